@@ -1,0 +1,58 @@
+# make dev · test · check · gen · lock. Everything sets itself up in .venv and node_modules.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+NODE := node_modules/.bin
+PACKAGES := packages/protocol packages/harness packages/runtime
+SOURCES := packages tests tools examples
+
+.DEFAULT_GOAL := help
+.PHONY: help dev test check gen lock bench clean python-tests web-tests
+
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
+
+dev: $(VENV)/.ready  ## run what there is to see today
+	$(BIN)/python examples/tour.py
+
+test: check python-tests web-tests  ## every check and every test
+
+check: $(VENV)/.ready node_modules/.ready  ## format, lint, types, contracts, drift
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/python -m tools.gen --check
+	$(NODE)/pyright
+	$(BIN)/lint-imports
+	$(NODE)/tsc -b web/protocol web/harness
+	$(NODE)/eslint web
+
+python-tests: $(VENV)/.ready
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest
+	$(BIN)/coverage report
+
+web-tests: node_modules/.ready
+	$(NODE)/tsc -b web/protocol web/harness
+	$(NODE)/vitest run
+
+gen: $(VENV)/.ready  ## regenerate Python and TypeScript from spec/
+	$(BIN)/python -m tools.gen
+
+lock: $(VENV)/.ready  ## pin requirements/dev.in and package.json anew
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+		requirements/dev.in -o requirements/dev.txt
+	npm install --package-lock-only
+
+clean:  ## remove everything that was made
+	rm -rf $(VENV) node_modules web/*/dist web/*/*.tsbuildinfo .coverage .hypothesis .pytest_cache .ruff_cache
+
+$(VENV)/.ready: requirements/dev.txt $(PACKAGES:%=%/pyproject.toml)
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Windlass needs Python 3.11 or newer: make PYTHON=python3.12 …")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	$(BIN)/pip install -q --disable-pip-version-check --no-deps --no-build-isolation $(PACKAGES:%=-e %)
+	touch $@
+
+node_modules/.ready: package.json package-lock.json web/protocol/package.json web/harness/package.json
+	npm ci
+	touch $@

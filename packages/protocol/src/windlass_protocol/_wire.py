@@ -1,0 +1,151 @@
+"""What the generated models are made of.
+
+Everything a schema says is enforced here in the same way as in the
+TypeScript twin: integers are those that both languages can hold, an optional
+field may be absent but not null, and text is never guessed from other types.
+"""
+
+from functools import partial
+from operator import is_
+from typing import Annotated, Self, TypeVar
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    JsonValue,
+    SerializerFunctionWrapHandler,
+    Strict,
+    ValidationError,
+    ValidationInfo,
+    model_serializer,
+    model_validator,
+)
+from pydantic.alias_generators import to_camel
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema, to_json
+
+SAFE_INTEGER_MAX = 2**53 - 1
+"""Largest integer on the wire: JavaScript holds no larger one exactly."""
+
+T = TypeVar("T")
+JsonObject = dict[str, JsonValue]
+
+
+class _Absent:
+    """An optional field: may be left out, but null on the wire is an error.
+
+    Python callers may pass None to leave it out, so only strict validation,
+    which is what the codec does, refuses it.
+    """
+
+    def __get_pydantic_core_schema__(self, source: type, handler: GetCoreSchemaHandler) -> CoreSchema:
+        nullable = handler(source)
+        assert nullable["type"] == "nullable"
+        return core_schema.lax_or_strict_schema(lax_schema=nullable, strict_schema=nullable["schema"])
+
+
+class Whole:
+    """An integer, also when written as 1.0, within what the wire can carry."""
+
+    def __init__(self, minimum: int = -SAFE_INTEGER_MAX, maximum: int = SAFE_INTEGER_MAX) -> None:
+        self.minimum = minimum
+        self.maximum = maximum
+
+    def __get_pydantic_core_schema__(self, source: type, handler: GetCoreSchemaHandler) -> CoreSchema:
+        whole = core_schema.int_schema(strict=True, ge=self.minimum, le=self.maximum)
+        from_float = core_schema.chain_schema(
+            [
+                core_schema.no_info_after_validator_function(
+                    int, core_schema.float_schema(strict=True, multiple_of=1, allow_inf_nan=False)
+                ),
+                whole,
+            ]
+        )
+        return core_schema.union_schema(
+            [whole, from_float],
+            custom_error_type="whole_number",
+            custom_error_message="Input should be an integer from {minimum} to {maximum}",
+            custom_error_context={"minimum": self.minimum, "maximum": self.maximum},
+        )
+
+
+Maybe = Annotated[T | None, _Absent(), Field(exclude_if=partial(is_, None))]
+Str = Annotated[str, Strict()]
+Bool = Annotated[bool, Strict()]
+Int = Annotated[int, Whole()]
+Count = Annotated[int, Whole(0)]
+Positive = Annotated[int, Whole(1)]
+Float = Annotated[float, Strict(), Field(allow_inf_nan=False)]
+UnitFloat = Annotated[float, Strict(), Field(allow_inf_nan=False, ge=0, le=1)]
+Amount = Annotated[float, Strict(), Field(allow_inf_nan=False, ge=0)]
+
+
+class Closed(BaseModel):
+    """A wire type that refuses fields it does not know."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        alias_generator=to_camel,
+        validate_by_name=True,
+        validate_by_alias=True,
+        serialize_by_alias=True,
+        protected_namespaces=(),
+        defer_build=True,
+    )
+
+
+class Open(Closed):
+    """A wire type that keeps fields it does not know."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class KeepsNulls(BaseModel):
+    """Tells a null that was given from a field that was left out."""
+
+    @model_serializer(mode="wrap")
+    def _omit_what_was_left_out(self, handler: SerializerFunctionWrapHandler) -> JsonObject:
+        fields = type(self).model_fields
+        body: JsonObject = handler(self)
+        for name in fields.keys() - self.model_fields_set:
+            if not fields[name].is_required() and getattr(self, name) is None:
+                body.pop(fields[name].serialization_alias or name, None)
+        return body
+
+
+class ExactlyOne(BaseModel):
+    """Demands exactly one of the fields named in `__exactly_one_of__`."""
+
+    __exactly_one_of__: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _has_exactly_one(self) -> Self:
+        given = [name for name in self.__exactly_one_of__ if name in self.model_fields_set]
+        if len(given) != 1:
+            raise PydanticCustomError(
+                "exactly_one",
+                "expected exactly one of {names}, found {count}",
+                {"names": ", ".join(self.__exactly_one_of__), "count": len(given)},
+            )
+        return self
+
+
+def check_data(model: type[BaseModel] | None, data: JsonObject, info: ValidationInfo) -> JsonObject:
+    """Return `data` if it fits the model of its event type, or there is none."""
+    if model is None:
+        return data
+    try:
+        if info.mode == "json":
+            model.model_validate_json(to_json(data), strict=True, by_alias=True, by_name=False)
+        else:
+            model.model_validate(data)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        raise PydanticCustomError(
+            "event_data",
+            "{path}: {problem}",
+            {"path": "/".join(str(part) for part in first["loc"]), "problem": first["msg"]},
+        ) from None
+    return data

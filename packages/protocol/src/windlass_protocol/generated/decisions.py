@@ -1,0 +1,224 @@
+# Generated from spec/decisions.schema.json by `make gen`. Do not edit.
+"""Choices an agent made, what came of them, and problems it met."""
+
+from enum import StrEnum
+
+from pydantic import JsonValue
+
+from windlass_protocol._wire import Bool, Count, JsonObject, KeepsNulls, Maybe, Open, Str, UnitFloat
+from windlass_protocol.generated.common import Id, Timestamp
+
+
+class DecisionType(StrEnum):
+    """What was chosen."""
+
+    TOOL_SELECTION = "tool_selection"
+    PARAMETER_CHOICE = "parameter_choice"
+    PATH_CHOICE = "path_choice"
+    OUTPUT_FORMAT = "output_format"
+    RETRY_STRATEGY = "retry_strategy"
+    DELEGATION = "delegation"
+    TERMINATION = "termination"
+    CUSTOM = "custom"
+
+
+class Option(Open):
+    """One thing the agent could have done."""
+
+    id: Str
+    """Identifier of the option."""
+    description: Maybe[Str] = None
+    """What it does."""
+    action_type: Maybe[Str] = None
+    """Such as tool_call, generate or delegate."""
+    action_params: Maybe[JsonObject] = None
+    """Parameters of the action."""
+    pros: Maybe[tuple[Str, ...]] = None
+    """What speaks for it."""
+    cons: Maybe[tuple[Str, ...]] = None
+    """What speaks against it."""
+    confidence: Maybe[UnitFloat] = None
+    """How sure the agent was, from 0 to 1."""
+
+
+class Outcome(KeepsNulls, Open):
+    """What came of a decision."""
+
+    success: Bool
+    """Whether the action succeeded."""
+    result: JsonValue = None
+    """What it returned."""
+    error: Str | None = None
+    """Why it failed."""
+    summary: Maybe[Str] = None
+    """What happened, for people."""
+    state_changes: Maybe[JsonObject] = None
+    """What changed."""
+    tokens_used: Maybe[Count] = None
+    """Tokens it used."""
+    latency_ms: Maybe[Count] = None
+    """Time it took."""
+    timestamp: Maybe[Timestamp] = None
+    """When it was recorded."""
+
+
+class DecisionEvaluation(KeepsNulls, Open):
+    """A judgement of a decision, made later."""
+
+    goal_aligned: Bool
+    """Whether it served the goal."""
+    alignment_score: Maybe[UnitFloat] = None
+    """How well it did, from 0 to 1."""
+    better_option_existed: Maybe[Bool] = None
+    """Whether another option was better."""
+    better_option_id: Maybe[Str] = None
+    """Which one."""
+    why_better: Maybe[Str] = None
+    """Why."""
+    outcome_quality: Maybe[UnitFloat] = None
+    """How good the outcome was, from 0 to 1."""
+    contributed_to_success: Bool | None = None
+    """Whether it helped."""
+    explanation: Maybe[Str] = None
+    """Why it was judged so."""
+
+
+class Decision(Open):
+    """A choice among options."""
+
+    id: Id
+    """Identifier of the decision."""
+    timestamp: Timestamp
+    """When it was made."""
+    node_id: Str
+    """Part of the agent that made it."""
+    intent: Str
+    """What the agent wanted."""
+    decision_type: DecisionType
+    """What was chosen."""
+    options: tuple[Option, ...]
+    """What it could have done."""
+    chosen_option_id: Str
+    """What it did."""
+    reasoning: Str
+    """Why."""
+    active_constraints: Maybe[tuple[Str, ...]] = None
+    """Constraints in force."""
+    input_context: Maybe[JsonObject] = None
+    """What it knew."""
+    outcome: Maybe[Outcome] = None
+    """What came of it; absent while pending."""
+    evaluation: Maybe[DecisionEvaluation] = None
+    """How it was judged later."""
+
+
+class ProblemSeverity(StrEnum):
+    """How bad a problem is."""
+
+    CRITICAL = "critical"
+    WARNING = "warning"
+    MINOR = "minor"
+
+
+class Problem(KeepsNulls, Open):
+    """Something that went wrong."""
+
+    id: Id
+    """Identifier of the problem."""
+    severity: ProblemSeverity
+    """How bad it is."""
+    description: Str
+    """What went wrong."""
+    timestamp: Timestamp
+    """When it was reported."""
+    decision_id: Id | None = None
+    """Decision that caused it."""
+    root_cause: Str | None = None
+    """Why it went wrong."""
+    suggested_fix: Str | None = None
+    """What might help."""
+
+
+class RunMetrics(Open):
+    """Counts of a recorded run. A pending decision is neither a success nor a failure."""
+
+    total_decisions: Count
+    """Decisions."""
+    successful_decisions: Count
+    """Decisions whose action succeeded."""
+    failed_decisions: Count
+    """Decisions whose action failed."""
+    total_tokens: Count
+    """Tokens."""
+    total_latency_ms: Count
+    """Time of all actions."""
+    nodes_executed: tuple[Str, ...]
+    """Parts that decided, in order of their first decision."""
+
+
+class DecisionRunStatus(StrEnum):
+    """Where a recorded run is."""
+
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    STUCK = "stuck"
+    CANCELLED = "cancelled"
+
+
+class DecisionRun(KeepsNulls, Open):
+    """A recorded run with its decisions and problems."""
+
+    id: Id
+    """Identifier of the run."""
+    goal_id: Str
+    """Goal it pursued."""
+    started_at: Timestamp
+    """When it began."""
+    status: DecisionRunStatus
+    """Where it is."""
+    decisions: tuple[Decision, ...]
+    """Choices, in order."""
+    problems: tuple[Problem, ...]
+    """Problems, in order."""
+    metrics: RunMetrics
+    """Counts."""
+    goal_description: Maybe[Str] = None
+    """The goal, for people."""
+    completed_at: Timestamp | None = None
+    """When it ended."""
+    narrative: Maybe[Str] = None
+    """What happened, for people."""
+    input_data: Maybe[JsonObject] = None
+    """What it was given."""
+    output_data: Maybe[JsonObject] = None
+    """What it returned."""
+
+
+class RunSummary(Open):
+    """A recorded run in short."""
+
+    run_id: Id
+    """The run."""
+    goal_id: Str
+    """Goal it pursued."""
+    status: DecisionRunStatus
+    """Where it is."""
+    duration_ms: Count
+    """How long it took; 0 while open."""
+    decision_count: Count
+    """Decisions."""
+    success_rate: UnitFloat
+    """Successful among decided, from 0 to 1."""
+    problem_count: Count
+    """Problems."""
+    narrative: Str
+    """What happened, for people."""
+    key_decisions: tuple[Str, ...]
+    """Decisions worth a look."""
+    critical_problems: tuple[Str, ...]
+    """Critical problems."""
+    warnings: tuple[Str, ...]
+    """Warnings."""
+    successes: tuple[Str, ...]
+    """What went well."""

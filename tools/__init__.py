@@ -1,0 +1,1 @@
+"""Programs that build the repository; not part of any distribution."""

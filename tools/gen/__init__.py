@@ -1,0 +1,1 @@
+"""Generates the Python and TypeScript wire types from spec/."""

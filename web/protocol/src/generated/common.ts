@@ -1,0 +1,130 @@
+// Generated from spec/common.schema.json by `make gen`. Do not edit.
+/** Identifiers, times, references and amounts that the other files share. */
+import { z } from "zod";
+import { text } from "../wire.js";
+
+/** An identifier: 1 to 512 characters, none of them a control character. */
+export const Id = text({ min: 1, max: 512, pattern: /^[^\u0000-\u001f\u007f]+$/u });
+export type Id = z.infer<typeof Id>;
+
+/** A moment, as RFC 3339 with a time zone: 2026-01-31T09:30:00.250Z. */
+export const Timestamp = text({ pattern: /^(?:(?:(?:[1-9][0-9](?:[2468][048]|[13579][26]|0[48])|(?:[2468][048]|[13579][26])00)-02-29)|[1-9][0-9]{3}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8])))T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,9})?(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])$/u });
+export type Timestamp = z.infer<typeof Timestamp>;
+
+/** A SHA-256 digest: `sha256:` and 64 hexadecimal digits. */
+export const Sha256 = text({ pattern: /^sha256:[0-9a-f]{64}$/u });
+export type Sha256 = z.infer<typeof Sha256>;
+
+/** How sensitive a value is; only `public` may be shown raw by default. */
+export const PrivacyClass = z.enum(["public", "internal", "content_refs_only", "sensitive", "secret"]);
+export type PrivacyClass = z.infer<typeof PrivacyClass>;
+
+/** How long a value may be kept. */
+export const RetentionClass = z.enum(["ephemeral", "run_scoped", "session_scoped", "durable", "persistent", "host_policy"]);
+export type RetentionClass = z.infer<typeof RetentionClass>;
+
+/** How far the origin of a value is trusted. */
+export const TrustClass = z.enum(["trusted", "sdk_generated", "host_provided", "user_provided", "external", "untrusted"]);
+export type TrustClass = z.infer<typeof TrustClass>;
+
+/** What kind of thing a request or value comes from. */
+export const SourceKind = z.enum(["sdk", "host", "user", "system", "developer", "memory", "compaction", "hook", "extension", "tool", "remote_channel", "scheduled_task", "subagent", "external_runtime", "replay"]);
+export type SourceKind = z.infer<typeof SourceKind>;
+
+/** What a policy is about. */
+export const PolicyKind = z.enum(["approval", "permission", "sandbox", "context", "privacy", "retention", "redaction", "runtime_package", "host"]);
+export type PolicyKind = z.infer<typeof PolicyKind>;
+
+/** Where a request or value comes from. */
+export const SourceRef = z.looseObject({
+  /** What kind of origin this is. */
+  kind: SourceKind,
+  /** Identifier of the origin. */
+  id: Id,
+  /** How far the origin is trusted; host_provided when absent. */
+  trust: TrustClass.optional(),
+  /** How sensitive the origin is; content_refs_only when absent. */
+  privacy: PrivacyClass.optional(),
+});
+export type SourceRef = z.infer<typeof SourceRef>;
+
+/** Names the policy or rule that made a decision. */
+export const PolicyRef = z.looseObject({
+  /** What the policy is about. */
+  kind: PolicyKind,
+  /** Identifier of the policy or rule. */
+  id: Id,
+  /** Version of the policy, when it has one. */
+  version: z.string().optional(),
+});
+export type PolicyRef = z.infer<typeof PolicyRef>;
+
+/** Tokens and money that model calls used. */
+export const Usage = z.looseObject({
+  /** Tokens sent to the model. */
+  inputTokens: z.int().min(0).optional(),
+  /** Tokens the model produced. */
+  outputTokens: z.int().min(0).optional(),
+  /** Input tokens that came from the provider's cache. */
+  cacheReadTokens: z.int().min(0).optional(),
+  /** Input tokens written to the provider's cache. */
+  cacheWriteTokens: z.int().min(0).optional(),
+  /** Output tokens spent on reasoning. */
+  reasoningTokens: z.int().min(0).optional(),
+  /** Cost in millionths of a US dollar, when known. */
+  costMicros: z.int().min(0).optional(),
+});
+export type Usage = z.infer<typeof Usage>;
+
+/** The things that led to a record or an error. */
+export const CausalIds = z.looseObject({
+  /** The session. */
+  sessionId: Id.optional(),
+  /** The run. */
+  runId: Id.optional(),
+  /** The turn. */
+  turnId: Id.optional(),
+  /** The attempt. */
+  attemptId: Id.optional(),
+  /** The event. */
+  eventId: Id.optional(),
+  /** The tool call. */
+  callId: Id.optional(),
+  /** The request to a person. */
+  requestId: Id.optional(),
+  /** The decision. */
+  decisionId: Id.optional(),
+  /** The trace span. */
+  spanId: Id.optional(),
+});
+export type CausalIds = z.infer<typeof CausalIds>;
+
+/** Points at content that is stored once and referred to by its hash. */
+export const ContentRef = z.looseObject({
+  /** Identifier of the stored content. */
+  contentId: Id,
+  /** Digest of the stored bytes. */
+  hash: Sha256,
+  /** Length of the stored bytes. */
+  sizeBytes: z.int().min(0),
+  /** Media type, such as text/plain. */
+  mediaType: z.string().optional(),
+  /** How sensitive the content is. */
+  privacy: PrivacyClass.optional(),
+  /** How long the content may be kept. */
+  retention: RetentionClass.optional(),
+  /** A short text that may be shown instead of the content. */
+  summary: z.string().optional(),
+});
+export type ContentRef = z.infer<typeof ContentRef>;
+
+/** Ties a record to a distributed trace. */
+export const TraceContext = z.looseObject({
+  /** W3C trace id. */
+  traceId: z.string(),
+  /** W3C span id. */
+  spanId: z.string().optional(),
+  /** W3C tracestate. */
+  traceState: z.string().optional(),
+});
+export type TraceContext = z.infer<typeof TraceContext>;

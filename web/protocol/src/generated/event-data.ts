@@ -1,0 +1,1221 @@
+// Generated from spec/event-data.schema.json by `make gen`. Do not edit.
+/** What each event type carries in `data`. All of it is open: unknown fields pass through. */
+import { z } from "zod";
+import { Json, JsonObject } from "../wire.js";
+import { ContentRef, Id, Sha256, SourceRef, Timestamp, TraceContext, Usage } from "./common.js";
+import { Decision, DecisionEvaluation, Outcome, Problem } from "./decisions.js";
+import { ErrorInfo } from "./errors.js";
+import {
+  InputOutcome,
+  InputRequest,
+  InputResolution,
+  RuntimeActionRequest,
+  RuntimeActionResult,
+} from "./input.js";
+import { OutputContract, OutputError } from "./output.js";
+import { BudgetLimits, BudgetName, BudgetUsage, PolicyDecision, PolicyStage } from "./policy.js";
+import {
+  AssistantPart,
+  CompactionConfig,
+  ModelMessage,
+  RunMode,
+  SessionAgent,
+  UserPart,
+} from "./sessions.js";
+import { EffectClass, ToolMode } from "./tools.js";
+
+/** Why the model stopped. */
+export const FinishReason = z.enum(["stop", "length", "content-filter", "tool-calls", "error", "other"]);
+export type FinishReason = z.infer<typeof FinishReason>;
+
+/** What came of an action. */
+export const ActionStatus = z.enum(["completed", "failed", "rejected"]);
+export type ActionStatus = z.infer<typeof ActionStatus>;
+
+/** Why an action failed. */
+export const ActionError = z.looseObject({
+  /** Stable code. */
+  code: z.string(),
+  /** What went wrong. */
+  message: z.string(),
+  /** Class of the error. */
+  name: z.string().optional(),
+});
+export type ActionError = z.infer<typeof ActionError>;
+
+/** Who started a delegated session. */
+export const Invocation = z.looseObject({
+  /** How it was started. */
+  kind: z.literal("subagent"),
+  /** Call in the parent. */
+  parentCallId: Id,
+  /** Parent session. */
+  parentSessionId: Id,
+  /** Parent turn. */
+  parentTurnId: Id,
+  /** Name of the subagent. */
+  name: z.string(),
+});
+export type Invocation = z.infer<typeof Invocation>;
+
+/** Which agent and build serve the session. */
+export const RuntimeIdentity = z.looseObject({
+  /** The agent. */
+  agentId: Id,
+  /** Its name. */
+  agentName: z.string().optional(),
+  /** Its model. */
+  modelId: z.string().optional(),
+  /** Version of the runtime. */
+  version: z.string().optional(),
+  /** Build of the product. */
+  build: z.string().optional(),
+  /** Fingerprint of the package. */
+  packageFingerprint: z.string().optional(),
+});
+export type RuntimeIdentity = z.infer<typeof RuntimeIdentity>;
+
+/** How a person can authorise. */
+export const AuthorizationChallenge = z.looseObject({
+  /** Address to open. */
+  url: z.string().optional(),
+  /** Code to type. */
+  userCode: z.string().optional(),
+  /** When it lapses. */
+  expiresAt: Timestamp.optional(),
+  /** What to do. */
+  instructions: z.string().optional(),
+  /** Name to show. */
+  displayName: z.string().optional(),
+});
+export type AuthorizationChallenge = z.infer<typeof AuthorizationChallenge>;
+
+/** How a hook ended. */
+export const HookStatus = z.enum(["completed", "failed", "timed_out", "rejected"]);
+export type HookStatus = z.infer<typeof HookStatus>;
+
+/** What to do with an interrupted effect. */
+export const RecoveryChoice = z.enum(["retry", "skip", "supply"]);
+export type RecoveryChoice = z.infer<typeof RecoveryChoice>;
+
+/** The session began. */
+export const SessionStartedData = z.looseObject({
+  /** Who started it, when it was delegated. */
+  invocation: Invocation.optional(),
+  /** Which agent and build serve it. */
+  runtime: RuntimeIdentity.optional(),
+  /** Session it goes on from, when it was forked or moved. */
+  predecessor: Id.optional(),
+  /** Trace it belongs to. */
+  trace: TraceContext.optional(),
+  /** Top session of the dispatch chain. */
+  rootSessionId: Id.optional(),
+  /** The agent as plain data. */
+  agent: SessionAgent.optional(),
+  /** When to compact. */
+  compaction: CompactionConfig.optional(),
+  /** JSON Schema that the final output must meet. */
+  outputSchema: JsonObject.optional(),
+});
+export type SessionStartedData = z.infer<typeof SessionStartedData>;
+
+/** The session waits for somebody. */
+export const SessionWaitingData = z.looseObject({
+  /** What for: next-user-message, input, recovery, subagent or timer. */
+  wait: z.string(),
+  /** Capability to continue; only for the owner. */
+  continuationToken: z.string().optional(),
+  /** When it stops waiting. */
+  until: Timestamp.optional(),
+  /** What it used. */
+  usage: Usage.optional(),
+});
+export type SessionWaitingData = z.infer<typeof SessionWaitingData>;
+
+/** The session is finished. */
+export const SessionCompletedData = z.looseObject({
+  /** The final output. */
+  output: Json.optional(),
+  /** What it used. */
+  usage: Usage.optional(),
+});
+export type SessionCompletedData = z.infer<typeof SessionCompletedData>;
+
+/** The session failed and cannot go on. */
+export const SessionFailedData = z.looseObject({
+  /** Stable code of the failure. */
+  code: z.string(),
+  /** What went wrong and what to do next. */
+  message: z.string(),
+  /** Further facts, already redacted. */
+  details: JsonObject.optional(),
+  /** The session. */
+  sessionId: Id.optional(),
+  /** What it used. */
+  usage: Usage.optional(),
+});
+export type SessionFailedData = z.infer<typeof SessionFailedData>;
+
+/** Authored durable state changed. */
+export const SessionStateChangedData = z.looseObject({
+  /** Keys with their new values. */
+  set: JsonObject.optional(),
+  /** Keys that are gone. */
+  removed: z.array(z.string()).optional(),
+});
+export type SessionStateChangedData = z.infer<typeof SessionStateChangedData>;
+
+/** The session moved to another package. */
+export const SessionMovedData = z.looseObject({
+  /** Package it left. */
+  fromFingerprint: z.string(),
+  /** Package it runs under now. */
+  toFingerprint: z.string(),
+  /** Why. */
+  reason: z.string().optional(),
+});
+export type SessionMovedData = z.infer<typeof SessionMovedData>;
+
+/** The history the model sees was emptied; the journal keeps it. */
+export const ContextClearedData = z.looseObject({
+  /** Number of the turn in its session, from 0. */
+  sequence: z.int().min(0).optional(),
+  /** The turn. */
+  turnId: Id.optional(),
+});
+export type ContextClearedData = z.infer<typeof ContextClearedData>;
+
+/** A run began. */
+export const RunStartedData = z.looseObject({
+  /** The run. */
+  runId: Id,
+  /** Its agent. */
+  agentId: Id,
+  /** Package it is pinned to. */
+  packageFingerprint: z.string().optional(),
+  /** Where the request came from. */
+  source: SourceRef.optional(),
+  /** How it ends. */
+  mode: RunMode.optional(),
+  /** Most that it may use. */
+  budget: BudgetLimits.optional(),
+  /** Goal it pursues. */
+  goalId: z.string().optional(),
+  /** The goal, for people. */
+  goalDescription: z.string().optional(),
+  /** What it was given. */
+  inputData: JsonObject.optional(),
+  /** Anything the caller wants to find again. */
+  metadata: JsonObject.optional(),
+});
+export type RunStartedData = z.infer<typeof RunStartedData>;
+
+/** A run goes on after a wait or a crash. */
+export const RunResumedData = z.looseObject({
+  /** The run. */
+  runId: Id,
+  /** Why: input, recovery, timer, subagent or takeover. */
+  reason: z.string(),
+  /** Ownership number of the session. */
+  epoch: z.int().min(0).optional(),
+});
+export type RunResumedData = z.infer<typeof RunResumedData>;
+
+/** A run waits; it costs a row and nothing else. */
+export const RunWaitingData = z.looseObject({
+  /** The run. */
+  runId: Id,
+  /** What for: input, recovery, subagent, timer or budget. */
+  on: z.string(),
+  /** Requests it waits for. */
+  requestIds: z.array(Id).optional(),
+  /** When it stops waiting. */
+  until: Timestamp.optional(),
+});
+export type RunWaitingData = z.infer<typeof RunWaitingData>;
+
+/** Somebody asked to cancel the run. */
+export const RunCancelRequestedData = z.looseObject({
+  /** The run. */
+  runId: Id,
+  /** Who asked. */
+  by: z.string().optional(),
+  /** Why. */
+  reason: z.string().optional(),
+});
+export type RunCancelRequestedData = z.infer<typeof RunCancelRequestedData>;
+
+/** The run reached its end. */
+export const RunCompletedData = z.looseObject({
+  /** The run. */
+  runId: Id,
+  /** The final text. */
+  output: z.string().optional(),
+  /** The validated output. */
+  structuredOutput: Json.optional(),
+  /** What happened, for people. */
+  narrative: z.string().optional(),
+  /** What it returned. */
+  outputData: JsonObject.optional(),
+  /** What it used. */
+  usage: Usage.optional(),
+});
+export type RunCompletedData = z.infer<typeof RunCompletedData>;
+
+/** The run failed. */
+export const RunFailedData = z.looseObject({
+  /** The run. */
+  runId: Id,
+  /** Why. */
+  error: ErrorInfo,
+  /** What happened, for people. */
+  narrative: z.string().optional(),
+  /** What it returned. */
+  outputData: JsonObject.optional(),
+  /** What it used. */
+  usage: Usage.optional(),
+});
+export type RunFailedData = z.infer<typeof RunFailedData>;
+
+/** The run was cancelled. */
+export const RunCancelledData = z.looseObject({
+  /** The run. */
+  runId: Id,
+  /** Why. */
+  reason: z.string().optional(),
+  /** What it used. */
+  usage: Usage.optional(),
+});
+export type RunCancelledData = z.infer<typeof RunCancelledData>;
+
+/** The run used up its budget. */
+export const RunBudgetExhaustedData = z.looseObject({
+  /** The run. */
+  runId: Id,
+  /** Which limits. */
+  exceeded: z.array(BudgetName),
+  /** What was used. */
+  used: BudgetUsage,
+  /** What was allowed. */
+  limits: BudgetLimits,
+  /** What it used. */
+  usage: Usage.optional(),
+});
+export type RunBudgetExhaustedData = z.infer<typeof RunBudgetExhaustedData>;
+
+/** A turn began. */
+export const TurnStartedData = z.looseObject({
+  /** Number of the turn in its session, from 0. */
+  sequence: z.int().min(0),
+  /** The turn. */
+  turnId: Id,
+  /** Trace it belongs to. */
+  trace: TraceContext.optional(),
+});
+export type TurnStartedData = z.infer<typeof TurnStartedData>;
+
+/** The turn waits and stays the same turn. */
+export const TurnWaitingData = z.looseObject({
+  /** Number of the turn in its session, from 0. */
+  sequence: z.int().min(0),
+  /** The turn. */
+  turnId: Id,
+  /** What for: input, tasks, recovery or timer. */
+  on: z.string(),
+  /** What it used. */
+  usage: Usage.optional(),
+});
+export type TurnWaitingData = z.infer<typeof TurnWaitingData>;
+
+/** The turn is finished. */
+export const TurnCompletedData = z.looseObject({
+  /** Number of the turn in its session, from 0. */
+  sequence: z.int().min(0),
+  /** The turn. */
+  turnId: Id,
+  /** What it used. */
+  usage: Usage.optional(),
+});
+export type TurnCompletedData = z.infer<typeof TurnCompletedData>;
+
+/** The turn failed. */
+export const TurnFailedData = z.looseObject({
+  /** Stable code of the failure. */
+  code: z.string(),
+  /** What went wrong and what to do next. */
+  message: z.string(),
+  /** Further facts, already redacted. */
+  details: JsonObject.optional(),
+  /** Number of the turn in its session, from 0. */
+  sequence: z.int().min(0),
+  /** The turn. */
+  turnId: Id,
+  /** Whether the session cannot go on. */
+  terminal: z.boolean().optional(),
+  /** What it used. */
+  usage: Usage.optional(),
+});
+export type TurnFailedData = z.infer<typeof TurnFailedData>;
+
+/** The turn was cancelled. */
+export const TurnCancelledData = z.looseObject({
+  /** Number of the turn in its session, from 0. */
+  sequence: z.int().min(0),
+  /** The turn. */
+  turnId: Id,
+  /** Why. */
+  reason: z.string().optional(),
+  /** What it used. */
+  usage: Usage.optional(),
+});
+export type TurnCancelledData = z.infer<typeof TurnCancelledData>;
+
+/** Somebody said something to the session. */
+export const MessageReceivedData = z.looseObject({
+  /** The text. */
+  message: z.string(),
+  /** Number of the turn in its session, from 0. */
+  sequence: z.int().min(0),
+  /** The turn. */
+  turnId: Id,
+  /** The parts, when there is more than text. */
+  parts: z.array(UserPart).optional(),
+  /** Texts added before it. */
+  context: z.array(z.string()).optional(),
+  /** Identifier of the message. */
+  messageId: Id.optional(),
+  /** How it arrived: turn, steer or queue. */
+  delivery: z.string().optional(),
+  /** Who said it. */
+  sender: z.string().optional(),
+});
+export type MessageReceivedData = z.infer<typeof MessageReceivedData>;
+
+/** A piece of the answer; live only, never stored. */
+export const MessageAppendedData = z.looseObject({
+  /** The piece. */
+  messageDelta: z.string(),
+  /** The text so far, for a reader that joins late. */
+  messageSoFar: z.string().optional(),
+  /** Number of the turn in its session, from 0. */
+  sequence: z.int().min(0),
+  /** Number of the step in its turn, from 0. */
+  stepIndex: z.int().min(0),
+  /** The turn. */
+  turnId: Id,
+});
+export type MessageAppendedData = z.infer<typeof MessageAppendedData>;
+
+/** The model's words of a step. */
+export const MessageCompletedData = z.looseObject({
+  /** The text; null when there is none to show. */
+  message: z.string().nullable(),
+  /** Why the model stopped. */
+  finishReason: FinishReason,
+  /** Identifier of the message. */
+  messageId: Id.optional(),
+  /** The parts, when there is more than text. */
+  parts: z.array(AssistantPart).optional(),
+  /** Number of the turn in its session, from 0. */
+  sequence: z.int().min(0),
+  /** Number of the step in its turn, from 0. */
+  stepIndex: z.int().min(0),
+  /** The turn. */
+  turnId: Id,
+});
+export type MessageCompletedData = z.infer<typeof MessageCompletedData>;
+
+/** A piece of the model's reasoning; live only, never stored. */
+export const ReasoningAppendedData = z.looseObject({
+  /** The piece. */
+  reasoningDelta: z.string(),
+  /** The text so far, for a reader that joins late. */
+  reasoningSoFar: z.string().optional(),
+  /** Number of the turn in its session, from 0. */
+  sequence: z.int().min(0),
+  /** Number of the step in its turn, from 0. */
+  stepIndex: z.int().min(0),
+  /** The turn. */
+  turnId: Id,
+});
+export type ReasoningAppendedData = z.infer<typeof ReasoningAppendedData>;
+
+/** The model's reasoning of a step. */
+export const ReasoningCompletedData = z.looseObject({
+  /** The text. */
+  reasoning: z.string(),
+  /** What the provider wants back, such as a signature. */
+  providerMetadata: JsonObject.optional(),
+  /** Number of the turn in its session, from 0. */
+  sequence: z.int().min(0),
+  /** Number of the step in its turn, from 0. */
+  stepIndex: z.int().min(0),
+  /** The turn. */
+  turnId: Id,
+});
+export type ReasoningCompletedData = z.infer<typeof ReasoningCompletedData>;
+
+/** A step began: one model call and its tool calls. */
+export const StepStartedData = z.looseObject({
+  /** Number of the turn in its session, from 0. */
+  sequence: z.int().min(0),
+  /** Number of the step in its turn, from 0. */
+  stepIndex: z.int().min(0),
+  /** The turn. */
+  turnId: Id,
+  /** Model that is called. */
+  modelId: z.string().optional(),
+  /** Messages in the prompt. */
+  promptMessageCount: z.int().min(0).optional(),
+});
+export type StepStartedData = z.infer<typeof StepStartedData>;
+
+/** A model call failed and will be tried again. */
+export const StepRetryingData = z.looseObject({
+  /** Number of the turn in its session, from 0. */
+  sequence: z.int().min(0),
+  /** Number of the step in its turn, from 0. */
+  stepIndex: z.int().min(0),
+  /** The turn. */
+  turnId: Id,
+  /** Stable code of the failure. */
+  code: z.string(),
+  /** Attempt that failed, from 1. */
+  attempt: z.int().min(0),
+  /** Wait before the next one. */
+  delayMs: z.int().min(0),
+  /** What went wrong. */
+  message: z.string().optional(),
+});
+export type StepRetryingData = z.infer<typeof StepRetryingData>;
+
+/** A step is finished. */
+export const StepCompletedData = z.looseObject({
+  /** Why the model stopped. */
+  finishReason: FinishReason,
+  /** Number of the turn in its session, from 0. */
+  sequence: z.int().min(0),
+  /** Number of the step in its turn, from 0. */
+  stepIndex: z.int().min(0),
+  /** The turn. */
+  turnId: Id,
+  /** What it used. */
+  usage: Usage.optional(),
+  /** Cost in US dollars, when known. */
+  costUsd: z.number().min(0).optional(),
+  /** What the provider added. */
+  providerMetadata: JsonObject.optional(),
+  /** How long the model took. */
+  latencyMs: z.int().min(0).optional(),
+});
+export type StepCompletedData = z.infer<typeof StepCompletedData>;
+
+/** A step failed. */
+export const StepFailedData = z.looseObject({
+  /** Stable code of the failure. */
+  code: z.string(),
+  /** What went wrong and what to do next. */
+  message: z.string(),
+  /** Further facts, already redacted. */
+  details: JsonObject.optional(),
+  /** Number of the turn in its session, from 0. */
+  sequence: z.int().min(0),
+  /** Number of the step in its turn, from 0. */
+  stepIndex: z.int().min(0),
+  /** The turn. */
+  turnId: Id,
+});
+export type StepFailedData = z.infer<typeof StepFailedData>;
+
+/** The model asked for actions. */
+export const ActionsRequestedData = z.looseObject({
+  /** The actions, in the model's order. */
+  actions: z.array(RuntimeActionRequest),
+  /** How to show them. */
+  presentation: JsonObject.optional(),
+  /** Number of the turn in its session, from 0. */
+  sequence: z.int().min(0),
+  /** Number of the step in its turn, from 0. */
+  stepIndex: z.int().min(0),
+  /** The turn. */
+  turnId: Id,
+});
+export type ActionsRequestedData = z.infer<typeof ActionsRequestedData>;
+
+/** An action is about to happen. Written before it does. */
+export const ActionStartedData = z.looseObject({
+  /** The call. */
+  callId: Id,
+  /** Name of the tool. */
+  toolName: z.string(),
+  /** What happens to it after a crash. */
+  effect: EffectClass,
+  /** Key the tool is given. */
+  idempotencyKey: Id,
+  /** Digest of the exact arguments. */
+  argumentsHash: Sha256.optional(),
+  /** What the tool may do. */
+  mode: ToolMode.optional(),
+  /** The arguments, when a policy or hook changed them. */
+  arguments: Json.optional(),
+  /** Number of the turn in its session, from 0. */
+  sequence: z.int().min(0),
+  /** Number of the step in its turn, from 0. */
+  stepIndex: z.int().min(0),
+  /** The turn. */
+  turnId: Id,
+});
+export type ActionStartedData = z.infer<typeof ActionStartedData>;
+
+/** A piece of a call's arguments; live only, never stored. */
+export const ActionInputAppendedData = z.looseObject({
+  /** The call. */
+  callId: Id,
+  /** The piece of JSON text. */
+  inputDelta: z.string(),
+  /** Name of the tool. */
+  toolName: z.string().optional(),
+  /** Number of the turn in its session, from 0. */
+  sequence: z.int().min(0),
+  /** Number of the step in its turn, from 0. */
+  stepIndex: z.int().min(0),
+  /** The turn. */
+  turnId: Id,
+});
+export type ActionInputAppendedData = z.infer<typeof ActionInputAppendedData>;
+
+/** Progress of a running action; live only, never stored. */
+export const ActionPartialData = z.looseObject({
+  /** The call. */
+  callId: Id,
+  /** What there is so far. */
+  output: Json,
+  /** Name of the tool. */
+  toolName: z.string().optional(),
+  /** Number of the turn in its session, from 0. */
+  sequence: z.int().min(0),
+  /** Number of the step in its turn, from 0. */
+  stepIndex: z.int().min(0),
+  /** The turn. */
+  turnId: Id,
+});
+export type ActionPartialData = z.infer<typeof ActionPartialData>;
+
+/** What came of an action. */
+export const ActionResultData = z.looseObject({
+  /** The result. */
+  result: RuntimeActionResult,
+  /** What came of it. */
+  status: ActionStatus,
+  /** Why it failed. */
+  error: ActionError.optional(),
+  /** How to show it. */
+  presentation: JsonObject.optional(),
+  /** The whole output, when it was cut. */
+  contentRef: ContentRef.optional(),
+  /** How long it took. */
+  durationMs: z.int().min(0).optional(),
+  /** Number of the turn in its session, from 0. */
+  sequence: z.int().min(0),
+  /** Number of the step in its turn, from 0. */
+  stepIndex: z.int().min(0),
+  /** The turn. */
+  turnId: Id,
+});
+export type ActionResultData = z.infer<typeof ActionResultData>;
+
+/** People are asked. */
+export const InputRequestedData = z.looseObject({
+  /** The requests. */
+  requests: z.array(InputRequest),
+  /** Number of the turn in its session, from 0. */
+  sequence: z.int().min(0),
+  /** Number of the step in its turn, from 0. */
+  stepIndex: z.int().min(0),
+  /** The turn. */
+  turnId: Id,
+  /** Call of the subagent that asks. */
+  callId: Id.optional(),
+  /** Task that asks. */
+  taskId: Id.optional(),
+  /** Session that asks, when it is a subagent's. */
+  childSessionId: Id.optional(),
+});
+export type InputRequestedData = z.infer<typeof InputRequestedData>;
+
+/** Requests to people were settled. */
+export const InputResolvedData = z.looseObject({
+  /** What came of each. */
+  resolutions: z.array(InputResolution),
+  /** Number of the turn in its session, from 0. */
+  sequence: z.int().min(0),
+  /** Number of the step in its turn, from 0. */
+  stepIndex: z.int().min(0),
+  /** The turn. */
+  turnId: Id,
+});
+export type InputResolvedData = z.infer<typeof InputResolvedData>;
+
+/** Somebody answered an approval; the answer is being checked. */
+export const ApprovalCandidateData = z.looseObject({
+  /** The request. */
+  requestId: Id,
+  /** Who answered. */
+  responder: z.string().optional(),
+  /** The option picked. */
+  optionId: Id.optional(),
+  /** Number of the turn in its session, from 0. */
+  sequence: z.int().min(0).optional(),
+  /** Number of the step in its turn, from 0. */
+  stepIndex: z.int().min(0).optional(),
+  /** The turn. */
+  turnId: Id.optional(),
+});
+export type ApprovalCandidateData = z.infer<typeof ApprovalCandidateData>;
+
+/** An approval is decided. */
+export const ApprovalSettledData = z.looseObject({
+  /** The request. */
+  requestId: Id,
+  /** What came of it. */
+  outcome: InputOutcome,
+  /** Who answered. */
+  responder: z.string().optional(),
+  /** Why. */
+  reason: z.string().optional(),
+  /** How far it reaches: once, session or rule. */
+  grant: z.string().optional(),
+  /** Number of the turn in its session, from 0. */
+  sequence: z.int().min(0).optional(),
+  /** Number of the step in its turn, from 0. */
+  stepIndex: z.int().min(0).optional(),
+  /** The turn. */
+  turnId: Id.optional(),
+});
+export type ApprovalSettledData = z.infer<typeof ApprovalSettledData>;
+
+/** A connection needs somebody to authorise it. */
+export const AuthorizationRequiredData = z.looseObject({
+  /** The connection. */
+  name: z.string(),
+  /** What it is for. */
+  description: z.string(),
+  /** How to authorise. */
+  authorization: AuthorizationChallenge.optional(),
+  /** Where the answer arrives. */
+  webhookUrl: z.string().optional(),
+  /** The attempt. */
+  attemptId: Id.optional(),
+  /** Who must authorise. */
+  principalId: z.string().optional(),
+  /** Task that waits. */
+  taskId: Id.optional(),
+  /** Number of the turn in its session, from 0. */
+  sequence: z.int().min(0),
+  /** Number of the step in its turn, from 0. */
+  stepIndex: z.int().min(0),
+  /** The turn. */
+  turnId: Id,
+});
+export type AuthorizationRequiredData = z.infer<typeof AuthorizationRequiredData>;
+
+/** An authorisation was settled. */
+export const AuthorizationCompletedData = z.looseObject({
+  /** The connection. */
+  name: z.string(),
+  /** What came of it. */
+  outcome: z.enum(["authorized", "declined", "failed", "timed-out"]),
+  /** Why. */
+  reason: z.string().optional(),
+  /** How it was authorised. */
+  authorization: AuthorizationChallenge.optional(),
+  /** The attempt. */
+  attemptId: Id.optional(),
+  /** Who authorised. */
+  principalId: z.string().optional(),
+  /** Task that waited. */
+  taskId: Id.optional(),
+  /** Number of the turn in its session, from 0. */
+  sequence: z.int().min(0),
+  /** Number of the step in its turn, from 0. */
+  stepIndex: z.int().min(0),
+  /** The turn. */
+  turnId: Id,
+});
+export type AuthorizationCompletedData = z.infer<typeof AuthorizationCompletedData>;
+
+/** The structured result of the turn. */
+export const ResultCompletedData = z.looseObject({
+  /** The result. */
+  result: Json,
+  /** Number of the turn in its session, from 0. */
+  sequence: z.int().min(0),
+  /** Number of the step in its turn, from 0. */
+  stepIndex: z.int().min(0),
+  /** The turn. */
+  turnId: Id,
+});
+export type ResultCompletedData = z.infer<typeof ResultCompletedData>;
+
+/** The run must return a typed output. */
+export const OutputRequestedData = z.looseObject({
+  /** What it must meet. */
+  contract: OutputContract,
+  /** The run. */
+  runId: Id.optional(),
+});
+export type OutputRequestedData = z.infer<typeof OutputRequestedData>;
+
+/** An answer does not meet its contract; the model may correct it. */
+export const OutputRejectedData = z.looseObject({
+  /** The schema. */
+  schemaId: Id,
+  /** Attempt, from 1. */
+  attempt: z.int().min(0),
+  /** Where it misses. */
+  errors: z.array(OutputError),
+  /** The run. */
+  runId: Id.optional(),
+});
+export type OutputRejectedData = z.infer<typeof OutputRejectedData>;
+
+/** An answer meets its contract. */
+export const OutputValidatedData = z.looseObject({
+  /** The schema. */
+  schemaId: Id,
+  /** Attempt, from 1. */
+  attempt: z.int().min(0),
+  /** Digest of the canonical value. */
+  hash: Sha256.optional(),
+  /** The run. */
+  runId: Id.optional(),
+});
+export type OutputValidatedData = z.infer<typeof OutputValidatedData>;
+
+/** No answer met the contract. */
+export const OutputFailedData = z.looseObject({
+  /** The schema. */
+  schemaId: Id,
+  /** Attempts made. */
+  attempts: z.int().min(0),
+  /** Where the last one misses. */
+  errors: z.array(OutputError),
+  /** The run. */
+  runId: Id.optional(),
+});
+export type OutputFailedData = z.infer<typeof OutputFailedData>;
+
+/** The history is about to be compacted. */
+export const CompactionRequestedData = z.looseObject({
+  /** Model that will summarise. */
+  modelId: z.string(),
+  /** Input tokens that made it necessary. */
+  usageInputTokens: z.int().min(0).nullable(),
+  /** The session. */
+  sessionId: Id.optional(),
+  /** Number of the turn in its session, from 0. */
+  sequence: z.int().min(0),
+  /** The turn. */
+  turnId: Id,
+  /** Number of the step in its turn, from 0. */
+  stepIndex: z.int().min(0).optional(),
+});
+export type CompactionRequestedData = z.infer<typeof CompactionRequestedData>;
+
+/** The history was compacted; the journal keeps it whole. */
+export const CompactionCompletedData = z.looseObject({
+  /** Model that summarised. */
+  modelId: z.string(),
+  /** The session. */
+  sessionId: Id.optional(),
+  /** The one summary of everything before. */
+  summary: z.string().optional(),
+  /** Index in the history of the first message kept as it is. */
+  keptFrom: z.int().min(0).optional(),
+  /** Calls whose results were shortened. */
+  trimmedCallIds: z.array(Id).optional(),
+  /** Messages put after the summary, such as the last real user message or a todo list. */
+  pinned: z.array(ModelMessage).optional(),
+  /** Estimated input before. */
+  inputTokensBefore: z.int().min(0).optional(),
+  /** Estimated input after. */
+  inputTokensAfter: z.int().min(0).optional(),
+  /** Number of the turn in its session, from 0. */
+  sequence: z.int().min(0),
+  /** The turn. */
+  turnId: Id,
+  /** Number of the step in its turn, from 0. */
+  stepIndex: z.int().min(0).optional(),
+});
+export type CompactionCompletedData = z.infer<typeof CompactionCompletedData>;
+
+/** The history could not be compacted. */
+export const CompactionFailedData = z.looseObject({
+  /** Stable code of the failure. */
+  code: z.string(),
+  /** What went wrong and what to do next. */
+  message: z.string(),
+  /** Further facts, already redacted. */
+  details: JsonObject.optional(),
+  /** Number of the turn in its session, from 0. */
+  sequence: z.int().min(0).optional(),
+  /** The turn. */
+  turnId: Id.optional(),
+  /** Number of the step in its turn, from 0. */
+  stepIndex: z.int().min(0).optional(),
+});
+export type CompactionFailedData = z.infer<typeof CompactionFailedData>;
+
+/** A subagent was given work. */
+export const SubagentCalledData = z.looseObject({
+  /** The call. */
+  callId: Id,
+  /** Session of the subagent. */
+  childSessionId: Id,
+  /** Session that called. */
+  sessionId: Id,
+  /** Name of the subagent. */
+  name: z.string(),
+  /** Tool that stands for it. */
+  toolName: z.string(),
+  /** Where it runs, when elsewhere. */
+  remote: JsonObject.optional(),
+  /** Workflow that drives it. */
+  workflowId: z.string().optional(),
+  /** Number of the turn in its session, from 0. */
+  sequence: z.int().min(0),
+  /** The turn. */
+  turnId: Id,
+});
+export type SubagentCalledData = z.infer<typeof SubagentCalledData>;
+
+/** A subagent began. */
+export const SubagentStartedData = z.looseObject({
+  /** The call. */
+  callId: Id,
+  /** Name of the subagent. */
+  subagentName: z.string(),
+  /** Session of the subagent. */
+  childSessionId: Id.optional(),
+});
+export type SubagentStartedData = z.infer<typeof SubagentStartedData>;
+
+/** An event of a subagent, shown in its parent. */
+export const SubagentEventData = z.looseObject({
+  /** The call. */
+  callId: Id,
+  /** Name of the subagent. */
+  subagentName: z.string(),
+  /** The event. */
+  event: JsonObject,
+});
+export type SubagentEventData = z.infer<typeof SubagentEventData>;
+
+/** A subagent is finished. */
+export const SubagentCompletedData = z.looseObject({
+  /** The call. */
+  callId: Id,
+  /** Name of the subagent. */
+  subagentName: z.string(),
+  /** What it returned. */
+  output: z.string(),
+  /** Whether it failed. */
+  isError: z.boolean().optional(),
+  /** What it used. */
+  usage: Usage.optional(),
+});
+export type SubagentCompletedData = z.infer<typeof SubagentCompletedData>;
+
+/** A delegated task began. */
+export const TaskStartedData = z.looseObject({
+  /** The task. */
+  taskId: Id,
+  /** The call. */
+  callId: Id.optional(),
+  /** Session of the task. */
+  childSessionId: Id.optional(),
+  /** Name of the subagent. */
+  name: z.string().optional(),
+});
+export type TaskStartedData = z.infer<typeof TaskStartedData>;
+
+/** A delegated task is finished. */
+export const TaskSettledData = z.looseObject({
+  /** The task. */
+  taskId: Id,
+  /** How it ended. */
+  status: z.enum(["completed", "failed", "cancelled"]),
+  /** The call. */
+  callId: Id.optional(),
+  /** What it returned. */
+  output: Json.optional(),
+  /** Why it failed. */
+  error: ActionError.optional(),
+});
+export type TaskSettledData = z.infer<typeof TaskSettledData>;
+
+/** A subagent's session was opened. */
+export const AgentStartedData = z.looseObject({
+  /** Session of the subagent. */
+  childSessionId: Id,
+  /** Name of the subagent. */
+  name: z.string(),
+  /** The call. */
+  callId: Id.optional(),
+  /** The task. */
+  taskId: Id.optional(),
+});
+export type AgentStartedData = z.infer<typeof AgentStartedData>;
+
+/** A policy decided. */
+export const PolicyDecidedData = z.looseObject({
+  /** When it was asked. */
+  stage: PolicyStage,
+  /** What it said. */
+  decision: PolicyDecision,
+  /** The run. */
+  runId: Id.optional(),
+  /** The call. */
+  callId: Id.optional(),
+  /** Name of the tool. */
+  toolName: z.string().optional(),
+  /** Number of the turn in its session, from 0. */
+  sequence: z.int().min(0).optional(),
+  /** Number of the step in its turn, from 0. */
+  stepIndex: z.int().min(0).optional(),
+  /** The turn. */
+  turnId: Id.optional(),
+});
+export type PolicyDecidedData = z.infer<typeof PolicyDecidedData>;
+
+/** A spend was checked before it happens. */
+export const BudgetReservedData = z.looseObject({
+  /** What was used so far. */
+  used: BudgetUsage,
+  /** What is allowed. */
+  limits: BudgetLimits,
+  /** The run. */
+  runId: Id.optional(),
+});
+export type BudgetReservedData = z.infer<typeof BudgetReservedData>;
+
+/** Something was spent. */
+export const BudgetUpdatedData = z.looseObject({
+  /** What was used so far. */
+  used: BudgetUsage,
+  /** The run. */
+  runId: Id.optional(),
+});
+export type BudgetUpdatedData = z.infer<typeof BudgetUpdatedData>;
+
+/** A limit is near. */
+export const BudgetWarnedData = z.looseObject({
+  /** Which limit. */
+  name: BudgetName,
+  /** What was used. */
+  used: z.number(),
+  /** What is allowed. */
+  limit: z.number(),
+  /** The run. */
+  runId: Id.optional(),
+});
+export type BudgetWarnedData = z.infer<typeof BudgetWarnedData>;
+
+/** A limit is reached; the next spend would exceed it. */
+export const BudgetExhaustedData = z.looseObject({
+  /** Which limits. */
+  exceeded: z.array(BudgetName),
+  /** What was used. */
+  used: BudgetUsage,
+  /** What was allowed. */
+  limits: BudgetLimits,
+  /** The run. */
+  runId: Id.optional(),
+});
+export type BudgetExhaustedData = z.infer<typeof BudgetExhaustedData>;
+
+/** A hook was called. */
+export const HookInvokedData = z.looseObject({
+  /** The hook. */
+  hookId: Id,
+  /** Where it runs. */
+  point: Id,
+  /** The run. */
+  runId: Id.optional(),
+  /** The call. */
+  callId: Id.optional(),
+});
+export type HookInvokedData = z.infer<typeof HookInvokedData>;
+
+/** A hook answered. */
+export const HookCompletedData = z.looseObject({
+  /** The hook. */
+  hookId: Id,
+  /** Where it runs. */
+  point: Id,
+  /** How it ended. */
+  status: HookStatus,
+  /** Whether it changed something. */
+  changed: z.boolean().optional(),
+  /** Whether it vetoed. */
+  vetoed: z.boolean().optional(),
+  /** How long it took. */
+  durationMs: z.int().min(0).optional(),
+  /** The call. */
+  callId: Id.optional(),
+});
+export type HookCompletedData = z.infer<typeof HookCompletedData>;
+
+/** A hook failed. */
+export const HookFailedData = z.looseObject({
+  /** The hook. */
+  hookId: Id,
+  /** Where it runs. */
+  point: Id,
+  /** How it ended. */
+  status: HookStatus,
+  /** Why. */
+  error: ActionError,
+  /** The call. */
+  callId: Id.optional(),
+});
+export type HookFailedData = z.infer<typeof HookFailedData>;
+
+/** The agent made a choice. */
+export const DecisionRecordedData = z.looseObject({
+  /** The choice. */
+  decision: Decision,
+});
+export type DecisionRecordedData = z.infer<typeof DecisionRecordedData>;
+
+/** What came of a choice. */
+export const DecisionOutcomeData = z.looseObject({
+  /** The choice. */
+  decisionId: Id,
+  /** What came of it. */
+  outcome: Outcome,
+});
+export type DecisionOutcomeData = z.infer<typeof DecisionOutcomeData>;
+
+/** A choice was judged. */
+export const DecisionEvaluatedData = z.looseObject({
+  /** The choice. */
+  decisionId: Id,
+  /** The judgement. */
+  evaluation: DecisionEvaluation,
+});
+export type DecisionEvaluatedData = z.infer<typeof DecisionEvaluatedData>;
+
+/** Something went wrong. */
+export const ProblemReportedData = z.looseObject({
+  /** The problem. */
+  problem: Problem,
+});
+export type ProblemReportedData = z.infer<typeof ProblemReportedData>;
+
+/** Output is about to be delivered. Written before it is. */
+export const DeliveryIntendedData = z.looseObject({
+  /** The delivery. */
+  deliveryId: Id,
+  /** Where it goes. */
+  sinkId: Id,
+  /** At most one delivery per key. */
+  dedupeKey: Id,
+  /** What is delivered. */
+  kind: z.string(),
+  /** The run. */
+  runId: Id.optional(),
+});
+export type DeliveryIntendedData = z.infer<typeof DeliveryIntendedData>;
+
+/** Output was delivered. */
+export const DeliveryCompletedData = z.looseObject({
+  /** The delivery. */
+  deliveryId: Id,
+  /** Where it goes. */
+  sinkId: Id,
+  /** What the sink said. */
+  receipt: JsonObject.optional(),
+});
+export type DeliveryCompletedData = z.infer<typeof DeliveryCompletedData>;
+
+/** Output was not delivered. */
+export const DeliveryFailedData = z.looseObject({
+  /** The delivery. */
+  deliveryId: Id,
+  /** Where it goes. */
+  sinkId: Id,
+  /** Why. */
+  error: ErrorInfo,
+});
+export type DeliveryFailedData = z.infer<typeof DeliveryFailedData>;
+
+/** Output had been delivered before. */
+export const DeliveryDedupedData = z.looseObject({
+  /** The delivery. */
+  deliveryId: Id,
+  /** Where it goes. */
+  sinkId: Id,
+  /** Key of the earlier delivery. */
+  dedupeKey: Id,
+});
+export type DeliveryDedupedData = z.infer<typeof DeliveryDedupedData>;
+
+/** Nobody knows whether output was delivered; it is not sent again by itself. */
+export const DeliveryUnknownData = z.looseObject({
+  /** The delivery. */
+  deliveryId: Id,
+  /** Where it goes. */
+  sinkId: Id,
+  /** Why it is unknown. */
+  reason: z.string().optional(),
+});
+export type DeliveryUnknownData = z.infer<typeof DeliveryUnknownData>;
+
+/** The session is picked up after a crash. */
+export const RecoveryStartedData = z.looseObject({
+  /** Ownership number of the session. */
+  epoch: z.int().min(0),
+  /** Why. */
+  reason: z.string().optional(),
+  /** The run. */
+  runId: Id.optional(),
+});
+export type RecoveryStartedData = z.infer<typeof RecoveryStartedData>;
+
+/** An effect was started and has no result. */
+export const RecoveryEffectFoundData = z.looseObject({
+  /** The call. */
+  callId: Id,
+  /** What happens to it. */
+  effect: EffectClass,
+  /** Name of the tool. */
+  toolName: z.string(),
+  /** Key it was given. */
+  idempotencyKey: Id.optional(),
+  /** Request to a person, when one is needed. */
+  requestId: Id.optional(),
+});
+export type RecoveryEffectFoundData = z.infer<typeof RecoveryEffectFoundData>;
+
+/** An interrupted effect was decided. */
+export const RecoveryEffectSettledData = z.looseObject({
+  /** The call. */
+  callId: Id,
+  /** What to do with it. */
+  choice: RecoveryChoice,
+  /** Who decided: a person or a policy. */
+  by: z.string().optional(),
+});
+export type RecoveryEffectSettledData = z.infer<typeof RecoveryEffectSettledData>;
+
+/** The session goes on. */
+export const RecoveryCompletedData = z.looseObject({
+  /** Ownership number of the session. */
+  epoch: z.int().min(0),
+  /** Calls that run again. */
+  repeated: z.array(Id).optional(),
+  /** Calls that wait for a person. */
+  parked: z.array(Id).optional(),
+});
+export type RecoveryCompletedData = z.infer<typeof RecoveryCompletedData>;

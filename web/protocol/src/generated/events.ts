@@ -1,0 +1,304 @@
+// Generated from spec/events.schema.json by `make gen`. Do not edit.
+/** One fact in the journal, what a subscriber sees of it, and where a subscriber stands. */
+import { z } from "zod";
+import { JsonObject, text, typedData } from "../wire.js";
+import { CausalIds, Id, PrivacyClass, Sha256, Timestamp } from "./common.js";
+import {
+  ActionInputAppendedData,
+  ActionPartialData,
+  ActionResultData,
+  ActionStartedData,
+  ActionsRequestedData,
+  AgentStartedData,
+  ApprovalCandidateData,
+  ApprovalSettledData,
+  AuthorizationCompletedData,
+  AuthorizationRequiredData,
+  BudgetExhaustedData,
+  BudgetReservedData,
+  BudgetUpdatedData,
+  BudgetWarnedData,
+  CompactionCompletedData,
+  CompactionFailedData,
+  CompactionRequestedData,
+  ContextClearedData,
+  DecisionEvaluatedData,
+  DecisionOutcomeData,
+  DecisionRecordedData,
+  DeliveryCompletedData,
+  DeliveryDedupedData,
+  DeliveryFailedData,
+  DeliveryIntendedData,
+  DeliveryUnknownData,
+  HookCompletedData,
+  HookFailedData,
+  HookInvokedData,
+  InputRequestedData,
+  InputResolvedData,
+  MessageAppendedData,
+  MessageCompletedData,
+  MessageReceivedData,
+  OutputFailedData,
+  OutputRejectedData,
+  OutputRequestedData,
+  OutputValidatedData,
+  PolicyDecidedData,
+  ProblemReportedData,
+  ReasoningAppendedData,
+  ReasoningCompletedData,
+  RecoveryCompletedData,
+  RecoveryEffectFoundData,
+  RecoveryEffectSettledData,
+  RecoveryStartedData,
+  ResultCompletedData,
+  RunBudgetExhaustedData,
+  RunCancelRequestedData,
+  RunCancelledData,
+  RunCompletedData,
+  RunFailedData,
+  RunResumedData,
+  RunStartedData,
+  RunWaitingData,
+  SessionCompletedData,
+  SessionFailedData,
+  SessionMovedData,
+  SessionStartedData,
+  SessionStateChangedData,
+  SessionWaitingData,
+  StepCompletedData,
+  StepFailedData,
+  StepRetryingData,
+  StepStartedData,
+  SubagentCalledData,
+  SubagentCompletedData,
+  SubagentEventData,
+  SubagentStartedData,
+  TaskSettledData,
+  TaskStartedData,
+  TurnCancelledData,
+  TurnCompletedData,
+  TurnFailedData,
+  TurnStartedData,
+  TurnWaitingData,
+} from "./event-data.js";
+
+/** A dotted name; the first word is the family. Unknown ones pass through. */
+export const EventType = text({ min: 3, max: 128, pattern: /^[a-z][a-z0-9_]*(?:\.[a-z][a-z0-9_]*)+$/u });
+export type EventType = z.infer<typeof EventType>;
+
+/** Ties each known event type to the shape of its data. */
+export const EVENT_DATA = {
+  "session.started": SessionStartedData,
+  "session.waiting": SessionWaitingData,
+  "session.completed": SessionCompletedData,
+  "session.failed": SessionFailedData,
+  "session.state_changed": SessionStateChangedData,
+  "session.moved": SessionMovedData,
+  "context.cleared": ContextClearedData,
+  "run.started": RunStartedData,
+  "run.resumed": RunResumedData,
+  "run.waiting": RunWaitingData,
+  "run.cancel_requested": RunCancelRequestedData,
+  "run.completed": RunCompletedData,
+  "run.failed": RunFailedData,
+  "run.cancelled": RunCancelledData,
+  "run.budget_exhausted": RunBudgetExhaustedData,
+  "turn.started": TurnStartedData,
+  "turn.waiting": TurnWaitingData,
+  "turn.completed": TurnCompletedData,
+  "turn.failed": TurnFailedData,
+  "turn.cancelled": TurnCancelledData,
+  "message.received": MessageReceivedData,
+  "message.appended": MessageAppendedData,
+  "message.completed": MessageCompletedData,
+  "reasoning.appended": ReasoningAppendedData,
+  "reasoning.completed": ReasoningCompletedData,
+  "step.started": StepStartedData,
+  "step.retrying": StepRetryingData,
+  "step.completed": StepCompletedData,
+  "step.failed": StepFailedData,
+  "actions.requested": ActionsRequestedData,
+  "action.started": ActionStartedData,
+  "action.input.appended": ActionInputAppendedData,
+  "action.partial": ActionPartialData,
+  "action.result": ActionResultData,
+  "input.requested": InputRequestedData,
+  "input.resolved": InputResolvedData,
+  "approval.candidate": ApprovalCandidateData,
+  "approval.settled": ApprovalSettledData,
+  "authorization.required": AuthorizationRequiredData,
+  "authorization.completed": AuthorizationCompletedData,
+  "result.completed": ResultCompletedData,
+  "output.requested": OutputRequestedData,
+  "output.rejected": OutputRejectedData,
+  "output.validated": OutputValidatedData,
+  "output.failed": OutputFailedData,
+  "compaction.requested": CompactionRequestedData,
+  "compaction.completed": CompactionCompletedData,
+  "compaction.failed": CompactionFailedData,
+  "subagent.called": SubagentCalledData,
+  "subagent.started": SubagentStartedData,
+  "subagent.event": SubagentEventData,
+  "subagent.completed": SubagentCompletedData,
+  "task.started": TaskStartedData,
+  "task.settled": TaskSettledData,
+  "agent.started": AgentStartedData,
+  "policy.decided": PolicyDecidedData,
+  "budget.reserved": BudgetReservedData,
+  "budget.updated": BudgetUpdatedData,
+  "budget.warned": BudgetWarnedData,
+  "budget.exhausted": BudgetExhaustedData,
+  "hook.invoked": HookInvokedData,
+  "hook.completed": HookCompletedData,
+  "hook.failed": HookFailedData,
+  "decision.recorded": DecisionRecordedData,
+  "decision.outcome": DecisionOutcomeData,
+  "decision.evaluated": DecisionEvaluatedData,
+  "problem.reported": ProblemReportedData,
+  "delivery.intended": DeliveryIntendedData,
+  "delivery.completed": DeliveryCompletedData,
+  "delivery.failed": DeliveryFailedData,
+  "delivery.deduped": DeliveryDedupedData,
+  "delivery.unknown": DeliveryUnknownData,
+  "recovery.started": RecoveryStartedData,
+  "recovery.effect_found": RecoveryEffectFoundData,
+  "recovery.effect_settled": RecoveryEffectSettledData,
+  "recovery.completed": RecoveryCompletedData,
+} as const;
+export type EventDataByType = {
+  [K in keyof typeof EVENT_DATA]: z.infer<(typeof EVENT_DATA)[K]>;
+};
+
+/** Facts about an event. */
+export const EventMeta = z.looseObject({
+  /** When it happened. */
+  at: Timestamp,
+  /** Stable identifier of the event. */
+  id: Id.optional(),
+  /** Attempt of the step, from 1. */
+  attempt: z.int().min(1).optional(),
+  /** Deliveries that led to it. */
+  deliveryIds: z.array(Id).optional(),
+  /** Place in the whole store. */
+  position: z.int().min(0).optional(),
+  /** How sensitive it is. */
+  privacy: PrivacyClass.optional(),
+});
+export type EventMeta = z.infer<typeof EventMeta>;
+
+/** What a subscriber sees: a record, or a live delta that is never stored. */
+export const Event = z.looseObject({
+  /** What happened. */
+  type: EventType,
+  /** The facts, in the shape of the type. */
+  data: JsonObject.default({}),
+  /** Facts about the event. */
+  meta: EventMeta,
+  /** Session it belongs to. */
+  sessionId: Id.optional(),
+  /** Number of its record in the session; on a live delta, that of its step. */
+  seq: z.int().min(0).optional(),
+  /** On a live delta only: its place in the step, from 0. */
+  index: z.int().min(0).optional(),
+  /** Run it belongs to. */
+  runId: Id.optional(),
+  /** Agent it belongs to. */
+  agentId: Id.optional(),
+}).superRefine(typedData(EVENT_DATA));
+export type Event = z.infer<typeof Event>;
+
+/** One fact in the journal. */
+export const Record = z.looseObject({
+  /** Session it belongs to. */
+  sessionId: Id,
+  /** Number in the session, from 1, without gaps; assigned by the journal. */
+  seq: z.int().min(1),
+  /** What happened. */
+  type: EventType,
+  /** When it happened. */
+  at: Timestamp,
+  /** The facts, in the shape of the type. */
+  data: JsonObject.default({}),
+  /** Place in the whole store, increasing. */
+  position: z.int().min(1).optional(),
+  /** Stable identifier of the event it is shown as. */
+  eventId: Id.optional(),
+  /** The run. */
+  runId: Id.optional(),
+  /** The agent. */
+  agentId: Id.optional(),
+  /** The turn. */
+  turnId: Id.optional(),
+  /** Number of the step in its turn, from 0. */
+  stepIndex: z.int().min(0).optional(),
+  /** Attempt of the step, from 1. */
+  attempt: z.int().min(1).optional(),
+  /** Ownership number of the writer. */
+  epoch: z.int().min(0).optional(),
+  /** The things that led to it. */
+  causalIds: CausalIds.optional(),
+  /** How sensitive it is. */
+  privacy: PrivacyClass.optional(),
+}).superRefine(typedData(EVENT_DATA));
+export type Record = z.infer<typeof Record>;
+
+/** A place in everything. */
+export const AllCursor = z.strictObject({
+  /** What the cursor runs over. */
+  scope: z.literal("all"),
+  /** Last position seen; 0 for the beginning. */
+  position: z.int().min(0),
+});
+export type AllCursor = z.infer<typeof AllCursor>;
+
+/** A place in a session. */
+export const SessionCursor = z.strictObject({
+  /** What the cursor runs over. */
+  scope: z.literal("session"),
+  /** The session. */
+  sessionId: Id,
+  /** Last record seen; 0 for the beginning. */
+  seq: z.int().min(0),
+  /** Live deltas of that step already seen. */
+  index: z.int().min(0).optional(),
+});
+export type SessionCursor = z.infer<typeof SessionCursor>;
+
+/** A place in a run. */
+export const RunCursor = z.strictObject({
+  /** What the cursor runs over. */
+  scope: z.literal("run"),
+  /** The run. */
+  runId: Id,
+  /** Last record of its session seen; 0 for the beginning. */
+  seq: z.int().min(0),
+  /** Live deltas of that step already seen. */
+  index: z.int().min(0).optional(),
+});
+export type RunCursor = z.infer<typeof RunCursor>;
+
+/** A place in the runs of an agent. */
+export const AgentCursor = z.strictObject({
+  /** What the cursor runs over. */
+  scope: z.literal("agent"),
+  /** The agent. */
+  agentId: Id,
+  /** Last position seen; 0 for the beginning. */
+  position: z.int().min(0),
+});
+export type AgentCursor = z.infer<typeof AgentCursor>;
+
+/** A place in what a filter lets through. */
+export const FilterCursor = z.strictObject({
+  /** What the cursor runs over. */
+  scope: z.literal("filter"),
+  /** Digest of the filter's criteria. */
+  fingerprint: Sha256,
+  /** Last position seen; 0 for the beginning. */
+  position: z.int().min(0),
+});
+export type FilterCursor = z.infer<typeof FilterCursor>;
+
+/** Where a subscriber stands. A cursor of one scope is no good in another. */
+export const Cursor = z.discriminatedUnion("scope", [AllCursor, SessionCursor, RunCursor, AgentCursor, FilterCursor]);
+export type Cursor = z.infer<typeof Cursor>;

@@ -1,0 +1,131 @@
+// Generated from spec/packages.schema.json by `make gen`. Do not edit.
+/** An agent compiled to immutable data with a fingerprint. */
+import { z } from "zod";
+import { JsonObject, text } from "../wire.js";
+import { Id, PolicyRef, Timestamp } from "./common.js";
+import { OutputContract } from "./output.js";
+import { BudgetLimits } from "./policy.js";
+import { ToolSpec } from "./tools.js";
+
+/** The agent inside a package. */
+export const AgentSnapshot = z.strictObject({
+  /** Identifier of the agent. */
+  agentId: Id,
+  /** Its name. */
+  name: text({ min: 1 }),
+  /** What it is told. */
+  instructions: z.string().optional(),
+  /** What it is for. */
+  description: z.string().optional(),
+});
+export type AgentSnapshot = z.infer<typeof AgentSnapshot>;
+
+/** Which provider and model run the agent. */
+export const ProviderRoute = z.strictObject({
+  /** Provider adapter. */
+  routeId: Id,
+  /** Model. */
+  modelId: Id,
+  /** Policy of the provider. */
+  providerPolicyRef: PolicyRef.optional(),
+  /** Temperature and the like. */
+  settings: JsonObject.optional(),
+});
+export type ProviderRoute = z.infer<typeof ProviderRoute>;
+
+/** Coarse order of hooks. */
+export const HookPhase = z.enum(["early", "normal", "late"]);
+export type HookPhase = z.infer<typeof HookPhase>;
+
+/** What happens when a hook fails. */
+export const HookFailure = z.enum(["fail_open", "deny", "interrupt_run", "fail_run"]);
+export type HookFailure = z.infer<typeof HookFailure>;
+
+/** What a hook may do. */
+export const HookRight = z.enum(["observe", "mutate", "veto"]);
+export type HookRight = z.infer<typeof HookRight>;
+
+/** A hook at a named point. */
+export const HookSpec = z.strictObject({
+  /** Identifier of the hook. */
+  hookId: Id,
+  /** Where it runs, such as before_tool_call. */
+  point: Id,
+  /** Coarse order; normal when absent. */
+  phase: HookPhase.optional(),
+  /** Fine order; 100 when absent. */
+  order: z.int().optional(),
+  /** What it may do; observe when absent. */
+  right: HookRight.optional(),
+  /** Deadline; 250 when absent. */
+  timeoutMs: z.int().min(1).optional(),
+  /** What happens when it fails; fail_open when absent. */
+  failure: HookFailure.optional(),
+});
+export type HookSpec = z.infer<typeof HookSpec>;
+
+/** Where output is delivered. */
+export const OutputSinkSpec = z.strictObject({
+  /** Identifier of the sink. */
+  sinkId: Id,
+  /** How repeated deliveries are told apart. */
+  dedupePolicy: z.string().optional(),
+  /** Policy of the delivery. */
+  policyRef: PolicyRef.optional(),
+});
+export type OutputSinkSpec = z.infer<typeof OutputSinkSpec>;
+
+/** A subagent the agent may call. */
+export const SubagentSpec = z.strictObject({
+  /** Name the model uses. */
+  name: Id,
+  /** What it is for. */
+  description: z.string().optional(),
+  /** Its package. */
+  packageId: Id,
+  /** Fingerprint of its package. */
+  fingerprint: z.string().optional(),
+});
+export type SubagentSpec = z.infer<typeof SubagentSpec>;
+
+/** Facts that do not count for the fingerprint. */
+export const PackageVolatile = z.looseObject({
+  /** Run that made the package. */
+  runId: Id.optional(),
+  /** When it was compiled. */
+  compiledAt: Timestamp.optional(),
+  /** Where it was compiled. */
+  host: z.string().optional(),
+});
+export type PackageVolatile = z.infer<typeof PackageVolatile>;
+
+/** An agent compiled to immutable data. Every run pins the fingerprint it runs under. */
+export const RuntimePackage = z.strictObject({
+  /** Version of this shape. */
+  schemaVersion: z.literal(1),
+  /** Identifier of the package. */
+  packageId: Id,
+  /** The agent. */
+  agent: AgentSnapshot,
+  /** Provider and model. */
+  providerRoute: ProviderRoute,
+  /** Tools with their schemas and metadata. */
+  tools: z.array(ToolSpec).optional(),
+  /** Subagents. */
+  subagents: z.array(SubagentSpec).optional(),
+  /** Policies in force. */
+  policies: z.array(PolicyRef).optional(),
+  /** Hooks. */
+  hooks: z.array(HookSpec).optional(),
+  /** What runs must return. */
+  outputContracts: z.array(OutputContract).optional(),
+  /** Where output goes. */
+  outputSinks: z.array(OutputSinkSpec).optional(),
+  /** Most that a run may use. */
+  budget: BudgetLimits.optional(),
+  /** Skills it may load. */
+  skills: z.array(z.string()).optional(),
+  /** Facts that do not count for the fingerprint. */
+  volatile: PackageVolatile.optional(),
+});
+export type RuntimePackage = z.infer<typeof RuntimePackage>;

@@ -1,0 +1,88 @@
+// Generated from spec/runs.schema.json by `make gen`. Do not edit.
+/** One turn of a session, from an input to its end. */
+import { z } from "zod";
+import { Json, JsonObject } from "../wire.js";
+import { Id, SourceRef, Usage } from "./common.js";
+import { ErrorInfo } from "./errors.js";
+import { OutputContract } from "./output.js";
+import { BudgetLimits } from "./policy.js";
+import { RunMode, UserContent } from "./sessions.js";
+
+/** Where a run is; the last four are final. */
+export const RunStatus = z.enum(["pending", "running", "waiting", "cancelling", "completed", "failed", "cancelled", "budget_exhausted"]);
+export type RunStatus = z.infer<typeof RunStatus>;
+
+/** Asks for a run. */
+export const RunRequest = z.strictObject({
+  /** Identifier of the run, chosen by the caller; starting it twice is refused. */
+  runId: Id,
+  /** Agent that runs. */
+  agentId: Id,
+  /** What the user says. */
+  input: UserContent,
+  /** Session to go on with; a new one when absent. */
+  sessionId: Id.optional(),
+  /** Identifier of the turn. */
+  turnId: Id.optional(),
+  /** Where the request comes from. */
+  source: SourceRef.optional(),
+  /** Package to run under; the default one when absent. */
+  packageId: Id.optional(),
+  /** What the run must return. */
+  outputContract: OutputContract.optional(),
+  /** conversation when absent. */
+  mode: RunMode.optional(),
+  /** Most that the run may use. */
+  budget: BudgetLimits.optional(),
+  /** Texts added before the input. */
+  context: z.array(z.string()).optional(),
+  /** Anything the caller wants to find again. */
+  metadata: JsonObject.optional(),
+});
+export type RunRequest = z.infer<typeof RunRequest>;
+
+/** What came of a run. Sealed: it equals what the journal says. */
+export const RunResult = z.looseObject({
+  /** The run. */
+  runId: Id,
+  /** How it ended. */
+  status: RunStatus,
+  /** The final text; empty when there is none. */
+  output: z.string(),
+  /** Its session. */
+  sessionId: Id.optional(),
+  /** The validated output, when the run had a contract. */
+  structuredOutput: Json.optional(),
+  /** Why it failed. */
+  error: ErrorInfo.optional(),
+  /** What it used. */
+  usage: Usage.optional(),
+});
+export type RunResult = z.infer<typeof RunResult>;
+
+/** Where a run is now. */
+export const RunSnapshot = z.looseObject({
+  /** The run. */
+  runId: Id,
+  /** Its agent. */
+  agentId: Id,
+  /** Where it is. */
+  status: RunStatus,
+  /** Its session. */
+  sessionId: Id.optional(),
+  /** Its turn. */
+  turnId: Id.optional(),
+  /** Where it came from. */
+  source: SourceRef.optional(),
+  /** Its package. */
+  packageId: Id,
+  /** Fingerprint it is pinned to. */
+  packageFingerprint: z.string(),
+  /** Provider adapter. */
+  routeId: Id,
+  /** Model. */
+  modelId: Id,
+  /** Whether somebody asked to cancel it. */
+  cancellationRequested: z.boolean(),
+});
+export type RunSnapshot = z.infer<typeof RunSnapshot>;

@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 NODE := node_modules/.bin
 PACKAGES := packages/protocol packages/harness packages/runtime
-SOURCES := packages tests tools examples
+SOURCES := packages tests tools examples benchmarks
 
 .DEFAULT_GOAL := help
 .PHONY: help dev test check gen lock bench clean python-tests web-tests
@@ -24,6 +24,8 @@ check: $(VENV)/.ready node_modules/.ready  ## format, lint, types, contracts, dr
 	$(NODE)/pyright
 	$(BIN)/lint-imports
 	$(NODE)/tsc -b web/protocol web/harness
+	$(NODE)/tsc -p web/protocol/test
+	$(NODE)/tsc -p web/harness/test
 	$(NODE)/eslint web
 
 python-tests: $(VENV)/.ready
@@ -37,6 +39,9 @@ web-tests: node_modules/.ready
 
 gen: $(VENV)/.ready  ## regenerate Python and TypeScript from spec/
 	$(BIN)/python -m tools.gen
+
+bench: $(VENV)/.ready  ## measure, as ratios inside one run; writes benchmarks/RESULTS.md
+	$(BIN)/python -m benchmarks
 
 lock: $(VENV)/.ready  ## pin requirements/dev.in and package.json anew
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \

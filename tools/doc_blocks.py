@@ -95,8 +95,8 @@ def chains(found: Sequence[Block]) -> list[list[Block]]:
     return result
 
 
-def run_chain(chain: Sequence[Block], name: str, folder: Path) -> str | None:
-    """Run blocks in one fresh process in an empty folder; return what went wrong, or None.
+def run_chain(chain: Sequence[Block], *, name: str, folder: Path) -> str | None:
+    """Run blocks in one fresh process and an empty folder; return the problem, if any.
 
     The script keeps the line numbers of the page, so a traceback names the line to look at.
     """
@@ -128,7 +128,7 @@ def make_targets(code: str) -> set[str]:
 
 
 def paths(code: str) -> set[str]:
-    """The relative paths that a shell block names: words with a slash or a known suffix."""
+    """The relative paths of a shell block: words with a slash or a known suffix."""
     words = (word.partition("::")[0] for line in _commands(code) for word in line.split())
     return {
         word for word in words if _PATH_WORD.fullmatch(word) and ("/" in word or _FILE_SUFFIX.search(word))
@@ -174,7 +174,7 @@ def _script(chain: Sequence[Block]) -> str:
 
 
 def _commands(code: str) -> list[str]:
-    """The lines that are typed: in a console block those after a prompt, without comments."""
+    """The lines that are typed: after a prompt where there is one, without comments."""
     lines = code.replace("\\\n", " ").splitlines()
     prompted = [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
     return [re.sub(r"(?:^|\s)#.*", "", line) for line in prompted or lines]

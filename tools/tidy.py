@@ -62,6 +62,11 @@ def is_test(path: Path) -> bool:
     return "tests" in path.parts or "test" in path.parts or ".test." in path.name
 
 
+def is_private(path: Path) -> bool:
+    """Whether the module says by an underscore that nobody outside may use it."""
+    return any(part.startswith("_") and not part.startswith("__") for part in path.parts)
+
+
 def is_generated(path: Path) -> bool:
     """Whether the file was written by `make gen`, which no budget is about."""
     return "generated" in path.parts
@@ -79,7 +84,7 @@ def check_python(path: Path, text: str) -> list[Finding]:
         *_docstrings(path, tree),
         *_folder_depth(path),
     ]
-    if not is_test(path):
+    if not is_test(path) and not is_private(path):
         findings += _parameters(path, tree)
     if path.parts[0] == "packages":
         findings += _exports(path, tree)
@@ -95,7 +100,7 @@ def check_file_lines(path: Path, text: str) -> Iterator[Finding]:
 
 
 def comments(text: str) -> list[tuple[int, str]]:
-    """The comments of a Python file with their line numbers; none if it does not parse."""
+    """The comments of a Python file with their lines; none if it does not parse."""
     try:
         tokens = _tokens(text)
     except (SyntaxError, tokenize.TokenError):
@@ -203,7 +208,8 @@ def _public_functions(
                 yield from _public_functions(node, f"{prefix}{name}.")
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) if _is_called_by_name(name):
                 decorators = {item.id for item in node.decorator_list if isinstance(item, ast.Name)}
-                yield f"{prefix}{name}", node, bool(prefix) and "staticmethod" not in decorators
+                if "overload" not in decorators:  # the function itself follows, and counts once
+                    yield f"{prefix}{name}", node, bool(prefix) and "staticmethod" not in decorators
             case _:
                 pass
 
@@ -214,9 +220,13 @@ def _is_called_by_name(name: str) -> bool:
 
 
 def _exports(path: Path, tree: ast.Module) -> Iterator[Finding]:
-    """Public names that a module defines, or a package takes up, outside `__all__`."""
+    """Public names that a module defines, or a package takes up, outside `__all__`.
+
+    A package that loads its names when asked has `__getattr__`, and nothing here to compare.
+    """
     listed = _listed_names(tree)
-    is_package = path.name == "__init__.py"
+    is_lazy = any(isinstance(node, ast.FunctionDef) and node.name == "__getattr__" for node in tree.body)
+    is_package = path.name == "__init__.py" and not is_lazy
     defined = _defined_names(tree, with_imports=is_package)
     if listed is None and not (is_package and defined):
         return
@@ -232,7 +242,7 @@ def _listed_names(tree: ast.Module) -> list[str] | None:
                 ast.Assign(targets=[ast.Name(id="__all__")], value=value)
                 | ast.AnnAssign(target=ast.Name(id="__all__"), value=ast.expr() as value)
             ):
-                return list(ast.literal_eval(value))
+                return [str(name) for name in ast.literal_eval(value)]
             case _:
                 pass
     return None
@@ -244,6 +254,8 @@ def _defined_names(tree: ast.Module, *, with_imports: bool) -> list[str]:
         match node:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                 names.append(name)
+            case ast.Assign(value=ast.Call(func=ast.Name(id="TypeVar" | "ParamSpec" | "TypeVarTuple"))):
+                pass  # a variable of the type checker, which nobody imports
             case ast.Assign(targets=targets):
                 names += [target.id for target in targets if isinstance(target, ast.Name)]
             case ast.AnnAssign(target=ast.Name(id=name)):

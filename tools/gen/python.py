@@ -42,8 +42,8 @@ BUILT_IN = ("JsonObject",)
 """Definitions that _wire.py writes by hand."""
 PACKAGE = "windlass_protocol.generated"
 WIRE_NAMES = (
-    *("Amount", "Bool", "Closed", "Count", "ExactlyOne", "Float", "Int", "JsonObject", "KeepsNulls"),
-    *("Maybe", "Open", "Positive", "Str", "UnitFloat", "Whole", "check_data"),
+    *("Bool", "Closed", "ExactlyOne", "Float", "JsonObject", "KeepsNulls"),
+    *("Maybe", "OnlyBool", "Open", "Str", "Tagged", "Whole", "check_data"),
 )
 
 
@@ -112,7 +112,12 @@ def _imports(spec: Spec, file: SpecFile, body: str) -> list[str]:
     ]
     external = [f"from pydantic import {', '.join(pydantic)}"] if pydantic else []
     own: list[str] = []
-    if wire := [name for name in WIRE_NAMES if used(name) and name not in {d.name for d in file.definitions}]:
+    built_in = {d.name for d in file.definitions if d.name in BUILT_IN}
+    if wire := [
+        f"{name} as {name}" if name in built_in else name
+        for name in WIRE_NAMES
+        if used(name) or name in built_in
+    ]:
         own.append(f"from windlass_protocol._wire import {', '.join(wire)}")
     names = {name for definition in file.definitions for name in references(definition)}
     for home in sorted({spec.home[name] for name in names} - {file.name}):
@@ -133,10 +138,10 @@ def _wrapped_import(module: str, names: list[str]) -> str:
 def _definition(spec: Spec, definition: Definition) -> str:
     match definition:
         case ObjectDef():
-            return _object(spec, definition)
+            return _object(definition)
         case EnumDef(name, doc, values):
             members = "\n".join(f'    {_member(value)} = "{value}"' for value in values)
-            return f"\nclass {name}(StrEnum):\n{_docstring(doc)}\n\n{members}\n"
+            return f"\nclass {name}(StrEnum):\n{_text(doc, '    ')}\n\n{members}\n"
         case UnionDef(name, doc, members):
             tag = attribute(tag_of(spec, definition))
             return (
@@ -154,15 +159,20 @@ def _member(value: str) -> str:
     return value.replace("-", "_").upper()
 
 
-def _object(spec: Spec, definition: ObjectDef) -> str:
+def _object(definition: ObjectDef) -> str:
+    constants = tuple(attribute(field.wire) for field in definition.fields if _constant(field) is not None)
     bases = ["Open" if definition.is_open else "Closed"]
+    if constants:
+        bases.insert(0, "Tagged")
     if definition.exactly_one_of:
         bases.insert(0, "ExactlyOne")
     if any(_keeps_null(field) for field in definition.fields):
         bases.insert(0, "KeepsNulls")
-    lines = [f"\nclass {definition.name}({', '.join(bases)}):", _docstring(definition.doc), ""]
+    lines = [f"\nclass {definition.name}({', '.join(bases)}):", _text(definition.doc, "    "), ""]
     if definition.exactly_one_of:
-        lines.append(f"    __exactly_one_of__ = {definition.exactly_one_of!r}".replace("'", '"') + "\n")
+        lines.append(f"    __exactly_one_of__ = {definition.exactly_one_of!r}\n")
+    if constants:
+        lines.append(f"    __constants__ = {constants!r}\n")
     required = [field for field in definition.fields if not _has_default(field)]
     optional = [field for field in definition.fields if _has_default(field)]
     for field in required + optional:
@@ -172,7 +182,7 @@ def _object(spec: Spec, definition: ObjectDef) -> str:
         lines.append(
             '\n    @field_validator("data")\n    @classmethod\n'
             "    def _data_fits_its_type(cls, data: JsonObject, info: ValidationInfo) -> JsonObject:\n"
-            '        return check_data(EVENT_DATA.get(str(info.data.get("type"))), data, info)'
+            '        return check_data(EVENT_DATA.get(str(info.data.get("type"))), data)'
         )
     return "\n".join(lines) + "\n"
 
@@ -195,7 +205,7 @@ def _field(field: Field) -> str:
         alias = f'validation_alias="{field.wire}", serialization_alias="{field.wire}"'
         return f"    {name}: {type_} = Field({alias})"
     if (constant := _constant(field)) is not None:
-        return f"    {name}: {type_} = {_literal(constant)}"
+        return f"    {name}: {type_} = {constant!r}"
     if field.has_empty_default:
         default = ", default_factory=dict[str, JsonValue]" if not field.is_required else ""
         return f"    {name}: {type_} = Field(validate_default=True{default})"
@@ -214,7 +224,7 @@ def _expression(type_: Type) -> str:  # noqa: C901 - one case per kind of type
             return "Str"
         case Text(low, high, pattern):
             limits = {"min_length": low, "max_length": high, "pattern": pattern}
-            given = [f"{key}={_literal(value)}" for key, value in limits.items() if value is not None]
+            given = [f"{key}={value!r}" for key, value in limits.items() if value is not None]
             return f"Annotated[Str, StringConstraints({', '.join(given)})]"
         case Number():
             return _number(type_)
@@ -224,8 +234,12 @@ def _expression(type_: Type) -> str:  # noqa: C901 - one case per kind of type
             return "JsonValue"
         case AnyObject():
             return "JsonObject"
+        case Choice((bool() as value,)):
+            return f"Annotated[Literal[{value}], OnlyBool()]"
+        case Choice((int() as value,)):
+            return f"Annotated[Literal[{value}], Whole({value}, {value})]"
         case Choice(values):
-            return f"Literal[{', '.join(_literal(value) for value in values)}]"
+            return f"Literal[{', '.join(repr(value) for value in values)}]"
         case Listing(item):
             return f"tuple[{_expression(item)}, ...]"
         case Mapped(item):
@@ -237,28 +251,11 @@ def _expression(type_: Type) -> str:  # noqa: C901 - one case per kind of type
 
 
 def _number(number: Number) -> str:
-    known: dict[tuple[bool, int | None, int | None], str] = {
-        (True, None, None): "Int",
-        (True, 0, None): "Count",
-        (True, 1, None): "Positive",
-        (False, None, None): "Float",
-        (False, 0, None): "Amount",
-        (False, 0, 1): "UnitFloat",
-    }
-    try:
-        return known[number.is_integer, number.minimum, number.maximum]
-    except KeyError:
-        raise SpecError(f"no Python type for {number}: add one to _wire.py") from None
-
-
-def _literal(value: str | int | bool) -> str:
-    if not isinstance(value, str):
-        return repr(value)
-    return f'r"{value}"' if "\\" in value else f'"{value}"'
-
-
-def _docstring(doc: str) -> str:
-    return _text(doc, "    ")
+    if number.is_integer:
+        return f"Annotated[int, Whole({number.minimum}, {number.maximum})]"
+    bounds = {"ge": number.minimum, "le": number.maximum}
+    given = [f"{key}={value}" for key, value in bounds.items() if value is not None]
+    return f"Annotated[Float, Field({', '.join(given)})]" if given else "Float"
 
 
 def _text(doc: str, indent: str) -> str:
@@ -273,7 +270,6 @@ def _index(spec: Spec) -> str:
         "EVENT_DATA" if isinstance(d, TableDef) else d.name: _module(file.name)
         for file in spec.files
         for d in file.definitions
-        if d.name not in BUILT_IN
     }
     by_module: dict[str, list[str]] = {}
     for name, module in sorted(homes.items()):

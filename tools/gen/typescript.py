@@ -33,7 +33,7 @@ from tools.gen.order import ordered
 WIDTH = 110
 BUILT_IN = ("JsonObject",)
 """Definitions that wire.ts writes by hand."""
-WIRE_NAMES = ("Json", "JsonObject", "exactlyOne", "text", "typedData")
+WIRE_NAMES = ("Json", "JsonObject", "exactlyOne", "open", "record", "text", "typedData")
 
 
 def typescript_files(spec: Spec) -> dict[str, str]:
@@ -97,11 +97,11 @@ def _definition(spec: Spec, definition: Definition) -> str:
 
 
 def _object(definition: ObjectDef) -> str:
-    kind = "looseObject" if definition.is_open else "strictObject"
+    kind = "open" if definition.is_open else "z.strictObject"
     fields = "".join(
         f"  /** {field.doc} */\n  {field.wire}: {_field(field)},\n" for field in definition.fields
     )
-    text = f"z.{kind}({{\n{fields}}})"
+    text = f"{kind}({{\n{fields}}})"
     if definition.exactly_one_of:
         text += f".superRefine(exactlyOne({json.dumps(list(definition.exactly_one_of))}))"
     if definition.has_typed_data:
@@ -125,7 +125,7 @@ def _expression(type_: Type) -> str:  # noqa: C901 - one case per kind of type
         case Text(low, high, pattern):
             limits = [f"{key}: {value}" for key, value in (("min", low), ("max", high)) if value is not None]
             if pattern is not None:
-                limits.append(f"pattern: /{pattern.replace('/', chr(92) + '/')}/u")
+                limits.append(f'pattern: new RegExp({json.dumps(pattern)}, "u")')
             return f"text({{ {', '.join(limits)} }})"
         case Number(is_integer, low, high):
             bounds = "".join(
@@ -145,7 +145,7 @@ def _expression(type_: Type) -> str:  # noqa: C901 - one case per kind of type
         case Listing(item):
             return f"z.array({_expression(item)})"
         case Mapped(item):
-            return f"z.record(z.string(), {_expression(item)})"
+            return f"record({_expression(item)})"
         case Either(options):
             return f"z.union([{', '.join(_expression(option) for option in options)}])"
         case Nullable(inner):

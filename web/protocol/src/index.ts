@@ -5,6 +5,10 @@ import { EVENT_DATA } from "./generated/index.js";
 export * from "./generated/index.js";
 export { Json, JsonObject } from "./wire.js";
 export type { JsonValue } from "./wire.js";
+export { decode, encode, parse } from "./codec.js";
+export { CodecError } from "./codec-error.js";
+export type { CodecErrorCode, Issue, Position } from "./codec-error.js";
+export * from "./limits.js";
 
 /** An event of a known type, with its data typed: switch on `type`. */
 export type KnownEvent = {

@@ -9,11 +9,42 @@ export interface JsonObject {
 /** Any JSON value; the codec has already refused what JSON cannot hold. */
 export const Json = z.custom<JsonValue>((value) => value !== undefined, "expected a value");
 
+function isObject(value: unknown): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
 /** Any JSON object, kept as it is. */
-export const JsonObject = z.custom<JsonObject>(
-  (value) => typeof value === "object" && value !== null && !Array.isArray(value),
-  "expected an object",
-);
+export const JsonObject = z.custom<JsonObject>(isObject, "expected an object");
+
+/** An object whose every value fits `item`, kept as it is. */
+export function record<T extends z.ZodType>(item: T): z.ZodType<Record<string, z.infer<T>>> {
+  return z.custom<Record<string, z.infer<T>>>(isObject, "expected an object").superRefine((value, ctx) => {
+    for (const [key, inner] of Object.entries(value)) addIssues(ctx, key, item.safeParse(inner));
+  });
+}
+
+type OpenObject<S extends z.core.$ZodLooseShape> = z.ZodObject<S, z.core.$loose>;
+
+/** Keeps an unknown field named `__proto__`, which Zod drops; JSON gives it no meaning. */
+const OpenObject = z.core.$constructor<OpenObject<z.core.$ZodLooseShape>>("OpenObject", (schema, def) => {
+  z.ZodObject.init(schema, def);
+  const parse = schema._zod.parse.bind(schema._zod);
+  schema._zod.parse = (payload, ctx) => {
+    const input: unknown = payload.value;
+    const result = parse(payload, ctx);
+    if (isObject(input) && Object.hasOwn(input, "__proto__") && !(result instanceof Promise)) {
+      const kept = { value: input["__proto__"], enumerable: true, writable: true, configurable: true };
+      Object.defineProperty(result.value, "__proto__", kept);
+    }
+    return result;
+  };
+});
+
+/** An object that keeps fields it does not know. */
+export function open<S extends z.core.$ZodLooseShape>(shape: S): OpenObject<S> {
+  const def = z.looseObject(shape).def;
+  return new OpenObject(def) as unknown as OpenObject<S>;
+}
 
 interface TextLimits {
   readonly min?: number;
@@ -53,8 +84,12 @@ export function exactlyOne(names: readonly string[]): Refinement {
 export function typedData(shapes: Readonly<Record<string, z.ZodType>>): Refinement {
   return (value, ctx) => {
     const shape = Object.hasOwn(shapes, String(value["type"])) ? shapes[String(value["type"])] : undefined;
-    for (const issue of shape?.safeParse(value["data"]).error?.issues ?? []) {
-      ctx.addIssue({ code: "custom", message: issue.message, path: ["data", ...issue.path] });
-    }
+    if (shape) addIssues(ctx, "data", shape.safeParse(value["data"]));
   };
+}
+
+function addIssues(ctx: z.RefinementCtx, key: string, result: z.ZodSafeParseResult<unknown>): void {
+  for (const issue of result.error?.issues ?? []) {
+    ctx.addIssue({ code: "custom", message: issue.message, path: [key, ...issue.path] });
+  }
 }

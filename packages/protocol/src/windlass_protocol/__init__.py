@@ -1,27 +1,40 @@
 """Wire types of Windlass, and the strict codec that reads and writes them.
 
-The types are generated from JSON Schema; each module of them is imported
-when one of its names is first asked for.
+The types are generated from JSON Schema; each module is imported when one of its names is first asked for.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
-from windlass_protocol.generated import MODULE_OF
+from windlass_protocol.generated import MODULE_OF as _MODULE_OF
+from windlass_protocol.lazy import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
+    from windlass_protocol.codec import CodecError as CodecError
+    from windlass_protocol.codec import CodecErrorCode as CodecErrorCode
+    from windlass_protocol.codec import CodecLimits as CodecLimits
+    from windlass_protocol.codec import JsonObject as JsonObject
+    from windlass_protocol.codec import JsonValue as JsonValue
+    from windlass_protocol.codec import canonical as canonical
+    from windlass_protocol.codec import decode as decode
+    from windlass_protocol.codec import encode as encode
+    from windlass_protocol.codec import parse as parse
     from windlass_protocol.generated import *
 
 __version__ = "0.1.0"
 
+_CODEC = (
+    "CodecError",
+    "CodecErrorCode",
+    "CodecLimits",
+    "JsonObject",
+    "JsonValue",
+    "canonical",
+    "decode",
+    "encode",
+    "parse",
+)
 
-def __getattr__(name: str) -> object:
-    if name not in MODULE_OF:
-        raise AttributeError(f"module 'windlass_protocol' has no attribute {name!r}")
-    value: object = getattr(import_module(f"windlass_protocol.generated.{MODULE_OF[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *MODULE_OF})
+__getattr__, __dir__ = _lazy_names(
+    __name__,
+    {name: f"generated.{module}" for name, module in _MODULE_OF.items()} | dict.fromkeys(_CODEC, "codec"),
+)

@@ -25,9 +25,6 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema, to_json
 
-SAFE_INTEGER_MAX = 2**53 - 1
-"""Largest integer on the wire: JavaScript holds no larger one exactly."""
-
 T = TypeVar("T")
 JsonObject = dict[str, JsonValue]
 
@@ -46,39 +43,45 @@ class _Absent:
 
 
 class Whole:
-    """An integer, also when written as 1.0, within what the wire can carry."""
+    """An integer within bounds, also when written as 1.0."""
 
-    def __init__(self, minimum: int = -SAFE_INTEGER_MAX, maximum: int = SAFE_INTEGER_MAX) -> None:
+    def __init__(self, minimum: int, maximum: int) -> None:
         self.minimum = minimum
         self.maximum = maximum
 
     def __get_pydantic_core_schema__(self, source: type, handler: GetCoreSchemaHandler) -> CoreSchema:
         whole = core_schema.int_schema(strict=True, ge=self.minimum, le=self.maximum)
+        number = core_schema.float_schema(strict=True, allow_inf_nan=False)
+        # Not `multiple_of=1`, which takes 0.9999999999999999 for a whole number.
         from_float = core_schema.chain_schema(
-            [
-                core_schema.no_info_after_validator_function(
-                    int, core_schema.float_schema(strict=True, multiple_of=1, allow_inf_nan=False)
-                ),
-                whole,
-            ]
+            [core_schema.no_info_after_validator_function(_without_fraction, number), whole]
         )
         return core_schema.union_schema(
             [whole, from_float],
+            mode="left_to_right",
             custom_error_type="whole_number",
             custom_error_message="Input should be an integer from {minimum} to {maximum}",
             custom_error_context={"minimum": self.minimum, "maximum": self.maximum},
         )
 
 
+def _without_fraction(number: float) -> int:
+    if not number.is_integer():
+        raise ValueError
+    return int(number)
+
+
+class OnlyBool:
+    """A boolean constant; to Python 1 equals true, on the wire it does not."""
+
+    def __get_pydantic_core_schema__(self, source: type, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.chain_schema([core_schema.bool_schema(strict=True), handler(source)])
+
+
 Maybe = Annotated[T | None, _Absent(), Field(exclude_if=partial(is_, None))]
 Str = Annotated[str, Strict()]
 Bool = Annotated[bool, Strict()]
-Int = Annotated[int, Whole()]
-Count = Annotated[int, Whole(0)]
-Positive = Annotated[int, Whole(1)]
 Float = Annotated[float, Strict(), Field(allow_inf_nan=False)]
-UnitFloat = Annotated[float, Strict(), Field(allow_inf_nan=False, ge=0, le=1)]
-Amount = Annotated[float, Strict(), Field(allow_inf_nan=False, ge=0)]
 
 
 class Closed(BaseModel):
@@ -115,6 +118,19 @@ class KeepsNulls(BaseModel):
         return body
 
 
+class Tagged(BaseModel):
+    """Demands the fields of `__constants__` on the wire; Python may leave them out."""
+
+    __constants__: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _has_its_constants(self, info: ValidationInfo) -> Self:
+        missing = [name for name in self.__constants__ if name not in self.model_fields_set]
+        if missing and info.mode == "json":
+            raise PydanticCustomError("constant", "expected {names}", {"names": ", ".join(missing)})
+        return self
+
+
 class ExactlyOne(BaseModel):
     """Demands exactly one of the fields named in `__exactly_one_of__`."""
 
@@ -122,7 +138,7 @@ class ExactlyOne(BaseModel):
 
     @model_validator(mode="after")
     def _has_exactly_one(self) -> Self:
-        given = [name for name in self.__exactly_one_of__ if name in self.model_fields_set]
+        given = [name for name in self.__exactly_one_of__ if self._is_given(name)]
         if len(given) != 1:
             raise PydanticCustomError(
                 "exactly_one",
@@ -131,16 +147,23 @@ class ExactlyOne(BaseModel):
             )
         return self
 
+    def _is_given(self, name: str) -> bool:
+        """Return whether the field will be on the wire; a null may be or not."""
+        if getattr(self, name) is not None:
+            return True
+        return name in self.model_fields_set and type(self).model_fields[name].exclude_if is None
 
-def check_data(model: type[BaseModel] | None, data: JsonObject, info: ValidationInfo) -> JsonObject:
-    """Return `data` if it fits the model of its event type, or there is none."""
+
+def check_data(model: type[BaseModel] | None, data: JsonObject) -> JsonObject:
+    """Return `data` if it fits the model of its event type, or there is none.
+
+    It is kept as it goes on the wire, so it is checked by the rules of the wire also when Python
+    made it.
+    """
     if model is None:
         return data
     try:
-        if info.mode == "json":
-            model.model_validate_json(to_json(data), strict=True, by_alias=True, by_name=False)
-        else:
-            model.model_validate(data)
+        model.model_validate_json(to_json(data), strict=True, by_alias=True, by_name=False)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         raise PydanticCustomError(

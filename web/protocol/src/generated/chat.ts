@@ -1,8 +1,8 @@
 // Generated from spec/chat.schema.json by `make gen`. Do not edit.
 /** Messages, agents and the simple event stream that chat clients read. */
 import { z } from "zod";
-import { JsonObject } from "../wire.js";
-import { Timestamp } from "./common.js";
+import { JsonObject, open } from "../wire.js";
+import { Integer, Timestamp } from "./common.js";
 import { ToolCall, ToolResult } from "./tools.js";
 
 /** What a chat stream event is. */
@@ -10,7 +10,7 @@ export const SSEEventType = z.enum(["content", "tool_call", "tool_result", "erro
 export type SSEEventType = z.infer<typeof SSEEventType>;
 
 /** One event of the simple chat stream. */
-export const SSEEvent = z.looseObject({
+export const SSEEvent = open({
   /** What the event is. */
   type: SSEEventType,
   /** Name of the product's own event. */
@@ -39,7 +39,7 @@ export const ChatRole = z.enum(["user", "assistant", "tool", "system"]);
 export type ChatRole = z.infer<typeof ChatRole>;
 
 /** One message of a chat. */
-export const ChatMessage = z.looseObject({
+export const ChatMessage = open({
   /** Identifier of the message. */
   id: z.string(),
   /** Who speaks. */
@@ -62,7 +62,7 @@ export const ChatMessage = z.looseObject({
 export type ChatMessage = z.infer<typeof ChatMessage>;
 
 /** An agent as chat clients list it. */
-export const ChatAgent = z.looseObject({
+export const ChatAgent = open({
   /** Identifier of the agent. */
   id: z.string(),
   /** Its name. */
@@ -92,12 +92,12 @@ export const ChatAgent = z.looseObject({
   /** Whether it is put away. */
   isArchived: z.boolean().optional(),
   /** Place in lists. */
-  sortOrder: z.int().optional(),
+  sortOrder: Integer.optional(),
 });
 export type ChatAgent = z.infer<typeof ChatAgent>;
 
 /** Tracks that a user is in the middle of a run of several steps. */
-export const AgentSession = z.looseObject({
+export const AgentSession = open({
   /** Globally unique identifier. */
   sessionId: z.string(),
   /** Owning user. */

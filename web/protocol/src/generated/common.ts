@@ -1,19 +1,31 @@
 // Generated from spec/common.schema.json by `make gen`. Do not edit.
 /** Identifiers, times, references and amounts that the other files share. */
 import { z } from "zod";
-import { text } from "../wire.js";
+import { open, text } from "../wire.js";
 
 /** An identifier: 1 to 512 characters, none of them a control character. */
-export const Id = text({ min: 1, max: 512, pattern: /^[^\u0000-\u001f\u007f]+$/u });
+export const Id = text({ min: 1, max: 512, pattern: new RegExp("^[^\\u0000-\\u001f\\u007f]+$", "u") });
 export type Id = z.infer<typeof Id>;
 
 /** A moment, as RFC 3339 with a time zone: 2026-01-31T09:30:00.250Z. */
-export const Timestamp = text({ pattern: /^(?:(?:(?:[1-9][0-9](?:[2468][048]|[13579][26]|0[48])|(?:[2468][048]|[13579][26])00)-02-29)|[1-9][0-9]{3}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8])))T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,9})?(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])$/u });
+export const Timestamp = text({ pattern: new RegExp("^(?:(?:(?:[1-9][0-9](?:[2468][048]|[13579][26]|0[48])|(?:[2468][048]|[13579][26])00)-02-29)|[1-9][0-9]{3}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8])))T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\\.[0-9]{1,9})?(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])$", "u") });
 export type Timestamp = z.infer<typeof Timestamp>;
 
 /** A SHA-256 digest: `sha256:` and 64 hexadecimal digits. */
-export const Sha256 = text({ pattern: /^sha256:[0-9a-f]{64}$/u });
+export const Sha256 = text({ pattern: new RegExp("^sha256:[0-9a-f]{64}$", "u") });
 export type Sha256 = z.infer<typeof Sha256>;
+
+/** A whole number that every language can hold. */
+export const Integer = z.int().min(-9007199254740991).max(9007199254740991);
+export type Integer = z.infer<typeof Integer>;
+
+/** A whole number from 0 that every language can hold. */
+export const Count = z.int().min(0).max(9007199254740991);
+export type Count = z.infer<typeof Count>;
+
+/** A whole number from 1 that every language can hold. */
+export const Positive = z.int().min(1).max(9007199254740991);
+export type Positive = z.infer<typeof Positive>;
 
 /** How sensitive a value is; only `public` may be shown raw by default. */
 export const PrivacyClass = z.enum(["public", "internal", "content_refs_only", "sensitive", "secret"]);
@@ -36,7 +48,7 @@ export const PolicyKind = z.enum(["approval", "permission", "sandbox", "context"
 export type PolicyKind = z.infer<typeof PolicyKind>;
 
 /** Where a request or value comes from. */
-export const SourceRef = z.looseObject({
+export const SourceRef = open({
   /** What kind of origin this is. */
   kind: SourceKind,
   /** Identifier of the origin. */
@@ -49,7 +61,7 @@ export const SourceRef = z.looseObject({
 export type SourceRef = z.infer<typeof SourceRef>;
 
 /** Names the policy or rule that made a decision. */
-export const PolicyRef = z.looseObject({
+export const PolicyRef = open({
   /** What the policy is about. */
   kind: PolicyKind,
   /** Identifier of the policy or rule. */
@@ -60,24 +72,24 @@ export const PolicyRef = z.looseObject({
 export type PolicyRef = z.infer<typeof PolicyRef>;
 
 /** Tokens and money that model calls used. */
-export const Usage = z.looseObject({
+export const Usage = open({
   /** Tokens sent to the model. */
-  inputTokens: z.int().min(0).optional(),
+  inputTokens: Count.optional(),
   /** Tokens the model produced. */
-  outputTokens: z.int().min(0).optional(),
+  outputTokens: Count.optional(),
   /** Input tokens that came from the provider's cache. */
-  cacheReadTokens: z.int().min(0).optional(),
+  cacheReadTokens: Count.optional(),
   /** Input tokens written to the provider's cache. */
-  cacheWriteTokens: z.int().min(0).optional(),
+  cacheWriteTokens: Count.optional(),
   /** Output tokens spent on reasoning. */
-  reasoningTokens: z.int().min(0).optional(),
+  reasoningTokens: Count.optional(),
   /** Cost in millionths of a US dollar, when known. */
-  costMicros: z.int().min(0).optional(),
+  costMicros: Count.optional(),
 });
 export type Usage = z.infer<typeof Usage>;
 
 /** The things that led to a record or an error. */
-export const CausalIds = z.looseObject({
+export const CausalIds = open({
   /** The session. */
   sessionId: Id.optional(),
   /** The run. */
@@ -100,13 +112,13 @@ export const CausalIds = z.looseObject({
 export type CausalIds = z.infer<typeof CausalIds>;
 
 /** Points at content that is stored once and referred to by its hash. */
-export const ContentRef = z.looseObject({
+export const ContentRef = open({
   /** Identifier of the stored content. */
   contentId: Id,
   /** Digest of the stored bytes. */
   hash: Sha256,
   /** Length of the stored bytes. */
-  sizeBytes: z.int().min(0),
+  sizeBytes: Count,
   /** Media type, such as text/plain. */
   mediaType: z.string().optional(),
   /** How sensitive the content is. */
@@ -119,7 +131,7 @@ export const ContentRef = z.looseObject({
 export type ContentRef = z.infer<typeof ContentRef>;
 
 /** Ties a record to a distributed trace. */
-export const TraceContext = z.looseObject({
+export const TraceContext = open({
   /** W3C trace id. */
   traceId: z.string(),
   /** W3C span id. */

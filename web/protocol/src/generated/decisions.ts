@@ -1,15 +1,15 @@
 // Generated from spec/decisions.schema.json by `make gen`. Do not edit.
 /** Choices an agent made, what came of them, and problems it met. */
 import { z } from "zod";
-import { Json, JsonObject } from "../wire.js";
-import { Id, Timestamp } from "./common.js";
+import { Json, JsonObject, open } from "../wire.js";
+import { Count, Id, Timestamp } from "./common.js";
 
 /** What was chosen. */
 export const DecisionType = z.enum(["tool_selection", "parameter_choice", "path_choice", "output_format", "retry_strategy", "delegation", "termination", "custom"]);
 export type DecisionType = z.infer<typeof DecisionType>;
 
 /** One thing the agent could have done. */
-export const Option = z.looseObject({
+export const Option = open({
   /** Identifier of the option. */
   id: z.string(),
   /** What it does. */
@@ -28,7 +28,7 @@ export const Option = z.looseObject({
 export type Option = z.infer<typeof Option>;
 
 /** What came of a decision. */
-export const Outcome = z.looseObject({
+export const Outcome = open({
   /** Whether the action succeeded. */
   success: z.boolean(),
   /** What it returned. */
@@ -40,16 +40,16 @@ export const Outcome = z.looseObject({
   /** What changed. */
   stateChanges: JsonObject.optional(),
   /** Tokens it used. */
-  tokensUsed: z.int().min(0).optional(),
+  tokensUsed: Count.optional(),
   /** Time it took. */
-  latencyMs: z.int().min(0).optional(),
+  latencyMs: Count.optional(),
   /** When it was recorded. */
   timestamp: Timestamp.optional(),
 });
 export type Outcome = z.infer<typeof Outcome>;
 
 /** A judgement of a decision, made later. */
-export const DecisionEvaluation = z.looseObject({
+export const DecisionEvaluation = open({
   /** Whether it served the goal. */
   goalAligned: z.boolean(),
   /** How well it did, from 0 to 1. */
@@ -70,7 +70,7 @@ export const DecisionEvaluation = z.looseObject({
 export type DecisionEvaluation = z.infer<typeof DecisionEvaluation>;
 
 /** A choice among options. */
-export const Decision = z.looseObject({
+export const Decision = open({
   /** Identifier of the decision. */
   id: Id,
   /** When it was made. */
@@ -103,7 +103,7 @@ export const ProblemSeverity = z.enum(["critical", "warning", "minor"]);
 export type ProblemSeverity = z.infer<typeof ProblemSeverity>;
 
 /** Something that went wrong. */
-export const Problem = z.looseObject({
+export const Problem = open({
   /** Identifier of the problem. */
   id: Id,
   /** How bad it is. */
@@ -122,17 +122,17 @@ export const Problem = z.looseObject({
 export type Problem = z.infer<typeof Problem>;
 
 /** Counts of a recorded run. A pending decision is neither a success nor a failure. */
-export const RunMetrics = z.looseObject({
+export const RunMetrics = open({
   /** Decisions. */
-  totalDecisions: z.int().min(0),
+  totalDecisions: Count,
   /** Decisions whose action succeeded. */
-  successfulDecisions: z.int().min(0),
+  successfulDecisions: Count,
   /** Decisions whose action failed. */
-  failedDecisions: z.int().min(0),
+  failedDecisions: Count,
   /** Tokens. */
-  totalTokens: z.int().min(0),
+  totalTokens: Count,
   /** Time of all actions. */
-  totalLatencyMs: z.int().min(0),
+  totalLatencyMs: Count,
   /** Parts that decided, in order of their first decision. */
   nodesExecuted: z.array(z.string()),
 });
@@ -143,7 +143,7 @@ export const DecisionRunStatus = z.enum(["running", "completed", "failed", "stuc
 export type DecisionRunStatus = z.infer<typeof DecisionRunStatus>;
 
 /** A recorded run with its decisions and problems. */
-export const DecisionRun = z.looseObject({
+export const DecisionRun = open({
   /** Identifier of the run. */
   id: Id,
   /** Goal it pursued. */
@@ -172,7 +172,7 @@ export const DecisionRun = z.looseObject({
 export type DecisionRun = z.infer<typeof DecisionRun>;
 
 /** A recorded run in short. */
-export const RunSummary = z.looseObject({
+export const RunSummary = open({
   /** The run. */
   runId: Id,
   /** Goal it pursued. */
@@ -180,13 +180,13 @@ export const RunSummary = z.looseObject({
   /** Where it is. */
   status: DecisionRunStatus,
   /** How long it took; 0 while open. */
-  durationMs: z.int().min(0),
+  durationMs: Count,
   /** Decisions. */
-  decisionCount: z.int().min(0),
+  decisionCount: Count,
   /** Successful among decided, from 0 to 1. */
   successRate: z.number().min(0).max(1),
   /** Problems. */
-  problemCount: z.int().min(0),
+  problemCount: Count,
   /** What happened, for people. */
   narrative: z.string(),
   /** Decisions worth a look. */

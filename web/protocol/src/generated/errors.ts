@@ -1,8 +1,8 @@
 // Generated from spec/errors.schema.json by `make gen`. Do not edit.
 /** The one error shape. Codes are stable; texts are not. */
 import { z } from "zod";
-import { JsonObject, text } from "../wire.js";
-import { CausalIds, PolicyRef, SourceRef } from "./common.js";
+import { JsonObject, open, text } from "../wire.js";
+import { CausalIds, Count, PolicyRef, SourceRef } from "./common.js";
 
 /** What the caller should do: rejected = fix the request; denied = ask a person; conflict = read again, then decide; unavailable = retry later with the same key; ambiguous = reconcile, never retry blindly; corrupt = stop and call a human. */
 export const ErrorCode = z.enum(["rejected", "denied", "conflict", "unavailable", "ambiguous", "corrupt"]);
@@ -17,7 +17,7 @@ export const RetryClass = z.enum(["retryable", "not_retryable", "repair_needed",
 export type RetryClass = z.infer<typeof RetryClass>;
 
 /** An error as it crosses the wire. */
-export const ErrorInfo = z.looseObject({
+export const ErrorInfo = open({
   /** What the caller should do. */
   code: ErrorCode,
   /** Which part failed. */
@@ -33,7 +33,7 @@ export const ErrorInfo = z.looseObject({
   /** Where the failed request came from. */
   source: SourceRef.optional(),
   /** Earliest time to try again, in milliseconds from now. */
-  retryAfterMs: z.int().min(0).optional(),
+  retryAfterMs: Count.optional(),
   /** Further facts, already redacted. */
   details: JsonObject.optional(),
 });

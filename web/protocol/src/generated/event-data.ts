@@ -1,8 +1,8 @@
 // Generated from spec/event-data.schema.json by `make gen`. Do not edit.
 /** What each event type carries in `data`. All of it is open: unknown fields pass through. */
 import { z } from "zod";
-import { Json, JsonObject } from "../wire.js";
-import { ContentRef, Id, Sha256, SourceRef, Timestamp, TraceContext, Usage } from "./common.js";
+import { Json, JsonObject, open } from "../wire.js";
+import { ContentRef, Count, Id, Sha256, SourceRef, Timestamp, TraceContext, Usage } from "./common.js";
 import { Decision, DecisionEvaluation, Outcome, Problem } from "./decisions.js";
 import { ErrorInfo } from "./errors.js";
 import {
@@ -33,7 +33,7 @@ export const ActionStatus = z.enum(["completed", "failed", "rejected"]);
 export type ActionStatus = z.infer<typeof ActionStatus>;
 
 /** Why an action failed. */
-export const ActionError = z.looseObject({
+export const ActionError = open({
   /** Stable code. */
   code: z.string(),
   /** What went wrong. */
@@ -44,7 +44,7 @@ export const ActionError = z.looseObject({
 export type ActionError = z.infer<typeof ActionError>;
 
 /** Who started a delegated session. */
-export const Invocation = z.looseObject({
+export const Invocation = open({
   /** How it was started. */
   kind: z.literal("subagent"),
   /** Call in the parent. */
@@ -59,7 +59,7 @@ export const Invocation = z.looseObject({
 export type Invocation = z.infer<typeof Invocation>;
 
 /** Which agent and build serve the session. */
-export const RuntimeIdentity = z.looseObject({
+export const RuntimeIdentity = open({
   /** The agent. */
   agentId: Id,
   /** Its name. */
@@ -76,7 +76,7 @@ export const RuntimeIdentity = z.looseObject({
 export type RuntimeIdentity = z.infer<typeof RuntimeIdentity>;
 
 /** How a person can authorise. */
-export const AuthorizationChallenge = z.looseObject({
+export const AuthorizationChallenge = open({
   /** Address to open. */
   url: z.string().optional(),
   /** Code to type. */
@@ -99,7 +99,7 @@ export const RecoveryChoice = z.enum(["retry", "skip", "supply"]);
 export type RecoveryChoice = z.infer<typeof RecoveryChoice>;
 
 /** The session began. */
-export const SessionStartedData = z.looseObject({
+export const SessionStartedData = open({
   /** Who started it, when it was delegated. */
   invocation: Invocation.optional(),
   /** Which agent and build serve it. */
@@ -120,7 +120,7 @@ export const SessionStartedData = z.looseObject({
 export type SessionStartedData = z.infer<typeof SessionStartedData>;
 
 /** The session waits for somebody. */
-export const SessionWaitingData = z.looseObject({
+export const SessionWaitingData = open({
   /** What for: next-user-message, input, recovery, subagent or timer. */
   wait: z.string(),
   /** Capability to continue; only for the owner. */
@@ -133,7 +133,7 @@ export const SessionWaitingData = z.looseObject({
 export type SessionWaitingData = z.infer<typeof SessionWaitingData>;
 
 /** The session is finished. */
-export const SessionCompletedData = z.looseObject({
+export const SessionCompletedData = open({
   /** The final output. */
   output: Json.optional(),
   /** What it used. */
@@ -142,7 +142,7 @@ export const SessionCompletedData = z.looseObject({
 export type SessionCompletedData = z.infer<typeof SessionCompletedData>;
 
 /** The session failed and cannot go on. */
-export const SessionFailedData = z.looseObject({
+export const SessionFailedData = open({
   /** Stable code of the failure. */
   code: z.string(),
   /** What went wrong and what to do next. */
@@ -157,7 +157,7 @@ export const SessionFailedData = z.looseObject({
 export type SessionFailedData = z.infer<typeof SessionFailedData>;
 
 /** Authored durable state changed. */
-export const SessionStateChangedData = z.looseObject({
+export const SessionStateChangedData = open({
   /** Keys with their new values. */
   set: JsonObject.optional(),
   /** Keys that are gone. */
@@ -166,33 +166,41 @@ export const SessionStateChangedData = z.looseObject({
 export type SessionStateChangedData = z.infer<typeof SessionStateChangedData>;
 
 /** The session moved to another package. */
-export const SessionMovedData = z.looseObject({
+export const SessionMovedData = open({
   /** Package it left. */
   fromFingerprint: z.string(),
   /** Package it runs under now. */
   toFingerprint: z.string(),
   /** Why. */
   reason: z.string().optional(),
+  /** The agent from now on, as plain data. */
+  agent: SessionAgent.optional(),
 });
 export type SessionMovedData = z.infer<typeof SessionMovedData>;
 
 /** The history the model sees was emptied; the journal keeps it. */
-export const ContextClearedData = z.looseObject({
+export const ContextClearedData = open({
   /** Number of the turn in its session, from 0. */
-  sequence: z.int().min(0).optional(),
+  sequence: Count.optional(),
   /** The turn. */
   turnId: Id.optional(),
 });
 export type ContextClearedData = z.infer<typeof ContextClearedData>;
 
 /** A run began. */
-export const RunStartedData = z.looseObject({
+export const RunStartedData = open({
   /** The run. */
   runId: Id,
   /** Its agent. */
   agentId: Id,
   /** Package it is pinned to. */
   packageFingerprint: z.string().optional(),
+  /** Its package. */
+  packageId: Id.optional(),
+  /** Provider adapter. */
+  routeId: Id.optional(),
+  /** Model it starts with. */
+  modelId: Id.optional(),
   /** Where the request came from. */
   source: SourceRef.optional(),
   /** How it ends. */
@@ -211,18 +219,18 @@ export const RunStartedData = z.looseObject({
 export type RunStartedData = z.infer<typeof RunStartedData>;
 
 /** A run goes on after a wait or a crash. */
-export const RunResumedData = z.looseObject({
+export const RunResumedData = open({
   /** The run. */
   runId: Id,
   /** Why: input, recovery, timer, subagent or takeover. */
   reason: z.string(),
   /** Ownership number of the session. */
-  epoch: z.int().min(0).optional(),
+  epoch: Count.optional(),
 });
 export type RunResumedData = z.infer<typeof RunResumedData>;
 
 /** A run waits; it costs a row and nothing else. */
-export const RunWaitingData = z.looseObject({
+export const RunWaitingData = open({
   /** The run. */
   runId: Id,
   /** What for: input, recovery, subagent, timer or budget. */
@@ -235,7 +243,7 @@ export const RunWaitingData = z.looseObject({
 export type RunWaitingData = z.infer<typeof RunWaitingData>;
 
 /** Somebody asked to cancel the run. */
-export const RunCancelRequestedData = z.looseObject({
+export const RunCancelRequestedData = open({
   /** The run. */
   runId: Id,
   /** Who asked. */
@@ -246,7 +254,7 @@ export const RunCancelRequestedData = z.looseObject({
 export type RunCancelRequestedData = z.infer<typeof RunCancelRequestedData>;
 
 /** The run reached its end. */
-export const RunCompletedData = z.looseObject({
+export const RunCompletedData = open({
   /** The run. */
   runId: Id,
   /** The final text. */
@@ -263,7 +271,7 @@ export const RunCompletedData = z.looseObject({
 export type RunCompletedData = z.infer<typeof RunCompletedData>;
 
 /** The run failed. */
-export const RunFailedData = z.looseObject({
+export const RunFailedData = open({
   /** The run. */
   runId: Id,
   /** Why. */
@@ -278,7 +286,7 @@ export const RunFailedData = z.looseObject({
 export type RunFailedData = z.infer<typeof RunFailedData>;
 
 /** The run was cancelled. */
-export const RunCancelledData = z.looseObject({
+export const RunCancelledData = open({
   /** The run. */
   runId: Id,
   /** Why. */
@@ -289,7 +297,7 @@ export const RunCancelledData = z.looseObject({
 export type RunCancelledData = z.infer<typeof RunCancelledData>;
 
 /** The run used up its budget. */
-export const RunBudgetExhaustedData = z.looseObject({
+export const RunBudgetExhaustedData = open({
   /** The run. */
   runId: Id,
   /** Which limits. */
@@ -304,9 +312,9 @@ export const RunBudgetExhaustedData = z.looseObject({
 export type RunBudgetExhaustedData = z.infer<typeof RunBudgetExhaustedData>;
 
 /** A turn began. */
-export const TurnStartedData = z.looseObject({
+export const TurnStartedData = open({
   /** Number of the turn in its session, from 0. */
-  sequence: z.int().min(0),
+  sequence: Count,
   /** The turn. */
   turnId: Id,
   /** Trace it belongs to. */
@@ -315,9 +323,9 @@ export const TurnStartedData = z.looseObject({
 export type TurnStartedData = z.infer<typeof TurnStartedData>;
 
 /** The turn waits and stays the same turn. */
-export const TurnWaitingData = z.looseObject({
+export const TurnWaitingData = open({
   /** Number of the turn in its session, from 0. */
-  sequence: z.int().min(0),
+  sequence: Count,
   /** The turn. */
   turnId: Id,
   /** What for: input, tasks, recovery or timer. */
@@ -328,9 +336,9 @@ export const TurnWaitingData = z.looseObject({
 export type TurnWaitingData = z.infer<typeof TurnWaitingData>;
 
 /** The turn is finished. */
-export const TurnCompletedData = z.looseObject({
+export const TurnCompletedData = open({
   /** Number of the turn in its session, from 0. */
-  sequence: z.int().min(0),
+  sequence: Count,
   /** The turn. */
   turnId: Id,
   /** What it used. */
@@ -339,7 +347,7 @@ export const TurnCompletedData = z.looseObject({
 export type TurnCompletedData = z.infer<typeof TurnCompletedData>;
 
 /** The turn failed. */
-export const TurnFailedData = z.looseObject({
+export const TurnFailedData = open({
   /** Stable code of the failure. */
   code: z.string(),
   /** What went wrong and what to do next. */
@@ -347,7 +355,7 @@ export const TurnFailedData = z.looseObject({
   /** Further facts, already redacted. */
   details: JsonObject.optional(),
   /** Number of the turn in its session, from 0. */
-  sequence: z.int().min(0),
+  sequence: Count,
   /** The turn. */
   turnId: Id,
   /** Whether the session cannot go on. */
@@ -358,9 +366,9 @@ export const TurnFailedData = z.looseObject({
 export type TurnFailedData = z.infer<typeof TurnFailedData>;
 
 /** The turn was cancelled. */
-export const TurnCancelledData = z.looseObject({
+export const TurnCancelledData = open({
   /** Number of the turn in its session, from 0. */
-  sequence: z.int().min(0),
+  sequence: Count,
   /** The turn. */
   turnId: Id,
   /** Why. */
@@ -371,11 +379,11 @@ export const TurnCancelledData = z.looseObject({
 export type TurnCancelledData = z.infer<typeof TurnCancelledData>;
 
 /** Somebody said something to the session. */
-export const MessageReceivedData = z.looseObject({
+export const MessageReceivedData = open({
   /** The text. */
   message: z.string(),
   /** Number of the turn in its session, from 0. */
-  sequence: z.int().min(0),
+  sequence: Count,
   /** The turn. */
   turnId: Id,
   /** The parts, when there is more than text. */
@@ -392,22 +400,22 @@ export const MessageReceivedData = z.looseObject({
 export type MessageReceivedData = z.infer<typeof MessageReceivedData>;
 
 /** A piece of the answer; live only, never stored. */
-export const MessageAppendedData = z.looseObject({
+export const MessageAppendedData = open({
   /** The piece. */
   messageDelta: z.string(),
   /** The text so far, for a reader that joins late. */
   messageSoFar: z.string().optional(),
   /** Number of the turn in its session, from 0. */
-  sequence: z.int().min(0),
+  sequence: Count,
   /** Number of the step in its turn, from 0. */
-  stepIndex: z.int().min(0),
+  stepIndex: Count,
   /** The turn. */
   turnId: Id,
 });
 export type MessageAppendedData = z.infer<typeof MessageAppendedData>;
 
 /** The model's words of a step. */
-export const MessageCompletedData = z.looseObject({
+export const MessageCompletedData = open({
   /** The text; null when there is none to show. */
   message: z.string().nullable(),
   /** Why the model stopped. */
@@ -417,86 +425,88 @@ export const MessageCompletedData = z.looseObject({
   /** The parts, when there is more than text. */
   parts: z.array(AssistantPart).optional(),
   /** Number of the turn in its session, from 0. */
-  sequence: z.int().min(0),
+  sequence: Count,
   /** Number of the step in its turn, from 0. */
-  stepIndex: z.int().min(0),
+  stepIndex: Count,
   /** The turn. */
   turnId: Id,
 });
 export type MessageCompletedData = z.infer<typeof MessageCompletedData>;
 
 /** A piece of the model's reasoning; live only, never stored. */
-export const ReasoningAppendedData = z.looseObject({
+export const ReasoningAppendedData = open({
   /** The piece. */
   reasoningDelta: z.string(),
   /** The text so far, for a reader that joins late. */
   reasoningSoFar: z.string().optional(),
   /** Number of the turn in its session, from 0. */
-  sequence: z.int().min(0),
+  sequence: Count,
   /** Number of the step in its turn, from 0. */
-  stepIndex: z.int().min(0),
+  stepIndex: Count,
   /** The turn. */
   turnId: Id,
 });
 export type ReasoningAppendedData = z.infer<typeof ReasoningAppendedData>;
 
 /** The model's reasoning of a step. */
-export const ReasoningCompletedData = z.looseObject({
+export const ReasoningCompletedData = open({
   /** The text. */
   reasoning: z.string(),
   /** What the provider wants back, such as a signature. */
   providerMetadata: JsonObject.optional(),
   /** Number of the turn in its session, from 0. */
-  sequence: z.int().min(0),
+  sequence: Count,
   /** Number of the step in its turn, from 0. */
-  stepIndex: z.int().min(0),
+  stepIndex: Count,
   /** The turn. */
   turnId: Id,
 });
 export type ReasoningCompletedData = z.infer<typeof ReasoningCompletedData>;
 
 /** A step began: one model call and its tool calls. */
-export const StepStartedData = z.looseObject({
+export const StepStartedData = open({
   /** Number of the turn in its session, from 0. */
-  sequence: z.int().min(0),
+  sequence: Count,
   /** Number of the step in its turn, from 0. */
-  stepIndex: z.int().min(0),
+  stepIndex: Count,
   /** The turn. */
   turnId: Id,
   /** Model that is called. */
   modelId: z.string().optional(),
-  /** Messages in the prompt. */
-  promptMessageCount: z.int().min(0).optional(),
+  /** Messages of the history in the prompt; instructions apart. */
+  promptMessageCount: Count.optional(),
 });
 export type StepStartedData = z.infer<typeof StepStartedData>;
 
 /** A model call failed and will be tried again. */
-export const StepRetryingData = z.looseObject({
+export const StepRetryingData = open({
   /** Number of the turn in its session, from 0. */
-  sequence: z.int().min(0),
+  sequence: Count,
   /** Number of the step in its turn, from 0. */
-  stepIndex: z.int().min(0),
+  stepIndex: Count,
   /** The turn. */
   turnId: Id,
   /** Stable code of the failure. */
   code: z.string(),
   /** Attempt that failed, from 1. */
-  attempt: z.int().min(0),
+  attempt: Count,
   /** Wait before the next one. */
-  delayMs: z.int().min(0),
+  delayMs: Count,
   /** What went wrong. */
   message: z.string().optional(),
+  /** What it used, when known. */
+  usage: Usage.optional(),
 });
 export type StepRetryingData = z.infer<typeof StepRetryingData>;
 
 /** A step is finished. */
-export const StepCompletedData = z.looseObject({
+export const StepCompletedData = open({
   /** Why the model stopped. */
   finishReason: FinishReason,
   /** Number of the turn in its session, from 0. */
-  sequence: z.int().min(0),
+  sequence: Count,
   /** Number of the step in its turn, from 0. */
-  stepIndex: z.int().min(0),
+  stepIndex: Count,
   /** The turn. */
   turnId: Id,
   /** What it used. */
@@ -506,44 +516,46 @@ export const StepCompletedData = z.looseObject({
   /** What the provider added. */
   providerMetadata: JsonObject.optional(),
   /** How long the model took. */
-  latencyMs: z.int().min(0).optional(),
+  latencyMs: Count.optional(),
 });
 export type StepCompletedData = z.infer<typeof StepCompletedData>;
 
 /** A step failed. */
-export const StepFailedData = z.looseObject({
+export const StepFailedData = open({
   /** Stable code of the failure. */
   code: z.string(),
   /** What went wrong and what to do next. */
   message: z.string(),
   /** Further facts, already redacted. */
   details: JsonObject.optional(),
+  /** What it used, when known. */
+  usage: Usage.optional(),
   /** Number of the turn in its session, from 0. */
-  sequence: z.int().min(0),
+  sequence: Count,
   /** Number of the step in its turn, from 0. */
-  stepIndex: z.int().min(0),
+  stepIndex: Count,
   /** The turn. */
   turnId: Id,
 });
 export type StepFailedData = z.infer<typeof StepFailedData>;
 
 /** The model asked for actions. */
-export const ActionsRequestedData = z.looseObject({
+export const ActionsRequestedData = open({
   /** The actions, in the model's order. */
   actions: z.array(RuntimeActionRequest),
   /** How to show them. */
   presentation: JsonObject.optional(),
   /** Number of the turn in its session, from 0. */
-  sequence: z.int().min(0),
+  sequence: Count,
   /** Number of the step in its turn, from 0. */
-  stepIndex: z.int().min(0),
+  stepIndex: Count,
   /** The turn. */
   turnId: Id,
 });
 export type ActionsRequestedData = z.infer<typeof ActionsRequestedData>;
 
 /** An action is about to happen. Written before it does. */
-export const ActionStartedData = z.looseObject({
+export const ActionStartedData = open({
   /** The call. */
   callId: Id,
   /** Name of the tool. */
@@ -559,16 +571,16 @@ export const ActionStartedData = z.looseObject({
   /** The arguments, when a policy or hook changed them. */
   arguments: Json.optional(),
   /** Number of the turn in its session, from 0. */
-  sequence: z.int().min(0),
+  sequence: Count,
   /** Number of the step in its turn, from 0. */
-  stepIndex: z.int().min(0),
+  stepIndex: Count,
   /** The turn. */
   turnId: Id,
 });
 export type ActionStartedData = z.infer<typeof ActionStartedData>;
 
 /** A piece of a call's arguments; live only, never stored. */
-export const ActionInputAppendedData = z.looseObject({
+export const ActionInputAppendedData = open({
   /** The call. */
   callId: Id,
   /** The piece of JSON text. */
@@ -576,16 +588,16 @@ export const ActionInputAppendedData = z.looseObject({
   /** Name of the tool. */
   toolName: z.string().optional(),
   /** Number of the turn in its session, from 0. */
-  sequence: z.int().min(0),
+  sequence: Count,
   /** Number of the step in its turn, from 0. */
-  stepIndex: z.int().min(0),
+  stepIndex: Count,
   /** The turn. */
   turnId: Id,
 });
 export type ActionInputAppendedData = z.infer<typeof ActionInputAppendedData>;
 
 /** Progress of a running action; live only, never stored. */
-export const ActionPartialData = z.looseObject({
+export const ActionPartialData = open({
   /** The call. */
   callId: Id,
   /** What there is so far. */
@@ -593,16 +605,16 @@ export const ActionPartialData = z.looseObject({
   /** Name of the tool. */
   toolName: z.string().optional(),
   /** Number of the turn in its session, from 0. */
-  sequence: z.int().min(0),
+  sequence: Count,
   /** Number of the step in its turn, from 0. */
-  stepIndex: z.int().min(0),
+  stepIndex: Count,
   /** The turn. */
   turnId: Id,
 });
 export type ActionPartialData = z.infer<typeof ActionPartialData>;
 
 /** What came of an action. */
-export const ActionResultData = z.looseObject({
+export const ActionResultData = open({
   /** The result. */
   result: RuntimeActionResult,
   /** What came of it. */
@@ -614,24 +626,24 @@ export const ActionResultData = z.looseObject({
   /** The whole output, when it was cut. */
   contentRef: ContentRef.optional(),
   /** How long it took. */
-  durationMs: z.int().min(0).optional(),
+  durationMs: Count.optional(),
   /** Number of the turn in its session, from 0. */
-  sequence: z.int().min(0),
+  sequence: Count,
   /** Number of the step in its turn, from 0. */
-  stepIndex: z.int().min(0),
+  stepIndex: Count,
   /** The turn. */
   turnId: Id,
 });
 export type ActionResultData = z.infer<typeof ActionResultData>;
 
 /** People are asked. */
-export const InputRequestedData = z.looseObject({
+export const InputRequestedData = open({
   /** The requests. */
   requests: z.array(InputRequest),
   /** Number of the turn in its session, from 0. */
-  sequence: z.int().min(0),
+  sequence: Count,
   /** Number of the step in its turn, from 0. */
-  stepIndex: z.int().min(0),
+  stepIndex: Count,
   /** The turn. */
   turnId: Id,
   /** Call of the subagent that asks. */
@@ -644,20 +656,20 @@ export const InputRequestedData = z.looseObject({
 export type InputRequestedData = z.infer<typeof InputRequestedData>;
 
 /** Requests to people were settled. */
-export const InputResolvedData = z.looseObject({
+export const InputResolvedData = open({
   /** What came of each. */
   resolutions: z.array(InputResolution),
   /** Number of the turn in its session, from 0. */
-  sequence: z.int().min(0),
+  sequence: Count,
   /** Number of the step in its turn, from 0. */
-  stepIndex: z.int().min(0),
+  stepIndex: Count,
   /** The turn. */
   turnId: Id,
 });
 export type InputResolvedData = z.infer<typeof InputResolvedData>;
 
 /** Somebody answered an approval; the answer is being checked. */
-export const ApprovalCandidateData = z.looseObject({
+export const ApprovalCandidateData = open({
   /** The request. */
   requestId: Id,
   /** Who answered. */
@@ -665,16 +677,16 @@ export const ApprovalCandidateData = z.looseObject({
   /** The option picked. */
   optionId: Id.optional(),
   /** Number of the turn in its session, from 0. */
-  sequence: z.int().min(0).optional(),
+  sequence: Count.optional(),
   /** Number of the step in its turn, from 0. */
-  stepIndex: z.int().min(0).optional(),
+  stepIndex: Count.optional(),
   /** The turn. */
   turnId: Id.optional(),
 });
 export type ApprovalCandidateData = z.infer<typeof ApprovalCandidateData>;
 
 /** An approval is decided. */
-export const ApprovalSettledData = z.looseObject({
+export const ApprovalSettledData = open({
   /** The request. */
   requestId: Id,
   /** What came of it. */
@@ -686,16 +698,16 @@ export const ApprovalSettledData = z.looseObject({
   /** How far it reaches: once, session or rule. */
   grant: z.string().optional(),
   /** Number of the turn in its session, from 0. */
-  sequence: z.int().min(0).optional(),
+  sequence: Count.optional(),
   /** Number of the step in its turn, from 0. */
-  stepIndex: z.int().min(0).optional(),
+  stepIndex: Count.optional(),
   /** The turn. */
   turnId: Id.optional(),
 });
 export type ApprovalSettledData = z.infer<typeof ApprovalSettledData>;
 
 /** A connection needs somebody to authorise it. */
-export const AuthorizationRequiredData = z.looseObject({
+export const AuthorizationRequiredData = open({
   /** The connection. */
   name: z.string(),
   /** What it is for. */
@@ -711,16 +723,16 @@ export const AuthorizationRequiredData = z.looseObject({
   /** Task that waits. */
   taskId: Id.optional(),
   /** Number of the turn in its session, from 0. */
-  sequence: z.int().min(0),
+  sequence: Count,
   /** Number of the step in its turn, from 0. */
-  stepIndex: z.int().min(0),
+  stepIndex: Count,
   /** The turn. */
   turnId: Id,
 });
 export type AuthorizationRequiredData = z.infer<typeof AuthorizationRequiredData>;
 
 /** An authorisation was settled. */
-export const AuthorizationCompletedData = z.looseObject({
+export const AuthorizationCompletedData = open({
   /** The connection. */
   name: z.string(),
   /** What came of it. */
@@ -736,29 +748,29 @@ export const AuthorizationCompletedData = z.looseObject({
   /** Task that waited. */
   taskId: Id.optional(),
   /** Number of the turn in its session, from 0. */
-  sequence: z.int().min(0),
+  sequence: Count,
   /** Number of the step in its turn, from 0. */
-  stepIndex: z.int().min(0),
+  stepIndex: Count,
   /** The turn. */
   turnId: Id,
 });
 export type AuthorizationCompletedData = z.infer<typeof AuthorizationCompletedData>;
 
 /** The structured result of the turn. */
-export const ResultCompletedData = z.looseObject({
+export const ResultCompletedData = open({
   /** The result. */
   result: Json,
   /** Number of the turn in its session, from 0. */
-  sequence: z.int().min(0),
+  sequence: Count,
   /** Number of the step in its turn, from 0. */
-  stepIndex: z.int().min(0),
+  stepIndex: Count,
   /** The turn. */
   turnId: Id,
 });
 export type ResultCompletedData = z.infer<typeof ResultCompletedData>;
 
 /** The run must return a typed output. */
-export const OutputRequestedData = z.looseObject({
+export const OutputRequestedData = open({
   /** What it must meet. */
   contract: OutputContract,
   /** The run. */
@@ -767,11 +779,11 @@ export const OutputRequestedData = z.looseObject({
 export type OutputRequestedData = z.infer<typeof OutputRequestedData>;
 
 /** An answer does not meet its contract; the model may correct it. */
-export const OutputRejectedData = z.looseObject({
+export const OutputRejectedData = open({
   /** The schema. */
   schemaId: Id,
   /** Attempt, from 1. */
-  attempt: z.int().min(0),
+  attempt: Count,
   /** Where it misses. */
   errors: z.array(OutputError),
   /** The run. */
@@ -780,11 +792,11 @@ export const OutputRejectedData = z.looseObject({
 export type OutputRejectedData = z.infer<typeof OutputRejectedData>;
 
 /** An answer meets its contract. */
-export const OutputValidatedData = z.looseObject({
+export const OutputValidatedData = open({
   /** The schema. */
   schemaId: Id,
   /** Attempt, from 1. */
-  attempt: z.int().min(0),
+  attempt: Count,
   /** Digest of the canonical value. */
   hash: Sha256.optional(),
   /** The run. */
@@ -793,11 +805,11 @@ export const OutputValidatedData = z.looseObject({
 export type OutputValidatedData = z.infer<typeof OutputValidatedData>;
 
 /** No answer met the contract. */
-export const OutputFailedData = z.looseObject({
+export const OutputFailedData = open({
   /** The schema. */
   schemaId: Id,
   /** Attempts made. */
-  attempts: z.int().min(0),
+  attempts: Count,
   /** Where the last one misses. */
   errors: z.array(OutputError),
   /** The run. */
@@ -806,24 +818,24 @@ export const OutputFailedData = z.looseObject({
 export type OutputFailedData = z.infer<typeof OutputFailedData>;
 
 /** The history is about to be compacted. */
-export const CompactionRequestedData = z.looseObject({
+export const CompactionRequestedData = open({
   /** Model that will summarise. */
   modelId: z.string(),
   /** Input tokens that made it necessary. */
-  usageInputTokens: z.int().min(0).nullable(),
+  usageInputTokens: Count.nullable(),
   /** The session. */
   sessionId: Id.optional(),
   /** Number of the turn in its session, from 0. */
-  sequence: z.int().min(0),
+  sequence: Count,
   /** The turn. */
   turnId: Id,
   /** Number of the step in its turn, from 0. */
-  stepIndex: z.int().min(0).optional(),
+  stepIndex: Count.optional(),
 });
 export type CompactionRequestedData = z.infer<typeof CompactionRequestedData>;
 
 /** The history was compacted; the journal keeps it whole. */
-export const CompactionCompletedData = z.looseObject({
+export const CompactionCompletedData = open({
   /** Model that summarised. */
   modelId: z.string(),
   /** The session. */
@@ -831,26 +843,30 @@ export const CompactionCompletedData = z.looseObject({
   /** The one summary of everything before. */
   summary: z.string().optional(),
   /** Index in the history of the first message kept as it is. */
-  keptFrom: z.int().min(0).optional(),
+  keptFrom: Count.optional(),
   /** Calls whose results were shortened. */
   trimmedCallIds: z.array(Id).optional(),
+  /** Most characters that a shortened result keeps. */
+  resultCharsMax: Count.optional(),
   /** Messages put after the summary, such as the last real user message or a todo list. */
   pinned: z.array(ModelMessage).optional(),
   /** Estimated input before. */
-  inputTokensBefore: z.int().min(0).optional(),
+  inputTokensBefore: Count.optional(),
   /** Estimated input after. */
-  inputTokensAfter: z.int().min(0).optional(),
+  inputTokensAfter: Count.optional(),
+  /** What the summary used. */
+  usage: Usage.optional(),
   /** Number of the turn in its session, from 0. */
-  sequence: z.int().min(0),
+  sequence: Count,
   /** The turn. */
   turnId: Id,
   /** Number of the step in its turn, from 0. */
-  stepIndex: z.int().min(0).optional(),
+  stepIndex: Count.optional(),
 });
 export type CompactionCompletedData = z.infer<typeof CompactionCompletedData>;
 
 /** The history could not be compacted. */
-export const CompactionFailedData = z.looseObject({
+export const CompactionFailedData = open({
   /** Stable code of the failure. */
   code: z.string(),
   /** What went wrong and what to do next. */
@@ -858,16 +874,16 @@ export const CompactionFailedData = z.looseObject({
   /** Further facts, already redacted. */
   details: JsonObject.optional(),
   /** Number of the turn in its session, from 0. */
-  sequence: z.int().min(0).optional(),
+  sequence: Count.optional(),
   /** The turn. */
   turnId: Id.optional(),
   /** Number of the step in its turn, from 0. */
-  stepIndex: z.int().min(0).optional(),
+  stepIndex: Count.optional(),
 });
 export type CompactionFailedData = z.infer<typeof CompactionFailedData>;
 
 /** A subagent was given work. */
-export const SubagentCalledData = z.looseObject({
+export const SubagentCalledData = open({
   /** The call. */
   callId: Id,
   /** Session of the subagent. */
@@ -883,14 +899,14 @@ export const SubagentCalledData = z.looseObject({
   /** Workflow that drives it. */
   workflowId: z.string().optional(),
   /** Number of the turn in its session, from 0. */
-  sequence: z.int().min(0),
+  sequence: Count,
   /** The turn. */
   turnId: Id,
 });
 export type SubagentCalledData = z.infer<typeof SubagentCalledData>;
 
 /** A subagent began. */
-export const SubagentStartedData = z.looseObject({
+export const SubagentStartedData = open({
   /** The call. */
   callId: Id,
   /** Name of the subagent. */
@@ -901,7 +917,7 @@ export const SubagentStartedData = z.looseObject({
 export type SubagentStartedData = z.infer<typeof SubagentStartedData>;
 
 /** An event of a subagent, shown in its parent. */
-export const SubagentEventData = z.looseObject({
+export const SubagentEventData = open({
   /** The call. */
   callId: Id,
   /** Name of the subagent. */
@@ -912,7 +928,7 @@ export const SubagentEventData = z.looseObject({
 export type SubagentEventData = z.infer<typeof SubagentEventData>;
 
 /** A subagent is finished. */
-export const SubagentCompletedData = z.looseObject({
+export const SubagentCompletedData = open({
   /** The call. */
   callId: Id,
   /** Name of the subagent. */
@@ -927,7 +943,7 @@ export const SubagentCompletedData = z.looseObject({
 export type SubagentCompletedData = z.infer<typeof SubagentCompletedData>;
 
 /** A delegated task began. */
-export const TaskStartedData = z.looseObject({
+export const TaskStartedData = open({
   /** The task. */
   taskId: Id,
   /** The call. */
@@ -940,7 +956,7 @@ export const TaskStartedData = z.looseObject({
 export type TaskStartedData = z.infer<typeof TaskStartedData>;
 
 /** A delegated task is finished. */
-export const TaskSettledData = z.looseObject({
+export const TaskSettledData = open({
   /** The task. */
   taskId: Id,
   /** How it ended. */
@@ -955,7 +971,7 @@ export const TaskSettledData = z.looseObject({
 export type TaskSettledData = z.infer<typeof TaskSettledData>;
 
 /** A subagent's session was opened. */
-export const AgentStartedData = z.looseObject({
+export const AgentStartedData = open({
   /** Session of the subagent. */
   childSessionId: Id,
   /** Name of the subagent. */
@@ -968,7 +984,7 @@ export const AgentStartedData = z.looseObject({
 export type AgentStartedData = z.infer<typeof AgentStartedData>;
 
 /** A policy decided. */
-export const PolicyDecidedData = z.looseObject({
+export const PolicyDecidedData = open({
   /** When it was asked. */
   stage: PolicyStage,
   /** What it said. */
@@ -980,16 +996,16 @@ export const PolicyDecidedData = z.looseObject({
   /** Name of the tool. */
   toolName: z.string().optional(),
   /** Number of the turn in its session, from 0. */
-  sequence: z.int().min(0).optional(),
+  sequence: Count.optional(),
   /** Number of the step in its turn, from 0. */
-  stepIndex: z.int().min(0).optional(),
+  stepIndex: Count.optional(),
   /** The turn. */
   turnId: Id.optional(),
 });
 export type PolicyDecidedData = z.infer<typeof PolicyDecidedData>;
 
 /** A spend was checked before it happens. */
-export const BudgetReservedData = z.looseObject({
+export const BudgetReservedData = open({
   /** What was used so far. */
   used: BudgetUsage,
   /** What is allowed. */
@@ -1000,7 +1016,7 @@ export const BudgetReservedData = z.looseObject({
 export type BudgetReservedData = z.infer<typeof BudgetReservedData>;
 
 /** Something was spent. */
-export const BudgetUpdatedData = z.looseObject({
+export const BudgetUpdatedData = open({
   /** What was used so far. */
   used: BudgetUsage,
   /** The run. */
@@ -1009,7 +1025,7 @@ export const BudgetUpdatedData = z.looseObject({
 export type BudgetUpdatedData = z.infer<typeof BudgetUpdatedData>;
 
 /** A limit is near. */
-export const BudgetWarnedData = z.looseObject({
+export const BudgetWarnedData = open({
   /** Which limit. */
   name: BudgetName,
   /** What was used. */
@@ -1022,7 +1038,7 @@ export const BudgetWarnedData = z.looseObject({
 export type BudgetWarnedData = z.infer<typeof BudgetWarnedData>;
 
 /** A limit is reached; the next spend would exceed it. */
-export const BudgetExhaustedData = z.looseObject({
+export const BudgetExhaustedData = open({
   /** Which limits. */
   exceeded: z.array(BudgetName),
   /** What was used. */
@@ -1035,7 +1051,7 @@ export const BudgetExhaustedData = z.looseObject({
 export type BudgetExhaustedData = z.infer<typeof BudgetExhaustedData>;
 
 /** A hook was called. */
-export const HookInvokedData = z.looseObject({
+export const HookInvokedData = open({
   /** The hook. */
   hookId: Id,
   /** Where it runs. */
@@ -1048,7 +1064,7 @@ export const HookInvokedData = z.looseObject({
 export type HookInvokedData = z.infer<typeof HookInvokedData>;
 
 /** A hook answered. */
-export const HookCompletedData = z.looseObject({
+export const HookCompletedData = open({
   /** The hook. */
   hookId: Id,
   /** Where it runs. */
@@ -1060,14 +1076,14 @@ export const HookCompletedData = z.looseObject({
   /** Whether it vetoed. */
   vetoed: z.boolean().optional(),
   /** How long it took. */
-  durationMs: z.int().min(0).optional(),
+  durationMs: Count.optional(),
   /** The call. */
   callId: Id.optional(),
 });
 export type HookCompletedData = z.infer<typeof HookCompletedData>;
 
 /** A hook failed. */
-export const HookFailedData = z.looseObject({
+export const HookFailedData = open({
   /** The hook. */
   hookId: Id,
   /** Where it runs. */
@@ -1082,14 +1098,14 @@ export const HookFailedData = z.looseObject({
 export type HookFailedData = z.infer<typeof HookFailedData>;
 
 /** The agent made a choice. */
-export const DecisionRecordedData = z.looseObject({
+export const DecisionRecordedData = open({
   /** The choice. */
   decision: Decision,
 });
 export type DecisionRecordedData = z.infer<typeof DecisionRecordedData>;
 
 /** What came of a choice. */
-export const DecisionOutcomeData = z.looseObject({
+export const DecisionOutcomeData = open({
   /** The choice. */
   decisionId: Id,
   /** What came of it. */
@@ -1098,7 +1114,7 @@ export const DecisionOutcomeData = z.looseObject({
 export type DecisionOutcomeData = z.infer<typeof DecisionOutcomeData>;
 
 /** A choice was judged. */
-export const DecisionEvaluatedData = z.looseObject({
+export const DecisionEvaluatedData = open({
   /** The choice. */
   decisionId: Id,
   /** The judgement. */
@@ -1107,14 +1123,14 @@ export const DecisionEvaluatedData = z.looseObject({
 export type DecisionEvaluatedData = z.infer<typeof DecisionEvaluatedData>;
 
 /** Something went wrong. */
-export const ProblemReportedData = z.looseObject({
+export const ProblemReportedData = open({
   /** The problem. */
   problem: Problem,
 });
 export type ProblemReportedData = z.infer<typeof ProblemReportedData>;
 
 /** Output is about to be delivered. Written before it is. */
-export const DeliveryIntendedData = z.looseObject({
+export const DeliveryIntendedData = open({
   /** The delivery. */
   deliveryId: Id,
   /** Where it goes. */
@@ -1129,7 +1145,7 @@ export const DeliveryIntendedData = z.looseObject({
 export type DeliveryIntendedData = z.infer<typeof DeliveryIntendedData>;
 
 /** Output was delivered. */
-export const DeliveryCompletedData = z.looseObject({
+export const DeliveryCompletedData = open({
   /** The delivery. */
   deliveryId: Id,
   /** Where it goes. */
@@ -1140,7 +1156,7 @@ export const DeliveryCompletedData = z.looseObject({
 export type DeliveryCompletedData = z.infer<typeof DeliveryCompletedData>;
 
 /** Output was not delivered. */
-export const DeliveryFailedData = z.looseObject({
+export const DeliveryFailedData = open({
   /** The delivery. */
   deliveryId: Id,
   /** Where it goes. */
@@ -1151,7 +1167,7 @@ export const DeliveryFailedData = z.looseObject({
 export type DeliveryFailedData = z.infer<typeof DeliveryFailedData>;
 
 /** Output had been delivered before. */
-export const DeliveryDedupedData = z.looseObject({
+export const DeliveryDedupedData = open({
   /** The delivery. */
   deliveryId: Id,
   /** Where it goes. */
@@ -1162,7 +1178,7 @@ export const DeliveryDedupedData = z.looseObject({
 export type DeliveryDedupedData = z.infer<typeof DeliveryDedupedData>;
 
 /** Nobody knows whether output was delivered; it is not sent again by itself. */
-export const DeliveryUnknownData = z.looseObject({
+export const DeliveryUnknownData = open({
   /** The delivery. */
   deliveryId: Id,
   /** Where it goes. */
@@ -1173,9 +1189,9 @@ export const DeliveryUnknownData = z.looseObject({
 export type DeliveryUnknownData = z.infer<typeof DeliveryUnknownData>;
 
 /** The session is picked up after a crash. */
-export const RecoveryStartedData = z.looseObject({
+export const RecoveryStartedData = open({
   /** Ownership number of the session. */
-  epoch: z.int().min(0),
+  epoch: Count,
   /** Why. */
   reason: z.string().optional(),
   /** The run. */
@@ -1184,7 +1200,7 @@ export const RecoveryStartedData = z.looseObject({
 export type RecoveryStartedData = z.infer<typeof RecoveryStartedData>;
 
 /** An effect was started and has no result. */
-export const RecoveryEffectFoundData = z.looseObject({
+export const RecoveryEffectFoundData = open({
   /** The call. */
   callId: Id,
   /** What happens to it. */
@@ -1199,7 +1215,7 @@ export const RecoveryEffectFoundData = z.looseObject({
 export type RecoveryEffectFoundData = z.infer<typeof RecoveryEffectFoundData>;
 
 /** An interrupted effect was decided. */
-export const RecoveryEffectSettledData = z.looseObject({
+export const RecoveryEffectSettledData = open({
   /** The call. */
   callId: Id,
   /** What to do with it. */
@@ -1210,9 +1226,9 @@ export const RecoveryEffectSettledData = z.looseObject({
 export type RecoveryEffectSettledData = z.infer<typeof RecoveryEffectSettledData>;
 
 /** The session goes on. */
-export const RecoveryCompletedData = z.looseObject({
+export const RecoveryCompletedData = open({
   /** Ownership number of the session. */
-  epoch: z.int().min(0),
+  epoch: Count,
   /** Calls that run again. */
   repeated: z.array(Id).optional(),
   /** Calls that wait for a person. */

@@ -1,8 +1,8 @@
 // Generated from spec/events.schema.json by `make gen`. Do not edit.
 /** One fact in the journal, what a subscriber sees of it, and where a subscriber stands. */
 import { z } from "zod";
-import { JsonObject, text, typedData } from "../wire.js";
-import { CausalIds, Id, PrivacyClass, Sha256, Timestamp } from "./common.js";
+import { JsonObject, open, text, typedData } from "../wire.js";
+import { CausalIds, Count, Id, Positive, PrivacyClass, Sha256, Timestamp } from "./common.js";
 import {
   ActionInputAppendedData,
   ActionPartialData,
@@ -83,7 +83,7 @@ import {
 } from "./event-data.js";
 
 /** A dotted name; the first word is the family. Unknown ones pass through. */
-export const EventType = text({ min: 3, max: 128, pattern: /^[a-z][a-z0-9_]*(?:\.[a-z][a-z0-9_]*)+$/u });
+export const EventType = text({ min: 3, max: 128, pattern: new RegExp("^[a-z][a-z0-9_]*(?:\\.[a-z][a-z0-9_]*)+$", "u") });
 export type EventType = z.infer<typeof EventType>;
 
 /** Ties each known event type to the shape of its data. */
@@ -170,24 +170,24 @@ export type EventDataByType = {
 };
 
 /** Facts about an event. */
-export const EventMeta = z.looseObject({
+export const EventMeta = open({
   /** When it happened. */
   at: Timestamp,
   /** Stable identifier of the event. */
   id: Id.optional(),
   /** Attempt of the step, from 1. */
-  attempt: z.int().min(1).optional(),
+  attempt: Positive.optional(),
   /** Deliveries that led to it. */
   deliveryIds: z.array(Id).optional(),
   /** Place in the whole store. */
-  position: z.int().min(0).optional(),
+  position: Count.optional(),
   /** How sensitive it is. */
   privacy: PrivacyClass.optional(),
 });
 export type EventMeta = z.infer<typeof EventMeta>;
 
 /** What a subscriber sees: a record, or a live delta that is never stored. */
-export const Event = z.looseObject({
+export const Event = open({
   /** What happened. */
   type: EventType,
   /** The facts, in the shape of the type. */
@@ -197,9 +197,9 @@ export const Event = z.looseObject({
   /** Session it belongs to. */
   sessionId: Id.optional(),
   /** Number of its record in the session; on a live delta, that of its step. */
-  seq: z.int().min(0).optional(),
+  seq: Count.optional(),
   /** On a live delta only: its place in the step, from 0. */
-  index: z.int().min(0).optional(),
+  index: Count.optional(),
   /** Run it belongs to. */
   runId: Id.optional(),
   /** Agent it belongs to. */
@@ -208,11 +208,11 @@ export const Event = z.looseObject({
 export type Event = z.infer<typeof Event>;
 
 /** One fact in the journal. */
-export const Record = z.looseObject({
+export const Record = open({
   /** Session it belongs to. */
   sessionId: Id,
   /** Number in the session, from 1, without gaps; assigned by the journal. */
-  seq: z.int().min(1),
+  seq: Positive,
   /** What happened. */
   type: EventType,
   /** When it happened. */
@@ -220,7 +220,7 @@ export const Record = z.looseObject({
   /** The facts, in the shape of the type. */
   data: JsonObject.default({}),
   /** Place in the whole store, increasing. */
-  position: z.int().min(1).optional(),
+  position: Positive.optional(),
   /** Stable identifier of the event it is shown as. */
   eventId: Id.optional(),
   /** The run. */
@@ -230,11 +230,11 @@ export const Record = z.looseObject({
   /** The turn. */
   turnId: Id.optional(),
   /** Number of the step in its turn, from 0. */
-  stepIndex: z.int().min(0).optional(),
+  stepIndex: Count.optional(),
   /** Attempt of the step, from 1. */
-  attempt: z.int().min(1).optional(),
+  attempt: Positive.optional(),
   /** Ownership number of the writer. */
-  epoch: z.int().min(0).optional(),
+  epoch: Count.optional(),
   /** The things that led to it. */
   causalIds: CausalIds.optional(),
   /** How sensitive it is. */
@@ -247,7 +247,7 @@ export const AllCursor = z.strictObject({
   /** What the cursor runs over. */
   scope: z.literal("all"),
   /** Last position seen; 0 for the beginning. */
-  position: z.int().min(0),
+  position: Count,
 });
 export type AllCursor = z.infer<typeof AllCursor>;
 
@@ -258,9 +258,9 @@ export const SessionCursor = z.strictObject({
   /** The session. */
   sessionId: Id,
   /** Last record seen; 0 for the beginning. */
-  seq: z.int().min(0),
+  seq: Count,
   /** Live deltas of that step already seen. */
-  index: z.int().min(0).optional(),
+  index: Count.optional(),
 });
 export type SessionCursor = z.infer<typeof SessionCursor>;
 
@@ -271,9 +271,9 @@ export const RunCursor = z.strictObject({
   /** The run. */
   runId: Id,
   /** Last record of its session seen; 0 for the beginning. */
-  seq: z.int().min(0),
+  seq: Count,
   /** Live deltas of that step already seen. */
-  index: z.int().min(0).optional(),
+  index: Count.optional(),
 });
 export type RunCursor = z.infer<typeof RunCursor>;
 
@@ -284,7 +284,7 @@ export const AgentCursor = z.strictObject({
   /** The agent. */
   agentId: Id,
   /** Last position seen; 0 for the beginning. */
-  position: z.int().min(0),
+  position: Count,
 });
 export type AgentCursor = z.infer<typeof AgentCursor>;
 
@@ -295,7 +295,7 @@ export const FilterCursor = z.strictObject({
   /** Digest of the filter's criteria. */
   fingerprint: Sha256,
   /** Last position seen; 0 for the beginning. */
-  position: z.int().min(0),
+  position: Count,
 });
 export type FilterCursor = z.infer<typeof FilterCursor>;
 

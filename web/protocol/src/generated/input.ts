@@ -1,11 +1,11 @@
 // Generated from spec/input.schema.json by `make gen`. Do not edit.
 /** Questions, approvals and recovery choices, and their answers. */
 import { z } from "zod";
-import { Json, text } from "../wire.js";
+import { Json, open, text } from "../wire.js";
 import { Id, Sha256, Timestamp } from "./common.js";
 
 /** A tool call that the model asked for. */
-export const ToolCallAction = z.looseObject({
+export const ToolCallAction = open({
   /** Kind of action. */
   kind: z.literal("tool-call"),
   /** Identifier of the call. */
@@ -18,7 +18,7 @@ export const ToolCallAction = z.looseObject({
 export type ToolCallAction = z.infer<typeof ToolCallAction>;
 
 /** A call of a subagent. */
-export const SubagentCallAction = z.looseObject({
+export const SubagentCallAction = open({
   /** Kind of action. */
   kind: z.literal("subagent-call"),
   /** Identifier of the call. */
@@ -37,7 +37,7 @@ export const SubagentCallAction = z.looseObject({
 export type SubagentCallAction = z.infer<typeof SubagentCallAction>;
 
 /** A call of an agent elsewhere. */
-export const RemoteAgentCallAction = z.looseObject({
+export const RemoteAgentCallAction = open({
   /** Kind of action. */
   kind: z.literal("remote-agent-call"),
   /** Identifier of the call. */
@@ -56,7 +56,7 @@ export const RemoteAgentCallAction = z.looseObject({
 export type RemoteAgentCallAction = z.infer<typeof RemoteAgentCallAction>;
 
 /** A skill to load. */
-export const LoadSkillAction = z.looseObject({
+export const LoadSkillAction = open({
   /** Kind of action. */
   kind: z.literal("load-skill"),
   /** Identifier of the call. */
@@ -71,7 +71,7 @@ export const RuntimeActionRequest = z.discriminatedUnion("kind", [ToolCallAction
 export type RuntimeActionRequest = z.infer<typeof RuntimeActionRequest>;
 
 /** What came of an action. */
-export const ToolActionResult = z.looseObject({
+export const ToolActionResult = open({
   /** Kind of result. */
   kind: z.literal("tool-result"),
   /** The action it answers. */
@@ -86,7 +86,7 @@ export const ToolActionResult = z.looseObject({
 export type ToolActionResult = z.infer<typeof ToolActionResult>;
 
 /** What came of an action. */
-export const SubagentActionResult = z.looseObject({
+export const SubagentActionResult = open({
   /** Kind of result. */
   kind: z.literal("subagent-result"),
   /** The action it answers. */
@@ -101,7 +101,7 @@ export const SubagentActionResult = z.looseObject({
 export type SubagentActionResult = z.infer<typeof SubagentActionResult>;
 
 /** What came of an action. */
-export const LoadSkillActionResult = z.looseObject({
+export const LoadSkillActionResult = open({
   /** Kind of result. */
   kind: z.literal("load-skill-result"),
   /** The action it answers. */
@@ -132,7 +132,7 @@ export const OptionStyle = z.enum(["default", "primary", "danger"]);
 export type OptionStyle = z.infer<typeof OptionStyle>;
 
 /** One answer a person can pick. */
-export const InputOption = z.looseObject({
+export const InputOption = open({
   /** Identifier of the option. */
   id: Id,
   /** What to show. */
@@ -145,7 +145,7 @@ export const InputOption = z.looseObject({
 export type InputOption = z.infer<typeof InputOption>;
 
 /** A request to a person. It names the exact call it is about. */
-export const InputRequest = z.looseObject({
+export const InputRequest = open({
   /** Identifier; the answer names it. */
   requestId: Id,
   /** The call it is about. */
@@ -170,7 +170,7 @@ export const InputRequest = z.looseObject({
 export type InputRequest = z.infer<typeof InputRequest>;
 
 /** A person's answer. */
-export const InputResponse = z.looseObject({
+export const InputResponse = open({
   /** The request it answers. */
   requestId: Id,
   /** The option picked. */
@@ -189,7 +189,7 @@ export const InputOutcome = z.enum(["answered", "approved", "cancelled", "denied
 export type InputOutcome = z.infer<typeof InputOutcome>;
 
 /** What came of one request. */
-export const InputResolution = z.looseObject({
+export const InputResolution = open({
   /** The request. */
   requestId: Id,
   /** What came of it. */

@@ -1,17 +1,17 @@
 // Generated from spec/output.schema.json by `make gen`. Do not edit.
 /** What a run must return. */
 import { z } from "zod";
-import { JsonObject } from "../wire.js";
-import { Id, Sha256 } from "./common.js";
+import { JsonObject, open } from "../wire.js";
+import { Count, Id, Positive, Sha256 } from "./common.js";
 
 /** Version of a schema. */
 export const SchemaVersion = z.strictObject({
   /** Breaking changes. */
-  major: z.int().min(0),
+  major: Count,
   /** Additions. */
-  minor: z.int().min(0),
+  minor: Count,
   /** Corrections. */
-  patch: z.int().min(0),
+  patch: Count,
 });
 export type SchemaVersion = z.infer<typeof SchemaVersion>;
 
@@ -26,16 +26,16 @@ export const OutputContract = z.strictObject({
   /** Digest of the canonical schema. */
   contentHash: Sha256.optional(),
   /** Longest answer to look at; 32,768 when absent. */
-  maxCandidateBytes: z.int().min(1).optional(),
+  maxCandidateBytes: Positive.optional(),
   /** Most errors to report; 32 when absent. */
-  maxErrorsReturned: z.int().min(1).optional(),
+  maxErrorsReturned: Positive.optional(),
   /** How often the model may correct itself; 2 when absent. */
-  maxRepairAttempts: z.int().min(0).optional(),
+  maxRepairAttempts: Count.optional(),
 });
 export type OutputContract = z.infer<typeof OutputContract>;
 
 /** One way in which an answer misses its schema. */
-export const OutputError = z.looseObject({
+export const OutputError = open({
   /** JSON pointer to the place. */
   path: z.string(),
   /** Stable code. */

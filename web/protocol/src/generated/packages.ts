@@ -1,8 +1,8 @@
 // Generated from spec/packages.schema.json by `make gen`. Do not edit.
 /** An agent compiled to immutable data with a fingerprint. */
 import { z } from "zod";
-import { JsonObject, text } from "../wire.js";
-import { Id, PolicyRef, Timestamp } from "./common.js";
+import { JsonObject, open, text } from "../wire.js";
+import { Id, Integer, PolicyRef, Positive, Timestamp } from "./common.js";
 import { OutputContract } from "./output.js";
 import { BudgetLimits } from "./policy.js";
 import { ToolSpec } from "./tools.js";
@@ -54,11 +54,11 @@ export const HookSpec = z.strictObject({
   /** Coarse order; normal when absent. */
   phase: HookPhase.optional(),
   /** Fine order; 100 when absent. */
-  order: z.int().optional(),
+  order: Integer.optional(),
   /** What it may do; observe when absent. */
   right: HookRight.optional(),
   /** Deadline; 250 when absent. */
-  timeoutMs: z.int().min(1).optional(),
+  timeoutMs: Positive.optional(),
   /** What happens when it fails; fail_open when absent. */
   failure: HookFailure.optional(),
 });
@@ -89,7 +89,7 @@ export const SubagentSpec = z.strictObject({
 export type SubagentSpec = z.infer<typeof SubagentSpec>;
 
 /** Facts that do not count for the fingerprint. */
-export const PackageVolatile = z.looseObject({
+export const PackageVolatile = open({
   /** Run that made the package. */
   runId: Id.optional(),
   /** When it was compiled. */

@@ -1,11 +1,11 @@
 // Generated from spec/policy.schema.json by `make gen`. Do not edit.
 /** Six answers a policy can give. */
 import { z } from "zod";
-import { JsonObject, text } from "../wire.js";
-import { PolicyRef } from "./common.js";
+import { JsonObject, open, text } from "../wire.js";
+import { Count, PolicyRef, Positive } from "./common.js";
 
 /** Go ahead. */
-export const AllowDecision = z.looseObject({
+export const AllowDecision = open({
   /** Which of the six answers this is. */
   decision: z.literal("allow"),
   /** Stable dotted code of the reason. */
@@ -18,7 +18,7 @@ export const AllowDecision = z.looseObject({
 export type AllowDecision = z.infer<typeof AllowDecision>;
 
 /** Do not do it. */
-export const DenyDecision = z.looseObject({
+export const DenyDecision = open({
   /** Which of the six answers this is. */
   decision: z.literal("deny"),
   /** Stable dotted code of the reason. */
@@ -31,7 +31,7 @@ export const DenyDecision = z.looseObject({
 export type DenyDecision = z.infer<typeof DenyDecision>;
 
 /** A person must consent first. */
-export const AskDecision = z.looseObject({
+export const AskDecision = open({
   /** Which of the six answers this is. */
   decision: z.literal("ask"),
   /** Stable dotted code of the reason. */
@@ -43,12 +43,12 @@ export const AskDecision = z.looseObject({
   /** What to ask. */
   prompt: z.string().optional(),
   /** How long the question stays open. */
-  expiresInMs: z.int().min(1).optional(),
+  expiresInMs: Positive.optional(),
 });
 export type AskDecision = z.infer<typeof AskDecision>;
 
 /** Go ahead with other arguments. */
-export const ModifyDecision = z.looseObject({
+export const ModifyDecision = open({
   /** Which of the six answers this is. */
   decision: z.literal("modify"),
   /** Stable dotted code of the reason. */
@@ -63,7 +63,7 @@ export const ModifyDecision = z.looseObject({
 export type ModifyDecision = z.infer<typeof ModifyDecision>;
 
 /** Stop the run here. */
-export const InterruptDecision = z.looseObject({
+export const InterruptDecision = open({
   /** Which of the six answers this is. */
   decision: z.literal("interrupt"),
   /** Stable dotted code of the reason. */
@@ -76,7 +76,7 @@ export const InterruptDecision = z.looseObject({
 export type InterruptDecision = z.infer<typeof InterruptDecision>;
 
 /** Try again later. */
-export const DeferDecision = z.looseObject({
+export const DeferDecision = open({
   /** Which of the six answers this is. */
   decision: z.literal("defer"),
   /** Stable dotted code of the reason. */
@@ -86,7 +86,7 @@ export const DeferDecision = z.looseObject({
   /** The rules that decided, strongest first. */
   policyRefs: z.array(PolicyRef),
   /** Earliest time to try again. */
-  resumeAfterMs: z.int().min(0).optional(),
+  resumeAfterMs: Count.optional(),
 });
 export type DeferDecision = z.infer<typeof DeferDecision>;
 
@@ -101,30 +101,30 @@ export type PolicyStage = z.infer<typeof PolicyStage>;
 /** Most that a run may use; an absent limit does not limit. */
 export const BudgetLimits = z.strictObject({
   /** Tokens, input and output together. */
-  maxTokens: z.int().min(0).optional(),
+  maxTokens: Count.optional(),
   /** Model calls. */
-  maxSteps: z.int().min(0).optional(),
+  maxSteps: Count.optional(),
   /** Tool calls. */
-  maxToolCalls: z.int().min(0).optional(),
+  maxToolCalls: Count.optional(),
   /** Money, in millionths of a US dollar. */
-  maxCostMicros: z.int().min(0).optional(),
+  maxCostMicros: Count.optional(),
   /** Time, in milliseconds. */
-  maxWallMs: z.int().min(0).optional(),
+  maxWallMs: Count.optional(),
 });
 export type BudgetLimits = z.infer<typeof BudgetLimits>;
 
 /** What a run has used so far. */
 export const BudgetUsage = z.strictObject({
   /** Tokens, input and output together. */
-  tokensUsed: z.int().min(0),
+  tokensUsed: Count,
   /** Model calls. */
-  stepsUsed: z.int().min(0),
+  stepsUsed: Count,
   /** Tool calls. */
-  toolCallsUsed: z.int().min(0),
+  toolCallsUsed: Count,
   /** Money, in millionths of a US dollar. */
-  costMicrosUsed: z.int().min(0),
+  costMicrosUsed: Count,
   /** Time, in milliseconds. */
-  wallMsUsed: z.int().min(0),
+  wallMsUsed: Count,
 });
 export type BudgetUsage = z.infer<typeof BudgetUsage>;
 

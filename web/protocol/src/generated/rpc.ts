@@ -1,14 +1,15 @@
 // Generated from spec/rpc.schema.json by `make gen`. Do not edit.
 /** JSON-RPC 2.0 as the sidecar speaks it on stdio. */
 import { z } from "zod";
-import { Json, JsonObject, exactlyOne, text } from "../wire.js";
+import { Json, JsonObject, exactlyOne, open, record, text } from "../wire.js";
+import { Count, Integer } from "./common.js";
 
 /** A call that wants an answer. */
 export const SidecarRequest = z.strictObject({
   /** Protocol version. */
   jsonrpc: z.literal("2.0"),
   /** Identifier of the call; the answer carries the same one. */
-  id: z.union([z.string(), z.int()]).nullable(),
+  id: z.union([z.string(), Integer]).nullable(),
   /** Method name, such as system.ping. */
   method: text({ min: 1 }),
   /** Parameters by name or by position. */
@@ -34,7 +35,7 @@ export type SidecarErrorKind = z.infer<typeof SidecarErrorKind>;
 /** Why a call failed. */
 export const SidecarError = z.strictObject({
   /** JSON-RPC error code. */
-  code: z.int(),
+  code: Integer,
   /** What went wrong, for people. */
   message: text({ max: 1024 }),
   /** Further facts, already redacted. */
@@ -49,7 +50,7 @@ export const SidecarResponse = z.strictObject({
   /** Protocol version. */
   jsonrpc: z.literal("2.0"),
   /** Identifier of the call; null when it could not be read. */
-  id: z.union([z.string(), z.int()]).nullable(),
+  id: z.union([z.string(), Integer]).nullable(),
   /** What the method returned. */
   result: Json.optional(),
   /** Why the call failed. */
@@ -66,7 +67,7 @@ export const CheckStatus = z.enum(["ok", "warn", "error"]);
 export type CheckStatus = z.infer<typeof CheckStatus>;
 
 /** One health check. */
-export const SidecarCheck = z.looseObject({
+export const SidecarCheck = open({
   /** How it went. */
   status: CheckStatus,
   /** What it found. */
@@ -77,7 +78,7 @@ export const SidecarCheck = z.looseObject({
 export type SidecarCheck = z.infer<typeof SidecarCheck>;
 
 /** How the sidecar is and what it has loaded. */
-export const SidecarHealth = z.looseObject({
+export const SidecarHealth = open({
   /** How it is. */
   status: SidecarStatus,
   /** Version of the sidecar. */
@@ -87,7 +88,7 @@ export const SidecarHealth = z.looseObject({
   /** Version of the wire. */
   protocolVersion: z.string().optional(),
   /** Process id. */
-  pid: z.int().min(0).optional(),
+  pid: Count.optional(),
   /** Version of Python. */
   pythonVersion: z.string().optional(),
   /** Operating system. */
@@ -95,10 +96,10 @@ export const SidecarHealth = z.looseObject({
   /** Providers that are ready. */
   loadedProviders: z.array(z.string()).optional(),
   /** Number of tools. */
-  loadedTools: z.int().min(0).optional(),
+  loadedTools: Count.optional(),
   /** Number of running traces. */
-  activeTraces: z.int().min(0).optional(),
+  activeTraces: Count.optional(),
   /** Checks by name. */
-  checks: z.record(z.string(), SidecarCheck).optional(),
+  checks: record(SidecarCheck).optional(),
 });
 export type SidecarHealth = z.infer<typeof SidecarHealth>;

@@ -1,7 +1,7 @@
 // Generated from spec/runs.schema.json by `make gen`. Do not edit.
 /** One turn of a session, from an input to its end. */
 import { z } from "zod";
-import { Json, JsonObject } from "../wire.js";
+import { Json, JsonObject, open } from "../wire.js";
 import { Id, SourceRef, Usage } from "./common.js";
 import { ErrorInfo } from "./errors.js";
 import { OutputContract } from "./output.js";
@@ -42,7 +42,7 @@ export const RunRequest = z.strictObject({
 export type RunRequest = z.infer<typeof RunRequest>;
 
 /** What came of a run. Sealed: it equals what the journal says. */
-export const RunResult = z.looseObject({
+export const RunResult = open({
   /** The run. */
   runId: Id,
   /** How it ended. */
@@ -61,7 +61,7 @@ export const RunResult = z.looseObject({
 export type RunResult = z.infer<typeof RunResult>;
 
 /** Where a run is now. */
-export const RunSnapshot = z.looseObject({
+export const RunSnapshot = open({
   /** The run. */
   runId: Id,
   /** Its agent. */

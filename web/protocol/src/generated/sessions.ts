@@ -1,12 +1,12 @@
 // Generated from spec/sessions.schema.json by `make gen`. Do not edit.
 /** The state of a session as plain data, and what goes into and comes out of a step. */
 import { z } from "zod";
-import { Json, JsonObject, text } from "../wire.js";
-import { Id } from "./common.js";
+import { Json, JsonObject, open, text } from "../wire.js";
+import { Count, Id, Positive } from "./common.js";
 import { InputResponse, RuntimeActionResult } from "./input.js";
 
 /** Text. */
-export const TextPart = z.looseObject({
+export const TextPart = open({
   /** Kind of part. */
   type: z.literal("text"),
   /** The text. */
@@ -17,7 +17,7 @@ export const TextPart = z.looseObject({
 export type TextPart = z.infer<typeof TextPart>;
 
 /** A picture. */
-export const ImagePart = z.looseObject({
+export const ImagePart = open({
   /** Kind of part. */
   type: z.literal("image"),
   /** Address, data URL or content id. */
@@ -30,7 +30,7 @@ export const ImagePart = z.looseObject({
 export type ImagePart = z.infer<typeof ImagePart>;
 
 /** A file. */
-export const FilePart = z.looseObject({
+export const FilePart = open({
   /** Kind of part. */
   type: z.literal("file"),
   /** Address, data URL or content id. */
@@ -45,7 +45,7 @@ export const FilePart = z.looseObject({
 export type FilePart = z.infer<typeof FilePart>;
 
 /** What the model thought aloud. */
-export const ReasoningPart = z.looseObject({
+export const ReasoningPart = open({
   /** Kind of part. */
   type: z.literal("reasoning"),
   /** The text. */
@@ -56,7 +56,7 @@ export const ReasoningPart = z.looseObject({
 export type ReasoningPart = z.infer<typeof ReasoningPart>;
 
 /** A tool call. */
-export const ToolCallPart = z.looseObject({
+export const ToolCallPart = open({
   /** Kind of part. */
   type: z.literal("tool-call"),
   /** Identifier of the call. */
@@ -77,7 +77,7 @@ export const ToolOutputType = z.enum(["text", "json", "error-text", "error-json"
 export type ToolOutputType = z.infer<typeof ToolOutputType>;
 
 /** The output of a tool as the model sees it. */
-export const ToolOutput = z.looseObject({
+export const ToolOutput = open({
   /** What it is. */
   type: ToolOutputType,
   /** The output; absent for execution-denied. */
@@ -88,7 +88,7 @@ export const ToolOutput = z.looseObject({
 export type ToolOutput = z.infer<typeof ToolOutput>;
 
 /** The result of a tool call. */
-export const ToolResultPart = z.looseObject({
+export const ToolResultPart = open({
   /** Kind of part. */
   type: z.literal("tool-result"),
   /** The call it answers. */
@@ -103,7 +103,7 @@ export const ToolResultPart = z.looseObject({
 export type ToolResultPart = z.infer<typeof ToolResultPart>;
 
 /** A call waits for consent. */
-export const ApprovalRequestPart = z.looseObject({
+export const ApprovalRequestPart = open({
   /** Kind of part. */
   type: z.literal("tool-approval-request"),
   /** Identifier of the request. */
@@ -114,7 +114,7 @@ export const ApprovalRequestPart = z.looseObject({
 export type ApprovalRequestPart = z.infer<typeof ApprovalRequestPart>;
 
 /** Consent was given or refused. */
-export const ApprovalResponsePart = z.looseObject({
+export const ApprovalResponsePart = open({
   /** Kind of part. */
   type: z.literal("tool-approval-response"),
   /** The request. */
@@ -143,7 +143,7 @@ export const UserContent = z.union([z.string(), z.array(UserPart)]);
 export type UserContent = z.infer<typeof UserContent>;
 
 /** Instructions. */
-export const SystemMessage = z.looseObject({
+export const SystemMessage = open({
   /** Who speaks. */
   role: z.literal("system"),
   /** The text. */
@@ -154,7 +154,7 @@ export const SystemMessage = z.looseObject({
 export type SystemMessage = z.infer<typeof SystemMessage>;
 
 /** What the user said. */
-export const UserMessage = z.looseObject({
+export const UserMessage = open({
   /** Who speaks. */
   role: z.literal("user"),
   /** Text, or parts. */
@@ -165,7 +165,7 @@ export const UserMessage = z.looseObject({
 export type UserMessage = z.infer<typeof UserMessage>;
 
 /** What the model said. */
-export const AssistantMessage = z.looseObject({
+export const AssistantMessage = open({
   /** Who speaks. */
   role: z.literal("assistant"),
   /** Text, or parts. */
@@ -176,7 +176,7 @@ export const AssistantMessage = z.looseObject({
 export type AssistantMessage = z.infer<typeof AssistantMessage>;
 
 /** Results of tool calls. */
-export const ToolMessage = z.looseObject({
+export const ToolMessage = open({
   /** Who speaks. */
   role: z.literal("tool"),
   /** Results, each with the id of its call. */
@@ -191,18 +191,18 @@ export const ModelMessage = z.discriminatedUnion("role", [SystemMessage, UserMes
 export type ModelMessage = z.infer<typeof ModelMessage>;
 
 /** Names a model; resolved at step time. */
-export const ModelReference = z.looseObject({
+export const ModelReference = open({
   /** Model as provider/model. */
   id: Id,
   /** How much the model can read. */
-  contextWindowTokens: z.int().min(1).optional(),
+  contextWindowTokens: Positive.optional(),
   /** Options for the provider. */
   options: JsonObject.optional(),
 });
 export type ModelReference = z.infer<typeof ModelReference>;
 
 /** A tool as the session stores it: schema, no code. */
-export const SessionToolDefinition = z.looseObject({
+export const SessionToolDefinition = open({
   /** Name of the tool. */
   name: Id,
   /** What it does. */
@@ -217,13 +217,13 @@ export type SessionToolDefinition = z.infer<typeof SessionToolDefinition>;
 /** When to compact the history. */
 export const CompactionConfig = z.strictObject({
   /** Input tokens of the last model call, as the provider counted. */
-  lastKnownInputTokens: z.int().min(0).optional(),
+  lastKnownInputTokens: Count.optional(),
   /** Messages in that call. */
-  lastKnownPromptMessageCount: z.int().min(0).optional(),
+  lastKnownPromptMessageCount: Count.optional(),
   /** How many newest messages to keep as they are. */
-  recentWindowSize: z.int().min(0),
+  recentWindowSize: Count,
   /** Compact when the input would exceed this many tokens. */
-  threshold: z.int().min(0),
+  threshold: Count,
 });
 export type CompactionConfig = z.infer<typeof CompactionConfig>;
 
@@ -241,7 +241,7 @@ export const SessionAgent = z.strictObject({
 export type SessionAgent = z.infer<typeof SessionAgent>;
 
 /** What is needed to open the session's sandbox again. */
-export const SandboxState = z.looseObject({
+export const SandboxState = open({
   /** Whether it was set up. */
   initialized: z.boolean(),
   /** Handle of the backend. */
@@ -303,7 +303,7 @@ export const RunMode = z.enum(["conversation", "task"]);
 export type RunMode = z.infer<typeof RunMode>;
 
 /** What the channel of a session can do. */
-export const SessionCapabilities = z.looseObject({
+export const SessionCapabilities = open({
   /** Whether people can be asked. */
   requestInput: z.boolean().optional(),
 });

@@ -1,8 +1,8 @@
 // Generated from spec/tools.schema.json by `make gen`. Do not edit.
 /** Calls, results, and what a tool says of itself. */
 import { z } from "zod";
-import { Json, JsonObject } from "../wire.js";
-import { Id } from "./common.js";
+import { Json, JsonObject, open } from "../wire.js";
+import { Id, Positive } from "./common.js";
 
 /** A call of a tool that the model asked for. */
 export const ToolCall = z.strictObject({
@@ -16,7 +16,7 @@ export const ToolCall = z.strictObject({
 export type ToolCall = z.infer<typeof ToolCall>;
 
 /** What came of a tool call. */
-export const ToolResult = z.looseObject({
+export const ToolResult = open({
   /** Whether the tool did what was asked. */
   success: z.boolean(),
   /** Whether the loop should stop after this result. */
@@ -47,7 +47,7 @@ export const ApprovalRule = z.enum(["policy", "always", "once", "never"]);
 export type ApprovalRule = z.infer<typeof ApprovalRule>;
 
 /** A tool as the model and the policy see it. */
-export const ToolSpec = z.looseObject({
+export const ToolSpec = open({
   /** Name of the tool, unique in its package. */
   name: Id,
   /** What the tool does, for the model. */
@@ -63,9 +63,9 @@ export const ToolSpec = z.looseObject({
   /** When a call needs consent. */
   approval: ApprovalRule.optional(),
   /** Longest time one call may take. */
-  timeoutMs: z.int().min(1).optional(),
+  timeoutMs: Positive.optional(),
   /** Most calls of this tool at the same time. */
-  concurrency: z.int().min(1).optional(),
+  concurrency: Positive.optional(),
   /** Whether the tool runs shell commands, which are then graded. */
   isShell: z.boolean().optional(),
   /** Anything else the author wants to pin. */

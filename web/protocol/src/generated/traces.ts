@@ -1,7 +1,7 @@
 // Generated from spec/traces.schema.json by `make gen`. Do not edit.
 /** What a run did and how long it took, in the shape of OpenTelemetry. */
 import { z } from "zod";
-import { JsonObject } from "../wire.js";
+import { JsonObject, open } from "../wire.js";
 import { Timestamp } from "./common.js";
 
 /** How a traced run ended. */
@@ -9,7 +9,7 @@ export const TraceOutcome = z.enum(["ok", "error", "budget_exhausted", "cancelle
 export type TraceOutcome = z.infer<typeof TraceOutcome>;
 
 /** One run of the loop. */
-export const HarnessTrace = z.looseObject({
+export const HarnessTrace = open({
   /** Unique in the deployment. */
   traceId: z.string(),
   /** Owning session. */
@@ -28,7 +28,7 @@ export const HarnessTrace = z.looseObject({
 export type HarnessTrace = z.infer<typeof HarnessTrace>;
 
 /** One unit of work, such as a model call or a tool call. */
-export const TraceSpan = z.looseObject({
+export const TraceSpan = open({
   /** Identifier of the span. */
   spanId: z.string(),
   /** Such as llm.complete or tool.dispatch:read_file. */
@@ -45,7 +45,7 @@ export const TraceSpan = z.looseObject({
 export type TraceSpan = z.infer<typeof TraceSpan>;
 
 /** A moment inside a span. */
-export const TraceEvent = z.looseObject({
+export const TraceEvent = open({
   /** Identifier of the event. */
   eventId: z.string(),
   /** Span it lies in. */

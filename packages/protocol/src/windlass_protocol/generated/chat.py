@@ -3,8 +3,8 @@
 
 from enum import StrEnum
 
-from windlass_protocol._wire import Bool, Int, JsonObject, KeepsNulls, Maybe, Open, Str
-from windlass_protocol.generated.common import Timestamp
+from windlass_protocol._wire import Bool, JsonObject, KeepsNulls, Maybe, Open, Str
+from windlass_protocol.generated.common import Integer, Timestamp
 from windlass_protocol.generated.tools import ToolCall, ToolResult
 
 
@@ -111,7 +111,7 @@ class ChatAgent(Open):
     """Whether it came with the product."""
     is_archived: Maybe[Bool] = None
     """Whether it is put away."""
-    sort_order: Maybe[Int] = None
+    sort_order: Maybe[Integer] = None
     """Place in lists."""
 
 

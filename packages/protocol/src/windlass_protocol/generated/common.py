@@ -6,17 +6,17 @@ from typing import Annotated
 
 from pydantic import StringConstraints
 
-from windlass_protocol._wire import Count, Maybe, Open, Str
+from windlass_protocol._wire import JsonObject as JsonObject, Maybe, Open, Str, Whole
 
 
-Id = Annotated[Str, StringConstraints(min_length=1, max_length=512, pattern=r"^[^\u0000-\u001f\u007f]+$")]
+Id = Annotated[Str, StringConstraints(min_length=1, max_length=512, pattern="^[^\\u0000-\\u001f\\u007f]+$")]
 """An identifier: 1 to 512 characters, none of them a control character."""
 
 
 Timestamp = Annotated[
     Str,
     StringConstraints(
-        pattern=r"^(?:(?:(?:[1-9][0-9](?:[2468][048]|[13579][26]|0[48])|(?:[2468][048]|[13579][26])00)-02-29)|[1-9][0-9]{3}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8])))T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,9})?(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])$"
+        pattern="^(?:(?:(?:[1-9][0-9](?:[2468][048]|[13579][26]|0[48])|(?:[2468][048]|[13579][26])00)-02-29)|[1-9][0-9]{3}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8])))T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\\.[0-9]{1,9})?(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])$"
     ),
 ]
 """A moment, as RFC 3339 with a time zone: 2026-01-31T09:30:00.250Z."""
@@ -24,6 +24,18 @@ Timestamp = Annotated[
 
 Sha256 = Annotated[Str, StringConstraints(pattern="^sha256:[0-9a-f]{64}$")]
 """A SHA-256 digest: `sha256:` and 64 hexadecimal digits."""
+
+
+Integer = Annotated[int, Whole(-9007199254740991, 9007199254740991)]
+"""A whole number that every language can hold."""
+
+
+Count = Annotated[int, Whole(0, 9007199254740991)]
+"""A whole number from 0 that every language can hold."""
+
+
+Positive = Annotated[int, Whole(1, 9007199254740991)]
+"""A whole number from 1 that every language can hold."""
 
 
 class PrivacyClass(StrEnum):

@@ -2,11 +2,12 @@
 """Choices an agent made, what came of them, and problems it met."""
 
 from enum import StrEnum
+from typing import Annotated
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
-from windlass_protocol._wire import Bool, Count, JsonObject, KeepsNulls, Maybe, Open, Str, UnitFloat
-from windlass_protocol.generated.common import Id, Timestamp
+from windlass_protocol._wire import Bool, Float, JsonObject, KeepsNulls, Maybe, Open, Str
+from windlass_protocol.generated.common import Count, Id, Timestamp
 
 
 class DecisionType(StrEnum):
@@ -37,7 +38,7 @@ class Option(Open):
     """What speaks for it."""
     cons: Maybe[tuple[Str, ...]] = None
     """What speaks against it."""
-    confidence: Maybe[UnitFloat] = None
+    confidence: Maybe[Annotated[Float, Field(ge=0, le=1)]] = None
     """How sure the agent was, from 0 to 1."""
 
 
@@ -67,7 +68,7 @@ class DecisionEvaluation(KeepsNulls, Open):
 
     goal_aligned: Bool
     """Whether it served the goal."""
-    alignment_score: Maybe[UnitFloat] = None
+    alignment_score: Maybe[Annotated[Float, Field(ge=0, le=1)]] = None
     """How well it did, from 0 to 1."""
     better_option_existed: Maybe[Bool] = None
     """Whether another option was better."""
@@ -75,7 +76,7 @@ class DecisionEvaluation(KeepsNulls, Open):
     """Which one."""
     why_better: Maybe[Str] = None
     """Why."""
-    outcome_quality: Maybe[UnitFloat] = None
+    outcome_quality: Maybe[Annotated[Float, Field(ge=0, le=1)]] = None
     """How good the outcome was, from 0 to 1."""
     contributed_to_success: Bool | None = None
     """Whether it helped."""
@@ -208,7 +209,7 @@ class RunSummary(Open):
     """How long it took; 0 while open."""
     decision_count: Count
     """Decisions."""
-    success_rate: UnitFloat
+    success_rate: Annotated[Float, Field(ge=0, le=1)]
     """Successful among decided, from 0 to 1."""
     problem_count: Count
     """Problems."""

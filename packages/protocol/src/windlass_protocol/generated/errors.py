@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import StringConstraints
 
-from windlass_protocol._wire import Count, JsonObject, Maybe, Open, Str
-from windlass_protocol.generated.common import CausalIds, PolicyRef, SourceRef
+from windlass_protocol._wire import JsonObject, Maybe, Open, Str
+from windlass_protocol.generated.common import CausalIds, Count, PolicyRef, SourceRef
 
 
 class ErrorCode(StrEnum):

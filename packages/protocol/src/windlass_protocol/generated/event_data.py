@@ -2,13 +2,14 @@
 """What each event type carries in `data`. All of it is open: unknown fields pass through."""
 
 from enum import StrEnum
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
-from windlass_protocol._wire import Amount, Bool, Count, Float, JsonObject, KeepsNulls, Maybe, Open, Str
+from windlass_protocol._wire import Bool, Float, JsonObject, KeepsNulls, Maybe, Open, Str, Tagged
 from windlass_protocol.generated.common import (
     ContentRef,
+    Count,
     Id,
     Sha256,
     SourceRef,
@@ -74,8 +75,10 @@ class ActionError(Open):
     """Class of the error."""
 
 
-class Invocation(Open):
+class Invocation(Tagged, Open):
     """Who started a delegated session."""
+
+    __constants__ = ("kind",)
 
     parent_call_id: Id
     """Call in the parent."""
@@ -214,6 +217,8 @@ class SessionMovedData(Open):
     """Package it runs under now."""
     reason: Maybe[Str] = None
     """Why."""
+    agent: Maybe[SessionAgent] = None
+    """The agent from now on, as plain data."""
 
 
 class ContextClearedData(Open):
@@ -234,6 +239,12 @@ class RunStartedData(Open):
     """Its agent."""
     package_fingerprint: Maybe[Str] = None
     """Package it is pinned to."""
+    package_id: Maybe[Id] = None
+    """Its package."""
+    route_id: Maybe[Id] = None
+    """Provider adapter."""
+    model_id: Maybe[Id] = None
+    """Model it starts with."""
     source: Maybe[SourceRef] = None
     """Where the request came from."""
     mode: Maybe[RunMode] = None
@@ -507,7 +518,7 @@ class StepStartedData(Open):
     model_id: Maybe[Str] = None
     """Model that is called."""
     prompt_message_count: Maybe[Count] = None
-    """Messages in the prompt."""
+    """Messages of the history in the prompt; instructions apart."""
 
 
 class StepRetryingData(Open):
@@ -527,6 +538,8 @@ class StepRetryingData(Open):
     """Wait before the next one."""
     message: Maybe[Str] = None
     """What went wrong."""
+    usage: Maybe[Usage] = None
+    """What it used, when known."""
 
 
 class StepCompletedData(Open):
@@ -542,7 +555,7 @@ class StepCompletedData(Open):
     """The turn."""
     usage: Maybe[Usage] = None
     """What it used."""
-    cost_usd: Maybe[Amount] = None
+    cost_usd: Maybe[Annotated[Float, Field(ge=0)]] = None
     """Cost in US dollars, when known."""
     provider_metadata: Maybe[JsonObject] = None
     """What the provider added."""
@@ -565,6 +578,8 @@ class StepFailedData(Open):
     """The turn."""
     details: Maybe[JsonObject] = None
     """Further facts, already redacted."""
+    usage: Maybe[Usage] = None
+    """What it used, when known."""
 
 
 class ActionsRequestedData(Open):
@@ -879,12 +894,16 @@ class CompactionCompletedData(Open):
     """Index in the history of the first message kept as it is."""
     trimmed_call_ids: Maybe[tuple[Id, ...]] = None
     """Calls whose results were shortened."""
+    result_chars_max: Maybe[Count] = None
+    """Most characters that a shortened result keeps."""
     pinned: Maybe[tuple[ModelMessage, ...]] = None
     """Messages put after the summary, such as the last real user message or a todo list."""
     input_tokens_before: Maybe[Count] = None
     """Estimated input before."""
     input_tokens_after: Maybe[Count] = None
     """Estimated input after."""
+    usage: Maybe[Usage] = None
+    """What the summary used."""
     step_index: Maybe[Count] = None
     """Number of the step in its turn, from 0."""
 

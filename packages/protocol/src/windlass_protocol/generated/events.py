@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, JsonValue, StringConstraints, ValidationInfo, field_validator
 
-from windlass_protocol._wire import Closed, Count, JsonObject, Maybe, Open, Positive, Str, check_data
-from windlass_protocol.generated.common import CausalIds, Id, PrivacyClass, Sha256, Timestamp
+from windlass_protocol._wire import Closed, JsonObject, Maybe, Open, Str, Tagged, check_data
+from windlass_protocol.generated.common import CausalIds, Count, Id, Positive, PrivacyClass, Sha256, Timestamp
 from windlass_protocol.generated.event_data import (
     ActionInputAppendedData,
     ActionPartialData,
@@ -88,7 +88,7 @@ from windlass_protocol.generated.event_data import (
 
 
 EventType = Annotated[
-    Str, StringConstraints(min_length=3, max_length=128, pattern=r"^[a-z][a-z0-9_]*(?:\.[a-z][a-z0-9_]*)+$")
+    Str, StringConstraints(min_length=3, max_length=128, pattern="^[a-z][a-z0-9_]*(?:\\.[a-z][a-z0-9_]*)+$")
 ]
 """A dotted name; the first word is the family. Unknown ones pass through."""
 
@@ -214,7 +214,7 @@ class Event(Open):
     @field_validator("data")
     @classmethod
     def _data_fits_its_type(cls, data: JsonObject, info: ValidationInfo) -> JsonObject:
-        return check_data(EVENT_DATA.get(str(info.data.get("type"))), data, info)
+        return check_data(EVENT_DATA.get(str(info.data.get("type"))), data)
 
 
 class Record(Open):
@@ -254,11 +254,13 @@ class Record(Open):
     @field_validator("data")
     @classmethod
     def _data_fits_its_type(cls, data: JsonObject, info: ValidationInfo) -> JsonObject:
-        return check_data(EVENT_DATA.get(str(info.data.get("type"))), data, info)
+        return check_data(EVENT_DATA.get(str(info.data.get("type"))), data)
 
 
-class AllCursor(Closed):
+class AllCursor(Tagged, Closed):
     """A place in everything."""
+
+    __constants__ = ("scope",)
 
     position: Count
     """Last position seen; 0 for the beginning."""
@@ -266,8 +268,10 @@ class AllCursor(Closed):
     """What the cursor runs over."""
 
 
-class SessionCursor(Closed):
+class SessionCursor(Tagged, Closed):
     """A place in a session."""
+
+    __constants__ = ("scope",)
 
     session_id: Id
     """The session."""
@@ -279,8 +283,10 @@ class SessionCursor(Closed):
     """Live deltas of that step already seen."""
 
 
-class RunCursor(Closed):
+class RunCursor(Tagged, Closed):
     """A place in a run."""
+
+    __constants__ = ("scope",)
 
     run_id: Id
     """The run."""
@@ -292,8 +298,10 @@ class RunCursor(Closed):
     """Live deltas of that step already seen."""
 
 
-class AgentCursor(Closed):
+class AgentCursor(Tagged, Closed):
     """A place in the runs of an agent."""
+
+    __constants__ = ("scope",)
 
     agent_id: Id
     """The agent."""
@@ -303,8 +311,10 @@ class AgentCursor(Closed):
     """What the cursor runs over."""
 
 
-class FilterCursor(Closed):
+class FilterCursor(Tagged, Closed):
     """A place in what a filter lets through."""
+
+    __constants__ = ("scope",)
 
     fingerprint: Sha256
     """Digest of the filter's criteria."""

@@ -6,12 +6,14 @@ from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue
 
-from windlass_protocol._wire import Bool, Maybe, Open, Str
+from windlass_protocol._wire import Bool, Maybe, Open, Str, Tagged
 from windlass_protocol.generated.common import Id, Sha256, Timestamp
 
 
-class ToolCallAction(Open):
+class ToolCallAction(Tagged, Open):
     """A tool call that the model asked for."""
+
+    __constants__ = ("kind",)
 
     call_id: Id
     """Identifier of the call."""
@@ -23,8 +25,10 @@ class ToolCallAction(Open):
     """Kind of action."""
 
 
-class SubagentCallAction(Open):
+class SubagentCallAction(Tagged, Open):
     """A call of a subagent."""
+
+    __constants__ = ("kind",)
 
     call_id: Id
     """Identifier of the call."""
@@ -42,8 +46,10 @@ class SubagentCallAction(Open):
     """Place of the subagent in its package."""
 
 
-class RemoteAgentCallAction(Open):
+class RemoteAgentCallAction(Tagged, Open):
     """A call of an agent elsewhere."""
+
+    __constants__ = ("kind",)
 
     call_id: Id
     """Identifier of the call."""
@@ -61,8 +67,10 @@ class RemoteAgentCallAction(Open):
     """Place of the agent in its package."""
 
 
-class LoadSkillAction(Open):
+class LoadSkillAction(Tagged, Open):
     """A skill to load."""
+
+    __constants__ = ("kind",)
 
     call_id: Id
     """Identifier of the call."""
@@ -79,8 +87,10 @@ RuntimeActionRequest = Annotated[
 """Something the model asked the runtime to do."""
 
 
-class ToolActionResult(Open):
+class ToolActionResult(Tagged, Open):
     """What came of an action."""
+
+    __constants__ = ("kind",)
 
     call_id: Id
     """The action it answers."""
@@ -94,8 +104,10 @@ class ToolActionResult(Open):
     """Whether it failed."""
 
 
-class SubagentActionResult(Open):
+class SubagentActionResult(Tagged, Open):
     """What came of an action."""
+
+    __constants__ = ("kind",)
 
     call_id: Id
     """The action it answers."""
@@ -109,8 +121,10 @@ class SubagentActionResult(Open):
     """Whether it failed."""
 
 
-class LoadSkillActionResult(Open):
+class LoadSkillActionResult(Tagged, Open):
     """What came of an action."""
+
+    __constants__ = ("kind",)
 
     call_id: Id
     """The action it answers."""

@@ -3,8 +3,8 @@
 
 from pydantic import Field
 
-from windlass_protocol._wire import Closed, Count, JsonObject, Maybe, Open, Positive, Str
-from windlass_protocol.generated.common import Id, Sha256
+from windlass_protocol._wire import Closed, JsonObject, Maybe, Open, Str
+from windlass_protocol.generated.common import Count, Id, Positive, Sha256
 
 
 class SchemaVersion(Closed):

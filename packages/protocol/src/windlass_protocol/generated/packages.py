@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import StringConstraints
 
-from windlass_protocol._wire import Closed, Int, JsonObject, Maybe, Open, Positive, Str
-from windlass_protocol.generated.common import Id, PolicyRef, Timestamp
+from windlass_protocol._wire import Closed, JsonObject, Maybe, Open, Str, Tagged, Whole
+from windlass_protocol.generated.common import Id, Integer, PolicyRef, Positive, Timestamp
 from windlass_protocol.generated.output import OutputContract
 from windlass_protocol.generated.policy import BudgetLimits
 from windlass_protocol.generated.tools import ToolSpec
@@ -73,7 +73,7 @@ class HookSpec(Closed):
     """Where it runs, such as before_tool_call."""
     phase: Maybe[HookPhase] = None
     """Coarse order; normal when absent."""
-    order: Maybe[Int] = None
+    order: Maybe[Integer] = None
     """Fine order; 100 when absent."""
     right: Maybe[HookRight] = None
     """What it may do; observe when absent."""
@@ -118,8 +118,10 @@ class PackageVolatile(Open):
     """Where it was compiled."""
 
 
-class RuntimePackage(Closed):
+class RuntimePackage(Tagged, Closed):
     """An agent compiled to immutable data. Every run pins the fingerprint it runs under."""
+
+    __constants__ = ("schema_version",)
 
     package_id: Id
     """Identifier of the package."""
@@ -127,7 +129,7 @@ class RuntimePackage(Closed):
     """The agent."""
     provider_route: ProviderRoute
     """Provider and model."""
-    schema_version: Literal[1] = 1
+    schema_version: Annotated[Literal[1], Whole(1, 1)] = 1
     """Version of this shape."""
     tools: Maybe[tuple[ToolSpec, ...]] = None
     """Tools with their schemas and metadata."""

@@ -6,12 +6,14 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from windlass_protocol._wire import Closed, Count, JsonObject, Maybe, Open, Positive, Str
-from windlass_protocol.generated.common import PolicyRef
+from windlass_protocol._wire import Closed, JsonObject, Maybe, Open, Str, Tagged
+from windlass_protocol.generated.common import Count, PolicyRef, Positive
 
 
-class AllowDecision(Open):
+class AllowDecision(Tagged, Open):
     """Go ahead."""
+
+    __constants__ = ("decision",)
 
     code: Annotated[Str, StringConstraints(min_length=1)]
     """Stable dotted code of the reason."""
@@ -23,8 +25,10 @@ class AllowDecision(Open):
     """Which of the six answers this is."""
 
 
-class DenyDecision(Open):
+class DenyDecision(Tagged, Open):
     """Do not do it."""
+
+    __constants__ = ("decision",)
 
     code: Annotated[Str, StringConstraints(min_length=1)]
     """Stable dotted code of the reason."""
@@ -36,8 +40,10 @@ class DenyDecision(Open):
     """Which of the six answers this is."""
 
 
-class AskDecision(Open):
+class AskDecision(Tagged, Open):
     """A person must consent first."""
+
+    __constants__ = ("decision",)
 
     code: Annotated[Str, StringConstraints(min_length=1)]
     """Stable dotted code of the reason."""
@@ -53,8 +59,10 @@ class AskDecision(Open):
     """How long the question stays open."""
 
 
-class ModifyDecision(Open):
+class ModifyDecision(Tagged, Open):
     """Go ahead with other arguments."""
+
+    __constants__ = ("decision",)
 
     code: Annotated[Str, StringConstraints(min_length=1)]
     """Stable dotted code of the reason."""
@@ -68,8 +76,10 @@ class ModifyDecision(Open):
     """Which of the six answers this is."""
 
 
-class InterruptDecision(Open):
+class InterruptDecision(Tagged, Open):
     """Stop the run here."""
+
+    __constants__ = ("decision",)
 
     code: Annotated[Str, StringConstraints(min_length=1)]
     """Stable dotted code of the reason."""
@@ -81,8 +91,10 @@ class InterruptDecision(Open):
     """Which of the six answers this is."""
 
 
-class DeferDecision(Open):
+class DeferDecision(Tagged, Open):
     """Try again later."""
+
+    __constants__ = ("decision",)
 
     code: Annotated[Str, StringConstraints(min_length=1)]
     """Stable dotted code of the reason."""

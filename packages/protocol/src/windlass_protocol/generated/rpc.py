@@ -4,27 +4,28 @@
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import JsonValue, StringConstraints
+from pydantic import Field, JsonValue, StringConstraints
 
 from windlass_protocol._wire import (
-    Amount,
     Closed,
-    Count,
     ExactlyOne,
     Float,
-    Int,
     JsonObject,
     KeepsNulls,
     Maybe,
     Open,
     Str,
+    Tagged,
 )
+from windlass_protocol.generated.common import Count, Integer
 
 
-class SidecarRequest(KeepsNulls, Closed):
+class SidecarRequest(KeepsNulls, Tagged, Closed):
     """A call that wants an answer."""
 
-    id: Str | Int | None
+    __constants__ = ("jsonrpc",)
+
+    id: Str | Integer | None
     """Identifier of the call; the answer carries the same one."""
     method: Annotated[Str, StringConstraints(min_length=1)]
     """Method name, such as system.ping."""
@@ -34,8 +35,10 @@ class SidecarRequest(KeepsNulls, Closed):
     """Parameters by name or by position."""
 
 
-class SidecarNotification(KeepsNulls, Closed):
+class SidecarNotification(KeepsNulls, Tagged, Closed):
     """A message that wants no answer."""
+
+    __constants__ = ("jsonrpc",)
 
     method: Annotated[Str, StringConstraints(min_length=1)]
     """Method name, such as stream.chunk."""
@@ -64,7 +67,7 @@ class SidecarErrorKind(StrEnum):
 class SidecarError(KeepsNulls, Closed):
     """Why a call failed."""
 
-    code: Int
+    code: Integer
     """JSON-RPC error code."""
     message: Annotated[Str, StringConstraints(max_length=1024)]
     """What went wrong, for people."""
@@ -74,12 +77,14 @@ class SidecarError(KeepsNulls, Closed):
     """What kind of failure it is."""
 
 
-class SidecarResponse(KeepsNulls, ExactlyOne, Closed):
+class SidecarResponse(KeepsNulls, ExactlyOne, Tagged, Closed):
     """The answer to a call: exactly one of `result` (which may be null) and `error`."""
 
     __exactly_one_of__ = ("result", "error")
 
-    id: Str | Int | None
+    __constants__ = ("jsonrpc",)
+
+    id: Str | Integer | None
     """Identifier of the call; null when it could not be read."""
     jsonrpc: Literal["2.0"] = "2.0"
     """Protocol version."""
@@ -124,7 +129,7 @@ class SidecarHealth(Open):
     """How it is."""
     version: Str
     """Version of the sidecar."""
-    uptime_ms: Amount
+    uptime_ms: Annotated[Float, Field(ge=0)]
     """Time since start."""
     protocol_version: Maybe[Str] = None
     """Version of the wire."""

@@ -6,13 +6,15 @@ from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue
 
-from windlass_protocol._wire import Bool, Closed, Count, JsonObject, KeepsNulls, Maybe, Open, Positive, Str
-from windlass_protocol.generated.common import Id
+from windlass_protocol._wire import Bool, Closed, JsonObject, KeepsNulls, Maybe, OnlyBool, Open, Str, Tagged
+from windlass_protocol.generated.common import Count, Id, Positive
 from windlass_protocol.generated.input import InputResponse, RuntimeActionResult
 
 
-class TextPart(Open):
+class TextPart(Tagged, Open):
     """Text."""
+
+    __constants__ = ("type",)
 
     text: Str
     """The text."""
@@ -22,8 +24,10 @@ class TextPart(Open):
     """Options for one provider."""
 
 
-class ImagePart(Open):
+class ImagePart(Tagged, Open):
     """A picture."""
+
+    __constants__ = ("type",)
 
     image: Str
     """Address, data URL or content id."""
@@ -35,8 +39,10 @@ class ImagePart(Open):
     """Options for one provider."""
 
 
-class FilePart(Open):
+class FilePart(Tagged, Open):
     """A file."""
+
+    __constants__ = ("type",)
 
     data: Str
     """Address, data URL or content id."""
@@ -50,8 +56,10 @@ class FilePart(Open):
     """Options for one provider."""
 
 
-class ReasoningPart(Open):
+class ReasoningPart(Tagged, Open):
     """What the model thought aloud."""
+
+    __constants__ = ("type",)
 
     text: Str
     """The text."""
@@ -61,8 +69,10 @@ class ReasoningPart(Open):
     """Options for one provider, such as a signature."""
 
 
-class ToolCallPart(Open):
+class ToolCallPart(Tagged, Open):
     """A tool call."""
+
+    __constants__ = ("type",)
 
     tool_call_id: Str
     """Identifier of the call."""
@@ -100,8 +110,10 @@ class ToolOutput(KeepsNulls, Open):
     """Why execution was denied."""
 
 
-class ToolResultPart(Open):
+class ToolResultPart(Tagged, Open):
     """The result of a tool call."""
+
+    __constants__ = ("type",)
 
     tool_call_id: Str
     """The call it answers."""
@@ -115,8 +127,10 @@ class ToolResultPart(Open):
     """Options for one provider."""
 
 
-class ApprovalRequestPart(Open):
+class ApprovalRequestPart(Tagged, Open):
     """A call waits for consent."""
+
+    __constants__ = ("type",)
 
     approval_id: Str
     """Identifier of the request."""
@@ -126,8 +140,10 @@ class ApprovalRequestPart(Open):
     """Kind of part."""
 
 
-class ApprovalResponsePart(Open):
+class ApprovalResponsePart(Tagged, Open):
     """Consent was given or refused."""
+
+    __constants__ = ("type",)
 
     approval_id: Str
     """The request."""
@@ -164,8 +180,10 @@ UserContent = Str | tuple[UserPart, ...]
 """A user's words: text, or parts."""
 
 
-class SystemMessage(Open):
+class SystemMessage(Tagged, Open):
     """Instructions."""
+
+    __constants__ = ("role",)
 
     content: Str
     """The text."""
@@ -175,8 +193,10 @@ class SystemMessage(Open):
     """Options for one provider."""
 
 
-class UserMessage(Open):
+class UserMessage(Tagged, Open):
     """What the user said."""
+
+    __constants__ = ("role",)
 
     content: UserContent
     """Text, or parts."""
@@ -186,8 +206,10 @@ class UserMessage(Open):
     """Options for one provider."""
 
 
-class AssistantMessage(Open):
+class AssistantMessage(Tagged, Open):
     """What the model said."""
+
+    __constants__ = ("role",)
 
     content: Str | tuple[AssistantPart, ...]
     """Text, or parts."""
@@ -197,8 +219,10 @@ class AssistantMessage(Open):
     """Options for one provider."""
 
 
-class ToolMessage(Open):
+class ToolMessage(Tagged, Open):
     """Results of tool calls."""
+
+    __constants__ = ("role",)
 
     content: tuple[ToolPart, ...]
     """Results, each with the id of its call."""
@@ -312,12 +336,14 @@ class StepInput(Closed):
     """Results of actions the runtime did."""
 
 
-class StepDone(Closed):
+class StepDone(Tagged, Closed):
     """The conversation or task is finished."""
+
+    __constants__ = ("done",)
 
     output: JsonValue
     """The final output."""
-    done: Literal[True] = True
+    done: Annotated[Literal[True], OnlyBool()] = True
     """Always true."""
     is_error: Maybe[Bool] = None
     """Whether it failed."""

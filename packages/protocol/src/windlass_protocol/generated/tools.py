@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from windlass_protocol._wire import Bool, Closed, JsonObject, KeepsNulls, Maybe, Open, Positive, Str
-from windlass_protocol.generated.common import Id
+from windlass_protocol._wire import Bool, Closed, JsonObject, KeepsNulls, Maybe, Open, Str
+from windlass_protocol.generated.common import Id, Positive
 
 
 class ToolCall(Closed):

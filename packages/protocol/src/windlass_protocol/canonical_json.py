@@ -1,0 +1,57 @@
+"""Canonical JSON (RFC 8785): one value, one sequence of bytes, for digests."""
+
+from json.encoder import encode_basestring
+
+from pydantic import JsonValue
+
+_POINT_MAX = 21
+_POINT_MIN = -6
+
+
+def canonical_text(value: JsonValue) -> str:
+    """Return the canonical text of a value that is known to be JSON."""
+    if isinstance(value, str):
+        return encode_basestring(value)
+    if isinstance(value, dict):
+        keys = sorted(value, key=_utf16)
+        return "{" + ",".join(f"{encode_basestring(key)}:{canonical_text(value[key])}" for key in keys) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ",".join(map(canonical_text, value)) + "]"
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return int.__repr__(value) if isinstance(value, int) else _number(value)
+
+
+def _utf16(key: str) -> bytes:
+    return key.encode("utf-16-be", "surrogatepass")
+
+
+def _number(value: float) -> str:
+    """Write a finite double as ECMAScript's Number::toString does.
+
+    Python and ECMAScript choose the same shortest digits and differ in where they put the point.
+    """
+    if value == 0:
+        return "0"
+    sign = "-" if value < 0 else ""
+    mantissa, _, exponent = float.__repr__(abs(value)).partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    written = whole + fraction
+    digits = written.lstrip("0")
+    point = len(whole) - (len(written) - len(digits)) + int(exponent or 0)
+    digits = digits.rstrip("0")
+    return sign + _place(digits, point)
+
+
+def _place(digits: str, point: int) -> str:
+    count = len(digits)
+    if count <= point <= _POINT_MAX:
+        return digits + "0" * (point - count)
+    if 0 < point <= _POINT_MAX:
+        return f"{digits[:point]}.{digits[point:]}"
+    if _POINT_MIN < point <= 0:
+        return f"0.{'0' * -point}{digits}"
+    fraction = f".{digits[1:]}" if count > 1 else ""
+    return f"{digits[0]}{fraction}e{point - 1:+d}"

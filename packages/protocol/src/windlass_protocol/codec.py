@@ -1,0 +1,228 @@
+"""The one strict door between bytes and types.
+
+Both directions keep the same rules: UTF-8 without a byte order mark, one JSON value, no duplicate
+keys, no lone surrogates, no NaN or infinity, no integer beyond 2**53 - 1, and the limits of
+`limits.py`. Whatever the input, the only exception is `CodecError`, and it carries no payload.
+"""
+
+from json import JSONDecoder
+from typing import Final, TypeVar, overload
+
+from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError, from_json, to_json
+
+from windlass_protocol._wire import JsonObject
+from windlass_protocol.canonical_json import canonical_text
+from windlass_protocol.codec_errors import (
+    LONE_SURROGATE_TEXT,
+    CodecError,
+    CodecErrorCode,
+    Issue,
+    Position,
+    too_large_text,
+)
+from windlass_protocol.codec_issues import invalid
+from windlass_protocol.codec_scan import find_fault, position_of
+from windlass_protocol.codec_values import find_value_fault, fits, is_sendable
+from windlass_protocol.limits import DEFAULT_LIMITS, NUMBER_CHARS_MAX, CodecLimits
+
+__all__ = [
+    "DEFAULT_LIMITS",
+    "CodecError",
+    "CodecErrorCode",
+    "CodecLimits",
+    "Issue",
+    "JsonObject",
+    "JsonValue",
+    "Position",
+    "canonical",
+    "decode",
+    "encode",
+    "parse",
+]
+
+M = TypeVar("M", bound=BaseModel)
+T = TypeVar("T")
+
+_BOM: Final = b"\xef\xbb\xbf"
+
+
+def parse(data: bytes | bytearray | memoryview | str, limits: CodecLimits = DEFAULT_LIMITS) -> JsonValue:
+    """Read one strict JSON value.
+
+    Raises:
+        CodecError: the message breaks a rule; the first one in reading order is named.
+    """
+    return _read(_raw(data, limits), limits)
+
+
+@overload
+def decode(model: type[M], data: bytes | bytearray | memoryview | str, *, limits: CodecLimits = ...) -> M: ...
+@overload
+def decode(
+    model: TypeAdapter[T], data: bytes | bytearray | memoryview | str, *, limits: CodecLimits = ...
+) -> T: ...
+def decode(
+    model: type[M] | TypeAdapter[T],
+    data: bytes | bytearray | memoryview | str,
+    *,
+    limits: CodecLimits = DEFAULT_LIMITS,
+) -> M | T:
+    """Read one message as a model, or as a union of models by its adapter.
+
+    Only the names of the wire are known, and no type is guessed from another.
+
+    Raises:
+        CodecError: as `parse`, or `invalid` with the issues if the value does not fit the model.
+    """
+    raw = _raw(data, limits)
+    value = _read(raw, limits)
+    try:
+        if isinstance(model, TypeAdapter):
+            return model.validate_json(raw, strict=True, by_alias=True, by_name=False)
+        return model.model_validate_json(raw, strict=True, by_alias=True, by_name=False)
+    except ValidationError as error:
+        refusal = invalid(error, value)
+    # Raised out here: inside the handler the validation error, which holds the input, would stay
+    # on the refusal as its context.
+    raise refusal
+
+
+def encode(value: BaseModel | JsonValue, limits: CodecLimits = DEFAULT_LIMITS) -> bytes:
+    """Write a value as compact UTF-8 JSON that `parse` accepts.
+
+    Optional fields of a wire type that were left out stay out; a null that was given stays where
+    the type allows one. Tuples count as arrays.
+
+    Raises:
+        CodecError: the value is not JSON or breaks a limit.
+    """
+    plain = _sendable(value, limits)
+    try:
+        raw = to_json(plain)
+    except PydanticSerializationError:
+        raw = None
+    return _written(raw, plain, limits)
+
+
+def canonical(value: BaseModel | JsonValue, limits: CodecLimits = DEFAULT_LIMITS) -> bytes:
+    """Write a value as canonical JSON (RFC 8785), for digests and signatures.
+
+    Equal values give equal bytes, whatever the order of their keys. RFC 8785 writes a double from
+    2**53 up to 1e21 like an integer, which `parse` refuses; no other output is refused.
+
+    Raises:
+        CodecError: the value is not JSON or breaks a limit.
+    """
+    plain = _sendable(value, limits)
+    try:
+        raw = canonical_text(plain).encode()
+    except UnicodeEncodeError:
+        raw = None
+    return _written(raw, plain, limits)
+
+
+def _raw(data: bytes | bytearray | memoryview | str, limits: CodecLimits) -> bytes:
+    if isinstance(data, str):
+        raw = _utf8(data, limits)
+    else:
+        _check_size(data.nbytes if isinstance(data, memoryview) else len(data), limits)
+        raw = bytes(data)
+    if raw.startswith(_BOM):
+        raise CodecError(CodecErrorCode.BOM, "byte order mark: expected UTF-8 without one")
+    return raw
+
+
+def _utf8(text: str, limits: CodecLimits) -> bytes:
+    # A character takes at least one byte: a text that is far too large is not copied first.
+    if len(text) > limits.message_bytes_max:
+        raise CodecError(CodecErrorCode.TOO_LARGE, too_large_text(f"at least {len(text):,}", limits))
+    try:
+        raw = text.encode()
+    except UnicodeEncodeError as error:
+        at = error.start
+    else:
+        _check_size(len(raw), limits)
+        return raw
+    raise CodecError(CodecErrorCode.LONE_SURROGATE, LONE_SURROGATE_TEXT, position=position_of(text, at))
+
+
+def _check_size(size: int, limits: CodecLimits) -> None:
+    if size > limits.message_bytes_max:
+        raise CodecError(CodecErrorCode.TOO_LARGE, too_large_text(f"{size:,}", limits))
+
+
+def _read(raw: bytes, limits: CodecLimits) -> JsonValue:
+    try:
+        value: JsonValue = from_json(raw, allow_inf_nan=False)
+        # A message that can be written again byte for byte held no key twice, since a dictionary
+        # does not. The proof is cheaper than looking at each key in Python, and what our own
+        # encoders write passes it; the rest (spaces, needless escapes) is read a second time.
+        if fits(value, limits) and (to_json(value) == raw or _is_strict(raw)):
+            return value
+    except ValueError:
+        pass
+    raise _refusal(raw, limits)
+
+
+def _is_strict(raw: bytes) -> bool:
+    """Return whether good JSON has no duplicate keys and no endless numbers."""
+    try:
+        _STRICT.decode(raw.decode())
+    except ValueError:
+        return False
+    return True
+
+
+def _no_duplicates(pairs: list[tuple[str, None]]) -> None:
+    if len(dict(pairs)) != len(pairs):
+        raise ValueError("a key is there twice")
+
+
+def _not_endless(token: str) -> None:
+    if len(token) > NUMBER_CHARS_MAX:
+        raise ValueError("a number is too long")
+
+
+_STRICT: Final = JSONDecoder(
+    object_pairs_hook=_no_duplicates, parse_int=_not_endless, parse_float=_not_endless
+)
+
+
+def _refusal(raw: bytes, limits: CodecLimits) -> CodecError:
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError as error:
+        good = raw[: error.start].decode()
+        position = position_of(good, len(good))
+        message = f"not UTF-8: expected UTF-8, found another byte at offset {position.offset:,}"
+        return CodecError(CodecErrorCode.NOT_UTF8, message, position=position)
+    return find_fault(text, limits) or CodecError(CodecErrorCode.NOT_JSON, "not JSON: not understood")
+
+
+def _sendable(value: BaseModel | JsonValue, limits: CodecLimits) -> JsonValue:
+    plain = _dumped(value) if isinstance(value, BaseModel) else value
+    if not is_sendable(plain, limits):
+        raise _value_refusal(plain, limits)
+    return plain
+
+
+def _dumped(model: BaseModel) -> JsonValue:
+    # Not as JSON: that mode would turn infinities into nulls and numbers into keys unseen.
+    try:
+        return model.model_dump(by_alias=True, warnings=False)
+    except ValueError:
+        message = f"invalid {type(model).__name__}: it cannot be written"
+    raise CodecError(CodecErrorCode.INVALID, message)
+
+
+def _written(raw: bytes | None, plain: JsonValue, limits: CodecLimits) -> bytes:
+    """Return what was written, if it could be and if it fits."""
+    if raw is None:
+        raise _value_refusal(plain, limits)
+    _check_size(len(raw), limits)
+    return raw
+
+
+def _value_refusal(plain: JsonValue, limits: CodecLimits) -> CodecError:
+    return find_value_fault(plain, limits) or CodecError(CodecErrorCode.INVALID, "invalid value: not JSON")

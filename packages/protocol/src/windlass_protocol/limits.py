@@ -1,0 +1,55 @@
+"""Every limit of the wire, named with its unit."""
+
+from dataclasses import dataclass
+from typing import Final
+
+MESSAGE_BYTES_MAX: Final = 1_048_576
+"""Bytes of one wire message: larger content travels by reference."""
+
+DEPTH_MAX: Final = 64
+"""Levels of arrays and objects inside one another; a bare number has none."""
+
+DEPTH_CEILING: Final = 128
+"""The largest depth a caller may choose; the parser below us gives up at 200."""
+
+NUMBER_CHARS_MAX: Final = 128
+"""Characters of one number as written; a double never needs more than 25."""
+
+INTEGER_MAX: Final = 9_007_199_254_740_991
+"""The largest magnitude of an integer: 2**53 - 1, the last that JavaScript holds exactly."""
+
+ERROR_ISSUES_MAX: Final = 16
+"""Issues that one decoding error lists."""
+
+ERROR_COUNTED_MAX: Final = 1_000
+"""Issues above which an error only gives their number: listing more costs more than it tells."""
+
+ERROR_TEXT_CHARS_MAX: Final = 200
+"""Characters of the text of one issue."""
+
+ERROR_KEY_CHARS_MAX: Final = 64
+"""Characters of one key that an error names."""
+
+ERROR_PATH_CHARS_MAX: Final = 256
+"""Characters of one JSON pointer in an error."""
+
+
+@dataclass(frozen=True, slots=True)
+class CodecLimits:
+    """The limits that a transport may choose for its own messages.
+
+    Raises:
+        ValueError: a limit is not positive, or the depth is over `DEPTH_CEILING`.
+    """
+
+    message_bytes_max: int = MESSAGE_BYTES_MAX
+    depth_max: int = DEPTH_MAX
+
+    def __post_init__(self) -> None:
+        if self.message_bytes_max < 1:
+            raise ValueError(f"message_bytes_max must be at least 1, found {self.message_bytes_max:,}")
+        if not 1 <= self.depth_max <= DEPTH_CEILING:
+            raise ValueError(f"depth_max must be 1 to {DEPTH_CEILING}, found {self.depth_max:,}")
+
+
+DEFAULT_LIMITS: Final = CodecLimits()

@@ -1,0 +1,121 @@
+"""Errors, by what the caller should do about them.
+
+    AgentError
+    ├── Rejected      fix the request
+    ├── Denied        ask a person; do not retry
+    ├── Conflict      read again, then decide
+    ├── Unavailable   retry later, with the same key
+    ├── Ambiguous     reconcile; never retry blindly
+    └── Corrupt       stop; call a human
+
+`kind` says which part failed and `retry` whether trying again can help. Codes
+are stable, texts are not. A message never carries a payload.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar, Self
+
+from windlass_protocol import CausalIds, ErrorCode, ErrorInfo, ErrorKind, PolicyRef, RetryClass, SourceRef
+
+
+class AgentError(Exception):
+    """Anything that goes wrong in Windlass; catch a subclass to act on it."""
+
+    code: ClassVar[ErrorCode]
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        kind: ErrorKind,
+        retry: RetryClass,
+        causal_ids: CausalIds | None = None,
+        policy_refs: Sequence[PolicyRef] = (),
+        source: SourceRef | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.kind = kind
+        self.retry = retry
+        self.causal_ids = causal_ids or CausalIds()
+        self.policy_refs = tuple(policy_refs)
+        self.source = source
+
+    def caused_by(self, ids: CausalIds) -> Self:
+        """Return the error itself with `ids` added; ids it already has stay."""
+        known = self.causal_ids.model_dump()
+        self.causal_ids = CausalIds.model_validate({**ids.model_dump(), **known})
+        return self
+
+    def info(self) -> ErrorInfo:
+        """Return the error as it crosses the wire."""
+        return ErrorInfo(
+            code=self.code,
+            kind=self.kind,
+            retry=self.retry,
+            message=self.message,
+            causal_ids=self.causal_ids if self.causal_ids.model_dump() else None,
+            policy_refs=self.policy_refs or None,
+            source=self.source,
+        )
+
+
+class Rejected(AgentError):
+    """The request is wrong: fix it."""
+
+    code = ErrorCode.REJECTED
+
+
+class Denied(AgentError):
+    """A policy or a person said no: ask a person, do not retry."""
+
+    code = ErrorCode.DENIED
+
+
+class Conflict(AgentError):
+    """The state is not what the request assumed: read again, then decide."""
+
+    code = ErrorCode.CONFLICT
+
+
+class Unavailable(AgentError):
+    """Nothing happened: retry later, with the same key."""
+
+    code = ErrorCode.UNAVAILABLE
+
+
+class Ambiguous(AgentError):
+    """It may have happened: reconcile, never retry blindly."""
+
+    code = ErrorCode.AMBIGUOUS
+
+
+class Corrupt(AgentError):
+    """Stored data is damaged: stop and call a human."""
+
+    code = ErrorCode.CORRUPT
+
+
+CLASS_OF_KIND: dict[ErrorKind, type[AgentError]] = {
+    ErrorKind.INVALID_PACKAGE: Rejected,
+    ErrorKind.INVALID_STATE_TRANSITION: Conflict,
+    ErrorKind.PROVIDER_FAILURE: Unavailable,
+    ErrorKind.PROJECTION_FAILURE: Rejected,
+    ErrorKind.TOOL_FAILURE: Unavailable,
+    ErrorKind.APPROVAL_FAILURE: Denied,
+    ErrorKind.POLICY_DENIAL: Denied,
+    ErrorKind.JOURNAL_FAILURE: Unavailable,
+    ErrorKind.TELEMETRY_FAILURE: Unavailable,
+    ErrorKind.STREAM_RULE_FAILURE: Denied,
+    ErrorKind.CHILD_LIFECYCLE_FAILURE: Ambiguous,
+    ErrorKind.EXTENSION_FAILURE: Unavailable,
+    ErrorKind.SUBAGENT_FAILURE: Unavailable,
+    ErrorKind.ISOLATION_FAILURE: Denied,
+    ErrorKind.STRUCTURED_OUTPUT_FAILURE: Rejected,
+    ErrorKind.CANCELLATION: Conflict,
+    ErrorKind.HOOK_FAILURE: Denied,
+    ErrorKind.TIMEOUT: Ambiguous,
+    ErrorKind.RECOVERY_REPAIR_NEEDED: Ambiguous,
+    ErrorKind.HOST_CONFIGURATION_NEEDED: Rejected,
+}
+"""The class that an error of a kind has unless whoever raises it knows better."""

@@ -21,6 +21,7 @@ check: $(VENV)/.ready node_modules/.ready  ## format, lint, types, contracts, dr
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/python -m tools.gen --check
+	$(BIN)/python -m tools.twins --check
 	$(NODE)/pyright
 	$(BIN)/lint-imports
 	$(NODE)/tsc -b web/protocol web/harness
@@ -39,6 +40,7 @@ web-tests: node_modules/.ready
 
 gen: $(VENV)/.ready  ## regenerate Python and TypeScript from spec/
 	$(BIN)/python -m tools.gen
+	$(BIN)/python -m tools.twins
 
 bench: $(VENV)/.ready  ## measure, as ratios inside one run; writes benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks

@@ -14,7 +14,8 @@ from pydantic import BaseModel, ValidationError
 from tests.protocol.judges import ROOT, SPEC, definitions, spec_files
 
 import windlass_protocol
-from tools.gen.__main__ import PYTHON_FOLDER, TYPESCRIPT_FOLDER, drift, generated, main
+from tools.gen.__main__ import PYTHON_FOLDER, TYPESCRIPT_FOLDER, generated, main
+from tools.gen.write import drift
 from windlass_protocol import (
     EVENT_DATA,
     AgentSession,
@@ -86,8 +87,8 @@ def test_a_changed_schema_changes_both_languages(workspace: Path, capsys: pytest
     change_tools(workspace, '"needsFollowup"', '"wantsFollowup"')
     assert main(["--check"], workspace) == 1
     reported = capsys.readouterr().err
-    assert f"differs from spec/: {PYTHON_FOLDER}/tools.py; run `make gen`" in reported
-    assert f"differs from spec/: {TYPESCRIPT_FOLDER}/tools.ts; run `make gen`" in reported
+    assert f"differs from its source: {PYTHON_FOLDER}/tools.py; run `make gen`" in reported
+    assert f"differs from its source: {TYPESCRIPT_FOLDER}/tools.ts; run `make gen`" in reported
     assert len(reported.splitlines()) == 2
     assert main([], workspace) == 0
     assert "wants_followup: Maybe[Bool]" in (workspace / PYTHON_FOLDER / "tools.py").read_text("utf-8")
@@ -305,10 +306,10 @@ def test_importing_the_package_loads_no_generated_module_until_one_is_asked_for(
     assert done.stdout.splitlines() == ["[]", "['common', 'tools']"]
 
 
-def test_dir_lists_every_type() -> None:
+def test_dir_lists_every_type_and_the_codec() -> None:
     names = {"EVENT_DATA" if name == "TypedData" else name for name in definitions()}
     assert names == set(MODULE_OF)
-    assert {*names, "__version__"} <= set(dir(windlass_protocol))
+    assert {*names, "decode", "encode", "CodecError"} <= set(dir(windlass_protocol))
 
 
 def test_a_name_that_does_not_exist_is_an_attribute_error() -> None:

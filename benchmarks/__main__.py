@@ -1,0 +1,126 @@
+"""`make bench`: measures protocol and harness and writes RESULTS.md."""
+
+import json
+import platform
+import sys
+from pathlib import Path
+
+import tree_sitter_bash
+from tree_sitter import Language, Parser
+
+from benchmarks.measure import Row, compare, start_up
+from benchmarks.samples import event_bytes, journal
+from windlass_harness import classify_shell_command, sanitize_for_trace
+from windlass_harness.views import fold_chat, fold_session, fold_usage
+from windlass_protocol import Event, JsonValue, decode, encode, parse
+
+COMMAND = "grep -rn TODO src/ | sort | uniq -c | sort -rn | head -20"
+HEADER = """# Measurements
+
+Made by `make bench`: the best of seven interleaved rounds of CPU time. Times are of one machine and say
+little; the ratios compare two pieces of work in the same run.
+
+| what | cost | compared to | ratio |
+|---|---:|---|---:|
+"""
+
+
+def codec_rows() -> list[Row]:
+    rows: list[Row] = []
+    for size in (1_000, 100_000):
+        raw = event_bytes(size)
+        event, value = decode(Event, raw), json.loads(raw)
+        name = f"{size // 1000} KB event"
+        rows += [
+            compare(
+                f"parse, {name}",
+                lambda raw=raw: parse(raw),
+                to="json.loads",
+                other=lambda raw=raw: json.loads(raw),
+            ),
+            compare(
+                f"decode, {name}",
+                lambda raw=raw: decode(Event, raw),
+                "json.loads",
+                lambda raw=raw: json.loads(raw),
+            ),
+            compare(
+                f"encode, {name}",
+                lambda e=event: encode(e),
+                to="json.dumps",
+                other=lambda v=value: json.dumps(v),
+            ),
+        ]
+    return rows
+
+
+def rule_rows() -> list[Row]:
+    value: JsonValue = json.loads(event_bytes(1_000))
+    parser = Parser(Language(tree_sitter_bash.language()))
+    source = COMMAND.encode()
+    return [
+        compare(
+            "sanitize_for_trace, 1 KB",
+            lambda: sanitize_for_trace(value),
+            "json.dumps",
+            lambda: json.dumps(value),
+        ),
+        compare(
+            "classify_shell_command, a pipe of five",
+            lambda: classify_shell_command(COMMAND),
+            to="tree-sitter parse of it",
+            other=lambda: parser.parse(source),
+        ),
+    ]
+
+
+def fold_rows() -> list[Row]:
+    rows: list[Row] = []
+    short, long = journal(10), journal(500)
+    for name, fold in (("session", fold_session), ("chat", fold_chat), ("usage", fold_usage)):
+        row = compare(
+            f"fold {name}, a record of 500 steps",
+            lambda f=fold: f(long),
+            to="",
+            other=lambda f=fold: f(short),
+        )
+        ratio = row.ratio * len(short) / len(long) if row.ratio else None
+        rows.append(Row(row.what, row.cost / len(long), row.unit, "a record of 10 steps", ratio))
+    return rows
+
+
+def import_rows() -> list[Row]:
+    pydantic, types = "from pydantic import BaseModel", "from windlass_protocol import Event, decode"
+    return [
+        start_up(
+            "import windlass_protocol", "import windlass_protocol", to="import pydantic", other=pydantic
+        ),
+        start_up(
+            "… and Event and decode",
+            "from windlass_protocol import Event, decode",
+            to="import pydantic",
+            other=pydantic,
+        ),
+        start_up(
+            "… and the shell grader",
+            f"{types}; from windlass_harness import classify_shell_command",
+            to="import pydantic",
+            other=pydantic,
+        ),
+    ]
+
+
+def main() -> int:
+    rows: list[Row] = []
+    for part in (import_rows, codec_rows, rule_rows, fold_rows):
+        for row in part():
+            print(f"{row.what}: {row.cost:.1f} {row.unit}, {row.ratio:.2f} x {row.baseline}")
+            rows.append(row)
+    lines = [f"| {row.what} | {row.cost:.1f} {row.unit} | {row.baseline} | {row.ratio:.2f} |" for row in rows]
+    machine = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}."
+    Path(__file__).with_name("RESULTS.md").write_text(HEADER + "\n".join(lines) + f"\n\n{machine}\n", "utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,54 @@
+"""Pure rules of Windlass: same input, same output.
+
+Each name is imported when it is first asked for; the modules can be used directly too.
+"""
+
+from typing import TYPE_CHECKING
+
+from windlass_protocol.lazy import lazy_names as _lazy_names
+
+if TYPE_CHECKING:
+    from windlass_harness import budget as budget
+    from windlass_harness import compaction as compaction
+    from windlass_harness import completion as completion
+    from windlass_harness import policy as policy
+    from windlass_harness import redact as redact
+    from windlass_harness import retry as retry
+    from windlass_harness import shell as shell
+    from windlass_harness import tracing as tracing
+    from windlass_harness import views as views
+    from windlass_harness.budget import BudgetLimit as BudgetLimit
+    from windlass_harness.budget import BudgetState as BudgetState
+    from windlass_harness.budget import consume_budget as consume_budget
+    from windlass_harness.budget import would_exceed as would_exceed
+    from windlass_harness.completion import is_terminal_result as is_terminal_result
+    from windlass_harness.policy import CallFacts as CallFacts
+    from windlass_harness.policy import PolicySet as PolicySet
+    from windlass_harness.policy import Rule as Rule
+    from windlass_harness.policy import decide_tool_mode as decide_tool_mode
+    from windlass_harness.redact import Redactor as Redactor
+    from windlass_harness.redact import sanitize_for_trace as sanitize_for_trace
+    from windlass_harness.retry import ErrorFacts as ErrorFacts
+    from windlass_harness.retry import RetryPolicy as RetryPolicy
+    from windlass_harness.retry import classify_error as classify_error
+    from windlass_harness.retry import next_retry_delay_ms as next_retry_delay_ms
+    from windlass_harness.shell import ShellConfig as ShellConfig
+    from windlass_harness.shell import ShellReason as ShellReason
+    from windlass_harness.shell import ShellVerdict as ShellVerdict
+    from windlass_harness.shell import classify_shell_command as classify_shell_command
+
+__version__ = "0.1.0"
+
+_NAMES = {
+    "budget": ("budget", "BudgetLimit", "BudgetState", "consume_budget", "would_exceed"),
+    "compaction": ("compaction",),
+    "completion": ("completion", "is_terminal_result"),
+    "policy": ("policy", "CallFacts", "PolicySet", "Rule", "decide_tool_mode"),
+    "redact": ("redact", "Redactor", "sanitize_for_trace"),
+    "retry": ("retry", "ErrorFacts", "RetryPolicy", "classify_error", "next_retry_delay_ms"),
+    "shell": ("shell", "ShellConfig", "ShellReason", "ShellVerdict", "classify_shell_command"),
+    "tracing": ("tracing",),
+    "views": ("views",),
+}
+
+__getattr__, __dir__ = _lazy_names(__name__, {name: home for home, names in _NAMES.items() for name in names})

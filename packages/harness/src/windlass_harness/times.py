@@ -1,0 +1,10 @@
+"""Moments as they are on the wire, and the time between them."""
+
+from datetime import datetime, timedelta
+
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+def elapsed_ms(start: str, end: str) -> int:
+    """Return the whole milliseconds between two timestamps; 0 if they are reversed."""
+    return max(0, (datetime.fromisoformat(end) - datetime.fromisoformat(start)) // _MILLISECOND)

@@ -1,0 +1,353 @@
+"""The trace of a run, folded from its records: what it did and how long it took.
+
+The root span is the run. In it lie its turns, and in these the model calls (one span for each attempt), the
+tool calls and the waits for people. A tool call begins when it is started, or when it was asked for as long
+as nothing started it. Ids are made from the run and the numbers of records, so that a trace is the same
+whenever and wherever it is folded. Every attribute is redacted. Content never gets into a trace: names, ids,
+numbers and reasons only.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, cast
+
+from pydantic import JsonValue
+
+from windlass_harness.redact import sanitize_for_trace
+from windlass_harness.views.fold import ANYWHERE, Position, fold, text_in
+from windlass_protocol import HarnessTrace, Record, TraceEvent, TraceOutcome, TraceSpan
+
+JsonObject = dict[str, JsonValue]
+
+LLM_SPAN: Final = "llm.complete"
+TOOL_SPAN: Final = "tool.dispatch"
+WAIT_SPAN: Final = "wait"
+
+_ENDS: Final = {
+    "run.completed": TraceOutcome.OK,
+    "run.failed": TraceOutcome.ERROR,
+    "run.cancelled": TraceOutcome.CANCELLED,
+    "run.budget_exhausted": TraceOutcome.BUDGET_EXHAUSTED,
+}
+
+_POLICY_EVENTS: Final = {
+    "allow": "policy.allowed",
+    "deny": "policy.denied",
+    "ask": "policy.asked",
+    "modify": "policy.modified",
+    "interrupt": "policy.interrupted",
+    "defer": "policy.deferred",
+}
+
+_EVENT_FIELDS: Final[dict[str, tuple[str, ...]]] = {
+    "run.waiting": ("on", "until"),
+    "run.resumed": ("reason", "epoch"),
+    "run.cancel_requested": ("by", "reason"),
+    "step.retrying": ("code", "message", "attempt", "delayMs"),
+    "budget.warned": ("name", "used", "limit"),
+    "budget.exhausted": ("exceeded",),
+    "hook.completed": ("hookId", "point", "status", "changed", "vetoed", "durationMs"),
+    "hook.failed": ("hookId", "point", "status", "error"),
+    "compaction.requested": ("modelId", "usageInputTokens"),
+    "compaction.completed": ("modelId", "inputTokensBefore", "inputTokensAfter"),
+    "compaction.failed": ("code", "message"),
+    "output.rejected": ("schemaId", "attempt"),
+    "output.failed": ("schemaId", "attempts"),
+    "subagent.called": ("callId", "childSessionId", "name"),
+    "recovery.started": ("epoch", "reason"),
+    "recovery.effect_found": ("callId", "effect", "toolName"),
+    "recovery.effect_settled": ("callId", "choice", "by"),
+}
+"""Records that are moments of a trace, with the facts that each one shows."""
+
+_USAGE_FIELDS: Final = (
+    "inputTokens",
+    "outputTokens",
+    "cacheReadTokens",
+    "cacheWriteTokens",
+    "reasoningTokens",
+    "costMicros",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TraceState:
+    """The trace of one run so far; `trace` is None until the run starts.
+
+    Spans and events are in the order in which they began. A span without an end is still open.
+    """
+
+    position: Position = ANYWHERE
+    run_id: str | None = None
+    chat_id: str | None = None
+    user_id: str | None = None
+    trace: HarnessTrace | None = None
+    spans: tuple[TraceSpan, ...] = ()
+    events: tuple[TraceEvent, ...] = ()
+    open_spans: Mapping[str, int] = field(default_factory=dict[str, int])
+    asked_by: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Calls that wait for people, by the open span of their wait."""
+    retried_at: str | None = None
+
+
+def fold_trace(
+    records: Iterable[Record],
+    state: TraceState | None = None,
+    *,
+    run_id: str | None = None,
+    chat_id: str | None = None,
+    user_id: str | None = None,
+) -> TraceState:
+    """Fold records of a session into the trace of one of its runs.
+
+    The run is the one named, or else the first that starts; the records may begin anywhere before it. The
+    owning chat and user are the ones given, or else `chatId` and `userId` of the run's metadata, or else the
+    session and nobody. Records of other runs, and what comes after the end of the run, are passed over.
+
+    Raises:
+        Gap: a record is not the next one of the session.
+    """
+    before = state or TraceState()
+    asked = replace(
+        before,
+        run_id=run_id or before.run_id,
+        chat_id=chat_id or before.chat_id,
+        user_id=user_id or before.user_id,
+    )
+    return fold(_Draft(asked), records)
+
+
+class _Draft:
+    def __init__(self, state: TraceState) -> None:
+        self.position = state.position
+        self._state = state
+        self._trace = state.trace
+        self._spans = list(state.spans)
+        self._events = list(state.events)
+        self._open = dict(state.open_spans)
+        self._asked_by = dict(state.asked_by)
+        self._retried_at = state.retried_at
+
+    def freeze(self) -> TraceState:
+        return replace(
+            self._state,
+            position=self.position,
+            trace=self._trace,
+            spans=tuple(self._spans),
+            events=tuple(self._events),
+            open_spans=self._open,
+            asked_by=self._asked_by,
+            retried_at=self._retried_at,
+        )
+
+    def apply(self, record: Record) -> None:
+        if self._trace is None:
+            if record.type == "run.started":
+                self._start(record)
+        elif self._trace.ended_at is None and self._is_ours(record, self._trace):
+            self._note(record)
+            if record.type in _HANDLERS:
+                _HANDLERS[record.type](self, record)
+
+    def _start(self, record: Record) -> None:
+        run_id = str(record.data["runId"])
+        if self._state.run_id not in {None, run_id}:
+            return
+        metadata = _object(record.data.get("metadata"))
+        self._trace = HarnessTrace(
+            trace_id=run_id,
+            session_id=record.session_id,
+            chat_id=self._state.chat_id or text_in(metadata, "chatId") or record.session_id,
+            user_id=self._state.user_id or text_in(metadata, "userId") or "",
+            started_at=record.at,
+        )
+        facts = _pick(record.data, "agentId", "mode", "modelId", "packageFingerprint", "goalId")
+        self._begin("run", run_id, "run", record.at, facts)
+
+    @staticmethod
+    def _is_ours(record: Record, trace: HarnessTrace) -> bool:
+        named = text_in(record.data, "runId") if record.type.startswith("run.") else None
+        return (named or record.run_id or trace.trace_id) == trace.trace_id
+
+    # spans
+
+    def turn_started(self, record: Record) -> None:
+        self._finish("turn", record.at, {})
+        facts = _pick(record.data, "turnId", "sequence")
+        self._begin("turn", self._id("turn", record), "turn", record.at, facts)
+
+    def turn_ended(self, record: Record) -> None:
+        self._finish("turn", record.at, _pick(record.data, "code", "message", "reason"))
+
+    def step_started(self, record: Record) -> None:
+        self._finish("step", record.at, {"interrupted": True})
+        self._begin_step(record, record.at)
+
+    def step_completed(self, record: Record) -> None:
+        if "step" not in self._open:
+            self._begin_step(record, self._retried_at or record.at)
+        usage = _object(record.data.get("usage"))
+        facts = _pick(record.data, "finishReason", "costUsd", "latencyMs")
+        self._finish("step", record.at, {**facts, **_pick(usage, *_USAGE_FIELDS)})
+
+    def step_failed(self, record: Record) -> None:
+        if "step" not in self._open and self._retried_at is not None:
+            self._begin_step(record, self._retried_at)
+        self._finish("step", record.at, _pick(record.data, "code", "message"))
+
+    def step_retrying(self, record: Record) -> None:
+        self._finish("step", record.at, _pick(record.data, "code", "message"))
+        self._retried_at = record.at
+
+    def actions_requested(self, record: Record) -> None:
+        for index, action in enumerate(_objects(record.data.get("actions"))):
+            self._begin_call(record, index, action)
+
+    def action_started(self, record: Record) -> None:
+        key = f"call {text_in(record.data, 'callId')}"
+        if key not in self._open:
+            self._begin_call(record, 0, record.data)
+        at = self._open[key]
+        self._spans[at] = self._spans[at].model_copy(update={"start_at": record.at})
+        self._add_facts(at, _pick(record.data, "effect", "mode"))
+
+    def action_result(self, record: Record) -> None:
+        result, error = _object(record.data.get("result")), _object(record.data.get("error"))
+        facts = {**_pick(record.data, "status", "durationMs"), **_pick(error, "code", "message")}
+        self._finish(f"call {text_in(result, 'callId')}", record.at, facts)
+
+    def input_requested(self, record: Record) -> None:
+        for index, request in enumerate(_objects(record.data.get("requests"))):
+            action = _object(request.get("action"))
+            facts = {**_pick(request, "requestId", "kind"), **_pick(action, "callId", "toolName")}
+            key = f"wait {text_in(request, 'requestId')}"
+            if key not in self._open:
+                self._asked_by[key] = f"call {text_in(action, 'callId')}"
+                self._begin(key, f"{self._id('wait', record)}.{index}", WAIT_SPAN, record.at, facts)
+
+    def input_resolved(self, record: Record) -> None:
+        for resolution in _objects(record.data.get("resolutions")):
+            key = f"wait {text_in(resolution, 'requestId')}"
+            if key in self._open:
+                kind = (self._spans[self._open[key]].attrs or {}).get("kind")
+                self._finish(key, record.at, _pick(resolution, "outcome"))
+                if "question" in (resolution.get("kind"), kind):
+                    # The answer is the result of the call that asked; no other record will tell.
+                    self._finish(self._asked_by[key], record.at, {"status": "completed"})
+                del self._asked_by[key]
+
+    def run_ended(self, record: Record) -> None:
+        for key in [key for key in self._open if key not in {"run", "turn"}]:
+            self._finish(key, record.at, {"interrupted": True})
+        self._asked_by.clear()
+        self._finish("turn", record.at, {})
+        error = _object(record.data.get("error"))
+        facts = {**_pick(record.data, "reason", "exceeded"), **_pick(error, "code", "kind", "message")}
+        self._finish("run", record.at, facts)
+        ended = {"ended_at": record.at, "outcome": _ENDS[record.type]}
+        self._trace = None if self._trace is None else self._trace.model_copy(update=ended)
+
+    def _begin_step(self, record: Record, start_at: str) -> None:
+        self._retried_at = None
+        facts = _pick(record.data, "modelId", "turnId", "stepIndex")
+        facts["attempt"] = record.attempt or 1
+        self._begin("step", self._id("step", record), LLM_SPAN, start_at, facts)
+
+    def _begin_call(self, record: Record, index: int, action: Mapping[str, JsonValue]) -> None:
+        name = text_in(action, "toolName") or text_in(action, "name") or "load_skill"
+        key = f"call {text_in(action, 'callId')}"
+        if key not in self._open:
+            span_id = f"{self._id('call', record)}.{index}"
+            facts = {**_pick(action, "callId", "kind"), "toolName": name}
+            self._begin(key, span_id, f"{TOOL_SPAN}:{name}", record.at, facts)
+
+    def _begin(self, key: str, span_id: str, name: str, start_at: str, facts: JsonObject) -> None:
+        parent = {"run": None, "turn": "run"}.get(key, "turn" if "turn" in self._open else "run")
+        self._open[key] = len(self._spans)
+        self._spans.append(
+            TraceSpan(
+                span_id=span_id,
+                name=name,
+                start_at=start_at,
+                parent_id=None if parent is None else self._spans[self._open[parent]].span_id,
+                attrs=_clean(facts),
+            )
+        )
+
+    def _finish(self, key: str, end_at: str, facts: JsonObject) -> None:
+        at = self._open.pop(key, None)
+        if at is not None:
+            self._spans[at] = self._spans[at].model_copy(update={"end_at": end_at})
+            self._add_facts(at, facts)
+
+    def _add_facts(self, at: int, facts: JsonObject) -> None:
+        attrs = {**(self._spans[at].attrs or {}), **_clean(facts)}
+        self._spans[at] = self._spans[at].model_copy(update={"attrs": attrs})
+
+    def _id(self, kind: str, record: Record) -> str:
+        return f"{self._spans[0].span_id}/{kind}/{record.seq}"
+
+    # moments
+
+    def _note(self, record: Record) -> None:
+        data = record.data
+        name = record.type
+        if name == "policy.decided":
+            decision = _object(data.get("decision"))
+            answer = str(decision.get("decision"))
+            name = _POLICY_EVENTS.get(answer, f"policy.{answer}")
+            facts = {**_pick(data, "stage", "callId", "toolName"), **_pick(decision, "code", "reason")}
+        elif name == "problem.reported":
+            facts = _pick(_object(data.get("problem")), "severity", "description", "decisionId")
+        elif name in _EVENT_FIELDS:
+            facts = _pick(data, *_EVENT_FIELDS[name])
+        else:
+            return
+        self._events.append(
+            TraceEvent(
+                event_id=self._id("event", record),
+                span_id=self._span_of(text_in(data, "callId")),
+                name=name,
+                at=record.at,
+                attrs=_clean(facts),
+            )
+        )
+
+    def _span_of(self, call_id: str | None) -> str:
+        """The innermost open span that a moment lies in."""
+        keys = (f"call {call_id}", "step", "turn", "run")
+        return next(self._spans[self._open[key]].span_id for key in keys if key in self._open)
+
+
+def _clean(facts: JsonObject) -> JsonObject:
+    return cast(JsonObject, sanitize_for_trace(facts))
+
+
+def _pick(data: Mapping[str, JsonValue], *names: str) -> JsonObject:
+    return {name: data[name] for name in names if data.get(name) is not None}
+
+
+def _object(value: JsonValue) -> JsonObject:
+    return value if isinstance(value, dict) else {}
+
+
+def _objects(value: JsonValue) -> Iterator[JsonObject]:
+    return map(_object, value if isinstance(value, list) else [])
+
+
+_HANDLERS: Final[dict[str, Callable[[_Draft, Record], None]]] = {
+    "turn.started": _Draft.turn_started,
+    "turn.completed": _Draft.turn_ended,
+    "turn.failed": _Draft.turn_ended,
+    "turn.cancelled": _Draft.turn_ended,
+    "step.started": _Draft.step_started,
+    "step.completed": _Draft.step_completed,
+    "step.failed": _Draft.step_failed,
+    "step.retrying": _Draft.step_retrying,
+    "actions.requested": _Draft.actions_requested,
+    "action.started": _Draft.action_started,
+    "action.result": _Draft.action_result,
+    "input.requested": _Draft.input_requested,
+    "input.resolved": _Draft.input_resolved,
+    **dict.fromkeys(_ENDS, _Draft.run_ended),
+}

@@ -1,0 +1,214 @@
+"""The conversation as chat clients show it.
+
+One message for each thing a person said, one for each step of the model with its words and calls, and one for
+each result. Ids never change: an answer that is tried again replaces the words in its message. Context texts,
+reasoning and what compaction did are not part of the conversation.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from windlass_harness.views.content import as_text, question_outcome, tool_call, tool_output, tool_result
+from windlass_harness.views.fold import START, Position, fold
+from windlass_harness.views.runs import RUN_ENDS
+from windlass_protocol import (
+    ActionResultData,
+    ActionsRequestedData,
+    ChatMessage,
+    ChatRole,
+    InputRequest,
+    InputRequestedData,
+    InputResolvedData,
+    MessageCompletedData,
+    MessageReceivedData,
+    Record,
+    RuntimeActionRequest,
+    StepStartedData,
+    ToolOutput,
+    ToolOutputType,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ChatStep:
+    """The newest step. `at` is the place of its message, None while it has none."""
+
+    turn_id: str
+    step_index: int
+    at: int | None = None
+    is_tried_again: bool = False
+    is_id_free: bool = True
+    """Whether no message has the id of the step yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatState:
+    """The messages so far, and what may still change or be answered."""
+
+    position: Position = START
+    messages: tuple[ChatMessage, ...] = ()
+    step: ChatStep | None = None
+    open_calls: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Calls without a result, each with the id of the message that asked for it."""
+    requests: Mapping[str, InputRequest] = field(default_factory=dict[str, InputRequest])
+
+
+def fold_chat(records: Iterable[Record], state: ChatState | None = None) -> ChatState:
+    """Fold records of a session into the messages of a chat.
+
+    Raises:
+        Gap: a record is not the next one of the session.
+    """
+    return fold(_Draft(state or ChatState()), records)
+
+
+def step_message_id(session_id: str, *, turn_id: str, step_index: int) -> str:
+    """Return the id of the message that holds what the model said in a step."""
+    return f"{session_id}/{turn_id}/{step_index}"
+
+
+class _Draft:
+    def __init__(self, state: ChatState) -> None:
+        self.position = state.position
+        self._messages = list(state.messages)
+        self._step = state.step
+        self._open_calls = dict(state.open_calls)
+        self._requests = dict(state.requests)
+
+    def freeze(self) -> ChatState:
+        return ChatState(self.position, tuple(self._messages), self._step, self._open_calls, self._requests)
+
+    def apply(self, record: Record) -> None:
+        handle = _HANDLERS.get(record.type)
+        if handle is not None:
+            handle(self, record)
+
+    def message_received(self, record: Record) -> None:
+        data = MessageReceivedData.model_validate(record.data)
+        self._messages.append(
+            ChatMessage(
+                id=data.message_id or f"{record.session_id}/{record.seq}",
+                role=ChatRole.USER,
+                content=data.message,
+                created_at=record.at,
+            )
+        )
+
+    def step_started(self, record: Record) -> None:
+        data = StepStartedData.model_validate(record.data)
+        step = self._step
+        if step is None or (step.turn_id, step.step_index) != (data.turn_id, data.step_index):
+            self._step = ChatStep(data.turn_id, data.step_index)
+        elif step.at == len(self._messages) - 1:
+            self._step = replace(step, is_tried_again=True)
+        elif step.at is not None:
+            # Something was said after the message: it stays, and the new attempt gets one of its own.
+            self._step = replace(step, at=None, is_id_free=False)
+
+    def message_completed(self, record: Record) -> None:
+        data = MessageCompletedData.model_validate(record.data)
+        if data.message:
+            at = self._message_of(record, data.turn_id, data.step_index, data.message_id)
+            before = self._messages[at]
+            content = f"{before.content}\n\n{data.message}" if before.content else data.message
+            self._change(record, at, content=content)
+
+    def actions_requested(self, record: Record) -> None:
+        data = ActionsRequestedData.model_validate(record.data)
+        self._add_calls(record, data.turn_id, data.step_index, data.actions)
+
+    def action_result(self, record: Record) -> None:
+        data = ActionResultData.model_validate(record.data)
+        self._add_result(record, data.result.call_id, tool_output(data))
+
+    def input_requested(self, record: Record) -> None:
+        data = InputRequestedData.model_validate(record.data)
+        self._requests |= {request.request_id: request for request in data.requests}
+        if data.child_session_id is None:
+            actions = [
+                request.action for request in data.requests if request.action.call_id not in self._open_calls
+            ]
+            self._add_calls(record, data.turn_id, data.step_index, actions)
+
+    def input_resolved(self, record: Record) -> None:
+        for resolution in InputResolvedData.model_validate(record.data).resolutions:
+            request = self._requests.pop(resolution.request_id, None)
+            answer = None if request is None else question_outcome(request, resolution)
+            if request is not None and answer is not None:
+                self._add_result(record, request.action.call_id, answer)
+
+    def run_ended(self, record: Record) -> None:
+        self._open_calls.clear()
+        self._requests.clear()
+
+    def _message_of(
+        self, record: Record, turn_id: str, step_index: int, message_id: str | None = None
+    ) -> int:
+        """The place of the step's message; made, or emptied for a new attempt, if need be."""
+        step = self._step
+        if step is None or (step.turn_id, step.step_index) != (turn_id, step_index):
+            step = ChatStep(turn_id, step_index, is_id_free=False)
+        at = step.at
+        if at is None:
+            at = len(self._messages)
+            name = message_id or step_message_id(record.session_id, turn_id=turn_id, step_index=step_index)
+            self._messages.append(
+                ChatMessage(
+                    id=name if step.is_id_free else f"{name}/{record.seq}",
+                    role=ChatRole.ASSISTANT,
+                    content="",
+                    created_at=record.at,
+                    agent_id=record.agent_id,
+                )
+            )
+        elif step.is_tried_again:
+            for call in self._messages[at].tool_calls or ():
+                self._open_calls.pop(call.id, None)
+            self._change(record, at, content="", tool_calls=None)
+        self._step = replace(step, at=at, is_tried_again=False)
+        return at
+
+    def _add_calls(
+        self, record: Record, turn_id: str, step_index: int, actions: Iterable[RuntimeActionRequest]
+    ) -> None:
+        calls = tuple(map(tool_call, actions))
+        if calls:
+            at = self._message_of(record, turn_id, step_index)
+            message = self._messages[at]
+            self._change(record, at, tool_calls=(*(message.tool_calls or ()), *calls))
+            self._open_calls |= {call.id: message.id for call in calls}
+
+    def _add_result(self, record: Record, call_id: str, output: ToolOutput) -> None:
+        asked_in = self._open_calls.pop(call_id, None)
+        if asked_in is None:
+            return
+        denied = output.type is ToolOutputType.EXECUTION_DENIED
+        self._messages.append(
+            ChatMessage(
+                id=f"{asked_in}/{call_id}",
+                role=ChatRole.TOOL,
+                content=output.reason or "" if denied else as_text(output.value),
+                created_at=record.at,
+                agent_id=record.agent_id,
+                tool_result=tool_result(call_id, output),
+            )
+        )
+
+    def _change(self, record: Record, at: int, **changes: object) -> None:
+        message = self._messages[at]
+        if record.at != message.created_at:
+            changes["updated_at"] = record.at
+        self._messages[at] = message.model_copy(update=changes)
+
+
+_HANDLERS: Final[dict[str, Callable[[_Draft, Record], None]]] = {
+    "message.received": _Draft.message_received,
+    "step.started": _Draft.step_started,
+    "message.completed": _Draft.message_completed,
+    "actions.requested": _Draft.actions_requested,
+    "action.result": _Draft.action_result,
+    "input.requested": _Draft.input_requested,
+    "input.resolved": _Draft.input_resolved,
+    **dict.fromkeys(RUN_ENDS, _Draft.run_ended),
+}

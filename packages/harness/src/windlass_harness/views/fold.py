@@ -1,0 +1,87 @@
+"""The one mechanism of all views: records in order, folded onto a state.
+
+A view is a frozen state and a function `(records, state) -> state`. Folding in pieces equals folding at once,
+wherever the stream is cut, so a stored state is nothing but a cache. Inside one call the work is done on a
+mutable draft: a state is copied once for each call and never once for each record. Types of records that a
+view does not know, and fields it does not know, are passed over.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from windlass_protocol import Record
+
+StateT = TypeVar("StateT")
+StateT_co = TypeVar("StateT_co", covariant=True)
+
+
+class Gap(ValueError):
+    """A record is not the next one of its session."""
+
+    def __init__(self, expected: "Position", record: Record) -> None:
+        self.session_id = expected.session_id or record.session_id
+        self.expected_seq = (expected.seq or 0) + 1
+        self.found_seq = record.seq
+        found = f"record {record.seq}"
+        if record.session_id != self.session_id:
+            found += f" of session {record.session_id!r}"
+        super().__init__(
+            f"expected record {self.expected_seq} of session {self.session_id!r}, found {found}; "
+            f"read the session again after record {self.expected_seq - 1}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """The last record that a state has seen; `seq` None means that any may come first."""
+
+    session_id: str | None = None
+    seq: int | None = 0
+
+    def after(self, record: Record) -> "Position":
+        """Return the position behind the next record.
+
+        Raises:
+            Gap: the record is not the next one.
+        """
+        is_known_session = self.session_id is None or record.session_id == self.session_id
+        if not is_known_session or (self.seq is not None and record.seq != self.seq + 1):
+            raise Gap(self, record)
+        return Position(record.session_id, record.seq)
+
+
+START = Position()
+ANYWHERE = Position(seq=None)
+
+
+class Draft(Protocol[StateT_co]):
+    """A mutable copy of a state that takes records one by one."""
+
+    position: Position
+
+    def apply(self, record: Record) -> None:
+        """Take the next record."""
+        ...
+
+    def freeze(self) -> StateT_co:
+        """Return the state."""
+        ...
+
+
+def fold(draft: Draft[StateT], records: Iterable[Record]) -> StateT:
+    """Apply the records to the draft in order and return its state.
+
+    Raises:
+        Gap: a record is not the next one of the session.
+    """
+    for record in records:
+        draft.position = draft.position.after(record)
+        draft.apply(record)
+    return draft.freeze()
+
+
+def text_in(mapping: Mapping[str, object] | None, key: str) -> str | None:
+    """Return a text of an open object; None if it is missing or something else."""
+    value = (mapping or {}).get(key)
+    return value if isinstance(value, str) else None

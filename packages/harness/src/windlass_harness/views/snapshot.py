@@ -1,0 +1,40 @@
+"""Views as JSON, so that a fold need not begin at the first record again.
+
+A snapshot is a cache: it may be dropped at any time, and one of another view or of another version of
+the folds, is worth nothing.
+"""
+
+from functools import cache
+from typing import Final, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+VIEW_VERSION: Final = 1
+"""Raised whenever a fold or a state changes, so that old snapshots are not read."""
+
+StateT = TypeVar("StateT")
+
+
+def dump_state(state: object) -> bytes:
+    """Return a state as bytes: a line that says what it is, then JSON."""
+    return _head(type(state)) + _adapter(type(state)).dump_json(state)
+
+
+def load_state(state_type: type[StateT], snapshot: bytes) -> StateT | None:
+    """Return the state in a snapshot; None if it has to be folded anew."""
+    head = _head(state_type)
+    if not snapshot.startswith(head):
+        return None
+    try:
+        return _adapter(state_type).validate_json(snapshot[len(head) :])
+    except ValidationError:
+        return None
+
+
+def _head(state_type: type[object]) -> bytes:
+    return f"windlass-view {VIEW_VERSION} {state_type.__name__}\n".encode()
+
+
+@cache
+def _adapter(state_type: type[StateT]) -> TypeAdapter[StateT]:
+    return TypeAdapter(state_type)

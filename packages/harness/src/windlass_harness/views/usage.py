@@ -1,0 +1,241 @@
+"""What was used: by the session, by each run and turn, and by each model.
+
+A step counts once however often its model call was tried; what the failed attempts used counts all the same.
+A call counts when it begins; one that was refused does not count. What subagents used is kept apart, because
+their own sessions count it too, but it is charged to the budget of the run that called them.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from windlass_harness.times import elapsed_ms
+from windlass_harness.views.fold import START, Position, fold, text_in
+from windlass_harness.views.runs import RUN_ENDS, run_id_of
+from windlass_protocol import (
+    ActionResultData,
+    ActionStatus,
+    BudgetUsage,
+    CompactionCompletedData,
+    Record,
+    RunStartedData,
+    StepCompletedData,
+    StepFailedData,
+    StepRetryingData,
+    StepStartedData,
+    SubagentCompletedData,
+    Usage,
+)
+
+UNKNOWN_MODEL: Final = "unknown"
+MICROS: Final = 1_000_000
+NO_USAGE: Final = Usage()
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """An amount used. `delegated` is what subagents used."""
+
+    usage: Usage = NO_USAGE
+    steps: int = 0
+    tool_calls: int = 0
+    delegated: Usage = NO_USAGE
+
+
+NOTHING: Final = Tally()
+
+
+@dataclass(frozen=True, slots=True)
+class RunTime:
+    """When a run began and ended."""
+
+    started_at: str
+    ended_at: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UsageState:
+    """What a session used. Runs, turns and models are kept by their ids."""
+
+    position: Position = START
+    session: Tally = NOTHING
+    runs: Mapping[str, Tally] = field(default_factory=dict[str, Tally])
+    turns: Mapping[str, Tally] = field(default_factory=dict[str, Tally])
+    models: Mapping[str, Tally] = field(default_factory=dict[str, Tally])
+    times: Mapping[str, RunTime] = field(default_factory=dict[str, RunTime])
+    run_id: str | None = None
+    turn_id: str | None = None
+    model_id: str | None = None
+    step: tuple[str, int] | None = None
+    running: tuple[str, ...] = ()
+    """Calls that began and have no result."""
+
+    def budget_usage(self, run_id: str, now: str) -> BudgetUsage:
+        """Return what a run has used of its budget; its time ends with it, or is `now`."""
+        tally = self.runs.get(run_id, NOTHING)
+        time = self.times.get(run_id)
+        wall_ms = 0 if time is None else elapsed_ms(time.started_at, time.ended_at or now)
+        own, delegated = tally.usage, tally.delegated
+        return BudgetUsage(
+            tokens_used=_tokens(own) + _tokens(delegated),
+            steps_used=tally.steps,
+            tool_calls_used=tally.tool_calls,
+            cost_micros_used=(own.cost_micros or 0) + (delegated.cost_micros or 0),
+            wall_ms_used=wall_ms,
+        )
+
+
+def fold_usage(records: Iterable[Record], state: UsageState | None = None) -> UsageState:
+    """Fold records of a session into what it used.
+
+    Raises:
+        Gap: a record is not the next one of the session.
+    """
+    return fold(_Draft(state or UsageState()), records)
+
+
+def add_usage(first: Usage, second: Usage) -> Usage:
+    """Add two amounts; what neither knows stays unknown."""
+    return Usage(
+        input_tokens=_add(first.input_tokens, second.input_tokens),
+        output_tokens=_add(first.output_tokens, second.output_tokens),
+        cache_read_tokens=_add(first.cache_read_tokens, second.cache_read_tokens),
+        cache_write_tokens=_add(first.cache_write_tokens, second.cache_write_tokens),
+        reasoning_tokens=_add(first.reasoning_tokens, second.reasoning_tokens),
+        cost_micros=_add(first.cost_micros, second.cost_micros),
+    )
+
+
+def _add(first: int | None, second: int | None) -> int | None:
+    return None if first is None and second is None else (first or 0) + (second or 0)
+
+
+def _tokens(usage: Usage) -> int:
+    return (usage.input_tokens or 0) + (usage.output_tokens or 0)
+
+
+class _Draft:
+    def __init__(self, state: UsageState) -> None:
+        self.position = state.position
+        self._session = state.session
+        self._runs = dict(state.runs)
+        self._turns = dict(state.turns)
+        self._models = dict(state.models)
+        self._times = dict(state.times)
+        self._run_id, self._turn_id, self._model_id = state.run_id, state.turn_id, state.model_id
+        self._step = state.step
+        self._running = dict.fromkeys(state.running)
+
+    def freeze(self) -> UsageState:
+        return UsageState(
+            position=self.position,
+            session=self._session,
+            runs=self._runs,
+            turns=self._turns,
+            models=self._models,
+            times=self._times,
+            run_id=self._run_id,
+            turn_id=self._turn_id,
+            model_id=self._model_id,
+            step=self._step,
+            running=tuple(self._running),
+        )
+
+    def apply(self, record: Record) -> None:
+        self._turn_id = record.turn_id or text_in(record.data, "turnId") or self._turn_id
+        handle = _HANDLERS.get(record.type)
+        if handle is not None:
+            handle(self, record)
+
+    def run_started(self, record: Record) -> None:
+        self._run_id = RunStartedData.model_validate(record.data).run_id
+        self._times.setdefault(self._run_id, RunTime(record.at))
+
+    def run_ended(self, record: Record) -> None:
+        run_id = run_id_of(record)
+        time = self._times.get(run_id or "")
+        if run_id is not None and time is not None and time.ended_at is None:
+            self._times[run_id] = replace(time, ended_at=record.at)
+        self._running.clear()
+
+    def step_started(self, record: Record) -> None:
+        data = StepStartedData.model_validate(record.data)
+        self._model_id = data.model_id or UNKNOWN_MODEL
+        step = (data.turn_id, data.step_index)
+        if step != self._step:
+            self._step = step
+            self._charge(record, Tally(steps=1), self._model_id)
+
+    def step_completed(self, record: Record) -> None:
+        data = StepCompletedData.model_validate(record.data)
+        usage = data.usage or NO_USAGE
+        if usage.cost_micros is None and data.cost_usd is not None:
+            usage = usage.model_copy(update={"cost_micros": round(data.cost_usd * MICROS)})
+        self._charge(record, Tally(usage), self._model_id or UNKNOWN_MODEL)
+
+    def step_failed(self, record: Record) -> None:
+        data = StepFailedData.model_validate(record.data)
+        self._charge(record, Tally(data.usage or NO_USAGE), self._model_id or UNKNOWN_MODEL)
+
+    def step_retrying(self, record: Record) -> None:
+        data = StepRetryingData.model_validate(record.data)
+        self._charge(record, Tally(data.usage or NO_USAGE), self._model_id or UNKNOWN_MODEL)
+
+    def compaction_completed(self, record: Record) -> None:
+        data = CompactionCompletedData.model_validate(record.data)
+        self._charge(record, Tally(data.usage or NO_USAGE), data.model_id)
+
+    def subagent_completed(self, record: Record) -> None:
+        data = SubagentCompletedData.model_validate(record.data)
+        self._charge(record, Tally(delegated=data.usage or NO_USAGE), None)
+
+    def action_started(self, record: Record) -> None:
+        call_id = text_in(record.data, "callId") or ""
+        if call_id not in self._running:
+            self._running[call_id] = None
+            self._charge(record, Tally(tool_calls=1), None)
+
+    def action_result(self, record: Record) -> None:
+        data = ActionResultData.model_validate(record.data)
+        if data.result.call_id in self._running:
+            del self._running[data.result.call_id]
+        elif data.status is not ActionStatus.REJECTED:
+            self._charge(record, Tally(tool_calls=1), None)
+
+    def _charge(self, record: Record, amount: Tally, model_id: str | None) -> None:
+        if amount == NOTHING:
+            return
+        self._session = _plus(self._session, amount)
+        for tallies, key in (
+            (self._runs, record.run_id or self._run_id),
+            (self._turns, self._turn_id),
+            (self._models, model_id),
+        ):
+            if key is not None:
+                tallies[key] = _plus(tallies.get(key, NOTHING), amount)
+
+
+def _plus(first: Tally, second: Tally) -> Tally:
+    # Most amounts are a step or a call and no tokens; adding nothing is the common case.
+    return Tally(
+        usage=first.usage if second.usage is NO_USAGE else add_usage(first.usage, second.usage),
+        steps=first.steps + second.steps,
+        tool_calls=first.tool_calls + second.tool_calls,
+        delegated=first.delegated
+        if second.delegated is NO_USAGE
+        else add_usage(first.delegated, second.delegated),
+    )
+
+
+_HANDLERS: Final[dict[str, Callable[[_Draft, Record], None]]] = {
+    "run.started": _Draft.run_started,
+    "step.started": _Draft.step_started,
+    "step.completed": _Draft.step_completed,
+    "step.failed": _Draft.step_failed,
+    "step.retrying": _Draft.step_retrying,
+    "compaction.completed": _Draft.compaction_completed,
+    "subagent.completed": _Draft.subagent_completed,
+    "action.started": _Draft.action_started,
+    "action.result": _Draft.action_result,
+    **dict.fromkeys(RUN_ENDS, _Draft.run_ended),
+}

@@ -1,0 +1,405 @@
+"""What a compaction trims, summarises and keeps."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import event, given
+from hypothesis import strategies as st
+from tests.harness.compaction.histories import (
+    calls,
+    config,
+    context,
+    histories,
+    orphans,
+    result,
+    results,
+    says,
+    user,
+)
+
+from windlass_harness.compaction import (
+    apply,
+    compact,
+    completed_data,
+    estimate_tokens,
+    fit_summary,
+    input_tokens,
+    plan,
+    should_compact,
+    summary_request,
+)
+from windlass_harness.compaction.planning import SUMMARY_TOKENS_MAX
+from windlass_harness.compaction.shape import summary_message, summary_of
+from windlass_harness.origin import Origin, is_real_user, mark, origin_of
+from windlass_protocol import CompactionConfig, ModelMessage, ToolMessage, ToolResultPart, UserMessage
+
+LONG = "line of output\n" * 200
+
+
+def size(messages: Sequence[ModelMessage]) -> int:
+    return sum(map(estimate_tokens, messages))
+
+
+def work(count: int, output: str = LONG) -> list[ModelMessage]:
+    """So many steps, each a call and its result."""
+    return [
+        message
+        for index in range(count)
+        for message in (calls(f"c{index}"), results(**{f"c{index}": output}))
+    ]
+
+
+def test_a_history_below_the_threshold_is_left_alone() -> None:
+    history = [user("hello"), says("hello")]
+    exact = size(history)
+    assert plan(history, config(exact)).is_empty
+    assert plan(history, config(exact)).fits
+    assert not plan(history, config(exact - 1)).fits
+
+
+def test_old_results_are_shortened_first_and_that_may_be_enough() -> None:
+    history = [user("task"), *work(8)]
+    made = plan(history, config(size(history) - 1, window=2))
+    assert made.trimmed_call_ids == {f"c{index}" for index in range(7)}
+    assert not made.needs_summary
+    assert made.fits
+    after = apply(made, history)
+    assert after[-1] == history[-1]
+    assert len(after) == len(history)
+    assert size(after) == made.tokens_after
+    shortened = after[2]
+    assert isinstance(shortened, ToolMessage)
+    part = shortened.content[0]
+    assert isinstance(part, ToolResultPart)
+    assert str(part.output.value).startswith("line of output")
+    assert str(part.output.value).endswith("line of output\n")
+    assert "shortened from 3000 characters" in str(part.output.value)
+
+
+def test_what_trimming_cannot_free_is_summarised_by_one_call() -> None:
+    history = [user("task"), *work(40)]
+    made = plan(history, config(5000, window=4))
+    assert made.needs_summary
+    after = apply(made, history, summary="so far so good")
+    assert [summary_of(message) for message in after[:1]] == ["so far so good"]
+    assert after[1] == user("task")
+    assert after[2:] == tuple(history[-4:])
+    assert size(after) <= made.tokens_after <= 5000
+
+
+def test_the_window_shrinks_until_it_fits_and_never_parts_a_call_from_its_result() -> None:
+    history = [user("task"), *work(40)]
+    made = plan(history, config(3000, window=9))
+    kept = history[made.kept_from :]
+    assert 0 < len(kept) < 9
+    assert orphans(kept) == []
+
+
+def test_when_not_even_the_newest_result_fits_it_is_shortened_and_not_lost() -> None:
+    history = [user("task"), *work(3), calls("big"), results(big=LONG * 20)]
+    made = plan(history, config(3000, window=2))
+    assert made.trimmed_call_ids == {"big"}
+    assert made.fits
+    newest = apply(made, history, summary="s")[-1]
+    assert isinstance(newest, ToolMessage)
+    part = newest.content[0]
+    assert isinstance(part, ToolResultPart)
+    assert "shortened from" in str(part.output.value)
+
+
+def test_when_nothing_of_the_window_fits_only_the_summary_and_the_users_words_stay() -> None:
+    history = [user("task"), calls("a", words="w" * 20_000), results(a="ok")]
+    made = plan(history, config(2000, window=2))
+    assert made.kept_from == 3
+    assert [type(message) for message in apply(made, history, summary="s")] == [UserMessage, UserMessage]
+
+
+def test_the_last_words_of_the_user_stay_word_for_word_however_long() -> None:
+    task = "do this exactly: " + "x" * 4000
+    history = [user(task), *work(40)]
+    after = apply(plan(history, config(5000)), history, summary="s")
+    assert user(task) in after
+
+
+def test_short_earlier_words_of_the_user_stay_too_and_long_ones_are_left_to_the_summary() -> None:
+    history = [user("y" * 5000), *work(5), user("build it in Rust"), *work(20), user("yes"), *work(20)]
+    after = apply(plan(history, config(5000, window=2)), history, summary="s")
+    assert [message for message in after if is_real_user(message)] == [user("build it in Rust"), user("yes")]
+
+
+def test_context_texts_are_not_taken_for_the_users_words() -> None:
+    history = [user("task"), *work(20), context("the time is noon"), *work(20)]
+    after = apply(plan(history, config(5000, window=2)), history, summary="s")
+    assert after[1] == user("task")
+    assert context("the time is noon") not in after
+
+
+def test_a_summary_replaces_the_one_before_it() -> None:
+    history = [user("task"), *work(40)]
+    once = [*apply(plan(history, config(5000)), history, summary="first"), *work(40)]
+    made = plan(once, config(5000))
+    assert made.previous_summary == "first"
+    twice = apply(made, once, summary="second")
+    assert [summary_of(message) for message in twice if summary_of(message)] == ["second"]
+
+
+def test_pinned_messages_follow_the_summary_and_replace_those_of_the_last_compaction() -> None:
+    history = [user("task"), *work(40)]
+    made = plan(history, config(5000, window=2), on_compaction=[user("todo: a, b")])
+    once = apply(made, history, summary="s")
+    assert [message.content for message in once[1:3]] == ["task", "todo: a, b"]
+    assert origin_of(once[2]) is Origin.PINNED
+    longer = [*once, *work(1), says("w" * 20_000)]
+    again = apply(plan(longer, config(5000, window=9), on_compaction=[user("todo: b")]), longer, summary="s")
+    assert [message.content for message in again if origin_of(message) is Origin.PINNED] == ["todo: b"]
+
+
+def test_what_an_earlier_compaction_put_there_is_not_counted_as_kept() -> None:
+    todo = mark(user("t" * 6000), Origin.PINNED)
+    history = [summary_message("s" * 4700), todo, user("task"), says("w" * 9200)]
+    made = plan(history, config(5000, window=3))
+    assert made.kept_from == 1
+    assert made.tokens_after == made.summary_tokens_max + size(apply(made, history, summary="s")[1:])
+
+
+def test_pinned_messages_are_counted() -> None:
+    history = [user("task"), *work(40)]
+    without = plan(history, config(5000, window=2))
+    extra = user("t" * 4000)
+    with_them = plan(history, config(5000, window=2), on_compaction=[extra])
+    assert with_them.tokens_after > without.tokens_after + 1000
+    assert size(apply(with_them, history, summary="s" * 50_000)) <= with_them.tokens_after
+
+
+def test_a_giant_message_of_the_user_is_honestly_said_not_to_fit() -> None:
+    history = [user("x" * 40_000)]
+    made = plan(history, config(1000))
+    assert not made.fits
+    assert made.is_empty
+    assert apply(made, history) == tuple(history)
+
+
+def test_a_history_that_cannot_be_helped_does_not_cost_a_model_call_at_each_step() -> None:
+    history: tuple[ModelMessage, ...] = (user("x" * 40_000),)
+    model_calls = 0
+    for index in range(50):
+        history = (*history, calls(f"c{index}"), results(**{f"c{index}": "small"}))
+        made = plan(history, config(10_000))
+        assert not made.fits
+        model_calls += made.needs_summary
+        history = apply(made, history, summary="s") if made.needs_summary else history
+    assert model_calls <= 1
+
+
+def test_a_compaction_that_does_not_help_enough_is_not_worth_a_model_call() -> None:
+    history: list[ModelMessage] = [user("x" * 48_000)]
+    while not (made := plan(history, config(10_000, window=2))).needs_summary:
+        history += [calls(f"c{len(history)}"), results(**{f"c{len(history)}": "small"})]
+    assert not made.fits
+    assert 1000 <= made.tokens_before - made.tokens_after < 1100
+
+
+def test_a_compaction_that_cannot_reach_the_threshold_still_frees_what_it_can() -> None:
+    history = [user("x" * 20_000), *work(40)]
+    made = plan(history, config(4000, window=2))
+    assert made.needs_summary
+    assert not made.fits
+    assert made.tokens_after < made.tokens_before
+
+
+def test_what_the_provider_counted_beyond_our_estimate_is_expected_to_stay() -> None:
+    history = [user("task"), *work(20, LONG * 2)]
+    threshold = size(history) - 1000
+    assert not plan(history, config(threshold, window=2)).needs_summary
+    known = {"last_known_input_tokens": size(history) + 6000, "last_known_prompt_message_count": len(history)}
+    counted = plan(history, config(threshold, window=2, **known))
+    assert counted.tokens_before == size(history) + 6000
+    assert counted.needs_summary, "by our own estimate trimming would do, but not by the provider's count"
+    assert counted.tokens_after >= size(apply(counted, history, summary="s" * 50_000)) + 6000
+
+
+def test_a_provider_that_counts_less_than_we_do_does_not_make_room_that_is_not_there() -> None:
+    history = [user("task"), *work(40)]
+    known = {"last_known_input_tokens": 9000, "last_known_prompt_message_count": len(history)}
+    made = plan(history, config(8000, window=2, **known), overhead_tokens=500)
+    after = apply(made, history, summary="s" * 50_000)
+    assert not should_compact(after, config(8000, window=2), overhead_tokens=500)
+
+
+def test_instructions_and_tools_stay_after_trimming_however_little_the_provider_counted() -> None:
+    history = [user("task"), *work(8, LONG * 2)]
+    threshold = size(history) - 1000
+    known = {"last_known_input_tokens": threshold + 10, "last_known_prompt_message_count": len(history)}
+    made = plan(history, config(threshold, window=2, **known), overhead_tokens=500)
+    assert not made.needs_summary
+    assert made.tokens_after == size(apply(made, history)) + 500
+
+
+def test_instructions_and_tools_count() -> None:
+    history = [user("hello")]
+    assert not should_compact(history, config(100), overhead_tokens=50)
+    assert should_compact(history, config(100), overhead_tokens=99)
+    assert plan([user("task"), *work(40)], config(5000), overhead_tokens=4000).tokens_after > 4000
+
+
+def test_a_summary_that_is_too_long_is_cut_to_what_the_plan_has_room_for() -> None:
+    history = [user("task"), *work(40)]
+    made = plan(history, config(40_000 // 8, window=2))
+    text = fit_summary(made, " \n" + "漢\n" * 50_000)
+    assert text is not None
+    assert "shortened from" in text
+    assert size(apply(made, history, summary=text)) <= made.tokens_after
+    assert fit_summary(made, text) == text
+    assert made.summary_tokens_max <= SUMMARY_TOKENS_MAX
+
+
+@pytest.mark.parametrize("summary", [None, "", " \n"])
+def test_an_empty_summary_is_refused(summary: str | None) -> None:
+    history = [user("task"), *work(40)]
+    with pytest.raises(ValueError, match="needs a summary"):
+        apply(plan(history, config(5000)), history, summary=summary)
+
+
+def test_a_summary_that_was_not_asked_for_is_ignored() -> None:
+    history = [user("task"), *work(8)]
+    made = plan(history, config(size(history) - 1, window=2))
+    assert apply(made, history, summary="not asked for") == apply(made, history)
+
+
+def test_what_is_journaled_repeats_the_compaction() -> None:
+    history = [user("task"), *work(40)]
+    made = plan(history, config(3000), on_compaction=[user("todo")])
+    data = completed_data(made, "s" * 50_000, model_id="m", sequence=0, turn_id="t")
+    repeated = compact(
+        history,
+        summary=data.summary,
+        kept_from=data.kept_from or 0,
+        pinned=data.pinned or (),
+        trimmed_call_ids=frozenset(data.trimmed_call_ids or ()),
+        result_chars_max=data.result_chars_max or 0,
+    )
+    assert repeated == apply(made, history, summary="s" * 50_000)
+    assert (data.input_tokens_before, data.input_tokens_after) == (made.tokens_before, made.tokens_after)
+
+
+def test_a_call_that_waits_for_its_result_is_never_removed() -> None:
+    history = [user("task"), calls("open"), *work(40)]
+    made = plan(history, config(5000, window=4))
+    assert made.kept_from <= 1
+    assert not made.fits
+
+
+@given(
+    history=histories(),
+    threshold=st.integers(0, 4000),
+    window=st.integers(0, 12),
+    overhead=st.integers(0, 600),
+    known=st.one_of(st.none(), st.tuples(st.integers(0, 6000), st.integers(0, 30))),
+    extras=st.lists(st.builds(user, st.text("ab", max_size=80)), max_size=2),
+    summary=st.text("word\n", min_size=1, max_size=400).map(lambda text: "s" + text),
+)
+def test_any_history_survives_its_compaction(
+    history: tuple[ModelMessage, ...],
+    threshold: int,
+    window: int,
+    overhead: int,
+    known: tuple[int, int] | None,
+    extras: list[UserMessage],
+    summary: str,
+) -> None:
+    counted = (
+        {}
+        if known is None
+        else {"last_known_input_tokens": known[0], "last_known_prompt_message_count": known[1]}
+    )
+    settings = config(threshold, window, **counted)
+    made = plan(history, settings, overhead_tokens=overhead, on_compaction=extras)
+    event("summary" if made.needs_summary else "trim" if made.trimmed_call_ids else "nothing")
+    after = apply(made, history, summary=summary)
+    check_what_stays(history, after)
+    assert size(after) <= size(history)
+    assert made.fits == (made.tokens_after <= threshold)
+    if should_compact(history, settings, overhead_tokens=overhead):
+        assert size(after) + overhead <= made.tokens_after or made.is_empty
+    else:
+        assert after == history
+    check_stable(after, config(threshold, window), overhead, made.fits and not made.is_empty)
+
+
+def check_what_stays(history: tuple[ModelMessage, ...], after: tuple[ModelMessage, ...]) -> None:
+    assert orphans(after) == []
+    people = [message for message in history if is_real_user(message)]
+    assert people[-1:] == [message for message in after if is_real_user(message)][-1:]
+    assert sum(summary_of(message) is not None for message in after) <= 1
+    stayed = [message for message in after if origin_of(message) in {None, Origin.CONTEXT}]
+    places = iter(history)
+    for message in stayed:
+        assert any(is_same(message, other) for other in places), "order changed, or something was invented"
+
+
+def is_same(message: ModelMessage, other: ModelMessage) -> bool:
+    """Equal, or the same results, some of them shortened."""
+    if not isinstance(message, ToolMessage) or not isinstance(other, ToolMessage):
+        return message == other
+    return [part.tool_call_id for part in message.content if isinstance(part, ToolResultPart)] == [
+        part.tool_call_id for part in other.content if isinstance(part, ToolResultPart)
+    ]
+
+
+def check_stable(
+    after: tuple[ModelMessage, ...], settings: CompactionConfig, overhead: int, was_made_to_fit: bool
+) -> None:
+    if was_made_to_fit:
+        assert not should_compact(after, settings, overhead_tokens=overhead)
+        assert plan(after, settings, overhead_tokens=overhead).is_empty
+
+
+def test_a_session_of_400_steps_in_a_small_window_keeps_its_task_and_its_limit() -> None:
+    threshold, overhead = 8000, 1500
+    task = "Port the parser to Rust. Keep every test. Never touch the lexer. " * 4
+    history: tuple[ModelMessage, ...] = (user(task),)
+    settings = config(threshold)
+    summaries = trims = most = produced = 0
+    for step in range(400):
+        made = plan(history, settings, overhead_tokens=overhead, on_compaction=[user(f"todo {step}")])
+        assert made.fits
+        if made.needs_summary:
+            request = summary_request(made, history)
+            assert size(request) + made.summary_tokens_max <= threshold
+            assert (made.previous_summary is None) == (summaries == 0)
+            assert made.previous_summary is None or made.previous_summary in str(request[1].content)
+        history = apply(made, history, summary=f"after step {step}: " + "progress. " * 200)
+        summaries += made.needs_summary
+        trims += bool(made.trimmed_call_ids) and not made.needs_summary
+        tokens = input_tokens(history, settings, overhead_tokens=overhead)
+        most = max(most, tokens)
+        assert tokens <= threshold
+        assert user(task) in history
+        new = (
+            calls(f"c{step}", words="I look."),
+            results(**{f"c{step}": f"{step}\n" + "data " * (step * 37 % 700)}),
+        )
+        produced += size(new)
+        history = (*history, *new)
+    assert orphans(history) == []
+    # Each summary frees a quarter of the threshold or more, so there cannot be many of them.
+    assert 0 < summaries <= produced // (threshold // 4)
+    assert summaries + trims < 400 // 4
+    assert most > threshold // 2
+
+
+def test_an_output_of_parts_is_shortened_as_text() -> None:
+    content = [{"type": "text", "text": LONG}]
+    history = [
+        user("task"),
+        calls("a"),
+        ToolMessage(content=(result("a", content, "content"),)),
+        *work(1, "ok"),
+    ]
+    made = plan(history, config(700, window=2))
+    after = apply(made, history)
+    part = after[2]
+    assert isinstance(part, ToolMessage)
+    first = part.content[0]
+    assert isinstance(first, ToolResultPart)
+    assert first.output.type == "text"

@@ -1,0 +1,162 @@
+"""The conversation as chat clients show it."""
+
+from hypothesis import given, settings
+from tests.harness.views.journal import Journal, at, request, some, streams
+
+from windlass_harness.views import fold_chat, step_message_id
+from windlass_protocol import ChatMessage, ChatRole, Record, ToolResult
+
+
+def chat(journal: Journal) -> tuple[ChatMessage, ...]:
+    return fold_chat(journal.records).messages
+
+
+def lines(journal: Journal) -> list[tuple[str, str]]:
+    return [(message.role.value, message.content) for message in chat(journal)]
+
+
+def test_a_conversation_is_what_people_the_model_and_its_tools_said() -> None:
+    journal = Journal().begin().answer("a", text="I look.").result("a", {"n": 1}).answer(text="Done.", step=1)
+    assert lines(journal) == [
+        ("user", "the task"),
+        ("assistant", "I look."),
+        ("tool", '{"n":1}'),
+        ("assistant", "Done."),
+    ]
+    asked = some(chat(journal)[1].tool_calls)[0]
+    assert (asked.id, asked.name, asked.arguments) == ("a", "look", {"for": "a"})
+    assert chat(journal)[2].tool_result == ToolResult.model_validate(
+        {"success": True, "data": {"n": 1}, "id": "a"}
+    )
+
+
+def test_ids_are_those_given_or_made_of_the_place() -> None:
+    said = {"message": "hi", "messageId": "m1", "sequence": 0, "turnId": "t0"}
+    journal = Journal().begin().add("message.received", said).answer("a").result("a")
+    journal.start(1).say("x", 1, messageId="m2").end(1)
+    assert [message.id for message in chat(journal)] == ["s1/4", "m1", "s1/t0/0", "s1/t0/0/a", "m2"]
+    assert step_message_id("s1", turn_id="t0", step_index=0) == "s1/t0/0"
+
+
+def test_times_are_those_of_the_first_and_the_last_word() -> None:
+    journal = Journal().begin().start().say("I look.").ask("a")
+    message = chat(journal)[-1]
+    assert message.created_at == journal.records[5].at
+    assert message.updated_at == journal.records[6].at
+    assert chat(Journal().begin())[0].updated_at is None
+
+
+def test_words_before_and_after_calls_are_one_message() -> None:
+    journal = Journal().begin().start().say("First.").ask("a").say("Then.").say(None).end()
+    (message,) = chat(journal)[1:]
+    assert message.content == "First.\n\nThen."
+    assert len(some(message.tool_calls)) == 1
+
+
+def test_an_attempt_that_is_made_again_replaces_the_words_and_keeps_the_id() -> None:
+    journal = Journal().begin().start().say("half").ask("dead")
+    before = chat(journal)[-1]
+    journal.start(attempt=2)
+    assert chat(journal)[-1] == before, "the words stay until there are others"
+    journal.say("whole").ask("a").end().result("dead").result("a")
+    answer, result = chat(journal)[1:]
+    assert (answer.id, answer.content, answer.created_at) == (before.id, "whole", before.created_at)
+    assert [call.id for call in some(answer.tool_calls)] == ["a"]
+    assert result.id == f"{before.id}/a"
+
+
+def test_an_attempt_whose_call_had_begun_stays_and_the_next_one_has_a_message_of_its_own() -> None:
+    journal = Journal().begin().start().say("one").ask("a").result("a").start(attempt=2).say("two").end()
+    assert lines(journal)[1:] == [("assistant", "one"), ("tool", "found"), ("assistant", "two")]
+    ids = [message.id for message in chat(journal)]
+    assert len(set(ids)) == len(ids)
+
+
+def test_an_attempt_that_said_nothing_leaves_the_id_to_the_next() -> None:
+    journal = Journal().begin().start().start(attempt=2).say("x").end()
+    assert chat(journal)[-1].id == "s1/t0/0"
+
+
+def test_a_message_of_another_step_than_the_newest_does_not_take_its_id() -> None:
+    journal = Journal().begin().answer(text="one").answer(text="two", step=1)
+    journal.add("input.requested", {"requests": [request("r", "q")], **at(0)})
+    ids = [message.id for message in chat(journal)]
+    assert ids[-1] == f"s1/t0/0/{len(journal.records)}"
+
+
+def test_results_that_failed_say_why() -> None:
+    error = {"code": "E", "message": "no disk"}
+    journal = Journal().begin().answer("a", "b", "c")
+    journal.result("a", None, status="failed", error=error)
+    journal.result("b", {"n": 1}, status="failed")
+    journal.result("c", None, status="rejected", error={"code": "E", "message": "not allowed"})
+    found = [some(message.tool_result) for message in chat(journal)[2:]]
+    assert [(result.success, result.error) for result in found] == [
+        (False, "no disk"),
+        (False, '{"n":1}'),
+        (False, "not allowed"),
+    ]
+    assert [message.content for message in chat(journal)[2:]] == ["no disk", '{"n":1}', "not allowed"]
+
+
+def test_arguments_that_are_no_object_are_shown_as_input() -> None:
+    action = {"kind": "load-skill", "callId": "a", "input": "pdf"}
+    journal = Journal().begin().start().add("actions.requested", {"actions": [action], **at()})
+    assert some(chat(journal)[-1].tool_calls)[0].arguments == {"input": "pdf"}
+
+
+def test_a_question_and_its_answer_are_a_call_and_its_result() -> None:
+    journal = Journal().begin().answer(text="Let me ask.")
+    journal.add("input.requested", {"requests": [request("r", "q", kind="question")], **at()})
+    journal.add("input.requested", {"requests": [request("r", "q", kind="question")], **at()})
+    response = {"requestId": "r", "text": "blue"}
+    resolutions = [
+        {"requestId": "r", "outcome": "answered", "response": response},
+        {"requestId": "unknown", "outcome": "answered"},
+    ]
+    journal.add("input.resolved", {"resolutions": resolutions, **at()})
+    asked, answer = chat(journal)[1:]
+    assert [call.id for call in some(asked.tool_calls)] == ["q"]
+    assert some(answer.tool_result).data == {"status": "answered", "text": "blue"}
+
+
+def test_an_approval_has_no_result_before_its_call_has_one() -> None:
+    journal = Journal().begin().answer("a")
+    journal.add("input.requested", {"requests": [request("r", "a", kind="approval")], **at()})
+    journal.add("input.resolved", {"resolutions": [{"requestId": "r", "outcome": "approved"}], **at()})
+    assert len(chat(journal)) == 2
+
+
+def test_a_request_of_a_subagent_is_no_call_of_this_conversation() -> None:
+    journal = Journal().begin().answer("sub")
+    journal.add("input.requested", {"requests": [request("r", "q")], "childSessionId": "s2", **at()})
+    assert [call.id for call in some(chat(journal)[-1].tool_calls)] == ["sub"]
+
+
+def test_a_result_counts_once_and_not_after_the_run_ended() -> None:
+    journal = Journal().begin().answer("a", "b").result("a").result("a").result("ghost")
+    journal.add("run.completed", {"runId": "r1"}).result("b")
+    assert [message.role for message in chat(journal)[1:]] == [ChatRole.ASSISTANT, ChatRole.TOOL]
+
+
+def test_the_agent_that_spoke_is_named() -> None:
+    journal = Journal().begin().start()
+    journal.add("message.completed", {"message": "hi", "finishReason": "stop", **at()}, agentId="helper")
+    assert [message.agent_id for message in chat(journal)] == [None, "helper"]
+
+
+def test_clearing_and_compacting_the_context_leave_the_conversation_alone() -> None:
+    journal = Journal().begin().answer(text="hi")
+    before = chat(journal)
+    data = {"modelId": "m", "summary": "s", "keptFrom": 2, "sequence": 0, "turnId": "t0"}
+    assert chat(journal.add("context.cleared").add("compaction.completed", data)) == before
+
+
+@settings(deadline=None)
+@given(records=streams())
+def test_messages_only_ever_change_in_place_and_new_ones_come_last(records: list[Record]) -> None:
+    state = fold_chat([])
+    for record in records:
+        before = [message.id for message in state.messages]
+        state = fold_chat([record], state)
+        assert [message.id for message in state.messages][: len(before)] == before

@@ -1,0 +1,38 @@
+"""Calls and results as models and chat clients see them."""
+
+import pytest
+from pydantic import JsonValue
+from tests.harness.views.journal import Facts, call
+
+from windlass_harness.views.content import as_text, output_of, tool_call, tool_result
+from windlass_protocol import ToolCallAction, ToolOutput
+
+
+def test_a_call_keeps_its_id_name_and_arguments() -> None:
+    shown = tool_call(ToolCallAction.model_validate(call("a")))
+    assert (shown.id, shown.name, shown.arguments) == ("a", "look", {"for": "a"})
+
+
+@pytest.mark.parametrize("value", [None, 7, "text", [1]])
+def test_arguments_that_are_no_object_go_under_input(value: JsonValue) -> None:
+    action = ToolCallAction(call_id="a", tool_name="look", input=value)
+    assert tool_call(action).arguments == {"input": value}
+
+
+@pytest.mark.parametrize(
+    ("output", "expected"),
+    [
+        ({"type": "text", "value": "ok"}, {"success": True, "data": "ok"}),
+        ({"type": "json", "value": None}, {"success": True, "data": None}),
+        ({"type": "error-json", "value": {"n": 1}}, {"success": False, "error": '{"n":1}'}),
+        ({"type": "execution-denied", "reason": "no"}, {"success": False, "error": "no"}),
+    ],
+)
+def test_a_result_says_whether_it_succeeded_and_names_its_call(output: Facts, expected: Facts) -> None:
+    result = tool_result("a", ToolOutput.model_validate(output))
+    assert result.model_dump(mode="json") == {**expected, "id": "a"}
+
+
+def test_text_is_shown_as_it_is_and_all_else_as_json() -> None:
+    assert (as_text("a"), as_text({"a": [None, "é"]})) == ("a", '{"a":[null,"é"]}')
+    assert (output_of("a").type, output_of(["a"]).type) == ("text", "json")

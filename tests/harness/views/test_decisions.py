@@ -1,0 +1,144 @@
+"""The decision ledger: what was chosen, what came of it, what went wrong."""
+
+import pytest
+from tests.harness.views.journal import DECISION, ERROR, SPENT, Facts, Journal, some
+
+from windlass_harness.views import DecisionsState, fold_decisions
+from windlass_protocol import DecisionRun, DecisionRunStatus
+
+
+def ledger(journal: Journal) -> DecisionsState:
+    return fold_decisions(journal.records)
+
+
+def run_of(journal: Journal) -> DecisionRun:
+    return ledger(journal).runs["r1"]
+
+
+def decide(journal: Journal, decision_id: str, node: str = "n", **more: object) -> Journal:
+    decision: Facts = {**DECISION, "id": decision_id, "nodeId": node, **more}
+    return journal.add("decision.recorded", {"decision": decision})
+
+
+def settle(journal: Journal, decision_id: str, success: bool, **more: object) -> Journal:
+    return journal.add(
+        "decision.outcome", {"decisionId": decision_id, "outcome": {"success": success, **more}}
+    )
+
+
+def begin(**more: object) -> Journal:
+    return Journal().add("run.started", {"runId": "r1", "agentId": "a", **more})
+
+
+def test_a_run_that_began_has_a_goal_and_nothing_else() -> None:
+    run = run_of(begin(goalId="g", goalDescription="win", inputData={"n": 1}))
+    assert (run.id, run.goal_id, run.goal_description, run.input_data) == ("r1", "g", "win", {"n": 1})
+    assert run.status is DecisionRunStatus.RUNNING
+    assert run.metrics.total_decisions == 0
+    assert run.narrative is None
+    assert run_of(begin()).goal_id == ""
+
+
+def test_decisions_are_counted_by_what_came_of_them() -> None:
+    journal = decide(decide(decide(begin(), "d0", "plan"), "d1", "act"), "d2", "plan")
+    settle(settle(journal, "d0", True, tokensUsed=10, latencyMs=5), "d1", False, tokensUsed=1)
+    metrics = run_of(journal).metrics
+    assert (metrics.total_decisions, metrics.successful_decisions, metrics.failed_decisions) == (3, 1, 1)
+    assert (metrics.total_tokens, metrics.total_latency_ms) == (11, 5)
+    assert metrics.nodes_executed == ("plan", "act")
+
+
+def test_a_second_outcome_replaces_the_first() -> None:
+    journal = settle(decide(begin(), "d0"), "d0", True, tokensUsed=10, latencyMs=5)
+    settle(journal, "d0", False, tokensUsed=3, latencyMs=1)
+    run = run_of(journal)
+    assert not some(run.decisions[0].outcome).success
+    metrics = run.metrics
+    assert (metrics.successful_decisions, metrics.failed_decisions) == (0, 1)
+    assert (metrics.total_tokens, metrics.total_latency_ms) == (3, 1)
+
+
+def test_a_decision_recorded_again_replaces_the_first_with_its_outcome() -> None:
+    journal = settle(decide(begin(), "d0"), "d0", True, tokensUsed=10)
+    decide(journal, "d0", outcome={"success": False, "tokensUsed": 1})
+    metrics = run_of(journal).metrics
+    assert (metrics.total_decisions, metrics.successful_decisions, metrics.failed_decisions) == (1, 0, 1)
+    assert metrics.total_tokens == 1
+
+
+def test_a_judgement_is_kept_with_its_decision() -> None:
+    judged = {"decisionId": "d0", "evaluation": {"goalAligned": True, "outcomeQuality": 0.9}}
+    journal = decide(begin(), "d0").add("decision.evaluated", judged)
+    assert some(run_of(journal).decisions[0].evaluation).outcome_quality == 0.9
+
+
+@pytest.mark.parametrize(
+    ("kind", "data"),
+    [
+        ("decision.outcome", {"decisionId": "ghost", "outcome": {"success": True}}),
+        ("decision.evaluated", {"decisionId": "ghost", "evaluation": {"goalAligned": True}}),
+    ],
+)
+def test_what_belongs_to_no_decision_is_ignored_and_counted(kind: str, data: Facts) -> None:
+    assert ledger(begin().add(kind, data)).orphans == 1
+    assert ledger(Journal().add(kind, data)).orphans == 1
+    assert run_of(begin().add(kind, data)) == run_of(begin())
+
+
+def test_what_belongs_to_no_run_is_ignored_and_counted() -> None:
+    problem = {"id": "p", "severity": "minor", "description": "d", "timestamp": "2026-01-31T09:00:00Z"}
+    journal = decide(Journal(), "d0").add("problem.reported", {"problem": problem})
+    journal.add("run.completed", {"runId": "ghost"})
+    assert ledger(journal) == DecisionsState(ledger(journal).position, orphans=2)
+
+
+def test_a_record_that_names_its_run_belongs_to_it() -> None:
+    journal = begin().add("run.started", {"runId": "r2", "agentId": "a"})
+    journal.add("decision.recorded", {"decision": {**DECISION, "id": "d0"}}, runId="r1")
+    journal.add("decision.recorded", {"decision": {**DECISION, "id": "d0"}})
+    assert {key: len(run.decisions) for key, run in ledger(journal).runs.items()} == {"r1": 1, "r2": 1}
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "status"),
+    [
+        ("run.completed", {"outputData": {"n": 1}}, DecisionRunStatus.COMPLETED),
+        ("run.failed", {"error": ERROR}, DecisionRunStatus.FAILED),
+        ("run.cancelled", {}, DecisionRunStatus.CANCELLED),
+        (
+            "run.budget_exhausted",
+            {"exceeded": ["tokens"], "used": SPENT, "limits": {}},
+            DecisionRunStatus.FAILED,
+        ),
+    ],
+)
+def test_a_run_ends_once(kind: str, data: Facts, status: DecisionRunStatus) -> None:
+    journal = begin().add(kind, {"runId": "r1", **data})
+    run = run_of(journal)
+    assert (run.status, run.completed_at) == (status, journal.records[1].at)
+    assert run.output_data == data.get("outputData")
+    assert run_of(journal.add("run.cancelled", {"runId": "r1"})) == run
+    assert run_of(journal.add("run.started", {"runId": "r1", "agentId": "b"})) == run
+
+
+def test_the_narrative_is_the_one_given_or_written_at_the_end() -> None:
+    given = begin().add("run.completed", {"runId": "r1", "narrative": "All went well."})
+    assert run_of(given).narrative == "All went well."
+    journal = decide(begin(), "d0").add("run.completed", {"runId": "r1"})
+    written = "Run completed successfully. Made 1 decision: 0 succeeded, 0 failed, 1 pending."
+    assert run_of(journal).narrative == written
+    assert run_of(settle(journal, "d0", True)).narrative == written, "what comes later does not rewrite it"
+    assert run_of(journal).metrics.successful_decisions == 1
+
+
+def test_problems_are_kept_in_order() -> None:
+    journal = begin()
+    for number in range(3):
+        problem = {
+            "id": f"p{number}",
+            "severity": "minor",
+            "description": "d",
+            "timestamp": "2026-01-31T09:00:00Z",
+        }
+        journal.add("problem.reported", {"problem": problem})
+    assert [problem.id for problem in run_of(journal).problems] == ["p0", "p1", "p2"]

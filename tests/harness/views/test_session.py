@@ -1,0 +1,261 @@
+"""What the next step needs to know of a session, and what recovery asks."""
+
+import pytest
+from tests.harness.views.journal import Facts, Journal, at, request, some
+
+from windlass_harness.views import (
+    CallStage,
+    SessionState,
+    SessionStatus,
+    TurnState,
+    TurnStatus,
+    Wait,
+    fold_session,
+)
+from windlass_protocol import EffectClass, RunStatus, SessionAgent
+
+AGENT: Facts = {"modelReference": {"id": "acme/one"}, "system": "Help.", "tools": []}
+TURN = {"sequence": 0, "turnId": "t0"}
+
+
+def state(journal: Journal) -> SessionState:
+    return fold_session(journal.records)
+
+
+def test_a_session_is_what_its_first_record_says() -> None:
+    journal = Journal().add(
+        "session.started",
+        {
+            "agent": AGENT,
+            "compaction": {"threshold": 500, "recentWindowSize": 3},
+            "outputSchema": {"type": "object"},
+            "rootSessionId": "top",
+        },
+    )
+    session = state(journal).session
+    assert session.session_id == "s1"
+    assert session.agent == SessionAgent.model_validate(AGENT)
+    assert (session.compaction.threshold, session.compaction.recent_window_size) == (500, 3)
+    assert session.output_schema == {"type": "object"}
+    assert session.root_session_id == "top"
+    assert session.state is None
+
+
+def test_a_session_without_records_or_agent_is_still_a_session() -> None:
+    session = SessionState().session
+    assert (session.session_id, session.history, session.continuation_token) == ("new", (), "")
+    assert session.agent.model_reference.id == "unknown"
+    assert (session.compaction.threshold, session.compaction.recent_window_size) == (100_000, 10)
+    assert state(Journal().begin()).session.agent.system == ""
+
+
+def test_a_session_that_moved_has_the_agent_it_moved_to() -> None:
+    journal = Journal().add("session.started", {"agent": AGENT})
+    moved = {"fromFingerprint": "a", "toFingerprint": "b"}
+    assert some(state(journal.add("session.moved", moved)).agent).system == "Help."
+    journal.add("session.moved", {**moved, "agent": {**AGENT, "system": "Help more."}})
+    assert state(journal).session.agent.system == "Help more."
+
+
+def test_authored_state_is_set_and_removed_by_key() -> None:
+    journal = Journal().add("session.state_changed", {"set": {"a": 1, "b": [2]}})
+    journal.add("session.state_changed", {"removed": ["a", "never"], "set": {"c": None}})
+    assert state(journal).session.state == {"b": [2], "c": None}
+
+
+def test_the_last_schema_asked_for_wins_and_stays() -> None:
+    journal = Journal().add("session.started", {"outputSchema": {"title": "first"}})
+    version = {"major": 1, "minor": 0, "patch": 0}
+    contract = {"schemaId": "x", "schemaVersion": version, "schema": {"title": "second"}}
+    journal.add("output.requested", {"contract": contract})
+    assert state(journal).session.output_schema == {"title": "second"}
+    journal.add("run.started", {"runId": "r2", "agentId": "a"})
+    assert state(journal).session.output_schema == {"title": "second"}
+
+
+def test_what_the_provider_counted_is_kept_with_the_length_of_its_prompt() -> None:
+    journal = Journal().begin().start(promptMessageCount=7).end(usage={"inputTokens": 120, "outputTokens": 5})
+    config = state(journal).session.compaction
+    assert (config.last_known_input_tokens, config.last_known_prompt_message_count) == (120, 7)
+    journal.start(1).end(1)
+    config = state(journal).session.compaction
+    assert config.last_known_input_tokens == 120, "a step that does not tell its usage changes nothing"
+
+
+def test_a_prompt_of_unknown_length_is_the_history() -> None:
+    journal = Journal().begin().answer("a").result("a").start(1).end(1, usage={"inputTokens": 9})
+    config = state(journal).session.compaction
+    assert (config.last_known_input_tokens, config.last_known_prompt_message_count) == (9, 3)
+
+
+@pytest.mark.parametrize(
+    ("kind", "data"),
+    [
+        ("context.cleared", {}),
+        ("compaction.completed", {"modelId": "m", "summary": "s", "keptFrom": 1, **TURN}),
+    ],
+)
+def test_a_history_that_was_replaced_was_never_counted(kind: str, data: dict[str, object]) -> None:
+    journal = Journal().begin().answer().end(usage={"inputTokens": 120}).add(kind, data)
+    config = state(journal).session.compaction
+    assert (config.last_known_input_tokens, config.last_known_prompt_message_count) == (None, None)
+    journal.end(usage={"inputTokens": 5})
+    assert state(journal).session.compaction.last_known_input_tokens is None
+
+
+def test_calls_are_requested_then_started_then_finished() -> None:
+    journal = Journal().begin().answer("a", "b", "c").run("a").run("b").result("b")
+    folded = state(journal)
+    assert [(one.call_id, one.stage) for one in folded.calls] == [
+        ("a", CallStage.STARTED),
+        ("b", CallStage.FINISHED),
+        ("c", CallStage.REQUESTED),
+    ]
+    (interrupted,) = folded.interrupted
+    assert (interrupted.call_id, interrupted.tool_name, interrupted.input) == ("a", "look", {"for": "a"})
+    assert (interrupted.effect, interrupted.idempotency_key) == (EffectClass.ONCE, "k-a")
+    assert (interrupted.turn_id, interrupted.step_index) == ("t0", 0)
+    assert some(folded.calls[1].output).value == "found"
+
+
+def test_arguments_that_a_policy_changed_are_kept_beside_the_input() -> None:
+    started = {
+        "callId": "a",
+        "toolName": "look",
+        "effect": "read",
+        "idempotencyKey": "k",
+        "arguments": {"n": 1},
+    }
+    journal = Journal().begin().answer("a").add("action.started", {**started, **at()})
+    (one,) = state(journal).calls
+    assert (one.input, one.arguments) == ({"for": "a"}, {"n": 1})
+
+
+def test_starts_and_results_of_unknown_calls_are_ignored() -> None:
+    journal = Journal().begin().run("ghost").result("ghost")
+    assert state(journal).calls == ()
+    assert len(state(journal).session.history) == 1
+
+
+def test_a_model_call_without_an_answer_shows() -> None:
+    journal = Journal().begin().start()
+    assert state(journal).is_answering
+    assert not state(journal.say("x").ask("a").end()).is_answering
+
+
+def test_the_turn_tells_its_step_and_attempt() -> None:
+    journal = Journal().begin()
+    assert state(journal).turn == TurnState("t0", 0)
+    journal.start(0).start(0, attempt=2)
+    assert state(journal).turn == TurnState("t0", 0, step_index=0, attempt=2)
+    journal.say("x").end().start(1)
+    assert state(journal).turn == TurnState("t0", 0, step_index=1, attempt=1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "status"),
+    [
+        ("turn.waiting", {"on": "input"}, TurnStatus.WAITING),
+        ("turn.completed", {}, TurnStatus.COMPLETED),
+        ("turn.failed", {"code": "E", "message": "m"}, TurnStatus.FAILED),
+        ("turn.cancelled", {}, TurnStatus.CANCELLED),
+    ],
+)
+def test_the_turn_tells_where_it_is(kind: str, data: dict[str, object], status: TurnStatus) -> None:
+    assert some(state(Journal().begin().add(kind, {**TURN, **data})).turn).status is status
+    assert state(Journal().add(kind, {**TURN, **data})).turn is None
+
+
+def test_the_run_is_the_newest_one() -> None:
+    journal = Journal().begin()
+    assert some(state(journal).run).run_id == "r1"
+    journal.add("run.completed", {"runId": "r1", "output": "done"})
+    run = some(state(journal).run)
+    assert (run.status, some(run.result).output) == (RunStatus.COMPLETED, "done")
+    journal.add("run.started", {"runId": "r2", "agentId": "a"}).add(
+        "run.waiting", {"runId": "r1", "on": "input"}
+    )
+    run = some(state(journal).run)
+    assert (run.run_id, run.status) == ("r2", RunStatus.RUNNING)
+
+
+def test_a_cancel_request_shows_and_does_not_end_a_wait() -> None:
+    journal = Journal().begin().add("run.waiting", {"runId": "r1", "on": "input"})
+    journal.add("run.cancel_requested", {"runId": "r1"})
+    folded = state(journal)
+    assert some(folded.run).is_cancel_requested
+    assert folded.waiting == Wait("input")
+
+
+def test_a_wait_says_what_for_until_when_and_on_which_requests() -> None:
+    journal = Journal().begin().answer("q").add("turn.waiting", {"on": "input", **TURN})
+    journal.add(
+        "run.waiting", {"runId": "r1", "on": "input", "requestIds": ["x"], "until": "2026-02-01T00:00:00Z"}
+    )
+    journal.add("session.waiting", {"wait": "recovery", "continuationToken": "secret"})
+    folded = state(journal)
+    assert folded.waiting == Wait("recovery", "2026-02-01T00:00:00Z", ("x",))
+    assert folded.status is SessionStatus.WAITING
+    assert folded.session.continuation_token == "secret"
+    journal.add("session.waiting", {"wait": "timer"})
+    assert state(journal).session.continuation_token == "secret"
+
+
+@pytest.mark.parametrize(
+    ("kind", "data"),
+    [
+        ("run.resumed", {"runId": "r1", "reason": "input"}),
+        ("run.started", {"runId": "r2", "agentId": "a"}),
+        ("turn.started", {"sequence": 1, "turnId": "t1"}),
+        ("step.started", at(1)),
+        ("run.cancelled", {"runId": "r1"}),
+        ("session.completed", {}),
+    ],
+)
+def test_a_wait_ends_when_work_goes_on_or_ends(kind: str, data: dict[str, object]) -> None:
+    journal = Journal().begin().add("run.waiting", {"runId": "r1", "on": "input"}).add(kind, data)
+    assert state(journal).waiting is None
+
+
+def test_open_requests_are_those_that_nobody_settled() -> None:
+    requests = [request(f"q{number}", f"c{number}", kind="approval") for number in range(3)]
+    journal = (
+        Journal().begin().answer("c0", "c1", "c2").add("input.requested", {"requests": requests, **at()})
+    )
+    assert [one.request_id for one in state(journal).requests] == ["q0", "q1", "q2"]
+    journal.add("input.resolved", {"resolutions": [{"requestId": "q1", "outcome": "approved"}], **at()})
+    journal.add("approval.settled", {"requestId": "q2", "outcome": "denied"})
+    assert [one.request_id for one in state(journal).requests] == ["q0"]
+    journal.add("run.cancelled", {"runId": "r1"})
+    assert state(journal).requests == ()
+
+
+def test_a_request_about_a_call_that_has_its_result_is_no_longer_open() -> None:
+    requests = [request("q0", "a", kind="approval"), request("q1", "b", kind="approval")]
+    journal = Journal().begin().answer("a", "b").add("input.requested", {"requests": requests, **at()})
+    journal.result("a", None, status="rejected")
+    assert [one.request_id for one in state(journal).requests] == ["q1"]
+
+
+def test_the_epoch_is_the_highest_seen() -> None:
+    journal = Journal().add("session.started", {}, epoch=3).add("recovery.started", {"epoch": 4}, epoch=4)
+    journal.add("something.new", {}, epoch=2).add("something.new", {})
+    assert state(journal).epoch == 4
+    assert state(journal.add("recovery.started", {"epoch": 9})).epoch == 9
+    assert state(journal.add("something.new", {"epoch": "10"})).epoch == 9
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "status"),
+    [
+        ("session.completed", {}, SessionStatus.COMPLETED),
+        ("session.failed", {"code": "E", "message": "m"}, SessionStatus.FAILED),
+        ("session.waiting", {"wait": "next-user-message"}, SessionStatus.WAITING),
+    ],
+)
+def test_the_session_tells_where_it_is(kind: str, data: dict[str, object], status: SessionStatus) -> None:
+    assert SessionState().status is SessionStatus.NEW
+    journal = Journal().begin()
+    assert state(journal).status is SessionStatus.RUNNING
+    assert state(journal.add(kind, data)).status is status
+    assert state(journal.add("turn.started", {"sequence": 1, "turnId": "t1"})).status is SessionStatus.RUNNING

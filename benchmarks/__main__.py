@@ -41,8 +41,8 @@ def codec_rows() -> list[Row]:
             compare(
                 f"decode, {name}",
                 lambda raw=raw: decode(Event, raw),
-                "json.loads",
-                lambda raw=raw: json.loads(raw),
+                to="json.loads",
+                other=lambda raw=raw: json.loads(raw),
             ),
             compare(
                 f"encode, {name}",
@@ -62,8 +62,8 @@ def rule_rows() -> list[Row]:
         compare(
             "sanitize_for_trace, 1 KB",
             lambda: sanitize_for_trace(value),
-            "json.dumps",
-            lambda: json.dumps(value),
+            to="json.dumps",
+            other=lambda: json.dumps(value),
         ),
         compare(
             "classify_shell_command, a pipe of five",

@@ -44,6 +44,8 @@ export const AskDecision = open({
   prompt: z.string().optional(),
   /** How long the question stays open. */
   expiresInMs: Positive.optional(),
+  /** The arguments to ask about and to use instead, when a rule changed them too. */
+  arguments: JsonObject.optional(),
 });
 export type AskDecision = z.infer<typeof AskDecision>;
 

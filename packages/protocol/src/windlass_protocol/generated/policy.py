@@ -57,6 +57,8 @@ class AskDecision(Tagged, Open):
     """What to ask."""
     expires_in_ms: Maybe[Positive] = None
     """How long the question stays open."""
+    arguments: Maybe[JsonObject] = None
+    """The arguments to ask about and to use instead, when a rule changed them too."""
 
 
 class ModifyDecision(Tagged, Open):

@@ -1,0 +1,143 @@
+"""What a run may use, what it has used, and whether more fits.
+
+Money is counted in whole micro-dollars (millionths of a US dollar), so that adding ten cents ten times
+is exactly one dollar in every language.
+"""
+
+from dataclasses import dataclass, fields
+from math import ceil, inf
+from typing import TypedDict, Unpack
+
+from windlass_protocol import BudgetName
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetLimit:
+    """The most a run may use; None does not limit.
+
+    Raises:
+        ValueError: a limit is negative.
+    """
+
+    max_tokens: int | None = None
+    max_steps: int | None = None
+    max_tool_calls: int | None = None
+    max_cost_micros: int | None = None
+    max_wall_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            limit: int | None = getattr(self, field.name)
+            if limit is not None and limit < 0:
+                raise ValueError(f"{field.name} must be 0 or more, found {limit}; use None for no limit")
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetState:
+    """What a run has used so far."""
+
+    tokens_used: int = 0
+    steps_used: int = 0
+    tool_calls_used: int = 0
+    cost_micros_used: int = 0
+    wall_ms_used: int = 0
+
+
+class Spend(TypedDict, total=False):
+    """One spend, as the keyword arguments of `consume_budget` and `would_exceed`."""
+
+    tokens: int
+    step: bool
+    tool_call: bool
+    cost_micros: int
+    wall_ms: int
+
+
+def consume_budget(
+    state: BudgetState, limits: BudgetLimit, **spend: Unpack[Spend]
+) -> tuple[BudgetState, bool]:
+    """Add a spend; return the new state and whether any limit is exceeded.
+
+    A limit is exceeded when more than it is used, not when it is reached. Counting goes on after that, so
+    the state stays true. Amounts that are negative, infinite or not a number count 0, because usage
+    figures come from providers; fractions round up.
+    """
+    after = _add(state, **spend)
+    return after, bool(exceeded(after, limits))
+
+
+def exceeded(state: BudgetState, limits: BudgetLimit) -> tuple[BudgetName, ...]:
+    """Name the limits that are exceeded, in the order of `BudgetLimit`."""
+    return tuple(name for name, used, limit in _rows(state, limits) if limit is not None and used > limit)
+
+
+def would_exceed(state: BudgetState, limits: BudgetLimit, **spend: Unpack[Spend]) -> tuple[BudgetName, ...]:
+    """Name the limits that a spend would exceed; for use before the spend.
+
+    A model call always uses tokens: give the least it will use (1 if nothing better is known), or a run
+    that stands exactly at its limit makes one call too many.
+    """
+    return exceeded(_add(state, **spend), limits)
+
+
+def remaining(state: BudgetState, limits: BudgetLimit) -> BudgetLimit:
+    """Return what may still be used, never below 0; an absent limit stays absent."""
+    return BudgetLimit(
+        *(None if limit is None else max(0, limit - used) for _, used, limit in _rows(state, limits))
+    )
+
+
+def share(state: BudgetState, limits: BudgetLimit, *, parts: int) -> BudgetLimit:
+    """Return the limits of one of `parts` equal subagents.
+
+    All shares together never exceed what remains. Time is not divided: subagents run side by side.
+
+    Raises:
+        ValueError: `parts` is less than 1.
+    """
+    if parts < 1:
+        raise ValueError(f"parts must be 1 or more, found {parts}")
+    left = remaining(state, limits)
+    return BudgetLimit(
+        max_tokens=_divide(left.max_tokens, parts),
+        max_steps=_divide(left.max_steps, parts),
+        max_tool_calls=_divide(left.max_tool_calls, parts),
+        max_cost_micros=_divide(left.max_cost_micros, parts),
+        max_wall_ms=left.max_wall_ms,
+    )
+
+
+def _rows(state: BudgetState, limits: BudgetLimit) -> tuple[tuple[BudgetName, int, int | None], ...]:
+    return (
+        (BudgetName.TOKENS, state.tokens_used, limits.max_tokens),
+        (BudgetName.STEPS, state.steps_used, limits.max_steps),
+        (BudgetName.TOOL_CALLS, state.tool_calls_used, limits.max_tool_calls),
+        (BudgetName.COST, state.cost_micros_used, limits.max_cost_micros),
+        (BudgetName.WALL, state.wall_ms_used, limits.max_wall_ms),
+    )
+
+
+def _add(
+    state: BudgetState,
+    *,
+    tokens: int = 0,
+    step: bool = False,
+    tool_call: bool = False,
+    cost_micros: int = 0,
+    wall_ms: int = 0,
+) -> BudgetState:
+    return BudgetState(
+        tokens_used=state.tokens_used + _amount(tokens),
+        steps_used=state.steps_used + (1 if step else 0),
+        tool_calls_used=state.tool_calls_used + (1 if tool_call else 0),
+        cost_micros_used=state.cost_micros_used + _amount(cost_micros),
+        wall_ms_used=state.wall_ms_used + _amount(wall_ms),
+    )
+
+
+def _amount(value: float) -> int:
+    return ceil(value) if 0 < value < inf else 0
+
+
+def _divide(limit: int | None, parts: int) -> int | None:
+    return None if limit is None else limit // parts

@@ -1,0 +1,24 @@
+"""Whether a tool's result ends the loop."""
+
+from collections.abc import Mapping
+
+from windlass_protocol import ToolResult
+
+
+def is_terminal_result(result: Mapping[str, object] | ToolResult | None) -> bool:
+    """Say whether the loop should stop after this result.
+
+    It stops if `terminal` is true, or if `success` is false and `needsFollowup` is not true. Only the
+    literals true and false count: "true", 1 and null are neither. A mapping has the wire's names.
+    """
+    if result is None:
+        return False
+    if isinstance(result, ToolResult):
+        terminal, success, needs_followup = result.terminal, result.success, result.needs_followup
+    else:
+        terminal, success, needs_followup = (
+            result.get("terminal"),
+            result.get("success"),
+            result.get("needsFollowup"),
+        )
+    return terminal is True or (success is False and needs_followup is not True)

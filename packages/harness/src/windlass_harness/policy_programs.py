@@ -1,0 +1,80 @@
+"""Programs that run whatever they are given: no rule may always allow them.
+
+An "always allow" for `python` or `sudo` is an "always allow" for everything. Literal data: web/harness has
+the same lists.
+"""
+
+import re
+from typing import Final
+
+RUNNERS: Final = frozenset(
+    """
+    . aa-exec ansible ansible-playbook ash at awk bash batch bb bc bpython builtin bun bunx busybox
+    bwrap caffeinate catchsegv cgexec choom chroot chrt clickhouse clickhouse-client clisp clojure cmd
+    command cpulimit cqlsh crontab cscript csh csi daemonize dash dbus-run-session dc deno direnv doas
+    dotnet-script duckdb dzdo ed elixir elvish emacs emacsclient entr env erl es eval ex exec expect
+    fakeroot faketime find firejail fish flatpak-spawn flock forfiles gawk gdb ghc ghci gnuplot gosu
+    groovy gsudo gtime guile heaptrack hyperfine iex ionice ipython irb java jjs jrunscript jshell julia
+    kotlin ksh latex ld.so linux32 linux64 lldb loksh ltrace lua luajit lualatex luatex m4 mariadb mawk
+    maxima mksh mongo mongosh mosh mysql nano nawk nc ncat nice nix-shell node nodejs nohup npx nsenter
+    nu numactl nvim ocaml octave oksh osascript parallel pdflatex pdftex pdksh perl pexec php pipx
+    pkexec pnpx posh powershell prlimit proot psql pwsh py pypy python R racket rc red retry rlwrap
+    Rscript rsync ruby run0 runas rundll runghc runuser rvim sash sbcl scala scp script sed sem setarch
+    setpriv setsid sftp sg sh socat source sqlcmd sqlite sqlite3 ssh sshpass stdbuf strace su su-exec
+    sudo sudoedit swift systemd-cat systemd-inhibit systemd-run taskset tclsh tcsh telnet tex texlua
+    time timeout tmux torsocks toybox trap ts-node tsx unshare uvx valgrind vi view vim vimdiff watch
+    wine wish wscript wsl xargs xelatex xonsh xvfb-run yash zsh
+    """.split()
+)
+
+FAMILIES: Final = {
+    "bundle": "exec",
+    "cargo": "run",
+    "conda": "run",
+    "docker": "exec run",
+    "dotnet": "exec run",
+    "flatpak": "run",
+    "git": "bisect config submodule",
+    "go": "generate run tool",
+    "gradle": "",
+    "hatch": "run",
+    "just": "",
+    "kubectl": "debug exec run",
+    "make": "",
+    "mamba": "run",
+    "mvn": "",
+    "nix": "develop run shell",
+    "npm": "exec x",
+    "pdm": "run",
+    "pipenv": "run",
+    "pnpm": "dlx exec",
+    "podman": "exec run",
+    "poetry": "run",
+    "rails": "console runner",
+    "rake": "",
+    "rye": "run",
+    "snap": "run",
+    "tar": "",
+    "uv": "run tool",
+    "vagrant": "ssh",
+    "yarn": "dlx exec node",
+}
+"""Programs with subcommands, and which of these run whatever they are given."""
+
+_SUFFIX: Final = re.compile(r"(?:[-.]?[0-9][0-9.]*)?(?:\.(?:exe|cmd|bat|com))?$")
+
+
+def runs_anything(words: tuple[str, ...]) -> bool:
+    """Say whether commands that start with these words can run any program.
+
+    The first word is read without its folder, version and case: /usr/bin/Python3.11 is python.
+    """
+    base = words[0].replace("\\", "/").rpartition("/")[2]
+    names = {base, base.lower(), _SUFFIX.sub("", base.lower())}
+    if not names.isdisjoint(RUNNERS):
+        return True
+    # A program with subcommands needs one that is named and harmless; an option may stand for anything.
+    return any(
+        len(words) == 1 or words[1].startswith("-") or words[1] in FAMILIES[name].split()
+        for name in names & FAMILIES.keys()
+    )

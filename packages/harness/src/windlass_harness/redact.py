@@ -1,0 +1,274 @@
+"""Keep secrets out of everything that is written or shown.
+
+Three nets, one over the other: the names of keys (`redact_keys`), the shapes of values (`redact_shapes`),
+and the exact values that the host registered, in every encoding they are likely to turn up in.
+"""
+
+import json
+import re
+from base64 import b64encode
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import InitVar, dataclass, field
+from enum import Enum
+from itertools import count
+from typing import Final, cast
+
+from windlass_harness.redact_keys import is_secret_key
+from windlass_harness.redact_shapes import mask_shapes, may_hold_secret
+
+MASK: Final = "[redacted]"
+TOO_DEEP: Final = "[truncated:depth]"
+CYCLE: Final = "[cycle]"
+
+SECRET_CHARS_MIN: Final = 8  # a shorter one would turn up in ordinary text by chance
+SECRET_CHARS_MAX: Final = 16_384
+SECRETS_MAX: Final = 1_000
+DEPTH_MAX: Final = 64
+
+_Sequence = list[object] | tuple[object, ...]
+_Container = Mapping[object, object] | _Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class Redactor:
+    """Masks secrets by key name, by shape, and the registered ones by value.
+
+    A registered secret is masked plain and JSON-escaped, URL-encoded, hex and base64 at any offset.
+
+    Raises:
+        ValueError: a secret is too short or too long, or there are too many of them.
+    """
+
+    secrets: InitVar[Iterable[str]] = ()
+    _needles: tuple[str, ...] = field(init=False, repr=False)
+    _numbers: frozenset[int] = field(init=False, repr=False)
+
+    def __post_init__(self, secrets: Iterable[str]) -> None:
+        registered = tuple(dict.fromkeys(secrets))
+        if len(registered) > SECRETS_MAX:
+            raise ValueError(f"too many secrets to register: {len(registered)}, limit {SECRETS_MAX}")
+        for index, secret in enumerate(registered):
+            if not SECRET_CHARS_MIN <= len(secret) <= SECRET_CHARS_MAX:
+                raise ValueError(
+                    f"secret number {index} has {len(secret)} characters; "
+                    f"register secrets of {SECRET_CHARS_MIN} to {SECRET_CHARS_MAX} characters"
+                )
+        needles = {needle for secret in registered for needle in _encodings(secret)}
+        # Longest first, so that a secret that contains another one is masked whole.
+        ordered = tuple(sorted(needles, key=lambda needle: (-len(needle), needle)))
+        object.__setattr__(self, "_needles", ordered)
+        object.__setattr__(
+            self, "_numbers", frozenset(int(secret) for secret in registered if _DIGITS(secret))
+        )
+
+    def text(self, text: str) -> str:
+        """Mask the secrets in a text; return the same object if there are none."""
+        masked = text
+        for needle in self._needles:
+            if needle in masked:
+                masked = masked.replace(needle, MASK)
+        masked = mask_shapes(masked)
+        return text if masked == text else masked
+
+    def is_secret_number(self, value: float) -> bool:
+        """Say whether a number is a registered secret of digits, read as a number."""
+        return value in self._numbers
+
+    def value(self, value: object) -> object:
+        """Mask the secrets in a JSON value; return the same object if there are none.
+
+        The value itself is never changed. Under a secret's name every string and number is masked,
+        however deep; null, true and false stay. Keys are masked like any text. What lies deeper than
+        `DEPTH_MAX` or inside itself becomes a marker, and so does anything that is not JSON: what cannot
+        be looked into is not shown.
+        """
+        if not self._numbers and self._is_clean(value):
+            return value
+        return _Walk(self).value(value, 0, _Hide.NOTHING)
+
+    def _is_clean(self, value: object) -> bool:
+        """Say quickly that there is nothing to mask; every record pays for this."""
+        texts: list[str] = []
+        level: list[object] = [value]
+        for _ in range(DEPTH_MAX):
+            below = _open(level, texts)
+            if below is None:
+                return False
+            if not below:
+                text = "\n".join(texts)
+                return not may_hold_secret(text) and not any(needle in text for needle in self._needles)
+            # A value that holds itself twice doubles with every level; one look at it is enough.
+            level = below if len(below) < _SHARING_MIN else list({id(item): item for item in below}.values())
+        return False
+
+
+def sanitize_for_trace(value: object) -> object:
+    """Mask secrets by key name and by shape; see `Redactor.value`."""
+    return _UNREGISTERED.value(value)
+
+
+def mask_text(text: str) -> str:
+    """Mask everything in a text that has the shape of a secret."""
+    return _UNREGISTERED.text(text)
+
+
+class _Hide(Enum):
+    """What to mask in a value because of the names above it."""
+
+    NOTHING = 0
+    VALUES = 1  # it describes a secret: only what lies under `value`, `default` and the like
+    ALL = 2
+
+
+@dataclass(slots=True)
+class _Walk:
+    """One slow walk through a value that may hold secrets."""
+
+    redactor: Redactor
+    path: set[int] = field(default_factory=set[int])
+    done: dict[tuple[int, int, _Hide], object] = field(default_factory=dict[tuple[int, int, _Hide], object])
+
+    def value(self, value: object, depth: int, hide: _Hide) -> object:
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, str):
+            if hide is not _Hide.ALL:
+                return self.redactor.text(value)
+            return value if value in {"", MASK} else MASK
+        if isinstance(value, (int, float)):
+            return MASK if hide is _Hide.ALL or self.redactor.is_secret_number(value) else value
+        if isinstance(value, (Mapping, list, tuple)):
+            return self._container(cast(_Container, value), depth, hide)
+        return f"[opaque:{type(value).__name__}]"
+
+    def _container(self, value: _Container, depth: int, hide: _Hide) -> object:
+        if depth >= DEPTH_MAX:
+            return TOO_DEEP
+        if id(value) in self.path:
+            return CYCLE
+        place = (id(value), depth, hide)
+        if place in self.done:
+            # A value that is shared all over costs one walk for each depth, not one for each path to it.
+            return self.done[place]
+        self.path.add(id(value))
+        masked = (
+            self._mapping(value, depth + 1, hide)
+            if isinstance(value, Mapping)
+            else self._sequence(value, depth + 1, hide)
+        )
+        self.path.remove(id(value))
+        self.done[place] = masked
+        return masked
+
+    def _sequence(self, value: _Sequence, depth: int, hide: _Hide) -> object:
+        masked = [self.value(item, depth, hide) for item in value]
+        if all(new is old for new, old in zip(masked, value, strict=True)):
+            return value
+        return tuple(masked) if isinstance(value, tuple) else masked
+
+    def _mapping(self, value: Mapping[object, object], depth: int, hide: _Hide) -> object:
+        if hide is _Hide.NOTHING and _names_a_secret(value):
+            hide = _Hide.VALUES
+        masked: dict[object, object] = {}
+        is_same = True
+        for key, item in value.items():
+            new_key = self._key(key, masked)
+            new_item = self.value(item, depth, _hide_below(key, item, hide))
+            is_same = is_same and new_key is key and new_item is item
+            masked[new_key] = new_item
+        return value if is_same else masked
+
+    def _key(self, key: object, taken: Mapping[object, object]) -> object:
+        if key is None or isinstance(key, (int, float)):
+            return key
+        masked = self.redactor.text(key) if isinstance(key, str) else f"[opaque:{type(key).__name__}]"
+        if masked not in taken:
+            return masked
+        # Two secrets must not become one key, or one of the two values is lost.
+        return next(name for number in count(2) if (name := f"{masked} {number}") not in taken)
+
+
+def _hide_below(key: object, item: object, hide: _Hide) -> _Hide:
+    if hide is _Hide.ALL or (hide is _Hide.VALUES and key in _VALUE_KEYS):
+        return _Hide.ALL
+    if not isinstance(key, str) or not is_secret_key(key):
+        return _Hide.NOTHING
+    if isinstance(item, Mapping) and _describes(key, cast(Mapping[object, object], item)):
+        return _Hide.VALUES
+    return _Hide.ALL
+
+
+def _describes(key: str, item: Mapping[object, object]) -> bool:
+    """Tell the schema of a secret, or how to authorise, from a bundle of secrets."""
+    return not _SCHEMA_KEYS.isdisjoint(item) or _is_schema_type(item.get("type")) or key == "authorization"
+
+
+def _is_schema_type(value: object) -> bool:
+    """A type of JSON Schema is a name, or a list of names."""
+    names = cast(list[object], value) if isinstance(value, list) else [value]
+    return names != [] and all(isinstance(name, str) and name in _SCHEMA_TYPES for name in names)
+
+
+def _names_a_secret(value: Mapping[object, object]) -> bool:
+    """Recognise an entry of a list of headers: {name: X-Api-Key, value: …}."""
+    name = value.get("name", value.get("key"))
+    return "value" in value and isinstance(name, str) and is_secret_key(name)
+
+
+def _open(level: list[object], texts: list[str]) -> list[object] | None:
+    """Collect the texts of one level; return the next, or None if it needs a walk."""
+    below: list[object] = []
+    for item in level:
+        if isinstance(item, str):
+            texts.append(item)
+        elif isinstance(item, dict):
+            entries = cast(dict[object, object], item)
+            if _has_secret_key(entries) or _names_a_secret(entries):
+                return None
+            texts.extend(cast(Iterable[str], entries))
+            below.extend(entries.values())
+        elif isinstance(item, (list, tuple)):
+            below.extend(cast(_Sequence, item))
+        elif not (item is None or isinstance(item, (int, float))):
+            return None
+    return below
+
+
+def _has_secret_key(value: Mapping[object, object]) -> bool:
+    return any(not isinstance(key, str) or is_secret_key(key) for key in value)
+
+
+def _encodings(secret: str) -> Iterator[str]:
+    """Yield the forms in which a secret turns up in other texts."""
+    data = secret.encode("utf-8", "surrogatepass")
+    yield secret
+    for is_ascii in (True, False):
+        escaped = json.dumps(secret, ensure_ascii=is_ascii)[1:-1]
+        yield escaped
+        yield json.dumps(escaped, ensure_ascii=is_ascii)[1:-1]
+    for kept in ("", "/", "!'()*"):
+        for quoted in (_percent(data, kept, "%{:02X}"), _percent(data, kept, "%{:02x}")):
+            yield quoted
+            yield quoted.replace("%20", "+")
+    yield data.hex()
+    yield data.hex().upper()
+    for offset in range(3):
+        encoded = b64encode(bytes(offset) + data).decode("ascii")
+        # Leave out the characters at both ends that also hold bits of the neighbours.
+        inner = encoded[(offset * 8 + 5) // 6 : (offset + len(data)) * 8 // 6]
+        yield inner
+        yield inner.replace("+", "-").replace("/", "_")
+
+
+def _percent(data: bytes, kept: str, form: str) -> str:
+    plain = frozenset(f"{_UNRESERVED}{kept}".encode())
+    return "".join(chr(byte) if byte in plain else form.format(byte) for byte in data)
+
+
+_DIGITS: Final = re.compile("[0-9]{8,15}").fullmatch  # longer ones are not whole numbers in every language
+_UNRESERVED: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
+_SHARING_MIN: Final = 1_000
+_VALUE_KEYS: Final = frozenset({"value", "default", "const", "example", "examples"})
+_SCHEMA_KEYS: Final = frozenset({"$ref", "anyOf", "oneOf", "allOf", "enum"})
+_SCHEMA_TYPES: Final = frozenset({"string", "number", "integer", "boolean", "object", "array", "null"})
+_UNREGISTERED: Final = Redactor()

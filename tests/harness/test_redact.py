@@ -1,0 +1,228 @@
+"""Masking of texts and values: shared cases, limits, and registered secrets."""
+
+import json
+import re
+from base64 import b64encode, urlsafe_b64encode
+from collections.abc import Callable
+from copy import deepcopy
+from datetime import date
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, cast
+from urllib.parse import quote, quote_plus
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from windlass_harness.redact import (
+    CYCLE,
+    DEPTH_MAX,
+    MASK,
+    SECRET_CHARS_MAX,
+    SECRET_CHARS_MIN,
+    SECRETS_MAX,
+    TOO_DEEP,
+    Redactor,
+    mask_text,
+    sanitize_for_trace,
+)
+
+Case = dict[str, Any]
+CASES: list[Case] = json.loads(
+    (Path(__file__).parents[2] / "conformance/cases/redact.json").read_text("utf-8").replace("·", "")
+)["cases"]
+SECRET = "hunter2hunter2"
+JSON_KEYS = st.sampled_from(
+    ("a", "password", "tokens", "name", "value", "type", "authorization", "key", "üñ")
+)
+JSON_TEXTS = st.text(max_size=8) | st.sampled_from(("Bearer xyz", "apiKey", "string", "a://b:c@d", MASK))
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | JSON_TEXTS,
+    lambda below: st.lists(below, max_size=4) | st.dictionaries(JSON_KEYS | JSON_TEXTS, below, max_size=4),
+    max_leaves=12,
+)
+
+
+def nested(depth: int) -> object:
+    """Lists in lists; an empty one has depth 1."""
+    value: list[object] = []
+    for _ in range(depth - 1):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if "keys" not in case], ids=lambda case: case["name"]
+)
+def test_a_shared_case_has_the_answer_of_every_language(case: Case) -> None:
+    if "refused" in case:
+        with pytest.raises(ValueError, match="register secrets of 8 to 16384 characters"):
+            Redactor(case["secrets"])
+        return
+    redactor = Redactor(case.get("secrets", ()))
+    given_value: Any = case["text"] if "text" in case else case["value"]
+    before = deepcopy(given_value)
+    masked = redactor.text(given_value) if "text" in case else redactor.value(given_value)
+    assert masked == case.get("masked", given_value)
+    assert given_value == before, "the input must not be changed"
+
+
+@given(JSON_VALUES)
+def test_masking_twice_is_masking_once(value: object) -> None:
+    once = sanitize_for_trace(value)
+    assert sanitize_for_trace(once) == once
+
+
+@given(JSON_VALUES)
+def test_a_value_without_secrets_comes_back_as_the_same_object(value: object) -> None:
+    once = sanitize_for_trace(value)
+    assert sanitize_for_trace(once) is once
+
+
+def test_only_what_holds_a_secret_is_built_anew() -> None:
+    clean: object = {"text": ["plain"]}
+    value = {"clean": clean, "rest": (clean, "Bearer xyz")}
+    masked = sanitize_for_trace(value)
+    assert masked == {"clean": clean, "rest": (clean, "Bearer [redacted:bearer]")}
+    assert isinstance(masked, dict)
+    assert masked["clean"] is clean
+
+
+def test_texts_of_no_secret_are_the_same_object() -> None:
+    text = "token = " + "get_token(1)"
+    assert mask_text(text) is text
+
+
+def test_mappings_of_any_kind_are_looked_into() -> None:
+    assert sanitize_for_trace(MappingProxyType({"password": "x"})) == {"password": MASK}
+    clean = MappingProxyType({"a": 1})
+    assert sanitize_for_trace(clean) is clean
+
+
+def test_keys_that_are_no_text_stay_and_opaque_ones_become_a_marker() -> None:
+    value = {1: "a", None: "b", 0.5: "Bearer xyz", date.min: "c"}
+    assert sanitize_for_trace(value) == {
+        1: "a",
+        None: "b",
+        0.5: "Bearer [redacted:bearer]",
+        "[opaque:date]": "c",
+    }
+
+
+@pytest.mark.parametrize("value", [b"bytes", date.min, {1, 2}, object(), Redactor()])
+def test_what_cannot_be_looked_into_is_not_shown(value: object) -> None:
+    marker = f"[opaque:{type(value).__name__}]"
+    assert sanitize_for_trace(value) == marker
+    assert sanitize_for_trace({"a": [value]}) == {"a": [marker]}
+
+
+def test_depth_is_kept_up_to_its_limit_and_not_past_it() -> None:
+    at_limit, past_limit = nested(DEPTH_MAX), nested(DEPTH_MAX + 1)
+    assert sanitize_for_trace(at_limit) is at_limit
+    masked = sanitize_for_trace(past_limit)
+    for _ in range(DEPTH_MAX):
+        assert isinstance(masked, list)
+        masked = cast(list[object], masked)[0]
+    assert masked == TOO_DEEP
+
+
+def test_a_text_below_the_deepest_list_is_still_looked_at() -> None:
+    value: object = "Bearer xyz"
+    for _ in range(DEPTH_MAX):
+        value = [value]
+    masked = sanitize_for_trace(value)
+    assert "xyz" not in repr(masked)
+    assert TOO_DEEP not in repr(masked)
+
+
+def test_a_value_inside_itself_becomes_a_marker() -> None:
+    loop: dict[str, object] = {"a": 1}
+    loop["self"] = [loop, loop]
+    assert sanitize_for_trace(loop) == {"a": 1, "self": [CYCLE, CYCLE]}
+
+
+@pytest.mark.parametrize("leaf", ["plain", "Bearer xyz"])
+def test_a_value_that_is_shared_again_and_again_does_not_hang(leaf: str) -> None:
+    value: object = leaf
+    for _ in range(DEPTH_MAX - 1):
+        value = [value, value]
+    masked = sanitize_for_trace(value)
+    for _ in range(DEPTH_MAX - 1):
+        assert isinstance(masked, list)
+        masked = cast(list[object], masked)[1]
+    assert masked == mask_text(leaf)
+
+
+@pytest.mark.parametrize("length", [SECRET_CHARS_MIN, SECRET_CHARS_MAX])
+def test_secrets_of_allowed_lengths_are_masked(length: int) -> None:
+    assert Redactor(["é" * length]).text(f"<{'é' * length}>") == f"<{MASK}>"
+
+
+@pytest.mark.parametrize("length", [0, SECRET_CHARS_MIN - 1, SECRET_CHARS_MAX + 1])
+def test_a_refused_secret_is_not_in_the_message(length: int) -> None:
+    with pytest.raises(ValueError, match=f"secret number 1 has {length} characters") as raised:
+        Redactor([SECRET, "é" * length])
+    assert "é" not in str(raised.value)
+
+
+def test_only_so_many_secrets_can_be_registered() -> None:
+    secrets = [f"secret-{number:06}" for number in range(SECRETS_MAX + 1)]
+    assert Redactor(secrets[:-1]).text(secrets[-2]) == MASK
+    with pytest.raises(ValueError, match="too many secrets to register: 1001, limit 1000"):
+        Redactor(secrets)
+
+
+def test_a_secret_registered_twice_counts_once() -> None:
+    assert Redactor([SECRET] * (SECRETS_MAX + 1)).text(SECRET) == MASK
+
+
+def test_a_redactor_does_not_show_its_secrets() -> None:
+    assert repr(Redactor([SECRET])) == "Redactor()"
+
+
+ENCODINGS: dict[str, Callable[[str], str]] = {
+    "plain": str,
+    "json": json.dumps,
+    "json without ascii": lambda text: json.dumps(text, ensure_ascii=False),
+    "json in json": lambda text: json.dumps(json.dumps(text)),
+    "url": lambda text: quote(text, safe=""),
+    "path": quote,
+    "form": quote_plus,
+    "component": lambda text: quote(text, safe="!'()*"),
+    "lower-case url": lambda text: re.sub("%..", lambda escape: escape[0].lower(), quote(text, safe="")),
+    "hex": lambda text: text.encode().hex(),
+    "upper-case hex": lambda text: text.encode().hex().upper(),
+    **{
+        f"{alphabet.__name__} at {offset}": lambda text, alphabet=alphabet, offset=offset: alphabet(
+            b"?" * offset + text.encode() + b"!"
+        ).decode()
+        for alphabet in (b64encode, urlsafe_b64encode)
+        for offset in range(6)
+    },
+}
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("secret", [SECRET, "p@ss/w=rd ü€", 'a"b\\c\nd\te', "???>>>~~~~~", "12345678"])
+def test_a_registered_secret_is_found_in_every_encoding(encoding: str, secret: str) -> None:
+    encoded = ENCODINGS[encoding](secret)
+    masked = Redactor([secret]).text(f"<{encoded}>")
+    assert MASK in masked
+    # What stays is what was put around it, and in base64 a letter at each end that is shared with it.
+    assert len(masked) <= len(f"<{MASK}>") + 13
+
+
+@given(st.text(min_size=SECRET_CHARS_MIN, max_size=40), st.text(max_size=20), st.text(max_size=20))
+def test_no_registered_secret_is_left_in_any_text(secret: str, before: str, after: str) -> None:
+    masked = Redactor([secret]).text(before + secret + after)
+    assert secret not in masked or secret in MASK
+
+
+@given(st.binary(min_size=8, max_size=30), st.binary(max_size=7), st.binary(max_size=7))
+def test_a_registered_secret_is_found_in_any_base64_around_it(
+    secret: bytes, before: bytes, after: bytes
+) -> None:
+    text = secret.hex()
+    encoded = b64encode(before + text.encode() + after).decode()
+    assert MASK in Redactor([text]).text(encoded)

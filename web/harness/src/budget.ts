@@ -1,0 +1,133 @@
+/**
+ * What a run may use, what it has used, and whether more fits.
+ *
+ * Money is counted in whole micro-dollars (millionths of a US dollar), so that adding ten cents ten times
+ * is exactly one dollar in every language.
+ */
+import type { BudgetName } from "@windlass/protocol";
+
+/** The most a run may use; an absent limit does not limit. */
+export interface BudgetLimit {
+  readonly maxTokens?: number;
+  readonly maxSteps?: number;
+  readonly maxToolCalls?: number;
+  readonly maxCostMicros?: number;
+  readonly maxWallMs?: number;
+}
+
+/** What a run has used so far. */
+export interface BudgetState {
+  readonly tokensUsed: number;
+  readonly stepsUsed: number;
+  readonly toolCallsUsed: number;
+  readonly costMicrosUsed: number;
+  readonly wallMsUsed: number;
+}
+
+/** One spend. */
+export interface Spend {
+  readonly tokens?: number;
+  readonly step?: boolean;
+  readonly toolCall?: boolean;
+  readonly costMicros?: number;
+  readonly wallMs?: number;
+}
+
+export const EMPTY_BUDGET: BudgetState = {
+  tokensUsed: 0,
+  stepsUsed: 0,
+  toolCallsUsed: 0,
+  costMicrosUsed: 0,
+  wallMsUsed: 0,
+};
+
+const ROWS = [
+  ["tokens", "tokensUsed", "maxTokens"],
+  ["steps", "stepsUsed", "maxSteps"],
+  ["tool_calls", "toolCallsUsed", "maxToolCalls"],
+  ["cost", "costMicrosUsed", "maxCostMicros"],
+  ["wall", "wallMsUsed", "maxWallMs"],
+] as const;
+
+/** Check limits and return them; throws a RangeError if one is negative or not a whole number. */
+export function budgetLimit(limits: BudgetLimit): BudgetLimit {
+  for (const [, , name] of ROWS) {
+    const limit = limits[name];
+    if (limit !== undefined && !(Number.isInteger(limit) && limit >= 0)) {
+      throw new RangeError(`${name} must be 0 or more, found ${limit}; leave it out for no limit`);
+    }
+  }
+  return limits;
+}
+
+/**
+ * Add a spend; return the new state and whether any limit is exceeded.
+ *
+ * A limit is exceeded when more than it is used, not when it is reached. Counting goes on after that, so
+ * the state stays true. Amounts that are negative, infinite or not a number count 0, because usage
+ * figures come from providers; fractions round up.
+ */
+export function consumeBudget(
+  state: BudgetState,
+  limits: BudgetLimit,
+  spend: Spend = {},
+): readonly [BudgetState, boolean] {
+  const after = add(state, spend);
+  return [after, exceeded(after, limits).length > 0];
+}
+
+/** Name the limits that are exceeded, in the order of `BudgetLimit`. */
+export function exceeded(state: BudgetState, limits: BudgetLimit): readonly BudgetName[] {
+  return ROWS.filter(([, used, max]) => state[used] > (limits[max] ?? Infinity)).map(([name]) => name);
+}
+
+/**
+ * Name the limits that a spend would exceed; for use before the spend.
+ *
+ * A model call always uses tokens: give the least it will use (1 if nothing better is known), or a run
+ * that stands exactly at its limit makes one call too many.
+ */
+export function wouldExceed(state: BudgetState, limits: BudgetLimit, spend: Spend): readonly BudgetName[] {
+  return exceeded(add(state, spend), limits);
+}
+
+/** Return what may still be used, never below 0; an absent limit stays absent. */
+export function remaining(state: BudgetState, limits: BudgetLimit): BudgetLimit {
+  return mapLimits(limits, (limit, used) => Math.max(0, limit - state[used]));
+}
+
+/**
+ * Return the limits of one of `parts` equal subagents.
+ *
+ * All shares together never exceed what remains. Time is not divided: subagents run side by side.
+ * Throws a RangeError if `parts` is less than 1.
+ */
+export function share(state: BudgetState, limits: BudgetLimit, parts: number): BudgetLimit {
+  if (!(Number.isInteger(parts) && parts >= 1)) throw new RangeError(`parts must be 1 or more, found ${parts}`);
+  return mapLimits(remaining(state, limits), (left, used) =>
+    used === "wallMsUsed" ? left : Math.floor(left / parts),
+  );
+}
+
+function mapLimits(limits: BudgetLimit, change: (limit: number, used: keyof BudgetState) => number): BudgetLimit {
+  const changed: { -readonly [name in keyof BudgetLimit]: number } = {};
+  for (const [, used, max] of ROWS) {
+    const limit = limits[max];
+    if (limit !== undefined) changed[max] = change(limit, used);
+  }
+  return changed;
+}
+
+function add(state: BudgetState, spend: Spend): BudgetState {
+  return {
+    tokensUsed: state.tokensUsed + amount(spend.tokens),
+    stepsUsed: state.stepsUsed + (spend.step ? 1 : 0),
+    toolCallsUsed: state.toolCallsUsed + (spend.toolCall ? 1 : 0),
+    costMicrosUsed: state.costMicrosUsed + amount(spend.costMicros),
+    wallMsUsed: state.wallMsUsed + amount(spend.wallMs),
+  };
+}
+
+function amount(value = 0): number {
+  return value > 0 && value < Infinity ? Math.ceil(value) : 0;
+}

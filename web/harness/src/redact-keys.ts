@@ -1,0 +1,36 @@
+/** Which names say that their value is a secret. */
+
+export const KEY_CHARS_MAX = 128; // a longer key is data, not a name
+
+/**
+ * Say whether a value under this key is a secret, however the key is spelt.
+ *
+ * `apiKey`, `X-Api-Key`, `OPENAI_API_KEY`, `apikey` and `api_key_2` are one name. What ends in a plural or
+ * a measure (`tokens`, `inputTokens`, `tokenCount`, `passwordLength`) is not a secret.
+ */
+export function isSecretKey(key: string): boolean {
+  if (Array.from(key).length > KEY_CHARS_MAX) return false;
+  if (key.includes("[redacted")) return false; // a masked key names nothing any more
+  const name = key.toLowerCase().replace(/[^a-z0-9]/g, "").replace(TAIL, "");
+  return SECRET.some((end) => name.endsWith(end)) && !INNOCENT.some((end) => name.endsWith(end));
+}
+
+const TAIL =
+  /(?:value|raw|plain|plaintext|b64|base64|hex|pem|header|hash|old|new|current|confirm|confirmation|prod|production|staging|dev|live|[0-9]{1,9}){0,3}$/;
+
+const SECRET: readonly string[] = `
+  password passwords passwd passphrase secret secrets credential credentials
+  token authorization cookie cookies jwt bearer otp
+  apikey apikeys accesskey accesskeys privatekey privatekeys secretkey secretkeys
+  signingkey encryptionkey masterkey authkey sshkey accountkey servicekey sharedkey
+  deploykey subscriptionkey hmackey consumerkey storagekey
+  accesstokens authtokens apitokens bearertokens refreshtokens sessiontokens
+  dbpass userpass smtppass mailpass adminpass rootpass redispass proxypass
+  dbpwd userpwd mysqlpwd adminpwd rootpwd
+`.trim().split(/\s+/);
+
+const INNOCENT: readonly string[] = `
+  pagetoken pertoken firsttoken lasttoken nexttoken stoptoken endtoken starttoken
+  eostoken bostoken padtoken unktoken clstoken septoken masktoken maxtoken
+  inputtoken outputtoken prompttoken completiontoken canceltoken cancellationtoken
+`.trim().split(/\s+/);

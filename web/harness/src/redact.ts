@@ -1,0 +1,294 @@
+/**
+ * Keep secrets out of everything that is written or shown.
+ *
+ * Three nets, one over the other: the names of keys (`redact-keys`), the shapes of values (`redact-shapes`),
+ * and the exact values that the host registered, in every encoding they are likely to turn up in.
+ */
+import { isSecretKey } from "./redact-keys.js";
+import { maskShapes, mayHoldSecret } from "./redact-shapes.js";
+
+export const MASK = "[redacted]";
+export const TOO_DEEP = "[truncated:depth]";
+export const CYCLE = "[cycle]";
+
+export const SECRET_CHARS_MIN = 8; // a shorter one would turn up in ordinary text by chance
+export const SECRET_CHARS_MAX = 16_384;
+export const SECRETS_MAX = 1_000;
+export const DEPTH_MAX = 64;
+
+type Entries = Readonly<Record<string, unknown>>;
+
+/** What to mask in a value because of the names above it; `values`: it only describes a secret. */
+type Hide = "nothing" | "values" | "all";
+
+/**
+ * Masks secrets by key name, by shape, and the registered ones by value.
+ *
+ * A registered secret is masked plain and JSON-escaped, URL-encoded, hex and base64 at any offset.
+ * Throws a RangeError if a secret is too short or too long, or if there are too many of them.
+ */
+export class Redactor {
+  readonly #needles: readonly string[];
+  readonly #numbers: ReadonlySet<number>;
+
+  constructor(secrets: Iterable<string> = []) {
+    const registered = [...new Set(secrets)];
+    if (registered.length > SECRETS_MAX) {
+      throw new RangeError(`too many secrets to register: ${registered.length}, limit ${SECRETS_MAX}`);
+    }
+    for (const [index, secret] of registered.entries()) {
+      const { length } = Array.from(secret);
+      if (length < SECRET_CHARS_MIN || length > SECRET_CHARS_MAX) {
+        throw new RangeError(
+          `secret number ${index} has ${length} characters; ` +
+            `register secrets of ${SECRET_CHARS_MIN} to ${SECRET_CHARS_MAX} characters`,
+        );
+      }
+    }
+    // Longest first, so that a secret that contains another one is masked whole.
+    this.#needles = [...new Set(registered.flatMap(encodings))].sort((a, b) => b.length - a.length);
+    this.#numbers = new Set(registered.filter((secret) => /^[0-9]{8,15}$/.test(secret)).map(Number));
+  }
+
+  /** Mask the secrets in a text. */
+  text(text: string): string {
+    let masked = text;
+    for (const needle of this.#needles) {
+      if (masked.includes(needle)) masked = masked.replaceAll(needle, MASK);
+    }
+    return maskShapes(masked);
+  }
+
+  /** Say whether a number is a registered secret of digits, read as a number. */
+  isSecretNumber(value: number | bigint): boolean {
+    return this.#numbers.has(Number(value));
+  }
+
+  /**
+   * Mask the secrets in a JSON value; return the same object if there are none.
+   *
+   * The value itself is never changed. Under a secret's name every string and number is masked, however
+   * deep; null, true and false stay. Keys are masked like any text. What lies deeper than `DEPTH_MAX` or
+   * inside itself becomes a marker, and so does anything that is not JSON: what cannot be looked into is
+   * not shown.
+   */
+  value(value: unknown): unknown {
+    return this.#numbers.size === 0 && this.#isClean(value) ? value : new Walk(this).value(value, 0, "nothing");
+  }
+
+  /** Say quickly that there is nothing to mask; every record pays for this. */
+  #isClean(value: unknown): boolean {
+    const texts: string[] = [];
+    let level: readonly unknown[] = [value];
+    for (let depth = 0; depth < DEPTH_MAX; depth += 1) {
+      const below = open(level, texts);
+      if (below === undefined) return false;
+      if (below.length === 0) {
+        const text = texts.join("\n");
+        return !mayHoldSecret(text) && !this.#needles.some((needle) => text.includes(needle));
+      }
+      // A value that holds itself twice doubles with every level; one look at it is enough.
+      level = below.length < SHARING_MIN ? below : [...new Set(below)];
+    }
+    return false;
+  }
+}
+
+const UNREGISTERED = new Redactor();
+
+/** Mask secrets by key name and by shape; see `Redactor.value`. */
+export function sanitizeForTrace(value: unknown): unknown {
+  return UNREGISTERED.value(value);
+}
+
+/** Mask everything in a text that has the shape of a secret. */
+export function maskText(text: string): string {
+  return UNREGISTERED.text(text);
+}
+
+/** One slow walk through a value that may hold secrets. */
+class Walk {
+  readonly #redactor: Redactor;
+  readonly #path = new Set<object>();
+  readonly #done = new Map<object, Map<string, unknown>>();
+
+  constructor(redactor: Redactor) {
+    this.#redactor = redactor;
+  }
+
+  value(value: unknown, depth: number, hide: Hide): unknown {
+    switch (typeof value) {
+      case "undefined":
+      case "boolean":
+        return value;
+      case "string":
+        return hide === "all" ? hideText(value) : this.#redactor.text(value);
+      case "number":
+      case "bigint":
+        return hide === "all" || this.#redactor.isSecretNumber(value) ? MASK : value;
+      default:
+        if (isList(value) || isEntries(value)) return this.#container(value, depth, hide);
+        return value === null ? value : `[opaque:${kindOf(value)}]`;
+    }
+  }
+
+  #container(value: readonly unknown[] | Entries, depth: number, hide: Hide): unknown {
+    if (depth >= DEPTH_MAX) return TOO_DEEP;
+    if (this.#path.has(value)) return CYCLE;
+    // A value that is shared all over costs one walk for each depth, not one for each path to it.
+    const done = this.#done.get(value) ?? new Map<string, unknown>();
+    const place = `${depth} ${hide}`;
+    if (done.has(place)) return done.get(place);
+    this.#path.add(value);
+    const masked = isList(value) ? this.#list(value, depth + 1, hide) : this.#entries(value, depth + 1, hide);
+    this.#path.delete(value);
+    this.#done.set(value, done.set(place, masked));
+    return masked;
+  }
+
+  #list(value: readonly unknown[], depth: number, hide: Hide): unknown {
+    const masked = value.map((item) => this.value(item, depth, hide));
+    return masked.every((item, index) => Object.is(item, value[index])) ? value : masked;
+  }
+
+  #entries(value: Entries, depth: number, given: Hide): unknown {
+    const hide = given === "nothing" && namesASecret(value) ? "values" : given;
+    const masked = new Map<string, unknown>();
+    let isSame = true;
+    for (const [key, item] of Object.entries(value)) {
+      const newKey = this.#key(key, masked);
+      const newItem = this.value(item, depth, hideBelow(key, item, hide));
+      isSame &&= newKey === key && Object.is(newItem, item);
+      masked.set(newKey, newItem);
+    }
+    return isSame ? value : Object.fromEntries(masked);
+  }
+
+  #key(key: string, taken: ReadonlyMap<string, unknown>): string {
+    const masked = this.#redactor.text(key);
+    if (!taken.has(masked)) return masked;
+    // Two secrets must not become one key, or one of the two values is lost.
+    let number = 2;
+    while (taken.has(`${masked} ${number}`)) number += 1;
+    return `${masked} ${number}`;
+  }
+}
+
+function hideText(text: string): string {
+  return text === "" ? text : MASK;
+}
+
+function hideBelow(key: string, item: unknown, hide: Hide): Hide {
+  if (hide === "all" || (hide === "values" && VALUE_KEYS.has(key))) return "all";
+  if (!isSecretKey(key)) return "nothing";
+  return isEntries(item) && describes(key, item) ? "values" : "all";
+}
+
+/** Tell the JSON Schema of a secret, or how to authorise, from a bundle of secrets. */
+function describes(key: string, item: Entries): boolean {
+  return SCHEMA_KEYS.some((name) => Object.hasOwn(item, name)) || isSchemaType(item["type"]) || key === "authorization";
+}
+
+/** A type of JSON Schema is a name, or a list of names. */
+function isSchemaType(type: unknown): boolean {
+  const names = isList(type) ? type : [type];
+  return names.length > 0 && names.every((name) => typeof name === "string" && SCHEMA_TYPES.has(name));
+}
+
+/** Recognise an entry of a list of headers or variables: {name: API_KEY, value: …}. */
+function namesASecret(value: Entries): boolean {
+  const name = Object.hasOwn(value, "name") ? value["name"] : value["key"];
+  return Object.hasOwn(value, "value") && typeof name === "string" && isSecretKey(name);
+}
+
+/** Collect the texts of one level and return the level below; undefined if it needs the slow walk. */
+function open(level: readonly unknown[], texts: string[]): unknown[] | undefined {
+  const below: unknown[] = [];
+  for (const item of level) {
+    if (typeof item === "string") {
+      texts.push(item);
+    } else if (isList(item)) {
+      for (const part of item) below.push(part);
+    } else if (isEntries(item)) {
+      if (Object.keys(item).some(isSecretKey) || namesASecret(item)) return undefined;
+      for (const [key, part] of Object.entries(item)) {
+        texts.push(key);
+        below.push(part);
+      }
+    } else if (item !== null && item !== undefined && !["boolean", "number", "bigint"].includes(typeof item)) {
+      return undefined;
+    }
+  }
+  return below;
+}
+
+function isList(value: unknown): value is readonly unknown[] {
+  return Array.isArray(value);
+}
+
+function isEntries(value: unknown): value is Entries {
+  return kindOf(value) === "Object";
+}
+
+function kindOf(value: unknown): string {
+  return Object.prototype.toString.call(value).slice(8, -1);
+}
+
+/** The forms in which a secret turns up in other texts. */
+function encodings(secret: string): string[] {
+  const data = utf8(secret);
+  const hex = data.map((byte) => byte.toString(16).padStart(2, "0")).join("");
+  const escaped = [JSON.stringify(secret).slice(1, -1), asciiJson(secret)];
+  return [
+    secret,
+    ...escaped,
+    ...escaped.map((form) => JSON.stringify(form).slice(1, -1)),
+    ...["", "/", "!'()*"].flatMap((kept) => percent(data, kept)),
+    hex,
+    hex.toUpperCase(),
+    ...[0, 1, 2].flatMap((offset) => base64Inner(data, offset)),
+  ];
+}
+
+function asciiJson(text: string): string {
+  return JSON.stringify(text)
+    .slice(1, -1)
+    .replace(/[^ -~]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`);
+}
+
+function percent(data: readonly number[], kept: string): string[] {
+  const quoted = data
+    .map((byte) => {
+      const letter = String.fromCharCode(byte);
+      return /[A-Za-z0-9._~-]/.test(letter) || kept.includes(letter) ? letter : `%${byte.toString(16).padStart(2, "0")}`;
+    })
+    .join("");
+  const upper = quoted.replace(/%../g, (escape) => escape.toUpperCase());
+  return [quoted, upper].flatMap((form) => [form, form.replaceAll("%20", "+")]);
+}
+
+/** Base64 at an offset, without the characters at both ends that also hold bits of the neighbours. */
+function base64Inner(data: readonly number[], offset: number): string[] {
+  const bits = [...new Array<number>(offset).fill(0), ...data].map((byte) => byte.toString(2).padStart(8, "0")).join("");
+  let inner = "";
+  for (let start = Math.ceil((offset * 8) / 6) * 6; start + 6 <= bits.length; start += 6) {
+    inner += BASE64.charAt(Number.parseInt(bits.slice(start, start + 6), 2));
+  }
+  return [inner, inner.replaceAll("+", "-").replaceAll("/", "_")];
+}
+
+function utf8(text: string): number[] {
+  return Array.from(text).flatMap((letter) => {
+    const code = letter.codePointAt(0) ?? 0;
+    if (code < 0x80) return [code];
+    if (code < 0x800) return [0xc0 | (code >> 6), 0x80 | (code & 63)];
+    if (code < 0x10000) return [0xe0 | (code >> 12), 0x80 | ((code >> 6) & 63), 0x80 | (code & 63)];
+    return [0xf0 | (code >> 18), 0x80 | ((code >> 12) & 63), 0x80 | ((code >> 6) & 63), 0x80 | (code & 63)];
+  });
+}
+
+const BASE64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+const SHARING_MIN = 1_000;
+const VALUE_KEYS: ReadonlySet<string> = new Set(["value", "default", "const", "example", "examples"]);
+const SCHEMA_KEYS = ["$ref", "anyOf", "oneOf", "allOf", "enum"];
+const SCHEMA_TYPES: ReadonlySet<string> = new Set(["string", "number", "integer", "boolean", "object", "array", "null"]);

@@ -1,0 +1,96 @@
+"""The door: from a command to a verdict, whatever the command is."""
+
+import re
+from contextlib import suppress
+
+from windlass_harness.shell.grade import Finding, Grader, severity_of
+from windlass_harness.shell.limits import (
+    COMMAND_CHARS_MAX,
+    NODES_MAX,
+    PARSE_UNITS_MAX,
+    PART_CHARS_MAX,
+    REASONS_MAX,
+    SCAN_UNITS_MAX,
+    WORK_UNITS_MAX,
+)
+from windlass_harness.shell.model import Severity, ShellConfig, ShellReason, ShellVerdict
+from windlass_harness.shell.parser import parse_program
+from windlass_harness.shell.patterns import pattern_reasons
+from windlass_harness.shell.referee import agrees
+from windlass_harness.shell.scene import Scene
+from windlass_harness.shell.tables_code import MESSAGES
+from windlass_harness.shell.tree import Budget, ShellSyntaxError, TooMuchWork
+
+_RANK: dict[Severity, int] = {"safe": 0, "caution": 1, "dangerous": 2}
+_CONTROL = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xa0\xad\u034f\u061c\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180f\u2000-\u200f\u2028-\u202f"
+    "\u205f-\u206f\u3000\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\uffff\ud800-\udfff\ue000-\uf8ff"
+    "\U000e0000-\U000e0fff\U000f0000-\U0010ffff]"
+)
+_PLAIN_EVERYWHERE = re.compile(r"[A-Za-z0-9_ ./=:-]*")
+_DEFAULT = ShellConfig()
+_REPLACEMENT = "\ufffc"
+
+
+def classify_shell_command(command: str, config: ShellConfig = _DEFAULT) -> ShellVerdict:
+    """Grade a shell command: safe, caution or dangerous, with reasons, worst first.
+
+    Never raises: what is not understood is caution. The work is bounded by the length of the command and a
+    counter, so the same command always costs the same.
+    """
+    grader = Grader(Budget(WORK_UNITS_MAX))
+    extra: list[ShellReason] = []
+    try:
+        _grade(command, config, grader)
+        extra = pattern_reasons((command, *grader.simple_commands), config)
+    except Exception:  # noqa: BLE001  (a grader that fails must not let the command through)
+        grader.note("unknown/error", "")
+    return _verdict(grader.findings, extra)
+
+
+def _grade(command: str, config: ShellConfig, grader: Grader) -> None:
+    text = command
+    if not command.strip():
+        grader.note("unknown/empty", command)
+        return
+    if len(command) > COMMAND_CHARS_MAX:
+        grader.note("unknown/size", command)
+        text = command[:COMMAND_CHARS_MAX]
+    if _CONTROL.search(text):
+        grader.note("unknown/control", command)
+        text = _CONTROL.sub(_REPLACEMENT, text)
+    if config.platform == "windows" and not _PLAIN_EVERYWHERE.fullmatch(text):
+        # What bash takes for a quoted word, cmd and PowerShell may take for an operator.
+        grader.note("unknown/parse", command)
+    try:
+        _walk(grader, text)
+    except TooMuchWork:
+        grader.note("unknown/size", command)
+        rest = Grader(Budget(SCAN_UNITS_MAX), grader.findings)
+        with suppress(TooMuchWork):
+            rest.scan(text, Scene())
+
+
+def _walk(grader: Grader, text: str) -> None:
+    scene = Scene()
+    try:
+        script = parse_program(text, Budget(PARSE_UNITS_MAX))
+    except ShellSyntaxError:
+        grader.note("unknown/parse", text)
+        grader.scan(text, scene)
+        return
+    if not agrees(text, script, budget=Budget(NODES_MAX)):
+        grader.note("unknown/parse", text)
+    grader.run_script(script, scene)
+
+
+def _verdict(findings: list[Finding], extra: list[ShellReason]) -> ShellVerdict:
+    reasons = [
+        ShellReason(category, severity_of(category), MESSAGES[category], part[:PART_CHARS_MAX])
+        for category, part in findings
+    ]
+    ordered = sorted([*reasons, *extra], key=lambda reason: -_RANK[reason.severity])
+    if not ordered:
+        return ShellVerdict("safe", "read", ())
+    worst = ordered[0]
+    return ShellVerdict(worst.severity, worst.code, tuple(ordered[:REASONS_MAX]))

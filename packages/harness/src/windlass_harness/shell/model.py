@@ -1,0 +1,36 @@
+"""What the shell grader answers, and what it can be told."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from windlass_protocol import CommandSafetyPattern
+
+Severity = Literal["safe", "caution", "dangerous"]
+Platform = Literal["unix", "windows"]
+
+
+@dataclass(frozen=True, slots=True)
+class ShellReason:
+    """One finding: what was seen, how bad it is, and the text it was seen in."""
+
+    code: str
+    severity: Severity
+    message: str
+    part: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShellVerdict:
+    """The grade of a command; `reasons` holds the worst findings first."""
+
+    severity: Severity
+    category: str
+    reasons: tuple[ShellReason, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ShellConfig:
+    """Extra rules of the host; they can raise a grade and never lower one."""
+
+    patterns: tuple[CommandSafetyPattern, ...] = ()
+    platform: Platform = "unix"

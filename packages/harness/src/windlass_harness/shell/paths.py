@@ -1,0 +1,149 @@
+"""What a path means: inside the tree, outside, secret, device, start-up file."""
+
+import re
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from typing import Literal
+
+from windlass_harness.shell.scene import NAMES, UNKNOWNS, Field, Scene
+from windlass_harness.shell.tables_names import (
+    DATA_FILES,
+    ENDLESS_DEVICES,
+    HARMLESS_DEVICES,
+    NETWORK_DEVICES,
+    POLICY_FOLDERS,
+    PUBLIC_FILES,
+    SCRATCH_FOLDERS,
+    SECRET_FILES,
+    SECRET_FOLDERS,
+    SECRET_PATHS,
+    STARTUP_FILES,
+    STARTUP_PATHS,
+)
+
+PathKind = Literal["inside", "outside", "harmless", "device", "network", "unknown"]
+
+_DRIVE = re.compile(r"(?:[A-Za-z]:[\\/]|\\\\|%[A-Za-z]+%|\$env:)")
+_PROCESS_SECRETS = re.compile(
+    r"/proc/(?:[^/]+/)*(?:environ|mem|maps|auxv|kcore|fd/\d+|root|cwd)(?:/|$)|/proc/kcore"
+)
+_GLOB_CHARS = re.compile(r"[*?\[\]!^]")
+_SECRET_SAMPLES = (".env", ".netrc", ".npmrc", ".pypirc", ".git-credentials", ".ssh", ".aws", ".bash_history")
+_SECRET_SAMPLES_PLAIN = ("id_rsa", "id_ed25519", "credentials", "secrets", "shadow")
+_GLOB_EVIDENCE_CHARS_MIN = 3
+_GLOB_PREFIX_CHARS_MIN = 2
+
+
+def matches_any(name: str, patterns: tuple[str, ...]) -> bool:
+    """Say whether a name matches a pattern (`*` is anything), whatever its case."""
+    return _wildcards(patterns, re.IGNORECASE).fullmatch(name) is not None
+
+
+def matches_exactly(name: str, patterns: tuple[str, ...]) -> bool:
+    """Say whether a name matches a pattern (`*` is anything), case and all."""
+    return _wildcards(patterns, 0).fullmatch(name) is not None
+
+
+@lru_cache(maxsize=4096)
+def _wildcards(patterns: tuple[str, ...], flags: int) -> re.Pattern[str]:
+    choices = "|".join(re.escape(pattern).replace(r"\*", ".*") for pattern in patterns)
+    return re.compile(choices, flags | re.DOTALL)
+
+
+def split_path(path: str) -> list[str]:
+    """Return the segments of a path; `.` is dropped and `..` resolved if possible."""
+    segments: list[str] = []
+    for segment in path.replace("\\", "/").split("/"):
+        if segment == ".." and segments and segments[-1] not in ("..", "~"):
+            segments.pop()
+        elif segment not in ("", "."):
+            segments.append(segment)
+    return segments
+
+
+def kind_of_path(field: Field, scene: Scene) -> PathKind:
+    """Say where a path leads."""
+    path = field.text
+    if path == "-":
+        return "harmless"
+    if path.startswith(NETWORK_DEVICES):
+        return "network"
+    if path.startswith(("/", "~")) or _DRIVE.match(path):
+        return _kind_of_absolute(path)
+    if not field.is_sure or any(mark in path for mark in UNKNOWNS if mark != NAMES):
+        return "unknown"
+    if scene.is_outside:
+        return "outside"
+    ups = sum(1 for segment in split_path(path) if segment == "..")
+    return "outside" if ups > scene.folder_depth or (field.is_glob and ".." in path) else "inside"
+
+
+def _kind_of_absolute(path: str) -> PathKind:
+    clean = "/" + "/".join(split_path(path))
+    if clean in HARMLESS_DEVICES or re.fullmatch(r"/dev/fd/\d+", clean):
+        return "harmless"
+    if clean in ENDLESS_DEVICES:
+        return "outside"
+    if clean.startswith("/dev/") and not clean.startswith(SCRATCH_FOLDERS):
+        return "device"
+    return "outside"
+
+
+def is_secret_path(field: Field) -> bool:
+    """Say whether a path names a file or folder of credentials."""
+    path = field.text
+    if _PROCESS_SECRETS.search("/" + "/".join(split_path(path)) if path.startswith("/") else path):
+        return True
+    segments = split_path(path)
+    if not segments:
+        return False
+    name = segments[-1]
+    if field.is_glob and _glob_may_be_secret(segments):
+        return True
+    if _has_path(segments, SECRET_PATHS) or _has_folder(segments, SECRET_FOLDERS):
+        return not matches_any(name, PUBLIC_FILES)
+    return matches_any(name, SECRET_FILES) and not matches_any(name, PUBLIC_FILES)
+
+
+def _has_folder(segments: list[str], folders: tuple[str, ...]) -> bool:
+    return any(segment in folders for segment in segments)
+
+
+def _has_path(segments: list[str], paths: tuple[str, ...]) -> bool:
+    joined = "/" + "/".join(segments) + "/"
+    return any(f"/{path}/" in joined for path in paths)
+
+
+def _glob_may_be_secret(segments: list[str]) -> bool:
+    for segment in segments:
+        if not _GLOB_CHARS.search(segment):
+            continue
+        evidence = len(re.sub(r"[^A-Za-z0-9]", "", segment))
+        prefix = len(_GLOB_CHARS.split(segment)[0])
+        samples = _SECRET_SAMPLES if segment.startswith((".", "[.", "?")) else ()
+        if evidence >= _GLOB_EVIDENCE_CHARS_MIN or prefix >= _GLOB_PREFIX_CHARS_MIN:
+            samples += _SECRET_SAMPLES_PLAIN
+        if any(fnmatchcase(sample, segment) for sample in samples):
+            return True
+    return False
+
+
+def is_startup_path(field: Field) -> bool:
+    """Say whether writing here makes something run, or be trusted, later."""
+    segments = split_path(field.text)
+    return bool(segments) and (_has_path(segments, STARTUP_PATHS) or matches_any(segments[-1], STARTUP_FILES))
+
+
+def is_policy_path(field: Field) -> bool:
+    """Say whether a path is this runtime's own policy, journal or approvals."""
+    return _has_folder(split_path(field.text), POLICY_FOLDERS)
+
+
+def is_data_path(field: Field) -> bool:
+    """Say whether a file looks like data that no build can make again."""
+    return matches_any(field.text.rsplit("/", 1)[-1], DATA_FILES)
+
+
+def is_scratch_path(path: str) -> bool:
+    """Say whether a path lies in a folder where anybody can put a file."""
+    return path.startswith(SCRATCH_FOLDERS)

@@ -1,0 +1,375 @@
+"""Builtins of the shell."""
+
+import re
+
+from windlass_harness.shell.effects import check_text, run_path
+from windlass_harness.shell.expand import is_secret_variable
+from windlass_harness.shell.lexer import decode_escapes
+from windlass_harness.shell.paths import kind_of_path, split_path
+from windlass_harness.shell.scene import COMPUTED, NAMES, UNKNOWNS, UNSET, Call, Field
+from windlass_harness.shell.settings import grade_setting
+from windlass_harness.shell.stdin import run_text
+
+_FORMAT = re.compile(r"%(?:%|[-+ #0]*[0-9*]*(?:\.[0-9*]+)?([a-zA-Z]))")
+_SET_OPTIONS = re.compile(r"[-+][abefhkmnptuvxBCEHPTo]+")
+
+
+def echo(call: Call) -> str:
+    """Print the arguments."""
+    args = list(call.args)
+    is_escaped = False
+    while args and re.fullmatch(r"-[neE]+", args[0].text):
+        is_escaped = is_escaped or "e" in args.pop(0).text
+    for arg in call.args:
+        if arg.holds(UNSET):
+            call.note("unknown/dynamic", arg.raw)
+    text = " ".join(arg.text for arg in args)
+    return (decode_escapes(text) if is_escaped else text) + "\n"
+
+
+def printf(call: Call) -> str:
+    """Print by a format, or set a variable."""
+    args = list(call.args)
+    variable = ""
+    if args and args[0].text == "-v" and len(args) > 1:
+        variable = args[1].text
+        call.engine.evaluate_text(variable, call.scene)
+        args = args[2:]
+    for arg in args:
+        if arg.holds(UNSET):
+            call.note("unknown/dynamic", arg.raw)
+    output = _format([arg.text for arg in args if arg.text != "--"])
+    if variable:
+        call.scene.assign(variable.partition("[")[0], (Field(output, call.raw),))
+        return ""
+    return output
+
+
+def _format(texts: list[str]) -> str:
+    if not texts:
+        return ""
+    form, values = decode_escapes(texts[0]), texts[1:]
+    pending = iter(values)
+
+    def fill(found: re.Match[str]) -> str:
+        if found[1] is None:
+            return "%"
+        value = next(pending, "")
+        return decode_escapes(value) if found[1] == "b" else value
+
+    count = max(1, len([1 for found in _FORMAT.finditer(form) if found[1]]))
+    rounds = max(1, -(-len(values) // count))
+    return "".join(_FORMAT.sub(fill, form) for _ in range(min(rounds, 16)))
+
+
+def cd(call: Call) -> str:
+    """Change the folder."""
+    operands = [arg for arg in call.args if not re.fullmatch(r"-[LPe@]+|--", arg.text)]
+    target = operands[0] if operands else Field("~", "~")
+    kind = "outside" if target.text == "-" else kind_of_path(target, call.scene)
+    if kind == "inside":
+        ups = sum(1 for segment in split_path(target.text) if segment == "..")
+        call.scene.folder_depth += len(split_path(target.text)) - 2 * ups
+        return ""
+    call.note("unknown/dynamic" if kind == "unknown" else "unknown/outside", target.raw)
+    call.scene.is_outside = True
+    return ""
+
+
+def popd(call: Call) -> str:
+    """Go back to a folder that was left."""
+    call.scene.is_outside = True
+    call.note("unknown/outside")
+    return ""
+
+
+def eval_(call: Call) -> str:
+    """Run the arguments as a program."""
+    call.note("unknown/dynamic")
+    return run_text(call, " ".join(call.texts), scene=call.scene)
+
+
+def source(call: Call) -> str:
+    """Run a file in this shell."""
+    if call.args:
+        path = call.args[0]
+        if path.text in ("/dev/stdin", "-") and call.scene.stdin is not None:
+            return run_text(call, call.scene.stdin, scene=call.scene)
+        run_path(call, path)
+        if not path.text.strip("".join(UNKNOWNS)):
+            call.note("destructive/eval", path.raw)
+    call.note("unknown/exec")
+    return COMPUTED
+
+
+def trap(call: Call) -> str:
+    """Run code at a signal or at the end."""
+    call.note("unknown/redefine")
+    if len(call.args) > 1 and not call.args[0].text.startswith("-"):
+        run_text(call, call.args[0].text, scene=call.scene.copy())
+    return ""
+
+
+def alias(call: Call) -> str:
+    """Give a name another meaning."""
+    call.note("unknown/redefine")
+    for arg in call.args:
+        name, _, value = arg.text.partition("=")
+        call.scene.aliases[name] = value
+    return ""
+
+
+def shopt(call: Call) -> str:
+    """Change the shell's behaviour."""
+    if "-s" in call.texts:
+        call.note("unknown/session")
+        call.scene.expands_aliases = call.scene.expands_aliases or "expand_aliases" in call.texts
+    return COMPUTED
+
+
+def set_(call: Call) -> str:
+    """Set options or the positional parameters; alone, print every variable."""
+    if not call.args:
+        call.note("read/secret")
+    texts = call.texts
+    if "--" in texts:
+        call.scene.positional = call.args[texts.index("--") + 1 :]
+    elif texts and not texts[0].startswith(("-", "+")):
+        call.scene.positional = call.args
+    elif any(text in ("-o", "+o") for text in texts) and not re.search(
+        r"errexit|nounset|pipefail|xtrace|noglob|noclobber|posix|verbose", " ".join(texts)
+    ):
+        call.note("unknown/session")
+    return ""
+
+
+def declare(call: Call) -> str:
+    """Declare variables; with nothing to declare, print them."""
+    names = [arg for arg in call.args if not arg.text.startswith(("-", "+"))]
+    options = "".join(text for text in call.texts if text.startswith("-"))
+    if not names or "p" in options:
+        if "f" not in options and "F" not in options:
+            call.note("read/secret")
+        return COMPUTED
+    is_exported = call.name == "export" or "x" in options
+    for arg in names:
+        name, equals, value = arg.text.partition("=")
+        call.engine.evaluate_text(arg.text if "i" in options else name, call.scene)
+        if "n" in options:
+            call.note("unknown/redefine", arg.raw)
+        grade_setting(call, name, is_prefix=is_exported)
+        if equals:
+            call.scene.assign(
+                name.partition("[")[0].removesuffix("+"), (Field(value, arg.raw, is_sure=arg.is_sure),)
+            )
+    return ""
+
+
+def unset(call: Call) -> str:
+    """Forget variables; a subscript is evaluated."""
+    for arg in call.args:
+        call.engine.evaluate_text(arg.text, call.scene)
+        call.scene.values.pop(arg.text, None)
+        call.scene.functions.pop(arg.text, None)
+    return ""
+
+
+def let(call: Call) -> str:
+    """Evaluate arithmetic."""
+    for arg in call.args:
+        call.engine.evaluate_text(arg.text, call.scene)
+        for name in re.findall(r"[A-Za-z_]\w*", arg.text):
+            for value in call.scene.values.get(name, ()):
+                call.engine.evaluate_text(value.text, call.scene)
+    return ""
+
+
+def read(call: Call) -> str:
+    """Read input into variables."""
+    stdin = call.scene.stdin or COMPUTED
+    value = stdin.strip() if NAMES in stdin or not any(mark in stdin for mark in UNKNOWNS) else COMPUTED
+    for arg in call.args:
+        call.engine.evaluate_text(arg.text, call.scene)
+        if re.fullmatch(r"[A-Za-z_]\w*", arg.text):
+            grade_setting(call, arg.text, is_prefix=False)
+            call.scene.assign(arg.text, (Field(value, arg.raw),))
+    if call.name == "mapfile" and any(re.match(r"-[A-Za-z]*C", text) for text in call.texts):
+        call.note("destructive/eval")
+    return ""
+
+
+def test(call: Call) -> str:
+    """Compare; some operators evaluate their operand."""
+    for arg in call.args:
+        call.engine.evaluate_text(arg.text, call.scene)
+    return ""
+
+
+def harmless(call: Call) -> str:
+    """Change nothing that outlives the command."""
+    for arg in call.args:
+        check_text(call, arg)
+        call.engine.evaluate_text(arg.text, call.scene)
+    return ""
+
+
+def session(call: Call) -> str:
+    """Change the state of the shell."""
+    call.note("unknown/session")
+    return ""
+
+
+def kill(call: Call) -> str:
+    """Send a signal."""
+    if call.texts[:1] not in (["-l"], ["-L"]):
+        call.note("destructive/process")
+    return ""
+
+
+def history(call: Call) -> str:
+    """Show or rewrite what was typed before."""
+    call.note("read/secret")
+    return COMPUTED
+
+
+def enable(call: Call) -> str:
+    """Load or switch builtins."""
+    call.note("destructive/tool-exec" if "-f" in call.texts else "unknown/session")
+    return ""
+
+
+def bind(call: Call) -> str:
+    """Tie keys or completions to commands."""
+    call.note("destructive/persist" if {"-x", "-C", "-F"} & set(call.texts) else "unknown/session")
+    for arg in call.args:
+        call.engine.evaluate_text(arg.text, call.scene)
+    return COMPUTED
+
+
+def command(call: Call) -> str:
+    """Say where a command is, or run it."""
+    if call.texts[:1] in (["-v"], ["-V"]):
+        return "\n".join(call.texts[1:])
+    return (
+        call.engine.run_words(call.args[1:] if call.texts[:1] == ["-p"] else call.args, call.scene)
+        if call.args
+        else ""
+    )
+
+
+def pwd(call: Call) -> str:
+    """Print the folder; it is the same as `.` to whoever uses it."""
+    for arg in call.args:
+        if arg.text not in ("-L", "-P"):
+            call.note("unknown/option", arg.raw)
+    return ".\n"
+
+
+def which(call: Call) -> str:
+    """Say where a program is."""
+    for arg in call.args:
+        check_text(call, arg)
+    return "\n".join(text for text in call.texts if not text.startswith("-"))
+
+
+def jobs(call: Call) -> str:
+    """List jobs; with -x it runs a command."""
+    if "-x" in call.texts:
+        call.engine.run_words(call.args[call.texts.index("-x") + 1 :] or call.args, call.scene)
+        call.note("destructive/wrapper")
+    return COMPUTED
+
+
+def print_variable(call: Call) -> str:
+    """Print variables of the environment."""
+    names = [text for text in call.texts if not text.startswith("-")]
+    if not names or any(is_secret_variable(name) for name in names):
+        call.note("read/secret")
+    return COMPUTED
+
+
+def umask(call: Call) -> str:
+    """Show or set the mask of new files."""
+    if [text for text in call.texts if text not in ("-S", "-p", "-a", "-H", "-n")]:
+        call.note("unknown/session")
+    return COMPUTED
+
+
+def exec_(call: Call) -> str:
+    """Replace the shell by a command; with none, only redirect."""
+    args = list(call.args)
+    while args and args[0].text.startswith("-"):
+        option = args.pop(0).text
+        if option.endswith("a") and args:
+            args.pop(0)
+    if not args:
+        return ""
+    return call.engine.run_words(args, call.scene)
+
+
+def busybox(call: Call) -> str:
+    """Run an applet by its name."""
+    call.note("unknown/program")
+    args = [arg for arg in call.args if not arg.text.startswith("--")]
+    if not args:
+        return COMPUTED
+    return call.engine.run_words(args, call.scene)
+
+
+BUILTINS = {
+    "echo": echo,
+    "printf": printf,
+    "cd": cd,
+    "pushd": cd,
+    "popd": popd,
+    "eval": eval_,
+    "source": source,
+    "trap": trap,
+    "alias": alias,
+    "unalias": session,
+    "shopt": shopt,
+    "set": set_,
+    "export": declare,
+    "declare": declare,
+    "readonly": declare,
+    "unset": unset,
+    "let": let,
+    "read": read,
+    "mapfile": read,
+    "test": test,
+    "[[": test,
+    "kill": kill,
+    "history": history,
+    "fc": history,
+    "enable": enable,
+    "bind": bind,
+    "complete": bind,
+    "compgen": bind,
+    "command": command,
+    "pwd": pwd,
+    "which": which,
+    "jobs": jobs,
+    "umask": umask,
+    "ulimit": umask,
+    "exec": exec_,
+    "busybox": busybox,
+    "toybox": busybox,
+    "printenv": print_variable,
+    "exit": harmless,
+    "return": harmless,
+    "break": harmless,
+    "continue": harmless,
+    "shift": harmless,
+    "wait": harmless,
+    "dirs": harmless,
+    "getopts": harmless,
+    "help": harmless,
+    "times": harmless,
+    "caller": harmless,
+    "disown": session,
+    "fg": session,
+    "bg": session,
+    "suspend": session,
+    "logout": session,
+    "coproc": session,
+}

@@ -61,5 +61,5 @@ $(VENV)/.ready: requirements/dev.txt $(PACKAGES:%=%/pyproject.toml)
 	touch $@
 
 node_modules/.ready: package.json package-lock.json web/protocol/package.json web/harness/package.json
-	npm ci
+	npm install --no-save --no-fund --no-audit  # not `npm ci`: it insists on the binaries of every platform
 	touch $@

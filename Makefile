@@ -60,6 +60,7 @@ $(VENV)/.ready: requirements/dev.txt $(PACKAGES:%=%/pyproject.toml)
 	$(BIN)/pip install -q --disable-pip-version-check --no-deps --no-build-isolation $(PACKAGES:%=-e %)
 	touch $@
 
+# Not `npm ci`: it wants the optional binaries of every platform to be in the lock file.
 node_modules/.ready: package.json package-lock.json web/protocol/package.json web/harness/package.json
-	npm install --no-save --no-fund --no-audit  # not `npm ci`: it insists on the binaries of every platform
+	npm install --no-save --no-fund --no-audit
 	touch $@

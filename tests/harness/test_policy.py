@@ -120,6 +120,7 @@ def test_a_shared_policy_is_refused_in_every_language(case: Case) -> None:
         PolicySet(tuple(map(rule_of, case["rules"])))
 
 
+@pytest.mark.promise("S2")
 @given(policies(), calls, st.booleans(), rules("deny"))
 def test_adding_a_deny_rule_never_weakens_a_decision(
     policy: PolicySet, call: CallFacts, is_attended: bool, extra: Rule
@@ -143,6 +144,7 @@ def test_the_order_of_rules_does_not_matter(
     assert decide(policy, call, is_attended=is_attended) == decide(other, call, is_attended=is_attended)
 
 
+@pytest.mark.promise("S2")
 @given(policies(), calls)
 def test_nobody_is_asked_when_nobody_is_there(policy: PolicySet, call: CallFacts) -> None:
     attended = decide(policy, call, is_attended=True)
@@ -162,6 +164,7 @@ def test_every_decision_names_what_made_it(policy: PolicySet, call: CallFacts, i
     assert all(ref.id in known or ref.id.startswith(("default.", "floor.")) for ref in decision.policy_refs)
 
 
+@pytest.mark.promise("S2")
 @given(policies(), calls, st.booleans())
 def test_danger_passes_only_by_a_rule_that_names_it(
     policy: PolicySet, call: CallFacts, is_attended: bool
@@ -186,6 +189,7 @@ WAYS_OUT = [
 ]
 
 
+@pytest.mark.promise("S2")
 @pytest.mark.parametrize(("mode", "shell", "is_outbound"), WAYS_OUT)
 @pytest.mark.parametrize("taint", [(), ("untrusted",), ("private",), ("untrusted", "private")])
 def test_every_way_out_asks_once_a_session_is_tainted(

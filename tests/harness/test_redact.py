@@ -52,6 +52,7 @@ def nested(depth: int) -> object:
     return value
 
 
+@pytest.mark.promise("S1")
 @pytest.mark.parametrize(
     "case", [case for case in CASES if "keys" not in case], ids=lambda case: case["name"]
 )
@@ -203,6 +204,7 @@ ENCODINGS: dict[str, Callable[[str], str]] = {
 }
 
 
+@pytest.mark.promise("S1")
 @pytest.mark.parametrize("encoding", ENCODINGS)
 @pytest.mark.parametrize("secret", [SECRET, "p@ss/w=rd ü€", 'a"b\\c\nd\te', "???>>>~~~~~", "12345678"])
 def test_a_registered_secret_is_found_in_every_encoding(encoding: str, secret: str) -> None:
@@ -213,6 +215,7 @@ def test_a_registered_secret_is_found_in_every_encoding(encoding: str, secret: s
     assert len(masked) <= len(f"<{MASK}>") + 13
 
 
+@pytest.mark.promise("S1")
 @given(st.text(min_size=SECRET_CHARS_MIN, max_size=40), st.text(max_size=20), st.text(max_size=20))
 def test_no_registered_secret_is_left_in_any_text(secret: str, before: str, after: str) -> None:
     masked = Redactor([secret]).text(before + secret + after)

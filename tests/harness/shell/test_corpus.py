@@ -20,6 +20,7 @@ def wrong(found: Sequence[Row], expected: str, graded: str) -> list[str]:
     ]
 
 
+@pytest.mark.promise("S2")
 @pytest.mark.parametrize("name", ["corpus.tsv", "more.tsv"])
 def test_no_dangerous_or_cautious_command_is_called_safe(name: str) -> None:
     found = rows(name)
@@ -57,6 +58,7 @@ def test_the_grader_never_fails_on_a_graded_command() -> None:
     assert failed == []
 
 
+@pytest.mark.promise("S2")
 @pytest.mark.parametrize("wrapping", WRAPPINGS)
 def test_a_wrapping_never_makes_a_command_safe(wrapping: str) -> None:
     wrap = WRAPPINGS[wrapping]

@@ -16,20 +16,25 @@ from windlass_harness import shell
 ROOT = Path(__file__).parents[1]
 FOLDER = "web/harness/src/generated"
 
-HEADER = """// Generated from the shell tables of windlass_harness by `make gen`. Do not edit.
-/** Limits and tables of the shell grader. */
+HEADER = """// Generated from the tables of windlass_harness by `make gen`. Do not edit.
+/** Limits and tables whose originals are in {modules}. */
 """
 
 
 def table_files() -> dict[str, str]:
-    """Return the text of the generated table file by its name."""
+    """Return the text of every generated table file by its name."""
+    found = sorted(module.name for module in iter_modules(shell.__path__))
+    tables = [f"shell.{name}" for name in found if name == "limits" or name.startswith("tables")]
+    return {"policy-tables.ts": _tables(["policy_programs"]), "shell-tables.ts": _tables(tables)}
+
+
+def _tables(modules: Sequence[str]) -> str:
     constants: dict[str, object] = {}
-    for module in sorted(module.name for module in iter_modules(shell.__path__)):
-        if module == "limits" or module.startswith("tables"):
-            found = vars(import_module(f"windlass_harness.shell.{module}"))
-            constants |= {name: value for name, value in found.items() if name.isupper() and name[0] != "_"}
-    lines = [f"export const {name} = {literal(value)};" for name, value in constants.items()]
-    return {"shell-tables.ts": HEADER + "\n" + "\n".join(lines) + "\n"}
+    for module in modules:
+        names = vars(import_module(f"windlass_harness.{module}"))
+        constants |= {name: value for name, value in names.items() if name.isupper() and name[0] != "_"}
+    lines = [f"export const {name} = {literal(value)};\n" for name, value in constants.items()]
+    return HEADER.format(modules=", ".join(modules)) + "\n" + "".join(lines)
 
 
 def literal(value: object) -> str:

@@ -1,65 +1,9 @@
 /**
  * Programs that run whatever they are given: no rule may always allow them.
  *
- * An "always allow" for `python` or `sudo` is an "always allow" for everything. The lists are those of the
- * Python harness.
+ * An "always allow" for `python` or `sudo` is an "always allow" for everything.
  */
-
-const RUNNERS: ReadonlySet<string> = new Set(
-  `
-    . aa-exec ansible ansible-playbook ash at awk bash batch bb bc bpython builtin bun bunx busybox
-    bwrap caffeinate catchsegv cgexec choom chroot chrt clickhouse clickhouse-client clisp clojure cmd
-    command cpulimit cqlsh crontab cscript csh csi daemonize dash dbus-run-session dc deno direnv doas
-    dotnet-script duckdb dzdo ed elixir elvish emacs emacsclient entr env erl es eval ex exec expect
-    fakeroot faketime find firejail fish flatpak-spawn flock forfiles gawk gdb ghc ghci gnuplot gosu
-    groovy gsudo gtime guile heaptrack hyperfine iex ionice ipython irb java jjs jrunscript jshell julia
-    kotlin ksh latex ld.so linux32 linux64 lldb loksh ltrace lua luajit lualatex luatex m4 mariadb mawk
-    maxima mksh mongo mongosh mosh mysql nano nawk nc ncat nice nix-shell node nodejs nohup npx nsenter
-    nu numactl nvim ocaml octave oksh osascript parallel pdflatex pdftex pdksh perl pexec php pipx
-    pkexec pnpx posh powershell prlimit proot psql pwsh py pypy python R racket rc red retry rlwrap
-    Rscript rsync ruby run0 runas rundll runghc runuser rvim sash sbcl scala scp script sed sem setarch
-    setpriv setsid sftp sg sh socat source sqlcmd sqlite sqlite3 ssh sshpass stdbuf strace su su-exec
-    sudo sudoedit swift systemd-cat systemd-inhibit systemd-run taskset tclsh tcsh telnet tex texlua
-    time timeout tmux torsocks toybox trap ts-node tsx unshare uvx valgrind vi view vim vimdiff watch
-    wine wish wscript wsl xargs xelatex xonsh xvfb-run yash zsh
-  `
-    .trim()
-    .split(/\s+/),
-);
-
-/** Programs with subcommands, and which of these run whatever they are given. */
-const FAMILIES: ReadonlyMap<string, string> = new Map([
-  ["bundle", "exec"],
-  ["cargo", "run"],
-  ["conda", "run"],
-  ["docker", "exec run"],
-  ["dotnet", "exec run"],
-  ["flatpak", "run"],
-  ["git", "bisect config submodule"],
-  ["go", "generate run tool"],
-  ["gradle", ""],
-  ["hatch", "run"],
-  ["just", ""],
-  ["kubectl", "debug exec run"],
-  ["make", ""],
-  ["mamba", "run"],
-  ["mvn", ""],
-  ["nix", "develop run shell"],
-  ["npm", "exec x"],
-  ["pdm", "run"],
-  ["pipenv", "run"],
-  ["pnpm", "dlx exec"],
-  ["podman", "exec run"],
-  ["poetry", "run"],
-  ["rails", "console runner"],
-  ["rake", ""],
-  ["rye", "run"],
-  ["snap", "run"],
-  ["tar", ""],
-  ["uv", "run tool"],
-  ["vagrant", "ssh"],
-  ["yarn", "dlx exec node"],
-]);
+import { FAMILIES, RUNNERS } from "./generated/policy-tables.js";
 
 const SUFFIX = /(?:[-.]?[0-9][0-9.]*)?(?:\.(?:exe|cmd|bat|com))?$/;
 

@@ -1,7 +1,7 @@
 """Programs that run whatever they are given: no rule may always allow them.
 
-An "always allow" for `python` or `sudo` is an "always allow" for everything. Literal data: web/harness has
-the same lists.
+An "always allow" for `python` or `sudo` is an "always allow" for everything. Literal data only: the
+TypeScript twin is generated from these tables.
 """
 
 import re

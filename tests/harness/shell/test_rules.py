@@ -96,6 +96,8 @@ strace
 flock
 busybox
 busybox ls
+busybox --list
+busybox --long ls
 git
 git worktree add sub
 git config user.name me
@@ -355,6 +357,8 @@ foo rm x
 foo /bin/sh
 foo '!rm x'
 foo .env
+foo <<< .env
+foo <<< '! rm x'
 foo /dev/sda
 foo https://example.com /etc/x
 foo -q 'drop table x'

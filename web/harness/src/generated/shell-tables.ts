@@ -1,5 +1,5 @@
-// Generated from the shell tables of windlass_harness by `make gen`. Do not edit.
-/** Limits and tables of the shell grader. */
+// Generated from the tables of windlass_harness by `make gen`. Do not edit.
+/** Limits and tables whose originals are in shell.limits, shell.tables_code, shell.tables_families_cloud, shell.tables_families_dev, shell.tables_families_system, shell.tables_git, shell.tables_names, shell.tables_programs, shell.tables_readers, shell.tables_runners, shell.tables_tools. */
 
 export const COMMAND_CHARS_MAX = 10000;
 export const NESTING_MAX = 16;
@@ -17,7 +17,7 @@ export const PART_CHARS_MAX = 200;
 export const PATTERN_CHARS_MAX = 500;
 export const PATTERN_INPUT_CHARS_MAX = 4000;
 export const CODE_CHARS_MAX = 8000;
-export const CODE_MARKS = [["destructive/shell", "\\b(?:pty|/dev/tcp|reverse_shell|fsockopen|TCPSocket|IO::Socket|socket|gen_tcp|net\\.(?:connect|createServer|Socket))\\b|/dev/tcp/|/inet/"], ["destructive/tool-exec", "\\b(?:system|popen\\d?|exec[lvpe]*|spawn\\w*|fork|execute|execFile\\w*|execSync|shell_exec|passthru|proc_open|pcntl_exec|subprocess|child_process|startProcess|getRuntime|ProcessBuilder|Process|Open3|Kernel|Sys\\.command|shell-command\\w*|call-process\\w*|make-process|start-process|async-shell-command|ansi-term|eshell|WScript|ActiveXObject|posix_spawn|runtime\\.exec|os\\.cmd|run-program|run-shell-command|run_command|syscall|dlopen|ctypes|cffi|ffi|mmap|LoadLibrary|load_extension|loadlib|package\\.loadlib|write18|syscmd|esyscmd|directlua)\\b|do shell script|%x[\\[({!/|]|\\bqx\\b|!\\s*/?(?:[a-z/]*/)?(?:ba|da|z|k|c|tc)?sh\\b"], ["destructive/eval", "\\b(?:eval|execfile|compile|__import__|__builtins__|__subclasses__|importlib|getattr|globals|vars|builtins|marshal|pickle|cPickle|codecs|base64|b64decode|b64_decode|base64_decode|unhexlify|fromhex|fromCharCode|atob|unescape|pack|unpack|decode64|instance_eval|class_eval|loadstring|assert_options|create_function|str_rot13|gzinflate|runpy|Invoke-Expression|iex|FromBase64String|EncodedCommand|constructor|Reflect|Function)\\b|\\bchr\\s*\\(|(?<![.\\w])load\\s*\\("], ["destructive", "\\b(?:unlink\\w*|remove\\w*|rmtree|rmdir\\w*|rmSync|rm_rf?|rename\\w*|replace_file|truncate\\w*|shutil|FileUtils|delete_file|delete-file|delete-directory|File\\.(?:delete|write|open|rename|unlink|new)|IO\\.(?:write|binwrite|popen)|write_text|write_bytes|writeFile\\w*|appendFile\\w*|createWriteStream|file_put_contents|file_get_contents|download|readfile|fwrite|fputs|fopen|mkfifo|chmod|chown|symlink\\w*|makedirs|os\\.\\w+|shutil\\.\\w+|fs\\.\\w+Sync|write-region|save-buffer|io\\.open|io\\.output|os\\.remove|os\\.rename|Deno\\.(?:write\\w*|remove\\w*|run|Command)|Bun\\.(?:write|spawn\\w*)|kill|shutdown|reboot)\\b|open\\s*\\(?[^()\\n]{0,200},\\s*(?:mode\\s*=\\s*)?['\\\"][rbt]{0,2}[wax+]|open\\s*\\(?[^;\\n]{0,120}['\\\"]\\s*[+|]?>|\\bimport\\s+(?:[\\w.]+\\s*,\\s*){0,8}(?:os|shutil|signal|posix|nt)\\b|\\bfrom\\s+(?:os|shutil|posix|signal)\\b"], ["destructive/exfil", "\\b(?:urllib\\w*|requests|httpx|aiohttp|http\\.client|httplib|ftplib|smtplib|telnetlib|paramiko|asyncssh|curl_\\w+|LWP|XMLHttpRequest|WebSocket|OpenURI|open-uri|httpc|url-retrieve\\w*|HTTP::\\w+|Net::\\w+|URI\\.open|Invoke-WebRequest|DownloadString|DownloadFile|WebClient|xmlrpc\\w*|socketserver|http\\.server|asyncio\\.open_connection)\\b|\\bfetch\\s*\\(|require\\s*\\(?\\s*['\\\"](?:node:)?(?:net|http|https|http2|fs|fs/promises|dgram|tls|dns|os|vm|cluster|worker_threads|repl|module|inspector)['\\\"]|from\\s+['\\\"](?:node:)?(?:net|http|https|fs|fs/promises|os|vm|child_process)['\\\"]"], ["read/secret", "os\\.environ|process\\.env|\\bENV\\b|%ENV|\\$_ENV|\\$_SERVER|getenv|Deno\\.env|Bun\\.env|phpinfo|\\benviron\\b|id_rsa|id_ed25519|\\.aws/|\\.ssh/|/etc/shadow|\\.netrc|\\.git-credentials|['\\\"/]\\.env\\b"]];
+export const CODE_MARKS = [["destructive/shell", "\\b(?:pty|/dev/tcp|reverse_shell|fsockopen|TCPSocket|IO::Socket|socket|gen_tcp|net\\.(?:connect|createServer|Socket))\\b|/dev/tcp/|/inet/"], ["destructive/tool-exec", "\\b(?:system|popen\\d?|exec[lvpe]*|spawn\\w*|fork|execute|execFile\\w*|execSync|shell_exec|passthru|proc_open|pcntl_exec|subprocess|child_process|startProcess|getRuntime|ProcessBuilder|Process|Open3|Kernel|Sys\\.command|shell-command\\w*|call-process\\w*|make-process|start-process|async-shell-command|ansi-term|eshell|WScript|ActiveXObject|posix_spawn|runtime\\.exec|os\\.cmd|run-program|run-shell-command|run_command|syscall|dlopen|ctypes|cffi|ffi|mmap|LoadLibrary|load_extension|loadlib|package\\.loadlib|write18|syscmd|esyscmd|directlua|enable-write18)\\b|(?<!no-)(?<!no)shell-escape\\b|do shell script|%x[\\[({!/|]|\\bqx\\b|!\\s*/?(?:[a-z/]*/)?(?:ba|da|z|k|c|tc)?sh\\b"], ["destructive/eval", "\\b(?:eval|execfile|compile|__import__|__builtins__|__subclasses__|importlib|getattr|globals|vars|builtins|marshal|pickle|cPickle|codecs|base64|b64decode|b64_decode|base64_decode|unhexlify|fromhex|fromCharCode|atob|unescape|pack|unpack|decode64|instance_eval|class_eval|loadstring|assert_options|create_function|str_rot13|gzinflate|runpy|Invoke-Expression|iex|FromBase64String|EncodedCommand|constructor|Reflect|Function)\\b|\\bchr\\s*\\(|(?<![.\\w])load\\s*\\(|\\b(?:source|include|require|import|load\\w*|dofile|do|read\\w*|scan|open|get)\\b[^\\n]{0,30}(?:https?|ftp)://"], ["destructive", "\\b(?:unlink\\w*|remove\\w*|rmtree|rmdir\\w*|rmSync|rm_rf?|rename\\w*|replace_file|truncate\\w*|shutil|FileUtils|delete_file|delete-file|delete-directory|File\\.(?:delete|write|open|rename|unlink|new)|IO\\.(?:write|binwrite|popen)|write_text|write_bytes|writeFile\\w*|appendFile\\w*|createWriteStream|file_put_contents|file_get_contents|download|readfile|fwrite|fputs|fopen|mkfifo|chmod|chown|symlink\\w*|makedirs|os\\.\\w+|shutil\\.\\w+|fs\\.\\w+Sync|write-region|save-buffer|io\\.open|io\\.output|deleteFile|deleteRecursively|deleteIfExists|Files\\.\\w+|File\\.(?:rm\\w*|cp\\w*|mkdir\\w*)|os\\.remove|os\\.rename|Deno\\.(?:write\\w*|remove\\w*|run|Command)|Bun\\.(?:write|spawn\\w*)|kill|shutdown|reboot)\\b|open\\s*\\(?[^()\\n]{0,200},\\s*(?:mode\\s*=\\s*)?['\\\"][rbt]{0,2}[wax+]|open\\s*\\(?[^;\\n]{0,120}['\\\"]\\s*[+|]?>|\\brm\\s*\\(|\\bimport\\s+(?:[\\w.]+\\s*,\\s*){0,8}(?:os|shutil|signal|posix|nt)\\b|\\bfrom\\s+(?:os|shutil|posix|signal)\\b"], ["destructive/exfil", "\\b(?:urllib\\w*|requests|httpx|aiohttp|http\\.client|httplib|ftplib|smtplib|telnetlib|paramiko|asyncssh|curl_\\w+|LWP|XMLHttpRequest|WebSocket|OpenURI|open-uri|httpc|url-retrieve\\w*|HTTP::\\w+|Net::\\w+|URI\\.open|Invoke-WebRequest|DownloadString|DownloadFile|WebClient|xmlrpc\\w*|socketserver|http\\.server|asyncio\\.open_connection)\\b|\\bfetch\\s*\\(|require\\s*\\(?\\s*['\\\"](?:node:)?(?:net|http|https|http2|fs|fs/promises|dgram|tls|dns|os|vm|cluster|worker_threads|repl|module|inspector)['\\\"]|from\\s+['\\\"](?:node:)?(?:net|http|https|fs|fs/promises|os|vm|child_process)['\\\"]"], ["read/secret", "os\\.environ|process\\.env|\\bENV\\b|%ENV|\\$_ENV|\\$_SERVER|getenv|Deno\\.env|Bun\\.env|phpinfo|\\benviron\\b|id_rsa|id_ed25519|\\.aws/|\\.ssh/|/etc/shadow|\\.netrc|\\.git-credentials|['\\\"/]\\.env\\b"]];
 export const EDITOR_MARKS = [["destructive/tool-exec", "!|\\b(?:py|python|python3|py3|pyx|pyfile|lua|luafile|perl|ruby|tcl|mzscheme|term|terminal|shell|sh|source|so|call|exe|execute|system|jobstart|termopen|set\\s+(?:shell|makeprg|grepprg|equalprg|formatprg|keywordprg)\\S*|make|grep|diffsplit|normal|delcommand|cscope|packadd|runtime|pipe|target|attach|run|start|jit|compile|process)\\b"], ["destructive/outside", "(?:^|[|:\\s])(?:w|wq|wr|write|sav|saveas|x|up|update|wa|xa|wqa|mks\\w*|mkv\\w*|redir|dump|restore|append)\\b"]];
 export const SQL_MARKS = [["destructive/tool-exec", "\\\\!|\\\\copy|\\\\o\\b|\\\\i\\b|\\\\g\\s|\\\\w\\b|\\\\e\\b|\\\\ef\\b|(?:^|[;\\s'\\\"])\\.(?:shell|system|output|once|import|save|backup|load|read|open|excel|archive|restore|clone|log|trace|cd|dump\\s*>)\\b|load_extension|writefile|readfile|edit\\s*\\(|fts3_tokenizer|xp_\\w+|sp_\\w+|\\bPROGRAM\\b|\\bOUTFILE\\b|\\bDUMPFILE\\b|load_file|\\bINFILE\\b|\\bLOAD\\s+DATA\\b|pg_read\\w*|pg_ls\\w*|lo_import|lo_export|dblink\\w*|sys_exec|sys_eval|\\bsystem\\b|\\bsource\\b|\\bpager\\b|\\btee\\b|\\bsh\\b|\\bEXEC(?:UTE)?\\b|\\bDO\\s+\\$|plpython\\w*|plperl\\w*|http_get\\w*"], ["destructive/data", "\\b(?:DROP|DELETE|TRUNCATE|UPDATE|ALTER|GRANT|REVOKE|SHUTDOWN|KILL|PURGE|RENAME|REPLACE|VACUUM|ATTACH|DETACH|REINDEX|FLUSH\\w*|SET\\s+(?:GLOBAL|PERSIST)|RESET|CREATE\\s+(?:USER|ROLE|EXTENSION|OR\\s+REPLACE|LANGUAGE|TRIGGER|EVENT|SERVER|FUNCTION)|COPY|pg_terminate_backend|pg_cancel_backend|MERGE|OPTIMIZE|UNDROP|BACKUP|RESTORE|dropDatabase|drop|deleteMany|deleteOne|remove|updateMany|updateOne|insertMany|findOneAndDelete|renameCollection|shutdownServer|adminCommand|runCommand|del|unlink|flushall|flushdb|eval|config)\\b"], ["read/secret", "pg_shadow|pg_authid|mysql\\.user|\\bpassword\\w*\\b|\\bauth_token\\w*\\b|api_keys?\\b"]];
 export const SHELL_MARKS = "(?:^|[\\s=;:!|&`(\\\"',@+>])(?:/[\\w.-]+)*/(?:ba|da|z|k|mk|c|tc|a|fi)?sh(?:$|[\\s;:|&`)\\\"',<>-])|(?:^|[\\s=;:!|&`(\\\"',])(?:ba|da|z|k|mk|c|tc|a)?sh\\s+-[a-z]*[cips]\\b|!\\s*(?:ba|da|z|k|c|tc)?sh\\b|(?:^|\\s|=)exec\\w*[:=\\s]+(?:ba|da|z)?sh\\b|/dev/tcp/|os\\.execute|os\\.system|pty\\.spawn|\\b(?:system|exec|popen|spawn)\\s*\\(|`[^`]+`";
@@ -82,7 +82,8 @@ export const CLOUD_FAMILIES = new Map([
 ])],
   ["docker", new Map([
   ["destructive/publish", "push; image push; login; logout; manifest push; trust; buildx *--push*; build --push"],
-  ["destructive/data", "rm; rmi; prune; down -v; down --volumes; down; kill; stop; restart; pause; volume rm; network rm; image rm; container rm; swarm; service rm; stack rm; secret; config rm; node; system prune; compose rm; context; plugin; commit; import; load; update; rename; remove"],
+  ["destructive/data", "rm; rmi; prune; down -v; down --volumes; down; kill; stop; restart; pause; volume rm; network rm; image rm; container rm; swarm; service rm; stack rm; secret; config rm; node; system prune; system reset; machine rm; machine reset; machine stop; pod rm; pod kill; pod stop; compose rm; context; plugin; commit; import; load; update; rename; remove"],
+  ["destructive/persist", "--restart=always; --restart=unless-stopped; --restart=on-failure*; generate systemd"],
   ["destructive/priv", "--privileged; --pid=host; --pid; --net=host; --network=host; --ipc=host; --userns=host; --cap-add; --security-opt; --device; --volumes-from; -H; --host; --mount; --cgroupns=host; --uts=host; unshare"],
   ["destructive/exfil", "cp; save; export; container cp"],
 ])],
@@ -220,14 +221,14 @@ export const CLOUD_FAMILIES = new Map([
 ]);
 export const DEVELOPMENT_FAMILIES = new Map([
   ["git", new Map([
-  ["destructive/publish", "push; send-email; send-pack; svn dcommit; p4 submit; imap-send; request-pull"],
+  ["destructive/publish", "push; lfs push; annex drop; annex sync; send-email; send-pack; svn dcommit; p4 submit; imap-send; request-pull"],
   ["destructive/git", "reset --hard; reset --merge; reset --keep; clean; branch -D; branch -d; branch --delete; branch -M; branch -f; branch --force; branch -C; checkout -f; checkout --force; checkout .; checkout * .; checkout --; checkout * --; checkout -B; checkout -p; checkout --ours; checkout --theirs; checkout-index; restore; switch -f; switch --force; switch --discard-changes; switch -C; stash drop; stash clear; reflog expire; reflog delete; gc --prune*; gc --aggressive; prune; prune-packed; filter-branch; filter-repo; update-ref; tag -d; tag --delete; tag -f; tag --force; worktree remove; worktree prune; remote remove; remote rm; remote set-url; remote prune; remote add; rm; notes remove; notes prune; replace; read-tree; submodule deinit; repack -a*d*; repack -d; commit-tree; symbolic-ref * *; symbolic-ref -d; fetch --prune*; pull --force; pull --rebase --force; lfs prune; fetch -p; rerere clear; sparse-checkout; update-index; rebase --root; bundle unbundle; fast-import; config --unset*; fetch --force; fetch -f; merge-index; merge-file; pack-refs --prune; mv -f; mv --force; branch -m; branch --move; stash branch"],
   ["destructive/git-exec", "--ext-diff; --textconv; submodule foreach; submodule add; bisect run; rebase -x; rebase --exec; rebase -i; rebase --interactive; difftool; mergetool; clone --template; init --template; clone --upload-pack; clone -u; clone -c; clone --config; fetch --upload-pack; pull --upload-pack; --upload-pack; --receive-pack; --exec; --open-files-in-pager; grep -O; daemon; instaweb; http-backend; upload-pack; receive-pack; upload-archive; shell; remote-ext; remote-fd; hook; cvsserver; gui; citool; maintenance start; maintenance register; apply --unsafe-paths; am --exec; lfs install; archive --exec; archive --remote; archive -o; archive --output; p4; svn; help; format-patch -o /*; format-patch --output-directory; worktree add /*; worktree add ..*; init /*; clone * /*; clone * ~*; clone * ..*; bundle create /*"],
   ["read/secret", "credential; credential-*; var -l"],
 ])],
   ["npm", new Map([
   ["destructive/publish", "publish; unpublish; deprecate; dist-tag; access; owner; token; adduser; login; logout; profile; team; org; star; hook; stars; npm publish; npm tag"],
-  ["destructive/remote-code", "dlx; create; init *; exec --yes; exec -y; exec --package; x -y; --registry"],
+  ["destructive/remote-code", "dlx; create; init *; exec --yes; exec -y; exec --package; x -y; --registry; install *://*; i *://*; add *://*; ci *://*; install git@*; i git@*; add git@*; install git*:*; i git*:*; add git*:*; install bitbucket:*; install gist:*; add gist:*"],
   ["destructive/tool-exec", "--script-shell; --shell; config set; set; config edit; edit; explore; --node-options; --prefix=/*; --globalconfig; --userconfig; config --global; link; exec; config delete; plugin; set-script; pkg set"],
   ["destructive", "cache clean --force; cache clear --force; store prune; cache clean --all"],
   ["read/secret", "config get *auth*; config get *token*; config list; config ls; config get"],
@@ -242,7 +243,22 @@ export const DEVELOPMENT_FAMILIES = new Map([
   ["destructive/remote-code", "-i; --index-url; --extra-index-url; --trusted-host; -f; --find-links; --proxy; install *://*; download *://*; wheel *://*; install *+*; install */*@*; run; inject; --pip-args; install /*; install ~*; install ..*; --spec; --config-settings; --global-option; --install-option; --build-option; install * @ *; -r=*://*"],
   ["destructive/tool-exec", "config set; config edit; config unset; --target=/*; --prefix; --root; -t; --target; --python; --editor"],
   ["read/secret", "config list; config get; config debug"],
-  ["destructive", "cache purge; cache remove"],
+  ["destructive", "cache purge; cache remove; uninstall*; reinstall-all"],
+])],
+  ["pipenv", new Map([
+  ["destructive", "--rm; uninstall; clean; --clear"],
+])],
+  ["virtualenv", new Map([
+  ["destructive", "--clear"],
+])],
+  ["jj", new Map([
+  ["destructive/git", "abandon; restore; op undo; op restore; op abandon; undo; workspace forget; squash"],
+  ["destructive/publish", "git push"],
+  ["destructive/git-exec", "--config*; fix; run; config set; config edit"],
+])],
+  ["cvs", new Map([
+  ["destructive/publish", "commit; ci; remove; rm; import; admin"],
+  ["destructive/git-exec", "-e; -d"],
 ])],
   ["uv", new Map([
   ["destructive/publish", "publish"],
@@ -471,7 +487,7 @@ export const SYSTEM_FAMILIES = new Map([
 ])],
   ["dnf", new Map([
   ["destructive", "remove; erase; autoremove; clean; history undo; downgrade; swap; distro-sync"],
-  ["destructive/tool-exec", "-c; --installroot; config-manager; localinstall; --repofrompath*; -x; --nogpgcheck; install /*; install ./*; --plugin*"],
+  ["destructive/tool-exec", "-c; --installroot; config-manager; localinstall; --repofrompath*; -x; --nogpgcheck; install /*; install ./*; --plugin*; --setopt*; --enableplugin*; --config*; copr; builddep"],
 ])],
   ["pacman", new Map([
   ["destructive", "-R*; -S*c*; -U; --remove; --upgrade"],
@@ -479,11 +495,11 @@ export const SYSTEM_FAMILIES = new Map([
 ])],
   ["apk", new Map([
   ["destructive", "del; cache clean; fix"],
-  ["destructive/tool-exec", "--root; -p; --allow-untrusted; -X; --repository"],
+  ["destructive/tool-exec", "--root; -p; --allow-untrusted; -X; --repository*; --keys-dir; audit"],
 ])],
   ["zypper", new Map([
   ["destructive", "remove; rm; clean; dup; dist-upgrade"],
-  ["destructive/tool-exec", "--root; x; addrepo; ar; -R; --plus-repo; --no-gpg-checks"],
+  ["destructive/tool-exec", "--root; x; addrepo; ar; -R; --plus-repo; --no-gpg-checks; -c; --config; --reposd-dir; -D; -p"],
 ])],
   ["snap", new Map([
   ["destructive", "remove; disable; revert"],
@@ -600,13 +616,75 @@ export const SYSTEM_FAMILIES = new Map([
   ["ansible-playbook", new Map([
   ["destructive/data", "*"],
 ])],
+  ["ansible-vault", new Map([
+  ["read/secret", "decrypt; view; edit; rekey; encrypt*; create"],
+])],
+  ["ansible-console", new Map([
+  ["destructive/shell", "*; -i"],
+])],
+  ["7z", new Map([
+  ["destructive", "d; rn; -sdel"],
+  ["destructive/outside", "-o/*; -o~*; -o..*; -spf*"],
+])],
+  ["unrar", new Map([
+  ["destructive/outside", "x * /*; e * /*; x * ..*; e * ..*; x * ~*; -op/*"],
+])],
+  ["rar", new Map([
+  ["destructive", "d; m; mf; -df; -dw; -dr"],
+  ["destructive/outside", "x * /*; e * /*; x * ..*; e * ..*"],
+])],
+  ["cpio", new Map([
+  ["destructive/outside", "-i; -p; -D; --extract; --pass-through; --directory; -F; --file; --rsh-command"],
+])],
+  ["pax", new Map([
+  ["destructive/outside", "-r; -s; -o"],
+])],
+  ["hdfs", new Map([
+  ["destructive/data", "-rm*; -mv; -put; -copyFromLocal; -chmod; -chown; -expunge; -delete*; -format"],
+])],
+  ["tmutil", new Map([
+  ["destructive", "delete*; disable; set*; remove*; restore; thin*"],
+])],
+  ["VBoxManage", new Map([
+  ["destructive/data", "unregistervm; controlvm; closemedium; modifyvm; guestcontrol; *delete*; natnetwork"],
+])],
+  ["vmrun", new Map([
+  ["destructive/data", "delete*; stop; reset; suspend; run*; copy*; revert*"],
+])],
+  ["mongod", new Map([
+  ["destructive/process", "--shutdown; --repair"],
+])],
+  ["apachectl", new Map([
+  ["destructive/process", "stop; restart; start; graceful*; -k; -c; -C; -f"],
+])],
+  ["apache2ctl", new Map([
+  ["destructive/process", "stop; restart; start; graceful*; -k; -c; -C; -f"],
+])],
+  ["forever", new Map([
+  ["destructive/process", "stop*; restart*; start*; cleanlogs"],
+])],
+  ["softwareupdate", new Map([
+  ["destructive/persist", "-i; --install; -d; --background; --reset-ignored; --ignore"],
+])],
+  ["airflow", new Map([
+  ["destructive/data", "delete; db reset; db clean; db downgrade; dags trigger; users; connections; clear"],
+])],
+  ["lpadmin", new Map([
+  ["destructive/perm", "*; -p; -x; -d; -E"],
+])],
+  ["renice", new Map([
+  ["destructive/process", "*; -n"],
+])],
+  ["nvram", new Map([
+  ["destructive/device", "*=*; -d; -c"],
+])],
+  ["adb", new Map([
+  ["destructive/tool-exec", "shell; install; uninstall; push; pull; reboot; root; remount; sideload; backup; restore; forward; reverse; emu; tcpip; disable-verity"],
+])],
   ["salt", new Map([
   ["destructive/tool-exec", "*"],
 ])],
   ["puppet", new Map([
-  ["destructive/tool-exec", "*"],
-])],
-  ["chef-client", new Map([
   ["destructive/tool-exec", "*"],
 ])],
   ["knife", new Map([
@@ -614,25 +692,25 @@ export const SYSTEM_FAMILIES = new Map([
 ])],
 ]);
 export const GIT_READERS = new Map([
-  ["log", "prsuwbabBRtDzgiEFPcm0123456789 U= M? C? S= G= O@ X? W n= L= l= | stat? shortstat numstat dirstat? summary name-only name-status raw patch no-patch color? no-color color-words? word-diff? word-diff-regex= unified= ignore-all-space ignore-space-change ignore-blank-lines ignore-space-at-eol ignore-cr-at-eol minimal patience histogram diff-algorithm= find-renames? find-copies? no-renames diff-filter= exit-code quiet cached staged merge-base full-index binary abbrev? relative? text no-ext-diff no-textconv src-prefix= dst-prefix= no-prefix default-prefix compact-summary function-context inter-hunk-context= check submodule? ignore-submodules? color-moved? no-index ws-error-highlight= pickaxe-all pickaxe-regex find-copies-harder irreversible-delete ita-invisible-in-index skip-to= rotate-to= patch-with-stat patch-with-raw no-color-moved indent-heuristic no-indent-heuristic ext-diff! textconv! output> open-files-in-pager! exec! upload-pack! oneline graph all branches? tags? remotes? decorate? no-decorate decorate-refs= pretty? format= max-count= skip= since= after= until= before= author= committer= grep= all-match invert-grep regexp-ignore-case extended-regexp fixed-strings perl-regexp merges no-merges first-parent reverse date= follow abbrev-commit no-abbrev-commit date-order topo-order author-date-order cherry-pick left-right cherry-mark left-only right-only simplify-by-decoration full-history no-patch source walk-reflogs no-notes notes? relative-date parents children boundary dense sparse simplify-merges ancestry-path? use-mailmap mailmap no-mailmap cc remove-empty full-diff log-size glob= exclude= min-parents= max-parents= no-walk? do-walk clear-decorations combined-all-paths diff-merges= not objects show-linear-break? no-expand-tabs expand-tabs? encoding= count | path"],
-  ["show", "prsuwbabBRtDzgiEFPcm0123456789 U= M? C? S= G= O@ X? W n= L= l= | stat? shortstat numstat dirstat? summary name-only name-status raw patch no-patch color? no-color color-words? word-diff? word-diff-regex= unified= ignore-all-space ignore-space-change ignore-blank-lines ignore-space-at-eol ignore-cr-at-eol minimal patience histogram diff-algorithm= find-renames? find-copies? no-renames diff-filter= exit-code quiet cached staged merge-base full-index binary abbrev? relative? text no-ext-diff no-textconv src-prefix= dst-prefix= no-prefix default-prefix compact-summary function-context inter-hunk-context= check submodule? ignore-submodules? color-moved? no-index ws-error-highlight= pickaxe-all pickaxe-regex find-copies-harder irreversible-delete ita-invisible-in-index skip-to= rotate-to= patch-with-stat patch-with-raw no-color-moved indent-heuristic no-indent-heuristic ext-diff! textconv! output> open-files-in-pager! exec! upload-pack! oneline graph all branches? tags? remotes? decorate? no-decorate decorate-refs= pretty? format= max-count= skip= since= after= until= before= author= committer= grep= all-match invert-grep regexp-ignore-case extended-regexp fixed-strings perl-regexp merges no-merges first-parent reverse date= follow abbrev-commit no-abbrev-commit date-order topo-order author-date-order cherry-pick left-right cherry-mark left-only right-only simplify-by-decoration full-history no-patch source walk-reflogs no-notes notes? relative-date parents children boundary dense sparse simplify-merges ancestry-path? use-mailmap mailmap no-mailmap cc remove-empty full-diff log-size glob= exclude= min-parents= max-parents= no-walk? do-walk clear-decorations combined-all-paths diff-merges= not objects show-linear-break? no-expand-tabs expand-tabs? encoding= count | path"],
+  ["log", "prsuwbabBRtDzgiEFPcm0123456789 U= M? C? S= G= O@ X? W n= L@ l= | stat? shortstat numstat dirstat? summary name-only name-status raw patch no-patch color? no-color color-words? word-diff? word-diff-regex= unified= ignore-all-space ignore-space-change ignore-blank-lines ignore-space-at-eol ignore-cr-at-eol minimal patience histogram diff-algorithm= find-renames? find-copies? no-renames diff-filter= exit-code quiet cached staged merge-base full-index binary abbrev? relative? text no-ext-diff no-textconv src-prefix= dst-prefix= no-prefix default-prefix compact-summary function-context inter-hunk-context= check submodule? ignore-submodules? color-moved? no-index ws-error-highlight= pickaxe-all pickaxe-regex find-copies-harder irreversible-delete ita-invisible-in-index skip-to= rotate-to= patch-with-stat patch-with-raw no-color-moved indent-heuristic no-indent-heuristic ext-diff! textconv! output> open-files-in-pager! exec! upload-pack! oneline graph all branches? tags? remotes? decorate? no-decorate decorate-refs= pretty? format= max-count= skip= since= after= until= before= author= committer= grep= all-match invert-grep regexp-ignore-case extended-regexp fixed-strings perl-regexp merges no-merges first-parent reverse date= follow abbrev-commit no-abbrev-commit date-order topo-order author-date-order cherry-pick left-right cherry-mark left-only right-only simplify-by-decoration full-history no-patch source walk-reflogs no-notes notes? relative-date parents children boundary dense sparse simplify-merges ancestry-path? use-mailmap mailmap no-mailmap cc remove-empty full-diff log-size glob= exclude= min-parents= max-parents= no-walk? do-walk clear-decorations combined-all-paths diff-merges= not objects show-linear-break? no-expand-tabs expand-tabs? encoding= count | path"],
+  ["show", "prsuwbabBRtDzgiEFPcm0123456789 U= M? C? S= G= O@ X? W n= L@ l= | stat? shortstat numstat dirstat? summary name-only name-status raw patch no-patch color? no-color color-words? word-diff? word-diff-regex= unified= ignore-all-space ignore-space-change ignore-blank-lines ignore-space-at-eol ignore-cr-at-eol minimal patience histogram diff-algorithm= find-renames? find-copies? no-renames diff-filter= exit-code quiet cached staged merge-base full-index binary abbrev? relative? text no-ext-diff no-textconv src-prefix= dst-prefix= no-prefix default-prefix compact-summary function-context inter-hunk-context= check submodule? ignore-submodules? color-moved? no-index ws-error-highlight= pickaxe-all pickaxe-regex find-copies-harder irreversible-delete ita-invisible-in-index skip-to= rotate-to= patch-with-stat patch-with-raw no-color-moved indent-heuristic no-indent-heuristic ext-diff! textconv! output> open-files-in-pager! exec! upload-pack! oneline graph all branches? tags? remotes? decorate? no-decorate decorate-refs= pretty? format= max-count= skip= since= after= until= before= author= committer= grep= all-match invert-grep regexp-ignore-case extended-regexp fixed-strings perl-regexp merges no-merges first-parent reverse date= follow abbrev-commit no-abbrev-commit date-order topo-order author-date-order cherry-pick left-right cherry-mark left-only right-only simplify-by-decoration full-history no-patch source walk-reflogs no-notes notes? relative-date parents children boundary dense sparse simplify-merges ancestry-path? use-mailmap mailmap no-mailmap cc remove-empty full-diff log-size glob= exclude= min-parents= max-parents= no-walk? do-walk clear-decorations combined-all-paths diff-merges= not objects show-linear-break? no-expand-tabs expand-tabs? encoding= count | path"],
   ["diff", "prsuwbabBRtDz0123456789 U= M? C? S= G= O@ X? W l= | stat? shortstat numstat dirstat? summary name-only name-status raw patch no-patch color? no-color color-words? word-diff? word-diff-regex= unified= ignore-all-space ignore-space-change ignore-blank-lines ignore-space-at-eol ignore-cr-at-eol minimal patience histogram diff-algorithm= find-renames? find-copies? no-renames diff-filter= exit-code quiet cached staged merge-base full-index binary abbrev? relative? text no-ext-diff no-textconv src-prefix= dst-prefix= no-prefix default-prefix compact-summary function-context inter-hunk-context= check submodule? ignore-submodules? color-moved? no-index ws-error-highlight= pickaxe-all pickaxe-regex find-copies-harder irreversible-delete ita-invisible-in-index skip-to= rotate-to= patch-with-stat patch-with-raw no-color-moved indent-heuristic no-indent-heuristic ext-diff! textconv! output> open-files-in-pager! exec! upload-pack! base ours theirs | path"],
   ["diff-tree", "prsuwbabBRtDz0123456789 U= M? C? S= G= O@ X? W l= mv | stat? shortstat numstat dirstat? summary name-only name-status raw patch no-patch color? no-color color-words? word-diff? word-diff-regex= unified= ignore-all-space ignore-space-change ignore-blank-lines ignore-space-at-eol ignore-cr-at-eol minimal patience histogram diff-algorithm= find-renames? find-copies? no-renames diff-filter= exit-code quiet cached staged merge-base full-index binary abbrev? relative? text no-ext-diff no-textconv src-prefix= dst-prefix= no-prefix default-prefix compact-summary function-context inter-hunk-context= check submodule? ignore-submodules? color-moved? no-index ws-error-highlight= pickaxe-all pickaxe-regex find-copies-harder irreversible-delete ita-invisible-in-index skip-to= rotate-to= patch-with-stat patch-with-raw no-color-moved indent-heuristic no-indent-heuristic ext-diff! textconv! output> open-files-in-pager! exec! upload-pack! root stdin always cc no-commit-id pretty? format= | path"],
   ["diff-index", "prsuwbabBRtDz0123456789 U= M? C? S= G= O@ X? W l= m | stat? shortstat numstat dirstat? summary name-only name-status raw patch no-patch color? no-color color-words? word-diff? word-diff-regex= unified= ignore-all-space ignore-space-change ignore-blank-lines ignore-space-at-eol ignore-cr-at-eol minimal patience histogram diff-algorithm= find-renames? find-copies? no-renames diff-filter= exit-code quiet cached staged merge-base full-index binary abbrev? relative? text no-ext-diff no-textconv src-prefix= dst-prefix= no-prefix default-prefix compact-summary function-context inter-hunk-context= check submodule? ignore-submodules? color-moved? no-index ws-error-highlight= pickaxe-all pickaxe-regex find-copies-harder irreversible-delete ita-invisible-in-index skip-to= rotate-to= patch-with-stat patch-with-raw no-color-moved indent-heuristic no-indent-heuristic ext-diff! textconv! output> open-files-in-pager! exec! upload-pack! | path"],
   ["diff-files", "prsuwbabBRtDz0123456789 U= M? C? S= G= O@ X? W l= q | stat? shortstat numstat dirstat? summary name-only name-status raw patch no-patch color? no-color color-words? word-diff? word-diff-regex= unified= ignore-all-space ignore-space-change ignore-blank-lines ignore-space-at-eol ignore-cr-at-eol minimal patience histogram diff-algorithm= find-renames? find-copies? no-renames diff-filter= exit-code quiet cached staged merge-base full-index binary abbrev? relative? text no-ext-diff no-textconv src-prefix= dst-prefix= no-prefix default-prefix compact-summary function-context inter-hunk-context= check submodule? ignore-submodules? color-moved? no-index ws-error-highlight= pickaxe-all pickaxe-regex find-copies-harder irreversible-delete ita-invisible-in-index skip-to= rotate-to= patch-with-stat patch-with-raw no-color-moved indent-heuristic no-indent-heuristic ext-diff! textconv! output> open-files-in-pager! exec! upload-pack! | path"],
   ["range-diff", "prsuwbabBRtDz0123456789 U= M? C? S= G= O@ X? W l= | stat? shortstat numstat dirstat? summary name-only name-status raw patch no-patch color? no-color color-words? word-diff? word-diff-regex= unified= ignore-all-space ignore-space-change ignore-blank-lines ignore-space-at-eol ignore-cr-at-eol minimal patience histogram diff-algorithm= find-renames? find-copies? no-renames diff-filter= exit-code quiet cached staged merge-base full-index binary abbrev? relative? text no-ext-diff no-textconv src-prefix= dst-prefix= no-prefix default-prefix compact-summary function-context inter-hunk-context= check submodule? ignore-submodules? color-moved? no-index ws-error-highlight= pickaxe-all pickaxe-regex find-copies-harder irreversible-delete ita-invisible-in-index skip-to= rotate-to= patch-with-stat patch-with-raw no-color-moved indent-heuristic no-indent-heuristic ext-diff! textconv! output> open-files-in-pager! exec! upload-pack! creation-factor= no-dual-color left-only right-only | path"],
-  ["whatchanged", "prsuwbabBRtDzgiEFPcm0123456789 U= M? C? S= G= O@ X? W n= L= l= | stat? shortstat numstat dirstat? summary name-only name-status raw patch no-patch color? no-color color-words? word-diff? word-diff-regex= unified= ignore-all-space ignore-space-change ignore-blank-lines ignore-space-at-eol ignore-cr-at-eol minimal patience histogram diff-algorithm= find-renames? find-copies? no-renames diff-filter= exit-code quiet cached staged merge-base full-index binary abbrev? relative? text no-ext-diff no-textconv src-prefix= dst-prefix= no-prefix default-prefix compact-summary function-context inter-hunk-context= check submodule? ignore-submodules? color-moved? no-index ws-error-highlight= pickaxe-all pickaxe-regex find-copies-harder irreversible-delete ita-invisible-in-index skip-to= rotate-to= patch-with-stat patch-with-raw no-color-moved indent-heuristic no-indent-heuristic ext-diff! textconv! output> open-files-in-pager! exec! upload-pack! oneline graph all branches? tags? remotes? decorate? no-decorate decorate-refs= pretty? format= max-count= skip= since= after= until= before= author= committer= grep= all-match invert-grep regexp-ignore-case extended-regexp fixed-strings perl-regexp merges no-merges first-parent reverse date= follow abbrev-commit no-abbrev-commit date-order topo-order author-date-order cherry-pick left-right cherry-mark left-only right-only simplify-by-decoration full-history no-patch source walk-reflogs no-notes notes? relative-date parents children boundary dense sparse simplify-merges ancestry-path? use-mailmap mailmap no-mailmap cc remove-empty full-diff log-size glob= exclude= min-parents= max-parents= no-walk? do-walk clear-decorations combined-all-paths diff-merges= not objects show-linear-break? no-expand-tabs expand-tabs? encoding= count | path"],
-  ["reflog", "prsuwbabBRtDzgiEFPcm0123456789 U= M? C? S= G= O@ X? W n= L= l= | stat? shortstat numstat dirstat? summary name-only name-status raw patch no-patch color? no-color color-words? word-diff? word-diff-regex= unified= ignore-all-space ignore-space-change ignore-blank-lines ignore-space-at-eol ignore-cr-at-eol minimal patience histogram diff-algorithm= find-renames? find-copies? no-renames diff-filter= exit-code quiet cached staged merge-base full-index binary abbrev? relative? text no-ext-diff no-textconv src-prefix= dst-prefix= no-prefix default-prefix compact-summary function-context inter-hunk-context= check submodule? ignore-submodules? color-moved? no-index ws-error-highlight= pickaxe-all pickaxe-regex find-copies-harder irreversible-delete ita-invisible-in-index skip-to= rotate-to= patch-with-stat patch-with-raw no-color-moved indent-heuristic no-indent-heuristic ext-diff! textconv! output> open-files-in-pager! exec! upload-pack! oneline graph all branches? tags? remotes? decorate? no-decorate decorate-refs= pretty? format= max-count= skip= since= after= until= before= author= committer= grep= all-match invert-grep regexp-ignore-case extended-regexp fixed-strings perl-regexp merges no-merges first-parent reverse date= follow abbrev-commit no-abbrev-commit date-order topo-order author-date-order cherry-pick left-right cherry-mark left-only right-only simplify-by-decoration full-history no-patch source walk-reflogs no-notes notes? relative-date parents children boundary dense sparse simplify-merges ancestry-path? use-mailmap mailmap no-mailmap cc remove-empty full-diff log-size glob= exclude= min-parents= max-parents= no-walk? do-walk clear-decorations combined-all-paths diff-merges= not objects show-linear-break? no-expand-tabs expand-tabs? encoding= count | path"],
+  ["whatchanged", "prsuwbabBRtDzgiEFPcm0123456789 U= M? C? S= G= O@ X? W n= L@ l= | stat? shortstat numstat dirstat? summary name-only name-status raw patch no-patch color? no-color color-words? word-diff? word-diff-regex= unified= ignore-all-space ignore-space-change ignore-blank-lines ignore-space-at-eol ignore-cr-at-eol minimal patience histogram diff-algorithm= find-renames? find-copies? no-renames diff-filter= exit-code quiet cached staged merge-base full-index binary abbrev? relative? text no-ext-diff no-textconv src-prefix= dst-prefix= no-prefix default-prefix compact-summary function-context inter-hunk-context= check submodule? ignore-submodules? color-moved? no-index ws-error-highlight= pickaxe-all pickaxe-regex find-copies-harder irreversible-delete ita-invisible-in-index skip-to= rotate-to= patch-with-stat patch-with-raw no-color-moved indent-heuristic no-indent-heuristic ext-diff! textconv! output> open-files-in-pager! exec! upload-pack! oneline graph all branches? tags? remotes? decorate? no-decorate decorate-refs= pretty? format= max-count= skip= since= after= until= before= author= committer= grep= all-match invert-grep regexp-ignore-case extended-regexp fixed-strings perl-regexp merges no-merges first-parent reverse date= follow abbrev-commit no-abbrev-commit date-order topo-order author-date-order cherry-pick left-right cherry-mark left-only right-only simplify-by-decoration full-history no-patch source walk-reflogs no-notes notes? relative-date parents children boundary dense sparse simplify-merges ancestry-path? use-mailmap mailmap no-mailmap cc remove-empty full-diff log-size glob= exclude= min-parents= max-parents= no-walk? do-walk clear-decorations combined-all-paths diff-merges= not objects show-linear-break? no-expand-tabs expand-tabs? encoding= count | path"],
+  ["reflog", "prsuwbabBRtDzgiEFPcm0123456789 U= M? C? S= G= O@ X? W n= L@ l= | stat? shortstat numstat dirstat? summary name-only name-status raw patch no-patch color? no-color color-words? word-diff? word-diff-regex= unified= ignore-all-space ignore-space-change ignore-blank-lines ignore-space-at-eol ignore-cr-at-eol minimal patience histogram diff-algorithm= find-renames? find-copies? no-renames diff-filter= exit-code quiet cached staged merge-base full-index binary abbrev? relative? text no-ext-diff no-textconv src-prefix= dst-prefix= no-prefix default-prefix compact-summary function-context inter-hunk-context= check submodule? ignore-submodules? color-moved? no-index ws-error-highlight= pickaxe-all pickaxe-regex find-copies-harder irreversible-delete ita-invisible-in-index skip-to= rotate-to= patch-with-stat patch-with-raw no-color-moved indent-heuristic no-indent-heuristic ext-diff! textconv! output> open-files-in-pager! exec! upload-pack! oneline graph all branches? tags? remotes? decorate? no-decorate decorate-refs= pretty? format= max-count= skip= since= after= until= before= author= committer= grep= all-match invert-grep regexp-ignore-case extended-regexp fixed-strings perl-regexp merges no-merges first-parent reverse date= follow abbrev-commit no-abbrev-commit date-order topo-order author-date-order cherry-pick left-right cherry-mark left-only right-only simplify-by-decoration full-history no-patch source walk-reflogs no-notes notes? relative-date parents children boundary dense sparse simplify-merges ancestry-path? use-mailmap mailmap no-mailmap cc remove-empty full-diff log-size glob= exclude= min-parents= max-parents= no-walk? do-walk clear-decorations combined-all-paths diff-merges= not objects show-linear-break? no-expand-tabs expand-tabs? encoding= count | path"],
   ["shortlog", "nsecw? | numbered summary email committer group= since= until= after= before= no-merges all format= | path"],
   ["status", "sbvz u? | short branch show-stash porcelain? long verbose untracked-files? ignored? column? no-column ahead-behind no-ahead-behind renames no-renames find-renames? ignore-submodules? | path"],
   ["branch", "arvqi l~ | all remotes verbose list show-current contains? no-contains? merged? no-merged? points-at= format= sort= color? no-color column? no-column abbrev? no-abbrev ignore-case | branch"],
   ["tag", "li n? | list sort= contains? no-contains? merged? no-merged? points-at= format= column? color? ignore-case | tag"],
-  ["stash list", "prsuwbabBRtDzgiEFPcm0123456789 U= M? C? S= G= O@ X? W n= L= l= | stat? shortstat numstat dirstat? summary name-only name-status raw patch no-patch color? no-color color-words? word-diff? word-diff-regex= unified= ignore-all-space ignore-space-change ignore-blank-lines ignore-space-at-eol ignore-cr-at-eol minimal patience histogram diff-algorithm= find-renames? find-copies? no-renames diff-filter= exit-code quiet cached staged merge-base full-index binary abbrev? relative? text no-ext-diff no-textconv src-prefix= dst-prefix= no-prefix default-prefix compact-summary function-context inter-hunk-context= check submodule? ignore-submodules? color-moved? no-index ws-error-highlight= pickaxe-all pickaxe-regex find-copies-harder irreversible-delete ita-invisible-in-index skip-to= rotate-to= patch-with-stat patch-with-raw no-color-moved indent-heuristic no-indent-heuristic ext-diff! textconv! output> open-files-in-pager! exec! upload-pack! oneline graph all branches? tags? remotes? decorate? no-decorate decorate-refs= pretty? format= max-count= skip= since= after= until= before= author= committer= grep= all-match invert-grep regexp-ignore-case extended-regexp fixed-strings perl-regexp merges no-merges first-parent reverse date= follow abbrev-commit no-abbrev-commit date-order topo-order author-date-order cherry-pick left-right cherry-mark left-only right-only simplify-by-decoration full-history no-patch source walk-reflogs no-notes notes? relative-date parents children boundary dense sparse simplify-merges ancestry-path? use-mailmap mailmap no-mailmap cc remove-empty full-diff log-size glob= exclude= min-parents= max-parents= no-walk? do-walk clear-decorations combined-all-paths diff-merges= not objects show-linear-break? no-expand-tabs expand-tabs? encoding= count | path"],
+  ["stash list", "prsuwbabBRtDzgiEFPcm0123456789 U= M? C? S= G= O@ X? W n= L@ l= | stat? shortstat numstat dirstat? summary name-only name-status raw patch no-patch color? no-color color-words? word-diff? word-diff-regex= unified= ignore-all-space ignore-space-change ignore-blank-lines ignore-space-at-eol ignore-cr-at-eol minimal patience histogram diff-algorithm= find-renames? find-copies? no-renames diff-filter= exit-code quiet cached staged merge-base full-index binary abbrev? relative? text no-ext-diff no-textconv src-prefix= dst-prefix= no-prefix default-prefix compact-summary function-context inter-hunk-context= check submodule? ignore-submodules? color-moved? no-index ws-error-highlight= pickaxe-all pickaxe-regex find-copies-harder irreversible-delete ita-invisible-in-index skip-to= rotate-to= patch-with-stat patch-with-raw no-color-moved indent-heuristic no-indent-heuristic ext-diff! textconv! output> open-files-in-pager! exec! upload-pack! oneline graph all branches? tags? remotes? decorate? no-decorate decorate-refs= pretty? format= max-count= skip= since= after= until= before= author= committer= grep= all-match invert-grep regexp-ignore-case extended-regexp fixed-strings perl-regexp merges no-merges first-parent reverse date= follow abbrev-commit no-abbrev-commit date-order topo-order author-date-order cherry-pick left-right cherry-mark left-only right-only simplify-by-decoration full-history no-patch source walk-reflogs no-notes notes? relative-date parents children boundary dense sparse simplify-merges ancestry-path? use-mailmap mailmap no-mailmap cc remove-empty full-diff log-size glob= exclude= min-parents= max-parents= no-walk? do-walk clear-decorations combined-all-paths diff-merges= not objects show-linear-break? no-expand-tabs expand-tabs? encoding= count | path"],
   ["stash show", "prsuwbabBRtDz0123456789 U= M? C? S= G= O@ X? W l= | stat? shortstat numstat dirstat? summary name-only name-status raw patch no-patch color? no-color color-words? word-diff? word-diff-regex= unified= ignore-all-space ignore-space-change ignore-blank-lines ignore-space-at-eol ignore-cr-at-eol minimal patience histogram diff-algorithm= find-renames? find-copies? no-renames diff-filter= exit-code quiet cached staged merge-base full-index binary abbrev? relative? text no-ext-diff no-textconv src-prefix= dst-prefix= no-prefix default-prefix compact-summary function-context inter-hunk-context= check submodule? ignore-submodules? color-moved? no-index ws-error-highlight= pickaxe-all pickaxe-regex find-copies-harder irreversible-delete ita-invisible-in-index skip-to= rotate-to= patch-with-stat patch-with-raw no-color-moved indent-heuristic no-indent-heuristic ext-diff! textconv! output> open-files-in-pager! exec! upload-pack! include-untracked only-untracked | path"],
   ["remote", "v | verbose | none"],
   ["remote get-url", "| push all | text"],
   ["rev-parse", "q | abbrev-ref? short? verify quiet show-toplevel show-prefix show-cdup git-dir absolute-git-dir git-common-dir is-inside-work-tree is-inside-git-dir is-bare-repository is-shallow-repository symbolic symbolic-full-name all branches? tags? remotes? revs-only no-revs flags no-flags show-superproject-working-tree path-format= show-object-format? since= until= default= prefix= disambiguate= sq not git-path= | path"],
-  ["rev-list", "prsuwbabBRtDzgiEFPcm0123456789 U= M? C? S= G= O@ X? W n= L= l= | stat? shortstat numstat dirstat? summary name-only name-status raw patch no-patch color? no-color color-words? word-diff? word-diff-regex= unified= ignore-all-space ignore-space-change ignore-blank-lines ignore-space-at-eol ignore-cr-at-eol minimal patience histogram diff-algorithm= find-renames? find-copies? no-renames diff-filter= exit-code quiet cached staged merge-base full-index binary abbrev? relative? text no-ext-diff no-textconv src-prefix= dst-prefix= no-prefix default-prefix compact-summary function-context inter-hunk-context= check submodule? ignore-submodules? color-moved? no-index ws-error-highlight= pickaxe-all pickaxe-regex find-copies-harder irreversible-delete ita-invisible-in-index skip-to= rotate-to= patch-with-stat patch-with-raw no-color-moved indent-heuristic no-indent-heuristic ext-diff! textconv! output> open-files-in-pager! exec! upload-pack! oneline graph all branches? tags? remotes? decorate? no-decorate decorate-refs= pretty? format= max-count= skip= since= after= until= before= author= committer= grep= all-match invert-grep regexp-ignore-case extended-regexp fixed-strings perl-regexp merges no-merges first-parent reverse date= follow abbrev-commit no-abbrev-commit date-order topo-order author-date-order cherry-pick left-right cherry-mark left-only right-only simplify-by-decoration full-history no-patch source walk-reflogs no-notes notes? relative-date parents children boundary dense sparse simplify-merges ancestry-path? use-mailmap mailmap no-mailmap cc remove-empty full-diff log-size glob= exclude= min-parents= max-parents= no-walk? do-walk clear-decorations combined-all-paths diff-merges= not objects show-linear-break? no-expand-tabs expand-tabs? encoding= count count objects max-age= min-age= use-bitmap-index quiet header timestamp bisect | path"],
+  ["rev-list", "prsuwbabBRtDzgiEFPcm0123456789 U= M? C? S= G= O@ X? W n= L@ l= | stat? shortstat numstat dirstat? summary name-only name-status raw patch no-patch color? no-color color-words? word-diff? word-diff-regex= unified= ignore-all-space ignore-space-change ignore-blank-lines ignore-space-at-eol ignore-cr-at-eol minimal patience histogram diff-algorithm= find-renames? find-copies? no-renames diff-filter= exit-code quiet cached staged merge-base full-index binary abbrev? relative? text no-ext-diff no-textconv src-prefix= dst-prefix= no-prefix default-prefix compact-summary function-context inter-hunk-context= check submodule? ignore-submodules? color-moved? no-index ws-error-highlight= pickaxe-all pickaxe-regex find-copies-harder irreversible-delete ita-invisible-in-index skip-to= rotate-to= patch-with-stat patch-with-raw no-color-moved indent-heuristic no-indent-heuristic ext-diff! textconv! output> open-files-in-pager! exec! upload-pack! oneline graph all branches? tags? remotes? decorate? no-decorate decorate-refs= pretty? format= max-count= skip= since= after= until= before= author= committer= grep= all-match invert-grep regexp-ignore-case extended-regexp fixed-strings perl-regexp merges no-merges first-parent reverse date= follow abbrev-commit no-abbrev-commit date-order topo-order author-date-order cherry-pick left-right cherry-mark left-only right-only simplify-by-decoration full-history no-patch source walk-reflogs no-notes notes? relative-date parents children boundary dense sparse simplify-merges ancestry-path? use-mailmap mailmap no-mailmap cc remove-empty full-diff log-size glob= exclude= min-parents= max-parents= no-walk? do-walk clear-decorations combined-all-paths diff-merges= not objects show-linear-break? no-expand-tabs expand-tabs? encoding= count count objects max-age= min-age= use-bitmap-index quiet header timestamp bisect | path"],
   ["describe", "| tags all long abbrev= dirty? broken? always match= exclude= contains exact-match candidates= first-parent debug | text"],
   ["ls-files", "cdmosktvzuf X@ x= | cached deleted modified others stage unmerged killed directory no-empty-directory eol exclude-standard exclude= exclude-from@ exclude-per-directory= error-unmatch full-name recurse-submodules abbrev? deduplicate format= resolve-undo sparse | path"],
   ["ls-tree", "drtlz | long name-only name-status object-only full-name full-tree abbrev? format= | path"],
@@ -823,7 +901,7 @@ export const HARMLESS_SETTINGS = new Set([
   "TERM",
   "TZ",
 ]);
-export const EXECUTING_SETTINGS = ["BASH_ENV", "ENV", "LD_*", "DYLD_*", "PATH", "IFS", "GIT_*", "*PAGER", "LESS", "LESSOPEN", "LESSCLOSE", "LESSEDIT", "LESSKEY*", "VISUAL", "*EDITOR", "BROWSER", "MANOPT", "MANROFFOPT", "MANPATH", "PYTHON*", "PERL5*", "PERLLIB", "PERLIO*", "RUBYOPT", "RUBYLIB", "NODE_OPTIONS", "NODE_PATH", "NODE_EXTRA_CA_CERTS", "NODE_TLS_REJECT_UNAUTHORIZED", "PROMPT_COMMAND", "PS0", "PS1", "PS2", "PS3", "PS4", "SHELLOPTS", "BASHOPTS", "BASH_FUNC_*", "BASH_LOADABLES_PATH", "BASH_XTRACEFD", "RIPGREP_CONFIG_PATH", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "MAVEN_OPTS", "GRADLE_OPTS", "SBT_OPTS", "ANT_OPTS", "RUSTC", "RUSTC_*", "RUSTFLAGS", "CARGO_*", "CC", "CXX", "CPP", "LD", "AR", "AS", "MAKEFLAGS", "MAKEFILES", "GNUMAKEFLAGS", "GOFLAGS", "GOPROXY", "GONOSUMDB", "GOTOOLCHAIN", "GOROOT", "GCC_EXEC_PREFIX", "COMPILER_PATH", "*_proxy", "*_PROXY", "SSH_ASKPASS", "SSH_AUTH_SOCK", "SUDO_*", "KUBECONFIG", "DOCKER_HOST", "DOCKER_CONFIG", "TAR_OPTIONS", "RSYNC_RSH", "RSYNC_CONNECT_PROG", "CVS_RSH", "SVN_SSH", "HGRCPATH", "HGEDITOR", "HGMERGE", "npm_config_*", "NPM_CONFIG_*", "YARN_*", "PIP_*", "UV_*", "HOME", "SHELL", "COMSPEC", "XDG_CONFIG_*", "XDG_DATA_*", "CURL_HOME", "WGETRC", "INPUTRC", "HISTFILE", "HISTSIZE", "HISTCONTROL", "HISTFILESIZE", "FPATH", "CDPATH", "GLOBIGNORE", "EXECIGNORE", "GCONV_PATH", "LOCPATH", "NLSPATH", "TERMINFO*", "TERMCAP", "HOSTALIASES", "LOCALDOMAIN", "RES_OPTIONS", "MALLOC_*", "GLIBC_TUNABLES", "LUA_*", "PHPRC", "PHP_INI_SCAN_DIR", "OPENSSL_*", "SSL_CERT_*", "REQUESTS_CA_BUNDLE", "GTK_*", "QT_*", "GIO_*", "GST_*", "TCLLIBPATH", "AWKPATH", "AWKLIBPATH", "R_*", "JULIA_*", "ERL_*", "GEM_*", "BUNDLE_*", "RBENV_*", "PYENV_*", "NVM_*", "TF_*", "ANSIBLE_*", "VAGRANT_*", "MYSQL_*", "SYSTEMD_*", "WINDLASS_*", "VIMINIT", "EXINIT", "MYVIMRC", "NVIM_*", "VIMRUNTIME", "VIM", "EMACSLOADPATH", "TMUX*", "SCREENRC", "FZF_*", "BAT_*", "DELTA_*", "DIRENV_*", "NULLCMD", "READNULLCMD", "ZDOTDIR", "MAILCAPS", "MAILPATH", "MAILCAP", "LYNX_*", "GROFF_*", "TEXINPUTS", "TEXMF*", "MAGIC", "PSModulePath", "CLASSPATH"];
+export const EXECUTING_SETTINGS = ["BASH_ENV", "ENV", "LD_*", "DYLD_*", "PATH", "IFS", "GIT_*", "*PAGER", "LESS", "LESSOPEN", "LESSCLOSE", "LESSEDIT", "LESSKEY*", "VISUAL", "*EDITOR", "BROWSER", "MANOPT", "MANROFFOPT", "MANPATH", "PYTHON*", "PERL5*", "PERLLIB", "PERLIO*", "RUBYOPT", "RUBYLIB", "NODE_OPTIONS", "NODE_PATH", "NODE_EXTRA_CA_CERTS", "NODE_TLS_REJECT_UNAUTHORIZED", "PROMPT_COMMAND", "PS0", "PS1", "PS2", "PS3", "PS4", "SHELLOPTS", "BASHOPTS", "BASH_FUNC_*", "BASH_LOADABLES_PATH", "BASH_XTRACEFD", "RIPGREP_CONFIG_PATH", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "MAVEN_OPTS", "GRADLE_OPTS", "SBT_OPTS", "ANT_OPTS", "RUSTC", "RUSTC_*", "RUSTFLAGS", "CARGO_*", "CC", "CXX", "CPP", "LD", "AR", "AS", "MAKEFLAGS", "MAKEFILES", "GNUMAKEFLAGS", "GOFLAGS", "GOPROXY", "GONOSUMDB", "GOTOOLCHAIN", "GOROOT", "GCC_EXEC_PREFIX", "COMPILER_PATH", "*_proxy", "*_PROXY", "SSH_ASKPASS", "SSH_AUTH_SOCK", "SUDO_*", "KUBECONFIG", "DOCKER_HOST", "DOCKER_CONFIG", "TAR_OPTIONS", "RSYNC_RSH", "RSYNC_CONNECT_PROG", "CVS_RSH", "SVN_SSH", "HGRCPATH", "HGEDITOR", "HGMERGE", "npm_config_*", "NPM_CONFIG_*", "YARN_*", "PIP_*", "UV_*", "HOME", "SHELL", "COMSPEC", "XDG_CONFIG_*", "XDG_DATA_*", "CURL_HOME", "WGETRC", "INPUTRC", "HISTFILE", "HISTSIZE", "HISTCONTROL", "HISTFILESIZE", "FPATH", "CDPATH", "GLOBIGNORE", "EXECIGNORE", "GCONV_PATH", "LOCPATH", "NLSPATH", "TERMINFO*", "TERMCAP", "HOSTALIASES", "LOCALDOMAIN", "RES_OPTIONS", "MALLOC_*", "GLIBC_TUNABLES", "LUA_*", "PHPRC", "PHP_INI_SCAN_DIR", "OPENSSL_*", "SSL_CERT_*", "REQUESTS_CA_BUNDLE", "GTK_*", "QT_*", "GIO_*", "GST_*", "TCLLIBPATH", "AWKPATH", "AWKLIBPATH", "R_*", "JULIA_*", "ERL_*", "GEM_*", "BUNDLE_*", "RBENV_*", "PYENV_*", "NVM_*", "TF_*", "ANSIBLE_*", "VAGRANT_*", "MYSQL_*", "SYSTEMD_*", "WINDLASS_*", "VIMINIT", "EXINIT", "MYVIMRC", "NVIM_*", "VIMRUNTIME", "VIM", "EMACSLOADPATH", "TMUX*", "SCREENRC", "FZF_*", "BAT_*", "DELTA_*", "DIRENV_*", "NULLCMD", "READNULLCMD", "ZDOTDIR", "MAILCAPS", "MAILPATH", "MAILCAP", "LYNX_*", "GROFF_*", "TEXINPUTS", "TEXMF*", "MAGIC", "PSModulePath", "CLASSPATH", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "AWS_ENDPOINT_URL*", "AWS_CA_BUNDLE", "AWS_CONTAINER_*", "AWS_WEB_IDENTITY_*", "CLOUDSDK_*", "GOOGLE_APPLICATION_CREDENTIALS", "BOTO_CONFIG", "AZURE_CONFIG_DIR", "HELM_*", "NETRC", "PGPASSFILE", "PGSERVICEFILE", "PGSYSCONFDIR", "PSQLRC", "GNUPGHOME", "PASSWORD_STORE_*", "COMPOSER_*", "HOMEBREW_*_DOMAIN", "HOMEBREW_*_REMOTE", "HOMEBREW_*_PATH", "CONDARC", "CONDA_EXE", "POETRY_REPOSITORIES_*", "PRE_COMMIT_HOME", "TS_NODE_*", "BUN_INSTALL", "DENO_DIR", "XAUTHORITY", "DBUS_*", "CCACHE_*", "DISTCC_*", "SCCACHE_*", "RUSTUP_*_ROOT", "RUSTUP_*_SERVER", "CABAL_*", "STACK_ROOT", "OPAM*", "NIX_*", "GUILE_*", "W3M_*", "NMAPDIR", "GDAL_*", "MATPLOTLIBRC", "IPYTHONDIR", "JUPYTER_*", "PYTEST_ADDOPTS", "PYTEST_PLUGINS", "MYPYPATH", "PYLINTRC", "DOCKER_CONTEXT", "DOCKER_CERT_PATH", "CONTAINER_HOST", "CONTAINERS_*", "REGISTRY_AUTH_FILE", "SSH_SK_PROVIDER", "RSYNC_*", "LESS*", "CMAKE_*_LAUNCHER", "CMAKE_*_COMPILER", "CMAKE_TOOLCHAIN_FILE", "PKG_CONFIG*", "KRB5*", "COREPACK_*", "ASDF_*", "MISE_*", "ELECTRON_*", "PUPPETEER_EXECUTABLE_PATH", "CHROME_*", "DOTNET_STARTUP_HOOKS", "DOTNET_ADDITIONAL_DEPS", "NUGET_*", "FACTERLIB", "GREP_OPTIONS", "GZIP", "BZIP*", "XZ_*", "ZIPOPT", "UNZIP", "ZSTD_*", "PERL_*", "WINEPREFIX"];
 export const SECRET_FILES = [".env", ".env.*", "*.env", ".envrc", "id_rsa", "id_rsa.*", "id_dsa", "id_ecdsa", "id_ecdsa_*", "id_ed25519", "id_ed25519_*", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx", "*.kdb", "*.ppk", "*.gpg", "*.age", ".netrc", "_netrc", ".npmrc", ".pypirc", ".pgpass", ".my.cnf", ".mylogin.cnf", ".git-credentials", ".htpasswd", "htpasswd", "credentials", "credentials.json", "credentials.yml", "credentials.yaml", "credentials.toml", "credentials.ini", "credentials.csv", "credentials.db", "credentials.xml", "credentials.txt", "secrets", "secrets.json", "secrets.yml", "secrets.yaml", "secrets.toml", "secrets.ini", "secrets.txt", "secrets.env", "secrets.xml", "secret.json", "secret.yml", "secret.yaml", "secret.txt", "secret.key", "*.secret", "*.secrets", ".secret", ".secrets", ".*_history", ".*history", ".lesshst", ".viminfo", ".dockercfg", "shadow", "shadow-", "gshadow", "sudoers", "master.key", "token", "token.txt", "token.json", "*.token", ".token", "tokens.json", ".vault-token", ".vault_pass", "terraform.tfstate", "terraform.tfstate.*", "*.tfvars", "wallet.dat", "*.keychain", "*.keychain-db", "key4.db", "key3.db", "logins.json", "cookies.sqlite", "service-account*.json", "*service-account.json", "*service_account*.json", "application_default_credentials.json", "kubeconfig", "*.kubeconfig", "password", "password.txt", "passwords", "passwords.txt", "passwords.csv", "passwords.json", "passwd.txt", ".s3cfg", ".boto", "rclone.conf", "auth.json", ".msmtprc", ".fetchmailrc", "ssh_host_*_key", "*_rsa", "*_ed25519", "*_ecdsa", "krb5.keytab", "*.keytab", "gha-creds-*.json", ".credentials.json", ".pgpass.conf"];
 export const PUBLIC_FILES = ["*.example", "*.sample", "*.template", "*.dist", "*.pub", "*.defaults", "*.tmpl", "*.md", "*.rst"];
 export const SECRET_FOLDERS = [".ssh", ".aws", ".gnupg", ".azure", ".kube", ".docker", ".password-store", ".mozilla", ".secrets", "secrets", "Keychains", ".vault", ".gcloud"];
@@ -869,27 +947,32 @@ export const LOCAL_HOSTS = ["localhost", "*.localhost", "localhost.*", "metadata
 export const CAPTURE_HOSTS = ["*webhook.site", "*requestbin*", "*pipedream.net", "*ngrok*", "*burpcollaborator*", "*oastify*", "*interact.sh", "*transfer.sh", "*pastebin*", "*ix.io", "*0x0.st", "*file.io", "*termbin*", "*dnslog*"];
 export const DANGEROUS = new Map([
   ["destructive", "rm unlink shred srm wipe scrub truncate rimraf trash trash-put trash-empty grm"],
-  ["destructive/priv", "sudo su doas pkexec runuser sudoedit gosu su-exec newgrp sg setpriv capsh run0 dzdo sux kdesudo gksudo gksu please super calife ksu machinectl nsenter aa-exec"],
-  ["destructive/device", "dd mkfs mkfs.* mke2fs fdisk sfdisk cfdisk sgdisk gdisk parted gparted wipefs mount umount losetup cryptsetup mkswap swapon swapoff blkdiscard hdparm badblocks debugfs e2fsck fsck fsck.* tune2fs resize2fs xfs_* zpool zfs lvremove vgremove pvremove lvcreate lvresize vgcreate pvcreate mdadm partprobe eject diskutil fstrim dmsetup kpartx nvme flashrom fusermount fusermount3 pivot_root mknod ddrescue dcfldd dc3dd newfs sg_format btrfs hdiutil fdformat mkdosfs mkntfs switch_root restic borg grub-install grub-mkconfig update-grub efibootmgr dracut update-initramfs mkinitcpio fwupdmgr hwclock growpart e2label smartctl"],
-  ["destructive/process", "killall killall5 pkill shutdown reboot halt poweroff telinit xkill skill slay kexec fuser init xdotool"],
-  ["destructive/perm", "useradd userdel usermod groupadd groupdel groupmod passwd chpasswd chage chsh chfn visudo vipw vigr adduser deluser addgroup delgroup gpasswd newusers setfacl chattr setcap iptables ip6tables iptables-restore nft ufw firewall-cmd ebtables arptables setenforce semanage setsebool chcon restorecon auditctl apparmor_parser aa-disable aa-complain dscl spctl csrutil update-alternatives alternatives authconfig pwconv icacls takeown cacls attrib lchsh pfctl grpconv pwunconv faillock pam-auth-update tailscale wg wg-quick openvpn ifup ifdown brctl tc vconfig rfkill"],
-  ["destructive/persist", "at batch launchctl chkconfig update-rc.d rc-update insmod modprobe rmmod kmod depmod systemd-run schtasks anacron rc-service initctl start-stop-daemon invoke-rc.d dkms loadkeys"],
-  ["read/secret", "printenv security secret-tool keyctl op bw lpass aws-vault ssh-add gopass pass chamber sops unshadow mimikatz ssh-agent keepassxc-cli vault doppler infisical gnome-keyring kwallet-query age rage dotenv xclip xsel pbpaste wl-paste screencapture scrot gnome-screenshot"],
-  ["destructive/exfil", "wall write telnet ftp tftp sftp lftp ncftp mail mailx sendmail mutt msmtp swaks rclone croc wormhole ngrok cloudflared chisel frpc frps localtunnel bore s-nail nail ssmtp gsutil mc s3cmd azcopy smbclient cadaver finger whois rlogin rsh rcp uucp kermit rz sz transfer.sh curlftpfs sshfs bitsadmin proxychains proxychains4 torify tor hping3 nmap masscanettercap bettercap tcpdump tshark dumpcap wireshark socat nc"],
-  ["destructive/shell", "msfconsole msfvenom expect screen tmux byobu abduco dtach rlwrap unbuffer zellij ttyd gotty websocketd wish xterm rxvt urxvt alacritty kitty konsole gnome-terminal x-terminal-emulator rbash multitime logsave bpftrace gimp scapy sftp-server agetty getty rview rnano pry byebug irb ghci slsh pdb ipdb"],
-  ["destructive/data", "dropdb dropuser createuser pg_restore mysqladmin mongorestore flyway liquibase influx etcdctl fdbcli reindexdb vacuumdb pg_resetwal pg_rewind"],
-  ["destructive/remote-code", "uvx bunx"],
-  ["destructive/tool-exec", "osascript jjs cobc gcore run-parts"],
-  ["destructive/windows", "robocopy clear-eventlog move-item taskkill tskill stop-process del erase rd format diskpart vssadmin wbadmin bcdedit cipher regedit wmic iex invoke-expression remove-item ri set-executionpolicy invoke-webrequest iwr invoke-restmethod irm start-process new-service set-service stop-service remove-itemproperty set-itemproperty new-itemproperty clear-content clear-recyclebin format-volume clear-disk remove-partition set-mppreference add-mppreference mshta rundll32 regsvr32 certutil cmd powershell pwsh wscript cscript installutil msiexec msbuild forfiles psexec schtasks reg net net1 netsh sc fltmc wevtutil fsutil runas stop-computer restart-computer remove-aduser disable-netadapter add-type start-bitstransfer invoke-command invoke-wmimethod enter-pssession new-pssession set-content out-file add-content new-localuser add-localgroupmember disable-computerrestore remove-computer uninstall-package bitsadmin saps spps rp clc cmstp odbcconf ieexec"],
-  ["destructive/publish", "vercel fastlane semantic-release"],
+  ["destructive/priv", "sudo su doas pkexec runuser sudoedit gosu su-exec newgrp sg setpriv capsh run0 dzdo sux kdesudo gksudo gksu please super calife ksu machinectl nsenter aa-exec systemd-nspawn sudo-rs sudoreplay userhelper pkttyagent beesu kdesu tsu tsudo"],
+  ["destructive/device", "dd mkfs mkfs.* mke2fs fdisk sfdisk cfdisk sgdisk gdisk parted gparted wipefs mount umount losetup cryptsetup mkswap swapon swapoff blkdiscard hdparm badblocks debugfs e2fsck fsck fsck.* tune2fs resize2fs xfs_* zpool zfs lvremove vgremove pvremove lvcreate lvresize vgcreate pvcreate mdadm partprobe eject diskutil fstrim dmsetup kpartx nvme flashrom fusermount fusermount3 pivot_root mknod ddrescue dcfldd dc3dd newfs sg_format btrfs hdiutil fdformat mkdosfs mkntfs switch_root restic borg grub-install grub-mkconfig update-grub efibootmgr dracut update-initramfs mkinitcpio fwupdmgr hwclock growpart e2label smartctl qemu-nbd nbd-client pvresize pvmove vgextend vgreduce vgrename vgchange lvextend lvreduce lvrename lvconvert lvchange bcache make-bcache integritysetup veritysetup tpm2_clear sedutil-cli isohybrid mformat mdel mdeltree fatlabel ntfsresize ntfsclone ntfsfix partclone.* partimage testdisk photorec extundelete swaplabel zerofree grub-reboot grub-set-default grub2-* bootctl flashcp flash_erase nandwrite esptool esptool.py avrdude dfu-util openocd st-flash fastboot"],
+  ["destructive/process", "killall killall5 pkill shutdown reboot halt poweroff telinit xkill skill slay kexec fuser init xdotool snice tskill wtype ydotool cliclick scanmem pmset"],
+  ["destructive/perm", "useradd userdel usermod groupadd groupdel groupmod passwd chpasswd chage chsh chfn visudo vipw vigr adduser deluser addgroup delgroup gpasswd newusers setfacl chattr setcap iptables ip6tables iptables-restore nft ufw firewall-cmd ebtables arptables setenforce semanage setsebool chcon restorecon auditctl apparmor_parser aa-disable aa-complain dscl spctl csrutil update-alternatives alternatives authconfig pwconv icacls takeown cacls attrib lchsh pfctl grpconv pwunconv faillock pam-auth-update tailscale wg wg-quick openvpn ifup ifdown brctl tc vconfig rfkill dhclient dhcpcd udhcpc wpa_supplicant wpa_cli iwctl iwpriv ethtool macchanger networksetup scutil systemsetup ovs-vsctl ipset conntrack ipvsadm tunctl strongswan ipsec zerotier-cli netplan authselect adcli sssctl pam_tally2 aa-enforce aa-teardown aa-remove-unknown sshuttle resolvconf userdbctl homectl newuidmap newgidmap pwck grpck smbpasswd pdbedit htpasswd kadmin kadmin.local ldapmodify ldapdelete ldapadd ldappasswd samba-tool tccutil dseditgroup sysadminctl pwpolicy chflags setfattr"],
+  ["destructive/persist", "at batch launchctl chkconfig update-rc.d rc-update insmod modprobe rmmod kmod depmod systemd-run schtasks anacron rc-service initctl start-stop-daemon invoke-rc.d dkms loadkeys update-binfmts incron incrontab fcron fcrontab runit s6-svc crond atd systemd-tmpfiles systemd-sysusers systemd-firstboot openvt deallocvt"],
+  ["read/secret", "printenv security secret-tool keyctl op bw lpass aws-vault ssh-add gopass pass chamber sops unshadow mimikatz ssh-agent keepassxc-cli vault doppler infisical gnome-keyring kwallet-query age rage dotenv xclip xsel pbpaste wl-paste screencapture scrot gnome-screenshot maim grim flameshot hashcat john hydra ophcrack secretsdump.py lazagne chntpw samdump2 ssh-keysign gpg-connect-agent gpg-preset-passphrase klist kinit ktutil kdestroy dashlane dcli rbw enpass-cli envchain berglas saml2aws aws-okta credstash bitwarden kpcli pass-otp oathtool yubico-piv-tool ykman logkeys xinput showkey arecord evtest"],
+  ["destructive/exfil", "wall write telnet ftp tftp sftp lftp ncftp mail mailx sendmail mutt msmtp swaks rclone croc wormhole ngrok cloudflared chisel frpc frps localtunnel bore s-nail nail ssmtp gsutil mc s3cmd azcopy smbclient cadaver finger whois rlogin rsh rcp uucp kermit rz sz transfer.sh curlftpfs sshfs bitsadmin proxychains proxychains4 torify tor hping3 nmap masscan ettercap bettercap tcpdump tshark dumpcap wireshark socat nc pbcopy wl-copy psftp pscp plink putty ncftpput ncftpget yafc smbget smbmap rpcclient impacket-* crackmapexec netexec evil-winrm arpspoof dsniff sqlmap nikto gobuster ffuf wfuzz dirb feroxbuster nuclei zmap nping iodine dnscat dnscat2 ptunnel stunnel stunnel4 tinyproxy mitmproxy mitmdump mitmweb pagekite serveo inlets rathole gost v2ray xray sslocal ssserver magic-wormhole sendme onionshare-cli onionshare syncthing unison duplicity duplicacy b2 mega-put megaput megatools gdrive dropbox minicom picocom tio efax sendfax lpr telegram-send slackcat ntfy pushover mosquitto_pub kcat kafkacat nats amqp-publish wscat websocat iftop netsniff-ng ngrep tcpflow p0f kismet aircrack-ng airodump-ng aireplay-ng httptunnel udp2raw udptunnel check_by_ssh git-shell asciinema"],
+  ["destructive/shell", "msfconsole msfvenom expect screen tmux byobu abduco dtach rlwrap unbuffer zellij ttyd gotty websocketd wish xterm rxvt urxvt alacritty kitty konsole gnome-terminal x-terminal-emulator rbash multitime logsave bpftrace gimp scapy sftp-server agetty getty rview rnano pry byebug irb ghci slsh pdb ipdb tmate upterm sshx teleconsole wetty shellinabox shellinaboxd sshd dropbear in.telnetd telnetd rshd rlogind vncserver x11vnc Xvnc tigervncserver xrdp teamviewer anydesk rustdesk code-server mosh-server etserver tasksh ginsh tdbtool bconsole vimtutor zathura openvt setlock softlimit envdir chpst setuidgid s6-setuidgid aoss terminator tilix xfce4-terminal mate-terminal lxterminal wezterm ghostty stterm guake tilda yakuake sakura terminology cool-retro-term warp-terminal"],
+  ["destructive/data", "dropdb dropuser createuser pg_restore mysqladmin mongorestore flyway liquibase influx etcdctl fdbcli reindexdb vacuumdb pg_resetwal pg_rewind droplang clusterdb pg_ctl pg_ctlcluster pg_dropcluster pg_upgrade mysqlimport mysql_secure_installation mysql_install_db myisamchk innochecksum mongoimport arangorestore kubeadm etcdutl ctr cloud-nuke aws-nuke"],
+  ["destructive/remote-code", "uvx bunx lwp-download ansible-pull degit create-react-app basher bpkg"],
+  ["destructive/tool-exec", "osascript jjs cobc gcore run-parts logrotate chef-client chef-solo certbot needrestart run-mailcap plymouth gtester distccd opkg ipkg pkg_add perlbug ksshell msgfilter rtorrent"],
+  ["destructive/windows", "robocopy clear-eventlog move-item taskkill tskill stop-process del erase rd format diskpart vssadmin wbadmin bcdedit cipher regedit wmic iex invoke-expression remove-item ri set-executionpolicy invoke-webrequest iwr invoke-restmethod irm start-process new-service set-service stop-service remove-itemproperty set-itemproperty new-itemproperty clear-content clear-recyclebin format-volume clear-disk remove-partition set-mppreference add-mppreference mshta rundll32 regsvr32 certutil cmd powershell pwsh wscript cscript installutil msiexec msbuild forfiles psexec schtasks reg net net1 netsh sc fltmc wevtutil fsutil runas stop-computer restart-computer remove-aduser disable-netadapter add-type start-bitstransfer invoke-command invoke-wmimethod enter-pssession new-pssession set-content out-file add-content new-localuser add-localgroupmember disable-computerrestore remove-computer uninstall-package bitsadmin saps spps rp clc cmstp odbcconf ieexec register-scheduledtask unregister-scheduledtask new-scheduledtask set-scheduledtask start-scheduledtask disable-scheduledtask enable-scheduledtask register-scheduledjob remove-localuser set-localuser enable-localuser disable-localuser remove-localgroupmember set-acl new-netfirewallrule set-netfirewallprofile set-netfirewallrule remove-netfirewallrule disable-netfirewallrule remove-service restart-service start-service suspend-service clear-item clear-itemproperty rename-item copy-item set-item initialize-disk set-partition resize-partition set-disk repair-volume mount-diskimage dismount-diskimage enable-windowsoptionalfeature disable-windowsoptionalfeature enable-psremoting set-adaccountpassword new-aduser set-aduser add-adgroupmember remove-adgroupmember remove-adgroup remove-adcomputer remove-adobject disable-adaccount get-credential convertfrom-securestring get-clipboard export-clixml install-module install-package install-script install-windowsfeature uninstall-windowsfeature uninstall-module invoke-item start-job register-objectevent register-wmievent set-wmiinstance remove-wmiobject invoke-cimmethod remove-ciminstance stop-vm remove-vm restart-vm new-netroute remove-netroute set-dnsclientserveraddress set-netadapter enable-netadapter disable-bitlocker suspend-bitlocker unlock-bitlocker clear-bitlockerautounlock unblock-file send-mailmessage limit-eventlog remove-eventlog restore-computer rename-computer add-computer reset-computermachinepassword set-date set-timezone new-psdrive remove-psdrive debug-process new-object add-appxpackage remove-appxpackage remove-appxprovisionedpackage export-pfxcertificate set-processmitigation remove-mppreference set-smbshare new-smbshare remove-smbshare set-psrepository register-psrepository remove-module xcopy mklink ftype setx chkdsk sfc dism manage-bde gpupdate secedit cmdkey vaultcmd wusa pnputil bootrec reagentc wsl mstsc ntdsutil esentutl extrac32 makecab pcalua presentationhost xwizard msdt appvlp certoc cmdl32 desktopimgdownldr diskshadow dnscmd gpscript infdefaultinstall ldifde mavinject mofcomp mpcmdrun pcwrun printbrm rasautou rdrleakdiag regasm regini regsvcs runonce runscripthelper scriptrunner syncappvpublishingserver tttracer verclsid winrm winrs wlrmdr wsreset wuauclt logman tzutil w32tm cleanmgr nltest dsquery procdump psexec64 sdelete rubeus sharphound"],
+  ["destructive/publish", "vercel fastlane semantic-release release-it gh-pages deployctl dput debsign reprepro aptly web-ext clasp appcenter ghp-import sentry-cli toot tweet git-review"],
 ]);
 export const DESTRUCTIVE_VERBS = new Set([
+  "abandon",
+  "decommission",
   "del",
   "delete",
   "deploy",
+  "deregister",
   "destroy",
   "drop",
   "erase",
+  "evict",
+  "expunge",
   "factoryreset",
   "flush",
   "kill",
@@ -901,9 +984,11 @@ export const DESTRUCTIVE_VERBS = new Set([
   "reboot",
   "release",
   "remove",
+  "reset",
   "revoke",
   "rm",
   "rollback",
+  "shred",
   "shutdown",
   "submit",
   "teardown",
@@ -912,25 +997,81 @@ export const DESTRUCTIVE_VERBS = new Set([
   "undeploy",
   "uninstall",
   "unpublish",
+  "unregister",
   "upload",
   "wipe",
+  "yank",
+  "zap",
 ]);
 export const CAUTIOUS = new Map([
   ["unknown/exec", "make cmake ninja meson bazel gradle gradlew mvn ant sbt javac java cargo go rustc gcc g++ cc c++ clang clang++ ld as pytest tox nox unittest ruff black isort flake8 pylint mypy pyright pyre bandit eslint tsc jest vitest mocha ava karma webpack vite rollup esbuild swc turbo nx ng vue next nuxt astro gatsby playwright cypress rspec minitest phpunit golangci-lint staticcheck sphinx-build mkdocs hugo jekyll protoc buf coverage hatch flit pdm poetry uv tsx ts-node nodemon concurrently cross-env rake rails bundle mix elixirc erlc dotnet msbuild swiftc xcodebuild kotlinc scalac ghc cabal stack dune ocamlc nimble nim zig crystal dart flutter pre-commit source jupyter streamlit uvicorn gunicorn flask django-admin celery alembic just task invoke fab scons waf autoconf automake configure libtool doxygen typedoc storybook lint-staged stylelint markdownlint cargo-nextest npm npx gofmt vet"],
+  ["safe_write", "tar rsync scp"],
   ["unknown/install", "apt apt-get aptitude dnf yum pacman apk zypper brew port snap flatpak pip gem composer conda mamba npm easy_install cpan cpanm luarocks opam rustup nvm pyenv rbenv asdf mise sdk choco winget scoop dpkg rpm nix nix-env"],
   ["unknown/network", "ping ping6 traceroute tracepath mtr dig host nslookup drill ip ifconfig netstat ss arp route iwconfig nmcli aria2c yt-dlp youtube-dl gcloud aws az kubectl helm terraform gh docker ab wrk hey siege http-server lynx w3m links elinks httpie http https xh ssh-keyscan getent ntpdate chronyc iperf iperf3 speedtest resolvectl systemd-resolve git-lfs"],
   ["unknown/pager", "less more most man info pg pinfo w3mman apropos zless zmore bzless xzless lnav moar slit tig lazygit ranger mc nnn vifm fzf top htop btop atop iotop glances journalctl dmesg nethogs"],
   ["unknown/editor", "vi vim nvim nano emacs ed ex pico joe micro helix hx kak code subl gedit kate mg jed ne mcedit editor sensible-editor"],
 ]);
 export const EXEC_OPTIONS = new Map([
-  ["man", "-P --pager -H --html -X --gxditview -C --config-file -p --preprocessor"],
+  ["man", "-P* --pager -H* --html -X* --gxditview -C* --config-file -p* --preprocessor"],
   ["less", "-k --lesskey-file --lesskey-src -o -O --log-file -T --tag-file"],
   ["pytest", "-p --pdbcls --pastebin --confcutdir --rootdir --cov-config -c --override-ini"],
   ["eslint", "--plugin --rulesdir --resolve-plugins-relative-to -c --config --format -f --parser --ext-config"],
   ["ctags", "-L --options --optlib-dir --_* -f -o"],
   ["dmesg", "-C -c --clear --read-clear -n --console-level -D -E --console-on --console-off -F --file -H --human"],
   ["tcpdump", "-z -w"],
-  ["logrotate", "-l --log -s --state -m --mail"],
+  ["facter", "--custom-dir --external-dir -c --config"],
+  ["mypy", "--python-executable --custom-typeshed-dir --install-types"],
+  ["pylint", "--init-hook --load-plugins"],
+  ["pyright", "--pythonpath --venvpath --typeshedpath"],
+  ["tox", "-x --override"],
+  ["jest", "--runner --testRunner --globalSetup --globalTeardown --transform --reporters"],
+  ["vitest", "--globalSetup"],
+  ["mocha", "-r --require --import"],
+  ["ava", "--require --node-arguments"],
+  ["webpack", "--require"],
+  ["rollup", "-p --plugin"],
+  ["stylelint", "--custom-syntax --custom-formatter --plugin"],
+  ["rspec", "-r --require"],
+  ["phpunit", "--bootstrap --extension"],
+  ["java", "-javaagent* -agentlib* -agentpath* -Xrun* -XX:OnError* -XX:OnOutOfMemoryError*"],
+  ["javac", "-processor* --processor* -J* -Xplugin*"],
+  ["rustc", "linker=* -Clinker* --sysroot"],
+  ["rustdoc", "--runtool* --test-runtool* --test-builder*"],
+  ["ld", "-plugin* --plugin*"],
+  ["nodemon", "-x --exec"],
+  ["ts-node", "-r --require"],
+  ["tsx", "--import --require"],
+  ["jekyll", "-p --plugins"],
+  ["protoc", "--plugin*"],
+  ["just", "--shell --command -c"],
+  ["fab", "-H --hosts"],
+  ["sbt", "eval*"],
+  ["ghc", "-F -pgm* -fplugin*"],
+  ["nginx", "-s -c -g"],
+  ["ldd", "./*"],
+  ["fzf", "--bind* --preview* --listen* --with-shell*"],
+  ["nnn", "-P -p"],
+  ["ranger", "--cmd* --datadir* -c --confdir*"],
+  ["lnav", "-c -f -i -e"],
+  ["neofetch", "--config"],
+  ["fastfetch", "--config -c"],
+  ["exiftool", "-if* -config* -filename=/* -directory=/* -all=*"],
+  ["dmidecode", "--dump-bin"],
+  ["unsquashfs", "-d -dest -f -force"],
+  ["check_ssl_cert", "--*-bin"],
+  ["qemu-img", "commit rebase resize"],
+  ["clamscan", "--remove* --move* -f --file-list*"],
+  ["gs", "-dNOSAFER"],
+  ["wkhtmltopdf", "--allow --enable-local-file-access --run-script --post*"],
+  ["chromium", "--*-launcher* --*-cmd-prefix* --load-extension*"],
+  ["google-chrome", "--*-launcher* --*-cmd-prefix* --load-extension*"],
+  ["mvn", "-Dexec.* -Dmaven.ext.class.path*"],
+  ["ansible-galaxy", "-s --server *://* git+*"],
+  ["cowsay", "-f*"],
+  ["cowthink", "-f*"],
+  ["latexmk", "-e -r -latex* -pdflatex* -lualatex=* -xelatex=* -shell-escape -C -c"],
+  ["dvips", "-R0"],
+  ["distcc", "-wrapper"],
   ["ab", "-p -u -T"],
   ["aria2c", "--on-* --conf-path -i --input-file --rpc* --enable-rpc --hook*"],
   ["valgrind", "--db-command"],
@@ -949,7 +1090,7 @@ export const WRITERS = new Map([
   ["cp", "abdfHilLnPpRrsTuvxZ S= t> | archive backup? recursive force interactive link no-clobber no-dereference parents preserve? no-preserve= symbolic-link suffix= target-directory> no-target-directory update? verbose reflink? sparse= | copy"],
   ["mv", "bfinTuvZ S= t> | backup? force interactive no-clobber suffix= target-directory> no-target-directory update? verbose | write"],
   ["ln", "bdfFiLnPrsTv S= t> | backup? force interactive symbolic logical physical relative no-dereference suffix= target-directory> | link"],
-  ["install", "bcCdDpsTv g= m= o= S= t> | directory mode= owner= group= target-directory> strip-program! strip backup? compare preserve-timestamps | copy"],
+  ["install", "bcCdDpsTv g! m= o! S= t> | directory mode= owner! group! target-directory> strip-program! strip verbose backup? compare preserve-timestamps | copy"],
   ["tee", "aip | append ignore-interrupts output-error? | write"],
   ["sponge", "a | | write"],
   ["patch", "bcelNRstuEZ p= i@ d> o> r> F= D= B= V= Y= z= | dry-run input@ directory> output> reverse strip= batch forward ed! | write"],
@@ -964,12 +1105,12 @@ export const WRITERS = new Map([
   ["lz4", "cdfklmqv0123456789 | | write"],
   ["compress", "cdfrvb= | | write"],
   ["uncompress", "cfv | | write"],
-  ["zip", "0123456789acdDefghjklLmnopqrstTuvwxXyzZ@ TT! T! P= b= i= x= | unzip-command! test exclude= include= encrypt | write path"],
-  ["unzip", "abcfjlLnopqtuvVwxXzZ d> P= x | | path"],
+  ["zip", "0123456789acDefghjklLnopqrstTuvwxXyzZ@ d! m! TT! T! P= b> i= x= | unzip-command! move! delete! filesync! copy test exclude= include= encrypt | write path"],
+  ["unzip", "abcfjlLnopqtuvVwxXzZ :! K! d> P= x | | path"],
   ["7z", "| | text path"],
   ["ar", "| | text path"],
   ["split", "a= b= C= dexn= l= t= uz | additional-suffix= bytes= lines= number= numeric-suffixes? verbose filter$ | copy"],
-  ["csplit", "f= b= kn= qsz | prefix= | path"],
+  ["csplit", "f> b= kn= qsz | prefix> digits= suffix-format= keep-files quiet silent | path"],
   ["mkfifo", "m=Z | mode= | write"],
   ["iconv", "cslf=t=o> | from-code= to-code= output> list | path"],
   ["dos2unix", "kqnob | | write"],
@@ -1125,7 +1266,7 @@ export const READERS = new Map([
   ["ldconfig", "p | print-cache | none"],
   ["tsort", "| | path"],
   ["shuf", "ezn=i=r o> | echo head-count= input-range= repeat zero-terminated output> random-source@ | path"],
-  ["look", "adft= | | text"],
+  ["look", "adft= | | text path"],
   ["pathchk", "pP | portability | path"],
   ["sw_vers", "| productVersion buildVersion productName | none"],
 ]);
@@ -1366,6 +1507,19 @@ export const ALIASES = new Map([
   ["pnpm", "npm"],
   ["yarn", "npm"],
   ["bun", "npm"],
+  ["7za", "7z"],
+  ["7zr", "7z"],
+  ["7zz", "7z"],
+  ["p7zip", "7z"],
+  ["c89", "gcc"],
+  ["c99", "gcc"],
+  ["clang++", "gcc"],
+  ["c++", "gcc"],
+  ["xetex", "tex"],
+  ["uplatex", "tex"],
+  ["platex", "tex"],
+  ["context", "tex"],
+  ["octave-cli", "octave"],
 ]);
 export const DECODERS = new Set([
   "base32",
@@ -1432,7 +1586,7 @@ export const WRAPPERS = new Map([
   ["stdbuf", "i= o= e= | input= output= error= | command"],
   ["time", "apqvV f= o> | append portability quiet verbose format= output> | command"],
   ["strace", "cCdfFhiknqrtTvVxyzZ a= b= e= E= I= o> O= p! P= s= S= u= X= | trace= output> string-limit= follow-forks | command"],
-  ["ltrace", "bcCfhiLrStTV a= A= D= e= F= l= n= o> p! s= u= x= | output> | command"],
+  ["ltrace", "bcCfhiLrStTV a= A= D= e= F@ l= n= o> p! s= u= x= | output> | command"],
   ["command", "pvV | | command"],
   ["builtin", "| | command"],
   ["exec", "cl a= | | command"],
@@ -1705,6 +1859,7 @@ export const PYTHON_MODULES = new Map([
   ["http.server", "network"],
   ["SimpleHTTPServer", "network"],
   ["pip", "program"],
+  ["pipx", "program"],
   ["twine", "program"],
   ["poetry", "program"],
   ["uv", "program"],
@@ -1719,6 +1874,11 @@ export const PYTHON_MODULES = new Map([
   ["flake8", "program"],
   ["coverage", "program"],
   ["sphinx", "program"],
+  ["pylint", "program"],
+  ["tox", "program"],
+  ["nox", "program"],
+  ["awscli", "program"],
+  ["ansible", "program"],
 ]);
 export const SCRIPT_PROGRAMS = new Map([
   ["manage.py", "django-admin"],
@@ -1726,11 +1886,11 @@ export const SCRIPT_PROGRAMS = new Map([
   ["setup.py", "twine"],
 ]);
 export const CURL_OPTIONS = "#0123468afgGiIjJklLMnNpqRsSvVZ: d! F! T! K! x! X= H= A= b@ c> C= D> e= E@ h= m= o> O P= Q! r= t= u= U= w= y= Y= z= | silent show-error fail fail-with-body fail-early location location-trusted head include verbose compressed output> remote-name remote-name-all remote-header-name output-dir> create-dirs url= header= user-agent= referer= max-time= connect-timeout= retry= retry-delay= retry-max-time= retry-all-errors retry-connrefused range= http1.0 http1.1 http2 http3 tlsv1.0 tlsv1.1 tlsv1.2 tlsv1.3 tls-max= ssl-reqd insecure ipv4 ipv6 globoff get request= write-out= progress-bar no-progress-meter parallel parallel-max= limit-rate= max-filesize= max-redirs= remote-time no-buffer no-keepalive keepalive-time= tcp-nodelay path-as-is cookie@ cookie-jar> dump-header> stderr> trace> trace-ascii> trace-time etag-save> etag-compare@ cacert@ capath@ user= oauth2-bearer= basic digest anyauth time-cond= continue-at= speed-limit= speed-time= styled-output clobber no-clobber next junk-session-cookies list-only data! data-raw! data-binary! data-urlencode! data-ascii! json! form! form-string! upload-file! config! proxy! socks4! socks4a! socks5! socks5-hostname! preproxy! proxy-user! proxy-header! noproxy! resolve! connect-to! unix-socket! abstract-unix-socket! doh-url! dns-servers! interface! quote! postquote! mail-from! mail-rcpt! mail-auth! netrc! netrc-file! netrc-optional! engine! cert! key! cert-type! key-type! pass! libcurl! variable! expand-url! expand-data! telnet-option! krb! delegation! negotiate! ntlm! haproxy-protocol! proto-default! egd-file! random-file! crlfile! aws-sigv4! ftp-port! ftp-method! url-query! ssl-sessions! upload-flags! pubkey! hostpubmd5! unix! | url";
-export const WGET_OPTIONS = "bcdEFhHkKLmNnpqrSvVx46 O> o> a> P> i@ B= t= T= w= Q= l= A= R= D= I= X= U= e! nc nd nH np nv nc | quiet verbose no-verbose output-document> output-file> append-output> directory-prefix> input-file@ tries= timeout= wait= random-wait waitretry= continue timestamping no-clobber recursive level= mirror page-requisites convert-links no-parent span-hosts accept= reject= domains= user-agent= header= referer= max-redirect= spider server-response no-check-certificate no-directories no-host-directories cut-dirs= progress= show-progress no-cookies load-cookies@ save-cookies> limit-rate= quota= inet4-only inet6-only content-disposition trust-server-names restrict-file-names= adjust-extension https-only no-proxy no-hsts -nc -nd -nH -np -nv -qO> -qO-> ca-certificate@ user= compression= post-data! post-file! method! body-data! body-file! use-askpass! execute! config! http-user! http-password! password! proxy! proxy-user! proxy-password! ftp-user! ftp-password! certificate! private-key! bind-address! warc-file! rejected-log! input-metalink! hsts-file! egd-file! random-file! crl-file! dns-servers! secure-protocol= | url";
+export const WGET_OPTIONS = "bcdEFhHkKLmNnpqrSvVx46 O> o> a> P> i@ B= t= T= w= Q= l= A= R= D= I= X= U= e! nc nd nH np nv nc | quiet verbose no-verbose output-document> output-file> append-output> directory-prefix> input-file@ tries= timeout= wait= random-wait waitretry= continue timestamping no-clobber recursive level= mirror page-requisites convert-links no-parent span-hosts accept= reject= domains= user-agent= header= referer= max-redirect= spider server-response no-check-certificate no-directories no-host-directories cut-dirs= progress= show-progress no-cookies load-cookies@ save-cookies> limit-rate= quota= inet4-only inet6-only content-disposition trust-server-names restrict-file-names= adjust-extension https-only no-proxy no-hsts -nc -nd -nH -np -nv ca-certificate@ user= compression= post-data! post-file! method! body-data! body-file! use-askpass! execute! config! http-user! http-password! password! proxy! proxy-user! proxy-password! ftp-user! ftp-password! certificate! private-key! bind-address! warc-file! rejected-log! input-metalink! hsts-file! egd-file! random-file! crl-file! dns-servers! secure-protocol= | url";
 export const SED_OPTIONS = "nErsuz e= f@ i~ l= b | quiet silent regexp-extended expression= file@ in-place~ line-length= null-data posix separate unbuffered zero-terminated sandbox debug follow-symlinks | none";
 export const AWK_OPTIONS = "F= v= bcCghkMnNOPrSstV f@ e= E! i! l! o! p! D! d! L? W! | field-separator= assign= file@ source= re-interval posix traditional sandbox characters-as-bytes non-decimal-data lint? version csv exec! include! load! dump-variables! pretty-print! profile! debug! | none";
 export const SSH_OPTIONS = "46aCgKkNnqsTtVvxXYyAfGM B= b= c= D! E> e= F! I! i= J= L! l= m= O! o= p= Q= R! S! W! w! | | host code";
 export const PS_OPTIONS = "aAcdefFHjlLmMNTvVwyZ C= G= g= o= O= p= q= s= t= u= U= | forest headers no-headers sort= pid= ppid= user= format= cols= width= columns= lines= rows= group= sid= tty= deselect context cumulative quick-pid= Group= User= | ps";
 export const DATE_OPTIONS = "uRjn I? d= r@ f@ v= s! | utc universal date= reference@ file@ iso-8601? rfc-3339= rfc-email rfc-2822 debug resolution set! | text";
-export const TAR_RISKY = "--to-command* --checkpoint-action* -I* --use-compress-program* --rsh-command* --info-script* -F --new-volume-script* --rmt-command* -P --absolute-names --delete --remove-files --unlink-first -U --recursive-unlink --overwrite-dir --transform=*e --xform=*e --files-from=/* -T/*";
+export const TAR_RISKY = "--to-command* --checkpoint-action* -I* --use-compress-program* --rsh-command* --info-script* -F --new-volume-script* --rmt-command* -P --absolute-names --delete --remove-files --unlink-first -U --recursive-unlink --overwrite-dir --transform=*e --xform=*e --files-from=/* -T/* --one-top*=/* --one-top*=~* --one-top*=..* -C/* -C~* -C..*";
 export const LOCAL_NETWORKS = "0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 192.168.0.0/16 198.18.0.0/15 224.0.0.0/4 240.0.0.0/4 100.100.100.200/32 168.63.129.16/32";

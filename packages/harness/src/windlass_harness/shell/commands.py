@@ -4,10 +4,11 @@ import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 
-from windlass_harness.shell.effects import apply_operands, read_described, write_path
+from windlass_harness.shell.effects import apply_operands, note_mode, read_described, write_path
 from windlass_harness.shell.families import FAMILIES, grade_family
 from windlass_harness.shell.options import describe
 from windlass_harness.shell.paths import (
+    is_fetched_path,
     is_policy_path,
     is_scratch_path,
     is_secret_path,
@@ -15,7 +16,17 @@ from windlass_harness.shell.paths import (
     matches_exactly,
     split_path,
 )
-from windlass_harness.shell.scene import COMPUTED, DECODED, FETCHED, NAMES, SECRET, UNKNOWNS, Call, Field
+from windlass_harness.shell.scene import (
+    COMPUTED,
+    DECODED,
+    FETCHED,
+    NAMES,
+    SECRET,
+    UNKNOWNS,
+    Call,
+    Field,
+    field_of,
+)
 from windlass_harness.shell.scripts import gives_shell, holds_sql
 from windlass_harness.shell.tables_code import ESCAPE_MARKS
 from windlass_harness.shell.tables_names import PROGRAM_FOLDERS
@@ -55,7 +66,9 @@ _SECRET_SEARCH = re.compile(
     r"passw(?:or)?d|secret|api[_-]?key|private[ _-]key|access[_-]?key|credential|\bAKIA",
     re.IGNORECASE,
 )
+_BUILDS = ("unknown/exec", "unknown/install")
 _VERB_WORDS_MAX = 3
+_INPUT_LINES_MAX = 50
 _SUFFIXES_MAX = 12
 _AMBIGUOUS = frozenset(
     """
@@ -102,12 +115,17 @@ def _windows_names() -> frozenset[str]:
     return frozenset(DANGEROUS["destructive/windows"].split())
 
 
+@lru_cache(maxsize=1)
+def _dangers() -> dict[str, str]:
+    return {name: category for category, names in reversed(DANGEROUS.items()) for name in names.split()}
+
+
 @lru_cache(maxsize=512)
 def _danger_of(name: str) -> str:
-    for category, names in DANGEROUS.items():
-        if matches_exactly(name, tuple(names.split())):
+    for pattern, category in _dangers().items():
+        if "*" in pattern and matches_exactly(name, (pattern,)):
             return category
-    return ""
+    return _dangers().get(name, "")
 
 
 @lru_cache(maxsize=1)
@@ -130,16 +148,22 @@ def grade_call(call: Call, rules: Mapping[str, Rule]) -> str:
     named = call.with_args(name, call.args)
     if _is_version_request(named):
         return COMPUTED
+    if _cautious().get(name) in _BUILDS and is_fetched_path("", call.scene):
+        call.note("destructive/remote-code")
     return rules[name](named) if name in rules else _grade_by_table(named)
 
 
 def _grade_file(call: Call, name: str) -> str:
-    category = "destructive/remote-code" if is_scratch_path(call.name) else "unknown/exec"
+    is_foreign = is_scratch_path(call.name) or is_fetched_path(call.name, call.scene)
+    category = "destructive/remote-code" if is_foreign else "unknown/exec"
     call.note(category, call.name)
     if name in FAMILIES:
         grade_family(call.with_args(name, call.args))
-    if is_dangerous_name(name) and not call.name.startswith((".", "node_modules")):
+    is_local = call.name.startswith((".", "node_modules")) and split_path(call.name)[:1] != [".."]
+    if is_dangerous_name(name) and not is_local:
         call.note(_danger_of(name))
+    if name in INTERPRETERS and call.engine.is_dangerous((field_of(name), *call.args), call.scene):
+        call.note("destructive/wrapper")
     _check_arguments(call)
     return COMPUTED
 
@@ -180,9 +204,14 @@ def grade_reader(call: Call, description: str) -> str:
         kinds = ("path",)
     apply_operands(call, arguments.operands, kinds=kinds)
     note_secret_search(call)
+    for option in arguments.options:
+        if call.name in SEARCHERS and option.name in _FILE_OPTIONS and option.value:
+            _note_searched_files(call, option.value)
     if call.name not in METADATA_READERS and any(_is_everything(operand) for operand in arguments.operands):
         call.note("unknown/search")
     has_files = "path" in kinds and len(arguments.operands) > len(kinds) - 1
+    if call.name in SEARCHERS and not has_files and any(map(is_secret_path, arguments.operands)):
+        return SECRET
     return printed_by(call.name, call.scene.stdin, has_files=has_files)
 
 
@@ -193,11 +222,20 @@ def note_secret_search(call: Call) -> None:
         call.note("unknown/search")
 
 
+def _note_searched_files(call: Call, files: Field) -> None:
+    """A pattern that names files of credentials has them searched, hidden or not."""
+    is_left_out = files.text.startswith("!")
+    if not is_left_out and is_secret_path(Field(files.text.rstrip("$"), files.raw, is_glob=True)):
+        call.note("unknown/search" if "--files" in call.texts else "read/secret", files.raw)
+
+
 def _is_everything(path: Field) -> bool:
     """A bare wildcard may name any file, secrets included."""
     return path.is_glob and re.search(r"[A-Za-z0-9]", path.text.rsplit("/", 1)[-1]) is None
 
 
+_MODE_OPTIONS = frozenset({"-m", "--mode"})
+_FILE_OPTIONS = frozenset({"-g", "--glob", "--iglob", "--include", "-G"})
 _PATTERN_OPTIONS = frozenset({"-e", "-f", "--regexp", "--file", "--files"})
 
 
@@ -218,6 +256,9 @@ def grade_writer(call: Call, description: str) -> str:
     """Grade a program that writes the files it is told of."""
     arguments = read_described(call, description)
     apply_operands(call, arguments.operands, kinds=describe(description).operands)
+    for option in arguments.options:
+        if option.name in _MODE_OPTIONS and option.value:
+            note_mode(call, option.value.text)
     call.note("safe_write")
     return call.scene.stdin or COMPUTED if call.name in PASSING_FILTERS else COMPUTED
 
@@ -259,6 +300,7 @@ def _grade_cautious(call: Call) -> str:
     _check_arguments(call)
     if category in ("unknown/exec", "unknown/program"):
         _check_verbs(call)
+        _check_input(call)
     if category in ("unknown/network", "unknown/program") or call.texts[:1] in (["exec"], ["run"]):
         _grade_suffixes(call)
     if category == "unknown/network":
@@ -273,6 +315,15 @@ def _check_verbs(call: Call) -> None:
     for word in words[:_VERB_WORDS_MAX]:
         if any(part in DESTRUCTIVE_VERBS for part in re.split(r"[-:_.]", word)) and "/" not in word:
             call.note("destructive/data", word)
+
+
+def _check_input(call: Call) -> None:
+    """Look for an escape to a shell, or a secret's name, in the input."""
+    for line in (call.scene.stdin or "").split("\n")[:_INPUT_LINES_MAX]:
+        if _ESCAPE.match(line.strip()):
+            call.note("destructive/tool-exec", line)
+        elif is_secret_path(field_of(line.strip())):
+            call.note("read/secret", line)
 
 
 def _check_sent(call: Call) -> None:

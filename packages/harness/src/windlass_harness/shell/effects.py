@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from windlass_harness.shell.options import Arguments, Option, describe, read_arguments
 from windlass_harness.shell.paths import (
     is_data_path,
+    is_fetched_path,
     is_policy_path,
     is_scratch_path,
     is_secret_path,
     is_startup_path,
     kind_of_path,
+    placed,
 )
 from windlass_harness.shell.scene import COMPUTED, DECODED, FETCHED, UNSET, Call, Field
 from windlass_harness.shell.tables_readers import LISTERS
@@ -29,6 +31,8 @@ _WRITE_NOTES = {
     "inside": "safe_write",
 }
 _RISKY_SIGNS = frozenset("!>~$%")
+_SETUID = re.compile(r"[0-7]*[2-7][0-7]{3}|[ugoa]*[+=][rwxXt]*s[rwxXt]*")
+_WORLD = re.compile(r"0?[0-7]{2}[2367]|0?[0-7]{0,2}777|0?666|[ugoa]*[oa][ugoa]*[+=][rxX]*w.*|\+w")
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://")
 _REVISION_PATH = re.compile(r"^[^/]*?:(?=.)")
 
@@ -41,7 +45,7 @@ def read_path(call: Call, path: Field) -> None:
         # Many programs read further options from such a file.
         call.note("unknown/dynamic", path.raw)
         read_path(call, Field(path.text[1:], path.raw, path.is_glob, path.is_sure))
-    if is_secret_path(path) or is_secret_path(_after_revision(path)):
+    if is_secret_path(placed(path, call.scene)) or is_secret_path(_after_revision(path)):
         is_listed = call.name in LISTERS and kind_of_path(path, call.scene) == "inside"
         call.note("unknown/search" if is_listed else "read/secret", path.raw)
     if _URL.match(path.text):
@@ -64,19 +68,26 @@ def write_path(call: Call, path: Field, *, truncates: bool = False) -> None:
     kind = kind_of_path(path, call.scene)
     if kind == "harmless":
         return
-    if is_policy_path(path):
+    place = placed(path, call.scene)
+    if is_policy_path(place):
         call.note("destructive/policy", path.raw)
-    elif is_startup_path(path):
+    elif is_startup_path(place):
         call.note("destructive/persist", path.raw)
-    elif is_secret_path(path) or truncates or (kind == "inside" and is_data_path(path)):
+    elif is_secret_path(place) or truncates or (kind == "inside" and is_data_path(path)):
         call.note("destructive", path.raw)
     call.note(_WRITE_NOTES[kind], path.raw)
+
+
+def note_mode(call: Call, mode: str) -> None:
+    """Report permissions that set an id or let everybody write."""
+    if any(_SETUID.fullmatch(part) or _WORLD.fullmatch(part) for part in mode.split(",")):
+        call.note("destructive/perm", mode)
 
 
 def run_path(call: Call, path: Field) -> None:
     """Report what running the program text in this file means."""
     read_path(call, path)
-    if path.holds(FETCHED):
+    if path.holds(FETCHED) or is_fetched_path(path.text, call.scene):
         call.note("destructive/remote-code", path.raw)
     elif path.holds(DECODED) or is_scratch_path(path.text):
         call.note("destructive/eval", path.raw)

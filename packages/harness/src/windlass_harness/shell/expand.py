@@ -24,6 +24,7 @@ _SEQUENCE = re.compile(r"(-?[0-9]{1,6})\.\.(-?[0-9]{1,6})(?:\.\.-?[0-9]{1,6})?|(
 _SLICE = re.compile(r" ?(-?[0-9]{1,4})(?::(-?[0-9]{1,4}))?")
 _FIRST_OPAQUE = 0xE000
 _OPAQUE_MAX = 0x1800
+_FIRST_PIPE = 63
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,10 @@ def _substitution(part: Substitution, scene: Scene, engine: Engine) -> _Piece:
     if part.kind == "output":
         return _Piece(output.rstrip("\n"), "quoted" if part.quoted else "expanded")
     # The word becomes the name of a pipe; keep what flows through it for those who read code from files.
-    return _Piece("/dev/fd/63" + "".join(sorted({char for char in output if char in UNKNOWNS[3:]})), "quoted")
+    marks = "".join(sorted({char for char in output if char in UNKNOWNS[3:]}))
+    name = f"/dev/fd/{_FIRST_PIPE + len(scene.pipes)}{marks}"
+    scene.pipes[name] = output
+    return _Piece(name, "quoted")
 
 
 def _parameter(part: Parameter, scene: Scene, engine: Engine) -> list[_Piece]:
@@ -131,7 +135,7 @@ def _unknown(part: Parameter) -> str:
 def _lookup(part: Parameter, scene: Scene) -> Field | None:
     if part.name in ("@", "*") or part.name.isdigit():
         return _positional(part.name, scene)
-    values = scene.values.get(part.name)
+    values = scene.values.get(scene.references.get(part.name, part.name))
     if part.prefix == "!" and values:
         values = scene.values.get(values[0].text)
     if values is None:

@@ -11,8 +11,19 @@ from windlass_harness.shell.lexer import ASSIGNMENT, Source, read_text
 from windlass_harness.shell.limits import CALLS_DEEP_MAX, LOOP_ITEMS_MAX
 from windlass_harness.shell.model import Severity
 from windlass_harness.shell.parser import parse_list, parse_program
+from windlass_harness.shell.paths import base_name
 from windlass_harness.shell.rules import RULES
-from windlass_harness.shell.scene import COMPUTED, NAMES, UNKNOWNS, UNSET, Call, Field, Scene, field_of
+from windlass_harness.shell.scene import (
+    COMPUTED,
+    FETCHED,
+    NAMES,
+    UNKNOWNS,
+    UNSET,
+    Call,
+    Field,
+    Scene,
+    field_of,
+)
 from windlass_harness.shell.settings import grade_setting
 from windlass_harness.shell.tables_runners import SHELLS
 from windlass_harness.shell.tree import (
@@ -25,7 +36,6 @@ from windlass_harness.shell.tree import (
     Script,
     ShellSyntaxError,
     Simple,
-    Substitution,
     TooMuchWork,
     Word,
 )
@@ -37,6 +47,7 @@ _SEPARATORS = re.compile(r"[;&|\n(){}`]+|\$\(")
 _QUOTES = re.compile(r"['\"\\]")
 _EXPANSION = re.compile(r"`|\$[({\[A-Za-z_0-9@*]")
 _COUNTER = re.compile(r"\b([A-Za-z_][A-Za-z0-9_]*)\s*=(?!=)")
+_SILENT = re.compile(r"(?::|true|false|cat\s*0?<?\s*/dev/null|echo -n(?: ''| \"\")?|printf (?:''|\"\"|%s))$")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -209,6 +220,8 @@ class Grader:
             self.note("unknown/quoting", command.words[0].raw)
         self._assign_all(command.assigns, scene, is_prefix=True)
         output = self.run_words(fields, scene)
+        if FETCHED in output and not prints:
+            scene.fetched.update(base_name(redirect.target.raw) for redirect in command.redirects)
         scene.stdin = outer
         return output if prints else ""
 
@@ -247,17 +260,17 @@ class Grader:
         for redirect in redirects:
             call = Call("redirect", (), scene, self, raw)
             if redirect.body is not None:
-                scene.stdin = expand_joined(redirect.body, scene, engine=self).text
+                _feed(scene, redirect, expand_joined(redirect.body, scene, engine=self).text)
                 continue
             target = expand_joined(redirect.target, scene, engine=self)
             if redirect.operator == "<<<":
-                scene.stdin = target.text + "\n"
+                _feed(scene, redirect, target.text + "\n")
             elif redirect.operator in ("<&", ">&") and re.fullmatch(r"[0-9]+-?|-", target.text):
                 continue
             elif redirect.operator in ("<", "<&"):
                 read_path(call, target)
-                is_pipe = isinstance(redirect.target.parts[0], Substitution)
-                scene.stdin = target.text.removeprefix("/dev/fd/63") or COMPUTED if is_pipe else COMPUTED
+                is_empty_file = target.text == "/dev/null"
+                _feed(scene, redirect, "" if is_empty_file else scene.pipes.get(target.text, COMPUTED))
             else:
                 truncates = is_empty or (redirect.operator in (">", ">|") and _prints_nothing(raw))
                 write_path(call, target, truncates=truncates and redirect.operator != ">>")
@@ -358,6 +371,14 @@ class Grader:
         expand_joined(word, scene.copy(), engine=self)
 
 
+def _feed(scene: Scene, redirect: Redirect, text: str) -> None:
+    """Give a command its input, or another descriptor its text."""
+    if redirect.descriptor in ("", "0"):
+        scene.stdin = text
+    else:
+        scene.pipes[f"/dev/fd/{redirect.descriptor}"] = text
+
+
 def _never_fails(condition: Script) -> bool:
     commands = condition.items[-1].pipeline.commands
     last = commands[-1] if commands else None
@@ -365,14 +386,4 @@ def _never_fails(condition: Script) -> bool:
 
 
 def _prints_nothing(raw: str) -> bool:
-    head = raw.split(">")[0].strip()
-    return head in (
-        ":",
-        "true",
-        "cat /dev/null",
-        "echo -n",
-        "printf ''",
-        "echo -n ''",
-        'echo -n ""',
-        "cat </dev/null",
-    )
+    return _SILENT.match(raw.partition(">")[0].strip()) is not None

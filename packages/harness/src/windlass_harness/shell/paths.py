@@ -61,6 +61,23 @@ def split_path(path: str) -> list[str]:
     return segments
 
 
+def base_name(path: str) -> str:
+    """Return the last segment of a path or URL."""
+    return path.partition("?")[0].rstrip("/").rsplit("/", 1)[-1]
+
+
+def is_fetched_path(path: str, scene: Scene) -> bool:
+    """Say whether this program fetched the file, or the folder it lies in."""
+    return not scene.fetched.isdisjoint(split_path(f"{scene.folder}/{path}"))
+
+
+def placed(field: Field, scene: Scene) -> Field:
+    """Return a relative path with the folder it is taken from in front."""
+    if not scene.folder or field.text.startswith(("/", "~", "-")):
+        return field
+    return Field(f"{scene.folder}/{field.text}", field.raw, field.is_glob, field.is_sure)
+
+
 def kind_of_path(field: Field, scene: Scene) -> PathKind:
     """Say where a path leads."""
     path = field.text

@@ -69,10 +69,12 @@ def cd(call: Call) -> str:
     kind = "outside" if target.text == "-" else kind_of_path(target, call.scene)
     if kind == "inside":
         ups = sum(1 for segment in split_path(target.text) if segment == "..")
+        call.scene.folder = f"{call.scene.folder}/{target.text}"
         call.scene.folder_depth += len(split_path(target.text)) - 2 * ups
         return ""
     call.note("unknown/dynamic" if kind == "unknown" else "unknown/outside", target.raw)
     call.scene.is_outside = True
+    call.scene.folder = target.text
     return ""
 
 
@@ -95,6 +97,9 @@ def source(call: Call) -> str:
         path = call.args[0]
         if path.text in ("/dev/stdin", "-") and call.scene.stdin is not None:
             return run_text(call, call.scene.stdin, scene=call.scene)
+        if path.text in call.scene.pipes:
+            call.note("unknown/exec")
+            return run_text(call, call.scene.pipes[path.text], scene=call.scene)
         run_path(call, path)
         if not path.text.strip("".join(UNKNOWNS)):
             call.note("destructive/eval", path.raw)
@@ -157,6 +162,8 @@ def declare(call: Call) -> str:
         call.engine.evaluate_text(arg.text if "i" in options else name, call.scene)
         if "n" in options:
             call.note("unknown/redefine", arg.raw)
+            call.scene.references[name] = value
+            continue
         grade_setting(call, name, is_prefix=is_exported)
         if equals:
             call.scene.assign(
@@ -169,6 +176,8 @@ def unset(call: Call) -> str:
     """Forget variables; a subscript is evaluated."""
     for arg in call.args:
         call.engine.evaluate_text(arg.text, call.scene)
+        if arg.text.startswith("HIST"):
+            grade_setting(call, arg.text, is_prefix=False)
         call.scene.values.pop(arg.text, None)
         call.scene.functions.pop(arg.text, None)
     return ""
@@ -283,7 +292,8 @@ def jobs(call: Call) -> str:
 def print_variable(call: Call) -> str:
     """Print variables of the environment."""
     names = [text for text in call.texts if not text.startswith("-")]
-    if not names or any(is_secret_variable(name) for name in names):
+    is_known = not any(mark in name for name in names for mark in UNKNOWNS)
+    if not names or not is_known or any(is_secret_variable(name) for name in names):
         call.note("read/secret")
     return COMPUTED
 
@@ -310,7 +320,9 @@ def exec_(call: Call) -> str:
 def busybox(call: Call) -> str:
     """Run an applet by its name."""
     call.note("unknown/program")
-    args = [arg for arg in call.args if not arg.text.startswith("--")]
+    args = list(call.args)
+    while args and args[0].text.startswith("--"):
+        args.pop(0)
     if not args:
         return COMPUTED
     return call.engine.run_words(args, call.scene)

@@ -6,7 +6,7 @@ from windlass_harness.shell.commands import check_arguments, note_secret_search
 from windlass_harness.shell.effects import apply_operands, read_described, read_path
 from windlass_harness.shell.families import grade_family
 from windlass_harness.shell.options import describe
-from windlass_harness.shell.paths import matches_exactly
+from windlass_harness.shell.paths import base_name, matches_exactly
 from windlass_harness.shell.scene import COMPUTED, FETCHED, Call, Field, field_of
 from windlass_harness.shell.tables_git import GIT_CONFIG_HARMLESS, GIT_LOCAL, GIT_NETWORK, GIT_READERS
 from windlass_harness.shell.urls import is_public_url
@@ -76,6 +76,8 @@ def _subcommand(call: Call) -> str:
     _grade_source(call)
     if name in GIT_NETWORK:
         call.note("unknown/network")
+        if name == "clone":
+            call.scene.fetched.update(base_name(arg.text).removesuffix(".git") for arg in call.args[1:])
         return FETCHED
     call.note("safe_write" if name in GIT_LOCAL else "unknown/program")
     if is_dangerous or name not in GIT_LOCAL:
@@ -94,6 +96,7 @@ def _is_read(call: Call, key: str) -> bool:
             or operands[0].text in ("show", "list")
             or "/" in operands[0].text
             or operands[0].text == "HEAD"
+            or operands[0].text.isdigit()
         )
     if key in ("branch", "tag"):
         lists = any(
@@ -117,7 +120,12 @@ def _read(call: Call, key: str) -> str:
     rest = call.args[len(key.split()) :]
     inner = Call(f"git {key}", rest, call.scene, call.engine, call.raw)
     arguments = read_described(inner, GIT_READERS[key])
-    operands = [operand for operand in arguments.operands if operand.text != "--"]
+    # git itself expands the patterns in a path, quoted or not.
+    operands = [
+        Field(operand.text, operand.raw, re.search(r"[*?\[]", operand.text) is not None, operand.is_sure)
+        for operand in arguments.operands
+        if operand.text != "--"
+    ]
     kinds = describe(GIT_READERS[key]).operands
     if key == "config":
         if any(
@@ -127,7 +135,8 @@ def _read(call: Call, key: str) -> str:
         ):
             call.note("read/secret")
         kinds = ("text",)
-    note_secret_search(inner)
+    searched = [option.value for option in arguments.options if option.name in ("-S", "-G") and option.value]
+    note_secret_search(inner.with_args("git grep", searched) if searched else inner)
     if key == "grep" and any(option.name in ("-e", "-f") for option in arguments.options):
         kinds = ("path",)
     if key == "diff" and "--no-index" in inner.texts:

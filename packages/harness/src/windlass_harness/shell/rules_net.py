@@ -5,7 +5,7 @@ import re
 from windlass_harness.shell.commands import check_arguments, grade_suffixes
 from windlass_harness.shell.effects import read_described, read_path, write_path
 from windlass_harness.shell.options import Arguments
-from windlass_harness.shell.paths import is_secret_path
+from windlass_harness.shell.paths import base_name, is_secret_path
 from windlass_harness.shell.scene import COMPUTED, DECODED, FETCHED, NAMES, SECRET, Call, Field
 from windlass_harness.shell.stdin import run_text
 from windlass_harness.shell.tables_tools import CURL_OPTIONS, SSH_OPTIONS, WGET_OPTIONS
@@ -48,7 +48,14 @@ def curl(call: Call) -> str:
     }
     if writes:
         call.note("safe_write")
+        _note_fetched(call, arguments)
     return FETCHED
+
+
+def _note_fetched(call: Call, arguments: Arguments) -> None:
+    """Remember the names of files that hold what was fetched."""
+    named = [option.value for option in arguments.options if option.sign == ">" and option.value]
+    call.scene.fetched.update(base_name(file.text) for file in (*named, *arguments.operands) if file.text)
 
 
 def _note_sending(call: Call, arguments: Arguments) -> None:
@@ -67,6 +74,7 @@ def wget(call: Call) -> str:
     _note_sending(call, arguments)
     for operand in arguments.operands:
         note_url(call, operand)
+    _note_fetched(call, arguments)
     return FETCHED
 
 

@@ -19,7 +19,7 @@ from windlass_harness.shell.effects import (
 )
 from windlass_harness.shell.options import Arguments, describe, read_arguments
 from windlass_harness.shell.paths import is_secret_path
-from windlass_harness.shell.scene import COMPUTED, DECODED, NAMES, UNKNOWNS, Call, Field, field_of
+from windlass_harness.shell.scene import COMPUTED, DECODED, NAMES, SECRET, UNKNOWNS, Call, Field, field_of
 from windlass_harness.shell.scripts import mark_in_code, mark_in_editor_commands, mark_in_sql
 from windlass_harness.shell.settings import grade_setting
 from windlass_harness.shell.stdin import note_origin, run_text
@@ -61,7 +61,11 @@ def shell(call: Call) -> str:
         return run_text(call, code[0].text, scene=inner)
     if "-s" in flags or not arguments.operands or arguments.operands[0].text in ("-", "/dev/stdin"):
         return _shell_input(call, arguments)
-    run_path(call, arguments.operands[0])
+    script = arguments.operands[0]
+    if script.text in call.scene.pipes:
+        call.note("unknown/exec")
+        return run_text(call, call.scene.pipes[script.text], scene=call.scene.copy())
+    run_path(call, script)
     return COMPUTED
 
 
@@ -89,7 +93,7 @@ def inspect(call: Call, text: str) -> None:
         category = mark_in_code(text, has_backticks=call.name not in _TEMPLATE_STRINGS)
     if category:
         call.note(category, text)
-    elif not text.strip("".join(UNKNOWNS) + " \n"):
+    elif text and not text.strip("".join(UNKNOWNS) + " \n"):
         call.note("destructive/eval", text)
 
 
@@ -104,6 +108,9 @@ def interpreter(call: Call) -> str:
     ]
     for text in texts:
         inspect(call, text)
+    if texts and any(option.name == "-i" and option.sign == "?" for option in arguments.options):
+        for operand in arguments.operands:
+            write_path(call, operand)
     reads_input = _interpret_operands(call, description.operands[0], arguments.operands, has_text=bool(texts))
     if call.scene.stdin is not None and reads_input:
         inspect(call, call.scene.stdin)
@@ -267,7 +274,7 @@ def _input_fields(stdin: str | None) -> list[Field]:
     if stdin is None:
         return [Field(COMPUTED, "xargs")]
     if any(mark in stdin for mark in UNKNOWNS):
-        return [Field(COMPUTED, "xargs")]
+        return [Field(SECRET if SECRET in stdin else COMPUTED, "xargs")]
     return [field_of(word) for word in stdin.split()]
 
 
@@ -309,18 +316,22 @@ def find(call: Call) -> str:
             continue
         sign = FIND_TESTS.get(name)
         value = call.args[position] if position < len(texts) and sign in ("=", "@", ">") else None
-        has_secret = has_secret or (value is not None and name in _FIND_NAMES and is_secret_path(value))
+        has_secret = has_secret or (value is not None and name in _FIND_NAMES and _finds_secrets(value))
         _find_test(call, name, sign, value)
         position += 1 if value is not None else 0
     if has_secret:
         call.note("read/secret" if runs or is_outside else "unknown/search")
     if runs and not is_filtered:
         call.note("unknown/dynamic")
-    return COMPUTED
+    return SECRET if has_secret else COMPUTED
 
 
 _FIND_RUNS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _FIND_NAMES = frozenset({"-name", "-iname", "-path", "-ipath", "-wholename"})
+
+
+def _finds_secrets(pattern: Field) -> bool:
+    return is_secret_path(pattern) or is_secret_path(field_of(pattern.text.rstrip("*")))
 
 
 def _find_test(call: Call, name: str, sign: str | None, value: Field | None) -> None:

@@ -3,20 +3,17 @@
 import re
 
 from windlass_harness.shell.commands import check_arguments, grade_suffixes, printed_by
-from windlass_harness.shell.effects import check_text, read_described, read_path, write_path
+from windlass_harness.shell.effects import check_text, note_mode, read_described, read_path, write_path
 from windlass_harness.shell.families import grade_family
-from windlass_harness.shell.paths import matches_exactly
+from windlass_harness.shell.paths import base_name, matches_exactly
 from windlass_harness.shell.rules_run import inspect, remote_runner
-from windlass_harness.shell.scene import COMPUTED, DECODED, Call, Field, field_of
+from windlass_harness.shell.scene import COMPUTED, DECODED, FETCHED, Call, Field, field_of
 from windlass_harness.shell.scripts import Effect, awk_effects, jq_effects, sed_effects
 from windlass_harness.shell.stdin import run_text
 from windlass_harness.shell.tables_names import HARMLESS_DEVICES
 from windlass_harness.shell.tables_programs import WRITERS
 from windlass_harness.shell.tables_readers import READERS
 from windlass_harness.shell.tables_tools import AWK_OPTIONS, DATE_OPTIONS, PS_OPTIONS, SED_OPTIONS, TAR_RISKY
-
-_SETUID = re.compile(r"[0-7]*[2-7][0-7]{3}|[ugoa]*[+=][rwxXt]*s[rwxXt]*")
-_WORLD = re.compile(r"0?[0-7]{2}[2367]|0?[0-7]{0,2}777|0?666|[ugoa]*[oa][ugoa]*[+=][rxX]*w.*|\+w")
 
 
 def apply_effects(call: Call, effects: list[Effect]) -> None:
@@ -165,8 +162,8 @@ def chmod(call: Call) -> str:
     options = [text for text in call.texts if re.match(r"-(?:R|-rec|[a-z]*R)", text)]
     operands = [arg for arg in call.args if not re.match(r"-(?:[cfvR]+$|-)", arg.text)]
     mode = operands[0].text if operands else ""
-    modes = mode.split(",")
-    if options or any(_SETUID.fullmatch(part) or _WORLD.fullmatch(part) for part in modes):
+    note_mode(call, mode)
+    if options:
         call.note("destructive/perm")
     for operand in operands[1:]:
         write_path(call, operand)
@@ -319,6 +316,7 @@ def tee(call: Call) -> str:
     for arg in call.args:
         if not re.fullmatch(r"-[aip]+|--append|--ignore-interrupts|--output-error.*|--", arg.text):
             write_path(call, arg, truncates=is_empty)
+            call.scene.fetched.update({base_name(arg.text)} if FETCHED in (call.scene.stdin or "") else ())
     return call.scene.stdin if call.scene.stdin is not None else COMPUTED
 
 

@@ -61,6 +61,10 @@ class Scene:
     aliases: dict[str, str] = field(default_factory=dict[str, str])
     positional: tuple[Field, ...] | None = None
     calls: tuple[str, ...] = ()
+    fetched: set[str] = field(default_factory=set[str])
+    pipes: dict[str, str] = field(default_factory=dict[str, str])
+    references: dict[str, str] = field(default_factory=dict[str, str])
+    folder: str = ""
     folder_depth: int = 0
     is_outside: bool = False
     expands_aliases: bool = False
@@ -77,6 +81,7 @@ class Scene:
 
     def assign(self, name: str, value: tuple[Field, ...]) -> None:
         """Set a variable, and remember every value it ever had."""
+        name = self.references.get(name, name)
         self.values[name] = value
         self.history.setdefault(name, []).extend(value)
 

@@ -21,7 +21,7 @@ CODE_MARKS = (
         r"WScript|ActiveXObject|posix_spawn|runtime\.exec|os\.cmd|run-program|run-shell-command|"
         r"run_command|syscall|"
         r"dlopen|ctypes|cffi|ffi|mmap|LoadLibrary|load_extension|loadlib|package\.loadlib|write18|syscmd|esyscmd|"
-        r"directlua)\b"
+        r"directlua|enable-write18)\b|(?<!no-)(?<!no)shell-escape\b"
         r"|do shell script|%x[\[({!/|]|\bqx\b|!\s*/?(?:[a-z/]*/)?(?:ba|da|z|k|c|tc)?sh\b",
     ),
     (
@@ -33,7 +33,8 @@ CODE_MARKS = (
         r"decode64|instance_eval|class_eval|loadstring|assert_options|create_function|str_rot13|"
         r"gzinflate|runpy|"
         r"Invoke-Expression|iex|FromBase64String|EncodedCommand|constructor|Reflect|Function)\b|"
-        r"\bchr\s*\(|(?<![.\w])load\s*\(",
+        r"\bchr\s*\(|(?<![.\w])load\s*\("
+        r"|\b(?:source|include|require|import|load\w*|dofile|do|read\w*|scan|open|get)\b[^\n]{0,30}(?:https?|ftp)://",
     ),
     (
         "destructive",
@@ -44,12 +45,13 @@ CODE_MARKS = (
         r"write_text|write_bytes|writeFile\w*|appendFile\w*|createWriteStream|file_put_contents|file_get_contents|download|readfile|fwrite|"
         r"fputs|fopen|"
         r"mkfifo|chmod|chown|symlink\w*|makedirs|os\.\w+|shutil\.\w+|fs\.\w+Sync|write-region|"
-        r"save-buffer|io\.open|io\.output|"
+        r"save-buffer|io\.open|io\.output|deleteFile|deleteRecursively|deleteIfExists|Files\.\w+|"
+        r"File\.(?:rm\w*|cp\w*|mkdir\w*)|"
         r"os\.remove|os\.rename|Deno\.(?:write\w*|remove\w*|run|Command)|Bun\.(?:write|spawn\w*)|kill|"
         r"shutdown|reboot)\b"
         r"|open\s*\(?[^()\n]{0,200},\s*(?:mode\s*=\s*)?['\"][rbt]{0,2}[wax+]|"
         r"open\s*\(?[^;\n]{0,120}['\"]\s*[+|]?>"
-        r"|\bimport\s+(?:[\w.]+\s*,\s*){0,8}(?:os|shutil|signal|posix|nt)\b|\bfrom\s+(?:os|shutil|posix|"
+        r"|\brm\s*\(|\bimport\s+(?:[\w.]+\s*,\s*){0,8}(?:os|shutil|signal|posix|nt)\b|\bfrom\s+(?:os|shutil|posix|"
         r"signal)\b",
     ),
     (

@@ -15,7 +15,11 @@ CLOUD_FAMILIES = {
         "destructive/data": (
             "rm; rmi; prune; down -v; down --volumes; down; kill; stop; restart; pause; volume rm; "
             "network rm; image rm; container rm; swarm; service rm; stack rm; secret; config rm; node; "
-            "system prune; compose rm; context; plugin; commit; import; load; update; rename; remove"
+            "system prune; system reset; machine rm; machine reset; machine stop; pod rm; pod kill; "
+            "pod stop; compose rm; context; plugin; commit; import; load; update; rename; remove"
+        ),
+        "destructive/persist": (
+            "--restart=always; --restart=unless-stopped; --restart=on-failure*; generate systemd"
         ),
         "destructive/priv": (
             "--privileged; --pid=host; --pid; --net=host; --network=host; --ipc=host; --userns=host; "

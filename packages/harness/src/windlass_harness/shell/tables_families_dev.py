@@ -8,7 +8,8 @@ operands, a word that begins with `-` must be among the options; `*` is anything
 DEVELOPMENT_FAMILIES = {
     "git": {
         "destructive/publish": (
-            "push; send-email; send-pack; svn dcommit; p4 submit; imap-send; request-pull"
+            "push; lfs push; annex drop; annex sync; send-email; send-pack; svn dcommit; p4 "
+            "submit; imap-send; request-pull"
         ),
         "destructive/git": (
             "reset --hard; reset --merge; reset --keep; clean; branch -D; branch -d; branch --delete; "
@@ -46,7 +47,9 @@ DEVELOPMENT_FAMILIES = {
             "profile; team; org; star; hook; stars; npm publish; npm tag"
         ),
         "destructive/remote-code": (
-            "dlx; create; init *; exec --yes; exec -y; exec --package; x -y; --registry"
+            "dlx; create; init *; exec --yes; exec -y; exec --package; x -y; --registry; install *://*; "
+            "i *://*; add *://*; ci *://*; install git@*; i git@*; add git@*; install git*:*; i git*:*; "
+            "add git*:*; install bitbucket:*; install gist:*; add gist:*"
         ),
         "destructive/tool-exec": (
             "--script-shell; --shell; config set; set; config edit; edit; explore; --node-options; "
@@ -76,7 +79,24 @@ DEVELOPMENT_FAMILIES = {
             "--python; --editor"
         ),
         "read/secret": "config list; config get; config debug",
-        "destructive": "cache purge; cache remove",
+        "destructive": "cache purge; cache remove; uninstall*; reinstall-all",
+    },
+    "pipenv": {
+        "destructive": "--rm; uninstall; clean; --clear",
+    },
+    "virtualenv": {
+        "destructive": "--clear",
+    },
+    "jj": {
+        "destructive/git": (
+            "abandon; restore; op undo; op restore; op abandon; undo; workspace forget; squash"
+        ),
+        "destructive/publish": "git push",
+        "destructive/git-exec": "--config*; fix; run; config set; config edit",
+    },
+    "cvs": {
+        "destructive/publish": "commit; ci; remove; rm; import; admin",
+        "destructive/git-exec": "-e; -d",
     },
     "uv": {
         "destructive/publish": "publish",

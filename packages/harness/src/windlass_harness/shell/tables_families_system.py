@@ -26,7 +26,7 @@ SYSTEM_FAMILIES = {
         "destructive": "remove; erase; autoremove; clean; history undo; downgrade; swap; distro-sync",
         "destructive/tool-exec": (
             "-c; --installroot; config-manager; localinstall; --repofrompath*; -x; --nogpgcheck; install "
-            "/*; install ./*; --plugin*"
+            "/*; install ./*; --plugin*; --setopt*; --enableplugin*; --config*; copr; builddep"
         ),
     },
     "pacman": {
@@ -35,11 +35,13 @@ SYSTEM_FAMILIES = {
     },
     "apk": {
         "destructive": "del; cache clean; fix",
-        "destructive/tool-exec": "--root; -p; --allow-untrusted; -X; --repository",
+        "destructive/tool-exec": "--root; -p; --allow-untrusted; -X; --repository*; --keys-dir; audit",
     },
     "zypper": {
         "destructive": "remove; rm; clean; dup; dist-upgrade",
-        "destructive/tool-exec": "--root; x; addrepo; ar; -R; --plus-repo; --no-gpg-checks",
+        "destructive/tool-exec": (
+            "--root; x; addrepo; ar; -R; --plus-repo; --no-gpg-checks; -c; --config; --reposd-dir; -D; -p"
+        ),
     },
     "snap": {
         "destructive": "remove; disable; revert",
@@ -190,13 +192,84 @@ SYSTEM_FAMILIES = {
     "ansible-playbook": {
         "destructive/data": "*",
     },
+    "ansible-vault": {
+        "read/secret": "decrypt; view; edit; rekey; encrypt*; create",
+    },
+    "ansible-console": {
+        "destructive/shell": "*; -i",
+    },
+    "7z": {
+        "destructive": "d; rn; -sdel",
+        "destructive/outside": "-o/*; -o~*; -o..*; -spf*",
+    },
+    "unrar": {
+        "destructive/outside": "x * /*; e * /*; x * ..*; e * ..*; x * ~*; -op/*",
+    },
+    "rar": {
+        "destructive": "d; m; mf; -df; -dw; -dr",
+        "destructive/outside": "x * /*; e * /*; x * ..*; e * ..*",
+    },
+    "cpio": {
+        "destructive/outside": (
+            "-i; -p; -D; --extract; --pass-through; --directory; -F; --file; --rsh-command"
+        ),
+    },
+    "pax": {
+        "destructive/outside": "-r; -s; -o",
+    },
+    "hdfs": {
+        "destructive/data": "-rm*; -mv; -put; -copyFromLocal; -chmod; -chown; -expunge; -delete*; -format",
+    },
+    "tmutil": {
+        "destructive": "delete*; disable; set*; remove*; restore; thin*",
+    },
+    "VBoxManage": {
+        "destructive/data": (
+            "unregistervm; controlvm; closemedium; modifyvm; guestcontrol; *delete*; natnetwork"
+        ),
+    },
+    "vmrun": {
+        "destructive/data": "delete*; stop; reset; suspend; run*; copy*; revert*",
+    },
+    "mongod": {
+        "destructive/process": "--shutdown; --repair",
+    },
+    "apachectl": {
+        "destructive/process": "stop; restart; start; graceful*; -k; -c; -C; -f",
+    },
+    "apache2ctl": {
+        "destructive/process": "stop; restart; start; graceful*; -k; -c; -C; -f",
+    },
+    "forever": {
+        "destructive/process": "stop*; restart*; start*; cleanlogs",
+    },
+    "softwareupdate": {
+        "destructive/persist": "-i; --install; -d; --background; --reset-ignored; --ignore",
+    },
+    "airflow": {
+        "destructive/data": (
+            "delete; db reset; db clean; db downgrade; dags trigger; users; connections; clear"
+        ),
+    },
+    "lpadmin": {
+        "destructive/perm": "*; -p; -x; -d; -E",
+    },
+    "renice": {
+        "destructive/process": "*; -n",
+    },
+    "nvram": {
+        "destructive/device": "*=*; -d; -c",
+    },
+    "adb": {
+        "destructive/tool-exec": (
+            "shell; install; uninstall; push; pull; reboot; root; remount; sideload; backup; restore; "
+            "forward; reverse; emu; tcpip; disable-verity"
+        ),
+    },
     "salt": {
         "destructive/tool-exec": "*",
     },
     "puppet": {
-        "destructive/tool-exec": "*",
-    },
-    "chef-client": {
         "destructive/tool-exec": "*",
     },
     "knife": {

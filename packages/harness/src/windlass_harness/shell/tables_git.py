@@ -28,7 +28,7 @@ _LOG = _DIFF + (
     "diff-merges= not objects show-linear-break? no-expand-tabs expand-tabs? encoding= count"
 )
 _DIFF_SHORT = "prsuwbabBRtDz0123456789 U= M? C? S= G= O@ X? W l="
-_LOG_SHORT = "prsuwbabBRtDzgiEFPcm0123456789 U= M? C? S= G= O@ X? W n= L= l="
+_LOG_SHORT = "prsuwbabBRtDzgiEFPcm0123456789 U= M? C? S= G= O@ X? W n= L@ l="
 
 GIT_READERS = {
     "log": f"{_LOG_SHORT} | {_LOG} | path",

@@ -275,7 +275,7 @@ READERS = {
     "shuf": (
         "ezn=i=r o> | echo head-count= input-range= repeat zero-terminated output> random-source@ | path"
     ),
-    "look": "adft= | | text",
+    "look": "adft= | | text path",
     "pathchk": "pP | portability | path",
     "sw_vers": "| productVersion buildVersion productName | none",
 }
@@ -361,6 +361,10 @@ ALIASES = {
     "pnpm": "npm",
     "yarn": "npm",
     "bun": "npm",
+    **dict.fromkeys("7za 7zr 7zz p7zip".split(), "7z"),
+    **dict.fromkeys("c89 c99 clang++ c++".split(), "gcc"),
+    **dict.fromkeys("xetex uplatex platex context".split(), "tex"),
+    "octave-cli": "octave",
 }
 """Other names of a program that is graded the same way."""
 

@@ -18,7 +18,7 @@ WRAPPERS = {
         "cCdfFhiknqrtTvVxyzZ a= b= e= E= I= o> O= p! P= s= S= u= X= | trace= output> string-limit= "
         "follow-forks | command"
     ),
-    "ltrace": "bcCfhiLrStTV a= A= D= e= F= l= n= o> p! s= u= x= | output> | command",
+    "ltrace": "bcCfhiLrStTV a= A= D= e= F@ l= n= o> p! s= u= x= | output> | command",
     "command": "pvV | | command",
     "builtin": "| | command",
     "exec": "cl a= | | command",

@@ -46,7 +46,8 @@ PYTHON_MODULES = {
     ),
     **dict.fromkeys("http.server SimpleHTTPServer".split(), "network"),
     **dict.fromkeys(
-        "pip twine poetry uv flit hatch pdm black ruff mypy pytest isort flake8 coverage sphinx".split(),
+        "pip pipx twine poetry uv flit hatch pdm black ruff mypy pytest isort flake8 coverage sphinx pylint "
+        "tox nox awscli ansible".split(),
         "program",
     ),
 }
@@ -83,7 +84,7 @@ WGET_OPTIONS = (
     "header= referer= max-redirect= spider server-response no-check-certificate no-directories "
     "no-host-directories cut-dirs= progress= show-progress no-cookies load-cookies@ save-cookies> "
     "limit-rate= quota= inet4-only inet6-only content-disposition trust-server-names "
-    "restrict-file-names= adjust-extension https-only no-proxy no-hsts -nc -nd -nH -np -nv -qO> -qO-> "
+    "restrict-file-names= adjust-extension https-only no-proxy no-hsts -nc -nd -nH -np -nv "
     "ca-certificate@ user= compression= post-data! post-file! method! body-data! body-file! use-askpass! "
     "execute! config! http-user! http-password! password! proxy! proxy-user! proxy-password! ftp-user! "
     "ftp-password! certificate! private-key! bind-address! warc-file! rejected-log! input-metalink! "
@@ -113,7 +114,8 @@ DATE_OPTIONS = (
 TAR_RISKY = (
     "--to-command* --checkpoint-action* -I* --use-compress-program* --rsh-command* --info-script* -F "
     "--new-volume-script* --rmt-command* -P --absolute-names --delete --remove-files --unlink-first -U "
-    "--recursive-unlink --overwrite-dir --transform=*e --xform=*e --files-from=/* -T/*"
+    "--recursive-unlink --overwrite-dir --transform=*e --xform=*e --files-from=/* -T/* --one-top*=/* "
+    "--one-top*=~* --one-top*=..* -C/* -C~* -C..*"
 )
 LOCAL_NETWORKS = (
     "0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 "

@@ -38,9 +38,10 @@ web-tests: node_modules/.ready
 	$(NODE)/tsc -b web/protocol web/harness
 	$(NODE)/vitest run
 
-gen: $(VENV)/.ready  ## regenerate Python and TypeScript from spec/
+gen: $(VENV)/.ready node_modules/.ready  ## regenerate Python and TypeScript from spec/
 	$(BIN)/python -m tools.gen
 	$(BIN)/python -m tools.twins
+	$(NODE)/tsc -b web/protocol web/harness
 
 bench: $(VENV)/.ready  ## measure, as ratios inside one run; writes benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks

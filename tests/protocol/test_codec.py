@@ -6,13 +6,21 @@ import tracemalloc
 from collections.abc import Callable
 from enum import IntEnum, StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Literal, NotRequired, TypedDict
+from typing import Annotated, Any, Literal, NotRequired, TypedDict, cast
 
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, field_validator, model_serializer
 from pydantic_core._pydantic_core import list_all_errors
 
-from windlass_protocol import Cursor, Event, PolicyDecision, SessionCursor, SidecarRequest, SidecarResponse
+from windlass_protocol import (
+    AllCursor,
+    Cursor,
+    Event,
+    PolicyDecision,
+    SessionCursor,
+    SidecarRequest,
+    SidecarResponse,
+)
 from windlass_protocol.codec import CodecError, canonical, decode, encode, parse
 from windlass_protocol.codec_errors import CodecErrorCode, Position
 from windlass_protocol.codec_issues import QUOTING_KINDS
@@ -257,8 +265,20 @@ def test_a_message_becomes_its_model() -> None:
     assert order == Order(orderId="o1", items=(Item(itemCount=2),))
 
 
-def test_a_union_is_read_by_its_adapter() -> None:
+@pytest.mark.parametrize("data", [None, 5, {"orderId": "o1"}])
+def test_what_is_neither_bytes_nor_text_is_a_mistake_of_the_caller(data: object) -> None:
+    with pytest.raises(TypeError, match="expected bytes or text, found"):
+        decode(Order, cast(bytes, data))
+
+
+def test_a_list_of_models_is_read_too() -> None:
+    assert decode(list[Item], b'[{"itemCount":2}]') == [Item(itemCount=2)]
+
+
+def test_a_union_is_read_with_and_without_an_adapter() -> None:
     cursors: TypeAdapter[Cursor] = TypeAdapter(Cursor)
+    bare = cast(type[object], Cursor)
+    assert decode(bare, '{"scope":"all","position":3}') == AllCursor(position=3)
     assert decode(cursors, '{"scope":"session","sessionId":"s","seq":3}') == SessionCursor(
         session_id="s", seq=3
     )
@@ -379,8 +399,9 @@ def test_an_error_and_its_chain_carry_nothing_of_the_payload(message: bytes | st
 @pytest.mark.parametrize("tag", [SECRET, f"{SECRET}' found using {SECRET}"])
 def test_a_wrong_tag_is_not_quoted_even_inside_an_event(tag: str) -> None:
     decision: JsonValue = {"decision": tag, "code": "x", "reason": "y", "policyRefs": []}
-    decisions: TypeAdapter[PolicyDecision] = TypeAdapter(PolicyDecision)
-    assert SECRET not in str(vars(refusal(lambda: decode(decisions, json.dumps(decision)))))
+    assert SECRET not in str(
+        vars(refusal(lambda: decode(cast(type[object], PolicyDecision), json.dumps(decision))))
+    )
     event: JsonValue = {
         "type": "policy.decided",
         "meta": {"at": "2026-01-31T09:30:00Z"},

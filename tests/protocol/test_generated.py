@@ -315,3 +315,10 @@ def test_dir_lists_every_type_and_the_codec() -> None:
 def test_a_name_that_does_not_exist_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'windlass_protocol' has no attribute 'ToolCal'"):
         _ = windlass_protocol.ToolCal
+
+
+def test_a_star_import_brings_every_name() -> None:
+    names: dict[str, object] = {}
+    exec("from windlass_protocol import *", names)
+    assert names["ToolCall"] is ToolCall
+    assert set(dir(windlass_protocol)) <= set(names)

@@ -193,3 +193,8 @@ def _names(type_: Type) -> tuple[str, ...]:
             return tuple(name for option in options for name in _names(option))
         case _:
             return ()
+
+
+def form(doc: str) -> str:
+    """Return the description of a text as the end of the sentence "Expected …"."""
+    return doc[0].lower() + doc[1:].removesuffix(".")

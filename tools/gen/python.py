@@ -1,5 +1,6 @@
 """Writes the pydantic models."""
 
+import json
 import keyword
 import re
 import subprocess
@@ -30,6 +31,7 @@ from tools.gen.model import (
     Text,
     Type,
     UnionDef,
+    form,
     references,
     tag_of,
 )
@@ -43,7 +45,7 @@ BUILT_IN = ("JsonObject",)
 PACKAGE = "windlass_protocol.generated"
 WIRE_NAMES = (
     *("Bool", "Closed", "ExactlyOne", "Float", "JsonObject", "KeepsNulls"),
-    *("Maybe", "OnlyBool", "Open", "Str", "Tagged", "Whole", "check_data"),
+    *("Maybe", "OnlyBool", "Open", "Str", "Tagged", "Says", "Whole", "check_data"),
 )
 
 
@@ -149,7 +151,10 @@ def _definition(spec: Spec, definition: Definition) -> str:
                 f'    Field(discriminator="{tag}"),\n]\n{_text(doc, "")}\n'
             )
         case AliasDef(name, doc, type_):
-            return f"{name} = {_expression(type_)}\n{_text(doc, '')}\n"
+            expression = _expression(type_)
+            if isinstance(type_, Text) and type_.pattern:
+                expression = f"Annotated[{expression}, Says({json.dumps(form(doc))})]"
+            return f"{name} = {expression}\n{_text(doc, '')}\n"
         case TableDef(_, doc, rows):
             table = "".join(f'    "{value}": {name},\n' for value, name in rows)
             return f"EVENT_DATA: dict[str, type[BaseModel]] = {{\n{table}}}\n{_text(doc, '')}\n"

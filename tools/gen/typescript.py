@@ -25,6 +25,7 @@ from tools.gen.model import (
     Text,
     Type,
     UnionDef,
+    form,
     references,
     tag_of,
 )
@@ -85,6 +86,9 @@ def _definition(spec: Spec, definition: Definition) -> str:
             return (
                 f'{doc}export const {name} = z.discriminatedUnion("{tag}", [{", ".join(members)}]);\n{infer}'
             )
+        case AliasDef(type=Text() as type_) if type_.pattern:
+            says = f"text({{ says: {json.dumps(form(definition.doc))}, "
+            return f"{doc}export const {name} = {_expression(type_).replace('text({ ', says)};\n{infer}"
         case AliasDef(type=type_):
             return f"{doc}export const {name} = {_expression(type_)};\n{infer}"
         case TableDef(rows=rows):

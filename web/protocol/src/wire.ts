@@ -50,6 +50,8 @@ interface TextLimits {
   readonly min?: number;
   readonly max?: number;
   readonly pattern?: RegExp;
+  /** The form that the pattern asks for, in words. */
+  readonly says?: string;
 }
 
 /** Text within limits. Length counts code points, as JSON Schema says, not UTF-16 units. */
@@ -60,11 +62,11 @@ export function text(limits: TextLimits): z.ZodString {
   });
 }
 
-function textProblem(value: string, { min = 0, max = Infinity, pattern }: TextLimits): string | undefined {
+function textProblem(value: string, { min = 0, max = Infinity, pattern, says }: TextLimits): string | undefined {
   const length = max === Infinity && min === 0 ? 0 : Array.from(value).length;
   if (length < min) return `expected at least ${min} characters`;
   if (length > max) return `expected at most ${max} characters`;
-  if (pattern && !pattern.test(value)) return "expected another form of text";
+  if (pattern && !pattern.test(value)) return `expected ${says ?? "another form of text"}`;
   return undefined;
 }
 

@@ -78,6 +78,21 @@ class OnlyBool:
         return core_schema.chain_schema([core_schema.bool_schema(strict=True), handler(source)])
 
 
+class Says:
+    """Names the expected form of a text instead of quoting its pattern."""
+
+    def __init__(self, form: str) -> None:
+        self.form = form
+
+    def __get_pydantic_core_schema__(self, source: type, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.custom_error_schema(
+            handler(source),
+            custom_error_type="text_form",
+            custom_error_message="Expected {form}",
+            custom_error_context={"form": self.form},
+        )
+
+
 Maybe = Annotated[T | None, _Absent(), Field(exclude_if=partial(is_, None))]
 Str = Annotated[str, Strict()]
 Bool = Annotated[bool, Strict()]
@@ -95,6 +110,7 @@ class Closed(BaseModel):
         validate_by_alias=True,
         serialize_by_alias=True,
         protected_namespaces=(),
+        hide_input_in_errors=True,
         defer_build=True,
     )
 

@@ -5,6 +5,7 @@ keys, no lone surrogates, no NaN or infinity, no integer beyond 2**53 - 1, and t
 `limits.py`. Whatever the input, the only exception is `CodecError`, and it carries no payload.
 """
 
+from functools import lru_cache
 from json import JSONDecoder
 from typing import Final, TypeVar, overload
 
@@ -24,7 +25,7 @@ from windlass_protocol.codec_errors import (
 from windlass_protocol.codec_issues import invalid
 from windlass_protocol.codec_scan import find_fault, position_of
 from windlass_protocol.codec_values import find_value_fault, fits, is_sendable
-from windlass_protocol.limits import DEFAULT_LIMITS, NUMBER_CHARS_MAX, CodecLimits
+from windlass_protocol.limits import ADAPTERS_MAX, DEFAULT_LIMITS, NUMBER_CHARS_MAX, CodecLimits
 
 __all__ = [
     "DEFAULT_LIMITS",
@@ -41,7 +42,6 @@ __all__ = [
     "parse",
 ]
 
-M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
 
 _BOM: Final = b"\xef\xbb\xbf"
@@ -57,19 +57,20 @@ def parse(data: bytes | bytearray | memoryview | str, limits: CodecLimits = DEFA
 
 
 @overload
-def decode(model: type[M], data: bytes | bytearray | memoryview | str, *, limits: CodecLimits = ...) -> M: ...
+def decode(model: type[T], data: bytes | bytearray | memoryview | str, *, limits: CodecLimits = ...) -> T: ...
 @overload
 def decode(
     model: TypeAdapter[T], data: bytes | bytearray | memoryview | str, *, limits: CodecLimits = ...
 ) -> T: ...
 def decode(
-    model: type[M] | TypeAdapter[T],
+    model: type[T] | TypeAdapter[T],
     data: bytes | bytearray | memoryview | str,
     *,
     limits: CodecLimits = DEFAULT_LIMITS,
-) -> M | T:
-    """Read one message as a model, or as a union of models by its adapter.
+) -> T:
+    """Read one message as a wire type, a union of them, or what pydantic knows.
 
+    Type checkers want a union in a `TypeAdapter`; it works without one too.
     Only the names of the wire are known, and no type is guessed from another.
 
     Raises:
@@ -78,9 +79,8 @@ def decode(
     raw = _raw(data, limits)
     value = _read(raw, limits)
     try:
-        if isinstance(model, TypeAdapter):
-            return model.validate_json(raw, strict=True, by_alias=True, by_name=False)
-        return model.model_validate_json(raw, strict=True, by_alias=True, by_name=False)
+        adapter = model if isinstance(model, TypeAdapter) else _adapter(model)
+        return adapter.validate_json(raw, strict=True, by_alias=True, by_name=False)
     except ValidationError as error:
         refusal = invalid(error, value)
     # Raised out here: inside the handler the validation error, which holds the input, would stay
@@ -122,9 +122,18 @@ def canonical(value: BaseModel | JsonValue, limits: CodecLimits = DEFAULT_LIMITS
     return _written(raw, plain, limits)
 
 
+@lru_cache(maxsize=ADAPTERS_MAX)
+def _adapter(model: type[T]) -> TypeAdapter[T]:
+    return TypeAdapter(model)
+
+
 def _raw(data: bytes | bytearray | memoryview | str, limits: CodecLimits) -> bytes:
     if isinstance(data, str):
         raw = _utf8(data, limits)
+    elif not isinstance(data, bytes | bytearray | memoryview):  # pyright: ignore[reportUnnecessaryIsInstance] callers without a type checker
+        raise TypeError(
+            f"expected bytes or text, found {type(data).__name__}: encode a value before you decode it"
+        )
     else:
         _check_size(data.nbytes if isinstance(data, memoryview) else len(data), limits)
         raw = bytes(data)

@@ -13,6 +13,8 @@ def lazy_names(
     """
 
     def get(name: str) -> object:
+        if name == "__all__":
+            return names()
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         home = import_module(f"{package}.{homes[name]}")

@@ -18,6 +18,9 @@ NUMBER_CHARS_MAX: Final = 128
 INTEGER_MAX: Final = 9_007_199_254_740_991
 """The largest magnitude of an integer: 2**53 - 1, the last that JavaScript holds exactly."""
 
+ADAPTERS_MAX: Final = 1_024
+"""Types whose validators are kept ready."""
+
 ERROR_ISSUES_MAX: Final = 16
 """Issues that one decoding error lists."""
 

@@ -4,15 +4,15 @@ import { z } from "zod";
 import { open, text } from "../wire.js";
 
 /** An identifier: 1 to 512 characters, none of them a control character. */
-export const Id = text({ min: 1, max: 512, pattern: new RegExp("^[^\\u0000-\\u001f\\u007f]+$", "u") });
+export const Id = text({ says: "an identifier: 1 to 512 characters, none of them a control character", min: 1, max: 512, pattern: new RegExp("^[^\\u0000-\\u001f\\u007f]+$", "u") });
 export type Id = z.infer<typeof Id>;
 
 /** A moment, as RFC 3339 with a time zone: 2026-01-31T09:30:00.250Z. */
-export const Timestamp = text({ pattern: new RegExp("^(?:(?:(?:[1-9][0-9](?:[2468][048]|[13579][26]|0[48])|(?:[2468][048]|[13579][26])00)-02-29)|[1-9][0-9]{3}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8])))T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\\.[0-9]{1,9})?(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])$", "u") });
+export const Timestamp = text({ says: "a moment, as RFC 3339 with a time zone: 2026-01-31T09:30:00.250Z", pattern: new RegExp("^(?:(?:(?:[1-9][0-9](?:[2468][048]|[13579][26]|0[48])|(?:[2468][048]|[13579][26])00)-02-29)|[1-9][0-9]{3}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8])))T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\\.[0-9]{1,9})?(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])$", "u") });
 export type Timestamp = z.infer<typeof Timestamp>;
 
 /** A SHA-256 digest: `sha256:` and 64 hexadecimal digits. */
-export const Sha256 = text({ pattern: new RegExp("^sha256:[0-9a-f]{64}$", "u") });
+export const Sha256 = text({ says: "a SHA-256 digest: `sha256:` and 64 hexadecimal digits", pattern: new RegExp("^sha256:[0-9a-f]{64}$", "u") });
 export type Sha256 = z.infer<typeof Sha256>;
 
 /** A whole number that every language can hold. */

@@ -83,7 +83,7 @@ import {
 } from "./event-data.js";
 
 /** A dotted name; the first word is the family. Unknown ones pass through. */
-export const EventType = text({ min: 3, max: 128, pattern: new RegExp("^[a-z][a-z0-9_]*(?:\\.[a-z][a-z0-9_]*)+$", "u") });
+export const EventType = text({ says: "a dotted name; the first word is the family. Unknown ones pass through", min: 3, max: 128, pattern: new RegExp("^[a-z][a-z0-9_]*(?:\\.[a-z][a-z0-9_]*)+$", "u") });
 export type EventType = z.infer<typeof EventType>;
 
 /** Ties each known event type to the shape of its data. */

@@ -6,23 +6,32 @@ from typing import Annotated
 
 from pydantic import StringConstraints
 
-from windlass_protocol._wire import JsonObject as JsonObject, Maybe, Open, Str, Whole
+from windlass_protocol._wire import JsonObject as JsonObject, Maybe, Open, Str, Says, Whole
 
 
-Id = Annotated[Str, StringConstraints(min_length=1, max_length=512, pattern="^[^\\u0000-\\u001f\\u007f]+$")]
+Id = Annotated[
+    Annotated[Str, StringConstraints(min_length=1, max_length=512, pattern="^[^\\u0000-\\u001f\\u007f]+$")],
+    Says("an identifier: 1 to 512 characters, none of them a control character"),
+]
 """An identifier: 1 to 512 characters, none of them a control character."""
 
 
 Timestamp = Annotated[
-    Str,
-    StringConstraints(
-        pattern="^(?:(?:(?:[1-9][0-9](?:[2468][048]|[13579][26]|0[48])|(?:[2468][048]|[13579][26])00)-02-29)|[1-9][0-9]{3}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8])))T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\\.[0-9]{1,9})?(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])$"
-    ),
+    Annotated[
+        Str,
+        StringConstraints(
+            pattern="^(?:(?:(?:[1-9][0-9](?:[2468][048]|[13579][26]|0[48])|(?:[2468][048]|[13579][26])00)-02-29)|[1-9][0-9]{3}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8])))T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\\.[0-9]{1,9})?(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])$"
+        ),
+    ],
+    Says("a moment, as RFC 3339 with a time zone: 2026-01-31T09:30:00.250Z"),
 ]
 """A moment, as RFC 3339 with a time zone: 2026-01-31T09:30:00.250Z."""
 
 
-Sha256 = Annotated[Str, StringConstraints(pattern="^sha256:[0-9a-f]{64}$")]
+Sha256 = Annotated[
+    Annotated[Str, StringConstraints(pattern="^sha256:[0-9a-f]{64}$")],
+    Says("a SHA-256 digest: `sha256:` and 64 hexadecimal digits"),
+]
 """A SHA-256 digest: `sha256:` and 64 hexadecimal digits."""
 
 

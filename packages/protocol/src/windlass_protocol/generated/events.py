@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, JsonValue, StringConstraints, ValidationInfo, field_validator
 
-from windlass_protocol._wire import Closed, JsonObject, Maybe, Open, Str, Tagged, check_data
+from windlass_protocol._wire import Closed, JsonObject, Maybe, Open, Str, Tagged, Says, check_data
 from windlass_protocol.generated.common import CausalIds, Count, Id, Positive, PrivacyClass, Sha256, Timestamp
 from windlass_protocol.generated.event_data import (
     ActionInputAppendedData,
@@ -88,7 +88,11 @@ from windlass_protocol.generated.event_data import (
 
 
 EventType = Annotated[
-    Str, StringConstraints(min_length=3, max_length=128, pattern="^[a-z][a-z0-9_]*(?:\\.[a-z][a-z0-9_]*)+$")
+    Annotated[
+        Str,
+        StringConstraints(min_length=3, max_length=128, pattern="^[a-z][a-z0-9_]*(?:\\.[a-z][a-z0-9_]*)+$"),
+    ],
+    Says("a dotted name; the first word is the family. Unknown ones pass through"),
 ]
 """A dotted name; the first word is the family. Unknown ones pass through."""
 

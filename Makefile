@@ -29,7 +29,8 @@ check: $(VENV)/.ready node_modules/.ready  ## format, lint, types, contracts, dr
 	$(NODE)/tsc -p web/harness/test
 	$(NODE)/eslint web
 
-python-tests: $(VENV)/.ready
+python-tests: $(VENV)/.ready node_modules/.ready
+	$(NODE)/tsc -b web/protocol web/harness  # some tests ask both languages
 	$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest
 	$(BIN)/coverage report

@@ -220,13 +220,9 @@ def _is_called_by_name(name: str) -> bool:
 
 
 def _exports(path: Path, tree: ast.Module) -> Iterator[Finding]:
-    """Public names that a module defines, or a package takes up, outside `__all__`.
-
-    A package that loads its names when asked has `__getattr__`, and nothing here to compare.
-    """
+    """Public names that a module defines, or a package takes up, outside `__all__`."""
     listed = _listed_names(tree)
-    is_lazy = any(isinstance(node, ast.FunctionDef) and node.name == "__getattr__" for node in tree.body)
-    is_package = path.name == "__init__.py" and not is_lazy
+    is_package = path.name == "__init__.py"
     defined = _defined_names(tree, with_imports=is_package)
     if listed is None and not (is_package and defined):
         return

@@ -481,3 +481,15 @@ def test_the_verdict_names_the_category_and_the_offending_part(
     verdict = classify_shell_command(command)
     assert verdict.category == category
     assert (verdict.reasons[0].part if verdict.reasons else "") == part
+
+
+@pytest.mark.parametrize(
+    ("command", "part"),
+    [
+        ("find . -exec rm {} +", "rm ./…"),
+        ("echo $AWS_SECRET_ACCESS_KEY", "echo …"),
+        ("rm \x1b[2Kx", "rm …[2Kx"),
+    ],
+)
+def test_a_reason_shows_no_invisible_character(command: str, part: str) -> None:
+    assert part in [reason.part for reason in classify_shell_command(command).reasons]

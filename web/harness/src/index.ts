@@ -4,4 +4,5 @@ export * from "./completion.js";
 export * from "./policy.js";
 export * from "./redact.js";
 export * from "./retry.js";
+export * from "./shell/index.js";
 export * from "./tracing.js";

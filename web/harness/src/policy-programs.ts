@@ -5,15 +5,18 @@
  */
 import { FAMILIES, RUNNERS } from "./generated/policy-tables.js";
 
-const SUFFIX = /(?:[-.]?[0-9][0-9.]*)?(?:\.(?:exe|cmd|bat|com))?$/;
+const SUFFIX = /(?:[-.]?[0-9][0-9.]*)?(?:-dbg)?(?:\.(?:exe|cmd|bat|com))?$/;
 
 /**
  * Say whether commands that start with these words can run any program.
  *
- * The first word is read without its folder, version and case: /usr/bin/Python3.11 is python.
+ * The first word is read without its folder, version and case: /usr/bin/Python3.11 is python. A setting before
+ * the program can change what it runs.
  */
 export function runsAnything(words: readonly string[]): boolean {
-  const [first = "", second] = words;
+  const [first = "", ...rest] = words;
+  const [second] = rest;
+  if (first.includes("=")) return true;
   const base = first.replaceAll("\\", "/").split("/").at(-1) ?? "";
   const names = [base, base.toLowerCase(), base.toLowerCase().replace(SUFFIX, "")];
   if (names.some((name) => RUNNERS.has(name))) return true;
@@ -21,6 +24,7 @@ export function runsAnything(words: readonly string[]): boolean {
   return names.some((name) => {
     const running = FAMILIES.get(name);
     if (running === undefined) return false;
-    return second === undefined || second.startsWith("-") || running.split(" ").includes(second);
+    if (second === undefined || /^[-+]/.test(second)) return true;
+    return rest.some((word) => running.split(" ").includes(word));
   });
 }

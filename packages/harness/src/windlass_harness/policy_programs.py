@@ -18,19 +18,25 @@ RUNNERS: Final = frozenset(
     kotlin ksh latex ld.so linux32 linux64 lldb loksh ltrace lua luajit lualatex luatex m4 mariadb mawk
     maxima mksh mongo mongosh mosh mysql nano nawk nc ncat nice nix-shell node nodejs nohup npx nsenter
     nu numactl nvim ocaml octave oksh osascript parallel pdflatex pdftex pdksh perl pexec php pipx
-    pkexec pnpx posh powershell prlimit proot psql pwsh py pypy python R racket rc red retry rlwrap
-    Rscript rsync ruby run0 runas rundll runghc runuser rvim sash sbcl scala scp script sed sem setarch
+    perf pkexec pnpx posh powershell prlimit proot psql pwsh py pypy python R racket rbash rc
+    red retry rlwrap
+    Rscript rsync ruby run0 runas rundll runghc runuser rvim rzsh sash sbcl scala scp screen
+    script sed sem setarch
     setpriv setsid sftp sg sh socat source sqlcmd sqlite sqlite3 ssh sshpass stdbuf strace su su-exec
     sudo sudoedit swift systemd-cat systemd-inhibit systemd-run taskset tclsh tcsh telnet tex texlua
-    time timeout tmux torsocks toybox trap ts-node tsx unshare uvx valgrind vi view vim vimdiff watch
+    time timeout tmux torsocks toybox trap ts-node tsx unbuffer unshare uvx valgrind vi view
+    vim vimdiff watch
     wine wish wscript wsl xargs xelatex xonsh xvfb-run yash zsh
     """.split()
 )
 
 FAMILIES: Final = {
+    "asdf": "exec",
+    "bazel": "run",
     "bundle": "exec",
     "cargo": "run",
     "conda": "run",
+    "ctr": "run",
     "docker": "exec run",
     "dotnet": "exec run",
     "flatpak": "run",
@@ -38,43 +44,53 @@ FAMILIES: Final = {
     "go": "generate run tool",
     "gradle": "",
     "hatch": "run",
+    "ip": "netns",
     "just": "",
     "kubectl": "debug exec run",
     "make": "",
     "mamba": "run",
+    "mise": "exec run x",
     "mvn": "",
     "nix": "develop run shell",
-    "npm": "exec x",
+    "npm": "exec run run-script start test x",
     "pdm": "run",
     "pipenv": "run",
-    "pnpm": "dlx exec",
+    "pnpm": "dlx exec run start test",
     "podman": "exec run",
     "poetry": "run",
+    "pyenv": "exec",
     "rails": "console runner",
     "rake": "",
+    "rbenv": "exec",
     "rye": "run",
     "snap": "run",
     "tar": "",
     "uv": "run tool",
     "vagrant": "ssh",
-    "yarn": "dlx exec node",
+    "yarn": "dlx exec node run start test",
 }
 """Programs with subcommands, and which of these run whatever they are given."""
 
-_SUFFIX: Final = re.compile(r"(?:[-.]?[0-9][0-9.]*)?(?:\.(?:exe|cmd|bat|com))?$")
+_SUFFIX: Final = re.compile(r"(?:[-.]?[0-9][0-9.]*)?(?:-dbg)?(?:\.(?:exe|cmd|bat|com))?$")
 
 
 def runs_anything(words: tuple[str, ...]) -> bool:
     """Say whether commands that start with these words can run any program.
 
     The first word is read without its folder, version and case: /usr/bin/Python3.11 is python.
+    A setting
+    before the program can change what it runs.
     """
+    if "=" in words[0]:
+        return True
     base = words[0].replace("\\", "/").rpartition("/")[2]
     names = {base, base.lower(), _SUFFIX.sub("", base.lower())}
     if not names.isdisjoint(RUNNERS):
         return True
     # A program with subcommands needs one that is named and harmless; an option may stand for anything.
     return any(
-        len(words) == 1 or words[1].startswith("-") or words[1] in FAMILIES[name].split()
+        len(words) == 1
+        or words[1].startswith(("-", "+"))
+        or not set(words[1:]).isdisjoint(FAMILIES[name].split())
         for name in names & FAMILIES.keys()
     )

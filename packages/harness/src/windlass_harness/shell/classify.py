@@ -84,9 +84,14 @@ def _walk(grader: Grader, text: str) -> None:
     grader.run_script(script, scene)
 
 
+def _shown(part: str) -> str:
+    """Return a part as a person may read it, with an ellipsis for what is hidden."""
+    return _CONTROL.sub("…", part)[:PART_CHARS_MAX]
+
+
 def _verdict(findings: list[Finding], extra: list[ShellReason]) -> ShellVerdict:
     reasons = [
-        ShellReason(category, severity_of(category), MESSAGES[category], part[:PART_CHARS_MAX])
+        ShellReason(category, severity_of(category), MESSAGES[category], _shown(part))
         for category, part in findings
     ]
     ordered = sorted([*reasons, *extra], key=lambda reason: -_RANK[reason.severity])

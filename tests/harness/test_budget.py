@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import FrozenInstanceError, asdict, astuple
+from math import inf, nan
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import windlass_harness
 from windlass_harness.budget import (
     BudgetLimit,
     BudgetState,
@@ -42,6 +44,13 @@ def named(fields: Case) -> Case:
     }
 
 
+def limits_of(fields: Case) -> BudgetLimit:
+    values: Case = {}
+    for name, value in named(fields).items():
+        values[name] = float(value) if isinstance(value, str) else value
+    return BudgetLimit(**values)
+
+
 def spend_of(fields: Case) -> Spend:
     values: Case = {}
     for name, value in named(fields).items():
@@ -52,13 +61,13 @@ def spend_of(fields: Case) -> Spend:
 def timeline(case: Case) -> list[list[object]]:
     state, rows = BudgetState(), list[list[object]]()
     for spend in case["spends"]:
-        state, is_exhausted = consume_budget(state, BudgetLimit(**named(case["limits"])), **spend_of(spend))
+        state, is_exhausted = consume_budget(state, limits_of(case["limits"]), **spend_of(spend))
         rows.append([*astuple(state), is_exhausted])
     return rows
 
 
 def answer(case: Case) -> object:
-    given, state = BudgetLimit(**named(case["limits"])), BudgetState(*case.get("state", ()))
+    given, state = limits_of(case["limits"]), BudgetState(*case.get("state", ()))
     match case["call"]:
         case "consume_budget":
             return timeline(case)
@@ -91,15 +100,25 @@ def test_limits_stand_in_the_order_of_the_reference() -> None:
 
 def test_a_refused_limit_is_named_and_the_message_says_what_to_do() -> None:
     with pytest.raises(
-        ValueError, match="max_cost_micros must be 0 or more, found -1; use None for no limit"
+        ValueError,
+        match="max_cost_micros must be a whole number, 0 or more, found -1; use None for no limit",
     ):
         BudgetLimit(max_cost_micros=-1)
 
 
-def test_a_spend_with_an_unknown_name_is_an_error_and_not_lost() -> None:
-    misspelt: Any = {"token": 5}
-    with pytest.raises(TypeError, match="token"):
-        consume_budget(BudgetState(), BudgetLimit(), **misspelt)
+@pytest.mark.parametrize("limit", [nan, inf, True, 1.5, 2.0, "5", -1])
+def test_a_limit_that_is_no_whole_number_is_refused(limit: Any) -> None:
+    with pytest.raises(ValueError, match=re.escape(f"0 or more, found {limit!r}; use None for no limit")):
+        BudgetLimit(max_tokens=limit)
+
+
+@pytest.mark.parametrize("spend", [consume_budget, would_exceed])
+def test_a_spend_with_an_unknown_name_is_an_error_and_not_lost(spend: Any) -> None:
+    message = (
+        f"^{spend.__name__} does not know token; it takes tokens, step, tool_call, cost_micros, wall_ms$"
+    )
+    with pytest.raises(TypeError, match=message):
+        spend(BudgetState(), BudgetLimit(), token=5)
 
 
 def test_state_and_limits_cannot_be_changed() -> None:
@@ -152,3 +171,7 @@ def total(given_spends: list[Spend]) -> BudgetState:
     for spend in given_spends:
         state, _ = consume_budget(state, BudgetLimit(), **spend)
     return state
+
+
+def test_the_package_itself_has_what_a_budget_needs() -> None:
+    assert (windlass_harness.exceeded, windlass_harness.remaining) == (exceeded, remaining)

@@ -27,12 +27,14 @@ from windlass_harness.redact import (
     mask_text,
     sanitize_for_trace,
 )
+from windlass_protocol import ToolCall
 
 Case = dict[str, Any]
 CASES: list[Case] = json.loads(
     (Path(__file__).parents[2] / "conformance/cases/redact.json").read_text("utf-8").replace("·", "")
 )["cases"]
 SECRET = "hunter2hunter2"
+REFUSED = "register secrets of 8 to 16384 characters|takes a list of secrets, found|is not a text but of type"
 JSON_KEYS = st.sampled_from(
     ("a", "password", "tokens", "name", "value", "type", "authorization", "key", "üñ")
 )
@@ -58,8 +60,9 @@ def nested(depth: int) -> object:
 )
 def test_a_shared_case_has_the_answer_of_every_language(case: Case) -> None:
     if "refused" in case:
-        with pytest.raises(ValueError, match="register secrets of 8 to 16384 characters"):
+        with pytest.raises(ValueError, match=REFUSED) as raised:
             Redactor(case["secrets"])
+        assert "hunter2" not in str(raised.value)
         return
     redactor = Redactor(case.get("secrets", ()))
     given_value: Any = case["text"] if "text" in case else case["value"]
@@ -116,6 +119,46 @@ def test_what_cannot_be_looked_into_is_not_shown(value: object) -> None:
     marker = f"[opaque:{type(value).__name__}]"
     assert sanitize_for_trace(value) == marker
     assert sanitize_for_trace({"a": [value]}) == {"a": [marker]}
+
+
+CALL = ToolCall(id="c1", name="login", arguments={"password": "x", "user": "me"})
+CALL_MASKED = {"id": "c1", "name": "login", "arguments": {"password": MASK, "user": "me"}}
+
+
+@pytest.mark.promise("S1")
+def test_a_model_is_shown_as_the_json_it_is_written_as() -> None:
+    assert sanitize_for_trace(CALL) == CALL_MASKED
+    assert sanitize_for_trace({"calls": [CALL, 1]}) == {"calls": [CALL_MASKED, 1]}
+    assert sanitize_for_trace({"token": CALL}) == sanitize_for_trace({"token": CALL_MASKED})
+
+
+@pytest.mark.promise("S1")
+def test_no_model_is_taken_for_another_one() -> None:
+    calls = [CALL.model_copy(update={"arguments": {"password": "x", "n": number}}) for number in range(50)]
+    assert sanitize_for_trace(calls) == [
+        {**CALL_MASKED, "arguments": {"password": MASK, "n": number}} for number in range(50)
+    ]
+
+
+def test_a_model_without_a_json_form_and_its_class_are_not_shown() -> None:
+    broken = CALL.model_copy(update={"name": b"\xff"})
+    assert sanitize_for_trace([broken, ToolCall]) == ["[opaque:ToolCall]", "[opaque:ModelMetaclass]"]
+
+
+@pytest.mark.parametrize(
+    ("secrets", "advice"),
+    [
+        (SECRET, r"found a single text: write Redactor\(\[secret\]\)$"),
+        (SECRET.encode(), "found a single text"),
+        ({"a": SECRET}, r"found a mapping: write Redactor\(secrets.values\(\)\)$"),
+        (5, "found a value of type int$"),
+        ([SECRET, None], "^secret number 1 is not a text but of type NoneType; decode it, or leave it out"),
+    ],
+)
+def test_what_is_no_list_of_texts_is_refused_with_advice(secrets: Any, advice: str) -> None:
+    with pytest.raises(ValueError, match=advice) as raised:
+        Redactor(secrets)
+    assert SECRET not in str(raised.value)
 
 
 def test_depth_is_kept_up_to_its_limit_and_not_past_it() -> None:

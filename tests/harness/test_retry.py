@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import windlass_harness
 from windlass_harness.retry import (
     DELAY_MS_MAX,
     RETRY_AFTER_CHARS_MAX,
@@ -74,6 +75,9 @@ def test_a_shared_case_has_the_answer_of_every_language(case: Case) -> None:
         case "parse_retry_after_ms":
             now = datetime.fromisoformat(case.get("now", "2024-01-01T00:00:00Z"))
             assert [parse_retry_after_ms(value, now=now) for value in case["values"]] == case["waits"]
+        case "classify_error" if "refused" in case:
+            with pytest.raises(ValueError, match="kind must be one of timeout, connection, truncated, "):
+                ErrorFacts(**case["facts"][0])
         case "classify_error":
             assert {classify_error(ErrorFacts(**facts)) for facts in case["facts"]} == {case["class"]}
         case call:
@@ -114,3 +118,7 @@ def test_any_header_gives_a_wait_in_range_or_nothing(value: str) -> None:
 @given(st.integers(-100, 700) | st.none(), st.text() | st.none())
 def test_any_failure_has_a_class(status: int | None, code: str | None) -> None:
     assert classify_error(ErrorFacts(status, code)) in set(RetryClass)
+
+
+def test_the_package_itself_has_what_a_retry_needs() -> None:
+    assert windlass_harness.should_retry is should_retry

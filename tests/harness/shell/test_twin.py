@@ -13,6 +13,13 @@ from typing import cast
 from tests.harness.shell.corpus import all_rows
 
 from windlass_harness.shell import classify_shell_command
+from windlass_harness.shell.families import FAMILIES
+from windlass_harness.shell.limits import CALLS_DEEP_MAX, COMMAND_CHARS_MAX, FAMILY_WORDS_MAX, NESTING_MAX
+from windlass_harness.shell.options import describe
+from windlass_harness.shell.tables_git import GIT_READERS
+from windlass_harness.shell.tables_programs import WRITERS
+from windlass_harness.shell.tables_readers import READERS
+from windlass_harness.shell.tables_runners import INTERPRETERS, WRAPPERS
 
 ROOT = Path(__file__).parents[3]
 WEB_DIST = ROOT / "web/harness/dist/index.js"
@@ -21,6 +28,15 @@ SEED = 2_026
 MUTANTS = 3_000
 CHANGES_MAX = 3
 INSERTED = (*"'\"\\$`(){}[]<>|&;*?!~#=,:@%^+- \n\t/.0é中½²ıſ", "😀", "\u2028", "\x1c", "\ud800", "$'\\x1f'")
+
+HOSTS = """
+    localhost 127.0.0.1 0x7f.1 0177.0.0.1 2130706433 8.8.8.8 08.1.1.1 256.1.1.1 172.31.0.1
+    172.32.0.1 [::1] [::] [::ffff:127.0.0.1] [::ffff:8.8.8.8] [64:ff9b::7f00:1]
+    [64:ff9b::808:808] [2002:7f00:1::] [2002:808:808::] [2001:4860:4860::8888] [2001:db8::1]
+    [2001::1] [fe80::1%eth0] [fc00::1] [ff02::1] [1::2::3] [12345::] [::1.2.3.4]
+    [1:2:3:4:5:6:7:8] [1:2:3:4:5:6:7:8:9] [::1.2.3] example.com EXAMPLE.com. a.internal
+    １２７.0.0.1 u@10.0.0.1
+"""
 
 Verdict = tuple[str, str, tuple[tuple[str, str], ...]]
 Change = Callable[[random.Random, str, str], str]
@@ -94,6 +110,42 @@ def mutants() -> tuple[str, ...]:
     return tuple(found)
 
 
+def described() -> list[str]:
+    """Every option of every program that a table describes, and every rule of a family."""
+    tables = {**READERS, **WRITERS, **INTERPRETERS, **WRAPPERS}
+    tables |= {f"git {name}": description for name, description in GIT_READERS.items()}
+    options = [
+        f"{program} {option} .env x" for program, text in tables.items() for option in describe(text).options
+    ]
+    rules = [
+        f"{program} {rule.strip().replace('*', 'x')}"
+        for program, categories in FAMILIES.items()
+        for text in categories.values()
+        for rule in text.split(";")
+    ]
+    return options + rules
+
+
+def at_limits() -> list[str]:
+    """Commands just inside and just outside of a limit, counted in characters beyond the BMP too."""
+    sizes = (NESTING_MAX, CALLS_DEEP_MAX, FAMILY_WORDS_MAX, 1_000, COMMAND_CHARS_MAX - 1)
+    pieces = (
+        "a",
+        "😀",
+        "ls;",
+        "$(",
+        "'a' ",
+        "rm -rf x;",
+        "env ",
+        "x+=$x$x;",
+        "{a,b}",
+        "git -x ",
+        "echo $(",
+        "(",
+    )
+    return [piece * size + end for piece in pieces for size in sizes for end in ("", "a", "aa")]
+
+
 def disputed(commands: list[str]) -> list[str]:
     return [
         f"{command[:200]!r}: python {python}, web {web}"
@@ -108,6 +160,23 @@ def test_both_languages_give_every_graded_command_the_same_reasons() -> None:
 
 def test_both_languages_give_damaged_and_wrapped_commands_the_same_reasons() -> None:
     assert disputed(list(mutants())) == []
+
+
+def test_both_languages_read_every_described_option_alike() -> None:
+    assert disputed(described()) == []
+
+
+def test_both_languages_see_the_same_addresses() -> None:
+    assert (
+        disputed(
+            [f"curl {scheme}{host}/x" for host in HOSTS.split() for scheme in ("", "http://", "file://")]
+        )
+        == []
+    )
+
+
+def test_both_languages_stop_at_the_same_limits() -> None:
+    assert disputed(at_limits()) == []
 
 
 def test_the_damaged_commands_are_of_every_grade() -> None:

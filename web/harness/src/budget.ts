@@ -6,7 +6,7 @@
  */
 import type { BudgetName } from "@windlass/protocol";
 
-/** The most a run may use; an absent limit does not limit. */
+/** The most a run may use, in whole numbers; an absent limit does not limit. */
 export interface BudgetLimit {
   readonly maxTokens?: number;
   readonly maxSteps?: number;
@@ -24,13 +24,13 @@ export interface BudgetState {
   readonly wallMsUsed: number;
 }
 
-/** One spend. */
+/** One spend; null counts 0. */
 export interface Spend {
-  readonly tokens?: number;
+  readonly tokens?: number | null;
   readonly step?: boolean;
   readonly toolCall?: boolean;
-  readonly costMicros?: number;
-  readonly wallMs?: number;
+  readonly costMicros?: number | null;
+  readonly wallMs?: number | null;
 }
 
 export const EMPTY_BUDGET: BudgetState = {
@@ -54,7 +54,7 @@ export function budgetLimit(limits: BudgetLimit): BudgetLimit {
   for (const [, , name] of ROWS) {
     const limit = limits[name];
     if (limit !== undefined && !(Number.isInteger(limit) && limit >= 0)) {
-      throw new RangeError(`${name} must be 0 or more, found ${limit}; leave it out for no limit`);
+      throw new RangeError(`${name} must be a whole number, 0 or more, found ${String(limit)}; leave it out for no limit`);
     }
   }
   return limits;
@@ -64,8 +64,8 @@ export function budgetLimit(limits: BudgetLimit): BudgetLimit {
  * Add a spend; return the new state and whether any limit is exceeded.
  *
  * A limit is exceeded when more than it is used, not when it is reached. Counting goes on after that, so
- * the state stays true. Amounts that are negative, infinite or not a number count 0, because usage
- * figures come from providers; fractions round up.
+ * the state stays true. Amounts that are null, negative, infinite or not a number count 0, because usage
+ * figures come from providers; fractions round up. Throws a RangeError on limits that `budgetLimit` refuses.
  */
 export function consumeBudget(
   state: BudgetState,
@@ -78,7 +78,8 @@ export function consumeBudget(
 
 /** Name the limits that are exceeded, in the order of `BudgetLimit`. */
 export function exceeded(state: BudgetState, limits: BudgetLimit): readonly BudgetName[] {
-  return ROWS.filter(([, used, max]) => state[used] > (limits[max] ?? Infinity)).map(([name]) => name);
+  const checked = budgetLimit(limits); // nothing is above NaN, so such a limit would never be exceeded
+  return ROWS.filter(([, used, max]) => state[used] > (checked[max] ?? Infinity)).map(([name]) => name);
 }
 
 /**
@@ -128,6 +129,6 @@ function add(state: BudgetState, spend: Spend): BudgetState {
   };
 }
 
-function amount(value = 0): number {
-  return value > 0 && value < Infinity ? Math.ceil(value) : 0;
+function amount(value: number | null | undefined): number {
+  return typeof value === "number" && value > 0 && value < Infinity ? Math.ceil(value) : 0;
 }

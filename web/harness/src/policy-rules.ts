@@ -1,6 +1,18 @@
 /** What a policy is made of: rules, the set of them, and the facts of a call. */
-import type { JsonObject, ToolMode } from "@windlass/protocol";
+import type { JsonObject } from "@windlass/protocol";
+import { ToolMode } from "@windlass/protocol";
 
+import {
+  ifGiven,
+  problemOfChoice,
+  problemOfCommands,
+  problemOfFlag,
+  problemOfLabels,
+  problemOfList,
+  problemOfRecord,
+  problemOfText,
+  problemOfTexts,
+} from "./policy-checks.js";
 import { runsAnything } from "./policy-programs.js";
 
 /** What a rule says of a call, weakest first: of two that match, the later one wins. */
@@ -12,7 +24,8 @@ const GRADES = ["safe", "caution", "dangerous"] as const;
 export type Severity = (typeof GRADES)[number];
 
 /** What a session has read: content that anybody may have written, and data that must not get out. */
-export type Taint = "untrusted" | "private";
+export type Taint = (typeof TAINTS)[number];
+const TAINTS = ["untrusted", "private"] as const;
 
 export const RULES_MAX = 1_000;
 export const RESERVED_PREFIXES = ["default.", "floor."];
@@ -23,7 +36,7 @@ export const RESERVED_PREFIXES = ["default.", "floor."];
  * `commands` holds the words of every simple command of a shell call, as written. Leave it out unless
  * the call is nothing but such commands joined by `;`, `&&`, `||` and `|`: with a redirection or a
  * substitution the words are not the whole story. `isOutbound` says whether the call can carry data out;
- * without it external tools, local ones that are not graded safe, and undeclared ones are taken to do so.
+ * without it every call but a declared local one that is graded safe is taken to do so.
  */
 export interface CallFacts {
   readonly tool: string;
@@ -44,8 +57,9 @@ export interface CallFacts {
  * have read both untrusted content and private data.
  *
  * An allow or modify rule is a grant. It covers a dangerous shell command only with
- * `maxShell: "dangerous"`, a tainted session's way out only with `tainted: true`, and never a mode that
- * was guessed from a name.
+ * `maxShell: "dangerous"`, and a tainted session's way out only with `tainted: true`. A grant with `modes`
+ * never covers a tool that declares no mode, because its mode is only guessed from its name (unless the
+ * policy trusts names); a grant without `modes` covers declared and undeclared tools alike.
  */
 export interface Rule {
   readonly id: string;
@@ -75,6 +89,12 @@ export interface PolicySet {
 
 /** Check a policy and return it; throws a RangeError if a rule makes no sense or would allow anything. */
 export function policySet(policy: PolicySet): PolicySet {
+  refuse(
+    problemOfRecord(policy, "a policy") ??
+      problemOfList(policy.rules, "rules", "rules") ??
+      ifGiven(policy.version, (version) => problemOfText(version, "version")) ??
+      ifGiven(policy.trustsNames, (flag) => problemOfFlag(flag, "trustsNames")),
+  );
   if (policy.rules.length > RULES_MAX) {
     throw new RangeError(`too many rules: ${policy.rules.length}, limit ${RULES_MAX}`);
   }
@@ -87,8 +107,29 @@ export function policySet(policy: PolicySet): PolicySet {
   return policy;
 }
 
+/** Check the facts of a call and return them; throws a RangeError if one is not what it should be. */
+export function callFacts(call: CallFacts): CallFacts {
+  refuse(
+    problemOfRecord(call, "a call") ??
+      problemOfText(call.tool, "tool") ??
+      ifGiven(call.declared, (mode) => problemOfChoice(mode, "declared", ToolMode.options)) ??
+      ifGiven(call.shell, (grade) => problemOfChoice(grade, "shell", GRADES)) ??
+      ifGiven(call.commands, problemOfCommands) ??
+      ifGiven(call.taint, (taint) => problemOfLabels(taint, "taint", TAINTS)) ??
+      ifGiven(call.isOutbound, (flag) => problemOfFlag(flag, "isOutbound")) ??
+      ifGiven(call.arguments, (given) => problemOfRecord(given, "arguments")),
+  );
+  return call;
+}
+
+function refuse(problem: string | undefined): void {
+  if (problem !== undefined) throw new RangeError(problem);
+}
+
 function checkRule(rule: Rule): void {
-  const problem = problemOfId(rule.id) ?? problemOf(rule);
+  refuse(problemOfRecord(rule, "each of rules") ?? problemOfText(rule.id, "the id of a rule"));
+  const problem =
+    problemOfId(rule.id) ?? problemOfAnswer(rule) ?? problemOfScope(rule) ?? problemOfShell(rule);
   if (problem !== undefined) throw new RangeError(`rule ${rule.id}: ${problem}`);
   for (const command of rule.commands ?? []) {
     if (!COMMAND.test(command)) {
@@ -113,18 +154,44 @@ function problemOfId(id: string): string | undefined {
   return isTaken ? `ids that start with ${RESERVED_PREFIXES.join(" or ")} are taken` : undefined;
 }
 
-function problemOf(rule: Rule): string | undefined {
-  if (!EFFECTS.includes(rule.effect)) return `the effect must be one of ${EFFECTS.join(", ")}`;
+function problemOfAnswer(rule: Rule): string | undefined {
+  const problem =
+    problemOfChoice(rule.effect, "effect", EFFECTS) ?? ifGiven(rule.reason, (reason) => problemOfText(reason, "reason"));
+  if (problem !== undefined) return problem;
   if ((rule.arguments !== undefined) !== (rule.effect === "modify")) {
     return "arguments belong to modify rules, and to all of them";
   }
-  if (rule.resumeAfterMs !== undefined && (rule.effect !== "defer" || rule.resumeAfterMs < 0)) {
-    return "resumeAfterMs belongs to defer rules and is 0 or more";
+  if (rule.resumeAfterMs !== undefined && (rule.effect !== "defer" || !isWait(rule.resumeAfterMs))) {
+    return "resumeAfterMs belongs to defer rules and is a whole number of 0 or more";
   }
+  return ifGiven(rule.arguments, (given) => problemOfRecord(given, "arguments"));
+}
+
+function problemOfScope(rule: Rule): string | undefined {
+  const problem =
+    ifGiven(rule.tools, (tools) => problemOfTexts(tools, "tools", "names")) ??
+    ifGiven(rule.modes, (modes) => problemOfLabels(modes, "modes", ToolMode.options)) ??
+    ifGiven(rule.tainted, (flag) => problemOfFlag(flag, "tainted"));
+  if (problem !== undefined) return problem;
+  if (rule.tools?.length === 0) return "tools is empty, so it matches nothing; leave it out to match every tool";
+  if (rule.modes?.length === 0) return "modes is empty, so it matches nothing; leave it out to match every mode";
+  return undefined;
+}
+
+function problemOfShell(rule: Rule): string | undefined {
+  const problem =
+    ifGiven(rule.minShell, (grade) => problemOfChoice(grade, "minShell", GRADES)) ??
+    ifGiven(rule.maxShell, (grade) => problemOfChoice(grade, "maxShell", GRADES)) ??
+    ifGiven(rule.commands, (commands) => problemOfTexts(commands, "commands", "commands"));
+  if (problem !== undefined) return problem;
   if (rule.minShell && rule.maxShell && gradeOf(rule.minShell) > gradeOf(rule.maxShell)) {
     return "minShell is above maxShell, so it matches nothing";
   }
   return undefined;
+}
+
+function isWait(value: unknown): boolean {
+  return Number.isSafeInteger(value) && Number(value) >= 0;
 }
 
 /** Say whether a rule lets calls through. */

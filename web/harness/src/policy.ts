@@ -12,10 +12,15 @@
  *
  * Nobody there to ask means no: an unattended ask is a deny.
  */
-import type { JsonObject, PolicyDecision, ToolMode } from "@windlass/protocol";
+import type { JsonObject, PolicyDecision } from "@windlass/protocol";
+import { ToolMode } from "@windlass/protocol";
 
 import type { CallFacts, Effect, PolicySet, Rule } from "./policy-rules.js";
-import { EFFECTS, isGrant, isTainted, matches } from "./policy-rules.js";
+import { problemOfChoice } from "./policy-checks.js";
+import { callFacts, EFFECTS, isGrant, isTainted, matches, policySet } from "./policy-rules.js";
+
+export type { CallFacts, Effect, PolicySet, Rule, Taint } from "./policy-rules.js";
+export { policySet } from "./policy-rules.js";
 
 const PREFIXES: readonly (readonly [ToolMode, readonly string[]])[] = [
   ["read", ["get_", "list_", "read_", "search_"]],
@@ -28,10 +33,15 @@ const PREFIXES: readonly (readonly [ToolMode, readonly string[]])[] = [
  * Return the declared mode, or guess one from the start of the name.
  *
  * The name is only a guess: `get_and_delete_all` is taken for a read. `decide` therefore lets a guess
- * raise a decision and never lower it, unless the policy trusts names.
+ * raise a decision and never lower it, unless the policy trusts names. Throws a RangeError if the declared
+ * mode is not known.
  */
 export function decideToolMode(name: string, declared?: ToolMode): ToolMode {
-  if (declared !== undefined) return declared;
+  if (declared !== undefined) {
+    const problem = problemOfChoice(declared, "declared", ToolMode.options);
+    if (problem !== undefined) throw new RangeError(problem);
+    return declared;
+  }
   const lowered = name.toLowerCase();
   const guess = PREFIXES.find(([, starts]) => starts.some((start) => lowered.startsWith(start)));
   return guess === undefined ? "external" : guess[0];
@@ -49,13 +59,16 @@ interface Vote {
  * Decide about one call; the decision names what made it.
  *
  * The arguments that modify rules give are in a modify decision, and also in an ask decision when both
- * apply: ask about these, and run these.
+ * apply: ask about these, and run these. Throws a RangeError if the policy or the facts are not what they
+ * should be: a plain object may never have passed `policySet`.
  */
 export function decide(
   policy: PolicySet,
   call: CallFacts,
   options: { readonly isAttended: boolean },
 ): PolicyDecision {
+  policySet(policy);
+  callFacts(call);
   const mode = decideToolMode(call.tool, call.declared);
   const isSure = call.declared !== undefined || policy.trustsNames === true;
   const matching = policy.rules.filter((rule) => matches(rule, call, mode, isSure)).sort(byId);
@@ -112,7 +125,8 @@ function floors(call: CallFacts, grants: readonly Rule[], canCarryOut: boolean):
 
 function isOutbound(call: CallFacts, mode: ToolMode, isSure: boolean): boolean {
   if (call.isOutbound !== undefined) return call.isOutbound;
-  return !isSure || mode === "external" || (mode === "local" && call.shell !== "safe");
+  // A read may fetch an address, and a write may be public: only what is known to stay here stays here.
+  return !(isSure && mode === "local" && call.shell === "safe");
 }
 
 function build(

@@ -12,6 +12,8 @@ export function isSecretKey(key: string): boolean {
   if (Array.from(key).length > KEY_CHARS_MAX) return false;
   if (key.includes("[redacted")) return false; // a masked key names nothing any more
   const name = key.toLowerCase().replace(/[^a-z0-9]/g, "").replace(TAIL, "");
+  // `pw` must be the whole name: other words, and addresses in Palau, end so too
+  if (name === "pw") return true;
   return SECRET.some((end) => name.endsWith(end)) && !INNOCENT.some((end) => name.endsWith(end));
 }
 
@@ -27,6 +29,7 @@ const SECRET: readonly string[] = `
   accesstokens authtokens apitokens bearertokens refreshtokens sessiontokens
   dbpass userpass smtppass mailpass adminpass rootpass redispass proxypass
   dbpwd userpwd mysqlpwd adminpwd rootpwd
+  dbpw userpw mysqlpw adminpw rootpw
 `.trim().split(/\s+/);
 
 const INNOCENT: readonly string[] = `

@@ -107,10 +107,11 @@ function isBareSecret(found: Found): boolean {
 const BASE64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const DOTTED_NAME = /^[A-Za-z_][A-Za-z0-9_]*[.][A-Za-z_][A-Za-z0-9_.]*$/;
 const SCHEMES: ReadonlySet<string> = new Set(["bearer", "basic", "token", "digest", "negotiate", "apikey", "aws4-hmac-sha256"]);
-const SECRET_WORDS = ["ken", "k(?<=[a-z0-9_.-]k)ey", "pass", "pwd", "cret", "cred"];
+const SECRET_WORDS = ["ken", "k(?<=[a-z0-9_.-]k)ey", "pass", "pw", "cret", "cred"];
+const RARER_WORDS = ["zation", "kie", "jwt", "bearer"];
 const ASSIGNMENT_SEEDS = [
   "sig=",
-  ...[...SECRET_WORDS, "zation", "kie", "jwt", "bearer", "gnature"].map(
+  ...[...SECRET_WORDS, ...RARER_WORDS, "gnature"].map(
     (word) => word + String.raw`[a-z0-9_.-]{0,32}\\{0,3}["']?[ \t]{0,4}[:=]`,
   ),
 ];
@@ -226,7 +227,7 @@ const SHAPES: readonly Shape[] = [
   },
   {
     hint: "",
-    seeds: SECRET_WORDS.map((word) => `--(?!-)[a-z0-9_-]{0,24}${word}`),
+    seeds: [...SECRET_WORDS, ...RARER_WORDS, "otp"].map((word) => `--(?!-)[a-z0-9_-]{0,24}${word}`),
     pattern:
       String.raw`(?<![A-Za-z0-9_-])(--[A-Za-z][A-Za-z0-9_-]{1,40})([ \t]{1,4}\\{0,3}["']?)` +
       String.raw`([^ \t\r\n\f\v"'\\,;&<>(){}[\]|\x60:=$%*/.-][^ \t\r\n\f\v"'\\,;&<>(){}[\]|\x60]*)`,

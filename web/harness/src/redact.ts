@@ -25,14 +25,15 @@ type Hide = "nothing" | "values" | "all";
  * Masks secrets by key name, by shape, and the registered ones by value.
  *
  * A registered secret is masked plain and JSON-escaped, URL-encoded, hex and base64 at any offset.
- * Throws a RangeError if a secret is too short or too long, or if there are too many of them.
+ * Throws a RangeError if a secret is not a text, too short or too long, or if there are too many of them;
+ * and if `secrets` is itself a text or a record, whose parts are not what was meant.
  */
 export class Redactor {
   readonly #needles: readonly string[];
   readonly #numbers: ReadonlySet<number>;
 
   constructor(secrets: Iterable<string> = []) {
-    const registered = [...new Set(secrets)];
+    const registered = registeredOf(secrets);
     if (registered.length > SECRETS_MAX) {
       throw new RangeError(`too many secrets to register: ${registered.length}, limit ${SECRETS_MAX}`);
     }
@@ -70,7 +71,7 @@ export class Redactor {
    * The value itself is never changed. Under a secret's name every string and number is masked, however
    * deep; null, true and false stay. Keys are masked like any text. What lies deeper than `DEPTH_MAX` or
    * inside itself becomes a marker, and so does anything that is not JSON: what cannot be looked into is
-   * not shown.
+   * not shown. In a list, what follows an option with a secret's name is masked: ["login", "--password", "x"].
    */
   value(value: unknown): unknown {
     return this.#numbers.size === 0 && this.#isClean(value) ? value : new Walk(this).value(value, 0, "nothing");
@@ -147,8 +148,18 @@ class Walk {
   }
 
   #list(value: readonly unknown[], depth: number, hide: Hide): unknown {
-    const masked = value.map((item) => this.value(item, depth, hide));
+    const masked = value.map((item, index) =>
+      this.#argument(item, depth, follows(value[index - 1], item) ? "all" : hide),
+    );
     return masked.every((item, index) => Object.is(item, value[index])) ? value : masked;
+  }
+
+  /** Mask an item of a list, in which `--password=x` may be an option. */
+  #argument(item: unknown, depth: number, hide: Hide): unknown {
+    const match = typeof item === "string" && hide !== "all" ? OPTION_VALUE.exec(item) : null;
+    const [, name = "", secret] = match ?? [];
+    if (!isSecretKey(name)) return this.value(item, depth, hide);
+    return secret === MASK ? item : `${name}=${MASK}`;
   }
 
   #entries(value: Entries, depth: number, given: Hide): unknown {
@@ -172,6 +183,38 @@ class Walk {
     while (taken.has(`${masked} ${number}`)) number += 1;
     return `${masked} ${number}`;
   }
+}
+
+/** Return the secrets, each once; no message may show one of them. */
+function registeredOf(secrets: unknown): readonly string[] {
+  if (typeof secrets === "string") {
+    throw new RangeError("Redactor takes a list of secrets, found a single text: write new Redactor([secret])");
+  }
+  if (!isIterable(secrets) || secrets instanceof Map) {
+    throw new RangeError("Redactor takes a list of secrets, found a record or a single value: give it the values in a list");
+  }
+  const registered = new Set<string>();
+  for (const [index, secret] of [...secrets].entries()) {
+    if (typeof secret !== "string") {
+      throw new RangeError(
+        `secret number ${index} is not a text but of type ${kindOf(secret)}; ` +
+          "decode it, or leave it out if it is not set",
+      );
+    }
+    registered.add(secret);
+  }
+  return [...registered];
+}
+
+function isIterable(value: unknown): value is Iterable<unknown> {
+  return typeof value === "object" && value !== null && Symbol.iterator in value;
+}
+
+/** Say whether an item of a list is the value of a secret option before it. */
+function follows(option: unknown, item: unknown): boolean {
+  if (typeof option !== "string" || !option.startsWith("--") || isList(item) || isEntries(item)) return false;
+  const isOption = typeof item === "string" && item.startsWith("-");
+  return !isOption && OPTION.test(option) && isSecretKey(option);
 }
 
 function hideText(text: string): string {
@@ -288,6 +331,8 @@ function utf8(text: string): number[] {
 }
 
 const BASE64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+const OPTION = /^--[A-Za-z][A-Za-z0-9_-]{1,40}$/;
+const OPTION_VALUE = /^(--[A-Za-z][A-Za-z0-9_-]{1,40})=([^]+)$/;
 const SHARING_MIN = 1_000;
 const VALUE_KEYS: ReadonlySet<string> = new Set(["value", "default", "const", "example", "examples"]);
 const SCHEMA_KEYS = ["$ref", "anyOf", "oneOf", "allOf", "enum"];

@@ -6,7 +6,8 @@
  */
 import type { RetryClass } from "@windlass/protocol";
 
-export type FailureKind = "timeout" | "connection" | "truncated" | "malformed" | "invalid_output" | "cancelled";
+const KINDS = ["timeout", "connection", "truncated", "malformed", "invalid_output", "cancelled"] as const;
+export type FailureKind = (typeof KINDS)[number];
 
 /** The longest wait that a timer of every platform can hold, about 24 days. */
 export const DELAY_MS_MAX = 2 ** 31 - 1;
@@ -14,7 +15,12 @@ export const RETRY_AFTER_MS_MAX = 3_600_000;
 export const RETRY_AFTER_CHARS_MAX = 64;
 const DOUBLINGS_MAX = 31; // one millisecond doubled this often is above DELAY_MS_MAX
 
-/** How often to try, and how the waits grow. */
+/**
+ * How often to try, and how the waits grow.
+ *
+ * `jitter` spreads the waits of many callers, and needs a random source: give `nextRetryDelayMs` an `rng`, or
+ * there is no jitter.
+ */
 export interface RetryPolicy {
   readonly maxAttempts: number;
   readonly baseDelayMs: number;
@@ -73,20 +79,36 @@ export function shouldRetry(policy: RetryPolicy, attempt: number, retryClass: Re
  * Negative seconds and dates in the past are 0; the result is at most `DELAY_MS_MAX`.
  */
 export function parseRetryAfterMs(value: string, now: Date): number | undefined {
-  const text = value.replace(/^[ \t]+|[ \t]+$/g, "");
+  const text = stripBlanks(value);
   if (text.length > RETRY_AFTER_CHARS_MAX) return undefined;
   if (SECONDS.test(text)) return Math.max(0, Math.ceil(Math.min(Number(text) * 1000, DELAY_MS_MAX)));
   const date = httpDate(text, now);
   return date === undefined ? undefined : Math.min(Math.max(0, date - now.getTime()), DELAY_MS_MAX);
 }
 
+/** Without the blanks at both ends; an expression would take quadratic time on a text of many blanks. */
+function stripBlanks(text: string): string {
+  const isBlank = (at: number): boolean => text[at] === " " || text[at] === "\t";
+  let start = 0;
+  let end = text.length;
+  while (start < end && isBlank(start)) start += 1;
+  while (end > start && isBlank(end - 1)) end -= 1;
+  return text.slice(start, end);
+}
+
 /**
  * Say what can help after a failure.
  *
  * The provider's code is the most exact and is looked at first, then the status, then the kind. Codes are
- * compared whole, without case. What is not known is not retryable.
+ * compared whole, without case. What is not known is not retryable. Throws a RangeError if the kind is none
+ * of `FailureKind`.
  */
 export function classifyError(facts: ErrorFacts): RetryClass {
+  if (facts.kind !== undefined && !KINDS.includes(facts.kind)) {
+    throw new RangeError(
+      `kind must be one of ${KINDS.join(", ")}, found ${facts.kind}; leave it out if none of them fits`,
+    );
+  }
   const byCode = facts.code === undefined ? undefined : BY_CODE.get(facts.code.toLowerCase());
   const byStatus = facts.status === undefined ? undefined : classOfStatus(facts.status);
   const byKind = facts.kind === undefined ? undefined : BY_KIND[facts.kind];

@@ -5,7 +5,7 @@ import { budgetLimit, consumeBudget, EMPTY_BUDGET, exceeded, remaining, share, w
 import { readCases } from "./cases.js";
 
 type Amounts = readonly [number, number, number, number, number];
-type RawSpend = Readonly<Record<string, number | string | boolean>>;
+type RawSpend = Readonly<Record<string, number | string | boolean | null>>;
 
 interface Case {
   readonly name: string;
@@ -41,7 +41,7 @@ function timeline(spends: readonly RawSpend[], limits: BudgetLimit): unknown {
 }
 
 function answer(given: Case): unknown {
-  const limits = budgetLimit(given.limits);
+  const limits = budgetLimit(spendOf(given.limits as RawSpend) as BudgetLimit);
   const state = given.state ? stateOf(given.state) : EMPTY_BUDGET;
   switch (given.call) {
     case "consume_budget":
@@ -69,5 +69,6 @@ test("a spend of nothing changes nothing", () => {
 });
 
 test.each([1.5, NaN, Infinity])("a limit of %s is refused", (limit) => {
-  expect(() => budgetLimit({ maxSteps: limit })).toThrow("maxSteps must be 0 or more");
+  expect(() => budgetLimit({ maxSteps: limit })).toThrow("maxSteps must be a whole number, 0 or more");
+  expect(() => consumeBudget(EMPTY_BUDGET, { maxSteps: limit })).toThrow("maxSteps must be a whole number, 0 or more");
 });

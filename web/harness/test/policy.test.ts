@@ -47,7 +47,10 @@ test.each(CASES.filter((given) => given.commands))("shared commands can be grant
 });
 
 test.each(CASES.filter((given) => given.rules && given.refused))("a shared policy is refused in every language: $name", (given) => {
-  expect(() => policySet({ rules: given.rules ?? [] })).toThrow(RangeError);
+  const { rules = [], version, trustsNames = false, call = { tool: "x" } } = given;
+  const policy = { rules, trustsNames, ...(version !== undefined && { version }) };
+  if (given.call === undefined) expect(() => policySet(policy)).toThrow(RangeError);
+  expect(() => decide(policy, call, { isAttended: true })).toThrow(RangeError);
 });
 
 test.each(CASES.filter((given) => given.decision))("a shared call has the decision of every language: $name", (given) => {
@@ -67,4 +70,20 @@ test("a policy holds so many rules and not one more", () => {
   const rules = Array.from({ length: RULES_MAX + 1 }, (_, number): Rule => ({ id: `r${number}`, effect: "deny" }));
   expect(() => policySet({ rules: rules.slice(1) })).not.toThrow();
   expect(() => policySet({ rules })).toThrow("too many rules: 1001, limit 1000");
+});
+
+test.each([
+  [{ tools: "deploy_prod" }, 'rule a: tools takes a list of names, found a text: write ["deploy_prod"]'],
+  [{ tools: null }, "rule a: tools takes a list of names, found null"],
+  [{ tools: [["x"]] }, "rule a: tools takes names as texts, found a value of type array"],
+  [{ modes: ["reads"] }, 'rule a: modes must be one of read, safe_write, destructive, local, external, found "reads"'],
+  [{ tainted: "yes" }, 'rule a: tainted must be true or false, found "yes"'],
+  [{ minShell: 5 }, "rule a: minShell must be one of safe, caution, dangerous, found a value of type number"],
+])("a slip in a rule is refused with advice: %j", (fields, message) => {
+  const rules = [{ id: "a", effect: "deny", ...fields }] as unknown as readonly Rule[];
+  expect(() => policySet({ rules })).toThrow(message);
+});
+
+test("a declared mode that is not known is refused", () => {
+  expect(() => decideToolMode("get_x", "reads" as ToolMode)).toThrow('declared must be one of read, ');
 });

@@ -33,7 +33,9 @@ test.each(CASES.filter((given) => given.keys))("shared names have the answer of 
 
 test.each(CASES.filter((given) => !given.keys))("a shared case has the answer of every language: $name", (given) => {
   if (given.refused) {
-    expect(() => new Redactor(given.secrets)).toThrow("register secrets of 8 to 16384 characters");
+    expect(() => new Redactor(given.secrets)).toThrow(
+      /register secrets of 8 to 16384 characters|takes a list of secrets, found|is not a text but of type/,
+    );
     return;
   }
   const redactor = new Redactor(given.secrets);
@@ -83,6 +85,11 @@ test("a key of an object's prototype is a key like any other", () => {
 
 test("a redactor does not show its secrets", () => {
   expect(JSON.stringify(new Redactor(["hunter2hunter2"]))).toBe("{}");
+});
+
+test("a map of secrets is refused, because its names are not the secrets", () => {
+  const secrets = new Map([["DB_PASSWORD", "hunter2hunter2"]]) as unknown as Iterable<string>;
+  expect(() => new Redactor(secrets)).toThrow("give it the values in a list");
 });
 
 test("only so many secrets of such a length can be registered", () => {

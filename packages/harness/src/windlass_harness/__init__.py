@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from windlass_harness.budget import BudgetLimit as BudgetLimit
     from windlass_harness.budget import BudgetState as BudgetState
     from windlass_harness.budget import consume_budget as consume_budget
+    from windlass_harness.budget import exceeded as exceeded
+    from windlass_harness.budget import remaining as remaining
     from windlass_harness.budget import would_exceed as would_exceed
     from windlass_harness.completion import is_terminal_result as is_terminal_result
     from windlass_harness.policy import CallFacts as CallFacts
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from windlass_harness.retry import RetryPolicy as RetryPolicy
     from windlass_harness.retry import classify_error as classify_error
     from windlass_harness.retry import next_retry_delay_ms as next_retry_delay_ms
+    from windlass_harness.retry import should_retry as should_retry
     from windlass_harness.shell import ShellConfig as ShellConfig
     from windlass_harness.shell import ShellReason as ShellReason
     from windlass_harness.shell import ShellVerdict as ShellVerdict
@@ -40,12 +43,20 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _NAMES = {
-    "budget": ("budget", "BudgetLimit", "BudgetState", "consume_budget", "would_exceed"),
+    "budget": (
+        "budget",
+        "BudgetLimit",
+        "BudgetState",
+        "consume_budget",
+        "exceeded",
+        "remaining",
+        "would_exceed",
+    ),
     "compaction": ("compaction",),
     "completion": ("completion", "is_terminal_result"),
     "policy": ("policy", "CallFacts", "PolicySet", "Rule", "decide_tool_mode"),
     "redact": ("redact", "Redactor", "sanitize_for_trace"),
-    "retry": ("retry", "ErrorFacts", "RetryPolicy", "classify_error", "next_retry_delay_ms"),
+    "retry": ("retry", "ErrorFacts", "RetryPolicy", "classify_error", "next_retry_delay_ms", "should_retry"),
     "shell": ("shell", "ShellConfig", "ShellReason", "ShellVerdict", "classify_shell_command"),
     "tracing": ("tracing",),
     "views": ("views",),

@@ -13,10 +13,10 @@ from windlass_protocol import BudgetName
 
 @dataclass(frozen=True, slots=True)
 class BudgetLimit:
-    """The most a run may use; None does not limit.
+    """The most a run may use, in whole numbers; None does not limit.
 
     Raises:
-        ValueError: a limit is negative.
+        ValueError: a limit is negative or not a whole number.
     """
 
     max_tokens: int | None = None
@@ -27,9 +27,11 @@ class BudgetLimit:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            limit: int | None = getattr(self, field.name)
-            if limit is not None and limit < 0:
-                raise ValueError(f"{field.name} must be 0 or more, found {limit}; use None for no limit")
+            limit: object = getattr(self, field.name)
+            if limit is not None and not _is_limit(limit):
+                raise ValueError(
+                    f"{field.name} must be a whole number, 0 or more, found {limit!r}; use None for no limit"
+                )
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +46,16 @@ class BudgetState:
 
 
 class Spend(TypedDict, total=False):
-    """One spend, as the keyword arguments of `consume_budget` and `would_exceed`."""
+    """One spend, as the keyword arguments of `consume_budget` and `would_exceed`.
 
-    tokens: int
+    None counts 0, because the fields of `Usage` may be None.
+    """
+
+    tokens: int | None
     step: bool
     tool_call: bool
-    cost_micros: int
-    wall_ms: int
+    cost_micros: int | None
+    wall_ms: int | None
 
 
 def consume_budget(
@@ -59,10 +64,13 @@ def consume_budget(
     """Add a spend; return the new state and whether any limit is exceeded.
 
     A limit is exceeded when more than it is used, not when it is reached. Counting goes on after that, so
-    the state stays true. Amounts that are negative, infinite or not a number count 0, because usage
+    the state stays true. Amounts that are None, negative, infinite or not a number count 0, because usage
     figures come from providers; fractions round up.
+
+    Raises:
+        TypeError: a keyword is none of `Spend`.
     """
-    after = _add(state, **spend)
+    after = _add("consume_budget", state, spend)
     return after, bool(exceeded(after, limits))
 
 
@@ -76,8 +84,11 @@ def would_exceed(state: BudgetState, limits: BudgetLimit, **spend: Unpack[Spend]
 
     A model call always uses tokens: give the least it will use (1 if nothing better is known), or a run
     that stands exactly at its limit makes one call too many.
+
+    Raises:
+        TypeError: a keyword is none of `Spend`.
     """
-    return exceeded(_add(state, **spend), limits)
+    return exceeded(_add("would_exceed", state, spend), limits)
 
 
 def remaining(state: BudgetState, limits: BudgetLimit) -> BudgetLimit:
@@ -117,26 +128,26 @@ def _rows(state: BudgetState, limits: BudgetLimit) -> tuple[tuple[BudgetName, in
     )
 
 
-def _add(
-    state: BudgetState,
-    *,
-    tokens: int = 0,
-    step: bool = False,
-    tool_call: bool = False,
-    cost_micros: int = 0,
-    wall_ms: int = 0,
-) -> BudgetState:
+def _add(caller: str, state: BudgetState, spend: Spend) -> BudgetState:
+    unknown = sorted(spend.keys() - Spend.__annotations__.keys())
+    if unknown:
+        known = ", ".join(Spend.__annotations__)
+        raise TypeError(f"{caller} does not know {', '.join(unknown)}; it takes {known}")
     return BudgetState(
-        tokens_used=state.tokens_used + _amount(tokens),
-        steps_used=state.steps_used + (1 if step else 0),
-        tool_calls_used=state.tool_calls_used + (1 if tool_call else 0),
-        cost_micros_used=state.cost_micros_used + _amount(cost_micros),
-        wall_ms_used=state.wall_ms_used + _amount(wall_ms),
+        tokens_used=state.tokens_used + _amount(spend.get("tokens")),
+        steps_used=state.steps_used + (1 if spend.get("step") else 0),
+        tool_calls_used=state.tool_calls_used + (1 if spend.get("tool_call") else 0),
+        cost_micros_used=state.cost_micros_used + _amount(spend.get("cost_micros")),
+        wall_ms_used=state.wall_ms_used + _amount(spend.get("wall_ms")),
     )
 
 
-def _amount(value: float) -> int:
-    return ceil(value) if 0 < value < inf else 0
+def _amount(value: float | None) -> int:
+    return ceil(value) if value is not None and 0 < value < inf else 0
+
+
+def _is_limit(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def _divide(limit: int | None, parts: int) -> int | None:

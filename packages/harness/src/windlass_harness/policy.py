@@ -18,6 +18,7 @@ from typing import Final, assert_never
 
 from pydantic import JsonValue
 
+from windlass_harness.policy_checks import as_mode
 from windlass_harness.policy_rules import (
     GRANTS,
     STRENGTH,
@@ -53,9 +54,12 @@ def decide_tool_mode(name: str, declared: ToolMode | None = None) -> ToolMode:
 
     The name is only a guess: `get_and_delete_all` is taken for a read. `decide` therefore lets a guess
     raise a decision and never lower it, unless the policy trusts names.
+
+    Raises:
+        ValueError: the declared mode is not known.
     """
     if declared is not None:
-        return declared
+        return as_mode(declared)
     lowered = name.lower()
     return next((mode for mode, starts in _PREFIXES.items() if lowered.startswith(starts)), ToolMode.EXTERNAL)
 
@@ -139,7 +143,8 @@ def _floors(call: CallFacts, grants: Sequence[Rule], *, is_outbound: bool) -> li
 def _is_outbound(call: CallFacts, mode: ToolMode, *, is_sure: bool) -> bool:
     if call.is_outbound is not None:
         return call.is_outbound
-    return not is_sure or mode == ToolMode.EXTERNAL or (mode == ToolMode.LOCAL and call.shell != "safe")
+    # A read may fetch an address, and a write may be public: only what is known to stay here stays here.
+    return not (is_sure and mode == ToolMode.LOCAL and call.shell == "safe")
 
 
 def _modified(matching: Sequence[Rule], call: CallFacts) -> dict[str, JsonValue]:

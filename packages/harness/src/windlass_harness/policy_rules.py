@@ -9,8 +9,22 @@ from typing import TYPE_CHECKING, Final, Literal, get_args
 
 from pydantic import JsonValue
 
+from windlass_harness.policy_checks import (
+    as_commands,
+    as_labels,
+    as_mode,
+    as_texts,
+    as_tuple,
+    check_choice,
+    check_flag,
+    check_id,
+    check_json,
+    check_mapping,
+    check_text,
+    kind_of,
+)
 from windlass_harness.policy_programs import runs_anything
-from windlass_protocol import PolicyKind, PolicyRef, ToolMode
+from windlass_protocol import ToolMode
 
 if TYPE_CHECKING:
     # The name of a type is not worth loading the whole shell grader.
@@ -27,6 +41,7 @@ RESERVED_PREFIXES: Final = ("default.", "floor.")
 GRANTS: Final[frozenset[Effect]] = frozenset({"allow", "modify"})
 STRENGTH: Final[dict[Effect, int]] = {effect: rank for rank, effect in enumerate(get_args(Effect))}
 GRADE: Final[dict[Severity, int]] = {"safe": 0, "caution": 1, "dangerous": 2}
+WAIT_MS_MAX: Final = 2**53 - 1  # the largest whole number that every language can hold
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +51,12 @@ class CallFacts:
     `commands` holds the words of every simple command of a shell call, as written. Leave it empty unless
     the call is nothing but such commands joined by `;`, `&&`, `||` and `|`: with a redirection or a
     substitution the words are not the whole story. `is_outbound` says whether the call can carry data out;
-    None takes external tools, local ones that are not graded safe, and undeclared ones to do so.
+    None takes every call to do so but a declared local one that is graded safe.
+
+    Lists are taken for tuples and sets, and the name of a mode for the mode.
+
+    Raises:
+        ValueError: a field is of the wrong type, or a mode, grade or taint is not known.
     """
 
     tool: str
@@ -47,6 +67,18 @@ class CallFacts:
     taint: frozenset[Taint] = frozenset()
     is_outbound: bool | None = None
     arguments: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+
+    def __post_init__(self) -> None:
+        check_text(self.tool, "tool")
+        if self.declared is not None:
+            object.__setattr__(self, "declared", as_mode(self.declared))
+        if self.shell is not None:
+            check_choice(self.shell, "shell", known=tuple(GRADE))
+        object.__setattr__(self, "commands", as_commands(self.commands))
+        object.__setattr__(self, "taint", as_labels(self.taint, "taint", known=get_args(Taint)))
+        if self.is_outbound is not None:
+            check_flag(self.is_outbound, "is_outbound")
+        check_mapping(self.arguments, "arguments")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +91,15 @@ class Rule:
     have read both untrusted content and private data.
 
     An allow or modify rule is a grant. It covers a dangerous shell command only with
-    `max_shell="dangerous"`, a tainted session's way out only with `tainted=True`, and never a mode that
-    was guessed from a name.
+    `max_shell="dangerous"`, and a tainted session's way out only with `tainted=True`. A grant with `modes`
+    never covers a tool that declares no mode, because its mode is only guessed from its name (unless the
+    policy trusts names); a grant without `modes` covers declared and undeclared tools alike.
+
+    Lists are taken for tuples and sets, and the names of modes for the modes.
 
     Raises:
-        ValueError: parts of the rule do not go together, or it would always allow a program that runs
-            whatever it is given.
+        ValueError: a field is of the wrong type or holds what is not known, parts of the rule do not go
+            together or match nothing, or it would always allow a program that runs whatever it is given.
     """
 
     id: str
@@ -81,19 +116,53 @@ class Rule:
     resume_after_ms: int | None = None
 
     def __post_init__(self) -> None:
-        PolicyRef(kind=PolicyKind.PERMISSION, id=self.id)
+        check_id(self.id)
+        where = f"rule {self.id}"
         if self.id.startswith(RESERVED_PREFIXES):
-            raise ValueError(
-                f"rule {self.id}: ids that start with {' or '.join(RESERVED_PREFIXES)} are taken"
-            )
-        if self.effect not in STRENGTH:
-            raise ValueError(f"rule {self.id}: the effect must be one of {', '.join(STRENGTH)}")
+            raise ValueError(f"{where}: ids that start with {' or '.join(RESERVED_PREFIXES)} are taken")
+        check_choice(self.effect, f"{where}: effect", known=tuple(STRENGTH))
+        check_text(self.reason, f"{where}: reason")
+        self._check_answer(where)
+        self._check_scope(where)
+        self._check_shell(where)
+
+    def _check_answer(self, where: str) -> None:
         if (self.arguments is not None) != (self.effect == "modify"):
-            raise ValueError(f"rule {self.id}: arguments belong to modify rules, and to all of them")
-        if self.resume_after_ms is not None and (self.effect != "defer" or self.resume_after_ms < 0):
-            raise ValueError(f"rule {self.id}: resume_after_ms belongs to defer rules and is 0 or more")
+            raise ValueError(f"{where}: arguments belong to modify rules, and to all of them")
+        if self.arguments is not None:
+            check_mapping(self.arguments, f"{where}: arguments")
+            check_json(self.arguments, f"{where}: arguments")
+        if self.resume_after_ms is not None and (
+            self.effect != "defer" or not _is_wait(self.resume_after_ms)
+        ):
+            raise ValueError(
+                f"{where}: resume_after_ms belongs to defer rules and is a whole number of 0 or more"
+            )
+
+    def _check_scope(self, where: str) -> None:
+        tools = as_texts(self.tools, f"{where}: tools", of="names")
+        if not tools:
+            raise ValueError(
+                f"{where}: tools is empty, so it matches nothing; leave it out to match every tool"
+            )
+        object.__setattr__(self, "tools", tools)
+        if self.modes is not None:
+            names = as_labels(self.modes, f"{where}: modes", known=tuple(ToolMode))
+            if not names:
+                raise ValueError(
+                    f"{where}: modes is empty, so it matches nothing; leave it out to match every mode"
+                )
+            object.__setattr__(self, "modes", frozenset(map(ToolMode, names)))
+        if self.tainted is not None:
+            check_flag(self.tainted, f"{where}: tainted")
+
+    def _check_shell(self, where: str) -> None:
+        for name, grade in (("min_shell", self.min_shell), ("max_shell", self.max_shell)):
+            if grade is not None:
+                check_choice(grade, f"{where}: {name}", known=tuple(GRADE))
         if self.min_shell and self.max_shell and GRADE[self.min_shell] > GRADE[self.max_shell]:
-            raise ValueError(f"rule {self.id}: min_shell is above max_shell, so it matches nothing")
+            raise ValueError(f"{where}: min_shell is above max_shell, so it matches nothing")
+        object.__setattr__(self, "commands", as_texts(self.commands, f"{where}: commands", of="commands"))
         for command in self.commands:
             _check_command(self, command)
 
@@ -137,7 +206,8 @@ class PolicySet:
     declared one; leave it off unless you know every tool.
 
     Raises:
-        ValueError: two rules have one id, or there are too many of them.
+        ValueError: two rules have one id, there are too many of them, or a field is of the wrong type. A
+            list of rules is taken for a tuple.
     """
 
     rules: tuple[Rule, ...] = ()
@@ -146,6 +216,10 @@ class PolicySet:
     trusts_names: bool = False
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "rules", _as_rules(self.rules))
+        if self.version is not None:
+            check_text(self.version, "version")
+        check_flag(self.trusts_names, "trusts_names")
         if len(self.rules) > RULES_MAX:
             raise ValueError(f"too many rules: {len(self.rules)}, limit {RULES_MAX}")
         seen: set[str] = set()
@@ -175,6 +249,22 @@ def matches_name(pattern: str, name: str) -> bool:
             return False
         at = found + len(part)
     return True
+
+
+def _as_rules(value: object) -> tuple[Rule, ...]:
+    if isinstance(value, Rule):
+        raise ValueError("rules takes a tuple of rules, found one rule: write PolicySet((rule,))")
+    return tuple(_as_rule(rule) for rule in as_tuple(value, "rules", of="rules"))
+
+
+def _as_rule(value: object) -> Rule:
+    if not isinstance(value, Rule):
+        raise ValueError(f"each of rules must be a Rule, found {kind_of(value)}")
+    return value
+
+
+def _is_wait(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= WAIT_MS_MAX
 
 
 def _check_command(rule: Rule, command: str) -> None:

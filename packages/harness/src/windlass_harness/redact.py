@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import InitVar, dataclass, field
 from enum import Enum
 from itertools import count
-from typing import Final, cast
+from typing import Final, Protocol, cast, runtime_checkable
 
 from windlass_harness.redact_keys import is_secret_key
 from windlass_harness.redact_shapes import mask_shapes, may_hold_secret
@@ -36,7 +36,8 @@ class Redactor:
     A registered secret is masked plain and JSON-escaped, URL-encoded, hex and base64 at any offset.
 
     Raises:
-        ValueError: a secret is too short or too long, or there are too many of them.
+        ValueError: a secret is not a text, too short or too long, or there are too many of them; or
+            `secrets` is itself a text or a mapping, whose parts are not what was meant.
     """
 
     secrets: InitVar[Iterable[str]] = ()
@@ -44,7 +45,7 @@ class Redactor:
     _numbers: frozenset[int] = field(init=False, repr=False)
 
     def __post_init__(self, secrets: Iterable[str]) -> None:
-        registered = tuple(dict.fromkeys(secrets))
+        registered = _registered(secrets)
         if len(registered) > SECRETS_MAX:
             raise ValueError(f"too many secrets to register: {len(registered)}, limit {SECRETS_MAX}")
         for index, secret in enumerate(registered):
@@ -80,7 +81,8 @@ class Redactor:
         The value itself is never changed. Under a secret's name every string and number is masked,
         however deep; null, true and false stay. Keys are masked like any text. What lies deeper than
         `DEPTH_MAX` or inside itself becomes a marker, and so does anything that is not JSON: what cannot
-        be looked into is not shown.
+        be looked into is not shown. A model of the wire becomes the JSON that it is written as. In a list,
+        what follows an option with a secret's name is masked: ["login", "--password", "x"].
         """
         if not self._numbers and self._is_clean(value):
             return value
@@ -112,6 +114,13 @@ def mask_text(text: str) -> str:
     return _UNREGISTERED.text(text)
 
 
+@runtime_checkable
+class _Model(Protocol):
+    """A pydantic model; the import of pydantic is not worth its type."""
+
+    def model_dump(self, *, mode: str, by_alias: bool, warnings: bool) -> object: ...
+
+
 class _Hide(Enum):
     """What to mask in a value because of the names above it."""
 
@@ -127,6 +136,7 @@ class _Walk:
     redactor: Redactor
     path: set[int] = field(default_factory=set[int])
     done: dict[tuple[int, int, _Hide], object] = field(default_factory=dict[tuple[int, int, _Hide], object])
+    dumps: list[object] = field(default_factory=list[object])
 
     def value(self, value: object, depth: int, hide: _Hide) -> object:
         if value is None or isinstance(value, bool):
@@ -139,7 +149,18 @@ class _Walk:
             return MASK if hide is _Hide.ALL or self.redactor.is_secret_number(value) else value
         if isinstance(value, (Mapping, list, tuple)):
             return self._container(cast(_Container, value), depth, hide)
+        if isinstance(value, _Model) and not isinstance(value, type):
+            return self._model(value, depth, hide)
         return f"[opaque:{type(value).__name__}]"
+
+    def _model(self, value: _Model, depth: int, hide: _Hide) -> object:
+        try:
+            dump = value.model_dump(mode="json", by_alias=True, warnings=False)
+        except ValueError:  # it holds something that has no JSON form
+            return f"[opaque:{type(value).__name__}]"
+        # The walk knows values by their id, which must not pass to another one.
+        self.dumps.append(dump)
+        return self.value(dump, depth, hide)
 
     def _container(self, value: _Container, depth: int, hide: _Hide) -> object:
         if depth >= DEPTH_MAX:
@@ -161,10 +182,21 @@ class _Walk:
         return masked
 
     def _sequence(self, value: _Sequence, depth: int, hide: _Hide) -> object:
-        masked = [self.value(item, depth, hide) for item in value]
+        masked: list[object] = []
+        option = ""
+        for item in value:
+            masked.append(self._argument(item, depth, _Hide.ALL if _follows(option, item) else hide))
+            option = item if isinstance(item, str) else ""
         if all(new is old for new, old in zip(masked, value, strict=True)):
             return value
         return tuple(masked) if isinstance(value, tuple) else masked
+
+    def _argument(self, item: object, depth: int, hide: _Hide) -> object:
+        """Mask an item of a list, in which `--password=x` may be an option."""
+        match = _OPTION_VALUE(item) if isinstance(item, str) and hide is not _Hide.ALL else None
+        if match is None or not is_secret_key(match[1]):
+            return self.value(item, depth, hide)
+        return item if match[2] == MASK else f"{match[1]}={MASK}"
 
     def _mapping(self, value: Mapping[object, object], depth: int, hide: _Hide) -> object:
         if hide is _Hide.NOTHING and _names_a_secret(value):
@@ -186,6 +218,35 @@ class _Walk:
             return masked
         # Two secrets must not become one key, or one of the two values is lost.
         return next(name for number in count(2) if (name := f"{masked} {number}") not in taken)
+
+
+def _registered(secrets: object) -> tuple[str, ...]:
+    """Return the secrets, each once; no message may show one of them."""
+    if isinstance(secrets, (str, bytes)):
+        raise ValueError("Redactor takes a list of secrets, found a single text: write Redactor([secret])")
+    if isinstance(secrets, Mapping):
+        raise ValueError(
+            "Redactor takes a list of secrets, found a mapping: write Redactor(secrets.values())"
+        )
+    if not isinstance(secrets, Iterable):
+        raise ValueError(f"Redactor takes a list of secrets, found a value of type {type(secrets).__name__}")
+    registered: dict[str, None] = {}
+    for index, secret in enumerate(cast(Iterable[object], secrets)):
+        if not isinstance(secret, str):
+            raise ValueError(
+                f"secret number {index} is not a text but of type {type(secret).__name__}; "
+                "decode it, or leave it out if it is not set"
+            )
+        registered[secret] = None
+    return tuple(registered)
+
+
+def _follows(option: str, item: object) -> bool:
+    """Say whether an item of a list is the value of a secret option before it."""
+    if not option.startswith("--") or isinstance(item, (Mapping, list, tuple)):
+        return False
+    is_option = isinstance(item, str) and item.startswith("-")
+    return not is_option and _OPTION(option) is not None and is_secret_key(option)
 
 
 def _hide_below(key: object, item: object, hide: _Hide) -> _Hide:
@@ -266,6 +327,8 @@ def _percent(data: bytes, kept: str, form: str) -> str:
 
 
 _DIGITS: Final = re.compile("[0-9]{8,15}").fullmatch  # longer ones are not whole numbers in every language
+_OPTION: Final = re.compile("--[A-Za-z][A-Za-z0-9_-]{1,40}").fullmatch
+_OPTION_VALUE: Final = re.compile(r"(--[A-Za-z][A-Za-z0-9_-]{1,40})=([\s\S]+)").fullmatch
 _UNRESERVED: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
 _SHARING_MIN: Final = 1_000
 _VALUE_KEYS: Final = frozenset({"value", "default", "const", "example", "examples"})

@@ -21,7 +21,8 @@ def _is_secret_name(key: str) -> bool:
     if "[redacted" in key:  # a masked key names nothing any more
         return False
     name = _TAIL.sub("", _SEPARATOR.sub("", key.lower()))
-    return name.endswith(_SECRET) and not name.endswith(_INNOCENT)
+    # `pw` must be the whole name: other words, and addresses in Palau, end so too
+    return name == "pw" or (name.endswith(_SECRET) and not name.endswith(_INNOCENT))
 
 
 _SEPARATOR: Final = re.compile(r"[^a-z0-9]")
@@ -52,6 +53,7 @@ _SECRET: Final = (
     # `pass` alone is a test result and `pwd` alone a directory
     *("dbpass", "userpass", "smtppass", "mailpass", "adminpass", "rootpass", "redispass", "proxypass"),
     *("dbpwd", "userpwd", "mysqlpwd", "adminpwd", "rootpwd"),
+    *("dbpw", "userpw", "mysqlpw", "adminpw", "rootpw"),
 )
 
 _INNOCENT: Final = (

@@ -119,14 +119,15 @@ _LETTER: Final = re.compile("[A-Za-z]")
 _DIGIT_OR_CAPITAL: Final = re.compile("[0-9A-Z]")
 _PLAIN_WORD: Final = re.compile("[A-Za-z]?[a-z]{0,18}[.]?")
 _SCHEMES: Final = frozenset({"bearer", "basic", "token", "digest", "negotiate", "apikey", "aws4-hmac-sha256"})
-_SECRET_WORDS: Final = ("ken", "k(?<=[a-z0-9_.-]k)ey", "pass", "pwd", "cret", "cred")
+_SECRET_WORDS: Final = ("ken", "k(?<=[a-z0-9_.-]k)ey", "pass", "pw", "cret", "cred")
+_RARER_WORDS: Final = ("zation", "kie", "jwt", "bearer")
 _DOTTED_NAME: Final = re.compile("[A-Za-z_][A-Za-z0-9_]*[.][A-Za-z_][A-Za-z0-9_.]*")
 
 _ASSIGNMENT_SEEDS: Final = (
     "sig=",
     *(
         rf"""{word}[a-z0-9_.-]{{0,32}}+\\{{0,3}}["']?[ \t]{{0,4}}[:=]"""
-        for word in (*_SECRET_WORDS, "zation", "kie", "jwt", "bearer", "gnature")
+        for word in (*_SECRET_WORDS, *_RARER_WORDS, "gnature")
     ),
 )
 
@@ -243,7 +244,7 @@ SHAPES: Final = (
     ),
     Shape(
         "",
-        tuple(rf"--(?!-)[a-z0-9_-]{{0,24}}{word}" for word in _SECRET_WORDS),
+        tuple(rf"--(?!-)[a-z0-9_-]{{0,24}}{word}" for word in (*_SECRET_WORDS, *_RARER_WORDS, "otp")),
         r"""(?<![A-Za-z0-9_-])(--[A-Za-z][A-Za-z0-9_-]{1,40})([ \t]{1,4}\\{0,3}["']?)"""
         r"""([^ \t\r\n\f\v"'\\,;&<>(){}[\]|\x60:=$%*/.-][^ \t\r\n\f\v"'\\,;&<>(){}[\]|\x60]*)""",
         _is_bare_secret,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from math import ceil, floor
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 from windlass_protocol import RetryClass
 
@@ -24,6 +24,9 @@ _DOUBLINGS_MAX: Final = 31  # one millisecond doubled this often is above DELAY_
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
     """How often to try, and how the waits grow.
+
+    `jitter` spreads the waits of many callers, and needs a random source: give `next_retry_delay_ms` an
+    `rng`, or there is no jitter.
 
     Raises:
         ValueError: an attempt count under 1, or a delay that is negative or above `DELAY_MS_MAX`.
@@ -44,11 +47,22 @@ class RetryPolicy:
 
 @dataclass(frozen=True, slots=True)
 class ErrorFacts:
-    """What an adapter knows of a failure: HTTP status, provider's code, kind."""
+    """What an adapter knows of a failure: HTTP status, provider's code, kind.
+
+    Raises:
+        ValueError: the kind is none of `FailureKind`.
+    """
 
     status: int | None = None
     code: str | None = None
     kind: FailureKind | None = None
+
+    def __post_init__(self) -> None:
+        kinds: tuple[str, ...] = get_args(FailureKind)
+        if self.kind is not None and self.kind not in kinds:
+            raise ValueError(
+                f"kind must be one of {', '.join(kinds)}, found {self.kind!r}; use None if none of them fits"
+            )
 
 
 def next_retry_delay_ms(

@@ -68,6 +68,8 @@ export const ToolSpec = open({
   concurrency: Positive.optional(),
   /** Whether the tool runs shell commands, which are then graded. */
   isShell: z.boolean().optional(),
+  /** Whether a call can carry data out; assumed when absent. */
+  isOutbound: z.boolean().optional(),
   /** Anything else the author wants to pin. */
   metadata: JsonObject.optional(),
 });

@@ -94,6 +94,8 @@ class ToolSpec(Open):
     """Most calls of this tool at the same time."""
     is_shell: Maybe[Bool] = None
     """Whether the tool runs shell commands, which are then graded."""
+    is_outbound: Maybe[Bool] = None
+    """Whether a call can carry data out; assumed when absent."""
     metadata: Maybe[JsonObject] = None
     """Anything else the author wants to pin."""
 

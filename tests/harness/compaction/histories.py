@@ -5,12 +5,15 @@ from collections.abc import Iterator, Sequence
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
+from windlass_harness.compaction import estimate_tokens
+from windlass_harness.compaction.shape import summary_message
 from windlass_harness.origin import Origin, mark
 from windlass_protocol import (
     AssistantMessage,
     CompactionConfig,
     ModelMessage,
     ReasoningPart,
+    SystemMessage,
     TextPart,
     ToolCallPart,
     ToolMessage,
@@ -27,6 +30,10 @@ def user(text: str) -> UserMessage:
 
 def context(text: str) -> UserMessage:
     return mark(UserMessage(content=text), Origin.CONTEXT)
+
+
+def system(text: str) -> SystemMessage:
+    return SystemMessage(content=text)
 
 
 def says(text: str) -> AssistantMessage:
@@ -116,10 +123,28 @@ def histories(draw: st.DrawFn, max_size: int = 12) -> tuple[ModelMessage, ...]:
     """A valid history: every call has its result after it."""
     messages: list[ModelMessage] = []
     for index in range(draw(st.integers(0, max_size))):
-        kind = draw(st.sampled_from(["user", "context", "says", "step", "step", "step"]))
+        kind = draw(st.sampled_from(["user", "context", "system", "says", "step", "step", "step"]))
         if kind == "step":
             messages += draw(steps(index))
         else:
-            make = {"user": user, "context": context, "says": says}[kind]
+            make = {"user": user, "context": context, "system": system, "says": says}[kind]
             messages.append(make(draw(TEXTS)))
+    if draw(st.booleans()):
+        messages.insert(0, summary_message(draw(TEXTS)))
     return tuple(messages)
+
+
+def five_times(message: ModelMessage) -> int:
+    return 5 * estimate_tokens(message)
+
+
+def by_letters(message: ModelMessage) -> int:
+    """Wide characters are dear, and all else costs nothing."""
+    return sum(ord(letter) > 127 for letter in str(message.content))
+
+
+def all_alike(message: ModelMessage) -> int:
+    return 300
+
+
+ESTIMATES = st.sampled_from([estimate_tokens, five_times, by_letters, all_alike])

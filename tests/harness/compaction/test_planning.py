@@ -1,23 +1,29 @@
 """What a compaction trims, summarises and keeps."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 from tests.harness.compaction.histories import (
+    ESTIMATES,
     calls,
     config,
     context,
+    five_times,
     histories,
     orphans,
     result,
     results,
     says,
+    system,
     user,
 )
 
 from windlass_harness.compaction import (
+    CompactionPlan,
+    Estimate,
     apply,
     compact,
     completed_data,
@@ -29,15 +35,23 @@ from windlass_harness.compaction import (
     summary_request,
 )
 from windlass_harness.compaction.planning import SUMMARY_TOKENS_MAX
+from windlass_harness.compaction.prompt import MATERIAL_TOKENS_MIN
 from windlass_harness.compaction.shape import summary_message, summary_of
 from windlass_harness.origin import Origin, is_real_user, mark, origin_of
-from windlass_protocol import CompactionConfig, ModelMessage, ToolMessage, ToolResultPart, UserMessage
+from windlass_protocol import (
+    CompactionConfig,
+    ModelMessage,
+    SystemMessage,
+    ToolMessage,
+    ToolResultPart,
+    UserMessage,
+)
 
 LONG = "line of output\n" * 200
 
 
-def size(messages: Sequence[ModelMessage]) -> int:
-    return sum(map(estimate_tokens, messages))
+def size(messages: Sequence[ModelMessage], estimate: Estimate = estimate_tokens) -> int:
+    return sum(map(estimate, messages))
 
 
 def work(count: int, output: str = LONG) -> list[ModelMessage]:
@@ -269,8 +283,15 @@ def test_a_summary_that_was_not_asked_for_is_ignored() -> None:
 def test_what_is_journaled_repeats_the_compaction() -> None:
     history = [user("task"), *work(40)]
     made = plan(history, config(3000), on_compaction=[user("todo")])
-    data = completed_data(made, "s" * 50_000, model_id="m", sequence=0, turn_id="t")
-    repeated = compact(
+    assert repeat(made, history, "s" * 50_000) == apply(made, history, summary="s" * 50_000)
+    data = completed_data(made, "s", model_id="m", sequence=0, turn_id="t")
+    assert (data.input_tokens_before, data.input_tokens_after) == (made.tokens_before, made.tokens_after)
+
+
+def repeat(made: CompactionPlan, history: Sequence[ModelMessage], summary: str) -> tuple[ModelMessage, ...]:
+    """The history by what is journaled alone."""
+    data = completed_data(made, summary, model_id="m", sequence=0, turn_id="t")
+    return compact(
         history,
         summary=data.summary,
         kept_from=data.kept_from or 0,
@@ -278,8 +299,56 @@ def test_what_is_journaled_repeats_the_compaction() -> None:
         trimmed_call_ids=frozenset(data.trimmed_call_ids or ()),
         result_chars_max=data.result_chars_max or 0,
     )
-    assert repeated == apply(made, history, summary="s" * 50_000)
-    assert (data.input_tokens_before, data.input_tokens_after) == (made.tokens_before, made.tokens_after)
+
+
+def test_a_plan_holds_by_the_callers_own_estimate() -> None:
+    history = [user("task"), *work(40, "ok")]
+    made = plan(history, config(1500, window=2), estimate=five_times)
+    assert made.needs_summary
+    assert made.fits
+    after = apply(made, history, summary="s" * 50_000)
+    assert size(after, five_times) <= made.tokens_after <= 1500
+    assert "ssss" in str(after[0].content), "some of the summary is left"
+
+
+def test_a_summary_that_has_no_room_by_the_callers_estimate_is_honestly_said_not_to_fit() -> None:
+    history = [user("task"), *work(40, "ok")]
+    made = plan(history, config(500, window=2), estimate=five_times)
+    assert not made.fits
+    assert size(apply(made, history, summary="s" * 50_000), five_times) <= made.tokens_after
+
+
+def test_system_messages_stay_before_the_summary_and_are_counted() -> None:
+    rules, late = system("Never push. " * 50), system("Be brief.")
+    history = [rules, user("task"), *work(20), late, *work(20)]
+    made = plan(history, config(5000, window=2))
+    after = apply(made, history, summary="s")
+    assert after[:2] == (rules, late)
+    assert summary_of(after[2]) == "s"
+    assert size(after) - size(after[2:3]) + made.summary_tokens_max == made.tokens_after
+    longer = [*after, *work(40)]
+    again = apply(plan(longer, config(5000, window=2)), longer, summary="t")
+    assert [message for message in again if isinstance(message, SystemMessage)] == [rules, late]
+
+
+def test_a_system_message_that_a_compaction_put_there_is_replaced_by_the_next() -> None:
+    old = mark(system("old todo"), Origin.PINNED)
+    history = [old, user("task"), *work(40)]
+    after = apply(plan(history, config(5000, window=2)), history, summary="s")
+    assert old not in after
+
+
+def test_a_newest_result_stays_whole_although_its_id_was_used_before() -> None:
+    newest = [calls("c0"), results(c0="n" * 9000)]
+    history = [user("task"), *work(8, LONG * 3), *newest]
+    made = plan(history, config(size(history) - 1, window=2))
+    assert not made.needs_summary
+    assert "c0" in made.trimmed_call_ids
+    after = apply(made, history)
+    assert list(after[-2:]) == newest
+    assert "shortened from" in str(after[2].content)
+    assert size(after) == made.tokens_after
+    assert repeat(made, history, "") == after
 
 
 def test_a_call_that_waits_for_its_result_is_never_removed() -> None:
@@ -296,7 +365,9 @@ def test_a_call_that_waits_for_its_result_is_never_removed() -> None:
     overhead=st.integers(0, 600),
     known=st.one_of(st.none(), st.tuples(st.integers(0, 6000), st.integers(0, 30))),
     extras=st.lists(st.builds(user, st.text("ab", max_size=80)), max_size=2),
-    summary=st.text("word\n", min_size=1, max_size=400).map(lambda text: "s" + text),
+    summary=st.text("word漢\n", min_size=1, max_size=900).map(lambda text: "s" + text),
+    estimate=ESTIMATES,
+    window_of_summary=st.one_of(st.none(), st.integers(0, 3000)),
 )
 def test_any_history_survives_its_compaction(
     history: tuple[ModelMessage, ...],
@@ -306,6 +377,8 @@ def test_any_history_survives_its_compaction(
     known: tuple[int, int] | None,
     extras: list[UserMessage],
     summary: str,
+    estimate: Estimate,
+    window_of_summary: int | None,
 ) -> None:
     counted = (
         {}
@@ -313,17 +386,30 @@ def test_any_history_survives_its_compaction(
         else {"last_known_input_tokens": known[0], "last_known_prompt_message_count": known[1]}
     )
     settings = config(threshold, window, **counted)
-    made = plan(history, settings, overhead_tokens=overhead, on_compaction=extras)
+    made = plan(
+        history,
+        settings,
+        overhead_tokens=overhead,
+        on_compaction=extras,
+        summary_window_tokens=window_of_summary,
+        estimate=estimate,
+    )
     event("summary" if made.needs_summary else "trim" if made.trimmed_call_ids else "nothing")
     after = apply(made, history, summary=summary)
     check_what_stays(history, after)
-    assert size(after) <= size(history)
+    assert repeat(made, history, summary) == after
+    assert size(after, estimate) <= size(history, estimate)
     assert made.fits == (made.tokens_after <= threshold)
-    if should_compact(history, settings, overhead_tokens=overhead):
-        assert size(after) + overhead <= made.tokens_after or made.is_empty
+    if should_compact(history, settings, overhead_tokens=overhead, estimate=estimate):
+        assert size(after, estimate) + overhead <= made.tokens_after or made.is_empty
     else:
         assert after == history
-    check_stable(after, config(threshold, window), overhead, made.fits and not made.is_empty)
+    if made.needs_summary:
+        check_request(made, history)
+    else:
+        assert after[max(0, len(after) - window) :] == history[max(0, len(history) - window) :]
+    if made.fits and not made.is_empty:
+        check_stable(after, config(threshold, window), overhead, estimate)
 
 
 def check_what_stays(history: tuple[ModelMessage, ...], after: tuple[ModelMessage, ...]) -> None:
@@ -331,10 +417,24 @@ def check_what_stays(history: tuple[ModelMessage, ...], after: tuple[ModelMessag
     people = [message for message in history if is_real_user(message)]
     assert people[-1:] == [message for message in after if is_real_user(message)][-1:]
     assert sum(summary_of(message) is not None for message in after) <= 1
+    assert rules_of(after) == rules_of(history)
     stayed = [message for message in after if origin_of(message) in {None, Origin.CONTEXT}]
     places = iter(history)
     for message in stayed:
-        assert any(is_same(message, other) for other in places), "order changed, or something was invented"
+        assert isinstance(message, SystemMessage) or any(is_same(message, other) for other in places), (
+            "order changed, or something was invented"
+        )
+
+
+def rules_of(messages: Sequence[ModelMessage]) -> list[SystemMessage]:
+    return [message for message in messages if isinstance(message, SystemMessage)]
+
+
+def check_request(made: CompactionPlan, history: tuple[ModelMessage, ...]) -> None:
+    """The request and its answer fit, or instructions and answer alone are too much."""
+    room = made.request_tokens_max - made.summary_tokens_max
+    bare = size(summary_request(replace(made, kept_from=0, request_tokens_max=0), ()), made.estimate)
+    assert size(summary_request(made, history), made.estimate) <= max(room, bare + MATERIAL_TOKENS_MIN)
 
 
 def is_same(message: ModelMessage, other: ModelMessage) -> bool:
@@ -347,11 +447,10 @@ def is_same(message: ModelMessage, other: ModelMessage) -> bool:
 
 
 def check_stable(
-    after: tuple[ModelMessage, ...], settings: CompactionConfig, overhead: int, was_made_to_fit: bool
+    after: tuple[ModelMessage, ...], settings: CompactionConfig, overhead: int, estimate: Estimate
 ) -> None:
-    if was_made_to_fit:
-        assert not should_compact(after, settings, overhead_tokens=overhead)
-        assert plan(after, settings, overhead_tokens=overhead).is_empty
+    assert not should_compact(after, settings, overhead_tokens=overhead, estimate=estimate)
+    assert plan(after, settings, overhead_tokens=overhead, estimate=estimate).is_empty
 
 
 def test_a_session_of_400_steps_in_a_small_window_keeps_its_task_and_its_limit() -> None:

@@ -1,10 +1,27 @@
 """What the one model call of a compaction is asked."""
 
 import pytest
-from tests.harness.compaction.histories import calls, config, context, result, results, says, user
+from tests.harness.compaction.histories import (
+    calls,
+    config,
+    context,
+    five_times,
+    result,
+    results,
+    says,
+    user,
+)
 from tests.harness.compaction.test_planning import LONG, size, work
 
-from windlass_harness.compaction import CompactionPlan, apply, plan, summary_request
+from windlass_harness.compaction import (
+    CompactionPlan,
+    Estimate,
+    apply,
+    estimate_tokens,
+    plan,
+    summary_request,
+)
+from windlass_harness.compaction.shape import summary_message
 from windlass_harness.origin import Origin, mark
 from windlass_protocol import (
     AssistantMessage,
@@ -51,7 +68,7 @@ def test_each_message_is_a_line_that_says_who_did_what() -> None:
     messages: list[ModelMessage] = [
         context("the time is noon"),
         user("fix it"),
-        SystemMessage(content="be brief"),
+        SystemMessage(content="be brief"),  # stays in the history, so no summary has to cover it
         says("I look."),
         AssistantMessage(content=(ReasoningPart(text="secret thought"), TextPart(text="Reading."))),
         calls("a"),
@@ -69,7 +86,6 @@ def test_each_message_is_a_line_that_says_who_did_what() -> None:
     assert lines == [
         "Context: the time is noon",
         "User: fix it",
-        "System: be brief",
         "Agent: I look.",
         "Agent: Reading.",
         'Agent called look: {"at":"a"}',
@@ -133,6 +149,32 @@ def test_the_request_fits_the_window_together_with_its_answer(window: int | None
     assert size(request) + made.summary_tokens_max <= max(limit, made.summary_tokens_max + 600)
     assert "shortened from" in str(request[1].content)
     assert "task task" in str(request[1].content)
+
+
+@pytest.mark.parametrize("estimate", [estimate_tokens, five_times])
+def test_a_last_summary_that_is_too_long_loses_its_middle_and_leaves_room_for_the_rest(
+    estimate: Estimate,
+) -> None:
+    previous = "FIRST " + "past " * 8000 + " LAST"
+    history = [summary_message(previous), user("task"), *work(40)]
+    window = 5 * 1500 if estimate is five_times else 1500
+    made = plan(history, config(40_000), summary_window_tokens=window, estimate=estimate)
+    request = summary_request(made, history)
+    assert size(request, estimate) + made.summary_tokens_max <= window
+    earlier, transcript = str(request[1].content).split("<transcript>")
+    assert "FIRST past" in earlier
+    assert "past  LAST" in earlier
+    assert "shortened from 40011 characters" in earlier
+    assert "User: task" in transcript
+
+
+def test_a_last_summary_within_three_quarters_of_the_room_goes_in_whole() -> None:
+    previous = "past " * 400
+    history = [summary_message(previous), user("task"), *work(40)]
+    made = plan(history, config(6000), summary_window_tokens=1500)
+    request = summary_request(made, history)
+    assert previous in str(request[1].content)
+    assert size(request) + made.summary_tokens_max <= 1500
 
 
 def test_a_plan_without_a_summary_asks_nobody() -> None:

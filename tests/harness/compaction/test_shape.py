@@ -125,6 +125,22 @@ def test_a_compaction_replaces_all_that_earlier_ones_put_there() -> None:
     )
 
 
+def test_a_place_and_not_an_id_alone_says_which_results_are_shortened() -> None:
+    history = (calls("a"), results(a="x" * 900), calls("a"), results(a="y" * 900))
+    older = compact(history, summary=None, kept_from=2, trimmed_call_ids={"a"}, result_chars_max=300)
+    assert [len(str(part.output.value)) for part in parts(older)] == [300, 900]
+    everywhere = compact(history, summary=None, trimmed_call_ids={"a"}, result_chars_max=300)
+    assert [len(str(part.output.value)) for part in parts(everywhere)] == [300, 300]
+    kept = compact(history, summary="s", kept_from=2, trimmed_call_ids={"a"}, result_chars_max=300)
+    assert [len(str(part.output.value)) for part in parts(kept)] == [300]
+
+
+def test_a_text_is_emptied_if_what_it_is_put_into_is_too_long_already() -> None:
+    assert clip_tokens("x" * 900, -5) == ""
+    assert clip_tokens("x" * 900, 5, measure=lambda text: 6 + len(text)) == ""
+    assert len(clip_tokens("x" * 900, 50, measure=lambda text: 6 + len(text))) in range(30, 45)
+
+
 def test_without_a_summary_nothing_is_removed() -> None:
     history = (summary_message("old"), user("task"))
     assert compact(history, summary=None, kept_from=1) == history

@@ -4,10 +4,10 @@ The rules, in the order in which they are tried:
 
 1. Eviction. Long results of older calls lose their middle. If that makes enough room, nothing is summarised.
 2. Summary. Older messages give way to one summary, written by one model call. It replaces the summary before
-   it, which is handed to that call whole; summaries never nest.
-3. What stays word for word: the last thing a person said, earlier words of people as far as they are short,
-   and the newest messages of the window, as many as fit. If not even the newest ones fit, their results are
-   shortened too. A call is never parted from its result.
+   it, which is handed to that call; summaries never nest.
+3. What stays word for word: system messages, the last thing a person said, earlier words of people as far as
+   they are short, and the newest messages of the window, as many as fit. If not even the newest ones fit,
+   their results are shortened too. A call is never parted from its result.
 
 A compaction aims well below the threshold, so that it pays for a while, and one that cannot get below the
 threshold asks for a model call only if it frees a good part: a history that cannot be helped does not cost a
@@ -24,6 +24,7 @@ from windlass_harness.compaction.shape import (
     clip_tokens,
     compact,
     is_replaced,
+    lasting,
     long_results,
     safe_cuts,
     summary_message,
@@ -34,7 +35,7 @@ from windlass_harness.compaction.tokens import Estimate, estimate_tokens, input_
 from windlass_harness.origin import Origin, is_real_user, mark
 from windlass_protocol import CompactionCompletedData, CompactionConfig, ModelMessage
 
-SUMMARY_TOKENS_MIN: Final = 128
+SUMMARY_CHARS_MIN: Final = 280
 SUMMARY_TOKENS_MAX: Final = 4_096
 RESULT_CHARS_MIN: Final = 200
 RESULT_CHARS_MAX: Final = 4_000
@@ -46,6 +47,7 @@ class CompactionPlan:
 
     `tokens_after` is the most that the result fills by the same estimate as `tokens_before`. If `fits` is
     False the result is still over the threshold, and compacting again will not help: end the run clearly.
+    The messages from `kept_from` on stay; a plan without a summary shortens results before it alone.
     """
 
     tokens_before: int
@@ -58,6 +60,7 @@ class CompactionPlan:
     previous_summary: str | None = None
     summary_tokens_max: int = 0
     request_tokens_max: int = 0
+    estimate: Estimate = estimate_tokens
 
     @property
     def needs_summary(self) -> bool:
@@ -87,15 +90,17 @@ def plan(
     """
     before = input_tokens(messages, config, overhead_tokens=overhead_tokens, estimate=estimate)
     if before <= config.threshold:
-        return CompactionPlan(tokens_before=before, tokens_after=before, fits=True)
+        return CompactionPlan(tokens_before=before, tokens_after=before, fits=True, estimate=estimate)
     # What the provider counts beyond our estimate stays after the compaction, as far as we know.
     fixed = max(overhead_tokens, before - sum(map(estimate, messages)))
+    room = max(config.threshold - fixed, 0)
     summaries = [text for message in messages if (text := summary_of(message)) is not None]
     scene = _Scene(
         messages=messages,
         threshold=config.threshold,
         before=before,
         fixed=fixed,
+        request_tokens_max=room if summary_window_tokens is None else min(room, summary_window_tokens),
         starts=_window_starts(messages, config.recent_window_size),
         people=tuple(index for index, message in enumerate(messages) if is_real_user(message)),
         extras=tuple(mark(message, Origin.PINNED) for message in on_compaction),
@@ -108,9 +113,7 @@ def plan(
     summarised = _plan_summary(scene)
     if summarised is None or (trimmed.fits and not summarised.fits):
         return trimmed
-    room = max(config.threshold - fixed, 0)
-    window = room if summary_window_tokens is None else min(room, summary_window_tokens)
-    return replace(summarised, request_tokens_max=window)
+    return summarised
 
 
 def apply(
@@ -141,9 +144,11 @@ def fit_summary(plan: CompactionPlan, summary: str | None) -> str | None:
         return None
     if summary is None or not summary.strip():
         raise ValueError("the plan needs a summary, found none; ask the model again or leave the history")
-    text = summary.strip()
-    spare = plan.summary_tokens_max - estimate_tokens(summary_message(""))
-    return clip_tokens(text, spare)
+    return clip_tokens(
+        summary.strip(),
+        plan.summary_tokens_max,
+        measure=lambda text: plan.estimate(summary_message(text)),
+    )
 
 
 def completed_data(
@@ -176,6 +181,7 @@ class _Scene:
     threshold: int
     before: int
     fixed: int
+    request_tokens_max: int  # for the call that writes the summary, its answer included
     starts: tuple[int, ...]  # safe places where the newest part may begin, the longest part first
     people: tuple[int, ...]  # where people speak
     extras: tuple[ModelMessage, ...]
@@ -193,7 +199,10 @@ class _Scene:
 
     @property
     def summary_tokens_max(self) -> int:
-        return min(SUMMARY_TOKENS_MAX, max(SUMMARY_TOKENS_MIN, self.threshold // 4))
+        """The most that the message with the summary fills, by the caller's estimate."""
+        texts = ("", "x" * SUMMARY_CHARS_MIN)
+        least = max(self.estimate(summary_message(text)) for text in texts)
+        return max(least, min(SUMMARY_TOKENS_MAX, self.request_tokens_max // 4))
 
     def total(self, messages: Iterable[ModelMessage]) -> int:
         return sum(map(self.estimate, messages))
@@ -219,16 +228,21 @@ def _window_starts(messages: Sequence[ModelMessage], window: int) -> tuple[int, 
 
 
 def _plan_trim(scene: _Scene) -> CompactionPlan:
-    call_ids = long_results(scene.messages[: scene.starts[0]], scene.result_chars_max)
-    after = scene.fixed + scene.total(trim(scene.messages, call_ids, result_chars_max=scene.result_chars_max))
+    start = scene.starts[0]
+    older, window = scene.messages[:start], scene.messages[start:]
+    call_ids = long_results(older, scene.result_chars_max)
+    shortened = trim(older, call_ids, result_chars_max=scene.result_chars_max)
+    after = scene.fixed + scene.total(shortened) + scene.total(window)
     if after >= scene.before:
-        call_ids, after = frozenset[str](), scene.before
+        call_ids, after, start = frozenset[str](), scene.before, 0
     return CompactionPlan(
         tokens_before=scene.before,
         tokens_after=after,
         fits=after <= scene.threshold,
         trimmed_call_ids=call_ids,
         result_chars_max=scene.result_chars_max,
+        kept_from=start,
+        estimate=scene.estimate,
     )
 
 
@@ -262,7 +276,8 @@ def _summaries(scene: _Scene) -> Iterator[CompactionPlan]:
 
 def _summary(scene: _Scene, start: int, *, kept_tokens: int) -> CompactionPlan:
     pinned = scene.pinned_before(start)
-    after = scene.fixed + scene.summary_tokens_max + scene.total(pinned) + kept_tokens
+    stays = (*lasting(scene.messages[:start]), *pinned)
+    after = scene.fixed + scene.summary_tokens_max + scene.total(stays) + kept_tokens
     return CompactionPlan(
         tokens_before=scene.before,
         tokens_after=after,
@@ -272,6 +287,8 @@ def _summary(scene: _Scene, start: int, *, kept_tokens: int) -> CompactionPlan:
         pinned=pinned,
         previous_summary=scene.previous_summary,
         summary_tokens_max=scene.summary_tokens_max,
+        request_tokens_max=scene.request_tokens_max,
+        estimate=scene.estimate,
     )
 
 

@@ -7,7 +7,6 @@ from pydantic_core import to_json
 
 from windlass_harness.compaction.planning import CompactionPlan
 from windlass_harness.compaction.shape import clip_middle, clip_tokens, is_replaced
-from windlass_harness.compaction.tokens import estimate_tokens
 from windlass_harness.origin import is_real_user
 from windlass_protocol import (
     AssistantPart,
@@ -24,7 +23,7 @@ from windlass_protocol import (
     UserPart,
 )
 
-TRANSCRIPT_TOKENS_MIN: Final = 64
+MATERIAL_TOKENS_MIN: Final = 64
 
 _INSTRUCTIONS: Final = """\
 You write a checkpoint. The older part of a conversation between a user and an agent is about to be \
@@ -48,8 +47,10 @@ _CLOSING: Final = "Write the checkpoint now, in at most {words} words."
 def summary_request(plan: CompactionPlan, messages: Sequence[ModelMessage]) -> list[ModelMessage]:
     """Return the prompt of the one model call that writes the summary.
 
-    The last summary goes in whole. The transcript of what is to be removed loses its middle if it would not
-    fit into `plan.request_tokens_max` together with the answer.
+    The request and its answer fit into `plan.request_tokens_max`, unless instructions and answer alone leave
+    less than `MATERIAL_TOKENS_MIN` of it. The last summary goes in whole, and loses its middle only if it
+    alone takes more than three quarters of the room for material; the transcript of what is to be removed
+    gets the rest of the room, and loses its middle if that is too little.
 
     Raises:
         ValueError: the plan needs no summary.
@@ -57,31 +58,36 @@ def summary_request(plan: CompactionPlan, messages: Sequence[ModelMessage]) -> l
     if not plan.needs_summary:
         raise ValueError("the plan needs no summary: apply it without a model call")
     system = SystemMessage(content=_INSTRUCTIONS)
-    frame = _frame(plan, "")
-    taken = estimate_tokens(system) + estimate_tokens(UserMessage(content=frame)) + plan.summary_tokens_max
-    room = max(plan.request_tokens_max - taken, TRANSCRIPT_TOKENS_MIN)
+    previous = plan.previous_summary or ""
+    bare = plan.estimate(_request(plan, "", ""))
+    left = plan.request_tokens_max - plan.estimate(system) - plan.summary_tokens_max - bare
+    room = max(left, MATERIAL_TOKENS_MIN)
+    earlier = clip_tokens(
+        previous, bare + room * 3 // 4, measure=lambda text: plan.estimate(_request(plan, text, ""))
+    )
     lines = "\n".join(_transcript(messages[: plan.kept_from], plan.result_chars_max))
-    return [system, UserMessage(content=_frame(plan, clip_tokens(lines, room)))]
+    transcript = clip_tokens(
+        lines, bare + room, measure=lambda text: plan.estimate(_request(plan, earlier, text))
+    )
+    return [system, _request(plan, earlier, transcript)]
 
 
-def _frame(plan: CompactionPlan, transcript: str) -> str:
-    earlier = plan.previous_summary
-    before = "" if earlier is None else f"<earlier-checkpoint>\n{earlier}\n</earlier-checkpoint>\n\n"
+def _request(plan: CompactionPlan, earlier: str, transcript: str) -> UserMessage:
+    has_earlier = plan.previous_summary is not None
+    before = f"<earlier-checkpoint>\n{earlier}\n</earlier-checkpoint>\n\n" if has_earlier else ""
     # Three quarters of a word to a token is the usual measure for English prose.
     closing = _CLOSING.format(words=plan.summary_tokens_max * 3 // 4)
-    return f"{before}<transcript>\n{transcript}\n</transcript>\n\n{closing}"
+    return UserMessage(content=f"{before}<transcript>\n{transcript}\n</transcript>\n\n{closing}")
 
 
 def _transcript(messages: Sequence[ModelMessage], chars_max: int) -> Iterator[str]:
     """One line or more for each message that a new summary has to cover."""
     for message in messages:
-        if is_replaced(message):
-            continue
+        if is_replaced(message) or isinstance(message, SystemMessage):
+            continue  # handed over apart, or staying in the history
         if isinstance(message, UserMessage):
             # What people say is never shortened one by one: a task that lost its middle is another task.
             yield f"{'User' if is_real_user(message) else 'Context'}: {_words(message.content)}"
-        elif isinstance(message, SystemMessage):
-            yield f"System: {clip_middle(message.content, chars_max)}"
         elif isinstance(message.content, str):
             yield f"Agent: {clip_middle(message.content, chars_max)}"
         else:

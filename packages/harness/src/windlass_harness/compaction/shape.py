@@ -4,7 +4,7 @@ The same functions serve the planner and the fold of the journal, so that a hist
 the one that the model saw.
 """
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from typing import Final
 
 from pydantic_core import to_json
@@ -16,6 +16,7 @@ from windlass_protocol import (
     ApprovalResponsePart,
     AssistantMessage,
     ModelMessage,
+    SystemMessage,
     ToolCallPart,
     ToolMessage,
     ToolOutput,
@@ -42,15 +43,30 @@ def compact(
 ) -> tuple[ModelMessage, ...]:
     """Return the history after a compaction.
 
-    The results of the named calls are shortened. With a summary, everything before `kept_from` gives way to
-    the summary and the pinned messages; summaries and pinned messages of earlier compactions go, wherever
-    they are, so that there is never more than one of each.
+    Without a summary, the results of the named calls before `kept_from` are shortened, or all of them if it
+    is 0. An id alone is not enough: a model may use one again, and the newer result is to stay whole.
+
+    With a summary, everything before `kept_from` but the system messages gives way to the summary and the
+    pinned messages, and of what is kept the results of the named calls are shortened. Summaries and pinned
+    messages of earlier compactions go, wherever they are, so that there is never more than one of each.
     """
-    trimmed = trim(history, trimmed_call_ids, result_chars_max=result_chars_max)
     if summary is None:
-        return trimmed
-    kept = (message for message in trimmed[kept_from:] if not is_replaced(message))
-    return (summary_message(summary), *pinned, *kept)
+        end = kept_from or len(history)
+        return (*trim(history[:end], trimmed_call_ids, result_chars_max=result_chars_max), *history[end:])
+    kept = trim(history[kept_from:], trimmed_call_ids, result_chars_max=result_chars_max)
+    return (
+        *lasting(history[:kept_from]),
+        summary_message(summary),
+        *pinned,
+        *(message for message in kept if not is_replaced(message)),
+    )
+
+
+def lasting(messages: Sequence[ModelMessage]) -> tuple[SystemMessage, ...]:
+    """Return the messages that no summary may take the place of: rules, not events."""
+    return tuple(
+        message for message in messages if isinstance(message, SystemMessage) and not is_replaced(message)
+    )
 
 
 def is_replaced(message: ModelMessage) -> bool:
@@ -129,12 +145,16 @@ def clip_middle(text: str, chars_max: int) -> str:
     return text[: room - tail] + marker + text[len(text) - tail :]
 
 
-def clip_tokens(text: str, tokens_max: int) -> str:
-    """Cut the middle out of a text until its estimate is at most `tokens_max`."""
+def clip_tokens(text: str, tokens_max: int, *, measure: Callable[[str], int] = estimate_tokens) -> str:
+    """Cut the middle out of a text until its measure is at most `tokens_max`.
+
+    `measure` may count what the text is put into as well. If that alone is too much, nothing is left.
+    """
+    limit = max(tokens_max, 0)
     clipped, chars_max = text, len(text)
-    while chars_max > 0 and (tokens := estimate_tokens(clipped)) > tokens_max:
+    while chars_max > 0 and (tokens := measure(clipped)) > limit:
         # Escapes and wide characters are not spread evenly, so each round cuts at least a tenth.
-        chars_max = min(chars_max * tokens_max // tokens, chars_max * 9 // 10)
+        chars_max = min(chars_max * limit // tokens, chars_max * 9 // 10)
         clipped = clip_middle(text, chars_max)
     return clipped
 

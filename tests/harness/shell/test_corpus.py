@@ -21,14 +21,14 @@ def wrong(found: Sequence[Row], expected: str, graded: str) -> list[str]:
 
 
 @pytest.mark.promise("S2")
-@pytest.mark.parametrize("name", ["corpus.tsv", "more.tsv"])
+@pytest.mark.parametrize("name", ["corpus.tsv", "more.tsv", "unseen.tsv"])
 def test_no_dangerous_or_cautious_command_is_called_safe(name: str) -> None:
     found = rows(name)
     assert wrong(found, "dangerous", "safe") == []
     assert wrong(found, "caution", "safe") == []
 
 
-@pytest.mark.parametrize("name", ["corpus.tsv", "more.tsv"])
+@pytest.mark.parametrize("name", ["corpus.tsv", "more.tsv", "unseen.tsv"])
 def test_almost_every_dangerous_command_is_called_dangerous(name: str) -> None:
     found = rows(name)
     missed = wrong(found, "dangerous", "caution")
@@ -36,7 +36,7 @@ def test_almost_every_dangerous_command_is_called_dangerous(name: str) -> None:
     assert len(missed) <= (1 - RECALL_MIN) * total, missed
 
 
-@pytest.mark.parametrize("name", ["corpus.tsv", "more.tsv"])
+@pytest.mark.parametrize("name", ["corpus.tsv", "more.tsv", "unseen.tsv"])
 def test_few_harmless_reads_are_held_up(name: str) -> None:
     found = rows(name)
     flagged = wrong(found, "safe", "caution") + wrong(found, "safe", "dangerous")

@@ -100,7 +100,7 @@ def some(value: T | None) -> T:
 Strategy = st.SearchStrategy
 STEPS: Strategy[Facts] = st.builds(at, st.integers(0, 2), st.integers(0, 1))
 TURNS: Strategy[Facts] = st.sampled_from([{"sequence": turn, "turnId": f"t{turn}"} for turn in (0, 1)])
-CALLS = st.sampled_from(["c0", "c1", "c2"])
+CALLS = st.sampled_from(["c0", "c1"])
 RUNS = st.sampled_from(["r0", "r1"])
 TEXTS = st.sampled_from(["", "hello", "more"])
 DECISIONS = st.sampled_from(["d0", "d1"])
@@ -199,6 +199,10 @@ SHAPES: dict[str, Strategy[Facts]] = {
     ),
     "input.requested": data_of(STEPS, one_field("requests", st.lists(REQUESTS, max_size=2))),
     "input.resolved": data_of(STEPS, one_field("resolutions", st.lists(RESOLUTIONS, max_size=2))),
+    "recovery.started": st.just({"epoch": 2}),
+    "recovery.effect_settled": data_of(
+        CALL_ID, one_field("choice", st.sampled_from(["retry", "skip", "supply"]))
+    ),
     "compaction.completed": data_of(
         TURNS,
         USAGE,
@@ -216,7 +220,10 @@ SHAPES: dict[str, Strategy[Facts]] = {
     "budget.warned": st.just({"name": "tokens", "used": 1, "limit": 2}),
     "something.new": st.just({"turnId": "t9", "field": [1]}),
 }
-RECORDS = st.sampled_from(sorted(SHAPES)).flatmap(lambda kind: st.tuples(st.just(kind), SHAPES[kind]))
+# Where calls, attempts and ends meet is where folds go wrong: such records come twice as often as all others.
+BUSY = sorted(kind for kind in SHAPES if kind.startswith(("step.", "action", "input.", "recovery.effect")))
+KIND = st.one_of(st.sampled_from(BUSY), st.sampled_from(BUSY), st.sampled_from(sorted(SHAPES)))
+RECORDS = KIND.flatmap(lambda kind: st.tuples(st.just(kind), SHAPES[kind]))
 FIELDS = st.fixed_dictionaries(
     {},
     optional={

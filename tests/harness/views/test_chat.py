@@ -133,10 +133,53 @@ def test_a_request_of_a_subagent_is_no_call_of_this_conversation() -> None:
     assert [call.id for call in some(chat(journal)[-1].tool_calls)] == ["sub"]
 
 
-def test_a_result_counts_once_and_not_after_the_run_ended() -> None:
+def test_a_result_counts_once_and_also_after_the_run_ended() -> None:
     journal = Journal().begin().answer("a", "b").result("a").result("a").result("ghost")
-    journal.add("run.completed", {"runId": "r1"}).result("b")
     assert [message.role for message in chat(journal)[1:]] == [ChatRole.ASSISTANT, ChatRole.TOOL]
+    journal.add("run.completed", {"runId": "r1"}).result("b", "late").result("b", "later")
+    assert lines(journal)[3:] == [("tool", "late")]
+
+
+def test_a_question_of_a_run_is_open_until_that_run_ends() -> None:
+    asked = {"requests": [request("r", "q", kind="question")], **at()}
+    answered = {"resolutions": [{"requestId": "r", "outcome": "answered"}], **at()}
+    journal = Journal().begin().answer("q").add("input.requested", asked)
+    journal.add("run.cancelled", {"runId": "other"}).add("input.resolved", answered)
+    assert len(chat(journal)) == 3
+    journal = Journal().begin().answer("q").add("input.requested", asked)
+    journal.add("run.cancelled", {"runId": "r1"}).add("input.resolved", answered)
+    assert len(chat(journal)) == 2
+
+
+def test_an_attempt_whose_call_was_started_keeps_its_message() -> None:
+    journal = Journal().begin().start().say("one").ask("a").run("a").start(attempt=2).say("two").end()
+    journal.result("a")
+    assert lines(journal)[1:] == [("assistant", "one"), ("assistant", "two"), ("tool", "found")]
+    assert [some(message.tool_calls)[0].id for message in chat(journal)[1:2]] == ["a"]
+
+
+def test_a_call_started_when_its_attempt_is_over_belongs_to_the_next_attempt() -> None:
+    journal = Journal().begin().start().say("one").ask("a").start(attempt=2).run("a").say("two").end()
+    journal.result("a")
+    assert lines(journal)[1:] == [("assistant", "two"), ("tool", "found")]
+    assert [call.id for call in some(chat(journal)[1].tool_calls)] == ["a"]
+
+
+def test_a_call_that_nobody_asked_for_shows_when_it_begins() -> None:
+    journal = Journal().begin().run("ghost")
+    assert [call.name for call in some(chat(journal)[-1].tool_calls)] == ["look"]
+    assert lines(journal.result("ghost"))[-1] == ("tool", "found")
+    other = Journal().begin().answer("a").start(1).say("x", 1).run("a").start(1, attempt=2).say("y", 1)
+    assert lines(other)[2:] == [("assistant", "y")], "the call that began was another step's"
+
+
+def test_a_call_that_is_skipped_says_so() -> None:
+    journal = Journal().begin().answer("a").run("a")
+    for choice in ("retry", "supply", "skip"):
+        assert len(chat(journal)) == 2
+        journal.add("recovery.effect_settled", {"callId": "a", "choice": choice})
+    result = some(chat(journal)[-1].tool_result)
+    assert (result.success, str(result.error).split(":")[0]) == (False, "Skipped")
 
 
 def test_the_agent_that_spoke_is_named() -> None:

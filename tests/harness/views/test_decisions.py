@@ -5,6 +5,7 @@ from tests.harness.views.journal import DECISION, ERROR, SPENT, Facts, Journal, 
 
 from windlass_harness.views import DecisionsState, fold_decisions
 from windlass_protocol import DecisionRun, DecisionRunStatus
+from windlass_protocol.limits import INTEGER_MAX
 
 
 def ledger(journal: Journal) -> DecisionsState:
@@ -46,6 +47,24 @@ def test_decisions_are_counted_by_what_came_of_them() -> None:
     assert (metrics.total_decisions, metrics.successful_decisions, metrics.failed_decisions) == (3, 1, 1)
     assert (metrics.total_tokens, metrics.total_latency_ms) == (11, 5)
     assert metrics.nodes_executed == ("plan", "act")
+
+
+def test_sums_stop_at_the_largest_number_and_come_back_from_it() -> None:
+    journal = decide(decide(begin(), "d0"), "d1")
+    for one in ("d0", "d1"):
+        settle(journal, one, True, tokensUsed=INTEGER_MAX, latencyMs=INTEGER_MAX)
+    metrics = run_of(journal).metrics
+    assert (metrics.total_tokens, metrics.total_latency_ms) == (INTEGER_MAX, INTEGER_MAX)
+    before = ledger(journal)
+    settle(journal, "d1", True, tokensUsed=0)
+    assert run_of(journal).metrics.total_tokens == INTEGER_MAX
+    assert fold_decisions(journal.records[-1:], before) == ledger(journal)
+
+
+def test_decisions_belong_to_the_newest_run_though_an_older_one_is_started_again() -> None:
+    journal = begin().add("run.started", {"runId": "r2", "agentId": "a"})
+    decide(journal.add("run.started", {"runId": "r1", "agentId": "a"}), "d0")
+    assert [len(run.decisions) for run in ledger(journal).runs.values()] == [0, 1]
 
 
 def test_a_second_outcome_replaces_the_first() -> None:

@@ -1,12 +1,13 @@
 """What holds for every view: order, cuts, snapshots, and records nobody knows."""
 
+import json
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.harness.views.journal import Journal, sessions, streams
+from tests.harness.views.journal import FAILURE, Journal, at, request, sessions, streams
 
 from windlass_harness.tracing import fold_trace
 from windlass_harness.views import (
@@ -98,10 +99,57 @@ def test_a_record_of_another_session_is_refused(fold: Fold) -> None:
 
 @pytest.mark.parametrize("fold", FOLDS)
 def test_what_nobody_knows_is_passed_over(fold: Fold) -> None:
-    journal = Journal().begin().answer("a").result("a")
+    journal = Journal().begin().answer("a").result("a").answer("b", step=1).run("b", 1)
     without = fold(journal.records)
     odd = {"turnId": 7, "runId": None, "callId": ["x"], "usage": "none"}
     journal.add("something.new", odd, runId="r1").add("other.thing.entirely", {"data": 1})
-    seen = fold(journal.records)
-    assert getattr(seen, "position") != getattr(without, "position")  # noqa: B009 - the states share no base
-    assert fold([], seen) == seen
+    journal.add("app.note", {"turnId": "zz", "runId": "rr", "callId": "b", "epoch": 9, "stepIndex": 4})
+    journal.add("app.note", {}, turnId="zz", runId="rr")
+    assert apart_from_position(fold(journal.records)) == apart_from_position(without)
+
+
+def apart_from_position(state: object) -> dict[str, object]:
+    lines = dump_state(state).split(b"\n", 1)
+    found = json.loads(lines[1])
+    assert found.pop("position")
+    return found
+
+
+@pytest.mark.parametrize("fold", FOLDS)
+def test_a_field_by_the_name_of_an_attribute_is_a_field_that_nobody_knows(fold: Fold) -> None:
+    plain, odd = Journal().begin(), Journal().begin()
+    said = {"message": "hi", "sequence": 0, "turnId": "t0"}
+    plain.add("message.received", said)
+    odd.add("message.received", {**said, "message_id": 5})
+    asked = {"requests": [request("r", "q")], **at()}
+    plain.start().end(usage={"inputTokens": 5}).add("input.requested", asked)
+    odd.start(prompt_message_count=99).end(usage={"inputTokens": 5, "input_tokens": "many"})
+    odd.add("input.requested", asked)
+    assert fold(odd.records) == fold(plain.records)
+
+
+def test_a_stored_state_keeps_fields_by_the_name_of_an_attribute() -> None:
+    asked = {**request("r", "q"), "request_id": 5}
+    state = fold_session(Journal().begin().add("input.requested", {"requests": [asked], **at()}).records)
+    assert load_state(type(state), dump_state(state)) == state
+
+
+@pytest.mark.parametrize("cut", range(12))
+@pytest.mark.parametrize(
+    "journal",
+    [
+        Journal().begin().answer("c1").start(1).ask("c1", step=1).add("step.failed", {**FAILURE, **at(1)}),
+        Journal()
+        .begin()
+        .start(1)
+        .add("input.requested", {"requests": [request("r", "c1")], **at()})
+        .ask("c1", step=1),
+    ],
+)
+def test_an_id_that_two_steps_hold_is_the_same_call_wherever_the_stream_is_cut(
+    journal: Journal, cut: int
+) -> None:
+    whole = Journal()
+    whole.records = [*journal.records]
+    whole.result("c1").end(1)
+    assert in_pieces(fold_session, whole.records, [cut]) == fold_session(whole.records)

@@ -8,7 +8,7 @@ from tests.harness.views.journal import Facts, Journal, at, call, request, sessi
 from windlass_harness.compaction import apply, completed_data, plan
 from windlass_harness.origin import Origin, origin_of
 from windlass_harness.views import CallStage, fold_session
-from windlass_harness.views.history import INTERRUPTED, NOT_EXECUTED
+from windlass_harness.views.steps import INTERRUPTED, NOT_EXECUTED
 from windlass_protocol import (
     AssistantMessage,
     CompactionConfig,
@@ -209,12 +209,10 @@ def test_a_crash_in_the_middle_of_an_answer_leaves_nothing_of_it() -> None:
 def test_what_touched_the_world_is_kept_even_if_its_step_failed() -> None:
     journal = Journal().begin().start().ask("a", "b", "c").run("a").run("b").result("b", "done")
     journal.add("step.failed", {"code": "E", "message": "cut", **at()})
+    assert roles(journal) == ["user"], "nobody knows yet what came of the first call"
+    journal.result("a", "late")
     assert roles(journal) == ["user", "assistant", "tool"]
-    assert [output.value for _, output in outputs(history(journal)[-1])] == [
-        INTERRUPTED,
-        "done",
-        NOT_EXECUTED,
-    ]
+    assert [output.value for _, output in outputs(history(journal)[-1])] == ["late", "done", NOT_EXECUTED]
 
 
 def test_a_failure_after_the_answer_was_complete_takes_nothing_back() -> None:

@@ -131,8 +131,8 @@ def test_arguments_that_a_policy_changed_are_kept_beside_the_input() -> None:
     assert (one.input, one.arguments) == ({"for": "a"}, {"n": 1})
 
 
-def test_starts_and_results_of_unknown_calls_are_ignored() -> None:
-    journal = Journal().begin().run("ghost").result("ghost")
+def test_results_of_unknown_calls_are_ignored() -> None:
+    journal = Journal().begin().result("ghost")
     assert state(journal).calls == ()
     assert len(state(journal).session.history) == 1
 
@@ -242,7 +242,47 @@ def test_the_epoch_is_the_highest_seen() -> None:
     journal.add("something.new", {}, epoch=2).add("something.new", {})
     assert state(journal).epoch == 4
     assert state(journal.add("recovery.started", {"epoch": 9})).epoch == 9
-    assert state(journal.add("something.new", {"epoch": "10"})).epoch == 9
+
+
+def test_the_epoch_is_told_by_records_of_ownership_alone() -> None:
+    journal = Journal().begin()
+    journal.add("app.note", {"epoch": 99}).add(
+        "message.received", {"message": "x", "epoch": 98, "sequence": 0, "turnId": "t0"}
+    )
+    assert state(journal).epoch == 0
+    for epoch, kind in enumerate(("run.resumed", "recovery.started", "recovery.completed"), 1):
+        journal.add(kind, {"runId": "r1", "reason": "takeover", "epoch": epoch})
+        assert state(journal).epoch == epoch
+
+
+def test_a_run_starts_once() -> None:
+    journal = Journal().begin().add("run.completed", {"runId": "r1", "output": "done"})
+    journal.add("session.waiting", {"wait": "timer"})
+    again = {"runId": "r1", "agentId": "helper"}
+    before = state(journal)
+    after = state(journal.add("run.started", again))
+    assert (after.run, after.status, after.waiting) == (before.run, before.status, before.waiting)
+    journal.add("run.started", {"runId": "r2", "agentId": "a"}).add("run.started", again)
+    assert some(state(journal).run).run_id == "r2"
+
+
+def test_the_end_of_another_run_or_turn_ends_no_wait_and_no_request() -> None:
+    journal = Journal().begin().turn("more", 1).answer("sub", turn=1)
+    journal.add("input.requested", {"requests": [request("r", "q")], "childSessionId": "s2", **at(0, 1)})
+    journal.add("run.waiting", {"runId": "r1", "on": "input"})
+    journal.add("run.cancelled", {"runId": "other"}).add("turn.cancelled", TURN)
+    folded = state(journal)
+    assert folded.waiting == Wait("input")
+    assert [one.request_id for one in folded.requests] == ["r"]
+    journal.add("turn.cancelled", {"sequence": 1, "turnId": "t1"})
+    assert (state(journal).waiting, state(journal).requests) == (None, ())
+
+
+def test_a_request_of_ended_work_ends_though_other_work_goes_on() -> None:
+    journal = Journal().begin().answer("a").add("input.requested", {"requests": [request("r", "a")], **at()})
+    journal.add("run.started", {"runId": "r2", "agentId": "x"}).turn("more", 1).answer("b", turn=1)
+    journal.add("input.requested", {"requests": [request("s", "b")], **at(0, 1)})
+    assert [one.request_id for one in state(journal.add("run.cancelled", {"runId": "r1"})).requests] == ["s"]
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,11 @@
 """What sessions, runs, turns and models used, and what is left of a budget."""
 
+import pytest
 from tests.harness.views.journal import Journal, at
 
 from windlass_harness.views import UsageState, add_usage, fold_usage
 from windlass_protocol import BudgetUsage, Usage
+from windlass_protocol.limits import INTEGER_MAX
 
 NOW = "2026-01-31T10:00:00Z"
 
@@ -102,7 +104,37 @@ def test_a_call_counts_when_it_begins_and_once() -> None:
     journal.run("a").result("a").result("b").result("c", None, status="rejected")
     assert usage(journal).session.tool_calls == 2
     journal.run("d").add("run.completed", {"runId": "r1"})
-    assert usage(journal).running == ()
+    assert usage(journal).session.tool_calls == 3
+    journal.result("d")
+    assert (usage(journal).session.tool_calls, usage(journal).running) == (3, {}), "late, not another"
+
+
+def test_an_id_that_another_run_uses_again_is_another_call() -> None:
+    journal = Journal().begin().run("a").add("run.cancelled", {"runId": "r1"})
+    journal.add("run.started", {"runId": "r2", "agentId": "x"}).run("a").run("a")
+    assert {key: tally.tool_calls for key, tally in usage(journal).runs.items()} == {"r1": 1, "r2": 1}
+
+
+def test_a_run_that_is_started_again_is_charged_nothing_more() -> None:
+    journal = Journal().begin().add("run.started", {"runId": "r2", "agentId": "x"})
+    journal.add("run.started", {"runId": "r1", "agentId": "helper"}).run("a")
+    assert list(usage(journal).runs) == ["r2"]
+
+
+def test_sums_stop_at_the_largest_number() -> None:
+    most = {"inputTokens": INTEGER_MAX, "outputTokens": INTEGER_MAX, "costMicros": INTEGER_MAX}
+    journal = Journal().begin().start().end(usage=most).start(1).end(1, usage=most)
+    journal.add("subagent.completed", {"callId": "c", "subagentName": "s", "output": "x", "usage": most})
+    state = usage(journal)
+    assert state.session.usage.input_tokens == INTEGER_MAX
+    used = state.budget_usage("r1", NOW)
+    assert (used.tokens_used, used.cost_micros_used) == (INTEGER_MAX, INTEGER_MAX)
+
+
+@pytest.mark.parametrize("cost", [1e300, 1e308])
+def test_money_beyond_all_measure_is_the_largest_number(cost: float) -> None:
+    journal = Journal().begin().start().end(costUsd=cost).start(1).end(1, costUsd=cost)
+    assert usage(journal).session.usage.cost_micros == INTEGER_MAX
 
 
 def test_a_budget_counts_tokens_steps_calls_money_and_time() -> None:

@@ -9,12 +9,21 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from windlass_harness.views.content import as_text, question_outcome, tool_call, tool_output, tool_result
-from windlass_harness.views.fold import START, Position, fold
-from windlass_harness.views.runs import RUN_ENDS
+from windlass_harness.views.content import (
+    SKIPPED,
+    as_text,
+    question_outcome,
+    started_action,
+    tool_call,
+    tool_output,
+    tool_result,
+)
+from windlass_harness.views.fold import START, Position, fold, read
+from windlass_harness.views.runs import RUN_ENDS, run_id_of
 from windlass_protocol import (
     ActionResultData,
     ActionsRequestedData,
+    ActionStartedData,
     ChatMessage,
     ChatRole,
     InputRequest,
@@ -23,6 +32,8 @@ from windlass_protocol import (
     MessageCompletedData,
     MessageReceivedData,
     Record,
+    RecoveryChoice,
+    RecoveryEffectSettledData,
     RuntimeActionRequest,
     StepStartedData,
     ToolOutput,
@@ -40,6 +51,8 @@ class ChatStep:
     is_tried_again: bool = False
     is_id_free: bool = True
     """Whether no message has the id of the step yet."""
+    has_begun: bool = False
+    """Whether a call of its message was started: that message stays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +65,7 @@ class ChatState:
     open_calls: Mapping[str, str] = field(default_factory=dict[str, str])
     """Calls without a result, each with the id of the message that asked for it."""
     requests: Mapping[str, InputRequest] = field(default_factory=dict[str, InputRequest])
+    run_id: str | None = None
 
 
 def fold_chat(records: Iterable[Record], state: ChatState | None = None) -> ChatState:
@@ -75,9 +89,12 @@ class _Draft:
         self._step = state.step
         self._open_calls = dict(state.open_calls)
         self._requests = dict(state.requests)
+        self._run_id = state.run_id
 
     def freeze(self) -> ChatState:
-        return ChatState(self.position, tuple(self._messages), self._step, self._open_calls, self._requests)
+        return ChatState(
+            self.position, tuple(self._messages), self._step, self._open_calls, self._requests, self._run_id
+        )
 
     def apply(self, record: Record) -> None:
         handle = _HANDLERS.get(record.type)
@@ -85,7 +102,7 @@ class _Draft:
             handle(self, record)
 
     def message_received(self, record: Record) -> None:
-        data = MessageReceivedData.model_validate(record.data)
+        data = read(MessageReceivedData, record.data)
         self._messages.append(
             ChatMessage(
                 id=data.message_id or f"{record.session_id}/{record.seq}",
@@ -96,18 +113,18 @@ class _Draft:
         )
 
     def step_started(self, record: Record) -> None:
-        data = StepStartedData.model_validate(record.data)
+        data = read(StepStartedData, record.data)
         step = self._step
         if step is None or (step.turn_id, step.step_index) != (data.turn_id, data.step_index):
             self._step = ChatStep(data.turn_id, data.step_index)
-        elif step.at == len(self._messages) - 1:
+        elif step.at == len(self._messages) - 1 and not step.has_begun:
             self._step = replace(step, is_tried_again=True)
         elif step.at is not None:
-            # Something was said after the message: it stays, and the new attempt gets one of its own.
-            self._step = replace(step, at=None, is_id_free=False)
+            # Something was said or begun after the message: it stays, and the new attempt gets its own.
+            self._step = replace(step, at=None, is_id_free=False, has_begun=False)
 
     def message_completed(self, record: Record) -> None:
-        data = MessageCompletedData.model_validate(record.data)
+        data = read(MessageCompletedData, record.data)
         if data.message:
             at = self._message_of(record, data.turn_id, data.step_index, data.message_id)
             before = self._messages[at]
@@ -115,15 +132,35 @@ class _Draft:
             self._change(record, at, content=content)
 
     def actions_requested(self, record: Record) -> None:
-        data = ActionsRequestedData.model_validate(record.data)
+        data = read(ActionsRequestedData, record.data)
         self._add_calls(record, data.turn_id, data.step_index, data.actions)
 
+    def action_started(self, record: Record) -> None:
+        data = read(ActionStartedData, record.data)
+        asked_in, step = self._open_calls.get(data.call_id), self._step
+        # A message that is about to be replaced does not show its calls much longer.
+        is_going = step is not None and step.is_tried_again and asked_in == self._step_message()
+        if asked_in is None or is_going:
+            self._add_calls(record, data.turn_id, data.step_index, [started_action(data)])
+        if self._step is not None and self._open_calls[data.call_id] == self._step_message():
+            self._step = replace(self._step, has_begun=True)
+
+    def _step_message(self) -> str | None:
+        """The id of the message of the newest step."""
+        at = None if self._step is None else self._step.at
+        return None if at is None else self._messages[at].id
+
     def action_result(self, record: Record) -> None:
-        data = ActionResultData.model_validate(record.data)
+        data = read(ActionResultData, record.data)
         self._add_result(record, data.result.call_id, tool_output(data))
 
+    def effect_settled(self, record: Record) -> None:
+        data = read(RecoveryEffectSettledData, record.data)
+        if data.choice is RecoveryChoice.SKIP:
+            self._add_result(record, data.call_id, SKIPPED)
+
     def input_requested(self, record: Record) -> None:
-        data = InputRequestedData.model_validate(record.data)
+        data = read(InputRequestedData, record.data)
         self._requests |= {request.request_id: request for request in data.requests}
         if data.child_session_id is None:
             actions = [
@@ -132,15 +169,19 @@ class _Draft:
             self._add_calls(record, data.turn_id, data.step_index, actions)
 
     def input_resolved(self, record: Record) -> None:
-        for resolution in InputResolvedData.model_validate(record.data).resolutions:
+        for resolution in read(InputResolvedData, record.data).resolutions:
             request = self._requests.pop(resolution.request_id, None)
             answer = None if request is None else question_outcome(request, resolution)
             if request is not None and answer is not None:
                 self._add_result(record, request.action.call_id, answer)
 
+    def run_started(self, record: Record) -> None:
+        self._run_id = run_id_of(record)
+
     def run_ended(self, record: Record) -> None:
-        self._open_calls.clear()
-        self._requests.clear()
+        """Nobody is asked any more; a result that comes late is still one."""
+        if self._run_id in (None, run_id_of(record)):
+            self._requests.clear()
 
     def _message_of(
         self, record: Record, turn_id: str, step_index: int, message_id: str | None = None
@@ -203,10 +244,13 @@ class _Draft:
 
 
 _HANDLERS: Final[dict[str, Callable[[_Draft, Record], None]]] = {
+    "run.started": _Draft.run_started,
     "message.received": _Draft.message_received,
     "step.started": _Draft.step_started,
     "message.completed": _Draft.message_completed,
     "actions.requested": _Draft.actions_requested,
+    "action.started": _Draft.action_started,
+    "recovery.effect_settled": _Draft.effect_settled,
     "action.result": _Draft.action_result,
     "input.requested": _Draft.input_requested,
     "input.resolved": _Draft.input_resolved,

@@ -7,6 +7,7 @@ from pydantic_core import to_json
 
 from windlass_protocol import (
     ActionResultData,
+    ActionStartedData,
     ActionStatus,
     InputKind,
     InputOutcome,
@@ -23,6 +24,10 @@ from windlass_protocol import (
 
 LOAD_SKILL: Final = "load_skill"
 DENIED: Final = "Tool execution was denied."
+SKIPPED: Final = ToolOutput(
+    type=ToolOutputType.EXECUTION_DENIED,
+    reason="Skipped: the call was interrupted and is not run again. It may or may not have taken effect.",
+)
 APPROVAL_OPTIONS: Final = ["approve", "deny"]
 
 
@@ -31,6 +36,12 @@ def action_name(action: RuntimeActionRequest) -> str:
     if isinstance(action, ToolCallAction):
         return action.tool_name
     return LOAD_SKILL if isinstance(action, LoadSkillAction) else action.name
+
+
+def started_action(data: ActionStartedData) -> ToolCallAction:
+    """Return the call of an intent that nobody announced."""
+    arguments = {} if data.arguments is None else data.arguments
+    return ToolCallAction(call_id=data.call_id, tool_name=data.tool_name, input=arguments)
 
 
 def tool_output(data: ActionResultData) -> ToolOutput:

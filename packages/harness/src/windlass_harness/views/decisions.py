@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from windlass_harness.views.fold import START, Position, fold, text_in
+from windlass_harness.views.fold import START, Position, fold, read, text_in
 from windlass_harness.views.ledger import narrate
 from windlass_harness.views.runs import run_id_of
 from windlass_protocol import (
@@ -19,13 +19,13 @@ from windlass_protocol import (
     DecisionRecordedData,
     DecisionRun,
     DecisionRunStatus,
-    Outcome,
     Problem,
     ProblemReportedData,
     Record,
     RunMetrics,
     RunStartedData,
 )
+from windlass_protocol.limits import INTEGER_MAX
 
 _ENDS: Final = {
     "run.completed": DecisionRunStatus.COMPLETED,
@@ -61,18 +61,17 @@ class _Run:
         self._run = run
         self._decisions = {decision.id: decision for decision in run.decisions}
         self._problems: list[Problem] = list(run.problems)
-        metrics = run.metrics
-        self._nodes = dict.fromkeys(metrics.nodes_executed)
-        self._succeeded, self._failed = metrics.successful_decisions, metrics.failed_decisions
-        self._tokens, self._latency_ms = metrics.total_tokens, metrics.total_latency_ms
+        self._nodes = dict.fromkeys(run.metrics.nodes_executed)
 
     def freeze(self) -> DecisionRun:
+        outcomes = [one.outcome for one in self._decisions.values() if one.outcome is not None]
+        succeeded = sum(outcome.success for outcome in outcomes)
         metrics = RunMetrics(
             total_decisions=len(self._decisions),
-            successful_decisions=self._succeeded,
-            failed_decisions=self._failed,
-            total_tokens=self._tokens,
-            total_latency_ms=self._latency_ms,
+            successful_decisions=succeeded,
+            failed_decisions=len(outcomes) - succeeded,
+            total_tokens=_total(outcome.tokens_used for outcome in outcomes),
+            total_latency_ms=_total(outcome.latency_ms for outcome in outcomes),
             nodes_executed=tuple(self._nodes),
         )
         return self._run.model_copy(
@@ -84,19 +83,13 @@ class _Run:
         )
 
     def decide(self, decision: Decision) -> None:
-        before = self._decisions.get(decision.id)
-        if before is not None:
-            self._count(before.outcome, -1)
         self._decisions[decision.id] = decision
-        self._count(decision.outcome, 1)
         self._nodes.setdefault(decision.node_id)
 
     def settle(self, data: DecisionOutcomeData) -> bool:
         decision = self._decisions.get(data.decision_id)
         if decision is None:
             return False
-        self._count(decision.outcome, -1)
-        self._count(data.outcome, 1)
         self._decisions[decision.id] = decision.model_copy(update={"outcome": data.outcome})
         return True
 
@@ -125,12 +118,10 @@ class _Run:
         narrative = narrate(self.freeze()) if given is None else given
         self._run = self._run.model_copy(update={"narrative": narrative})
 
-    def _count(self, outcome: Outcome | None, sign: int) -> None:
-        if outcome is not None:
-            self._succeeded += sign if outcome.success else 0
-            self._failed += 0 if outcome.success else sign
-            self._tokens += sign * (outcome.tokens_used or 0)
-            self._latency_ms += sign * (outcome.latency_ms or 0)
+
+def _total(amounts: Iterable[int | None]) -> int:
+    """A sum stops at the largest number that a record can hold."""
+    return min(sum(amount or 0 for amount in amounts), INTEGER_MAX)
 
 
 class _Draft:
@@ -151,9 +142,9 @@ class _Draft:
             handle(self, record)
 
     def run_started(self, record: Record) -> None:
-        data = RunStartedData.model_validate(record.data)
-        self._run_id = data.run_id
+        data = read(RunStartedData, record.data)
         if data.run_id not in self._runs:
+            self._run_id = data.run_id
             self._runs[data.run_id] = DecisionRun(
                 id=data.run_id,
                 goal_id=data.goal_id or "",
@@ -176,16 +167,16 @@ class _Draft:
         if run is None:
             self._orphans += 1
         else:
-            run.decide(DecisionRecordedData.model_validate(record.data).decision)
+            run.decide(read(DecisionRecordedData, record.data).decision)
 
     def settled(self, record: Record) -> None:
         run = self._run_of(record)
-        if run is None or not run.settle(DecisionOutcomeData.model_validate(record.data)):
+        if run is None or not run.settle(read(DecisionOutcomeData, record.data)):
             self._orphans += 1
 
     def judged(self, record: Record) -> None:
         run = self._run_of(record)
-        if run is None or not run.judge(DecisionEvaluatedData.model_validate(record.data)):
+        if run is None or not run.judge(read(DecisionEvaluatedData, record.data)):
             self._orphans += 1
 
     def reported(self, record: Record) -> None:
@@ -193,7 +184,7 @@ class _Draft:
         if run is None:
             self._orphans += 1
         else:
-            run.report(ProblemReportedData.model_validate(record.data).problem)
+            run.report(read(ProblemReportedData, record.data).problem)
 
     def _run_of(self, record: Record) -> _Run | None:
         """The run that a record names, or else the newest one."""

@@ -7,7 +7,7 @@ from pydantic import JsonValue
 
 from windlass_harness.views.chat import step_message_id
 from windlass_harness.views.content import tool_call, tool_output, tool_result
-from windlass_harness.views.fold import text_in
+from windlass_harness.views.fold import read, text_in
 from windlass_protocol import (
     ActionResultData,
     ActionsRequestedData,
@@ -52,7 +52,7 @@ def to_sse(event: Event) -> tuple[SSEEvent, ...]:
 
 
 def _content(event: Event) -> Iterable[SSEEvent]:
-    data = MessageAppendedData.model_validate(event.data)
+    data = read(MessageAppendedData, event.data)
     message_id = None
     if event.session_id is not None:
         message_id = step_message_id(event.session_id, turn_id=data.turn_id, step_index=data.step_index)
@@ -60,7 +60,7 @@ def _content(event: Event) -> Iterable[SSEEvent]:
 
 
 def _tool_calls(event: Event) -> Iterable[SSEEvent]:
-    for action in ActionsRequestedData.model_validate(event.data).actions:
+    for action in read(ActionsRequestedData, event.data).actions:
         yield SSEEvent(type=SSEEventType.TOOL_CALL, payload=_payload(tool_call(action)))
 
 
@@ -69,7 +69,7 @@ def _payload(call: ToolCall) -> dict[str, JsonValue]:
 
 
 def _tool_result(event: Event) -> Iterable[SSEEvent]:
-    data = ActionResultData.model_validate(event.data)
+    data = read(ActionResultData, event.data)
     result = tool_result(data.result.call_id, tool_output(data))
     yield SSEEvent(type=SSEEventType.TOOL_RESULT, payload=result.model_dump(mode="json"))
 

@@ -10,8 +10,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from pydantic import BaseModel
+
 from windlass_protocol import Record
 
+ModelT = TypeVar("ModelT", bound=BaseModel)
 StateT = TypeVar("StateT")
 StateT_co = TypeVar("StateT_co", covariant=True)
 
@@ -79,6 +82,15 @@ def fold(draft: Draft[StateT], records: Iterable[Record]) -> StateT:
         draft.position = draft.position.after(record)
         draft.apply(record)
     return draft.freeze()
+
+
+def read(model: type[ModelT], data: Mapping[str, object]) -> ModelT:
+    """Return a payload as its type; only names of the wire are known names.
+
+    Raises:
+        ValidationError: the payload is not of that type.
+    """
+    return model.model_validate(data, by_alias=True, by_name=False)
 
 
 def text_in(mapping: Mapping[str, object] | None, key: str) -> str | None:

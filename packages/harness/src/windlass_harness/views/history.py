@@ -5,25 +5,31 @@ no result yet, and what people said meanwhile. The tail moves into the history f
 call there has its result, so that in the history a call is always followed by its result, results are in the
 order of their calls whatever order they finished in, and a steering message comes after the step that it
 interrupted. An answer of an attempt that failed never gets there, unless one of its calls had begun: what
-touched the world is not forgotten.
+touched the world is not forgotten, and stays in the tail until it has a result or its work ends. Then the
+history says that there is no result, and takes the real one if it comes after all.
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
-from enum import StrEnum
+from collections.abc import Set
+from dataclasses import dataclass
 from typing import Final
-
-from pydantic import JsonValue
 
 from windlass_harness.compaction import compact
 from windlass_harness.origin import Origin, mark
-from windlass_harness.views.content import action_name
+from windlass_harness.views.content import action_name, started_action
+from windlass_harness.views.steps import (
+    INTERRUPTED,
+    NOT_EXECUTED,
+    Call,
+    CallStage,
+    OpenStep,
+    Step,
+    StepIndex,
+)
 from windlass_protocol import (
+    ActionsRequestedData,
     ActionStartedData,
-    AssistantMessage,
-    AssistantPart,
     CompactionCompletedData,
-    EffectClass,
+    InputRequestedData,
     MessageCompletedData,
     MessageReceivedData,
     ModelMessage,
@@ -34,49 +40,13 @@ from windlass_protocol import (
     ToolCallPart,
     ToolMessage,
     ToolOutput,
-    ToolOutputType,
+    ToolPart,
     ToolResultPart,
     UserMessage,
 )
 
-INTERRUPTED: Final = "No result: the call was interrupted. It may or may not have taken effect."
-NOT_EXECUTED: Final = "Not executed: the work was ended before this call began."
-
-
-class CallStage(StrEnum):
-    """How far a call has come."""
-
-    REQUESTED = "requested"
-    STARTED = "started"
-    FINISHED = "finished"
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A call that the model asked for; if only started, an intent without a result."""
-
-    call_id: str
-    tool_name: str
-    input: JsonValue
-    turn_id: str
-    step_index: int
-    stage: CallStage = CallStage.REQUESTED
-    effect: EffectClass | None = None
-    idempotency_key: str | None = None
-    arguments: JsonValue = None
-    """Given when a policy or hook changed the input."""
-    output: ToolOutput | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class OpenStep:
-    """An answer of the model that is not in the history yet."""
-
-    turn_id: str
-    step_index: int
-    parts: tuple[AssistantPart, ...] = ()
-    calls: tuple[Call, ...] = ()
-    is_answered: bool = False
+_NOTHING_BEGUN: Final = frozenset({CallStage.REQUESTED})
+_WITHOUT_RESULT: Final = frozenset({CallStage.REQUESTED, CallStage.STARTED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +55,8 @@ class History:
 
     messages: tuple[ModelMessage, ...] = ()
     tail: tuple[OpenStep | UserMessage, ...] = ()
+    unsettled: tuple[str, ...] = ()
+    """Calls whose newest result in the messages only says that there is none."""
 
     @property
     def calls(self) -> tuple[Call, ...]:
@@ -92,94 +64,29 @@ class History:
         return tuple(call for item in self.tail if isinstance(item, OpenStep) for call in item.calls)
 
 
-@dataclass(slots=True, eq=False)
-class _Step:
-    """An open step while records are applied."""
-
-    turn_id: str
-    step_index: int
-    parts: list[AssistantPart] = field(default_factory=list["AssistantPart"])
-    calls: dict[str, Call] = field(default_factory=dict[str, Call])
-    unfinished: int = 0
-    is_answered: bool = False
-
-    @staticmethod
-    def thaw(step: OpenStep) -> "_Step":
-        calls = {call.call_id: call for call in step.calls}
-        unfinished = sum(call.output is None for call in step.calls)
-        return _Step(
-            step.turn_id, step.step_index, list(step.parts), calls, unfinished, is_answered=step.is_answered
-        )
-
-    def freeze(self) -> OpenStep:
-        return OpenStep(
-            self.turn_id, self.step_index, tuple(self.parts), tuple(self.calls.values()), self.is_answered
-        )
-
-    @property
-    def is_settled(self) -> bool:
-        return self.is_answered and self.unfinished == 0
-
-    @property
-    def has_begun(self) -> bool:
-        return any(call.stage is not CallStage.REQUESTED for call in self.calls.values())
-
-    def add_call(self, part: ToolCallPart) -> bool:
-        """Add a call and its part; False if it is there already."""
-        if part.tool_call_id in self.calls:
-            return False
-        self.parts.append(part)
-        self.calls[part.tool_call_id] = Call(
-            part.tool_call_id, part.tool_name, part.input, self.turn_id, self.step_index
-        )
-        self.unfinished += 1
-        return True
-
-    def finish(self, call_id: str, output: ToolOutput) -> None:
-        self.calls[call_id] = replace(self.calls[call_id], stage=CallStage.FINISHED, output=output)
-        self.unfinished -= 1
-
-    def close(self) -> None:
-        """Give every call without a result one that says so."""
-        self.is_answered = True
-        for call in list(self.calls.values()):
-            if call.output is None:
-                text = NOT_EXECUTED if call.stage is CallStage.REQUESTED else INTERRUPTED
-                self.finish(call.call_id, ToolOutput(type=ToolOutputType.ERROR_TEXT, value=text))
-
-    def messages(self) -> Iterator[ModelMessage]:
-        if self.parts:
-            yield AssistantMessage(content=_content(self.parts))
-        if self.calls:
-            yield ToolMessage(
-                content=tuple(
-                    ToolResultPart(tool_call_id=call.call_id, tool_name=call.tool_name, output=call.output)
-                    for call in self.calls.values()
-                    if call.output is not None
-                )
-            )
-
-
-def _content(parts: list[AssistantPart]) -> str | tuple[AssistantPart, ...]:
-    if len(parts) == 1 and isinstance(parts[0], TextPart) and parts[0] == TextPart(text=parts[0].text):
-        return parts[0].text
-    return tuple(parts)
-
-
 class HistoryDraft:
     """A history while records are applied."""
 
     def __init__(self, history: History) -> None:
         self.messages = list(history.messages)
-        self._tail: list[_Step | UserMessage] = [
-            _Step.thaw(item) if isinstance(item, OpenStep) else item for item in history.tail
-        ]
-        self._step_of = {call_id: step for step in self._steps() for call_id in step.calls}
+        self._unsettled = dict.fromkeys(history.unsettled)
+        self._tail: list[Step | UserMessage] = []
+        self._by_id: StepIndex[str] = StepIndex()
+        self._by_place: StepIndex[tuple[str, int]] = StepIndex()
+        self._by_turn: StepIndex[str] = StepIndex()
+        self._by_run: StepIndex[str | None] = StepIndex()
+        self._order = 0
+        self._unanswered: Step | None = None
+        for item in history.tail:
+            if isinstance(item, OpenStep):
+                self._append(Step.thaw(item, self._order))
+            else:
+                self._tail.append(item)
 
     def freeze(self) -> History:
         """Return the history."""
-        tail = tuple(item.freeze() if isinstance(item, _Step) else item for item in self._tail)
-        return History(tuple(self.messages), tail)
+        tail = tuple(item.freeze() if isinstance(item, Step) else item for item in self._tail)
+        return History(tuple(self.messages), tail, tuple(self._unsettled))
 
     def receive(self, data: MessageReceivedData) -> None:
         """Take what somebody said: context first, then the words."""
@@ -190,19 +97,19 @@ class HistoryDraft:
             self._tail.append(UserMessage(content=content))
         self._flush()
 
-    def start_step(self, turn_id: str, step_index: int) -> None:
+    def start_step(self, turn_id: str, step_index: int, *, run_id: str | None) -> None:
         """Begin an answer; whatever another attempt left unfinished is given up."""
         self.give_up()
-        self._tail.append(_Step(turn_id, step_index))
+        self._append(Step(turn_id, step_index, run_id, self._order))
 
-    def reason(self, data: ReasoningCompletedData) -> None:
+    def reason(self, data: ReasoningCompletedData, *, run_id: str | None) -> None:
         """Take what the model thought aloud."""
         part = ReasoningPart(text=data.reasoning, provider_options=data.provider_metadata)
-        self._writing(data.turn_id, data.step_index).parts.append(part)
+        self._writing(data.turn_id, data.step_index, run_id).parts.append(part)
 
-    def say(self, data: MessageCompletedData) -> None:
+    def say(self, data: MessageCompletedData, *, run_id: str | None) -> None:
         """Take what the model said; parts that were reported before are not taken twice."""
-        step = self._writing(data.turn_id, data.step_index)
+        step = self._writing(data.turn_id, data.step_index, run_id)
         parts = data.parts or ((TextPart(text=data.message),) if data.message else ())
         if any(isinstance(part, ReasoningPart) for part in parts):
             step.parts = [part for part in step.parts if not isinstance(part, ReasoningPart)]
@@ -212,64 +119,80 @@ class HistoryDraft:
             else:
                 step.parts.append(part)
 
-    def request(self, actions: Iterable[RuntimeActionRequest], *, turn_id: str, step_index: int) -> None:
+    def request(self, data: ActionsRequestedData, *, run_id: str | None) -> None:
         """Take the calls that the model asked for in the answer it is writing."""
-        step = self._writing(turn_id, step_index)
-        for action in actions:
+        step = self._writing(data.turn_id, data.step_index, run_id)
+        for action in data.actions:
             self._add_call(step, _call_part(action))
 
-    def adopt(self, action: RuntimeActionRequest, *, turn_id: str, step_index: int) -> None:
-        """Take a call that only shows in a request to a person, into its step."""
-        if action.call_id in self._step_of:
-            return
-        step = next((step for step in self._steps() if self._is_at(step, turn_id, step_index)), None)
-        if step is None:
-            step = _Step(turn_id, step_index, is_answered=True)
-            self._tail.append(step)
-        self._add_call(step, _call_part(action))
+    def ask(self, data: InputRequestedData, *, run_id: str | None) -> None:
+        """Take calls that only show in requests to people, into their step."""
+        for request in data.requests:
+            if self._by_id.newest(request.action.call_id) is None:
+                self._adopt(_call_part(request.action), (data.turn_id, data.step_index), run_id)
 
-    def start_call(self, data: ActionStartedData) -> None:
-        """Take the intent of a call."""
-        step = self._step_of.get(data.call_id)
-        if step is not None and (call := step.calls[data.call_id]).output is None:
-            step.calls[data.call_id] = replace(
-                call,
-                stage=CallStage.STARTED,
-                effect=data.effect,
-                idempotency_key=data.idempotency_key,
-                arguments=data.arguments,
-            )
+    def start_call(self, data: ActionStartedData, *, run_id: str | None) -> None:
+        """Take the intent of a call, also of one that nobody asked for."""
+        step = self._by_id.newest(data.call_id)
+        if step is None:
+            part = _call_part(started_action(data))
+            step = self._adopt(part, (data.turn_id, data.step_index), run_id)
+        step.start(data)
 
     def finish_call(self, call_id: str, output: ToolOutput) -> None:
         """Take the result of a call; the first one counts."""
-        step = self._step_of.get(call_id)
-        if step is not None and step.calls[call_id].output is None:
-            step.finish(call_id, output)
-            self._flush()
+        newest = self._by_id.newest(call_id)
+        if newest is None:
+            self._settle(call_id, output)
+            return
+        for step in self._by_id.all(call_id):
+            # Attempts of one step that ask for the same call mean the same effect.
+            if step.place == newest.place:
+                step.finish(call_id, output)
+        self._flush()
 
-    def complete_step(self, turn_id: str, step_index: int) -> None:
+    def skip_call(self, call_id: str, output: ToolOutput) -> None:
+        """Take the decision that nothing more comes of a call."""
+        for step in self._by_id.all(call_id):
+            step.finish(call_id, output)
+        self._settle(call_id, output)
+        self._flush()
+
+    def complete_step(self, turn_id: str, step_index: int, *, run_id: str | None) -> None:
         """Take the end of an answer."""
-        self._writing(turn_id, step_index).is_answered = True
+        self._writing(turn_id, step_index, run_id).is_answered = True
+        self._unanswered = None
         self._flush()
 
     def give_up(self) -> None:
-        """Drop the answer that is being written, or close it if a call of it had begun."""
-        step = self._unanswered()
+        """Drop the answer that is being written, or end it if a call of it had begun."""
+        step = self._unanswered
         if step is None:
             return
+        self._unanswered = None
         if step.has_begun:
-            step.close()
+            step.is_answered = True
+            step.close(_NOTHING_BEGUN, frozenset())
         else:
             self._tail.remove(step)
             self._forget(step)
         self._flush()
 
-    def close(self) -> None:
-        """End everything in the tail: nothing will come of it any more."""
-        self.give_up()
-        for step in self._steps():
-            step.close()
-        self._flush()
+    def close_turn(self, turn_id: str, kept: Set[str] = frozenset()) -> Set[str]:
+        """End the steps of a turn, but for the kept calls; return the calls closed."""
+        return self._close(self._by_turn.all(turn_id), kept)
+
+    def close_run(self, run_id: str | None) -> Set[str]:
+        """End the steps of a run, and those of none; return the calls closed."""
+        return self._close([step for key in {run_id, None} for step in self._by_run.all(key)])
+
+    def close_all(self) -> Set[str]:
+        """End everything in the tail; return the calls closed."""
+        return self._close(self._steps())
+
+    def is_open(self, call_id: str) -> bool:
+        """Whether a call of the tail has no output."""
+        return any(step.calls[call_id].output is None for step in self._by_id.all(call_id))
 
     def compact(self, data: CompactionCompletedData) -> None:
         """Take a compaction, in the way in which it was planned."""
@@ -287,47 +210,102 @@ class HistoryDraft:
     def clear(self) -> None:
         """Forget what was said; what is in progress stays."""
         self.messages = []
+        self._unsettled = {}
         self._tail = [*self._steps()]
 
-    def _steps(self) -> list[_Step]:
-        return [item for item in self._tail if isinstance(item, _Step)]
+    def _steps(self) -> list[Step]:
+        return [item for item in self._tail if isinstance(item, Step)]
 
-    @staticmethod
-    def _is_at(step: _Step, turn_id: str, step_index: int) -> bool:
-        return (step.turn_id, step.step_index) == (turn_id, step_index)
+    def _close(self, steps: list[Step], kept: Set[str] = frozenset()) -> Set[str]:
+        if self._unanswered in steps:
+            self.give_up()
+        closed = {call_id for step in steps for call_id in step.close(_WITHOUT_RESULT, kept)}
+        self._flush()
+        return closed
 
-    def _unanswered(self) -> _Step | None:
-        return next((step for step in self._steps() if not step.is_answered), None)
-
-    def _writing(self, turn_id: str, step_index: int) -> _Step:
-        """The answer that is being written; a new one if it belongs to another step."""
-        step = self._unanswered()
-        if step is not None and self._is_at(step, turn_id, step_index):
-            return step
-        self.start_step(turn_id, step_index)
-        return self._writing(turn_id, step_index)
-
-    def _add_call(self, step: _Step, part: ToolCallPart) -> None:
-        if step.add_call(part):
-            self._step_of[part.tool_call_id] = step
-
-    def _forget(self, step: _Step) -> None:
+    def _append(self, step: Step) -> None:
+        self._tail.append(step)
+        self._order += 1
+        self._by_place.add(step.place, step)
+        self._by_turn.add(step.turn_id, step)
+        self._by_run.add(step.run_id, step)
         for call_id in step.calls:
-            if self._step_of.get(call_id) is step:
-                del self._step_of[call_id]
+            self._by_id.add(call_id, step)
+        if not step.is_answered:
+            self._unanswered = step
+
+    def _writing(self, turn_id: str, step_index: int, run_id: str | None) -> Step:
+        """The answer that is being written; a new one if it belongs to another step."""
+        step = self._unanswered
+        if step is not None and step.place == (turn_id, step_index):
+            return step
+        self.start_step(turn_id, step_index, run_id=run_id)
+        return self._writing(turn_id, step_index, run_id)
+
+    def _adopt(self, part: ToolCallPart, place: tuple[str, int], run_id: str | None) -> Step:
+        """Put a call into its step; into a new one if that is no longer open."""
+        step = self._by_place.newest(place)
+        if step is None:
+            step = Step(*place, run_id, self._order, is_answered=True)
+            self._append(step)
+        self._add_call(step, part)
+        return step
+
+    def _add_call(self, step: Step, part: ToolCallPart) -> None:
+        if step.add_call(part):
+            self._by_id.add(part.tool_call_id, step)
+
+    def _forget(self, step: Step) -> None:
+        self._by_place.remove(step.place, step)
+        self._by_turn.remove(step.turn_id, step)
+        self._by_run.remove(step.run_id, step)
+        for call_id in step.calls:
+            self._by_id.remove(call_id, step)
 
     def _flush(self) -> None:
         done = 0
         for item in self._tail:
-            if isinstance(item, _Step):
+            if isinstance(item, Step):
                 if not item.is_settled:
                     break
                 self.messages.extend(item.messages())
                 self._forget(item)
+                self._note_unsettled(item)
             else:
                 self.messages.append(item)
             done += 1
         del self._tail[:done]
+
+    def _note_unsettled(self, step: Step) -> None:
+        for call in step.calls.values():
+            self._unsettled.pop(call.call_id, None)
+            if call.stage is CallStage.CLOSED:
+                self._unsettled[call.call_id] = None
+
+    def _settle(self, call_id: str, output: ToolOutput) -> None:
+        """Put an output in the place of the one that says that there is none."""
+        if call_id not in self._unsettled:
+            return
+        del self._unsettled[call_id]
+        for at in reversed(range(len(self.messages))):
+            message = self.messages[at]
+            if isinstance(message, ToolMessage) and any(
+                _is_unsettled(part, call_id) for part in message.content
+            ):
+                parts = tuple(
+                    part.model_copy(update={"output": output}) if _is_unsettled(part, call_id) else part
+                    for part in message.content
+                )
+                self.messages[at] = message.model_copy(update={"content": parts})
+                return
+
+
+def _is_unsettled(part: ToolPart, call_id: str) -> bool:
+    return (
+        isinstance(part, ToolResultPart)
+        and part.tool_call_id == call_id
+        and part.output.value in (INTERRUPTED, NOT_EXECUTED)
+    )
 
 
 def _call_part(action: RuntimeActionRequest) -> ToolCallPart:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from windlass_harness.views.fold import START, Position, fold
+from windlass_harness.views.fold import START, Position, fold, read
 from windlass_protocol import (
     BudgetLimits,
     ErrorInfo,
@@ -119,7 +119,7 @@ def start_run(record: Record) -> RunState | None:
     """Return the run that a record starts; None if it starts none."""
     if record.type != "run.started":
         return None
-    data = RunStartedData.model_validate(record.data)
+    data = read(RunStartedData, record.data)
     return RunState(
         run_id=data.run_id,
         agent_id=data.agent_id,
@@ -160,7 +160,7 @@ def _turn(run: RunState, record: Record) -> RunState:
 
 
 def _complete(run: RunState, record: Record) -> RunState:
-    data = RunCompletedData.model_validate(record.data)
+    data = read(RunCompletedData, record.data)
     result = RunResult(
         run_id=run.run_id,
         status=RunStatus.COMPLETED,
@@ -175,17 +175,17 @@ def _complete(run: RunState, record: Record) -> RunState:
 
 
 def _fail(run: RunState, record: Record) -> RunState:
-    data = RunFailedData.model_validate(record.data)
+    data = read(RunFailedData, record.data)
     return _seal(run, record, _unsuccessful(run, RunStatus.FAILED, data.usage, data.error))
 
 
 def _cancelled(run: RunState, record: Record) -> RunState:
-    data = RunCancelledData.model_validate(record.data)
+    data = read(RunCancelledData, record.data)
     return _seal(run, record, _unsuccessful(run, RunStatus.CANCELLED, data.usage))
 
 
 def _exhausted(run: RunState, record: Record) -> RunState:
-    data = RunBudgetExhaustedData.model_validate(record.data)
+    data = read(RunBudgetExhaustedData, record.data)
     return _seal(run, record, _unsuccessful(run, RunStatus.BUDGET_EXHAUSTED, data.usage))
 
 

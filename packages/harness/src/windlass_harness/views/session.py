@@ -1,35 +1,30 @@
-"""The session: what the next step needs, and what recovery asks after a crash."""
+"""The fold that makes a session of its records."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
-from enum import StrEnum
+from dataclasses import replace
 from typing import Final
 
-from pydantic import JsonValue
-
-from windlass_harness.views.content import question_outcome, tool_output
-from windlass_harness.views.fold import START, Position, fold
-from windlass_harness.views.history import Call, CallStage, History, HistoryDraft, OpenStep
-from windlass_harness.views.runs import RUN_CHANGES, RUN_ENDS, RunState, advance_run, run_id_of, start_run
+from windlass_harness.views.content import SKIPPED, question_outcome, tool_output
+from windlass_harness.views.fold import fold, read, text_in
+from windlass_harness.views.history import HistoryDraft
+from windlass_harness.views.runs import RUN_CHANGES, RUN_ENDS, advance_run, run_id_of, start_run
+from windlass_harness.views.session_state import SessionState, SessionStatus, TurnState, TurnStatus, Wait
 from windlass_protocol import (
     ActionResultData,
     ActionsRequestedData,
     ActionStartedData,
     ApprovalSettledData,
     CompactionCompletedData,
-    CompactionConfig,
-    HarnessSession,
-    InputRequest,
     InputRequestedData,
     InputResolvedData,
     MessageCompletedData,
     MessageReceivedData,
-    ModelReference,
     OutputRequestedData,
     ReasoningCompletedData,
     Record,
+    RecoveryChoice,
+    RecoveryEffectSettledData,
     RunWaitingData,
-    SessionAgent,
     SessionMovedData,
     SessionStartedData,
     SessionStateChangedData,
@@ -39,107 +34,6 @@ from windlass_protocol import (
     TurnStartedData,
     TurnWaitingData,
 )
-
-THRESHOLD_TOKENS: Final = 100_000
-RECENT_WINDOW_SIZE: Final = 10
-DEFAULT_COMPACTION: Final = CompactionConfig(
-    threshold=THRESHOLD_TOKENS, recent_window_size=RECENT_WINDOW_SIZE
-)
-NO_HISTORY: Final = History()
-UNKNOWN_MODEL: Final = "unknown"
-
-JsonObject = dict[str, JsonValue]
-
-
-class TurnStatus(StrEnum):
-    """Where a turn is."""
-
-    RUNNING = "running"
-    WAITING = "waiting"
-    COMPLETED = "completed"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
-
-
-class SessionStatus(StrEnum):
-    """Where a session is. A failed or completed one may still be given a new turn."""
-
-    NEW = "new"
-    RUNNING = "running"
-    WAITING = "waiting"
-    COMPLETED = "completed"
-    FAILED = "failed"
-
-
-@dataclass(frozen=True, slots=True)
-class TurnState:
-    """The newest turn. `step_index` is that of its newest step, None before the first."""
-
-    turn_id: str
-    sequence: int
-    status: TurnStatus = TurnStatus.RUNNING
-    step_index: int | None = None
-    attempt: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """What a session waits for: next-user-message, input, recovery, subagent, timer …"""
-
-    on: str
-    until: str | None = None
-    request_ids: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class SessionState:
-    """A session as its records tell it."""
-
-    position: Position = START
-    status: SessionStatus = SessionStatus.NEW
-    agent: SessionAgent | None = None
-    compaction: CompactionConfig = DEFAULT_COMPACTION
-    continuation_token: str = ""
-    output_schema: JsonObject | None = None
-    root_session_id: str | None = None
-    authored: JsonObject = field(default_factory=dict[str, JsonValue])
-    history: History = NO_HISTORY
-    prompt_message_count: int | None = None
-    run: RunState | None = None
-    turn: TurnState | None = None
-    requests: tuple[InputRequest, ...] = ()
-    waiting: Wait | None = None
-    epoch: int = 0
-
-    @property
-    def session(self) -> HarnessSession:
-        """The session in the shape that a step takes; it has no agent before it started."""
-        nobody = SessionAgent(model_reference=ModelReference(id=UNKNOWN_MODEL), system="", tools=())
-        return HarnessSession(
-            agent=self.agent or nobody,
-            compaction=self.compaction,
-            continuation_token=self.continuation_token,
-            history=self.history.messages,
-            session_id=self.position.session_id or "new",
-            output_schema=self.output_schema,
-            root_session_id=self.root_session_id,
-            state=self.authored or None,
-        )
-
-    @property
-    def calls(self) -> tuple[Call, ...]:
-        """Calls of steps that are not finished; those with a result carry it."""
-        return self.history.calls
-
-    @property
-    def interrupted(self) -> tuple[Call, ...]:
-        """Calls that were started and have no result: what recovery must decide about."""
-        return tuple(call for call in self.calls if call.stage is CallStage.STARTED)
-
-    @property
-    def is_answering(self) -> bool:
-        """Whether a model call was started and has neither answered nor failed."""
-        return any(isinstance(item, OpenStep) and not item.is_answered for item in self.history.tail)
 
 
 def fold_session(records: Iterable[Record], state: SessionState | None = None) -> SessionState:
@@ -158,6 +52,7 @@ class _Draft:
         self._history = HistoryDraft(state.history)
         self._requests = {request.request_id: request for request in state.requests}
         self._authored = dict(state.authored)
+        self._run_ids = dict.fromkeys(state.run_ids)
 
     def freeze(self) -> SessionState:
         return replace(
@@ -166,38 +61,66 @@ class _Draft:
             history=self._history.freeze(),
             requests=tuple(self._requests.values()),
             authored=self._authored,
+            run_ids=tuple(self._run_ids),
         )
 
     def apply(self, record: Record) -> None:
-        self._follow_run(record)
-        epoch = record.data.get("epoch") if record.epoch is None else record.epoch
-        if isinstance(epoch, int) and epoch > self._state.epoch:
-            self._set(epoch=epoch)
-        if record.type in _ENDS_OF_WAIT:
+        is_ours = self._follow_run(record)
+        self._follow_epoch(record)
+        if is_ours and record.type in _ENDS_OF_WAIT:
             self._set(waiting=None)
         handle = _HANDLERS.get(record.type)
         if handle is not None:
             handle(self, record)
         if record.type in _ENDS_OF_WORK:
-            # Nothing will come of open calls and questions any more.
-            self._history.close()
-            self._requests.clear()
+            self._end_work(record, is_ours=is_ours)
 
     def _set(self, **changes: object) -> None:
         self._state = replace(self._state, **changes)
 
-    def _follow_run(self, record: Record) -> None:
+    def _follow_run(self, record: Record) -> bool:
+        """Take what became of the run; False if another run or turn is meant."""
         run = self._state.run
         started = start_run(record)
         if started is not None:
+            if started.run_id in self._run_ids:
+                return False
+            self._run_ids[started.run_id] = None
             self._set(run=started, status=SessionStatus.RUNNING)
         elif run is not None and record.type in RUN_CHANGES and run_id_of(record) == run.run_id:
             self._set(run=advance_run(run, record))
+        if record.type in RUN_ENDS:
+            return run is None or run_id_of(record) == run.run_id
+        turn = self._state.turn
+        return turn is None or record.type not in _ENDS_OF_TURN or record.data.get("turnId") == turn.turn_id
+
+    def _follow_epoch(self, record: Record) -> None:
+        given = record.data.get("epoch") if record.type in _TELLS_EPOCH else None
+        epoch = given if record.epoch is None else record.epoch
+        if isinstance(epoch, int) and epoch > self._state.epoch:
+            self._set(epoch=epoch)
+
+    def _end_work(self, record: Record, *, is_ours: bool) -> None:
+        """Nothing will come of open calls and questions of this work any more."""
+        if record.type in RUN_ENDS:
+            closed = self._history.close_run(run_id_of(record))
+        elif record.type in _ENDS_OF_TURN:
+            closed = self._history.close_turn(text_in(record.data, "turnId") or "")
+        else:
+            closed = self._history.close_all()
+        for request in [*self._requests.values()]:
+            call_id = request.action.call_id
+            if call_id in closed or (is_ours and not self._history.is_open(call_id)):
+                del self._requests[request.request_id]
+
+    def _run_of(self, record: Record) -> str | None:
+        run = self._state.run
+        return record.run_id or (None if run is None else run.run_id)
 
     # session
 
     def session_started(self, record: Record) -> None:
-        data = SessionStartedData.model_validate(record.data)
+        data = read(SessionStartedData, record.data)
         state = self._state
         self._set(
             status=SessionStatus.RUNNING,
@@ -208,11 +131,11 @@ class _Draft:
         )
 
     def session_moved(self, record: Record) -> None:
-        data = SessionMovedData.model_validate(record.data)
+        data = read(SessionMovedData, record.data)
         self._set(agent=data.agent or self._state.agent)
 
     def session_waiting(self, record: Record) -> None:
-        data = SessionWaitingData.model_validate(record.data)
+        data = read(SessionWaitingData, record.data)
         self._wait(Wait(data.wait, data.until))
         token = data.continuation_token or self._state.continuation_token
         self._set(status=SessionStatus.WAITING, continuation_token=token)
@@ -222,7 +145,7 @@ class _Draft:
         self._set(status=status)
 
     def state_changed(self, record: Record) -> None:
-        data = SessionStateChangedData.model_validate(record.data)
+        data = read(SessionStateChangedData, record.data)
         for key in data.removed or ():
             self._authored.pop(key, None)
         self._authored |= data.set or {}
@@ -232,23 +155,25 @@ class _Draft:
         self._forget_count()
 
     def output_requested(self, record: Record) -> None:
-        self._set(output_schema=OutputRequestedData.model_validate(record.data).contract.json_schema)
+        self._set(output_schema=read(OutputRequestedData, record.data).contract.json_schema)
 
     # run and turn
 
     def run_waiting(self, record: Record) -> None:
-        data = RunWaitingData.model_validate(record.data)
+        data = read(RunWaitingData, record.data)
         self._wait(Wait(data.on, data.until, data.request_ids or ()))
 
     def turn_started(self, record: Record) -> None:
-        data = TurnStartedData.model_validate(record.data)
+        data = read(TurnStartedData, record.data)
         self._set(turn=TurnState(data.turn_id, data.sequence), status=SessionStatus.RUNNING)
 
     def turn_waiting(self, record: Record) -> None:
-        self._wait(Wait(TurnWaitingData.model_validate(record.data).on))
+        self._wait(Wait(read(TurnWaitingData, record.data).on))
         self._turn(status=TurnStatus.WAITING)
 
     def turn_completed(self, record: Record) -> None:
+        asked = {request.action.call_id for request in self._requests.values()}
+        self._history.close_turn(text_in(record.data, "turnId") or "", asked)
         self._turn(status=TurnStatus.COMPLETED)
 
     def turn_failed(self, record: Record) -> None:
@@ -260,31 +185,30 @@ class _Draft:
     # step
 
     def message_received(self, record: Record) -> None:
-        self._history.receive(MessageReceivedData.model_validate(record.data))
+        self._history.receive(read(MessageReceivedData, record.data))
 
     def step_started(self, record: Record) -> None:
-        data = StepStartedData.model_validate(record.data)
+        data = read(StepStartedData, record.data)
         count = data.prompt_message_count
         self._set(
             prompt_message_count=len(self._history.messages) if count is None else count,
             status=SessionStatus.RUNNING,
         )
         self._turn(step_index=data.step_index, attempt=record.attempt or 1, status=TurnStatus.RUNNING)
-        self._history.start_step(data.turn_id, data.step_index)
+        self._history.start_step(data.turn_id, data.step_index, run_id=self._run_of(record))
 
     def reasoning_completed(self, record: Record) -> None:
-        self._history.reason(ReasoningCompletedData.model_validate(record.data))
+        self._history.reason(read(ReasoningCompletedData, record.data), run_id=self._run_of(record))
 
     def message_completed(self, record: Record) -> None:
-        self._history.say(MessageCompletedData.model_validate(record.data))
+        self._history.say(read(MessageCompletedData, record.data), run_id=self._run_of(record))
 
     def actions_requested(self, record: Record) -> None:
-        data = ActionsRequestedData.model_validate(record.data)
-        self._history.request(data.actions, turn_id=data.turn_id, step_index=data.step_index)
+        self._history.request(read(ActionsRequestedData, record.data), run_id=self._run_of(record))
 
     def step_completed(self, record: Record) -> None:
-        data = StepCompletedData.model_validate(record.data)
-        self._history.complete_step(data.turn_id, data.step_index)
+        data = read(StepCompletedData, record.data)
+        self._history.complete_step(data.turn_id, data.step_index, run_id=self._run_of(record))
         tokens = None if data.usage is None else data.usage.input_tokens
         if tokens is not None and self._state.prompt_message_count is not None:
             self._count(tokens, self._state.prompt_message_count)
@@ -293,39 +217,47 @@ class _Draft:
         self._history.give_up()
 
     def action_started(self, record: Record) -> None:
-        self._history.start_call(ActionStartedData.model_validate(record.data))
+        self._history.start_call(read(ActionStartedData, record.data), run_id=self._run_of(record))
 
     def action_result(self, record: Record) -> None:
-        data = ActionResultData.model_validate(record.data)
-        call_id = data.result.call_id
-        self._history.finish_call(call_id, tool_output(data))
-        # Whatever people were asked about this call no longer matters.
+        data = read(ActionResultData, record.data)
+        self._history.finish_call(data.result.call_id, tool_output(data))
+        self._forget_requests(data.result.call_id)
+
+    def effect_settled(self, record: Record) -> None:
+        data = read(RecoveryEffectSettledData, record.data)
+        # Whoever chose to retry it or to supply its result lets it wait for one.
+        if data.choice is RecoveryChoice.SKIP:
+            self._history.skip_call(data.call_id, SKIPPED)
+            self._forget_requests(data.call_id)
+
+    def _forget_requests(self, call_id: str) -> None:
+        """Whatever people were asked about this call no longer matters."""
         for request in [one for one in self._requests.values() if one.action.call_id == call_id]:
             del self._requests[request.request_id]
 
     # people
 
     def input_requested(self, record: Record) -> None:
-        data = InputRequestedData.model_validate(record.data)
-        for request in data.requests:
-            self._requests[request.request_id] = request
-            if data.child_session_id is None:
-                self._history.adopt(request.action, turn_id=data.turn_id, step_index=data.step_index)
+        data = read(InputRequestedData, record.data)
+        self._requests |= {request.request_id: request for request in data.requests}
+        if data.child_session_id is None:
+            self._history.ask(data, run_id=self._run_of(record))
 
     def input_resolved(self, record: Record) -> None:
-        for resolution in InputResolvedData.model_validate(record.data).resolutions:
+        for resolution in read(InputResolvedData, record.data).resolutions:
             request = self._requests.pop(resolution.request_id, None)
             answer = None if request is None else question_outcome(request, resolution)
             if request is not None and answer is not None:
                 self._history.finish_call(request.action.call_id, answer)
 
     def approval_settled(self, record: Record) -> None:
-        self._requests.pop(ApprovalSettledData.model_validate(record.data).request_id, None)
+        self._requests.pop(read(ApprovalSettledData, record.data).request_id, None)
 
     # compaction
 
     def compaction_completed(self, record: Record) -> None:
-        self._history.compact(CompactionCompletedData.model_validate(record.data))
+        self._history.compact(read(CompactionCompletedData, record.data))
         self._forget_count()
 
     def _turn(
@@ -355,7 +287,9 @@ class _Draft:
         self._set(prompt_message_count=None)
 
 
-_ENDS_OF_WORK: Final = {*RUN_ENDS, "turn.failed", "turn.cancelled", "session.failed", "session.completed"}
+_TELLS_EPOCH: Final = {"run.resumed", "recovery.started", "recovery.completed"}
+_ENDS_OF_TURN: Final = {"turn.failed", "turn.cancelled"}
+_ENDS_OF_WORK: Final = {*RUN_ENDS, *_ENDS_OF_TURN, "session.failed", "session.completed"}
 _ENDS_OF_WAIT: Final = {*_ENDS_OF_WORK, "run.started", "run.resumed", "turn.started", "step.started"}
 
 _HANDLERS: Final[dict[str, Callable[[_Draft, Record], None]]] = {
@@ -383,6 +317,7 @@ _HANDLERS: Final[dict[str, Callable[[_Draft, Record], None]]] = {
     "step.failed": _Draft.step_given_up,
     "action.started": _Draft.action_started,
     "action.result": _Draft.action_result,
+    "recovery.effect_settled": _Draft.effect_settled,
     "input.requested": _Draft.input_requested,
     "input.resolved": _Draft.input_resolved,
     "approval.settled": _Draft.approval_settled,

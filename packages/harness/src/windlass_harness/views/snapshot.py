@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-VIEW_VERSION: Final = 1
+VIEW_VERSION: Final = 2
 """Raised whenever a fold or a state changes, so that old snapshots are not read."""
 
 StateT = TypeVar("StateT")
@@ -26,7 +26,7 @@ def load_state(state_type: type[StateT], snapshot: bytes) -> StateT | None:
     if not snapshot.startswith(head):
         return None
     try:
-        return _adapter(state_type).validate_json(snapshot[len(head) :])
+        return _adapter(state_type).validate_json(snapshot[len(head) :], by_alias=True, by_name=False)
     except ValidationError:
         return None
 

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from windlass_harness.times import elapsed_ms
-from windlass_harness.views.fold import START, Position, fold, text_in
+from windlass_harness.views.fold import START, Position, fold, read, text_in
 from windlass_harness.views.runs import RUN_ENDS, run_id_of
 from windlass_protocol import (
     ActionResultData,
+    ActionStartedData,
     ActionStatus,
     BudgetUsage,
     CompactionCompletedData,
@@ -26,6 +27,7 @@ from windlass_protocol import (
     SubagentCompletedData,
     Usage,
 )
+from windlass_protocol.limits import INTEGER_MAX
 
 UNKNOWN_MODEL: Final = "unknown"
 MICROS: Final = 1_000_000
@@ -67,8 +69,8 @@ class UsageState:
     turn_id: str | None = None
     model_id: str | None = None
     step: tuple[str, int] | None = None
-    running: tuple[str, ...] = ()
-    """Calls that began and have no result."""
+    running: Mapping[str, str | None] = field(default_factory=dict[str, str | None])
+    """Calls that began and have no result, each with its run; a late result does not count again."""
 
     def budget_usage(self, run_id: str, now: str) -> BudgetUsage:
         """Return what a run has used of its budget; its time ends with it, or is `now`."""
@@ -77,10 +79,10 @@ class UsageState:
         wall_ms = 0 if time is None else elapsed_ms(time.started_at, time.ended_at or now)
         own, delegated = tally.usage, tally.delegated
         return BudgetUsage(
-            tokens_used=_tokens(own) + _tokens(delegated),
+            tokens_used=min(_tokens(own) + _tokens(delegated), INTEGER_MAX),
             steps_used=tally.steps,
             tool_calls_used=tally.tool_calls,
-            cost_micros_used=(own.cost_micros or 0) + (delegated.cost_micros or 0),
+            cost_micros_used=_add(own.cost_micros, delegated.cost_micros) or 0,
             wall_ms_used=wall_ms,
         )
 
@@ -95,7 +97,7 @@ def fold_usage(records: Iterable[Record], state: UsageState | None = None) -> Us
 
 
 def add_usage(first: Usage, second: Usage) -> Usage:
-    """Add two amounts; what neither knows stays unknown."""
+    """Add two amounts, up to the largest number; what neither knows is unknown."""
     return Usage(
         input_tokens=_add(first.input_tokens, second.input_tokens),
         output_tokens=_add(first.output_tokens, second.output_tokens),
@@ -107,7 +109,9 @@ def add_usage(first: Usage, second: Usage) -> Usage:
 
 
 def _add(first: int | None, second: int | None) -> int | None:
-    return None if first is None and second is None else (first or 0) + (second or 0)
+    if first is None and second is None:
+        return None
+    return min((first or 0) + (second or 0), INTEGER_MAX)
 
 
 def _tokens(usage: Usage) -> int:
@@ -124,7 +128,7 @@ class _Draft:
         self._times = dict(state.times)
         self._run_id, self._turn_id, self._model_id = state.run_id, state.turn_id, state.model_id
         self._step = state.step
-        self._running = dict.fromkeys(state.running)
+        self._running = dict(state.running)
 
     def freeze(self) -> UsageState:
         return UsageState(
@@ -138,28 +142,32 @@ class _Draft:
             turn_id=self._turn_id,
             model_id=self._model_id,
             step=self._step,
-            running=tuple(self._running),
+            running=self._running,
         )
 
     def apply(self, record: Record) -> None:
-        self._turn_id = record.turn_id or text_in(record.data, "turnId") or self._turn_id
         handle = _HANDLERS.get(record.type)
         if handle is not None:
+            self._turn_id = record.turn_id or text_in(record.data, "turnId") or self._turn_id
             handle(self, record)
 
     def run_started(self, record: Record) -> None:
-        self._run_id = RunStartedData.model_validate(record.data).run_id
-        self._times.setdefault(self._run_id, RunTime(record.at))
+        run_id = read(RunStartedData, record.data).run_id
+        if run_id not in self._times:
+            self._run_id = run_id
+            self._times[run_id] = RunTime(record.at)
+
+    def turn_started(self, record: Record) -> None:
+        """Whatever comes next belongs to the turn."""
 
     def run_ended(self, record: Record) -> None:
         run_id = run_id_of(record)
         time = self._times.get(run_id or "")
         if run_id is not None and time is not None and time.ended_at is None:
             self._times[run_id] = replace(time, ended_at=record.at)
-        self._running.clear()
 
     def step_started(self, record: Record) -> None:
-        data = StepStartedData.model_validate(record.data)
+        data = read(StepStartedData, record.data)
         self._model_id = data.model_id or UNKNOWN_MODEL
         step = (data.turn_id, data.step_index)
         if step != self._step:
@@ -167,36 +175,37 @@ class _Draft:
             self._charge(record, Tally(steps=1), self._model_id)
 
     def step_completed(self, record: Record) -> None:
-        data = StepCompletedData.model_validate(record.data)
+        data = read(StepCompletedData, record.data)
         usage = data.usage or NO_USAGE
         if usage.cost_micros is None and data.cost_usd is not None:
-            usage = usage.model_copy(update={"cost_micros": round(data.cost_usd * MICROS)})
+            usage = usage.model_copy(update={"cost_micros": round(min(data.cost_usd * MICROS, INTEGER_MAX))})
         self._charge(record, Tally(usage), self._model_id or UNKNOWN_MODEL)
 
     def step_failed(self, record: Record) -> None:
-        data = StepFailedData.model_validate(record.data)
+        data = read(StepFailedData, record.data)
         self._charge(record, Tally(data.usage or NO_USAGE), self._model_id or UNKNOWN_MODEL)
 
     def step_retrying(self, record: Record) -> None:
-        data = StepRetryingData.model_validate(record.data)
+        data = read(StepRetryingData, record.data)
         self._charge(record, Tally(data.usage or NO_USAGE), self._model_id or UNKNOWN_MODEL)
 
     def compaction_completed(self, record: Record) -> None:
-        data = CompactionCompletedData.model_validate(record.data)
+        data = read(CompactionCompletedData, record.data)
         self._charge(record, Tally(data.usage or NO_USAGE), data.model_id)
 
     def subagent_completed(self, record: Record) -> None:
-        data = SubagentCompletedData.model_validate(record.data)
+        data = read(SubagentCompletedData, record.data)
         self._charge(record, Tally(delegated=data.usage or NO_USAGE), None)
 
     def action_started(self, record: Record) -> None:
-        call_id = text_in(record.data, "callId") or ""
-        if call_id not in self._running:
-            self._running[call_id] = None
+        call_id = read(ActionStartedData, record.data).call_id
+        run_id = record.run_id or self._run_id
+        if call_id not in self._running or self._running[call_id] != run_id:
+            self._running[call_id] = run_id
             self._charge(record, Tally(tool_calls=1), None)
 
     def action_result(self, record: Record) -> None:
-        data = ActionResultData.model_validate(record.data)
+        data = read(ActionResultData, record.data)
         if data.result.call_id in self._running:
             del self._running[data.result.call_id]
         elif data.status is not ActionStatus.REJECTED:
@@ -229,6 +238,7 @@ def _plus(first: Tally, second: Tally) -> Tally:
 
 _HANDLERS: Final[dict[str, Callable[[_Draft, Record], None]]] = {
     "run.started": _Draft.run_started,
+    "turn.started": _Draft.turn_started,
     "step.started": _Draft.step_started,
     "step.completed": _Draft.step_completed,
     "step.failed": _Draft.step_failed,

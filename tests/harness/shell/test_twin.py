@@ -10,22 +10,33 @@ from functools import cache
 from pathlib import Path
 from typing import cast
 
+import pytest
 from tests.harness.shell.corpus import all_rows
 
-from windlass_harness.shell import classify_shell_command
+from windlass_harness.shell import ShellConfig, classify_shell_command
 from windlass_harness.shell.families import FAMILIES
-from windlass_harness.shell.limits import CALLS_DEEP_MAX, COMMAND_CHARS_MAX, FAMILY_WORDS_MAX, NESTING_MAX
+from windlass_harness.shell.limits import (
+    CALLS_DEEP_MAX,
+    COMMAND_CHARS_MAX,
+    FAMILY_WORDS_MAX,
+    NESTING_MAX,
+    PATTERN_CHARS_MAX,
+)
+from windlass_harness.shell.model import Platform
 from windlass_harness.shell.options import describe
 from windlass_harness.shell.tables_git import GIT_READERS
 from windlass_harness.shell.tables_programs import WRITERS
 from windlass_harness.shell.tables_readers import READERS
 from windlass_harness.shell.tables_runners import INTERPRETERS, WRAPPERS
+from windlass_protocol import CommandSafetyPattern
 
 ROOT = Path(__file__).parents[3]
 WEB_DIST = ROOT / "web/harness/dist/index.js"
 NODE_JUDGE = Path(__file__).parent / "judge.mjs"
+DEFAULT = ShellConfig()
 SEED = 2_026
 MUTANTS = 3_000
+PATTERNS_AT_ONCE = 16
 CHANGES_MAX = 3
 INSERTED = (*"'\"\\$`(){}[]<>|&;*?!~#=,:@%^+- \n\t/.0é中½²ıſ", "😀", "\u2028", "\x1c", "\ud800", "$'\\x1f'")
 
@@ -37,23 +48,34 @@ HOSTS = """
     [1:2:3:4:5:6:7:8] [1:2:3:4:5:6:7:8:9] [::1.2.3] example.com EXAMPLE.com. a.internal
     １２７.0.0.1 u@10.0.0.1
 """
+PATTERNS = (
+    *r"""
+    \brm\b (?i)GIT ^ls \.txt$ \s\S+ [^/]+/ (?=.*x) (?<=g)i (?<!a)b (?<n>a) (?P<n>a) a{2,3} a{,3} {
+    []a] [^]a] [\d-] [a-\d] \Z \A \p{L} \u00e9 \x67 \- \_ * ( ) x*+ a?? (a+)+ (?:a|b)* (g)\1 \B \0
+    $* (?=a)* [é-😀] 😀+ \W [^\W] a.*b.*c.*d (?s). (?#c)a (?:g){2} .*.*
+    """.split(),
+    "x" * (PATTERN_CHARS_MAX + 1),
+)
+"""Patterns that a host may write, right and wrong ones."""
 
 Verdict = tuple[str, str, tuple[tuple[str, str], ...]]
 Change = Callable[[random.Random, str, str], str]
 
 
-def python_verdict(command: str) -> Verdict:
-    verdict = classify_shell_command(command)
+def python_verdict(command: str, config: ShellConfig) -> Verdict:
+    verdict = classify_shell_command(command, config)
     return verdict.severity, verdict.category, tuple((reason.code, reason.part) for reason in verdict.reasons)
 
 
-def web_verdicts(commands: list[str]) -> list[Verdict]:
+def web_verdicts(commands: list[str], config: ShellConfig) -> list[Verdict]:
     """Ask the TypeScript grader, all commands in one process of node."""
     node = shutil.which("node")
     assert node, "node is not installed: the TypeScript grader cannot be asked"
     assert WEB_DIST.is_file(), f"{WEB_DIST.relative_to(ROOT)} is missing: run `make check`, which builds it"
+    patterns = [pattern.model_dump(mode="json", by_alias=True) for pattern in config.patterns]
+    host = json.dumps({"patterns": patterns, "platform": config.platform})
     done = subprocess.run(
-        [node, NODE_JUDGE], input=json.dumps(commands), capture_output=True, text=True, check=False
+        [node, NODE_JUDGE, host], input=json.dumps(commands), capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     found = cast(list[tuple[str, str, list[tuple[str, str]]]], json.loads(done.stdout))
@@ -100,7 +122,7 @@ CHANGES: tuple[Change, ...] = (
 def mutants() -> tuple[str, ...]:
     """Spliced, wrapped and damaged commands; always the same ones."""
     chance = random.Random(SEED)
-    graded = [row.command for row in all_rows()]
+    graded = [row.command for row in all_rows()] + described()[::4]
     found: list[str] = []
     for _ in range(MUTANTS):
         command = chance.choice(graded)
@@ -111,7 +133,7 @@ def mutants() -> tuple[str, ...]:
 
 
 def described() -> list[str]:
-    """Every option of every program that a table describes, and every rule of a family."""
+    """Every option that a table describes, and every rule of a family."""
     tables = {**READERS, **WRITERS, **INTERPRETERS, **WRAPPERS}
     tables |= {f"git {name}": description for name, description in GIT_READERS.items()}
     options = [
@@ -127,7 +149,7 @@ def described() -> list[str]:
 
 
 def at_limits() -> list[str]:
-    """Commands just inside and just outside of a limit, counted in characters beyond the BMP too."""
+    """Commands just inside and just outside of a limit."""
     sizes = (NESTING_MAX, CALLS_DEEP_MAX, FAMILY_WORDS_MAX, 1_000, COMMAND_CHARS_MAX - 1)
     pieces = (
         "a",
@@ -146,11 +168,11 @@ def at_limits() -> list[str]:
     return [piece * size + end for piece in pieces for size in sizes for end in ("", "a", "aa")]
 
 
-def disputed(commands: list[str]) -> list[str]:
+def disputed(commands: list[str], config: ShellConfig = DEFAULT) -> list[str]:
     return [
         f"{command[:200]!r}: python {python}, web {web}"
-        for command, web in zip(commands, web_verdicts(commands), strict=True)
-        if (python := python_verdict(command)) != web
+        for command, web in zip(commands, web_verdicts(commands, config), strict=True)
+        if (python := python_verdict(command, config)) != web
     ]
 
 
@@ -177,6 +199,25 @@ def test_both_languages_see_the_same_addresses() -> None:
 
 def test_both_languages_stop_at_the_same_limits() -> None:
     assert disputed(at_limits()) == []
+
+
+@pytest.mark.parametrize("platform", ["unix", "windows"])
+@pytest.mark.parametrize("start", range(0, len(PATTERNS), PATTERNS_AT_ONCE))
+def test_both_languages_match_the_patterns_of_a_host_alike(platform: Platform, start: int) -> None:
+    patterns = tuple(
+        CommandSafetyPattern(
+            id=f"p{number}",
+            label="label",
+            description="description",
+            category=f"host/{number}",
+            severity="critical" if number % 2 else "warning",
+            pattern=text,
+            platform="all",
+        )
+        for number, text in enumerate(PATTERNS[start : start + PATTERNS_AT_ONCE])
+    )
+    commands = ["ls", "git log a/b.txt", "cat 'é aab😀😀' x-gg", "rm -rf x", "echo a\nls b1"]
+    assert disputed(commands, ShellConfig(patterns, platform)) == []
 
 
 def test_the_damaged_commands_are_of_every_grade() -> None:

@@ -493,3 +493,9 @@ def test_the_verdict_names_the_category_and_the_offending_part(
 )
 def test_a_reason_shows_no_invisible_character(command: str, part: str) -> None:
     assert part in [reason.part for reason in classify_shell_command(command).reasons]
+
+
+@pytest.mark.parametrize("options", ["-e -n", "-n -e", "-e -e", "-E -e -n", "-ne -e"])
+def test_echo_reads_all_of_its_options(options: str) -> None:
+    assert classify_shell_command(f"echo {options} hi").severity == "safe"
+    assert classify_shell_command(rf"echo {options} '\x72m x' | sh").severity == "dangerous"

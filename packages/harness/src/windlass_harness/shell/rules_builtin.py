@@ -17,14 +17,14 @@ _SET_OPTIONS = re.compile(r"[-+][abefhkmnptuvxBCEHPTo]+")
 def echo(call: Call) -> str:
     """Print the arguments."""
     args = list(call.args)
-    is_escaped = False
+    options = ""
     while args and re.fullmatch(r"-[neE]+", args[0].text):
-        is_escaped = is_escaped or "e" in args.pop(0).text
+        options += args.pop(0).text
     for arg in call.args:
         if arg.holds(UNSET):
             call.note("unknown/dynamic", arg.raw)
     text = " ".join(arg.text for arg in args)
-    return (decode_escapes(text) if is_escaped else text) + "\n"
+    return (decode_escapes(text) if "e" in options else text) + "\n"
 
 
 def printf(call: Call) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from windlass_harness.shell import Severity
 
-_HERE = Path(__file__).parent
+_CASES = Path(__file__).parents[3] / "conformance/cases/safety"
 _SEVERITIES: dict[str, Severity] = {"safe": "safe", "caution": "caution", "dangerous": "dangerous"}
 
 
@@ -23,7 +23,7 @@ class Row:
 
 def rows(name: str) -> list[Row]:
     """Read a file of graded commands; a field that begins with a quote is JSON."""
-    lines = (_HERE / name).read_text(encoding="utf-8").splitlines()[1:]
+    lines = (_CASES / name).read_text(encoding="utf-8").splitlines()[1:]
     found: list[Row] = []
     for line in lines:
         command, expected, reason = line.split("\t")

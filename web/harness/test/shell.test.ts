@@ -17,7 +17,7 @@ function read(path: string): Uint8Array {
 
 /** The commands that people graded; a field that begins with a quote is JSON. */
 function readRows(): readonly Row[] {
-  const lines = Buffer.from(read("tests/harness/shell/corpus.tsv")).toString("utf-8").trimEnd().split("\n").slice(1);
+  const lines = Buffer.from(read("conformance/cases/safety/corpus.tsv")).toString("utf-8").trimEnd().split("\n").slice(1);
   return lines.map((line) => {
     const [field = "", expected = ""] = line.split("\t");
     const command = field.startsWith('"') ? (JSON.parse(field) as string) : field;

@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict, cast
 
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, field_validator, model_serializer
-from pydantic_core._pydantic_core import list_all_errors
 
 from windlass_protocol import (
     AllCursor,
@@ -23,7 +22,6 @@ from windlass_protocol import (
 )
 from windlass_protocol.codec import CodecError, canonical, decode, encode, parse
 from windlass_protocol.codec_errors import CodecErrorCode, Position
-from windlass_protocol.codec_issues import QUOTING_KINDS
 from windlass_protocol.codec_scan import find_fault
 from windlass_protocol.codec_values import find_value_fault
 from windlass_protocol.limits import (
@@ -187,7 +185,7 @@ def test_what_is_written_keeps_the_limits_too(write: Callable[[JsonValue, CodecL
     assert write("abcdef", limits) == b'"abcdef"'
     assert refusal(lambda: write("abcdefg", limits)).code == "too_large"
     assert refusal(lambda: write("a" * 8_000, limits)).code == "too_large"
-    error = refusal(lambda: write([{"a": [1]}], limits))
+    error = refusal(lambda: write([{"a": [1]}], CodecLimits(message_bytes_max=16, depth_max=2)))
     assert (error.code, error.path) == ("too_deep", "/0/a")
     assert str(error) == "message too deep: 3 levels, limit 2, at /0/a"
     assert refusal(lambda: write([1, 2, 3, 4], limits)).code == "too_large"
@@ -284,9 +282,8 @@ def test_a_union_is_read_with_and_without_an_adapter() -> None:
     )
     error = refusal(lambda: decode(cursors, f'{{"scope":"{SECRET}"}}'))
     assert error.code == "invalid"
-    assert error.issues[0].message.startswith(
-        "Input tag found using 'scope' does not match any of the expected"
-    )
+    expected = "'all', 'session', 'run', 'agent', 'filter'"
+    assert error.issues[0].message == f"expected 'scope' to be one of {expected}, found another value"
 
 
 def test_text_comes_before_types() -> None:
@@ -298,20 +295,28 @@ def test_text_comes_before_types() -> None:
 @pytest.mark.parametrize(
     ("data", "path", "text"),
     [
-        ("[]", "", "Input should be an object"),
-        ("{}", "/orderId", "Field required"),
-        ('{"order_id":"o1"}', "/orderId", "Field required"),
-        ('{"orderId":7}', "/orderId", "Input should be a valid string"),
-        ('{"orderId":"o","extra~/":1}', "/extra~0~1", "Extra inputs are not permitted"),
-        ('{"orderId":"o","items":[{"itemCount":1},{}]}', "/items/1/itemCount", "Field required"),
+        ("[]", "", "expected an object, found an array"),
+        ("{}", "/orderId", "expected this field, found none"),
+        ('{"order_id":"o1"}', "/orderId", "expected this field, found none"),
+        ('{"orderId":7}', "/orderId", "expected a string, found a number"),
+        ('{"orderId":"o","extra~/":1}', "/extra~0~1", "expected no field of this name, found a number"),
+        (
+            '{"orderId":"o","items":[{"itemCount":1},{}]}',
+            "/items/1/itemCount",
+            "expected this field, found none",
+        ),
         (
             '{"orderId":"o","items":[{"itemCount":"2"}]}',
             "/items/0/itemCount",
-            "Input should be a valid integer",
+            "expected an integer, found a string",
         ),
-        ('{"orderId":"o","kind":"c"}', "/kind", "Input should be 'a' or 'b'"),
-        ('{"orderId":"o","note":[]}', "/note", "Input should be a valid string"),
-        ('{"orderId":"o","checked":"x"}', "/checked", "Input is not valid (value_error)"),
+        ('{"orderId":"o","kind":"c"}', "/kind", "expected 'a' or 'b', found a string"),
+        ('{"orderId":"o","note":[]}', "/note", "expected a string, found an array"),
+        (
+            '{"orderId":"o","checked":"x"}',
+            "/checked",
+            "expected a value that its own check accepts, found a string",
+        ),
     ],
 )
 def test_a_value_that_does_not_fit_is_refused_with_its_path(data: str, path: str, text: str) -> None:
@@ -408,41 +413,6 @@ def test_a_wrong_tag_is_not_quoted_even_inside_an_event(tag: str) -> None:
         "data": {"stage": "pre_tool", "decision": decision},
     }
     assert SECRET not in str(vars(refusal(lambda: decode(Event, json.dumps(event)))))
-
-
-def test_every_kind_of_issue_that_quotes_its_input_is_known() -> None:
-    from_the_schema = {
-        "actual_length",  # a number
-        "class",
-        "class_name",
-        "decimal_places",
-        "discriminator",
-        "encoding",
-        "expected",
-        "expected_plural",
-        "expected_schemes",
-        "expected_tags",
-        "expected_version",
-        "field_type",
-        "ge",
-        "gt",
-        "le",
-        "lt",
-        "max_digits",
-        "max_length",
-        "method_name",
-        "min_length",
-        "multiple_of",
-        "pattern",
-        "tz_expected",
-        "whole_digits",
-    }
-    for kind in list_all_errors():
-        templates = kind["message_template_python"] + kind.get("message_template_json", "")
-        named = {part.partition("}")[0] for part in templates.split("{")[1:]}
-        is_quoting = bool(named - from_the_schema)
-        # The tag is cut out of its text, so that the expected tags can be shown.
-        assert is_quoting == (kind["type"] in QUOTING_KINDS | {"union_tag_invalid"}), kind["type"]
 
 
 # --- encode ---------------------------------------------------------------------------------------

@@ -187,7 +187,7 @@ def _object(definition: ObjectDef) -> str:
         lines.append(
             '\n    @field_validator("data")\n    @classmethod\n'
             "    def _data_fits_its_type(cls, data: JsonObject, info: ValidationInfo) -> JsonObject:\n"
-            '        return check_data(EVENT_DATA.get(str(info.data.get("type"))), data)'
+            "        return check_data(EVENT_DATA, data, info)"
         )
     return "\n".join(lines) + "\n"
 

@@ -31,6 +31,10 @@ declare const TextDecoder: new (
 
 const BOM = [0xef, 0xbb, 0xbf];
 const BOM_TEXT = "byte order mark: expected UTF-8 without one";
+// The fewest bytes that things take as JSON. A value has a comma or a bracket beside it, but for
+// the outermost; a key has its quotes and its colon, and each of its units takes one or more.
+const VALUE_BYTES_MIN = 2;
+const KEY_BYTES_MIN = 3;
 const LONE_SURROGATE = /\p{Surrogate}/u;
 
 /** Reads one strict JSON value; throws CodecError with the first fault in reading order. */
@@ -104,20 +108,15 @@ function toIssue(issue: z.core.$ZodIssue): Issue {
 
 class Writer {
   private readonly steps: Step[] = [];
-  private values = 0;
+  private bytes = -1;
 
   constructor(private readonly limits: CodecLimits) {}
 
   write(value: unknown): string {
-    this.values += 1;
-    // Each value takes two bytes, with the comma or bracket beside it. Counting stops a list that
-    // holds itself many times over before it is unfolded.
-    if (2 * this.values - 1 > this.limits.messageBytesMax) {
-      this.fail("too_large", tooLargeText(`more than ${grouped(this.limits.messageBytesMax)}`, this.limits));
-    }
+    this.count(VALUE_BYTES_MIN);
     switch (typeof value) {
       case "string":
-        return this.string(value);
+        return this.string(value, 1);
       case "number":
         return this.number(value);
       case "boolean":
@@ -136,7 +135,7 @@ class Writer {
     const kind = Object.prototype.toString.call(value).slice("[object ".length, -1);
     if (kind !== "Object") this.fail("invalid", `expected a JSON value, found ${kind}`);
     const members = Object.entries(value).filter(([, item]) => item !== undefined);
-    return `{${members.map(([key, item]) => `${this.string(key)}:${this.inside(key, item)}`).join(",")}}`;
+    return `{${members.map(([key, item]) => `${this.string(key, KEY_BYTES_MIN)}:${this.inside(key, item)}`).join(",")}}`;
   }
 
   private inside(step: Step, item: unknown): string {
@@ -146,7 +145,16 @@ class Writer {
     return text;
   }
 
-  private string(text: string): string {
+  /** Counts the fewest bytes that things take: what is shared many times over is not unfolded first. */
+  private count(bytes: number): void {
+    this.bytes += bytes;
+    if (this.bytes > this.limits.messageBytesMax) {
+      this.fail("too_large", tooLargeText(`more than ${grouped(this.limits.messageBytesMax)}`, this.limits));
+    }
+  }
+
+  private string(text: string, quotes: number): string {
+    this.count(text.length + quotes);
     if (LONE_SURROGATE.test(text)) this.fail("lone_surrogate", LONE_SURROGATE_TEXT);
     return JSON.stringify(text);
   }

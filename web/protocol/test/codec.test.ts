@@ -193,4 +193,27 @@ describe("encode", () => {
     expect(refusal(() => encode([1, 2, 3, 4], limits)).code).toBe("too_large");
     expect(refusal(() => encode([[[]]], limits)).message).toBe("message too deep: 3 levels, limit 2, at /0/0");
   });
+
+  let shared: unknown = "x";
+  for (let level = 0; level < 18; level += 1) shared = level % 2 ? [shared, shared] : { a: shared, b: shared };
+  it.each([
+    ["containers", shared],
+    ["a long text", Array<string>(3_000).fill("x".repeat(1_000))],
+    ["a long key", Array<unknown>(1_000).fill({ ["k".repeat(1_000)]: 1 })],
+  ])("refuses %s shared by many places before unfolding them", (_, value) => {
+    const limits = { messageBytesMax: 10_000, depthMax: DEPTH_MAX };
+    expect(refusal(() => encode(value, limits)).message).toMatch(
+      /^message too large: more than 10,000 bytes, limit 10,000, at /,
+    );
+  });
+
+  it.each(['{"a":[1,"e",null,{"b":"c"}]}', "[true]", '{"k":""}', '""', "10", "[[]]"])(
+    "counts no more bytes than %s has",
+    (text) => {
+      const limits = { messageBytesMax: text.length, depthMax: DEPTH_MAX };
+      expect(encode(parse(text), limits)).toBe(text);
+      const small = { ...limits, messageBytesMax: text.length - 1 };
+      expect(refusal(() => encode(parse(text), small)).code).toBe("too_large");
+    },
+  );
 });

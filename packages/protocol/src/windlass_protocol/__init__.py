@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from windlass_protocol.codec import JsonValue as JsonValue
     from windlass_protocol.codec import canonical as canonical
     from windlass_protocol.codec import decode as decode
+    from windlass_protocol.codec import decode_trusted as decode_trusted
     from windlass_protocol.codec import encode as encode
+    from windlass_protocol.codec import encode_trusted as encode_trusted
     from windlass_protocol.codec import parse as parse
     from windlass_protocol.generated import *
 
@@ -30,7 +32,9 @@ _CODEC = (
     "JsonValue",
     "canonical",
     "decode",
+    "decode_trusted",
     "encode",
+    "encode_trusted",
     "parse",
 )
 

@@ -5,9 +5,10 @@ TypeScript twin: integers are those that both languages can hold, an optional
 field may be absent but not null, and text is never guessed from other types.
 """
 
+from collections.abc import Mapping
 from functools import partial
 from operator import is_
-from typing import Annotated, Self, TypeVar
+from typing import Annotated, Final, Self, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -17,7 +18,6 @@ from pydantic import (
     JsonValue,
     SerializerFunctionWrapHandler,
     Strict,
-    ValidationError,
     ValidationInfo,
     model_serializer,
     model_validator,
@@ -60,7 +60,7 @@ class Whole:
             [whole, from_float],
             mode="left_to_right",
             custom_error_type="whole_number",
-            custom_error_message="Input should be an integer from {minimum} to {maximum}",
+            custom_error_message="Expected an integer from {minimum} to {maximum}",
             custom_error_context={"minimum": self.minimum, "maximum": self.maximum},
         )
 
@@ -100,7 +100,11 @@ Float = Annotated[float, Strict(), Field(allow_inf_nan=False)]
 
 
 class Closed(BaseModel):
-    """A wire type that refuses fields it does not know."""
+    """A wire type that refuses fields it does not know.
+
+    Its attributes cannot be set. Dictionaries inside it, such as `data`, are plain ones that nobody
+    may change: frozen ones would make reading and writing a record about 40 % slower.
+    """
 
     model_config = ConfigDict(
         frozen=True,
@@ -110,6 +114,7 @@ class Closed(BaseModel):
         validate_by_alias=True,
         serialize_by_alias=True,
         protected_namespaces=(),
+        allow_inf_nan=False,
         hide_input_in_errors=True,
         defer_build=True,
     )
@@ -170,21 +175,17 @@ class ExactlyOne(BaseModel):
         return name in self.model_fields_set and type(self).model_fields[name].exclude_if is None
 
 
-def check_data(model: type[BaseModel] | None, data: JsonObject) -> JsonObject:
-    """Return `data` if it fits the model of its event type, or there is none.
+TRUSTED: Final = object()
+"""The context of a validation whose input this library wrote and validated before."""
+
+
+def check_data(shapes: Mapping[str, type[BaseModel]], data: JsonObject, info: ValidationInfo) -> JsonObject:
+    """Return `data` if it fits the shape of its event type, or there is none.
 
     It is kept as it goes on the wire, so it is checked by the rules of the wire also when Python
     made it.
     """
-    if model is None:
-        return data
-    try:
-        model.model_validate_json(to_json(data), strict=True, by_alias=True, by_name=False)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        raise PydanticCustomError(
-            "event_data",
-            "{path}: {problem}",
-            {"path": "/".join(str(part) for part in first["loc"]), "problem": first["msg"]},
-        ) from None
+    shape = None if info.context is TRUSTED else shapes.get(str(info.data.get("type")))
+    if shape is not None:
+        shape.__pydantic_validator__.validate_json(to_json(data), strict=True, by_alias=True, by_name=False)
     return data

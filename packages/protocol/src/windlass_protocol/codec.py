@@ -12,7 +12,7 @@ from typing import Final, TypeVar, overload
 from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
-from windlass_protocol._wire import JsonObject
+from windlass_protocol._wire import TRUSTED, JsonObject
 from windlass_protocol.canonical_json import canonical_text
 from windlass_protocol.codec_errors import (
     LONE_SURROGATE_TEXT,
@@ -24,8 +24,14 @@ from windlass_protocol.codec_errors import (
 )
 from windlass_protocol.codec_issues import invalid
 from windlass_protocol.codec_scan import find_fault, position_of
-from windlass_protocol.codec_values import find_value_fault, fits, is_sendable
-from windlass_protocol.limits import ADAPTERS_MAX, DEFAULT_LIMITS, NUMBER_CHARS_MAX, CodecLimits
+from windlass_protocol.codec_values import find_unfolding_fault, find_value_fault, fits, is_sendable
+from windlass_protocol.limits import (
+    ADAPTERS_MAX,
+    DEFAULT_LIMITS,
+    INTEGER_MAX,
+    NUMBER_CHARS_MAX,
+    CodecLimits,
+)
 
 __all__ = [
     "DEFAULT_LIMITS",
@@ -38,13 +44,18 @@ __all__ = [
     "Position",
     "canonical",
     "decode",
+    "decode_trusted",
     "encode",
+    "encode_trusted",
     "parse",
 ]
 
 T = TypeVar("T")
 
 _BOM: Final = b"\xef\xbb\xbf"
+# An integer that is out of range has at least as many digits as the limit.
+_MANY_DIGITS: Final = b"0" * len(str(INTEGER_MAX))
+_DIGITS_AS_ZEROS: Final = bytes(ord("0") if chr(byte).isdecimal() else ord(" ") for byte in range(256))
 
 
 def parse(data: bytes | bytearray | memoryview | str, limits: CodecLimits = DEFAULT_LIMITS) -> JsonValue:
@@ -77,39 +88,76 @@ def decode(
         CodecError: as `parse`, or `invalid` with the issues if the value does not fit the model.
     """
     raw = _raw(data, limits)
-    value = _read(raw, limits)
+    return _validated(model, raw, _read(raw, limits))
+
+
+def decode_trusted(model: type[T], data: bytes) -> T:
+    """Read bytes that `encode` or `encode_trusted` wrote, without suspicion.
+
+    For bytes of one's own store alone, once a checksum shows that they are unchanged: duplicate
+    keys, limits and the shape of event data are not looked at again. Bytes from anywhere else go
+    through `decode`.
+
+    Raises:
+        CodecError: as `decode`, where the difference is noticed.
+    """
     try:
-        adapter = model if isinstance(model, TypeAdapter) else _adapter(model)
-        return adapter.validate_json(raw, strict=True, by_alias=True, by_name=False)
-    except ValidationError as error:
-        refusal = invalid(error, value)
-    # Raised out here: inside the handler the validation error, which holds the input, would stay
-    # on the refusal as its context.
-    raise refusal
+        return _adapter(model).validate_json(data, strict=True, context=TRUSTED, by_alias=True, by_name=False)
+    except ValidationError:
+        pass
+    return decode(model, data)
 
 
 def encode(value: BaseModel | JsonValue, limits: CodecLimits = DEFAULT_LIMITS) -> bytes:
-    """Write a value as compact UTF-8 JSON that `parse` accepts.
+    """Write a value as compact UTF-8 JSON that `decode` reads.
 
     Optional fields of a wire type that were left out stay out; a null that was given stays where
-    the type allows one. Tuples count as arrays.
+    the type allows one. Tuples count as arrays. A model is validated again, as it is written: it
+    may have been built without validation, or changed inside since.
 
     Raises:
-        CodecError: the value is not JSON or breaks a limit.
+        CodecError: the value is not JSON, breaks a limit, or does not fit its own type.
     """
     plain = _sendable(value, limits)
     try:
         raw = to_json(plain)
     except PydanticSerializationError:
         raw = None
-    return _written(raw, plain, limits)
+    raw = _written(raw, plain, limits)
+    if isinstance(value, BaseModel):
+        _validated(type(value), raw, plain)
+    return raw
+
+
+def encode_trusted(value: BaseModel, limits: CodecLimits = DEFAULT_LIMITS) -> bytes:
+    """Write a wire type as `encode` does, without validating it again.
+
+    For a value that its constructor or `decode` validated and nobody changed since; of another
+    value the bytes may be some that `decode` refuses. It costs a seventh of `encode`.
+
+    Raises:
+        CodecError: a number, the depth, the size or a text is none that the wire carries.
+    """
+    try:
+        raw = type(value).__pydantic_serializer__.to_json(value, by_alias=True, warnings=False)
+    except ValueError:
+        raw = None
+    if raw is None:  # and not in the handler, whose error may quote the value
+        return encode(value, limits)
+    _check_size(len(raw), limits)
+    # Brackets and long runs of digits may as well be inside strings; the reader knows.
+    is_shallow = raw.count(b"[") + raw.count(b"{") <= limits.depth_max
+    if not is_shallow or _MANY_DIGITS in raw.translate(_DIGITS_AS_ZEROS):
+        _read(raw, limits)
+    return raw
 
 
 def canonical(value: BaseModel | JsonValue, limits: CodecLimits = DEFAULT_LIMITS) -> bytes:
     """Write a value as canonical JSON (RFC 8785), for digests and signatures.
 
     Equal values give equal bytes, whatever the order of their keys. RFC 8785 writes a double from
-    2**53 up to 1e21 like an integer, which `parse` refuses; no other output is refused.
+    2**53 up to 1e21 like an integer, which `parse` refuses; no other output is refused. A model is
+    not validated again: the digest is of what it holds.
 
     Raises:
         CodecError: the value is not JSON or breaks a limit.
@@ -125,6 +173,17 @@ def canonical(value: BaseModel | JsonValue, limits: CodecLimits = DEFAULT_LIMITS
 @lru_cache(maxsize=ADAPTERS_MAX)
 def _adapter(model: type[T]) -> TypeAdapter[T]:
     return TypeAdapter(model)
+
+
+def _validated(model: type[T] | TypeAdapter[T], raw: bytes, value: JsonValue) -> T:
+    try:
+        adapter = model if isinstance(model, TypeAdapter) else _adapter(model)
+        return adapter.validate_json(raw, strict=True, by_alias=True, by_name=False)
+    except ValidationError as error:
+        refusal = invalid(error, value)
+    # Raised out here: inside the handler the validation error, which holds the input, would stay
+    # on the refusal as its context.
+    raise refusal
 
 
 def _raw(data: bytes | bytearray | memoryview | str, limits: CodecLimits) -> bytes:
@@ -210,13 +269,15 @@ def _refusal(raw: bytes, limits: CodecLimits) -> CodecError:
 
 
 def _sendable(value: BaseModel | JsonValue, limits: CodecLimits) -> JsonValue:
-    plain = _dumped(value) if isinstance(value, BaseModel) else value
+    plain = _dumped(value, limits) if isinstance(value, BaseModel) else value
     if not is_sendable(plain, limits):
         raise _value_refusal(plain, limits)
     return plain
 
 
-def _dumped(model: BaseModel) -> JsonValue:
+def _dumped(model: BaseModel, limits: CodecLimits) -> JsonValue:
+    if fault := find_unfolding_fault(model, limits):
+        raise fault
     # Not as JSON: that mode would turn infinities into nulls and numbers into keys unseen.
     try:
         return model.model_dump(by_alias=True, warnings=False)

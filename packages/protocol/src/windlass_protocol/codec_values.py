@@ -1,10 +1,13 @@
 """Checks of values, not of text: the limits, and what JSON can hold at all."""
 
-from math import isfinite
+from collections import deque
+from collections.abc import Collection
+from dataclasses import fields, is_dataclass
+from math import inf, isfinite
 from types import NoneType
 from typing import Any, Final, NoReturn, TypeAlias, cast
 
-from pydantic import JsonValue
+from pydantic import BaseModel, JsonValue
 
 from windlass_protocol.codec_errors import (
     LONE_SURROGATE_TEXT,
@@ -20,8 +23,14 @@ from windlass_protocol.codec_errors import (
 from windlass_protocol.limits import INTEGER_MAX, CodecLimits
 
 _Container: TypeAlias = dict[Any, Any] | list[Any] | tuple[Any, ...]
-_CONTAINERS: tuple[type, ...] = (dict, list, tuple)
-_LEAVES: Final = frozenset({str, bool, NoneType})
+_LEAVES: Final = frozenset({bool, NoneType})
+_ATOMS: Final = frozenset({str, int, float, bool, NoneType})
+
+# The fewest bytes that things take as JSON. A value has a comma or a bracket beside it, but for
+# the outermost; a key has its quotes and its colon, and each of its characters takes one or more.
+_SIZE_BEFORE: Final = -1
+_VALUE_BYTES_MIN: Final = 2
+_KEY_BYTES_MIN: Final = 3
 
 
 def fits(value: JsonValue, limits: CodecLimits) -> bool:
@@ -51,15 +60,17 @@ def fits(value: JsonValue, limits: CodecLimits) -> bool:
 def is_sendable(value: object, limits: CodecLimits) -> bool:
     """Return whether a value is JSON and keeps the limits.
 
-    Strings are not looked into: the writer finds lone surrogates at no cost.
+    What many places share is counted for each of them, as it will be written, and the walk ends
+    once there is too much. Strings are measured but not looked into: the writer finds lone
+    surrogates at no cost.
     """
     level: list[_Container] = [[value]]
-    values = 0
+    size = _SIZE_BEFORE
     for _ in range(limits.depth_max + 1):
         inner: list[_Container] = []
         for container in level:
-            values += len(container)
-            if _bytes_min(values) > limits.message_bytes_max or not _gather(container, inner):
+            size += _gather(container, inner)
+            if size > limits.message_bytes_max:
                 return False
         if not inner:
             return True
@@ -67,34 +78,82 @@ def is_sendable(value: object, limits: CodecLimits) -> bool:
     return False
 
 
-def _gather(container: _Container, inner: list[_Container]) -> bool:
-    """Add the containers in a container to `inner`; False if one thing is not JSON."""
+def _gather(container: _Container, inner: list[_Container]) -> float:
+    """Add the containers in a container to `inner`.
+
+    Returns the bytes that its items take at least, or infinity if one of them is not JSON.
+    """
+    items = container
+    size: float = _VALUE_BYTES_MIN * len(container)
     if isinstance(container, dict):
-        for key in container:
-            if not isinstance(key, str):
-                return False
-    for item in container.values() if isinstance(container, dict) else container:
-        if type(item) in _LEAVES:
-            continue
-        if isinstance(item, _CONTAINERS):
+        try:
+            size += _KEY_BYTES_MIN * len(container) + len("".join(container))
+        except TypeError:  # a key is no text
+            return inf
+        items = container.values()
+    for item in items:
+        kind = item.__class__
+        if kind is str:
+            size += len(item) + 1
+        elif kind is dict or kind is list:
             inner.append(item)
-        elif not _is_scalar(item):
-            return False
-    return True
+        elif kind is int and -INTEGER_MAX <= item <= INTEGER_MAX:
+            pass
+        elif kind not in _LEAVES:
+            size += _other(item, inner)
+    return size
 
 
-def _is_scalar(item: object) -> bool:
-    if isinstance(item, int):
-        return -INTEGER_MAX <= item <= INTEGER_MAX
-    if isinstance(item, float):
-        return isfinite(item)
-    return isinstance(item, str)
+def _other(item: object, inner: list[_Container]) -> float:
+    """Do as `_gather` for a number and for kinds of texts and containers."""
+    match item:
+        case int():
+            return 0 if -INTEGER_MAX <= item <= INTEGER_MAX else inf
+        case float():
+            return 0 if isfinite(item) else inf
+        case str():
+            return len(item) + 1
+        case dict() | list() | tuple():
+            inner.append(cast("_Container", item))
+            return 0
+        case _:
+            return inf
 
 
-def _bytes_min(values: int) -> int:
-    # Each value takes two bytes, with the comma or bracket beside it. Counting stops a list that
-    # holds itself many times over before it is unfolded.
-    return 2 * values - 1
+def find_unfolding_fault(model: BaseModel, limits: CodecLimits) -> CodecError | None:
+    """Return why a model must not even be dumped, or None.
+
+    To dump it is to copy what it shares once for each place, and one that was built without
+    validation, or changed since, may hold anything. A rough measure: more values or more levels
+    than a message can have.
+    """
+    level: list[object] = [model]
+    values = 0
+    for _ in range(limits.depth_max + 1):
+        inner: list[object] = []
+        for item in level:
+            held = _held(item)
+            values += len(held)
+            if _VALUE_BYTES_MIN * values > limits.message_bytes_max:
+                found = f"more than {limits.message_bytes_max:,}"
+                return CodecError(CodecErrorCode.TOO_LARGE, too_large_text(found, limits))
+            inner += [part for part in held if part.__class__ not in _ATOMS]
+        if not inner:
+            return None
+        level = inner
+    return CodecError(CodecErrorCode.TOO_DEEP, too_deep_text(limits.depth_max + 1, limits))
+
+
+def _held(item: object) -> Collection[object]:
+    if isinstance(item, BaseModel):
+        # Most fields of most models are absent: they are not written, so they do not count.
+        held = [part for part in vars(item).values() if part is not None]
+        return held + list(item.model_extra.values()) if item.model_extra else held
+    if isinstance(item, dict):
+        return cast("dict[object, object]", item).values()
+    if isinstance(item, list | tuple | set | frozenset | deque):
+        return cast("Collection[object]", item)
+    return [getattr(item, field.name) for field in fields(item)] if is_dataclass(item) else ()
 
 
 def find_value_fault(value: object, limits: CodecLimits) -> CodecError | None:
@@ -112,13 +171,10 @@ class _ValueScan:
     def __init__(self, limits: CodecLimits) -> None:
         self._limits = limits
         self._steps: list[str | int] = []
-        self._values = 0
+        self._size = _SIZE_BEFORE
 
     def check(self, value: object) -> None:
-        self._values += 1
-        limit = self._limits.message_bytes_max
-        if _bytes_min(self._values) > limit:
-            self._fail(CodecErrorCode.TOO_LARGE, too_large_text(f"more than {limit:,}", self._limits))
+        self._count(_VALUE_BYTES_MIN)
         if isinstance(value, dict):
             self._open()
             self._members(cast("dict[object, object]", value))
@@ -129,6 +185,12 @@ class _ValueScan:
         else:
             self._leaf(value)
 
+    def _count(self, size: int) -> None:
+        self._size += size
+        limit = self._limits.message_bytes_max
+        if self._size > limit:
+            self._fail(CodecErrorCode.TOO_LARGE, too_large_text(f"more than {limit:,}", self._limits))
+
     def _open(self) -> None:
         depth = len(self._steps) + 1
         if depth > self._limits.depth_max:
@@ -138,7 +200,7 @@ class _ValueScan:
         for key, item in members.items():
             if not isinstance(key, str):
                 self._fail(CodecErrorCode.INVALID, f"expected a key of type str, found {_kind(key)}")
-            self._text(key)
+            self._text(key, _KEY_BYTES_MIN)
             self._inside(key, item)
 
     def _inside(self, step: str | int, item: object) -> None:
@@ -151,9 +213,9 @@ class _ValueScan:
             case None | bool():
                 pass
             case str():
-                self._text(value)
+                self._text(value, 1)
             case int():
-                if not _is_scalar(value):
+                if not -INTEGER_MAX <= value <= INTEGER_MAX:
                     self._fail(CodecErrorCode.NUMBER_OUT_OF_RANGE, OUT_OF_RANGE_TEXT)
             case float():
                 if not isfinite(value):
@@ -161,7 +223,8 @@ class _ValueScan:
             case _:
                 self._fail(CodecErrorCode.INVALID, f"expected a JSON value, found {_kind(value)}")
 
-    def _text(self, text: str) -> None:
+    def _text(self, text: str, quotes: int) -> None:
+        self._count(len(text) + quotes)
         if any("\ud800" <= char <= "\udfff" for char in text):
             self._fail(CodecErrorCode.LONE_SURROGATE, LONE_SURROGATE_TEXT)
 

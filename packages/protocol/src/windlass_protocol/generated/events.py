@@ -218,7 +218,7 @@ class Event(Open):
     @field_validator("data")
     @classmethod
     def _data_fits_its_type(cls, data: JsonObject, info: ValidationInfo) -> JsonObject:
-        return check_data(EVENT_DATA.get(str(info.data.get("type"))), data)
+        return check_data(EVENT_DATA, data, info)
 
 
 class Record(Open):
@@ -258,7 +258,7 @@ class Record(Open):
     @field_validator("data")
     @classmethod
     def _data_fits_its_type(cls, data: JsonObject, info: ValidationInfo) -> JsonObject:
-        return check_data(EVENT_DATA.get(str(info.data.get("type"))), data)
+        return check_data(EVENT_DATA, data, info)
 
 
 class AllCursor(Tagged, Closed):

@@ -1,0 +1,163 @@
+"""What a refused message is told: in our own words, and never the payload."""
+
+import json
+import re
+from collections.abc import Iterator
+from string import Formatter
+from typing import Annotated, Any, cast
+
+import pytest
+from pydantic import AfterValidator, BaseModel, Field, JsonValue, TypeAdapter, ValidationError
+from pydantic_core import PydanticCustomError
+from pydantic_core._pydantic_core import list_all_errors
+from tests.protocol.judges import Case, adapter, examples
+from tests.protocol.mutation import mutants
+
+from windlass_protocol.codec import CodecError, decode
+from windlass_protocol.codec_words import EXPECTED, OTHERWISE, found, issue_text
+
+SECRET = "hunter2-canary"
+OURS = {"constant", "exactly_one", "invalid-json-value", "text_form", "whole_number"}
+FROM_THE_SCHEMA = {
+    "actual_length",  # a number
+    "decimal_places",
+    "discriminator",
+    "encoding",
+    "expected",
+    "expected_schemes",
+    "expected_tags",
+    "expected_version",
+    "ge",
+    "gt",
+    "le",
+    "lt",
+    "max_digits",
+    "max_length",
+    "min_length",
+    "multiple_of",
+    "pattern",
+    "tz_expected",
+    "whole_digits",
+}
+EVERY = 29
+"""Of the mutants of all valid examples, read each 29th."""
+
+
+def facts_of(template: str) -> set[str]:
+    return {name for _, name, _, _ in Formatter().parse(template) if name}
+
+
+def refused() -> Iterator[Case]:
+    yield from examples("invalid")
+    changed = ((case, what, value) for case in examples("valid") for what, value in mutants(case.value))
+    for index, (case, what, value) in enumerate(changed):
+        if index % EVERY == 0:
+            yield Case(case.type, what, value)
+
+
+def custom_kinds(schema: object) -> Iterator[str]:
+    """Find the kinds of issues that a core schema makes up itself."""
+    match schema:
+        case dict():
+            members = cast(dict[str, Any], schema)
+            if isinstance(kind := members.get("custom_error_type"), str):
+                yield kind
+            for member in members.values():
+                yield from custom_kinds(member)
+        case list() | tuple():
+            for member in cast(list[Any], schema):
+                yield from custom_kinds(member)
+        case _:
+            pass
+
+
+def test_every_kind_of_issue_that_pydantic_knows_has_words_of_ours_and_no_other_has() -> None:
+    assert set(EXPECTED) == {kind["type"] for kind in list_all_errors()} | OURS
+
+
+def test_every_kind_that_a_type_of_ours_makes_up_has_words() -> None:
+    types = {case.type for case in examples("valid")}
+    made_up = {kind for name in types for kind in custom_kinds(adapter(name).core_schema)}
+    assert made_up >= {"text_form", "whole_number", "invalid-json-value"}
+    assert made_up <= set(EXPECTED)
+
+
+@pytest.mark.parametrize("kind", list_all_errors(), ids=lambda kind: kind["type"])
+def test_the_words_are_filled_with_facts_of_the_schema_alone(kind: dict[str, Any]) -> None:
+    facts = facts_of(EXPECTED[kind["type"]])
+    assert facts <= FROM_THE_SCHEMA
+    assert facts <= set(kind["example_context"] or {})
+
+
+@pytest.mark.parametrize("kind", list_all_errors(), ids=lambda kind: kind["type"])
+def test_no_words_of_pydantic_remain(kind: dict[str, Any]) -> None:
+    theirs = {kind["message_template_python"], kind.get("message_template_json", "")}
+    text = issue_text(kind["type"], dict.fromkeys(kind["example_context"] or {}, "x"), value=None)
+    assert re.fullmatch(r"expected .+, found .+", text)
+    assert EXPECTED[kind["type"]] not in theirs
+    assert "nput" not in text
+
+
+def test_no_type_of_ours_is_refused_in_words_for_the_unforeseen() -> None:
+    kinds: set[str] = set()
+    for case in refused():
+        raw = json.dumps(case.value)
+        try:
+            adapter(case.type).validate_json(raw, strict=True, by_alias=True, by_name=False)
+        except ValidationError as error:
+            kinds |= {details["type"] for details in error.errors()}
+            with pytest.raises(CodecError) as caught:
+                decode(adapter(case.type), raw)
+            for issue in caught.value.issues:
+                assert issue.message.startswith("expected ")
+                assert ", found " in issue.message or issue.message.endswith("…")
+    assert len(kinds) > 15
+    assert kinds <= set(EXPECTED)
+
+
+@pytest.mark.parametrize(
+    ("value", "word"),
+    [
+        (None, "null"),
+        (True, "a boolean"),
+        (0, "a number"),
+        (0.5, "a number"),
+        ("x", "a string"),
+        ([], "an array"),
+        ({}, "an object"),
+    ],
+)
+def test_what_was_found_is_named_by_its_kind(value: JsonValue, word: str) -> None:
+    assert found(value) == word
+
+
+def test_a_kind_that_a_model_made_up_is_told_in_safe_words() -> None:
+    def refuse(value: str) -> str:
+        raise PydanticCustomError("my_kind", "found {value}", {"value": value})
+
+    class Mine(BaseModel):
+        word: Annotated[str, AfterValidator(refuse)]
+
+    with pytest.raises(CodecError) as caught:
+        decode(Mine, json.dumps({"word": SECRET}))
+    assert caught.value.issues[0].message == f"expected {OTHERWISE}, found a string"
+    assert SECRET not in f"{caught.value!r} {vars(caught.value)}"
+
+
+def test_a_kind_of_pydantics_without_its_facts_is_told_too() -> None:
+    assert issue_text("greater_than", {}, value=1) == "expected a value above …, found a number"
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "text"),
+    [
+        (Annotated[list[int], Field(min_length=2)], [1], "expected at least 2 items, found 1"),
+        (Annotated[list[int], Field(max_length=1)], [1, 2], "expected at most 1 items, found more"),
+        (Annotated[int, Field(gt=3)], 2, "expected a value above 3, found a number"),
+        (Annotated[str, Field(pattern="^a$")], SECRET, "expected text that matches ^a$, found a string"),
+    ],
+)
+def test_the_limits_of_the_schema_are_told(annotation: Any, value: JsonValue, text: str) -> None:
+    with pytest.raises(CodecError) as caught:
+        decode(TypeAdapter[object](annotation), json.dumps(value))
+    assert caught.value.issues[0].message == text

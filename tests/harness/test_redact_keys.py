@@ -36,9 +36,12 @@ def test_a_shared_name_has_the_answer_of_every_language(is_secret: bool, key: st
     assert is_secret_key(key) is is_secret
 
 
-def test_a_name_is_read_up_to_its_limit_and_not_past_it() -> None:
-    assert is_secret_key("x" * (KEY_CHARS_MAX - len("password")) + "password")
-    assert not is_secret_key("x" * (KEY_CHARS_MAX + 1 - len("password")) + "password")
+def test_a_name_is_read_from_its_end_and_a_longer_one_for_any_word_in_it() -> None:
+    at_limit = "password".ljust(KEY_CHARS_MAX, "x")
+    assert not is_secret_key(at_limit)
+    assert is_secret_key(at_limit + "x")
+    assert is_secret_key("password".rjust(KEY_CHARS_MAX, "x"))
+    assert not is_secret_key("x" * (KEY_CHARS_MAX + 1))
 
 
 def test_no_field_of_the_wire_is_taken_for_a_secret_but_the_two_that_are() -> None:

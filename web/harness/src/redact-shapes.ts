@@ -5,21 +5,25 @@
  * fails within a fixed number of steps or eats what it looked at, so the time is linear in the text. The
  * patterns are those of the Python harness, letter by letter.
  */
-import { isSecretKey } from "./redact-keys.js";
-
-/** One match: a name, what lies between, the secret, and both neighbours. */
-interface Found {
-  readonly name: string;
-  readonly between: string;
-  readonly secret: string;
-  readonly before: string;
-  readonly after: string;
-}
+import {
+  always,
+  isAuthorization,
+  isBareSecret,
+  isBasic,
+  isBearer,
+  isLogin,
+  isQuotedSecret,
+  isRandom,
+  isUser,
+  mayNameSecret,
+  type Found,
+} from "./redact-checks.js";
 
 /**
  * A kind of secret.
  *
- * The pattern has three groups: the name, what lies between, the secret; only the third is masked.
+ * The pattern has three groups: the name, what lies between, the secret; only the third is masked. If it
+ * is named, the first group is any name and the third is looked at only after the name of a secret.
  * A text can match only if it contains, in lower case, one of the seeds.
  */
 interface Shape {
@@ -27,6 +31,7 @@ interface Shape {
   readonly seeds: readonly string[];
   readonly pattern: string;
   readonly accept: (found: Found) => boolean;
+  readonly isNamed?: boolean;
 }
 
 /** Say quickly whether `maskShapes` could change the text: a wrong yes costs time, there is no wrong no. */
@@ -39,82 +44,82 @@ export function maskShapes(text: string): string {
   const lowered = text.toLowerCase();
   if (!SEEDS.test(lowered)) return text;
   let masked = text;
-  for (const [shape, seeds, pattern] of COMPILED) {
-    if (seeds.test(lowered)) masked = mask(masked, shape, pattern);
+  for (const [shape, seeds, find] of COMPILED) {
+    if (seeds.test(lowered)) masked = mask(masked, shape, find);
   }
   return masked;
 }
 
-function mask(text: string, shape: Shape, pattern: RegExp): string {
-  return text.replace(pattern, (all: string, name: string, between: string, secret: string, start: number) => {
-    const end = start + all.length;
-    const found = { name, between, secret, before: text.slice(Math.max(0, start - 1), start), after: text.slice(end, end + 1) };
-    return shape.accept(found) ? `${name}${between}[redacted${shape.hint}]` : all;
-  });
-}
-
-function always(): boolean {
-  return true;
-}
-
-/** A key has a digit or a capital; a long name in kebab or snake case has neither. */
-function isRandom(found: Found): boolean {
-  return /[0-9A-Z]/.test(found.secret.slice(4));
-}
-
-function isAuthorization(found: Found): boolean {
-  const words = found.between.trim().split(/[ \t]+/);
-  return SCHEMES.has((words.at(-1) ?? "").replace(/^["'\\:=]+/, "").toLowerCase());
-}
-
-/** In prose the word after bearer is a plain word: bearer authentication. */
-function isBearer(found: Found): boolean {
-  return !/^[A-Za-z]?[a-z]{0,18}[.]?$/.test(found.secret);
-}
-
-/** Only what decodes to user:password in plain letters is a Basic credential. */
-function isBasic(found: Found): boolean {
-  const data = found.secret.replace(/=+$/, "");
-  if (data.length % 4 === 1) return false;
-  const pair: number[] = [];
-  let bits = 0;
-  for (let index = 0; index < data.length; index += 1) {
-    bits = ((bits << 6) | BASE64.indexOf(data.charAt(index))) & 0xffff;
-    if (index % 4 > 0) pair.push((bits >> (6 - 2 * (index % 4))) & 0xff);
+/** Replace what was found. */
+function mask(text: string, shape: Shape, find: Finder): string {
+  let masked = "";
+  let at = 0;
+  for (const [start, end] of find(text, shape)) {
+    masked += `${text.slice(at, start)}[redacted${shape.hint}]`;
+    at = end;
   }
-  return pair.includes(58) && pair.every((byte) => byte >= 32);
+  return masked + text.slice(at);
 }
 
-function isQuotedSecret(found: Found): boolean {
-  return isSecretKey(found.name) && !DOTTED_NAME.test(found.secret);
+function finder(pattern: RegExp): Finder {
+  return function* find(text, shape) {
+    for (const match of text.matchAll(pattern)) {
+      const [all, name = "", between = "", secret = ""] = match;
+      const start = match.index;
+      const end = start + all.length;
+      // What comes before the secret is in the first two groups, and what comes after it is only looked at.
+      const first = start + name.length + between.length;
+      const found = { name, between, secret, before: charBefore(text, start), after: text.slice(end, end + 1) };
+      if (shape.accept(found)) yield [first, first + secret.length];
+    }
+  };
 }
 
-/** A literal, not a variable, a call or a type; in an address, any value. */
-function isBareSecret(found: Found): boolean {
-  if (/^[?&]$/.test(found.before) && found.between === "=") {
-    return isSecretKey(found.name) || /(?:sig|signature)$/.test(found.name.toLowerCase());
-  }
-  return (
-    isSecretKey(found.name) &&
-    Array.from(found.secret).length >= 6 &&
-    !/^[([{]$/.test(found.after) &&
-    /[0-9]/.test(found.secret) &&
-    /[A-Za-z]/.test(found.secret) &&
-    !DOTTED_NAME.test(found.secret)
-  );
+/**
+ * Look for a value only after a secret's name.
+ *
+ * Else the value of another name would hide what it holds, as in `error: token=x`.
+ */
+function namedFinder(head: RegExp, value: RegExp): Finder {
+  return function* find(text, shape) {
+    let at = 0;
+    for (const named of text.matchAll(head)) {
+      const [all, name = "", between = ""] = named;
+      const before = charBefore(text, named.index);
+      if (named.index < at || !mayNameSecret(name, before)) continue;
+      const first = named.index + all.length;
+      value.lastIndex = first;
+      const secret = value.exec(text)?.[1];
+      if (secret === undefined) continue;
+      at = first + secret.length;
+      if (shape.accept({ name, between, secret, before, after: text.slice(at, at + 1) })) yield [first, at];
+    }
+  };
 }
 
-const BASE64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-const DOTTED_NAME = /^[A-Za-z_][A-Za-z0-9_]*[.][A-Za-z_][A-Za-z0-9_.]*$/;
-const SCHEMES: ReadonlySet<string> = new Set(["bearer", "basic", "token", "digest", "negotiate", "apikey", "aws4-hmac-sha256"]);
-const SECRET_WORDS = ["ken", "k(?<=[a-z0-9_.-]k)ey", "pass", "pw", "cret", "cred"];
-const RARER_WORDS = ["zation", "kie", "jwt", "bearer"];
+function charBefore(text: string, place: number): string {
+  return text.slice(Math.max(0, place - 1), place);
+}
+
+function finderOf(shape: Shape): Finder {
+  const { pattern } = shape;
+  if (!shape.isNamed) return finder(new RegExp(pattern, "gu"));
+  const cut = pattern.lastIndexOf("([^"); // the third group
+  return namedFinder(new RegExp(pattern.slice(0, cut), "gu"), new RegExp(pattern.slice(cut), "uy"));
+}
+
+type Finder = (text: string, shape: Shape) => Iterable<readonly [start: number, end: number]>;
+
+const SECRET_WORDS = ["ken", "k(?<=[a-z0-9_.-]k)ey", "pass", "pw", "cret", "cred", "connectionstr", "connstr"];
+const RARER_WORDS = ["zation", "kie", "jwt", "bearer", "uth(?!or)"];
 const ASSIGNMENT_SEEDS = [
   "sig=",
   ...[...SECRET_WORDS, ...RARER_WORDS, "gnature"].map(
     (word) => word + String.raw`[a-z0-9_.-]{0,32}\\{0,3}["']?[ \t]{0,4}[:=]`,
   ),
 ];
+
+const LOGIN_SEEDS = ["-u", "-user"].map((option) => option + String.raw`[ \t\n=]{1,4}[^ \t\r\n:]{1,132}:`);
 
 const SHAPES: readonly Shape[] = [
   {
@@ -209,12 +214,37 @@ const SHAPES: readonly Shape[] = [
   },
   {
     hint: "",
+    seeds: [String.raw`://[^ \t\r\n"'<>/?#@:]{1,256}@`],
+    pattern:
+      "([Hh]ttps?|HTTPS?|[Ww]ss?|WSS?)(://)" +
+      String.raw`([^ \t\r\n"'<>/?#@:[{$%,;()][^ \t\r\n"'<>/?#@:,;()]{0,255})(?=@)`,
+    accept: isUser,
+  },
+  {
+    hint: "",
+    seeds: LOGIN_SEEDS,
+    pattern:
+      String.raw`(?<![A-Za-z0-9_-])(-u|--user|--proxy-user)((?:=|[ \t]{1,4})\\{0,3}["'])` +
+      String.raw`([^ \t\r\n"'\\:$<{([][^ \t\r\n"'\\:]{0,127}:[^\r\n"'\\]{0,255})(?=\\{0,3}["'])`,
+    accept: isLogin,
+  },
+  {
+    hint: "",
+    seeds: LOGIN_SEEDS,
+    pattern:
+      String.raw`(?<![A-Za-z0-9_-])(-u|--user|--proxy-user)(=|[ \t]{1,4})` +
+      String.raw`([^ \t\r\n"'\\:$<{([][^ \t\r\n"'\\:]{0,127}:[^ \t\r\n"'\\;&|<>()\x60]{0,255})`,
+    accept: isLogin,
+  },
+  {
+    hint: "",
     seeds: ASSIGNMENT_SEEDS,
     pattern:
       String.raw`(?<![A-Za-z0-9_.$-])([A-Za-z0-9_.-]{2,64})` +
       String.raw`(\\{0,3}["']?[ \t]{0,4}(?:=>|:=|[:=])[ \t]{0,4}\\{0,3}["'])` +
-      String.raw`([^ \t\r\n"'\\[$<{][^ \t\r\n"'\\]{5,511})(?=\\{0,3}["'])`,
+      String.raw`([^ \t\r\n"'\\[$<{][^\r\n"'\\]{0,511})(?=\\{0,3}["'])`,
     accept: isQuotedSecret,
+    isNamed: true,
   },
   {
     hint: "",
@@ -224,19 +254,21 @@ const SHAPES: readonly Shape[] = [
       String.raw`(\\{0,3}["']?[ \t]{0,4}(?:=>|:=|[:=])[ \t]{0,4})` +
       String.raw`([^ \t\r\n\f\v"'\\,;&<>(){}[\]|\x60:=$%*/.][^ \t\r\n\f\v"'\\,;&<>(){}[\]|\x60]*)`,
     accept: isBareSecret,
+    isNamed: true,
   },
   {
     hint: "",
-    seeds: [...SECRET_WORDS, ...RARER_WORDS, "otp"].map((word) => `--(?!-)[a-z0-9_-]{0,24}${word}`),
+    seeds: [`--(?!-)[a-z0-9_-]{0,24}(?:${[...SECRET_WORDS, ...RARER_WORDS, "otp"].join("|")})`],
     pattern:
       String.raw`(?<![A-Za-z0-9_-])(--[A-Za-z][A-Za-z0-9_-]{1,40})([ \t]{1,4}\\{0,3}["']?)` +
       String.raw`([^ \t\r\n\f\v"'\\,;&<>(){}[\]|\x60:=$%*/.-][^ \t\r\n\f\v"'\\,;&<>(){}[\]|\x60]*)`,
     accept: isBareSecret,
+    isNamed: true,
   },
 ];
 
 // The flag u counts characters as Python does.
 const SEEDS = new RegExp(SHAPES.flatMap((shape) => shape.seeds).join("|"), "u");
 const COMPILED = SHAPES.map(
-  (shape) => [shape, new RegExp(shape.seeds.join("|"), "u"), new RegExp(shape.pattern, "gu")] as const,
+  (shape) => [shape, new RegExp(shape.seeds.join("|"), "u"), finderOf(shape)] as const,
 );

@@ -4,10 +4,13 @@
  * Three nets, one over the other: the names of keys (`redact-keys`), the shapes of values (`redact-shapes`),
  * and the exact values that the host registered, in every encoding they are likely to turn up in.
  */
+import { isLoginText } from "./redact-checks.js";
 import { isSecretKey } from "./redact-keys.js";
+import { MASK, Registered } from "./redact-registered.js";
 import { maskShapes, mayHoldSecret } from "./redact-shapes.js";
+import { MaskedStream } from "./redact-stream.js";
 
-export const MASK = "[redacted]";
+export { MASK, type MaskedStream };
 export const TOO_DEEP = "[truncated:depth]";
 export const CYCLE = "[cycle]";
 
@@ -24,13 +27,16 @@ type Hide = "nothing" | "values" | "all";
 /**
  * Masks secrets by key name, by shape, and the registered ones by value.
  *
- * A registered secret is masked plain and JSON-escaped, URL-encoded, hex and base64 at any offset.
+ * Make one from the secrets and keep it: registering is dear, masking is not. A registered secret is masked
+ * plain, escaped for JSON and HTML, URL-encoded, in hex, and in base64 at any offset and over any lines; one
+ * of digits also in a number.
  * Throws a RangeError if a secret is not a text, too short or too long, or if there are too many of them;
  * and if `secrets` is itself a text or a record, whose parts are not what was meant.
  */
 export class Redactor {
-  readonly #needles: readonly string[];
-  readonly #numbers: ReadonlySet<number>;
+  readonly #known: Registered;
+  readonly #hasDigits: boolean;
+  readonly #longNumbers: ReadonlySet<number>;
 
   constructor(secrets: Iterable<string> = []) {
     const registered = registeredOf(secrets);
@@ -46,23 +52,25 @@ export class Redactor {
         );
       }
     }
-    // Longest first, so that a secret that contains another one is masked whole.
-    this.#needles = [...new Set(registered.flatMap(encodings))].sort((a, b) => b.length - a.length);
-    this.#numbers = new Set(registered.filter((secret) => /^[0-9]{8,15}$/.test(secret)).map(Number));
+    this.#known = new Registered(registered);
+    this.#hasDigits = registered.some((secret) => /^[0-9]+$/.test(secret));
+    this.#longNumbers = new Set(registered.filter((secret) => LONG_NUMBER.test(secret)).map(Number));
   }
 
   /** Mask the secrets in a text. */
   text(text: string): string {
-    let masked = text;
-    for (const needle of this.#needles) {
-      if (masked.includes(needle)) masked = masked.replaceAll(needle, MASK);
-    }
-    return maskShapes(masked);
+    return maskShapes(this.#known.mask(text));
   }
 
-  /** Say whether a number is a registered secret of digits, read as a number. */
+  /** Return a masker for one text that comes in pieces. */
+  stream(): MaskedStream {
+    return new MaskedStream(this.#known);
+  }
+
+  /** Say whether a registered secret of digits is in a number as it is written. */
   isSecretNumber(value: number | bigint): boolean {
-    return this.#numbers.has(Number(value));
+    if (!this.#hasDigits) return false;
+    return this.#longNumbers.has(Math.abs(Number(value))) || this.#known.spans(numberText(value)).length > 0;
   }
 
   /**
@@ -74,7 +82,7 @@ export class Redactor {
    * not shown. In a list, what follows an option with a secret's name is masked: ["login", "--password", "x"].
    */
   value(value: unknown): unknown {
-    return this.#numbers.size === 0 && this.#isClean(value) ? value : new Walk(this).value(value, 0, "nothing");
+    return this.#isClean(value) ? value : new Walk(this).value(value, 0, "nothing");
   }
 
   /** Say quickly that there is nothing to mask; every record pays for this. */
@@ -82,11 +90,11 @@ export class Redactor {
     const texts: string[] = [];
     let level: readonly unknown[] = [value];
     for (let depth = 0; depth < DEPTH_MAX; depth += 1) {
-      const below = open(level, texts);
+      const below = open(level, texts, (number) => this.isSecretNumber(number));
       if (below === undefined) return false;
       if (below.length === 0) {
         const text = texts.join("\n");
-        return !mayHoldSecret(text) && !this.#needles.some((needle) => text.includes(needle));
+        return !mayHoldSecret(text) && this.#known.spans(text).length === 0;
       }
       // A value that holds itself twice doubles with every level; one look at it is enough.
       level = below.length < SHARING_MIN ? below : [...new Set(below)];
@@ -212,6 +220,7 @@ function isIterable(value: unknown): value is Iterable<unknown> {
 
 /** Say whether an item of a list is the value of a secret option before it. */
 function follows(option: unknown, item: unknown): boolean {
+  if (typeof option === "string" && LOGIN_OPTIONS.has(option)) return typeof item === "string" && isLoginText(item);
   if (typeof option !== "string" || !option.startsWith("--") || isList(item) || isEntries(item)) return false;
   const isOption = typeof item === "string" && item.startsWith("-");
   return !isOption && OPTION.test(option) && isSecretKey(option);
@@ -245,7 +254,11 @@ function namesASecret(value: Entries): boolean {
 }
 
 /** Collect the texts of one level and return the level below; undefined if it needs the slow walk. */
-function open(level: readonly unknown[], texts: string[]): unknown[] | undefined {
+function open(
+  level: readonly unknown[],
+  texts: string[],
+  isSecretNumber: (value: number | bigint) => boolean,
+): unknown[] | undefined {
   const below: unknown[] = [];
   for (const item of level) {
     if (typeof item === "string") {
@@ -258,11 +271,19 @@ function open(level: readonly unknown[], texts: string[]): unknown[] | undefined
         texts.push(key);
         below.push(part);
       }
-    } else if (item !== null && item !== undefined && !["boolean", "number", "bigint"].includes(typeof item)) {
+    } else if (isNumber(item) ? isSecretNumber(item) : !isConstant(item)) {
       return undefined;
     }
   }
   return below;
+}
+
+function isNumber(value: unknown): value is number | bigint {
+  return typeof value === "number" || typeof value === "bigint";
+}
+
+function isConstant(value: unknown): boolean {
+  return value === null || value === undefined || typeof value === "boolean";
 }
 
 function isList(value: unknown): value is readonly unknown[] {
@@ -277,62 +298,16 @@ function kindOf(value: unknown): string {
   return Object.prototype.toString.call(value).slice(8, -1);
 }
 
-/** The forms in which a secret turns up in other texts. */
-function encodings(secret: string): string[] {
-  const data = utf8(secret);
-  const hex = data.map((byte) => byte.toString(16).padStart(2, "0")).join("");
-  const escaped = [JSON.stringify(secret).slice(1, -1), asciiJson(secret)];
-  return [
-    secret,
-    ...escaped,
-    ...escaped.map((form) => JSON.stringify(form).slice(1, -1)),
-    ...["", "/", "!'()*"].flatMap((kept) => percent(data, kept)),
-    hex,
-    hex.toUpperCase(),
-    ...[0, 1, 2].flatMap((offset) => base64Inner(data, offset)),
-  ];
+/** A number as JSON has it; every language writes the whole ones alike. */
+function numberText(value: number | bigint): string {
+  return Number.isInteger(value) ? BigInt(value).toString() : String(value);
 }
 
-function asciiJson(text: string): string {
-  return JSON.stringify(text)
-    .slice(1, -1)
-    .replace(/[^ -~]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`);
-}
-
-function percent(data: readonly number[], kept: string): string[] {
-  const quoted = data
-    .map((byte) => {
-      const letter = String.fromCharCode(byte);
-      return /[A-Za-z0-9._~-]/.test(letter) || kept.includes(letter) ? letter : `%${byte.toString(16).padStart(2, "0")}`;
-    })
-    .join("");
-  const upper = quoted.replace(/%../g, (escape) => escape.toUpperCase());
-  return [quoted, upper].flatMap((form) => [form, form.replaceAll("%20", "+")]);
-}
-
-/** Base64 at an offset, without the characters at both ends that also hold bits of the neighbours. */
-function base64Inner(data: readonly number[], offset: number): string[] {
-  const bits = [...new Array<number>(offset).fill(0), ...data].map((byte) => byte.toString(2).padStart(8, "0")).join("");
-  let inner = "";
-  for (let start = Math.ceil((offset * 8) / 6) * 6; start + 6 <= bits.length; start += 6) {
-    inner += BASE64.charAt(Number.parseInt(bits.slice(start, start + 6), 2));
-  }
-  return [inner, inner.replaceAll("+", "-").replaceAll("/", "_")];
-}
-
-function utf8(text: string): number[] {
-  return Array.from(text).flatMap((letter) => {
-    const code = letter.codePointAt(0) ?? 0;
-    if (code < 0x80) return [code];
-    if (code < 0x800) return [0xc0 | (code >> 6), 0x80 | (code & 63)];
-    if (code < 0x10000) return [0xe0 | (code >> 12), 0x80 | ((code >> 6) & 63), 0x80 | (code & 63)];
-    return [0xf0 | (code >> 18), 0x80 | ((code >> 12) & 63), 0x80 | ((code >> 6) & 63), 0x80 | (code & 63)];
-  });
-}
-
-const BASE64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const OPTION = /^--[A-Za-z][A-Za-z0-9_-]{1,40}$/;
 const OPTION_VALUE = /^(--[A-Za-z][A-Za-z0-9_-]{1,40})=([^]+)$/;
+const LOGIN_OPTIONS: ReadonlySet<string> = new Set(["-u", "--user", "--proxy-user"]);
+// Not every language reads these exactly, so they are compared as the floats that they become.
+const LONG_NUMBER = /^[1-9][0-9]{15,298}$/;
 const SHARING_MIN = 1_000;
 const VALUE_KEYS: ReadonlySet<string> = new Set(["value", "default", "const", "example", "examples"]);
 const SCHEMA_KEYS = ["$ref", "anyOf", "oneOf", "allOf", "enum"];

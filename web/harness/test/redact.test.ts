@@ -23,6 +23,8 @@ interface Case {
   readonly value?: unknown;
   readonly masked?: unknown;
   readonly refused?: boolean;
+  readonly chunks?: readonly string[];
+  readonly shown?: readonly string[];
 }
 
 const CASES = readCases("redact") as readonly Case[];
@@ -31,7 +33,24 @@ test.each(CASES.filter((given) => given.keys))("shared names have the answer of 
   expect(given.keys?.filter((key) => isSecretKey(key) !== given.secret)).toEqual([]);
 });
 
-test.each(CASES.filter((given) => !given.keys))("a shared case has the answer of every language: $name", (given) => {
+test.each(CASES.filter((given) => given.chunks))("a shared stream has the answer of every language: $name", (given) => {
+  const stream = new Redactor(given.secrets).stream();
+  const shown = (given.chunks ?? []).map((chunk) => stream.feed(chunk));
+  expect([...shown, stream.finish()]).toEqual(given.shown);
+});
+
+test.each(CASES.filter((given) => given.text))("a text in pieces is masked like the whole: $name", (given) => {
+  const redactor = new Redactor(given.secrets);
+  const text = given.text ?? "";
+  for (const size of [1, 2, 7]) {
+    const stream = redactor.stream();
+    let shown = "";
+    for (let at = 0; at < text.length; at += size) shown += stream.feed(text.slice(at, at + size));
+    expect(shown + stream.finish()).toBe(redactor.text(text));
+  }
+});
+
+test.each(CASES.filter((given) => !given.keys && !given.chunks))("a shared case has the answer of every language: $name", (given) => {
   if (given.refused) {
     expect(() => new Redactor(given.secrets)).toThrow(
       /register secrets of 8 to 16384 characters|takes a list of secrets, found|is not a text but of type/,

@@ -4,19 +4,20 @@ Three nets, one over the other: the names of keys (`redact_keys`), the shapes of
 and the exact values that the host registered, in every encoding they are likely to turn up in.
 """
 
-import json
 import re
-from base64 import b64encode
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import InitVar, dataclass, field
 from enum import Enum
 from itertools import count
 from typing import Final, Protocol, cast, runtime_checkable
 
+from windlass_harness.redact_checks import is_login_text
 from windlass_harness.redact_keys import is_secret_key
+from windlass_harness.redact_registered import MASK as MASK
+from windlass_harness.redact_registered import Registered
 from windlass_harness.redact_shapes import mask_shapes, may_hold_secret
+from windlass_harness.redact_stream import MaskedStream
 
-MASK: Final = "[redacted]"
 TOO_DEEP: Final = "[truncated:depth]"
 CYCLE: Final = "[cycle]"
 
@@ -33,7 +34,9 @@ _Container = Mapping[object, object] | _Sequence
 class Redactor:
     """Masks secrets by key name, by shape, and the registered ones by value.
 
-    A registered secret is masked plain and JSON-escaped, URL-encoded, hex and base64 at any offset.
+    Make one from the secrets and keep it: registering is dear, masking is not. A registered secret is masked
+    plain, escaped for JSON and HTML, URL-encoded, in hex, and in base64 at any offset and over any lines; one
+    of digits also in a number.
 
     Raises:
         ValueError: a secret is not a text, too short or too long, or there are too many of them; or
@@ -41,8 +44,9 @@ class Redactor:
     """
 
     secrets: InitVar[Iterable[str]] = ()
-    _needles: tuple[str, ...] = field(init=False, repr=False)
-    _numbers: frozenset[int] = field(init=False, repr=False)
+    _known: Registered = field(init=False, repr=False)
+    _has_digits: bool = field(init=False, repr=False)
+    _long_numbers: frozenset[float] = field(init=False, repr=False)
 
     def __post_init__(self, secrets: Iterable[str]) -> None:
         registered = _registered(secrets)
@@ -54,26 +58,26 @@ class Redactor:
                     f"secret number {index} has {len(secret)} characters; "
                     f"register secrets of {SECRET_CHARS_MIN} to {SECRET_CHARS_MAX} characters"
                 )
-        needles = {needle for secret in registered for needle in _encodings(secret)}
-        # Longest first, so that a secret that contains another one is masked whole.
-        ordered = tuple(sorted(needles, key=lambda needle: (-len(needle), needle)))
-        object.__setattr__(self, "_needles", ordered)
-        object.__setattr__(
-            self, "_numbers", frozenset(int(secret) for secret in registered if _DIGITS(secret))
-        )
+        object.__setattr__(self, "_known", Registered(registered))
+        object.__setattr__(self, "_has_digits", any(map(_DIGITS, registered)))
+        long = frozenset(float(secret) for secret in registered if _LONG_NUMBER(secret))
+        object.__setattr__(self, "_long_numbers", long)
 
     def text(self, text: str) -> str:
         """Mask the secrets in a text; return the same object if there are none."""
-        masked = text
-        for needle in self._needles:
-            if needle in masked:
-                masked = masked.replace(needle, MASK)
-        masked = mask_shapes(masked)
+        masked = mask_shapes(self._known.mask(text))
         return text if masked == text else masked
 
+    def stream(self) -> MaskedStream:
+        """Return a masker for one text that comes in pieces."""
+        return MaskedStream(self._known)
+
     def is_secret_number(self, value: float) -> bool:
-        """Say whether a number is a registered secret of digits, read as a number."""
-        return value in self._numbers
+        """Say whether a registered secret of digits is in a number as it is written."""
+        if not self._has_digits:
+            return False
+        is_long = abs(value) < _LONG_NUMBER_MAX and float(abs(value)) in self._long_numbers
+        return is_long or self._known.spans(_number_text(value)) != []
 
     def value(self, value: object) -> object:
         """Mask the secrets in a JSON value; return the same object if there are none.
@@ -84,7 +88,7 @@ class Redactor:
         be looked into is not shown. A model of the wire becomes the JSON that it is written as. In a list,
         what follows an option with a secret's name is masked: ["login", "--password", "x"].
         """
-        if not self._numbers and self._is_clean(value):
+        if self._is_clean(value):
             return value
         return _Walk(self).value(value, 0, _Hide.NOTHING)
 
@@ -93,12 +97,12 @@ class Redactor:
         texts: list[str] = []
         level: list[object] = [value]
         for _ in range(DEPTH_MAX):
-            below = _open(level, texts)
+            below = _open(level, texts, self.is_secret_number)
             if below is None:
                 return False
             if not below:
                 text = "\n".join(texts)
-                return not may_hold_secret(text) and not any(needle in text for needle in self._needles)
+                return not may_hold_secret(text) and not self._known.spans(text)
             # A value that holds itself twice doubles with every level; one look at it is enough.
             level = below if len(below) < _SHARING_MIN else list({id(item): item for item in below}.values())
         return False
@@ -243,6 +247,8 @@ def _registered(secrets: object) -> tuple[str, ...]:
 
 def _follows(option: str, item: object) -> bool:
     """Say whether an item of a list is the value of a secret option before it."""
+    if option in _LOGIN_OPTIONS:
+        return isinstance(item, str) and is_login_text(item)
     if not option.startswith("--") or isinstance(item, (Mapping, list, tuple)):
         return False
     is_option = isinstance(item, str) and item.startswith("-")
@@ -276,7 +282,9 @@ def _names_a_secret(value: Mapping[object, object]) -> bool:
     return "value" in value and isinstance(name, str) and is_secret_key(name)
 
 
-def _open(level: list[object], texts: list[str]) -> list[object] | None:
+def _open(
+    level: list[object], texts: list[str], is_secret_number: Callable[[float], bool]
+) -> list[object] | None:
     """Collect the texts of one level; return the next, or None if it needs a walk."""
     below: list[object] = []
     for item in level:
@@ -290,46 +298,33 @@ def _open(level: list[object], texts: list[str]) -> list[object] | None:
             below.extend(entries.values())
         elif isinstance(item, (list, tuple)):
             below.extend(cast(_Sequence, item))
-        elif not (item is None or isinstance(item, (int, float))):
+        elif isinstance(item, (int, float)):
+            if is_secret_number(item):
+                return None
+        elif item is not None:
             return None
     return below
+
+
+def _number_text(value: float) -> str:
+    """A number as JSON has it; every language writes the whole ones alike."""
+    if isinstance(value, int):
+        return str(value) if value.bit_length() <= _NUMBER_BITS_MAX else "Infinity"
+    return str(int(value)) if value.is_integer() else repr(value)
 
 
 def _has_secret_key(value: Mapping[object, object]) -> bool:
     return any(not isinstance(key, str) or is_secret_key(key) for key in value)
 
 
-def _encodings(secret: str) -> Iterator[str]:
-    """Yield the forms in which a secret turns up in other texts."""
-    data = secret.encode("utf-8", "surrogatepass")
-    yield secret
-    for is_ascii in (True, False):
-        escaped = json.dumps(secret, ensure_ascii=is_ascii)[1:-1]
-        yield escaped
-        yield json.dumps(escaped, ensure_ascii=is_ascii)[1:-1]
-    for kept in ("", "/", "!'()*"):
-        for quoted in (_percent(data, kept, "%{:02X}"), _percent(data, kept, "%{:02x}")):
-            yield quoted
-            yield quoted.replace("%20", "+")
-    yield data.hex()
-    yield data.hex().upper()
-    for offset in range(3):
-        encoded = b64encode(bytes(offset) + data).decode("ascii")
-        # Leave out the characters at both ends that also hold bits of the neighbours.
-        inner = encoded[(offset * 8 + 5) // 6 : (offset + len(data)) * 8 // 6]
-        yield inner
-        yield inner.replace("+", "-").replace("/", "_")
-
-
-def _percent(data: bytes, kept: str, form: str) -> str:
-    plain = frozenset(f"{_UNRESERVED}{kept}".encode())
-    return "".join(chr(byte) if byte in plain else form.format(byte) for byte in data)
-
-
-_DIGITS: Final = re.compile("[0-9]{8,15}").fullmatch  # longer ones are not whole numbers in every language
 _OPTION: Final = re.compile("--[A-Za-z][A-Za-z0-9_-]{1,40}").fullmatch
 _OPTION_VALUE: Final = re.compile(r"(--[A-Za-z][A-Za-z0-9_-]{1,40})=([\s\S]+)").fullmatch
-_UNRESERVED: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
+_DIGITS: Final = re.compile("[0-9]+").fullmatch
+# Not every language reads these exactly, so they are compared as the floats that they become.
+_LONG_NUMBER: Final = re.compile("[1-9][0-9]{15,298}").fullmatch
+_LONG_NUMBER_MAX: Final = 1e300
+_LOGIN_OPTIONS: Final = frozenset({"-u", "--user", "--proxy-user"})
+_NUMBER_BITS_MAX: Final = 10_000  # Python writes no longer one in digits
 _SHARING_MIN: Final = 1_000
 _VALUE_KEYS: Final = frozenset({"value", "default", "const", "example", "examples"})
 _SCHEMA_KEYS: Final = frozenset({"$ref", "anyOf", "oneOf", "allOf", "enum"})

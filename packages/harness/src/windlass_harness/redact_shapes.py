@@ -6,30 +6,31 @@ patterns use only what Python and JavaScript read alike, and web/harness has the
 """
 
 import re
-from binascii import a2b_base64
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from windlass_harness.redact_keys import is_secret_key
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """One match: a name, what lies between, the secret, and both neighbours."""
-
-    name: str
-    between: str
-    secret: str
-    before: str
-    after: str
+from windlass_harness.redact_checks import (
+    Found,
+    always,
+    is_authorization,
+    is_bare_secret,
+    is_basic,
+    is_bearer,
+    is_login,
+    is_quoted_secret,
+    is_random,
+    is_user,
+    may_name_secret,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
     """A kind of secret.
 
-    The pattern has three groups: the name, what lies between, the secret; only the third is masked.
+    The pattern has three groups: the name, what lies between, the secret; only the third is masked. If it
+    is named, the first group is any name and the third is looked at only after the name of a secret.
     A text can match only if it contains, in lower case, one of the seeds. They start with a rare letter
     and have a bounded length, because the search for all seeds at once is what every record pays.
     """
@@ -38,6 +39,7 @@ class Shape:
     seeds: tuple[str, ...]
     pattern: str
     accept: Callable[[Found], bool]
+    is_named: bool = False
 
 
 def may_hold_secret(text: str) -> bool:
@@ -53,76 +55,78 @@ def mask_shapes(text: str) -> str:
     lowered = text.lower()
     if _SEEDS.search(lowered) is None:
         return text
-    for shape, seeds, pattern in _COMPILED:
+    for shape, seeds, finder in _COMPILED:
         if seeds.search(lowered) is not None:
-            text = _mask(text, shape, pattern)
+            text = _mask(text, shape, finder)
     return text
 
 
-def _mask(text: str, shape: Shape, pattern: re.Pattern[str]) -> str:
-    def replace(match: re.Match[str]) -> str:
-        name, between, secret = match.groups()
-        start, end = match.span()
-        found = Found(name, between, secret, text[start - 1 : start], text[end : end + 1])
-        return f"{name}{between}[redacted{shape.hint}]" if shape.accept(found) else match[0]
-
-    return pattern.sub(replace, text)
+def mask_shape(text: str, shape: Shape) -> str:
+    """Replace what has one shape of a secret, without a quick look before."""
+    return _mask(text, shape, _finder(shape))
 
 
-def _always(_: Found) -> bool:
-    return True
+def _mask(text: str, shape: Shape, finder: "_Finder") -> str:
+    parts: list[str] = []
+    at = 0
+    for start, end in finder(text, shape):
+        parts += (text[at:start], f"[redacted{shape.hint}]")
+        at = end
+    return "".join((*parts, text[at:])) if parts else text
 
 
-def _is_random(found: Found) -> bool:
-    """A key has a digit or a capital; a long name in kebab or snake case has neither."""
-    return _DIGIT_OR_CAPITAL.search(found.secret, 4) is not None
+def _find(pattern: re.Pattern[str]) -> "_Finder":
+    def find(text: str, shape: Shape) -> Iterator[tuple[int, int]]:
+        for match in pattern.finditer(text):
+            start, end = match.span()
+            found = Found(match[1], match[2], match[3], text[start - 1 : start], text[end : end + 1])
+            if shape.accept(found):
+                yield match.span(3)
+
+    return find
 
 
-def _is_authorization(found: Found) -> bool:
-    return found.between.split()[-1].strip("\"'\\:=").lower() in _SCHEMES
+def _find_named(head: re.Pattern[str], value: re.Pattern[str]) -> "_Finder":
+    """Look for a value only after a secret's name.
+
+    Else the value of another name would hide what it holds, as in `error: token=x`.
+    """
+
+    def find(text: str, shape: Shape) -> Iterator[tuple[int, int]]:
+        at = 0
+        for named in head.finditer(text):
+            start, end = named.span()
+            before = text[start - 1 : start]
+            is_name = start >= at and may_name_secret(named[1], before)
+            match = value.match(text, end) if is_name else None
+            if match is None:
+                continue
+            at = match.end()
+            if shape.accept(Found(named[1], named[2], match[1], before, text[at : at + 1])):
+                yield end, at
+
+    return find
 
 
-def _is_bearer(found: Found) -> bool:
-    """In prose the word after bearer is a plain word: bearer authentication."""
-    return _PLAIN_WORD.fullmatch(found.secret) is None
+def _finder(shape: Shape) -> "_Finder":
+    if not shape.is_named:
+        return _find(re.compile(shape.pattern, re.ASCII))
+    cut = shape.pattern.rindex("([^")  # the third group
+    return _find_named(re.compile(shape.pattern[:cut], re.ASCII), re.compile(shape.pattern[cut:], re.ASCII))
 
 
-def _is_basic(found: Found) -> bool:
-    """Only what decodes to user:password in plain letters is a Basic credential."""
-    data = found.secret.rstrip("=")
-    if len(data) % 4 == 1:
-        return False
-    pair = a2b_base64(data + "=" * (-len(data) % 4))
-    return b":" in pair and all(byte >= 32 for byte in pair)
-
-
-def _is_quoted_secret(found: Found) -> bool:
-    return is_secret_key(found.name) and _DOTTED_NAME.fullmatch(found.secret) is None
-
-
-def _is_bare_secret(found: Found) -> bool:
-    """A literal, not a variable, a call or a type; in an address, any value."""
-    if found.before in {"?", "&"} and found.between == "=":
-        return is_secret_key(found.name) or found.name.lower().endswith(("sig", "signature"))
-    return (
-        is_secret_key(found.name)
-        and len(found.secret) >= 6
-        and found.after not in {"(", "[", "{"}
-        and _DIGIT.search(found.secret) is not None
-        and _LETTER.search(found.secret) is not None
-        and _DOTTED_NAME.fullmatch(found.secret) is None
-    )
-
-
-_DIGIT: Final = re.compile("[0-9]")
-_LETTER: Final = re.compile("[A-Za-z]")
-_DIGIT_OR_CAPITAL: Final = re.compile("[0-9A-Z]")
-_PLAIN_WORD: Final = re.compile("[A-Za-z]?[a-z]{0,18}[.]?")
-_SCHEMES: Final = frozenset({"bearer", "basic", "token", "digest", "negotiate", "apikey", "aws4-hmac-sha256"})
-_SECRET_WORDS: Final = ("ken", "k(?<=[a-z0-9_.-]k)ey", "pass", "pw", "cret", "cred")
-_RARER_WORDS: Final = ("zation", "kie", "jwt", "bearer")
-_DOTTED_NAME: Final = re.compile("[A-Za-z_][A-Za-z0-9_]*[.][A-Za-z_][A-Za-z0-9_.]*")
-
+_Finder = Callable[[str, Shape], Iterator[tuple[int, int]]]
+_SECRET_WORDS: Final = (
+    "ken",
+    "k(?<=[a-z0-9_.-]k)ey",
+    "pass",
+    "pw",
+    "cret",
+    "cred",
+    "connectionstr",
+    "connstr",
+)
+_RARER_WORDS: Final = ("zation", "kie", "jwt", "bearer", "uth(?!or)")
 _ASSIGNMENT_SEEDS: Final = (
     "sig=",
     *(
@@ -131,19 +135,21 @@ _ASSIGNMENT_SEEDS: Final = (
     ),
 )
 
+_LOGIN_SEEDS: Final = tuple(rf"{option}[ \t\n=]{{1,4}}[^ \t\r\n:]{{1,132}}:" for option in ("-u", "-user"))
+
 SHAPES: Final = (
     Shape(
         ":private_key",
         ("private key",),
         r"()()(-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?=[\s\S]{0,12}?[A-Za-z0-9+/=:,-]{8})"
         r"[\s\S]*?(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|(?![\s\S])))",
-        _always,
+        always,
     ),
     Shape(
         ":jwt",
         ("yj[a-z0-9_-]{8}",),
         r"(?<![A-Za-z0-9_-])()()(eyJ[A-Za-z0-9_-]{8,}[.][A-Za-z0-9_-]*[.][A-Za-z0-9_.-]*)",
-        _always,
+        always,
     ),
     Shape(
         ":authorization",
@@ -151,14 +157,14 @@ SHAPES: Final = (
         r"""([Aa]uthorization|AUTHORIZATION)"""
         r"""(\\{0,3}["']?[ \t]{0,4}[:=][ \t]{0,4}\\{0,3}["']?[A-Za-z][A-Za-z0-9-]{2,20}[ \t]{1,4})"""
         r"""([^ \t\r\n"'\\<>{}$[(][^\r\n"'\\<>{}$[(]*)""",
-        _is_authorization,
+        is_authorization,
     ),
     Shape(
         ":cookie",
         (r"""kie\\{0,3}["']?[ \t]{0,4}:""",),
         r"""([Cc]ookie|COOKIE)(\\{0,3}["']?[ \t]{0,4}:[ \t]{0,4}\\{0,3}["']?)"""
         r"""([A-Za-z0-9_.-]{1,64}=[^\r\n"'\\]+)""",
-        _always,
+        always,
     ),
     Shape(
         ":token",
@@ -187,52 +193,74 @@ SHAPES: Final = (
         r"|SG[.][A-Za-z0-9_-]{16,}[.][A-Za-z0-9_-]{16,}|ATATT3xFfGF0[A-Za-z0-9_=-]{20,}"
         r"|(?:dop_v1|dckr_pat|shpat|lin_api|sbp|r8)_[A-Za-z0-9_-]{20,}|whsec_[A-Za-z0-9+/=]{20,}"
         r"|hv[sb][.][A-Za-z0-9_-]{20,}|dapi[a-f0-9]{32,}|[0-9]{8,10}:AA[A-Za-z0-9_-]{33,})",
-        _is_random,
+        is_random,
     ),
     Shape(
         ":aws_key",
         ("kia[a-z0-9]{16}", "sia[a-z0-9]{16}"),
         # The neighbours keep base64 data, where any four letters turn up, from matching.
         r"(?<![A-Za-z0-9+/=])()()(A[KS]IA[A-Z0-9]{16})(?![A-Za-z0-9+/=])",
-        _always,
+        always,
     ),
     Shape(
         ":webhook",
         ("com/services/", "com/api/webhooks/"),
         r"()(hooks[.]slack[.]com/services/|discord(?:app)?[.]com/api/webhooks/)([A-Za-z0-9_/-]{8,})",
-        _always,
+        always,
     ),
     Shape(
         ":bearer",
         ("bearer[ \\t]",),
         r"(?<![\s\S])([Bb]earer|BEARER)([ \t]{1,4})([^ \t\r\n[]+)(?![\s\S])",
-        _always,
+        always,
     ),
     Shape(
         ":bearer",
         ("bearer[ \\t]",),
         r"(?<![A-Za-z0-9_])([Bb]earer|BEARER)([ \t]{1,4})([A-Za-z0-9._~+/=-]{8,})",
-        _is_bearer,
+        is_bearer,
     ),
     Shape(
         ":basic",
         ("basic[ \\t]{1,4}[a-z0-9+/]{8}",),
         r"(?<![A-Za-z0-9_])([Bb]asic|BASIC)([ \t]{1,4})([A-Za-z0-9+/]{8,1000}={0,2})",
-        _is_basic,
+        is_basic,
     ),
     Shape(
         "",
         (r"""://[^ \t\r\n"'<>/?#@:]{0,128}:[^ \t\r\n"'<>/?#]{1,256}@""",),
         r"""()(://)([^ \t\r\n"'<>/?#@:]{0,128}:[^ \t\r\n"'<>/?#]{1,256})(?=@)""",
-        _always,
+        always,
+    ),
+    Shape(
+        "",
+        (r"""://[^ \t\r\n"'<>/?#@:]{1,256}@""",),
+        r"""([Hh]ttps?|HTTPS?|[Ww]ss?|WSS?)(://)"""
+        r"""([^ \t\r\n"'<>/?#@:[{$%,;()][^ \t\r\n"'<>/?#@:,;()]{0,255})(?=@)""",
+        is_user,
+    ),
+    Shape(
+        "",
+        _LOGIN_SEEDS,
+        r"""(?<![A-Za-z0-9_-])(-u|--user|--proxy-user)((?:=|[ \t]{1,4})\\{0,3}["'])"""
+        r"""([^ \t\r\n"'\\:$<{([][^ \t\r\n"'\\:]{0,127}:[^\r\n"'\\]{0,255})(?=\\{0,3}["'])""",
+        is_login,
+    ),
+    Shape(
+        "",
+        _LOGIN_SEEDS,
+        r"""(?<![A-Za-z0-9_-])(-u|--user|--proxy-user)(=|[ \t]{1,4})"""
+        r"""([^ \t\r\n"'\\:$<{([][^ \t\r\n"'\\:]{0,127}:[^ \t\r\n"'\\;&|<>()\x60]{0,255})""",
+        is_login,
     ),
     Shape(
         "",
         _ASSIGNMENT_SEEDS,
         r"""(?<![A-Za-z0-9_.$-])([A-Za-z0-9_.-]{2,64})"""
         r"""(\\{0,3}["']?[ \t]{0,4}(?:=>|:=|[:=])[ \t]{0,4}\\{0,3}["'])"""
-        r"""([^ \t\r\n"'\\[$<{][^ \t\r\n"'\\]{5,511})(?=\\{0,3}["'])""",
-        _is_quoted_secret,
+        r"""([^ \t\r\n"'\\[$<{][^\r\n"'\\]{0,511})(?=\\{0,3}["'])""",
+        is_quoted_secret,
+        is_named=True,
     ),
     Shape(
         "",
@@ -240,14 +268,16 @@ SHAPES: Final = (
         r"""(?<![A-Za-z0-9_.$-])([A-Za-z0-9_.-]{2,64})"""
         r"""(\\{0,3}["']?[ \t]{0,4}(?:=>|:=|[:=])[ \t]{0,4})"""
         r"""([^ \t\r\n\f\v"'\\,;&<>(){}[\]|\x60:=$%*/.][^ \t\r\n\f\v"'\\,;&<>(){}[\]|\x60]*)""",
-        _is_bare_secret,
+        is_bare_secret,
+        is_named=True,
     ),
     Shape(
         "",
-        tuple(rf"--(?!-)[a-z0-9_-]{{0,24}}{word}" for word in (*_SECRET_WORDS, *_RARER_WORDS, "otp")),
+        (rf"--(?!-)[a-z0-9_-]{{0,24}}(?:{'|'.join((*_SECRET_WORDS, *_RARER_WORDS, 'otp'))})",),
         r"""(?<![A-Za-z0-9_-])(--[A-Za-z][A-Za-z0-9_-]{1,40})([ \t]{1,4}\\{0,3}["']?)"""
         r"""([^ \t\r\n\f\v"'\\,;&<>(){}[\]|\x60:=$%*/.-][^ \t\r\n\f\v"'\\,;&<>(){}[\]|\x60]*)""",
-        _is_bare_secret,
+        is_bare_secret,
+        is_named=True,
     ),
 )
 
@@ -266,6 +296,4 @@ def _gather(seeds: Iterable[str]) -> re.Pattern[str]:
 
 
 _SEEDS: Final = _gather(seed for shape in SHAPES for seed in shape.seeds)
-_COMPILED: Final = tuple(
-    (shape, _gather(shape.seeds), re.compile(shape.pattern, re.ASCII)) for shape in SHAPES
-)
+_COMPILED: Final = tuple((shape, _gather(shape.seeds), _finder(shape)) for shape in SHAPES)

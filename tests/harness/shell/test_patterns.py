@@ -141,3 +141,11 @@ def test_a_pattern_never_lowers_a_grade(row: object, pattern: str, severity: str
     command = str(getattr(row, "command", ""))
     before = classify_shell_command(command).severity
     assert RANK[grade(command, rule(pattern, severity))[0]] >= RANK[before]
+
+
+@pytest.mark.parametrize("pattern", ["[[:alpha:]]", "[^[:space:]]x", "[a--b]", "[a&&b]", "[a||b]", "[a~~b]"])
+def test_a_set_within_a_set_is_unusable_and_warns_nobody(
+    pattern: str, recwarn: pytest.WarningsRecorder
+) -> None:
+    assert grade("cat a.md", rule(pattern)) == ("caution", "unknown/pattern")
+    assert not recwarn.list

@@ -1,5 +1,9 @@
-"""What is graded safe is run and watched: it writes nothing and calls nobody."""
+"""What is graded safe is run and watched: it writes nothing and calls nobody.
 
+The tree before and after is always compared; with strace every system call is watched too.
+"""
+
+import hashlib
 import os
 import re
 import shutil
@@ -59,19 +63,48 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def watched(command: str, tree: Path, log: Path) -> list[str]:
-    trace = [STRACE or "strace", "-f", "-qq", "-o", str(log), "-e", f"trace={CALLS}"]
+def snapshot(folder: Path) -> dict[str, tuple[int, int, int, str]]:
+    """Everything below a folder, with its mode, size, time and content."""
+    found: dict[str, tuple[int, int, int, str]] = {}
+    for path in sorted(folder.rglob("*")):
+        stat = path.lstat()
+        content = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+        found[str(path.relative_to(folder))] = (stat.st_mode, stat.st_size, stat.st_mtime_ns, content)
+    return found
+
+
+def run(command: list[str], tree: Path) -> None:
     subprocess.run(
-        [*trace, "bash", "-c", command],
+        command,
         cwd=tree,
-        env=ENVIRONMENT,
+        env=ENVIRONMENT | {"HOME": str(tree), "TMPDIR": str(tree)},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         check=False,
         timeout=30,
     )
+
+
+def watched(command: str, tree: Path, log: Path) -> list[str]:
+    trace = [STRACE or "strace", "-f", "-qq", "-o", str(log), "-e", f"trace={CALLS}"]
+    run([*trace, "bash", "-c", command], tree)
     lines = log.read_text(errors="replace").splitlines()
     return [line for line in lines if WRITES.match(line) and not HARMLESS.search(line)]
+
+
+def test_a_change_of_the_tree_is_noticed(tree: Path) -> None:
+    before = snapshot(tree)
+    for change in ("echo x > made", "touch -d @1 a", "mkdir empty", "rm made; rmdir empty; chmod 600 a"):
+        run(["bash", "-c", change], tree)
+        assert snapshot(tree) != before
+        before = snapshot(tree)
+
+
+@pytest.mark.parametrize("command", SAFE)
+def test_a_safe_command_leaves_the_tree_as_it_was(command: str, tree: Path) -> None:
+    before = snapshot(tree)
+    run(["bash", "-c", command], tree)
+    assert snapshot(tree) == before
 
 
 @pytest.mark.skipif(STRACE is None, reason="strace is not installed, so nothing can be watched")

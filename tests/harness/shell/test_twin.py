@@ -52,19 +52,20 @@ PATTERNS = (
     *r"""
     \brm\b (?i)GIT ^ls \.txt$ \s\S+ [^/]+/ (?=.*x) (?<=g)i (?<!a)b (?<n>a) (?P<n>a) a{2,3} a{,3} {
     []a] [^]a] [\d-] [a-\d] \Z \A \p{L} \u00e9 \x67 \- \_ * ( ) x*+ a?? (a+)+ (?:a|b)* (g)\1 \B \0
-    $* (?=a)* [é-😀] 😀+ \W [^\W] a.*b.*c.*d (?s). (?#c)a (?:g){2} .*.*
+    $* (?=a)* [é-😀] 😀+ \W [^\W] a.*b.*c.*d (?s). (?#c)a (?:g){2} .*.* [[:alpha:]] [a--b] [a&&b] [a[] [\\[:]
     """.split(),
     "x" * (PATTERN_CHARS_MAX + 1),
 )
 """Patterns that a host may write, right and wrong ones."""
 
-Verdict = tuple[str, str, tuple[tuple[str, str], ...]]
+Verdict = tuple[str, str, tuple[tuple[str, str], ...], tuple[tuple[str, ...], ...]]
 Change = Callable[[random.Random, str, str], str]
 
 
 def python_verdict(command: str, config: ShellConfig) -> Verdict:
     verdict = classify_shell_command(command, config)
-    return verdict.severity, verdict.category, tuple((reason.code, reason.part) for reason in verdict.reasons)
+    reasons = tuple((reason.code, reason.part) for reason in verdict.reasons)
+    return verdict.severity, verdict.category, reasons, verdict.commands
 
 
 def web_verdicts(commands: list[str], config: ShellConfig) -> list[Verdict]:
@@ -78,11 +79,11 @@ def web_verdicts(commands: list[str], config: ShellConfig) -> list[Verdict]:
         [node, NODE_JUDGE, host], input=json.dumps(commands), capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    found = cast(list[tuple[str, str, list[tuple[str, str]]]], json.loads(done.stdout))
+    found = cast(list[tuple[str, str, list[tuple[str, str]], list[list[str]]]], json.loads(done.stdout))
     assert len(found) == len(commands)
     return [
-        (severity, category, tuple((code, part) for code, part in reasons))
-        for severity, category, reasons in found
+        (severity, category, tuple((code, part) for code, part in reasons), tuple(map(tuple, words)))
+        for severity, category, reasons, words in found
     ]
 
 

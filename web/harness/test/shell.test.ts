@@ -99,3 +99,20 @@ test("work beyond a limit is caution at least, and what was seen of it counts", 
   expect(classifyShellCommand(`ls ${"\u{1f600}".repeat(9_997)}`, CONFIG).severity).toBe("safe");
   expect(classifyShellCommand(`ls ${"\u{1f600}".repeat(9_998)}`, CONFIG).category).toBe("unknown/size");
 });
+
+test("the words of literal commands are told, and of nothing more than that", () => {
+  const words = (command: string): unknown => classifyShellCommand(command, CONFIG).commands;
+  expect(words("npm test 2>&1 && git status -s | head")).toEqual([["npm", "test"], ["git", "status", "-s"], ["head"]]);
+  expect(words("git commit -m 'a b'")).toEqual([["git", "commit", "-m", "a b"]]);
+  const more = ["npm test > out", "npm test $(id)", "npm test $x", "npm test *.js", "A=1 npm test", "npm test &", "(npm test)"];
+  for (const command of more) expect(words(command), command).toEqual([]);
+  expect(classifyShellCommand("npm test").commands).toEqual([]);
+});
+
+test("what is not text is never safe, and the reason says so", () => {
+  for (const value of [null, undefined, 5, ["ls"], {}]) {
+    const verdict = classifyShellCommand(value as string, CONFIG);
+    expect(verdict).toMatchObject({ severity: "caution", category: "unknown/type", commands: [] });
+    expect(verdict.reasons[0]?.message).toBe("the command is not text");
+  }
+});

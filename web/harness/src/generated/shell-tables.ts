@@ -26,6 +26,7 @@ export const MESSAGES = new Map([
   ["read", "only reads inside the workspace"],
   ["safe_write", "creates or edits inside the workspace"],
   ["unknown/parse", "cannot be parsed with certainty; never guess"],
+  ["unknown/type", "the command is not text"],
   ["unknown/empty", "nothing to run; reject rather than approve"],
   ["unknown/control", "control characters, bidi marks or look-alikes: what is seen is not what runs"],
   ["unknown/size", "too long or too deep to be reviewed"],
@@ -51,7 +52,6 @@ export const MESSAGES = new Map([
   ["read/secret", "reads credentials"],
   ["read/ssrf", "metadata, local control sockets or private addresses"],
   ["destructive", "deletes, truncates or overwrites"],
-  ["destructive/arith", "array subscripts are evaluated as code"],
   ["destructive/data", "databases, cloud, cluster"],
   ["destructive/device", "raw device or filesystem"],
   ["destructive/env-exec", "an environment variable changes what the program runs"],
@@ -67,14 +67,12 @@ export const MESSAGES = new Map([
   ["destructive/priv", "privilege change"],
   ["destructive/process", "stops processes or the machine"],
   ["destructive/publish", "visible to other people and hard to take back"],
-  ["destructive/redefine", "names redefined before use"],
   ["destructive/remote-code", "downloaded text is executed"],
   ["destructive/shell", "gives a shell to somebody"],
   ["destructive/sync", "mirror that deletes at the target"],
   ["destructive/tool-exec", "an option or script of a tool executes a program"],
   ["destructive/windows", "cmd and PowerShell"],
   ["destructive/wrapper", "a prefix program runs a dangerous command"],
-  ["destructive/pattern", "a custom pattern forbids this"],
 ]);
 export const CLOUD_FAMILIES = new Map([
   ["bq", new Map([
@@ -871,6 +869,14 @@ export const KNOWN_VALUES = new Map([
   ["SECONDS", "1"],
 ]);
 export const SECRET_VARIABLE = "secret|token|passw|passphrase|credential|api_?key|private_?key|access_?key|auth(?!or)|_key$|_pwd$|_pass$|_dsn$|cookie|database_url|connection_?string|webhook";
+export const INTEGER_VARIABLES = new Set([
+  "HISTCMD",
+  "LINENO",
+  "OPTIND",
+  "RANDOM",
+  "SECONDS",
+  "SRANDOM",
+]);
 export const HARMLESS_SETTINGS = new Set([
   "BLOCK_SIZE",
   "CI",
@@ -893,7 +899,6 @@ export const HARMLESS_SETTINGS = new Set([
   "LINES",
   "LS_COLORS",
   "NO_COLOR",
-  "POSIXLY_CORRECT",
   "PYTHONDONTWRITEBYTECODE",
   "PYTHONIOENCODING",
   "PYTHONUNBUFFERED",
@@ -1164,7 +1169,7 @@ export const READERS = new Map([
   ["dirname", "z | zero | text"],
   ["realpath", "emLPqsz | canonicalize-existing canonicalize-missing relative-to= relative-base= quiet strip no-symlinks zero logical physical | path"],
   ["readlink", "femnqsvz | canonicalize canonicalize-existing canonicalize-missing no-newline quiet silent verbose zero | path"],
-  ["sort", "bcCdfghiMmnRrsuVz k= S= t= o> T> | ignore-leading-blanks dictionary-order ignore-case general-numeric-sort ignore-nonprinting month-sort human-numeric-sort numeric-sort random-sort reverse sort= version-sort check? key= merge stable buffer-size= field-separator= unique zero-terminated parallel= debug batch-size= output> temporary-directory> files0-from@ random-source@ compress-program! | path"],
+  ["sort", "bcCdfghiMmnRrsuVz k= S= t= o> T> | ignore-leading-blanks dictionary-order ignore-case general-numeric-sort ignore-nonprinting month-sort human-numeric-sort numeric-sort random-sort reverse sort= version-sort check? key= merge stable buffer-size= field-separator= unique zero-terminated parallel= debug batch-size= output> temporary-directory> files0-from~ random-source@ compress-program! | path"],
   ["uniq", "cdDiuz f= s= w= | count repeated all-repeated? skip-fields= group? ignore-case skip-chars= unique zero-terminated check-chars= | uniq"],
   ["cut", "nszb=c=d=f= | bytes= characters= delimiter= fields= complement only-delimited output-delimiter= zero-terminated | path"],
   ["paste", "szd= | delimiters= serial zero-terminated | path"],
@@ -1190,7 +1195,7 @@ export const READERS = new Map([
   ["fd", "HIuasiFpLl0q d= t= e= E= S= j= g c= x! X! | hidden no-ignore unrestricted case-sensitive ignore-case glob regex fixed-strings absolute-path list-details follow full-path max-depth= min-depth= exact-depth= type= extension= exclude= size= changed-within= changed-before= color= threads= max-results= quiet print0 strip-cwd-prefix base-directory@ search-path@ exec! exec-batch! | text path"],
   ["jq", "acCehMnrRsSj f@ L! 1234567 | arg= argjson= args jsonargs compact-output color-output monochrome-output exit-status null-input raw-output raw-output0 raw-input slurp sort-keys join-output tab indent= ascii-output stream stream-errors seq unbuffered slurpfile@ rawfile@ from-file@ | jq"],
   ["yq", "rceCMnPNjs~o=p=I= i~ | raw-output compact-output output-format= input-format= prettyPrint colors no-colors exit-status null-input no-doc indent= inplace~ yaml-output from-file@ | jq"],
-  ["xmllint", "| noout format xpath= valid schema@ nonet html encode= c14n recover huge output> shell! | path"],
+  ["xmllint", "| noout format xpath= valid~ schema@ nonet html encode= c14n recover huge output> shell! | path"],
   ["xxd", "abeEiuC c= g= l= s= o= | cols= len= seek= bits uppercase include plain p | xxd"],
   ["od", "abcdfilosxv A= j= N= t= w? S= | address-radix= skip-bytes= read-bytes= format= output-duplicates width? strings? | path"],
   ["hexdump", "bcCdovx n= s= e= f@ | canonical length= skip= no-squeezing | path"],
@@ -1234,7 +1239,7 @@ export const READERS = new Map([
   ["who", "abdHlmpqrsTtu | all boot count heading | none"],
   ["w", "hsfoi | no-header short from | text"],
   ["uptime", "ps | pretty since | none"],
-  ["free", "bkmgthlwvs=c= | bytes kilo mega giga tebi human total wide seconds= count= si | none"],
+  ["free", "bkmgthlwvs~c= | bytes kilo mega giga tebi human total wide seconds~ count= si | none"],
   ["vmstat", "adfmnstwS= | active stats slabs timestamp wide unit= | text"],
   ["lscpu", "aebcpJxyB | all extended? json online parse? hex | none"],
   ["lsblk", "abdfilmnoprstJPST o= e= I= | all bytes nodeps fs json list output= paths raw tree perms topology | path"],
@@ -1262,7 +1267,7 @@ export const READERS = new Map([
   ["pstree", "aAchHglnpstuZ | | text"],
   ["dpkg", "lLsSpI | list listfiles status search print-architecture print-avail get-selections version compare-versions | text"],
   ["dpkg-query", "WlLsSf= | show list listfiles status search showformat= | text"],
-  ["rpm", "qailfRp~ | query all info list file requires version whatprovides queryformat= | text"],
+  ["rpm", "qailfRcdp~ | query all info list file requires version whatprovides queryformat= | text"],
   ["ldconfig", "p | print-cache | none"],
   ["tsort", "| | path"],
   ["shuf", "ezn=i=r o> | echo head-count= input-range= repeat zero-terminated output> random-source@ | path"],
@@ -1300,7 +1305,6 @@ export const VERSION_PROGRAMS = new Set([
   "file",
   "find",
   "fish",
-  "flake8",
   "g++",
   "gcc",
   "gdb",
@@ -1335,13 +1339,10 @@ export const VERSION_PROGRAMS = new Set([
   "perl",
   "php",
   "pip",
-  "pnpm",
   "prettier",
   "protoc",
   "psql",
-  "pylint",
   "pypy",
-  "pytest",
   "python",
   "redis-cli",
   "rg",
@@ -1359,7 +1360,6 @@ export const VERSION_PROGRAMS = new Set([
   "systemctl",
   "tar",
   "tmux",
-  "tox",
   "tree",
   "tsc",
   "unzip",
@@ -1369,7 +1369,6 @@ export const VERSION_PROGRAMS = new Set([
   "vim",
   "wget",
   "xargs",
-  "yarn",
   "yq",
   "zip",
   "zsh",
@@ -1389,10 +1388,8 @@ export const SHORT_VERSION_PROGRAMS = new Set([
   "openssl",
   "perl",
   "php",
-  "pnpm",
   "ruby",
   "tsc",
-  "yarn",
 ]);
 export const PASSING_FILTERS = new Set([
   "cat",
@@ -1408,6 +1405,10 @@ export const PASSING_FILTERS = new Set([
   "tee",
   "ts",
   "uniq",
+  "wc",
+]);
+export const NUMBER_PRINTERS = new Set([
+  "nproc",
   "wc",
 ]);
 export const WIDE_SEARCHERS = new Set([
@@ -1585,7 +1586,7 @@ export const WRAPPERS = new Map([
   ["setsid", "cfw | ctty fork wait | command"],
   ["stdbuf", "i= o= e= | input= output= error= | command"],
   ["time", "apqvV f= o> | append portability quiet verbose format= output> | command"],
-  ["strace", "cCdfFhiknqrtTvVxyzZ a= b= e= E= I= o> O= p! P= s= S= u= X= | trace= output> string-limit= follow-forks | command"],
+  ["strace", "cCdfFhiknqrtTvVxyzZ a= b= e= E! I= o> O= p! P= s= S= u= X= | trace= output> string-limit= follow-forks | command"],
   ["ltrace", "bcCfhiLrStTV a= A= D= e= F@ l= n= o> p! s= u= x= | output> | command"],
   ["command", "pvV | | command"],
   ["builtin", "| | command"],
@@ -1630,6 +1631,37 @@ export const WRAPPERS = new Map([
   ["wine", "| | command"],
   ["gtime", "apqv f= o> | | command"],
   ["hyperfine", "Niw=r=m=M=p$s$c$L= | warmup= runs= prepare$ setup$ cleanup$ shell= export-json> export-markdown> ignore-failure | code"],
+]);
+export const PLAIN_WRAPPERS = new Set([
+  "builtin",
+  "caffeinate",
+  "catchsegv",
+  "choom",
+  "chrt",
+  "command",
+  "cpulimit",
+  "exec",
+  "faketime",
+  "flock",
+  "gtime",
+  "hyperfine",
+  "ionice",
+  "linux32",
+  "linux64",
+  "ltrace",
+  "nice",
+  "numactl",
+  "prlimit",
+  "retry",
+  "script",
+  "setarch",
+  "setsid",
+  "stdbuf",
+  "strace",
+  "taskset",
+  "time",
+  "timeout",
+  "watch",
 ]);
 export const SHELL_BY_DEFAULT = new Set([
   "bwrap",
@@ -1746,7 +1778,7 @@ export const INTERPRETERS = new Map([
   ["ed", "svGp= | | path"],
   ["red", "s | | path"],
 ]);
-export const XARGS_OPTIONS = "0oprtx a@ d= E= e? I= i? L= l? n= P= s= | null arg-file@ delimiter= eof? replace? max-lines? max-args= open-tty max-procs= interactive no-run-if-empty max-chars= show-limits verbose exit process-slot-var= | command";
+export const XARGS_OPTIONS = "0oprtx a@ d= E= e? I= i? L= l? n= P= s= | null arg-file@ delimiter= eof? replace? max-lines? max-args= open-tty max-procs= interactive no-run-if-empty max-chars= show-limits verbose exit process-slot-var~ | command";
 export const PARALLEL_OPTIONS = "0kmnqtuvX j= n= N= L= I= a@ d= C= S! P= s= | jobs= keep-order null arg-file@ colsep= delimiter= dry-run eta bar progress group line-buffer tag halt= joblog> results> retries= timeout= max-args= xargs sshlogin! sshloginfile! onall nonall env= workdir= basefile! return= cleanup pipe pipepart no-notice will-cite quote verbose ungroup shuf resume | command";
 export const FIND_TESTS = new Map([
   ["(", ""],
@@ -1891,6 +1923,6 @@ export const SED_OPTIONS = "nErsuz e= f@ i~ l= b | quiet silent regexp-extended 
 export const AWK_OPTIONS = "F= v= bcCghkMnNOPrSstV f@ e= E! i! l! o! p! D! d! L? W! | field-separator= assign= file@ source= re-interval posix traditional sandbox characters-as-bytes non-decimal-data lint? version csv exec! include! load! dump-variables! pretty-print! profile! debug! | none";
 export const SSH_OPTIONS = "46aCgKkNnqsTtVvxXYyAfGM B= b= c= D! E> e= F! I! i= J= L! l= m= O! o= p= Q= R! S! W! w! | | host code";
 export const PS_OPTIONS = "aAcdefFHjlLmMNTvVwyZ C= G= g= o= O= p= q= s= t= u= U= | forest headers no-headers sort= pid= ppid= user= format= cols= width= columns= lines= rows= group= sid= tty= deselect context cumulative quick-pid= Group= User= | ps";
-export const DATE_OPTIONS = "uRjn I? d= r@ f@ v= s! | utc universal date= reference@ file@ iso-8601? rfc-3339= rfc-email rfc-2822 debug resolution set! | text";
+export const DATE_OPTIONS = "uRjn I? d= r@ f@ v= s= | utc universal date= reference@ file@ iso-8601? rfc-3339= rfc-email rfc-2822 debug resolution set= | text";
 export const TAR_RISKY = "--to-command* --checkpoint-action* -I* --use-compress-program* --rsh-command* --info-script* -F --new-volume-script* --rmt-command* -P --absolute-names --delete --remove-files --unlink-first -U --recursive-unlink --overwrite-dir --transform=*e --xform=*e --files-from=/* -T/* --one-top*=/* --one-top*=~* --one-top*=..* -C/* -C~* -C..*";
 export const LOCAL_NETWORKS = "0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 192.168.0.0/16 198.18.0.0/15 224.0.0.0/4 240.0.0.0/4 100.100.100.200/32 168.63.129.16/32";

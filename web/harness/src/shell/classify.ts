@@ -12,7 +12,8 @@ import {
 import type { Finding } from "./grade-parts.js";
 import { parsed, severityOf } from "./grade-parts.js";
 import { Grader } from "./grade.js";
-import type { Severity } from "./model.js";
+import { literalCommands } from "./literal.js";
+import type { Commands, Severity } from "./model.js";
 import { ShellConfig, ShellReason, ShellVerdict } from "./model.js";
 import { parseProgram } from "./parser.js";
 import { patternReasons } from "./patterns.js";
@@ -30,6 +31,7 @@ const CONTROL_CHARS =
 const CONTROL = new RegExp(`[${CONTROL_CHARS}]`, "u");
 const CONTROLS = new RegExp(`[${CONTROL_CHARS}]`, "gu");
 const PLAIN_EVERYWHERE = /^[A-Za-z0-9_ ./=:-]*$/;
+const UNREADABLE: ReadonlySet<string> = new Set(["unknown/parse", "unknown/control", "unknown/size", "unknown/error"]);
 const DEFAULT = new ShellConfig();
 const REPLACEMENT = "\ufffc";
 
@@ -42,21 +44,27 @@ const REPLACEMENT = "\ufffc";
 export function classifyShellCommand(command: string, config: ShellConfig = DEFAULT): ShellVerdict {
   const grader = new Grader(new Budget(WORK_UNITS_MAX));
   let extra: readonly ShellReason[] = [];
+  let commands: Commands = [];
+  const given: unknown = command;
+  if (typeof given !== "string") {
+    grader.note("unknown/type", given === null ? "null" : typeof given);
+    return verdict(grader.findings, extra, commands);
+  }
   try {
-    grade(command, config, grader);
+    commands = grade(command, config, grader);
     extra = patternReasons([command, ...grader.simpleCommands], config);
   } catch {
     // A grader that fails must not let the command through.
     grader.note("unknown/error", "");
   }
-  return verdict(grader.findings, extra);
+  return verdict(grader.findings, extra, commands);
 }
 
-function grade(command: string, config: ShellConfig, grader: Grader): void {
+function grade(command: string, config: ShellConfig, grader: Grader): Commands {
   let text = command;
   if (!strip(command)) {
     grader.note("unknown/empty", command);
-    return;
+    return [];
   }
   if (isLonger(command, COMMAND_CHARS_MAX)) {
     grader.note("unknown/size", command);
@@ -71,11 +79,12 @@ function grade(command: string, config: ShellConfig, grader: Grader): void {
     grader.note("unknown/parse", command);
   }
   try {
-    walk(grader, text, config.grammar);
+    return walk(grader, text, config.grammar);
   } catch (error) {
     if (!(error instanceof TooMuchWork)) throw error;
     grader.note("unknown/size", command);
     scanBriefly(new Grader(new Budget(SCAN_UNITS_MAX), grader.findings), text);
+    return [];
   }
 }
 
@@ -87,16 +96,17 @@ function scanBriefly(grader: Grader, text: string): void {
   }
 }
 
-function walk(grader: Grader, text: string, grammar: ShellGrammar | undefined): void {
+function walk(grader: Grader, text: string, grammar: ShellGrammar | undefined): Commands {
   const scene = new Scene();
   const script = parsed(() => parseProgram(text, new Budget(PARSE_UNITS_MAX)));
   if (script === undefined) {
     grader.note("unknown/parse", text);
     grader.scan(text, scene);
-    return;
+    return [];
   }
   if (!grammar || !agrees(grammar, text, script, new Budget(NODES_MAX))) grader.note("unknown/parse", text);
   grader.runScript(script, scene);
+  return literalCommands(script);
 }
 
 /** A part as a person may read it: what is unknown or invisible is an ellipsis. */
@@ -104,13 +114,14 @@ function shown(part: string): string {
   return cut(part.replace(CONTROLS, "…"), PART_CHARS_MAX);
 }
 
-function verdict(findings: readonly Finding[], extra: readonly ShellReason[]): ShellVerdict {
+function verdict(findings: readonly Finding[], extra: readonly ShellReason[], commands: Commands): ShellVerdict {
   const reasons = findings.map(
     ([category, part]) =>
       new ShellReason(category, severityOf(category), MESSAGES.get(category) ?? category, shown(part)),
   );
   const ordered = [...reasons, ...extra].sort((one, other) => RANK[other.severity] - RANK[one.severity]);
   const [worst] = ordered;
-  if (!worst) return new ShellVerdict("safe", "read", []);
-  return new ShellVerdict(worst.severity, worst.code, ordered.slice(0, REASONS_MAX));
+  if (!worst) return new ShellVerdict("safe", "read", [], commands);
+  const isReadWrong = findings.some(([category]) => UNREADABLE.has(category));
+  return new ShellVerdict(worst.severity, worst.code, ordered.slice(0, REASONS_MAX), isReadWrong ? [] : commands);
 }

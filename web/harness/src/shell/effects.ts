@@ -30,6 +30,7 @@ const WRITE_NOTES: Record<Exclude<PathKind, "harmless">, string> = {
   unknown: "unknown/dynamic",
   inside: "safe_write",
 };
+const IN_PLACE = ["-i", "--in-place", "--inplace"];
 const RISKY_SIGNS = ["!", ">", "~", "$", "%"];
 const SETUID = fullRegex("[0-7]*[2-7][0-7]{3}|[ugoa]*[+=][rwxXt]*s[rwxXt]*");
 const WORLD = fullRegex(
@@ -108,7 +109,7 @@ export function checkText(call: Call, field: Field): void {
 export function applyOptions(call: Call, options: readonly Option[]): void {
   for (const option of options) {
     if (option.sign === "!") call.note("destructive/tool-exec", option.name);
-    else if (option.sign === "~") call.note("unknown/option", option.name);
+    else if (option.sign === "~") call.note(IN_PLACE.includes(option.name) ? "safe_write" : "unknown/option", option.name);
     else if (option.value !== undefined) applyValue(call, option.sign, option.value);
   }
 }

@@ -6,8 +6,11 @@ import {
   SECRET_VARIABLE,
   VALUE_CHARS_MAX,
 } from "../generated/shell-tables.js";
+import { evaluateNumber } from "./arithmetic.js";
 import { replace } from "./replace.js";
-import { BREAK, COMPUTED, type Engine, Field, type Scene, SECRET, UNKNOWNS, UNSET } from "./scene.js";
+import { BREAK, Call, COMPUTED, type Engine, Field, type Scene, SECRET, UNKNOWNS, UNSET } from "./scene.js";
+import { setVariable } from "./settings.js";
+import { partition, removePrefix, removeSuffix } from "./text.js";
 import {
   Arithmetic,
   ArrayLiteral,
@@ -22,9 +25,12 @@ import {
 // In Python `$` also matches before a newline at the end.
 const SECRET_NAME = new RegExp(SECRET_VARIABLE.replaceAll("$", "(?=\\n?$)"), "iu");
 const GLOB = /[*?]|\[[^\]]+\]/;
-const SEQUENCE = /^(?:(-?[0-9]{1,6})\.\.(-?[0-9]{1,6})(?:\.\.-?[0-9]{1,6})?|([A-Za-z])\.\.([A-Za-z]))$/;
+const SEQUENCE = /^(?:(-?[0-9]{1,6})\.\.(-?[0-9]{1,6})|([A-Za-z])\.\.([A-Za-z]))(?:\.\.-?[0-9]{1,6})?$/;
+const WIDE_SEQUENCE = /^-?[0-9]+\.\.-?[0-9]+(?:\.\.-?[0-9]+)?$/;
+const PATTERN = /[*?[\\]/;
 const SLICE = /^ ?(-?[0-9]{1,4})(?::(-?[0-9]{1,4}))?$/;
 const DIGITS = /^[0-9]+$/;
+const INDEX = /^[0-9]{1,4}$/;
 const FIELD_BREAKS = new RegExp(`[ \\t\\n${BREAK}]+`);
 const FIRST_OPAQUE = 0xe000;
 const OPAQUE_MAX = 0x1800;
@@ -127,7 +133,7 @@ function withoutLastNewlines(text: string): string {
 
 function parameter(part: Parameter, scene: Scene, engine: Engine): Piece[] {
   const kind = part.quoted ? "quoted" : "expanded";
-  if (part.subscript.length && !["@", "*"].includes(subscriptOf(part))) {
+  if (part.subscript.length && !isWhole(part)) {
     engine.arithmetic(new Arithmetic(part.subscript), scene);
   }
   if (part.prefix === "#") {
@@ -141,14 +147,18 @@ function parameter(part: Parameter, scene: Scene, engine: Engine): Piece[] {
   if (value === undefined) {
     return [new Piece(unknown(part), kind, false)];
   }
-  if (part.operator === "@P") {
-    engine.evaluateText(value.text, scene);
-  }
-  let text = value.text;
-  if (part.operator) {
-    text = transform(text, part.operator, textOf(argument));
+  evaluateAgain(part, value.text, textOf(argument), scene, engine);
+  const text = part.operator ? transformed(part, value.text, textOf(argument)) : value.text;
+  if (text === undefined) {
+    return [new Piece(COMPUTED, kind, false)];
   }
   return text || part.quoted ? [new Piece(text, kind, value.isSure)] : [];
+}
+
+/** Grade what an operator evaluates once more: a prompt, or the numbers of a slice. */
+function evaluateAgain(part: Parameter, text: string, argument: string, scene: Scene, engine: Engine): void {
+  if (part.operator === "@P") engine.evaluateText(text, scene);
+  if (part.operator === ":") evaluateNumber(argument, scene, engine);
 }
 
 function subscriptOf(part: Parameter): string {
@@ -174,12 +184,20 @@ function lookup(part: Parameter, scene: Scene): Field | undefined {
     const known = part.prefix ? undefined : KNOWN_VALUES.get(part.name);
     return known === undefined ? undefined : new Field(known, "");
   }
+  return isWhole(part) ? joined(values) : element(part, values);
+}
+
+/** Whether every element of an array is meant. */
+function isWhole(part: Parameter): boolean {
+  return ["@", "*"].includes(subscriptOf(part));
+}
+
+function element(part: Parameter, values: readonly Field[]): Field {
   const subscript = subscriptOf(part);
-  if (subscript === "@" || subscript === "*") {
-    return joined(values);
-  }
-  const index = DIGITS.test(subscript) ? Number(subscript) : 0;
-  return values[index] ?? new Field("", "");
+  const isIndex = INDEX.test(subscript) || part.subscript.length === 0;
+  const missing = areSure(values) ? new Field("", "") : new Field(COMPUTED, "", false, false);
+  const value = values[isIndex && subscript ? Number(subscript) : 0] ?? missing;
+  return isIndex ? value : replace<Field>(value, { isSure: false });
 }
 
 function valuesOf(part: Parameter, scene: Scene): readonly Field[] | undefined {
@@ -218,7 +236,8 @@ function defaulted(part: Parameter, value: Field | undefined, scene: Scene, engi
     replace(piece, { kind: piece.kind === "plain" ? kind : piece.kind, isSure: sure }),
   );
   if (part.operator.endsWith("=")) {
-    scene.assign(part.name, [new Field(textOf(found), "", false, sure)]);
+    const call = new Call(part.name, [], scene, engine, `\${${part.name}=}`);
+    setVariable(call, part.name, [new Field(textOf(found), "", false, sure)]);
   }
   if (!sure && isSecretVariable(part.name) && !wantsArgument) {
     return [new Piece(SECRET, kind, false)];
@@ -226,45 +245,50 @@ function defaulted(part: Parameter, value: Field | undefined, scene: Scene, engi
   return found.length ? found : [new Piece("", kind, sure)];
 }
 
-function transform(text: string, operator: string, argument: string): string {
-  if (UNKNOWNS.some((char) => (text + argument).includes(char))) {
+/** What an operator makes of a value, or undefined when that cannot be said for sure. */
+function transformed(part: Parameter, text: string, argument: string): string | undefined {
+  if (["?", ":?"].includes(part.operator) || UNKNOWNS.some((char) => text.includes(char))) {
     return text;
   }
-  switch (operator.charAt(0)) {
-    case "^":
-      return operator === "^^" ? text.toUpperCase() : onFirst(text, (char) => char.toUpperCase());
-    case ",":
-      return operator === ",," ? text.toLowerCase() : onFirst(text, (char) => char.toLowerCase());
-    case "/":
-      return replaced(text, argument);
-    case "#":
-      return text.startsWith(argument) ? text.slice(argument.length) : text;
-    case "%":
-      return text.endsWith(argument) ? text.slice(0, text.length - argument.length) : text;
-    case ":":
-      return sliced(text, operator, argument);
-    default:
-      return text;
+  const isList = ["@", "*"].includes(part.name) || isWhole(part);
+  if (isList || UNKNOWNS.some((char) => argument.includes(char)) || PATTERN.test(argument)) {
+    return undefined;
   }
+  return TRANSFORMS.get(part.operator)?.(text, argument, part.operator);
 }
 
-function onFirst(text: string, change: (char: string) => string): string {
-  const [first = ""] = text;
-  return change(first) + text.slice(first.length);
+type Transform = (text: string, argument: string, operator: string) => string | undefined;
+
+const TRANSFORMS: ReadonlyMap<string, Transform> = new Map<string, Transform>([
+  ["^", recased],
+  ["^^", recased],
+  [",", recased],
+  [",,", recased],
+  ["/", replaced],
+  ["//", replaced],
+  ["#", removePrefix],
+  ["##", removePrefix],
+  ["%", removeSuffix],
+  ["%%", removeSuffix],
+  [":", sliced],
+]);
+
+function recased(text: string, argument: string, operator: string): string | undefined {
+  if (argument) return undefined;
+  const [letter = ""] = text;
+  const first = operator.length > 1 ? text : letter;
+  return (operator.startsWith("^") ? first.toUpperCase() : first.toLowerCase()) + text.slice(first.length);
 }
 
-function replaced(text: string, argument: string): string {
-  const slash = argument.indexOf("/");
-  const plain = slash < 0 ? argument : argument.slice(0, slash);
-  const replacement = slash < 0 ? "" : argument.slice(slash + 1);
-  return plain ? text.split(plain).join(replacement) : text;
+function replaced(text: string, argument: string, operator: string): string | undefined {
+  const [plain, , replacement] = partition(argument, "/");
+  if (!plain) return undefined;
+  return operator === "//" ? text.split(plain).join(replacement) : text.replace(plain, () => replacement);
 }
 
-function sliced(text: string, operator: string, argument: string): string {
+function sliced(text: string, argument: string): string | undefined {
   const found = SLICE.exec(argument);
-  if (operator !== ":" || !found) {
-    return text;
-  }
+  if (!found) return undefined;
   const rest = Array.from(text).slice(Number(found[1]));
   return (found[2] === undefined ? rest : rest.slice(0, Number(found[2]))).join("");
 }
@@ -363,7 +387,7 @@ function choices(inner: string, commas: readonly number[]): string[] {
   }
   const found = SEQUENCE.exec(inner);
   if (!found) {
-    return [];
+    return WIDE_SEQUENCE.test(inner) ? Array.from({ length: BRACE_FIELDS_MAX + 1 }, () => "") : [];
   }
   const [, first, last, firstLetter = "", lastLetter = ""] = found;
   const isNumber = first !== undefined;

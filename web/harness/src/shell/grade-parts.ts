@@ -1,11 +1,13 @@
 /** Small parts of the walk over a program. */
+import { evaluateName } from "./arithmetic.js";
 import type { Severity } from "./model.js";
 import { startRegex } from "./regex.js";
-import type { Scene } from "./scene.js";
+import { replace } from "./replace.js";
+import type { Engine, Scene } from "./scene.js";
 import { COMPUTED, Field } from "./scene.js";
 import { partition, startsWithAny, strip } from "./text.js";
-import type { Compound, Redirect, Script, Word } from "./tree.js";
-import { ShellSyntaxError, Simple } from "./tree.js";
+import type { Compound, Part, Redirect, Script, Word } from "./tree.js";
+import { Parameter, ShellSyntaxError, Simple } from "./tree.js";
 
 /** A category and the offending text. */
 export type Finding = readonly [string, string];
@@ -34,7 +36,7 @@ export function blur(before: ReadonlyMap<string, readonly Field[]>, scene: Scene
   for (const [name, value] of scene.values) {
     const old = before.get(name);
     const isSame = old?.length === value.length && old.every((field, number) => field.text === value[number]?.text);
-    if (old && !isSame) scene.values.set(name, [new Field(COMPUTED, "", false, false)]);
+    if (!isSame) scene.values.set(name, [new Field(COMPUTED, "", false, false)]);
   }
 }
 
@@ -57,6 +59,11 @@ export function firstBody(command: Compound): Script {
   return body;
 }
 
+/** The names of the variables in a word. */
+export function parametersOf(parts: readonly Part[]): string[] {
+  return parts.flatMap((part) => (part instanceof Parameter ? [part.name] : []));
+}
+
 /** Whether a loop with this condition may never end. */
 export function neverFails(condition: Script): boolean {
   const last = condition.items.at(-1)?.pipeline.commands.at(-1);
@@ -76,4 +83,11 @@ export function truncates(operator: string, raw: string, isEmpty: boolean): bool
 
 function printsNothing(raw: string): boolean {
   return SILENT.test(strip(partition(raw, ">")[0]));
+}
+
+/** The values of a list whose elements land where their subscripts, which are evaluated, say: none is sure. */
+export function placed(head: string, value: readonly Field[], scene: Scene, engine: Engine): Field[] {
+  const texts = value.filter((field) => field.text.startsWith("[")).map((field) => partition(field.text, "]")[0]);
+  for (const text of [head, ...texts]) evaluateName(text, scene, engine);
+  return value.map((field) => replace<Field>(field, { isSure: false }));
 }

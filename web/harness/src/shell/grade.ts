@@ -1,19 +1,20 @@
 /** The walk over a program: every command node is graded, wherever it hides. */
 import { CALLS_DEEP_MAX, LOOP_ITEMS_MAX, SHELLS } from "../generated/shell-tables.js";
+import { evaluateName, evaluateNumber, gradeSetting } from "./arithmetic.js";
 import { gradeCall } from "./commands.js";
 import { gradeDynamic } from "./dynamic.js";
 import { readPath, writePath } from "./effects.js";
 import { expandJoined, expandWord } from "./expand.js";
 import type { Finding } from "./grade-parts.js";
-import { blur, feed, firstBody, firstWord, neverFails, parsed, severityOf, textsOf, truncates } from "./grade-parts.js";
+import { blur, feed, firstBody, firstWord, neverFails, parametersOf, parsed, placed, severityOf, textsOf, truncates } from "./grade-parts.js";
 import { ASSIGNMENT, readText, Source } from "./lexer.js";
 import { parseList, parseProgram } from "./parser.js";
 import { baseName } from "./paths.js";
 import { regex } from "./regex.js";
 import { RULES } from "./rules.js";
 import type { Engine, Scene } from "./scene.js";
-import { Call, COMPUTED, FETCHED, Field, fieldOf, NAMES, UNKNOWNS, UNSET } from "./scene.js";
-import { gradeSetting } from "./settings.js";
+import { Call, COMPUTED, FETCHED, Field, fieldOf, UNKNOWNS, UNSET } from "./scene.js";
+import { setVariable } from "./settings.js";
 import { after, partition, splitWords, startsWithAny, strip, stripStart } from "./text.js";
 import type { Budget, Compound, Pipeline, Redirect, Script } from "./tree.js";
 import { Arithmetic, ArrayLiteral, Simple, TooMuchWork, Word } from "./tree.js";
@@ -22,7 +23,7 @@ const SEPARATORS = /[;&|\n(){}`]+|\$\(/;
 const QUOTES = /['"\\]/g;
 const EXPANSION = /`|\$[({[A-Za-z_0-9@*]/;
 const COUNTER = regex("\\b([A-Za-z_][A-Za-z0-9_]*)\\s*=(?!=)", "g");
-const IDENTIFIERS = /[A-Za-z_][A-Za-z0-9_]*/g;
+const NUMBER_TESTS: ReadonlySet<string> = new Set(["-eq", "-ne", "-lt", "-le", "-gt", "-ge"]);
 const SCAN_WORDS_MAX = 4;
 
 /** Walks one program and collects findings; it is the `Engine` of the rules. */
@@ -77,9 +78,14 @@ export class Grader implements Engine {
   runScript(script: Script, scene: Scene): string {
     let output = "";
     const startDepth = scene.folderDepth;
+    let settled: ReadonlyMap<string, readonly Field[]> | undefined;
     for (const item of script.items) {
       const target = item.operator === "&" ? scene.copy() : scene;
       output += this.runPipeline(item.pipeline, target);
+      // What follows `&&` or `||` may not have run.
+      if (settled === undefined) settled = new Map(scene.values);
+      else if (item.operator !== "&&") blur(settled, scene);
+      if (item.operator !== "&&" && item.operator !== "||") settled = undefined;
       if (item.operator !== "&&") scene.folderDepth = Math.min(scene.folderDepth, startDepth);
     }
     return output;
@@ -166,8 +172,9 @@ export class Grader implements Engine {
       return this.runScript(body, scene);
     }
     let output = "";
+    const call = new Call(command.name, [], scene, this, command.raw);
     for (const item of this.loopItems(command, scene)) {
-      scene.assign(command.name, [item]);
+      setVariable(call, command.name, [item]);
       output += this.runScript(body, scene);
     }
     return output;
@@ -188,8 +195,18 @@ export class Grader implements Engine {
   }
 
   private runCondition(command: Compound, scene: Scene): void {
-    for (const word of command.words) {
-      for (const found of expandWord(word, scene, this)) this.evaluateText(found.text, scene);
+    const texts = command.words.map((word) => {
+      const fields = expandWord(word, scene, this);
+      for (const found of fields) this.evaluateText(found.text, scene);
+      return [...fields.map((found) => found.text), ...parametersOf(word.parts)].join(" ");
+    });
+    for (const [number, text] of texts.entries()) {
+      if (NUMBER_TESTS.has(text)) {
+        evaluateNumber(texts[number - 1] ?? "", scene, this);
+        evaluateNumber(texts[number + 1] ?? "", scene, this);
+      } else if (text === "-v") {
+        evaluateName(texts[number + 1] ?? "", scene, this);
+      }
     }
   }
 
@@ -220,25 +237,26 @@ export class Grader implements Engine {
   private assignAll(assigns: readonly Word[], scene: Scene, isPrefix: boolean): void {
     for (const word of assigns) {
       const name = this.assign(word, scene);
-      gradeSetting(new Call(name, [], scene, this, word.raw), name, isPrefix);
+      if (isPrefix) gradeSetting(new Call(name, [], scene, this, word.raw), name, true);
     }
   }
 
   private assign(word: Word, scene: Scene): string {
     const head = ASSIGNMENT.exec(word.raw)?.[0] ?? word.raw;
-    const variable = /^[A-Za-z_][A-Za-z0-9_]*/.exec(head)?.[0] ?? head;
+    const variable = partition(partition(head, "[")[0], "=")[0].replace(/\+$/, "");
     const joined = expandJoined(word, scene, this);
     const last = word.parts.at(-1);
     const isArray = last instanceof ArrayLiteral;
     const hasSubscript = head.includes("[");
-    const value = isArray
+    let value = isArray
       ? last.words.flatMap((inner) => expandWord(inner, scene, this))
       : [new Field(after(joined.text, head), word.raw, false, joined.isSure)];
-    if (hasSubscript) this.evaluateText(head, scene);
     const all = [...(scene.values.get(variable) ?? []), ...value];
-    if (!head.endsWith("+=") && !hasSubscript) scene.assign(variable, value);
-    else if (isArray || hasSubscript) scene.assign(variable, all);
-    else scene.assign(variable, [new Field(all.map((field) => field.text).join(""), word.raw)]);
+    const isJoined = head.endsWith("+=") && !isArray && !hasSubscript;
+    if (isJoined) value = [new Field(all.map((field) => field.text).join(""), word.raw)];
+    else if (head.endsWith("+=") || hasSubscript) value = all;
+    if (hasSubscript || value.some((field) => field.text.startsWith("["))) value = placed(head, value, scene, this);
+    setVariable(new Call(variable, [], scene, this, word.raw), variable, value);
     return variable;
   }
 
@@ -246,13 +264,14 @@ export class Grader implements Engine {
   private redirect(redirects: readonly Redirect[], scene: Scene, raw: string, isEmpty = false): boolean {
     let prints = true;
     for (const redirect of redirects) {
+      const call = new Call("redirect", [], scene, this, raw);
+      if (redirect.descriptor.startsWith("{")) gradeSetting(call, redirect.descriptor.slice(1, -1), false);
       if (redirect.body !== undefined) {
         feed(scene, redirect, expandJoined(redirect.body, scene, this).text);
         continue;
       }
       const { operator } = redirect;
       const target = expandJoined(redirect.target, scene, this);
-      const call = new Call("redirect", [], scene, this, raw);
       if (operator === "<<<") {
         feed(scene, redirect, target.text + "\n");
       } else if (["<&", ">&"].includes(operator) && /^(?:[0-9]+-?|-)$/.test(target.text)) {
@@ -292,7 +311,10 @@ export class Grader implements Engine {
     const alias = scene.aliases.get(head.text);
     if (alias !== undefined && scene.expandsAliases) this.runCode(`${alias} ${textsOf(args)}`, scene);
     const command = scene.functions.get(head.text);
-    if (command) return this.runFunction(command, args, scene);
+    if (command) {
+      this.noteShadowed(new Call(head.text, args, scene, this, raw));
+      return this.runFunction(command, args, scene);
+    }
     return gradeCall(new Call(head.text, args, scene, this, raw), RULES);
   }
 
@@ -305,6 +327,17 @@ export class Grader implements Engine {
     return COMPUTED;
   }
 
+  /** A function may not have been defined, or may be gone: what its name means otherwise counts. */
+  private noteShadowed(call: Call): void {
+    const trial = this.trial();
+    const inner = call.scene.copy();
+    inner.isTrial = true;
+    gradeCall(new Call(call.name, call.args, inner, trial, call.raw), RULES);
+    for (const [category, part] of trial.findings) {
+      if (category !== "unknown/program") this.note(category, part);
+    }
+  }
+
   private runFunction(command: Compound, args: readonly Field[], scene: Scene): string {
     if (scene.calls.includes(command.name)) {
       this.note("destructive/process", command.raw);
@@ -315,6 +348,10 @@ export class Grader implements Engine {
     inner.calls = [...scene.calls, command.name];
     const output = this.runScript(firstBody(command), inner);
     scene.values = inner.values;
+    scene.functions = inner.functions;
+    scene.aliases = inner.aliases;
+    scene.folder = inner.folder;
+    scene.folderDepth = Math.min(scene.folderDepth, inner.folderDepth);
     scene.isOutside = scene.isOutside || inner.isOutside;
     return output;
   }
@@ -347,13 +384,7 @@ export class Grader implements Engine {
   /** Grade what an arithmetic expression runs. */
   arithmetic(expression: Arithmetic, scene: Scene): void {
     const { text } = expandJoined(new Word(expression.parts, ""), scene, this);
-    this.evaluateText(text, scene);
-    for (const [name] of text.matchAll(IDENTIFIERS)) {
-      for (const value of scene.values.get(name) ?? []) {
-        this.evaluateText(value.text, scene);
-        if (value.holds(UNSET, COMPUTED, NAMES)) this.note("unknown/dynamic", name);
-      }
-    }
+    evaluateNumber([text, ...parametersOf(expression.parts)].join(" "), scene, this);
   }
 
   /** Grade the expansions of text that is expanded a second time. */

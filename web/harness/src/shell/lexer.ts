@@ -1,5 +1,6 @@
 /** Words: quotes, escapes, expansions and substitutions, as bash reads them. */
 import { NESTING_MAX } from "../generated/shell-tables.js";
+import { decodeEscapes } from "./escapes.js";
 import {
   Arithmetic,
   ArrayLiteral,
@@ -36,20 +37,6 @@ const CONDITION_END = /\]\](?![^ \t\n;&|<>()])/y;
 const CONDITION_OPERATOR = /&&|\|\||[|&;()<>]/y;
 const BACKTICKS = /`((?:[^`\\]|\\.)*)`/sy;
 const ANSI_QUOTED = /\$'((?:[^'\\]|\\.)*)'/sy;
-const ANSI =
-  /\\(?:x([0-9A-Fa-f]{1,2})|([0-7]{1,3})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|c(.)|(.))/gsu;
-const ANSI_LETTERS = new Map([
-  ["a", "\x07"],
-  ["b", "\b"],
-  ["e", "\x1b"],
-  ["E", "\x1b"],
-  ["f", "\f"],
-  ["n", "\n"],
-  ["r", "\r"],
-  ["t", "\t"],
-  ["v", "\v"],
-]);
-const UNICODE_MAX = 0x10ffff;
 
 /** Match a sticky pattern at one place of the text. */
 export function matchAt(pattern: RegExp, text: string, position: number): RegExpExecArray | undefined {
@@ -313,6 +300,9 @@ function dollar(source: Source, parts: Part[], quoted: boolean): void {
     parts.push(readArithmetic(source, "]"));
   } else if (two === "$'" && !quoted) {
     ansi(source, parts);
+  } else if (source.peek(3) === "$\\\n") {
+    // The shell joins the lines first, and then the dollar may begin anything.
+    throw new ShellSyntaxError("a line ends after a dollar");
   } else {
     source.pos += 1;
     const name = source.take(NAME);
@@ -374,23 +364,10 @@ function ansi(source: Source, parts: Part[]): void {
   if (found === undefined) {
     throw new ShellSyntaxError("expected '");
   }
+  const text = found[1] ?? "";
+  if (text.includes("\\x{")) {
+    throw new ShellSyntaxError("an escape that shells read in different ways");
+  }
   source.pos += found[0].length;
-  parts.push(new Text(decodeEscapes(found[1] ?? ""), true));
-}
-
-/** Resolve the backslash escapes of `$'…'`, `echo -e` and `printf`. */
-export function decodeEscapes(text: string): string {
-  return text.replace(ANSI, decodeEscape);
-}
-
-function decodeEscape(_: string, ...groups: (string | undefined)[]): string {
-  const [hexadecimal, octal, short, long, control, letter] = groups;
-  if (letter !== undefined) {
-    return ANSI_LETTERS.get(letter) ?? letter;
-  }
-  if (control !== undefined) {
-    return String.fromCodePoint((control.codePointAt(0) ?? 0) & 31);
-  }
-  const code = octal ? parseInt(octal, 8) : parseInt(hexadecimal ?? short ?? long ?? "", 16);
-  return code <= UNICODE_MAX ? String.fromCodePoint(code) : "\ufffd";
+  parts.push(new Text(decodeEscapes(text), true));
 }

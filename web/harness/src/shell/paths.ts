@@ -27,7 +27,7 @@ const PROCESS_SECRETS = regex(
 );
 const DESCRIPTOR = fullRegex(String.raw`/dev/fd/\d+`);
 const GLOB_CHARS = /[*?[\]!^]/;
-const SECRET_SAMPLES = [
+const HIDDEN_SAMPLES = [
   ".env",
   ".netrc",
   ".npmrc",
@@ -37,7 +37,9 @@ const SECRET_SAMPLES = [
   ".aws",
   ".bash_history",
 ];
-const SECRET_SAMPLES_PLAIN = ["id_rsa", "id_ed25519", "credentials", "secrets", "shadow"];
+const PLAIN_SAMPLES = ["id_rsa", "id_ed25519", "credentials", "secrets", "shadow"];
+/** Names that a pattern for files of credentials would match. */
+export const SECRET_SAMPLES: readonly string[] = [...HIDDEN_SAMPLES, ...PLAIN_SAMPLES];
 const GLOB_EVIDENCE_CHARS_MIN = 3;
 const GLOB_PREFIX_CHARS_MIN = 2;
 
@@ -143,9 +145,9 @@ function globMayBeSecret(segments: readonly string[]): boolean {
     if (!GLOB_CHARS.test(segment)) continue;
     const evidence = segment.replace(/[^A-Za-z0-9]/g, "").length;
     const prefix = Array.from(segment.split(GLOB_CHARS)[0] ?? "").length;
-    const samples = startsWithAny(segment, [".", "[.", "?"]) ? [...SECRET_SAMPLES] : [];
+    const samples = startsWithAny(segment, [".", "[.", "?"]) ? [...HIDDEN_SAMPLES] : [];
     if (evidence >= GLOB_EVIDENCE_CHARS_MIN || prefix >= GLOB_PREFIX_CHARS_MIN) {
-      samples.push(...SECRET_SAMPLES_PLAIN);
+      samples.push(...PLAIN_SAMPLES);
     }
     if (fnmatchAny(samples, segment)) return true;
   }

@@ -12,6 +12,8 @@ const ESCAPE = regex(String.raw`\\.`, "gs");
 const NOT_PORTABLE = regex(
   String.raw`\(\?(?![:=!]|<[=!]|<[A-Za-z])|\(\?P|\\[AZzGQEK]|[*+?}]\+|\\[pP]\{|\\[1-9]|\\k<`,
 );
+/** Sets inside sets: Python warns that their meaning will change, and other languages differ already. */
+const NESTED_SET = /^\[\^?\[|\[:|--|&&|~~|\|\|/;
 const REPEATED_GROUP = regex(String.raw`\)(?:[*+]|\{\d+,\d*\})`, "g");
 const QUANTIFIER = regex(String.raw`(?:[*+]|\{\d*,\d*\})`);
 const QUANTIFIERS = new RegExp(QUANTIFIER, "gu");
@@ -55,6 +57,8 @@ function compile(pattern: string): RegExp | undefined {
   if (isLonger(pattern, PATTERN_CHARS_MAX) || NOT_PORTABLE.test(pattern) || mayBacktrack(pattern)) {
     return undefined;
   }
+  const sets = pattern.replace(ESCAPE, "x").match(CLASS) ?? [];
+  if (sets.some((set) => NESTED_SET.test(set))) return undefined;
   try {
     const expression = regex(pattern);
     // An expression that is too big says so only when it is used.

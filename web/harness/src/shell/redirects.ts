@@ -37,26 +37,36 @@ export function readHeredocs(source: Source): void {
     const parts = redirect.target.parts;
     const quoted = parts.some((part) => !(part instanceof Text) || part.quoted);
     const end = parts.map((part) => (part instanceof Text ? part.text : "")).join("");
-    redirect.body = heredocWord(source, heredocText(source, end, stripsTabs), quoted);
+    redirect.body = heredocWord(source, heredocText(source, end, quoted, stripsTabs), quoted);
   }
 }
 
-function heredocText(source: Source, end: string, stripsTabs: boolean): string {
+function heredocText(source: Source, end: string, quoted: boolean, stripsTabs: boolean): string {
   const lines: string[] = [];
   for (;;) {
-    const stop = source.text.indexOf("\n", source.pos);
-    let line = source.text.slice(source.pos, stop >= 0 ? stop : source.text.length);
-    if (stripsTabs) {
-      line = line.replace(/^\t+/, "");
-    }
-    source.pos = stop >= 0 ? stop + 1 : source.text.length;
+    const line = heredocLine(source, quoted, stripsTabs);
     if (line === end) {
       return lines.join("");
     }
-    if (stop < 0) {
+    if (source.pos >= source.text.length) {
       throw new ShellSyntaxError("a here-document has no end");
     }
     lines.push(line + "\n");
+  }
+}
+
+/** Take one line; unless the end is quoted, a backslash joins it with the next one first. */
+function heredocLine(source: Source, quoted: boolean, stripsTabs: boolean): string {
+  let line = "";
+  for (;;) {
+    const stop = source.text.indexOf("\n", source.pos);
+    line += source.text.slice(source.pos, stop >= 0 ? stop : source.text.length);
+    source.pos = stop >= 0 ? stop + 1 : source.text.length;
+    const isJoined = !quoted && stop >= 0 && (/\\*$/.exec(line)?.[0].length ?? 0) % 2 === 1;
+    if (!isJoined) {
+      return stripsTabs ? line.replace(/^\t+/, "") : line;
+    }
+    line = line.slice(0, -1);
   }
 }
 

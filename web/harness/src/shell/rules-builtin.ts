@@ -1,17 +1,17 @@
 /** Builtins of the shell. */
+import { evaluateName } from "./arithmetic.js";
 import type { Rule } from "./commands.js";
 import { checkText, runPath } from "./effects.js";
 import { isSecretVariable } from "./expand.js";
-import { decodeEscapes } from "./lexer.js";
-import { kindOfPath, splitPath } from "./paths.js";
+import { decodeEscapes } from "./escapes.js";
+import { isSecretPath, kindOfPath, placed, splitPath } from "./paths.js";
+import { noteUnset, VARIABLES } from "./rules-variables.js";
 import type { Call } from "./scene.js";
-import { COMPUTED, Field, NAMES, UNKNOWNS, UNSET } from "./scene.js";
-import { gradeSetting } from "./settings.js";
+import { COMPUTED, Field, UNKNOWNS } from "./scene.js";
 import { runText } from "./stdin.js";
-import { partition, removeSuffix, startsWithAny, strip } from "./text.js";
+import { partition, startsWithAny, strip } from "./text.js";
 
-const FORMAT = /%(?:%|[-+ #0]*[0-9*]*(?:\.[0-9*]+)?([a-zA-Z]))/g;
-const ROUNDS_MAX = 16;
+const SET_OPTIONS = /^(?:[-+][befhmnuvxBCEHTo]+|errexit|nounset|pipefail|xtrace|noglob|noclobber|verbose)$/;
 
 /** Print the arguments. */
 function echo(call: Call): string {
@@ -23,49 +23,7 @@ function echo(call: Call): string {
   }
   noteUnset(call, call.args);
   const text = args.map((arg) => arg.text).join(" ");
-  return (isEscaped ? decodeEscapes(text) : text) + "\n";
-}
-
-function noteUnset(call: Call, args: readonly Field[]): void {
-  for (const arg of args) {
-    if (arg.holds(UNSET)) call.note("unknown/dynamic", arg.raw);
-  }
-}
-
-/** Print by a format, or set a variable. */
-function printf(call: Call): string {
-  let args = call.args;
-  let variable = "";
-  if (args[0]?.text === "-v" && args[1]) {
-    variable = args[1].text;
-    call.engine.evaluateText(variable, call.scene);
-    args = args.slice(2);
-  }
-  noteUnset(call, args);
-  const output = format(args.map((arg) => arg.text).filter((text) => text !== "--"));
-  if (variable) {
-    call.scene.assign(partition(variable, "[")[0], [new Field(output, call.raw)]);
-    return "";
-  }
-  return output;
-}
-
-function format(texts: readonly string[]): string {
-  if (texts[0] === undefined) return "";
-  const form = decodeEscapes(texts[0]);
-  const values = texts.slice(1);
-  let used = 0;
-  const fill = (_: string, letter: string | undefined): string => {
-    if (letter === undefined) return "%";
-    const value = values[used] ?? "";
-    used += 1;
-    return letter === "b" ? decodeEscapes(value) : value;
-  };
-  const count = Math.max(1, [...form.matchAll(FORMAT)].filter((found) => found[1]).length);
-  const rounds = Math.max(1, Math.ceil(values.length / count));
-  let output = "";
-  for (let round = 0; round < Math.min(rounds, ROUNDS_MAX); round += 1) output += form.replace(FORMAT, fill);
-  return output;
+  return (isEscaped ? decodeEscapes(text, true) : text) + "\n";
 }
 
 /** Change the folder. */
@@ -73,6 +31,7 @@ function cd(call: Call): string {
   const operands = call.args.filter((arg) => !/^(?:-[LPe@]+|--)$/.test(arg.text));
   const target = operands[0] ?? new Field("~", "~");
   const kind = target.text === "-" ? "outside" : kindOfPath(target, call.scene);
+  if (isSecretPath(placed(target, call.scene))) call.note("unknown/search", target.raw);
   if (kind === "inside") {
     const segments = splitPath(target.text);
     const ups = segments.filter((segment) => segment === "..").length;
@@ -138,14 +97,12 @@ function alias(call: Call): string {
 
 /** Change the shell's behaviour. */
 function shopt(call: Call): string {
-  if (call.texts.includes("-s")) {
+  if (call.texts.some((text) => /^-[a-z]*[su]/.test(text))) {
     call.note("unknown/session");
     call.scene.expandsAliases = call.scene.expandsAliases || call.texts.includes("expand_aliases");
   }
   return COMPUTED;
 }
-
-const HARMLESS_OPTIONS = /errexit|nounset|pipefail|xtrace|noglob|noclobber|posix|verbose/;
 
 /** Set options or the positional parameters; alone, print every variable. */
 function set_(call: Call): string {
@@ -156,79 +113,19 @@ function set_(call: Call): string {
     call.scene.positional = call.args.slice(texts.indexOf("--") + 1);
   } else if (first !== undefined && !startsWithAny(first, ["-", "+"])) {
     call.scene.positional = call.args;
-  } else if (texts.some((text) => text === "-o" || text === "+o") && !HARMLESS_OPTIONS.test(texts.join(" "))) {
+  } else if (!texts.every((text) => SET_OPTIONS.test(text))) {
+    // Some options make an assignment out of any word, or export what is set.
     call.note("unknown/session");
   }
   return "";
 }
 
-/** Declare variables; with nothing to declare, print them. */
-function declare(call: Call): string {
-  const names = call.args.filter((arg) => !startsWithAny(arg.text, ["-", "+"]));
-  const options = call.texts.filter((text) => text.startsWith("-")).join("");
-  if (names.length === 0 || options.includes("p")) {
-    if (!options.includes("f") && !options.includes("F")) call.note("read/secret");
-    return COMPUTED;
-  }
-  const isExported = call.name === "export" || options.includes("x");
-  for (const arg of names) {
-    const [name, equals, value] = partition(arg.text, "=");
-    call.engine.evaluateText(options.includes("i") ? arg.text : name, call.scene);
-    if (options.includes("n")) {
-      call.note("unknown/redefine", arg.raw);
-      call.scene.references.set(name, value);
-      continue;
-    }
-    gradeSetting(call, name, isExported);
-    if (equals) {
-      const variable = removeSuffix(partition(name, "[")[0], "+");
-      call.scene.assign(variable, [new Field(value, arg.raw, false, arg.isSure)]);
-    }
-  }
-  return "";
-}
-
-/** Forget variables; a subscript is evaluated. */
-function unset(call: Call): string {
-  for (const arg of call.args) {
-    call.engine.evaluateText(arg.text, call.scene);
-    if (arg.text.startsWith("HIST")) gradeSetting(call, arg.text, false);
-    call.scene.values.delete(arg.text);
-    call.scene.functions.delete(arg.text);
-  }
-  return "";
-}
-
-/** Evaluate arithmetic. */
-function let_(call: Call): string {
-  for (const arg of call.args) {
-    call.engine.evaluateText(arg.text, call.scene);
-    for (const [name] of arg.text.matchAll(/[A-Za-z_][\p{L}\p{N}_]*/gu)) {
-      for (const value of call.scene.values.get(name) ?? []) call.engine.evaluateText(value.text, call.scene);
-    }
-  }
-  return "";
-}
-
-/** Read input into variables. */
-function read(call: Call): string {
-  const stdin = call.scene.stdin || COMPUTED;
-  const isUsable = stdin.includes(NAMES) || !UNKNOWNS.some((mark) => stdin.includes(mark));
-  const value = isUsable ? strip(stdin) : COMPUTED;
-  for (const arg of call.args) {
-    call.engine.evaluateText(arg.text, call.scene);
-    if (/^[A-Za-z_][\p{L}\p{N}_]*$/u.test(arg.text)) {
-      gradeSetting(call, arg.text, false);
-      call.scene.assign(arg.text, [new Field(value, arg.raw)]);
-    }
-  }
-  if (call.name === "mapfile" && call.texts.some((text) => /^-[A-Za-z]*C/.test(text))) call.note("destructive/eval");
-  return "";
-}
-
 /** Compare; some operators evaluate their operand. */
 function test(call: Call): string {
-  for (const arg of call.args) call.engine.evaluateText(arg.text, call.scene);
+  for (const [number, arg] of call.args.entries()) {
+    call.engine.evaluateText(arg.text, call.scene);
+    if (call.texts[number - 1] === "-v") evaluateName(arg.text, call.scene, call.engine);
+  }
   return "";
 }
 
@@ -253,9 +150,12 @@ function kill(call: Call): string {
   return "";
 }
 
-/** Show or rewrite what was typed before. */
+/** Show, rewrite or run again what was typed before. */
 function history(call: Call): string {
-  call.note("read/secret");
+  const options = call.texts.filter((text) => text.startsWith("-")).join("");
+  if (call.name === "fc" && !options.includes("l")) call.note("destructive/eval");
+  else if (call.name === "history" && /[cdwa]/.test(options)) call.note("destructive");
+  else call.note("read/secret");
   return COMPUTED;
 }
 
@@ -278,7 +178,8 @@ function command(call: Call): string {
   const first = call.texts[0];
   if (first === undefined) return "";
   if (first === "-v" || first === "-V") return call.texts.slice(1).join("\n");
-  return call.engine.runWords(first === "-p" ? call.args.slice(1) : call.args, call.scene);
+  const words = first === "-p" ? call.args.slice(1) : call.args;
+  return words.length > 0 ? call.engine.runWords(words, call.scene) : "";
 }
 
 /** Print the folder; it is the same as `.` to whoever uses it. */
@@ -342,8 +243,8 @@ function busybox(call: Call): string {
 }
 
 export const BUILTINS: ReadonlyMap<string, Rule> = new Map([
+  ...VARIABLES,
   ["echo", echo],
-  ["printf", printf],
   ["cd", cd],
   ["pushd", cd],
   ["popd", popd],
@@ -354,13 +255,6 @@ export const BUILTINS: ReadonlyMap<string, Rule> = new Map([
   ["unalias", session],
   ["shopt", shopt],
   ["set", set_],
-  ["export", declare],
-  ["declare", declare],
-  ["readonly", declare],
-  ["unset", unset],
-  ["let", let_],
-  ["read", read],
-  ["mapfile", read],
   ["test", test],
   ["[[", test],
   ["kill", kill],
@@ -384,10 +278,7 @@ export const BUILTINS: ReadonlyMap<string, Rule> = new Map([
   ["return", harmless],
   ["break", harmless],
   ["continue", harmless],
-  ["shift", harmless],
-  ["wait", harmless],
   ["dirs", harmless],
-  ["getopts", harmless],
   ["help", harmless],
   ["times", harmless],
   ["caller", harmless],

@@ -1,12 +1,15 @@
 /** find: it walks folders, and some of its actions delete, write or run. */
 import { FIND_TESTS } from "../generated/shell-tables.js";
 import { checkText, readPath, writePath } from "./effects.js";
-import { isSecretPath } from "./paths.js";
+import { fnmatch } from "./fnmatch.js";
+import { isSecretPath, SECRET_SAMPLES } from "./paths.js";
 import type { Call } from "./scene.js";
 import { COMPUTED, Field, fieldOf, NAMES, SECRET } from "./scene.js";
 import { startsWithAny } from "./text.js";
 
 const FIND_RUNS: ReadonlySet<string> = new Set(["-exec", "-execdir", "-ok", "-okdir"]);
+const FIND_CHOICES: ReadonlySet<string> = new Set(["-o", "-or", ","]);
+const FIND_DENIALS: ReadonlySet<string> = new Set(["!", "-not"]);
 const FIND_NAMES: ReadonlySet<string> = new Set(["-name", "-iname", "-path", "-ipath", "-wholename"]);
 
 /** Walk folders; some actions delete, write or run. */
@@ -18,7 +21,7 @@ export function find(call: Call): string {
     const isOutside = texts.slice(0, start).some((text) => startsWithAny(text, ["/", "~", ".."]));
     call.note(tests.runs || isOutside ? "read/secret" : "unknown/search");
   }
-  if (tests.runs && !texts.some((text) => FIND_NAMES.has(text))) call.note("unknown/dynamic");
+  if (tests.runs && !isFiltered(texts)) call.note("unknown/dynamic");
   return tests.hasSecret ? SECRET : COMPUTED;
 }
 
@@ -29,6 +32,7 @@ function findRoots(call: Call): number {
   for (const root of call.args.slice(position)) {
     if (startsWithAny(root.text, ["-", "(", "!", ","])) break;
     readPath(call, root);
+    if (root.isGlob && /^[*?[]/.test(root.text)) call.note("unknown/dynamic", "a file name may be read as an option");
     position += 1;
   }
   return position;
@@ -53,6 +57,19 @@ function findTests(call: Call, start: number): { hasSecret: boolean; runs: boole
     position += value ? 1 : 0;
   }
   return { hasSecret, runs };
+}
+
+/** Say whether a name is asked for that no file of credentials has. */
+function isFiltered(texts: readonly string[]): boolean {
+  const isDenied = (number: number): boolean => FIND_DENIALS.has(texts[number - 1] ?? "");
+  if (texts.some((text, number) => FIND_CHOICES.has(text) || (text === "(" && isDenied(number)))) return false;
+  const patterns = texts.filter((_, number) => FIND_NAMES.has(texts[number - 1] ?? "") && !isDenied(number - 1));
+  return patterns.length > 0 && !patterns.some(matchesSecret);
+}
+
+/** Unlike the shell's, the patterns of find match a leading dot too. */
+function matchesSecret(pattern: string): boolean {
+  return SECRET_SAMPLES.some((sample) => fnmatch(`./${sample}`, `*${pattern.toLowerCase()}`));
 }
 
 function findsSecrets(pattern: Field): boolean {

@@ -5,7 +5,7 @@ import { applyOperands, readDescribed, readPath } from "./effects.js";
 import { gradeFamily } from "./families.js";
 import { describe } from "./options.js";
 import { baseName, matchesExactly } from "./paths.js";
-import { fullRegex } from "./regex.js";
+import { fullRegex, regex } from "./regex.js";
 import { replace } from "./replace.js";
 import type { Field } from "./scene.js";
 import { Call, COMPUTED, FETCHED, fieldOf } from "./scene.js";
@@ -23,6 +23,7 @@ const GLOBAL_FLAGS: ReadonlySet<string> = new Set([
   "--no-lazy-fetch",
   "--no-advice",
 ]);
+const SIGNATURE = regex("--(?:format|pretty)=.*%G");
 const TEXT_OPTIONS: ReadonlySet<string> = new Set([
   "-m",
   "--message",
@@ -153,7 +154,7 @@ function isRead(call: Call, key: string): boolean {
 function isConfigRead(texts: readonly string[], operands: readonly string[]): boolean {
   return (
     texts.some((text) => ["--get", "--get-all", "--list", "-l", "--get-regexp"].includes(text)) ||
-    (operands.length === 1 && !texts.some((text) => text.startsWith("--unset"))) ||
+    (operands.length === 1 && operands[0]?.includes(".") === true && !texts.some((text) => text.startsWith("--unset"))) ||
     texts[0] === "get" ||
     texts[0] === "list"
   );
@@ -168,6 +169,7 @@ function read(call: Call, key: string, description: string): string {
     .filter((operand) => operand.text !== "--")
     .map((operand) => replace<Field>(operand, { isGlob: /[*?[]/.test(operand.text) }));
   let kinds = describe(description).operands;
+  if (inner.texts.some((text) => SIGNATURE.test(text))) call.note("unknown/exec");
   if (key === "config") {
     if (inner.texts.some((text) => ["--list", "-l", "list"].includes(text) || SECRET_KEY.test(text))) {
       call.note("read/secret");

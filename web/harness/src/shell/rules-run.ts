@@ -18,19 +18,25 @@ import { find } from "./rules-find.js";
 import type { Call } from "./scene.js";
 import { COMPUTED, DECODED, Field, fieldOf, SECRET, UNKNOWNS } from "./scene.js";
 import { markInCode, markInEditorCommands, markInSql } from "./scripts.js";
-import { gradeSetting } from "./settings.js";
+import { gradeSetting } from "./arithmetic.js";
 import { noteOrigin, runText } from "./stdin.js";
 import { partition, splitWords, startsWithAny, strip } from "./text.js";
 
-const EDITORS: ReadonlySet<string> = new Set(
-  "vim vi nvim view rvim vimdiff ex ed red emacsclient nano gdb lldb".split(" "),
-);
+const DEBUGGERS: ReadonlySet<string> = new Set(["gdb", "lldb"]);
+const EDITORS: ReadonlySet<string> = new Set([
+  ..."vim vi nvim view rvim vimdiff ex ed red emacsclient nano".split(" "),
+  ...DEBUGGERS,
+]);
 const DATABASES: ReadonlySet<string> = new Set(
   "sqlite3 duckdb psql mysql mariadb mongo mongosh cqlsh clickhouse-client clickhouse sqlcmd redis-cli".split(" "),
 );
 const TEMPLATE_STRINGS: ReadonlySet<string> = new Set(
   "node nodejs deno bun mysql mariadb sqlite3 mongosh mongo bq clickhouse-client".split(" "),
 );
+const SPLIT_OPTIONS: ReadonlySet<string> = new Set(
+  "-0 -d -E -e -I -i --null --delimiter --eof --replace".split(" "),
+);
+const INPUT_WORD = /^[A-Za-z0-9_./-]+\n?$/;
 const REPLACED = /\{\}|\{[0-9./]*\}/;
 const ITEMS_MAX = 4;
 
@@ -93,7 +99,8 @@ function markIn(name: string, text: string): string {
 function interpreter(call: Call): string {
   const description = describe(INTERPRETERS.get(call.name) ?? "");
   const args = readArguments(description, beforeScript(call, description));
-  call.note("unknown/exec");
+  const isEditor = EDITORS.has(call.name) && !DEBUGGERS.has(call.name);
+  call.note(isEditor ? "unknown/editor" : "unknown/exec");
   applyOptions(
     call,
     args.options.filter((option) => option.sign !== "%"),
@@ -264,14 +271,14 @@ function env(call: Call): string {
 function xargs(call: Call): string {
   const args = readDescribed(call, XARGS_OPTIONS);
   let words: readonly Field[] = args.operands.length > 0 ? args.operands : [fieldOf("echo")];
-  const added = inputFields(call.scene.stdin);
+  const replacing = args.options.find((option) => ["-I", "-i", "--replace"].includes(option.name));
+  const added = inputFields(call.scene.stdin, args);
   if (added.some((found) => !found.isKnown)) call.note("unknown/dynamic");
-  const replacing = args.options.find((option) => ["-I", "-i", "--replace"].includes(option.name) && option.value);
   const inner = call.scene.copy();
   inner.stdin = undefined;
   if (replacing) {
     const mark = replacing.value?.text || "{}";
-    const value = added.map((found) => found.text).join(" ");
+    const value = added[0]?.text ?? "";
     words = words.map((word) => new Field(word.text.replaceAll(mark, () => value), word.raw));
   } else {
     words = [...words, ...added];
@@ -283,10 +290,15 @@ function xargs(call: Call): string {
   return call.engine.runWords(words, inner);
 }
 
-function inputFields(stdin: string | undefined): Field[] {
-  if (stdin === undefined) return [new Field(COMPUTED, "xargs")];
+/** The words of the input; where it is split by other rules than blanks, only one word is sure. */
+function inputFields(stdin: string | undefined, args: Arguments): Field[] {
+  const names = args.options.map((option) => option.name);
+  const isSplit = names.some((name) => SPLIT_OPTIONS.has(name));
+  if (stdin === undefined || names.includes("-a") || names.includes("--arg-file")) return [new Field(COMPUTED, "xargs")];
   if (stdin.includes(SECRET)) return [new Field(SECRET, "xargs")];
-  if (UNKNOWNS.some((mark) => stdin.includes(mark))) return [new Field(COMPUTED, "xargs")];
+  // xargs takes quotes and backslashes for its own.
+  const isHidden = [...UNKNOWNS, "'", '"', "\\"].some((mark) => stdin.includes(mark));
+  if (isHidden || (isSplit && !INPUT_WORD.test(stdin))) return [new Field(COMPUTED, "xargs")];
   return splitWords(stdin).map(fieldOf);
 }
 

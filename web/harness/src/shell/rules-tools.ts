@@ -1,9 +1,7 @@
 /** Tools whose arguments are small programs or have rules of their own. */
 import {
   AWK_OPTIONS,
-  DATE_OPTIONS,
   HARMLESS_DEVICES,
-  PS_OPTIONS,
   READERS,
   SED_OPTIONS,
   TAR_RISKY,
@@ -15,14 +13,16 @@ import { checkText, noteMode, readDescribed, readPath, writePath } from "./effec
 import { gradeFamily } from "./families.js";
 import type { Arguments } from "./options.js";
 import { baseName, matchesExactly } from "./paths.js";
+import { replace } from "./replace.js";
 import { inspect, remoteRunner } from "./rules-run.js";
+import { SYSTEM } from "./rules-system.js";
 import type { Call, Field } from "./scene.js";
 import { COMPUTED, DECODED, FETCHED, fieldOf } from "./scene.js";
 import type { Effect } from "./scripts.js";
 import { awkEffects, jqEffects, sedEffects } from "./scripts.js";
-import { runText } from "./stdin.js";
 import { partition, splitWords, startsWithAny } from "./text.js";
 
+const SED_EDITS = /^(-[nErsuz]*i).+/s;
 const TAR_RISKY_OPTIONS = splitWords(TAR_RISKY);
 
 /** Report what a small program does. */
@@ -51,7 +51,9 @@ function valuesOf(args: Arguments, ...names: readonly string[]): readonly Field[
 
 /** The stream editor: its script may write, read and run. */
 function sed(call: Call): string {
-  const args = readDescribed(call, SED_OPTIONS);
+  // What is attached to -i is the ending of a copy, never more options.
+  const given = call.args.map((arg) => replace<Field>(arg, { text: arg.text.replace(SED_EDITS, "$1") }));
+  const args = readDescribed(call.withArgs("sed", given), SED_OPTIONS);
   let scripts = valuesOf(args, "-e", "--expression");
   let operands: readonly Field[] = args.operands;
   if (scripts.length === 0 && !has(args, "-f", "--file")) {
@@ -189,30 +191,12 @@ function chown(call: Call): string {
   return "";
 }
 
-/** Processes: the bare letter `e` shows their environment. */
-function ps(call: Call): string {
-  const args = call.args.filter((arg) => !/^(?:[A-Za-z]+|[0-9,]+)$/.test(arg.text));
-  for (const text of call.texts) {
-    if (/^[A-Za-z]*e[A-Za-z]*$/.test(text) || text.includes("environ") || text.startsWith("-E")) {
-      call.note("read/secret");
-    }
-  }
-  readDescribed(call.withArgs("ps", args), PS_OPTIONS);
-  return COMPUTED;
-}
-
-/** The clock: showing it reads, anything else sets it. */
-function date(call: Call): string {
-  for (const operand of readDescribed(call, DATE_OPTIONS).operands) {
-    if (!operand.text.startsWith("+")) call.note("destructive/tool-exec", operand.raw);
-  }
-  return COMPUTED;
-}
-
 /** The first operand is read, a second one is written. */
 function readThenWrite(call: Call, operands: readonly Field[]): void {
   for (const operand of operands.slice(0, 1)) readPath(call, operand);
-  for (const operand of operands.slice(1)) writePath(call, operand);
+  // A pattern may stand for two names.
+  const hasPattern = operands.some((operand) => operand.isGlob);
+  for (const operand of hasPattern ? operands : operands.slice(1)) writePath(call, operand);
 }
 
 /** Filter repeated lines; a second operand is written. */
@@ -235,12 +219,6 @@ function mktemp(call: Call): string {
   call.note("safe_write");
   const last = call.texts.filter((text) => !text.startsWith("-")).at(-1);
   return last !== undefined && !call.texts.includes("-t") ? last : "/tmp/tmp.mktemp";
-}
-
-/** Terminal strings. */
-function tput(call: Call): string {
-  if (call.texts.includes("init") || call.texts.includes("reset")) call.note("unknown/session");
-  return COMPUTED;
 }
 
 /** Builds: project code, unless the makefile itself comes from the arguments. */
@@ -300,20 +278,6 @@ function mounts(call: Call): void {
   }
 }
 
-/** Scheduled commands: listing reads outside, anything else persists. */
-function crontab(call: Call): string {
-  const isListing = call.texts.length === 1 && call.texts[0] === "-l";
-  call.note(isListing ? "unknown/outside" : "destructive/persist");
-  return COMPUTED;
-}
-
-/** Commands that run later. */
-function at(call: Call): string {
-  call.note("destructive/persist");
-  if (call.scene.stdin !== undefined) runText(call, call.scene.stdin, call.scene.copy());
-  return COMPUTED;
-}
-
 /** Write the input to files and pass it on. */
 function tee(call: Call): string {
   call.note("safe_write");
@@ -353,6 +317,7 @@ function deno(call: Call): string {
 }
 
 export const TOOLS: ReadonlyMap<string, Rule> = new Map([
+  ...SYSTEM,
   ["sed", sed],
   ["awk", awk],
   ["jq", jq],
@@ -361,20 +326,14 @@ export const TOOLS: ReadonlyMap<string, Rule> = new Map([
   ["chmod", chmod],
   ["chown", chown],
   ["chgrp", chown],
-  ["ps", ps],
-  ["date", date],
   ["uniq", uniq],
   ["xxd", xxd],
-  ["tput", tput],
   ["mktemp", mktemp],
   ["unzip", unzip],
   ["make", make],
   ["redis-cli", redis],
   ["docker", container],
   ["kubectl", container],
-  ["crontab", crontab],
-  ["at", at],
-  ["batch", at],
   ["tee", tee],
   ["npx", versionOrInstall],
   ["bunx", versionOrInstall],

@@ -56,6 +56,7 @@ export class Scene {
   fetched = new Set<string>();
   pipes = new Map<string, string>();
   references = new Map<string, string>();
+  integers = new Set<string>();
   folder = "";
   folderDepth = 0;
   isOutside = false;

@@ -20,8 +20,19 @@ const SED_SPACE = regex(String.raw`[\s;]*(?:#[^\n]*\n?[\s;]*)*`, "y");
 const SED_ADDRESS_FLAGS = regex("[IM]*", "y");
 const SED_RUNS = startRegex("e|s.*[/|,#@!:][a-zA-Z0-9]*[ew]", "s");
 
-const AWK_STRING = regex(String.raw`"(?:[^"\\\n]|\\.)*"`, "g");
-const AWK_REGEX = regex(String.raw`(^|[(,!~&|{;\n=])([ \t]{0,9})/(?:[^/\\\n]|\\.)+/`, "g");
+const AWK_TOKEN = regex(
+  String.raw`"(?:[^"\\]|\\.)*\\?(?:"|$)|#[^\n]*|\\\n|[ \t\r]+|/|[^"#/\\ \t\r]+|.`,
+  "sy",
+);
+const AWK_REGEX = regex(String.raw`/(?:[^/\\\n\[]|\\.)+/`, "y");
+const AWK_MAYBE_REGEX = regex(String.raw`/[^/\n"#]*["#]`, "y");
+const AWK_BEFORE_REGEX = "(,!~&|{};=\n";
+const AWK_JOINED = regex(String.raw`([,{]|&&|\|\||\bdo\b|\belse\b)[ \t]*\n`, "g");
+const AWK_HIDDEN: ReadonlyMap<string, string> = new Map([
+  ['"', '""'],
+  ["#", ""],
+  ["\\", " "],
+]);
 const AWK_EXEC = regex(String.raw`\bsystem\s*\(|(?<!\|)\|(?!\|)|@|\bextension\s*\(|/inet|\|&`);
 const AWK_WRITE = regex(String.raw`\bprintf?\b[^;}\n]*>`);
 const AWK_READ = regex(String.raw`\bgetline\b|\bclose\s*\(|\bARGV\b|\bFUNCTAB\b|\bSYMTAB\b`);
@@ -32,7 +43,7 @@ const JQ_LOAD = regex(
   String.raw`(?<![.\w\"$])(?:import|include|input_filename|get_search_list|modulemeta)\b`,
 );
 const YQ_LOAD = regex(String.raw`(?<![.\w\"$])(?:load\w*|strenv|envsubst|eval)\b`);
-const JQ_STRING = regex(String.raw`"(?:[^"\\(]|\\[^(])*"`, "g");
+const JQ_STRING = regex(String.raw`"(?:[^"\\]|\\.)*\\?(?:"|$)`, "gs");
 
 const SQL_STATEMENT = regex(
   String.raw`\b(?:(?:drop|truncate|alter)\s+(?:table|database|schema|keyspace|index|user|role|view)|` +
@@ -192,7 +203,8 @@ function endsCommand(script: string, position: number): boolean {
 export function awkEffects(program: string): Effect[] {
   const effects: Effect[] = [];
   if (program.includes("ENVIRON") || program.includes("PROCINFO")) effects.push(["read/secret", program]);
-  const code = program.replace(AWK_STRING, '""').replace(AWK_REGEX, "$1$2 0 ");
+  const [code, isSure] = awkCode(program);
+  if (!isSure) effects.push(["unknown/inline", program]);
   if (AWK_EXEC.test(code) || program.includes("/inet")) effects.push(["destructive/tool-exec", program]);
   if (AWK_WRITE.test(code)) {
     const targets = targetsOf(AWK_WRITTEN, program);
@@ -205,13 +217,39 @@ export function awkEffects(program: string): Effect[] {
   return effects;
 }
 
+/** A program without its strings and expressions, and whether each was told from code for sure. */
+function awkCode(program: string): [code: string, isSure: boolean] {
+  let code = "";
+  let last = "";
+  let position = 0;
+  let isSure = true;
+  while (position < program.length) {
+    const isOperand = last === "" || AWK_BEFORE_REGEX.includes(last);
+    const expression = isOperand ? matchAt(AWK_REGEX, program, position) : null;
+    let text = " 0 ";
+    if (expression !== null) {
+      position += expression[0].length;
+    } else {
+      isSure = isSure && matchAt(AWK_MAYBE_REGEX, program, position) === null;
+      const token = matchAt(AWK_TOKEN, program, position)?.[0] ?? " ";
+      position += token.length;
+      text = AWK_HIDDEN.get(token.charAt(0)) ?? token;
+    }
+    code += text;
+    last = text.replace(/[ \t\r]+$/, "").slice(-1) || last;
+  }
+  return [code.replace(AWK_JOINED, "$1 "), isSure];
+}
+
 function targetsOf(pattern: RegExp, program: string): string[] {
   return Array.from(program.matchAll(pattern), (found) => found[1] ?? "");
 }
 
 /** Return what a jq or yq filter reads besides its input. */
 export function jqEffects(program: string): Effect[] {
-  const code = program.replace(JQ_STRING, '""');
+  // In an interpolation or after a comment a quote may open or close a string.
+  const isPlain = !program.includes("\\(") && !program.includes("#");
+  const code = isPlain ? program.replace(JQ_STRING, '""') : program;
   if (JQ_SECRET.test(code)) return [["read/secret", program]];
   if (JQ_LOAD.test(code) || YQ_LOAD.test(code)) return [["unknown/inline", program]];
   return [];

@@ -1,11 +1,13 @@
-/** Variables that are set before or without a command. */
-import { EXECUTING_SETTINGS, HARMLESS_SETTINGS } from "../generated/shell-tables.js";
-import { matchesExactly } from "./paths.js";
-import type { Call } from "./scene.js";
+/** Variables that are set: by an assignment, a loop, a builtin or an expression. */
+import { INTEGER_VARIABLES } from "../generated/shell-tables.js";
+import { evaluateNumber, gradeSetting } from "./arithmetic.js";
+import type { Call, Field } from "./scene.js";
 
-/** Report what setting a variable means; a prefix reaches the command after it. */
-export function gradeSetting(call: Call, name: string, isPrefix: boolean): void {
-  if (HARMLESS_SETTINGS.has(name)) return;
-  if (matchesExactly(name, EXECUTING_SETTINGS)) call.note("destructive/env-exec");
-  else if (isPrefix) call.note("unknown/env");
+/** Set a variable and report what that means; a number is evaluated. */
+export function setVariable(call: Call, name: string, value: readonly Field[]): void {
+  gradeSetting(call, name, false);
+  if (call.scene.integers.has(name) || INTEGER_VARIABLES.has(name)) {
+    for (const field of value) evaluateNumber(field.text, call.scene, call.engine);
+  }
+  call.scene.assign(name, value);
 }

@@ -13,6 +13,7 @@ from windlass_harness.shell.limits import (
     SCAN_UNITS_MAX,
     WORK_UNITS_MAX,
 )
+from windlass_harness.shell.literal import literal_commands
 from windlass_harness.shell.model import Severity, ShellConfig, ShellReason, ShellVerdict
 from windlass_harness.shell.parser import parse_program
 from windlass_harness.shell.patterns import pattern_reasons
@@ -21,6 +22,8 @@ from windlass_harness.shell.scene import Scene
 from windlass_harness.shell.tables_code import MESSAGES
 from windlass_harness.shell.tree import Budget, ShellSyntaxError, TooMuchWork
 
+Commands = tuple[tuple[str, ...], ...]
+
 _RANK: dict[Severity, int] = {"safe": 0, "caution": 1, "dangerous": 2}
 _CONTROL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xa0\xad\u034f\u061c\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180f\u2000-\u200f\u2028-\u202f"
@@ -28,6 +31,7 @@ _CONTROL = re.compile(
     "\U000e0000-\U000e0fff\U000f0000-\U0010ffff]"
 )
 _PLAIN_EVERYWHERE = re.compile(r"[A-Za-z0-9_ ./=:-]*")
+_UNREADABLE = frozenset({"unknown/parse", "unknown/control", "unknown/size", "unknown/error"})
 _DEFAULT = ShellConfig()
 _REPLACEMENT = "\ufffc"
 
@@ -40,19 +44,23 @@ def classify_shell_command(command: str, config: ShellConfig = _DEFAULT) -> Shel
     """
     grader = Grader(Budget(WORK_UNITS_MAX))
     extra: list[ShellReason] = []
+    commands: Commands = ()
+    if type(command) is not str:
+        grader.note("unknown/type", type(command).__name__)
+        return _verdict(grader.findings, extra, ())
     try:
-        _grade(command, config, grader)
+        commands = _grade(command, config, grader)
         extra = pattern_reasons((command, *grader.simple_commands), config)
     except Exception:  # noqa: BLE001  (a grader that fails must not let the command through)
         grader.note("unknown/error", "")
-    return _verdict(grader.findings, extra)
+    return _verdict(grader.findings, extra, commands)
 
 
-def _grade(command: str, config: ShellConfig, grader: Grader) -> None:
+def _grade(command: str, config: ShellConfig, grader: Grader) -> Commands:
     text = command
     if not command.strip():
         grader.note("unknown/empty", command)
-        return
+        return ()
     if len(command) > COMMAND_CHARS_MAX:
         grader.note("unknown/size", command)
         text = command[:COMMAND_CHARS_MAX]
@@ -63,25 +71,27 @@ def _grade(command: str, config: ShellConfig, grader: Grader) -> None:
         # What bash takes for a quoted word, cmd and PowerShell may take for an operator.
         grader.note("unknown/parse", command)
     try:
-        _walk(grader, text)
+        return _walk(grader, text)
     except TooMuchWork:
         grader.note("unknown/size", command)
         rest = Grader(Budget(SCAN_UNITS_MAX), grader.findings)
         with suppress(TooMuchWork):
             rest.scan(text, Scene())
+    return ()
 
 
-def _walk(grader: Grader, text: str) -> None:
+def _walk(grader: Grader, text: str) -> Commands:
     scene = Scene()
     try:
         script = parse_program(text, Budget(PARSE_UNITS_MAX))
     except ShellSyntaxError:
         grader.note("unknown/parse", text)
         grader.scan(text, scene)
-        return
+        return ()
     if not agrees(text, script, budget=Budget(NODES_MAX)):
         grader.note("unknown/parse", text)
     grader.run_script(script, scene)
+    return literal_commands(script)
 
 
 def _shown(part: str) -> str:
@@ -89,13 +99,16 @@ def _shown(part: str) -> str:
     return _CONTROL.sub("…", part)[:PART_CHARS_MAX]
 
 
-def _verdict(findings: list[Finding], extra: list[ShellReason]) -> ShellVerdict:
+def _verdict(findings: list[Finding], extra: list[ShellReason], commands: Commands) -> ShellVerdict:
     reasons = [
         ShellReason(category, severity_of(category), MESSAGES[category], _shown(part))
         for category, part in findings
     ]
     ordered = sorted([*reasons, *extra], key=lambda reason: -_RANK[reason.severity])
     if not ordered:
-        return ShellVerdict("safe", "read", ())
+        return ShellVerdict("safe", "read", (), commands)
     worst = ordered[0]
-    return ShellVerdict(worst.severity, worst.code, tuple(ordered[:REASONS_MAX]))
+    is_read_wrong = any(category in _UNREADABLE for category, _ in findings)
+    return ShellVerdict(
+        worst.severity, worst.code, tuple(ordered[:REASONS_MAX]), () if is_read_wrong else commands
+    )

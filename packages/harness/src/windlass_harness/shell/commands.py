@@ -41,6 +41,7 @@ from windlass_harness.shell.tables_readers import (
     ALIASES,
     DECODERS,
     METADATA_READERS,
+    NUMBER_PRINTERS,
     PASSING_FILTERS,
     READERS,
     SEARCHERS,
@@ -50,7 +51,7 @@ from windlass_harness.shell.tables_readers import (
     VERSION_PROGRAMS,
     WIDE_SEARCHERS,
 )
-from windlass_harness.shell.tables_runners import INTERPRETERS, SHELL_BY_DEFAULT, WRAPPERS
+from windlass_harness.shell.tables_runners import INTERPRETERS, PLAIN_WRAPPERS, SHELL_BY_DEFAULT, WRAPPERS
 
 Rule = Callable[[Call], str]
 
@@ -164,7 +165,7 @@ def _grade_file(call: Call, name: str) -> str:
         call.note(_danger_of(name))
     if name in INTERPRETERS and call.engine.is_dangerous((field_of(name), *call.args), call.scene):
         call.note("destructive/wrapper")
-    _check_arguments(call)
+    check_arguments(call)
     return COMPUTED
 
 
@@ -173,7 +174,7 @@ def _grade_by_table(call: Call) -> str:
     danger = _danger_of(name)
     if danger:
         call.note(danger)
-        _grade_suffixes(call)
+        grade_suffixes(call)
         return COMPUTED
     is_dangerous = grade_family(call) if name in FAMILIES else False
     if name in WRAPPERS:
@@ -241,6 +242,8 @@ _PATTERN_OPTIONS = frozenset({"-e", "-f", "--regexp", "--file", "--files"})
 
 def printed_by(name: str, stdin: str | None, *, has_files: bool) -> str:
     """Return what a reading program prints, as far as it matters to what follows."""
+    if name in NUMBER_PRINTERS and not has_files:
+        return "1\n"
     if name in DECODERS:
         return DECODED
     if stdin is None or (has_files and stdin == ""):
@@ -265,6 +268,8 @@ def grade_writer(call: Call, description: str) -> str:
 
 def grade_wrapper(call: Call, description: str) -> str:
     """Grade a program that runs the command in its arguments."""
+    if call.name not in PLAIN_WRAPPERS:
+        call.note("unknown/program")
     arguments = read_described(call, description)
     kinds = describe(description).operands
     skipped = 0
@@ -278,7 +283,7 @@ def grade_wrapper(call: Call, description: str) -> str:
             return COMPUTED
     rest = arguments.operands[skipped:]
     if arguments.unknown:
-        _grade_suffixes(call)
+        grade_suffixes(call)
     if not rest:
         call.note("destructive/shell" if call.name in SHELL_BY_DEFAULT else "unknown/option")
         return COMPUTED
@@ -297,12 +302,12 @@ def _grade_cautious(call: Call) -> str:
             matches_exactly(arg.text, options) or matches_exactly(arg.text.partition("=")[0], options)
         ):
             call.note("destructive/tool-exec", arg.raw)
-    _check_arguments(call)
+    check_arguments(call)
     if category in ("unknown/exec", "unknown/program"):
         _check_verbs(call)
         _check_input(call)
     if category in ("unknown/network", "unknown/program") or call.texts[:1] in (["exec"], ["run"]):
-        _grade_suffixes(call)
+        grade_suffixes(call)
     if category == "unknown/network":
         _check_sent(call)
         return FETCHED
@@ -331,7 +336,7 @@ def _check_sent(call: Call) -> None:
         call.note("destructive/exfil")
 
 
-def _check_arguments(call: Call) -> None:
+def check_arguments(call: Call) -> None:
     """Look for a shell or a dangerous command inside the arguments of any program."""
     call.engine.spend(4 * len(call.args))
     for number, arg in enumerate(call.args):
@@ -370,7 +375,7 @@ def _check_path(call: Call, arg: Field, before: str) -> None:
         call.note("destructive/outside", arg.raw)
 
 
-def _grade_suffixes(call: Call) -> None:
+def grade_suffixes(call: Call) -> None:
     """Try every tail of the words as a command: an unknown program may run it."""
     if call.scene.is_trial:
         # The trial that led here tries every tail itself.
@@ -387,13 +392,3 @@ def _grade_suffixes(call: Call) -> None:
         if call.engine.is_dangerous(tail, call.scene):
             call.note("destructive/wrapper", " ".join(field.text for field in tail))
             return
-
-
-def grade_suffixes(call: Call) -> None:
-    """Report a dangerous command in the tail of the words."""
-    _grade_suffixes(call)
-
-
-def check_arguments(call: Call) -> None:
-    """Report a shell or a dangerous command inside the arguments."""
-    _check_arguments(call)

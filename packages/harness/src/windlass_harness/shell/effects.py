@@ -31,6 +31,7 @@ _WRITE_NOTES = {
     "inside": "safe_write",
 }
 _RISKY_SIGNS = frozenset("!>~$%")
+_IN_PLACE = frozenset({"-i", "--in-place", "--inplace"})
 _SETUID = re.compile(r"[0-7]*[2-7][0-7]{3}|[ugoa]*[+=][rwxXt]*s[rwxXt]*")
 _WORLD = re.compile(r"0?[0-7]{2}[2367]|0?[0-7]{0,2}777|0?666|[ugoa]*[oa][ugoa]*[+=][rxX]*w.*|\+w")
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://")
@@ -108,7 +109,7 @@ def apply_options(call: Call, options: Sequence[Option]) -> None:
             case "!":
                 call.note("destructive/tool-exec", option.name)
             case "~":
-                call.note("unknown/option", option.name)
+                call.note("safe_write" if option.name in _IN_PLACE else "unknown/option", option.name)
             case "@" if value is not None:
                 read_path(call, value)
             case ">" if value is not None:

@@ -4,8 +4,10 @@ import re
 from dataclasses import dataclass, replace
 from typing import Literal, assert_never
 
+from windlass_harness.shell.arithmetic import evaluate_number
 from windlass_harness.shell.limits import BRACE_FIELDS_MAX, VALUE_CHARS_MAX
-from windlass_harness.shell.scene import BREAK, COMPUTED, SECRET, UNKNOWNS, UNSET, Engine, Field, Scene
+from windlass_harness.shell.scene import BREAK, COMPUTED, SECRET, UNKNOWNS, UNSET, Call, Engine, Field, Scene
+from windlass_harness.shell.settings import set_variable
 from windlass_harness.shell.tables_names import HARMLESS_VARIABLES, KNOWN_VALUES, SECRET_VARIABLE
 from windlass_harness.shell.tree import (
     Arithmetic,
@@ -20,7 +22,9 @@ from windlass_harness.shell.tree import (
 
 _SECRET_VARIABLE = re.compile(SECRET_VARIABLE, re.IGNORECASE)
 _GLOB = re.compile(r"[*?]|\[[^\]]+\]")
-_SEQUENCE = re.compile(r"(-?[0-9]{1,6})\.\.(-?[0-9]{1,6})(?:\.\.-?[0-9]{1,6})?|([A-Za-z])\.\.([A-Za-z])")
+_SEQUENCE = re.compile(r"(?:(-?[0-9]{1,6})\.\.(-?[0-9]{1,6})|([A-Za-z])\.\.([A-Za-z]))(?:\.\.-?[0-9]{1,6})?")
+_WIDE_SEQUENCE = re.compile(r"-?[0-9]+\.\.-?[0-9]+(?:\.\.-?[0-9]+)?")
+_PATTERN = re.compile(r"[*?\[\\]")
 _SLICE = re.compile(r" ?(-?[0-9]{1,4})(?::(-?[0-9]{1,4}))?")
 _FIRST_OPAQUE = 0xE000
 _OPAQUE_MAX = 0x1800
@@ -113,7 +117,12 @@ def _parameter(part: Parameter, scene: Scene, engine: Engine) -> list[_Piece]:
         engine.evaluate_text(value.text, scene)
     text = value.text
     if part.operator:
-        text = _transform(text, part.operator, "".join(piece.text for piece in argument))
+        transformed = _transformed(part, text, "".join(piece.text for piece in argument))
+        if part.operator == ":":
+            evaluate_number("".join(piece.text for piece in argument), scene, engine=engine)
+        if transformed is None:
+            return [_Piece(COMPUTED, kind, is_sure=False)]
+        text = transformed
     return [_Piece(text, kind, value.is_sure)] if text or part.quoted else []
 
 
@@ -144,8 +153,11 @@ def _lookup(part: Parameter, scene: Scene) -> Field | None:
     subscript = _subscript(part)
     if subscript in ("@", "*"):
         return _joined(values)
-    index = int(subscript) if subscript.isascii() and subscript.isdigit() else 0
-    return values[index] if index < len(values) else Field("", "")
+    is_index = re.fullmatch(r"[0-9]{1,4}", subscript) is not None or not part.subscript
+    index = int(subscript) if is_index and subscript else 0
+    missing = Field("", "") if all(v.is_sure for v in values) else Field(COMPUTED, "", is_sure=False)
+    value = values[index] if index < len(values) else missing
+    return value if is_index else replace(value, is_sure=False)
 
 
 def _joined(values: tuple[Field, ...]) -> Field:
@@ -177,34 +189,51 @@ def _default(part: Parameter, value: Field | None, scene: Scene, engine: Engine)
         replace(piece, kind=kind if piece.kind == "plain" else piece.kind, is_sure=sure) for piece in argument
     ]
     if part.operator.endswith("="):
-        scene.assign(part.name, (Field("".join(piece.text for piece in pieces), "", is_sure=sure),))
+        value = Field("".join(piece.text for piece in pieces), "", is_sure=sure)
+        set_variable(Call(part.name, (), scene, engine, f"${{{part.name}=}}"), part.name, (value,))
     if not sure and is_secret_variable(part.name) and not wants_argument:
         return [_Piece(SECRET, kind, is_sure=False)]
     return pieces or [_Piece("", kind, is_sure=sure)]
 
 
-def _transform(text: str, operator: str, argument: str) -> str:
-    if any(char in text + argument for char in UNKNOWNS):
+def _transformed(part: Parameter, text: str, argument: str) -> str | None:
+    """Return what an operator makes of a value, or None when that cannot be said for sure."""
+    operator = part.operator
+    if operator in ("?", ":?") or any(char in text for char in UNKNOWNS):
         return text
+    is_list = part.name in ("@", "*") or _subscript(part) in ("@", "*")
+    if is_list or any(char in argument for char in UNKNOWNS) or _PATTERN.search(argument):
+        return None
     plain, _, replacement = argument.partition("/")
-    slice_ = _SLICE.fullmatch(argument)
-    match operator[0]:
-        case "^":
-            return text.upper() if operator == "^^" else text[:1].upper() + text[1:]
-        case ",":
-            return text.lower() if operator == ",," else text[:1].lower() + text[1:]
-        case "/":
-            return text.replace(plain, replacement) if plain else text
-        case "#":
+    match operator:
+        case "^" | "^^" | "," | ",," if not argument:
+            return _recased(text, operator)
+        case "//" if plain:
+            return text.replace(plain, replacement)
+        case "/" if plain:
+            return text.replace(plain, replacement, 1)
+        case "#" | "##":
             return text.removeprefix(argument)
-        case "%":
+        case "%" | "%%":
             return text.removesuffix(argument)
-        case ":" if operator == ":" and slice_:
-            start, length = int(slice_[1]), slice_[2]
-            rest = text[start:] if start < len(text) else ""
-            return rest if length is None else rest[: int(length)]
+        case ":":
+            return _sliced(text, argument)
         case _:
-            return text
+            return None
+
+
+def _recased(text: str, operator: str) -> str:
+    first, rest = (text, "") if len(operator) > 1 else (text[:1], text[1:])
+    return (first.upper() if operator[0] == "^" else first.lower()) + rest
+
+
+def _sliced(text: str, argument: str) -> str | None:
+    found = _SLICE.fullmatch(argument)
+    if found is None:
+        return None
+    start, length = int(found[1]), found[2]
+    rest = text[start:] if start < len(text) else ""
+    return rest if length is None else rest[: int(length)]
 
 
 def _split(pieces: list[_Piece], raw: str) -> list[Field]:
@@ -284,7 +313,7 @@ def _choices(inner: str, commas: list[int]) -> list[str]:
         return [inner[edges[number] + 1 : edges[number + 1]] for number in range(len(edges) - 1)]
     found = _SEQUENCE.fullmatch(inner)
     if found is None:
-        return []
+        return [""] * (BRACE_FIELDS_MAX + 1) if _WIDE_SEQUENCE.fullmatch(inner) else []
     first, last = (found[1], found[2]) if found[1] else (str(ord(found[3])), str(ord(found[4])))
     low, high = int(first), int(last)
     step = 1 if high >= low else -1

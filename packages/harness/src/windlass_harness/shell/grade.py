@@ -2,21 +2,22 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
+from windlass_harness.shell.arithmetic import evaluate_name, evaluate_number, grade_setting
 from windlass_harness.shell.commands import grade_call
 from windlass_harness.shell.dynamic import grade_dynamic
-from windlass_harness.shell.effects import read_path, write_path
 from windlass_harness.shell.expand import expand_joined, expand_word
 from windlass_harness.shell.lexer import ASSIGNMENT, Source, read_text
 from windlass_harness.shell.limits import CALLS_DEEP_MAX, LOOP_ITEMS_MAX
 from windlass_harness.shell.model import Severity
 from windlass_harness.shell.parser import parse_list, parse_program
 from windlass_harness.shell.paths import base_name
+from windlass_harness.shell.redirects import apply_redirects
 from windlass_harness.shell.rules import RULES
 from windlass_harness.shell.scene import (
     COMPUTED,
     FETCHED,
-    NAMES,
     UNKNOWNS,
     UNSET,
     Call,
@@ -24,15 +25,16 @@ from windlass_harness.shell.scene import (
     Scene,
     field_of,
 )
-from windlass_harness.shell.settings import grade_setting
+from windlass_harness.shell.settings import set_variable
 from windlass_harness.shell.tables_runners import SHELLS
 from windlass_harness.shell.tree import (
     Arithmetic,
     ArrayLiteral,
     Budget,
     Compound,
+    Parameter,
+    Part,
     Pipeline,
-    Redirect,
     Script,
     ShellSyntaxError,
     Simple,
@@ -47,7 +49,7 @@ _SEPARATORS = re.compile(r"[;&|\n(){}`]+|\$\(")
 _QUOTES = re.compile(r"['\"\\]")
 _EXPANSION = re.compile(r"`|\$[({\[A-Za-z_0-9@*]")
 _COUNTER = re.compile(r"\b([A-Za-z_][A-Za-z0-9_]*)\s*=(?!=)")
-_SILENT = re.compile(r"(?::|true|false|cat\s*0?<?\s*/dev/null|echo -n(?: ''| \"\")?|printf (?:''|\"\"|%s))$")
+_NUMBER_TESTS = frozenset("-eq -ne -lt -le -gt -ge".split())
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -99,9 +101,17 @@ class Grader:
         """Grade a parsed program; return what it may print."""
         output = ""
         start_depth = scene.folder_depth
+        settled: dict[str, tuple[Field, ...]] | None = None
         for item in script.items:
             target = scene.copy() if item.operator == "&" else scene
             output += self._run_pipeline(item.pipeline, target)
+            if settled is None:
+                settled = dict(scene.values)
+            elif item.operator != "&&":
+                # What follows `&&` or `||` may not have run.
+                self._blur(settled, scene)
+            if item.operator not in ("&&", "||"):
+                settled = None
             if item.operator != "&&":
                 scene.folder_depth = min(scene.folder_depth, start_depth)
         return output
@@ -124,7 +134,7 @@ class Grader:
             self._define(command, scene)
             return ""
         outer = scene.stdin
-        prints = self._redirect(command.redirects, scene, command.raw)
+        prints = apply_redirects(command.redirects, scene, engine=self, raw=command.raw)
         inner = scene.copy() if command.kind in ("subshell", "coproc") else scene
         output = self._run_compound(command, inner)
         scene.stdin = outer
@@ -174,7 +184,7 @@ class Grader:
     def _blur(self, before: dict[str, tuple[Field, ...]], scene: Scene) -> None:
         """After a branch that may not have run, a variable it set may hold either value."""
         for name, value in scene.values.items():
-            if name in before and [f.text for f in before[name]] != [f.text for f in value]:
+            if [f.text for f in before.get(name, ())] != [f.text for f in value]:
                 scene.values[name] = (Field(COMPUTED, "", is_sure=False),)
 
     def _run_for(self, command: Compound, scene: Scene) -> str:
@@ -193,22 +203,34 @@ class Grader:
         output = ""
         if len(items) == 1 and not items[0].is_known:
             items = items * 2
+        call = Call(command.name, (), scene, self, command.raw)
         for item in items:
-            scene.assign(command.name, (item,))
+            set_variable(call, command.name, (item,))
             output += self.run_script(command.bodies[0], scene)
         return output
 
     def _run_condition(self, command: Compound, scene: Scene) -> None:
+        texts: list[str] = []
         for word in command.words:
-            for found in expand_word(word, scene, engine=self):
+            fields = expand_word(word, scene, engine=self)
+            for found in fields:
                 self.evaluate_text(found.text, scene)
+            texts.append(" ".join([*(found.text for found in fields), *_parameters(word.parts)]))
+        for before, text, after in zip(["", *texts], texts, [*texts[1:], ""], strict=False):
+            if text in _NUMBER_TESTS:
+                evaluate_number(before, scene, engine=self)
+                evaluate_number(after, scene, engine=self)
+            elif text == "-v":
+                evaluate_name(after, scene, engine=self)
 
     def _run_simple(self, command: Simple, scene: Scene) -> str:
         fields: list[Field] = []
         for word in command.words:
             fields.extend(expand_word(word, scene, engine=self))
         outer = scene.stdin
-        prints = self._redirect(command.redirects, scene, command.raw, is_empty=not command.words)
+        prints = apply_redirects(
+            command.redirects, scene, engine=self, raw=command.raw, is_empty=not command.words
+        )
         if not fields:
             self._assign_all(command.assigns, scene, is_prefix=False)
             # `$(<file)` prints the file.
@@ -228,7 +250,8 @@ class Grader:
     def _assign_all(self, assigns: Sequence[Word], scene: Scene, *, is_prefix: bool) -> None:
         for word in assigns:
             name = self._assign(word, scene)
-            grade_setting(Call(name, (), scene, self, word.raw), name, is_prefix=is_prefix)
+            if is_prefix:
+                grade_setting(Call(name, (), scene, self, word.raw), name, is_prefix=True)
 
     def _assign(self, word: Word, scene: Scene) -> str:
         found = ASSIGNMENT.match(word.raw)
@@ -237,45 +260,22 @@ class Grader:
         variable = name.group() if name else head
         joined = expand_joined(word, scene, engine=self)
         value = (Field(joined.text[len(head) :], word.raw, is_sure=joined.is_sure),)
+        is_list = isinstance(word.parts[-1], ArrayLiteral)
         if isinstance(word.parts[-1], ArrayLiteral):
             value = tuple(f for inner in word.parts[-1].words for f in expand_word(inner, scene, engine=self))
+        old = scene.values.get(variable, ())
         if "[" in head:
-            self.evaluate_text(head, scene)
-        if head.endswith("+=") or "[" in head:
-            value = (
-                (*scene.values.get(variable, ()), *value)
-                if isinstance(word.parts[-1], ArrayLiteral) or "[" in head
-                else (
-                    Field("".join(f.text for f in scene.values.get(variable, ())) + value[0].text, word.raw),
-                )
-            )
-        scene.assign(variable, value)
+            value = (*old, *value)
+        elif head.endswith("+="):
+            text = "".join(f.text for f in old)
+            value = (*old, *value) if is_list else (Field(text + value[0].text, word.raw),)
+        if "[" in head or any(f.text.startswith("[") for f in value):
+            # Where an element lands is not known for sure, and its subscript is evaluated.
+            for text in (head, *(f.text.partition("]")[0] for f in value if f.text.startswith("["))):
+                evaluate_name(text, scene, engine=self)
+            value = tuple(replace(f, is_sure=False) for f in value)
+        set_variable(Call(variable, (), scene, self, word.raw), variable, value)
         return variable
-
-    def _redirect(
-        self, redirects: Sequence[Redirect], scene: Scene, raw: str, *, is_empty: bool = False
-    ) -> bool:
-        """Grade redirections and set the input; say whether output still flows on."""
-        prints = True
-        for redirect in redirects:
-            call = Call("redirect", (), scene, self, raw)
-            if redirect.body is not None:
-                _feed(scene, redirect, expand_joined(redirect.body, scene, engine=self).text)
-                continue
-            target = expand_joined(redirect.target, scene, engine=self)
-            if redirect.operator == "<<<":
-                _feed(scene, redirect, target.text + "\n")
-            elif redirect.operator in ("<&", ">&") and re.fullmatch(r"[0-9]+-?|-", target.text):
-                continue
-            elif redirect.operator in ("<", "<&"):
-                read_path(call, target)
-                is_empty_file = target.text == "/dev/null"
-                _feed(scene, redirect, "" if is_empty_file else scene.pipes.get(target.text, COMPUTED))
-            else:
-                truncates = is_empty or (redirect.operator in (">", ">|") and _prints_nothing(raw))
-                write_path(call, target, truncates=truncates and redirect.operator != ">>")
-                prints = prints and redirect.descriptor not in ("", "1")
-        return prints
 
     def run_words(self, fields: Sequence[Field], scene: Scene) -> str:
         """Grade a command given as its words; return what it may print."""
@@ -302,6 +302,7 @@ class Grader:
             self.run_code(scene.aliases[head.text] + " " + " ".join(arg.text for arg in args), scene)
         function = scene.functions.get(head.text)
         if function is not None:
+            self._note_shadowed(Call(head.text, args, scene, self, raw))
             return self._run_function(function, args, scene)
         return grade_call(Call(head.text, args, scene, self, raw), RULES)
 
@@ -314,6 +315,16 @@ class Grader:
             self.note("destructive/shell", fields[0].raw)
         return COMPUTED
 
+    def _note_shadowed(self, call: Call) -> None:
+        """A function may not have been defined, or may be gone: what its name means otherwise counts."""
+        trial = self._trial()
+        inner = call.scene.copy()
+        inner.is_trial = True
+        grade_call(Call(call.name, call.args, inner, trial, call.raw), RULES)
+        for category, part in trial.findings:
+            if category != "unknown/program":
+                self.note(category, part)
+
     def _run_function(self, function: Compound, args: tuple[Field, ...], scene: Scene) -> str:
         if function.name in scene.calls:
             self.note("destructive/process", function.raw)
@@ -322,7 +333,8 @@ class Grader:
         inner.positional = args
         inner.calls = (*scene.calls, function.name)
         output = self.run_script(function.bodies[0], inner)
-        scene.values = inner.values
+        scene.values, scene.functions, scene.aliases = inner.values, inner.functions, inner.aliases
+        scene.folder, scene.folder_depth = inner.folder, min(scene.folder_depth, inner.folder_depth)
         scene.is_outside = scene.is_outside or inner.is_outside
         return output
 
@@ -350,12 +362,7 @@ class Grader:
     def arithmetic(self, expression: Arithmetic, scene: Scene) -> None:
         """Grade what an arithmetic expression runs."""
         text = expand_joined(Word(expression.parts, ""), scene, engine=self).text
-        self.evaluate_text(text, scene)
-        for name in _IDENTIFIER.findall(text):
-            for value in scene.values.get(name, ()):
-                self.evaluate_text(value.text, scene)
-                if value.holds(UNSET, COMPUTED, NAMES):
-                    self.note("unknown/dynamic", name)
+        evaluate_number(" ".join([text, *_parameters(expression.parts)]), scene, engine=self)
 
     def evaluate_text(self, text: str, scene: Scene) -> None:
         """Grade the expansions of text that is expanded a second time."""
@@ -371,19 +378,12 @@ class Grader:
         expand_joined(word, scene.copy(), engine=self)
 
 
-def _feed(scene: Scene, redirect: Redirect, text: str) -> None:
-    """Give a command its input, or another descriptor its text."""
-    if redirect.descriptor in ("", "0"):
-        scene.stdin = text
-    else:
-        scene.pipes[f"/dev/fd/{redirect.descriptor}"] = text
+def _parameters(parts: Sequence[Part]) -> list[str]:
+    """Return the names of the variables in a word."""
+    return [part.name for part in parts if isinstance(part, Parameter)]
 
 
 def _never_fails(condition: Script) -> bool:
     commands = condition.items[-1].pipeline.commands
     last = commands[-1] if commands else None
     return isinstance(last, Simple) and [word.raw for word in last.words] in (["true"], [":"], ["false"])
-
-
-def _prints_nothing(raw: str) -> bool:
-    return _SILENT.match(raw.partition(">")[0].strip()) is not None

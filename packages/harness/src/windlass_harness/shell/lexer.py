@@ -48,7 +48,9 @@ _ANSI_LETTERS = {
     "t": "\t",
     "v": "\v",
 }
+_ECHO = re.compile(_ANSI.pattern.replace("([0-7]{1,3})", "(0[0-7]{0,3}|[0-7]{1,3})"), re.DOTALL)
 _UNICODE_MAX = 0x10FFFF
+_BYTE_BITS = 0xFF
 
 
 @dataclass(slots=True)
@@ -179,18 +181,24 @@ def read_heredocs(source: Source) -> None:
         quoted = any(not isinstance(part, Text) or part.quoted for part in redirect.target.parts)
         end = "".join(part.text for part in redirect.target.parts if isinstance(part, Text))
         lines: list[str] = []
-        while True:
-            stop = source.text.find("\n", source.pos)
-            line = source.text[source.pos : stop if stop >= 0 else len(source.text)]
-            if strips_tabs:
-                line = line.lstrip("\t")
-            source.pos = stop + 1 if stop >= 0 else len(source.text)
-            if line == end:
-                break
-            if stop < 0:
+        while (line := _heredoc_line(source, quoted=quoted, strips_tabs=strips_tabs)) != end:
+            if source.pos >= len(source.text):
                 raise ShellSyntaxError("a here-document has no end")
             lines.append(line + "\n")
         redirect.body = _heredoc_word(source, "".join(lines), quoted=quoted)
+
+
+def _heredoc_line(source: Source, *, quoted: bool, strips_tabs: bool) -> str:
+    """Take one line; unless the end is quoted, a backslash joins it with the next one first."""
+    line = ""
+    while True:
+        stop = source.text.find("\n", source.pos)
+        line += source.text[source.pos : stop if stop >= 0 else len(source.text)]
+        source.pos = stop + 1 if stop >= 0 else len(source.text)
+        is_joined = not quoted and stop >= 0 and (len(line) - len(line.rstrip("\\"))) % 2 == 1
+        if not is_joined:
+            return line.lstrip("\t") if strips_tabs else line
+        line = line[:-1]
 
 
 def _heredoc_word(source: Source, text: str, *, quoted: bool) -> Word:
@@ -303,6 +311,9 @@ def _dollar(source: Source, parts: list[Part], *, quoted: bool) -> None:
         parts.append(read_arithmetic(source, "]"))
     elif two == "$'" and not quoted:
         _ansi(source, parts)
+    elif source.peek(3) == "$\\\n":
+        # The shell joins the lines first, and then the dollar may begin anything.
+        raise ShellSyntaxError("a line ends after a dollar")
     else:
         source.pos += 1
         name = source.take(_NAME)
@@ -351,13 +362,15 @@ def _ansi(source: Source, parts: list[Part]) -> None:
     found = re.compile(r"\$'((?:[^'\\]|\\.)*)'", re.DOTALL).match(source.text, source.pos)
     if found is None:
         raise ShellSyntaxError("expected '")
+    if "\\x{" in found.group(1):
+        raise ShellSyntaxError("an escape that shells read in different ways")
     source.pos = found.end()
     parts.append(Text(decode_escapes(found.group(1)), quoted=True))
 
 
-def decode_escapes(text: str) -> str:
-    """Resolve the backslash escapes of `$'…'`, `echo -e` and `printf`."""
-    return _ANSI.sub(_decode_escape, text)
+def decode_escapes(text: str, *, is_echo: bool = False) -> str:
+    """Resolve the backslash escapes of `$'…'` and `printf`, or of `echo -e` and `%b`."""
+    return (_ECHO if is_echo else _ANSI).sub(_decode_escape, text)
 
 
 def _decode_escape(found: re.Match[str]) -> str:
@@ -366,5 +379,5 @@ def _decode_escape(found: re.Match[str]) -> str:
         return _ANSI_LETTERS.get(letter, letter)
     if control is not None:
         return chr(ord(control[0]) & 31)
-    code = int(octal, 8) if octal else int(hexadecimal or short or long, 16)
+    code = int(octal, 8) & _BYTE_BITS if octal else int(hexadecimal or short or long, 16)
     return chr(code) if code <= _UNICODE_MAX else "\ufffd"

@@ -21,11 +21,17 @@ class ShellReason:
 
 @dataclass(frozen=True, slots=True)
 class ShellVerdict:
-    """The grade of a command; `reasons` holds the worst findings first."""
+    """The grade of a command; `reasons` holds the worst findings first.
+
+    `commands` holds the words of every simple command, for rules that go by the first words. It is empty
+    unless the whole command is literal: no variable, substitution or pattern, no assignment, no compound
+    command, no background job, and no redirection but to `/dev/null` or another descriptor.
+    """
 
     severity: Severity
     category: str
     reasons: tuple[ShellReason, ...]
+    commands: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

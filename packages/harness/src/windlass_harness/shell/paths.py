@@ -28,8 +28,10 @@ _PROCESS_SECRETS = re.compile(
     r"/proc/(?:[^/]+/)*(?:environ|mem|maps|auxv|kcore|fd/\d+|root|cwd)(?:/|$)|/proc/kcore"
 )
 _GLOB_CHARS = re.compile(r"[*?\[\]!^]")
-_SECRET_SAMPLES = (".env", ".netrc", ".npmrc", ".pypirc", ".git-credentials", ".ssh", ".aws", ".bash_history")
-_SECRET_SAMPLES_PLAIN = ("id_rsa", "id_ed25519", "credentials", "secrets", "shadow")
+_HIDDEN_SAMPLES = (".env", ".netrc", ".npmrc", ".pypirc", ".git-credentials", ".ssh", ".aws", ".bash_history")
+_PLAIN_SAMPLES = ("id_rsa", "id_ed25519", "credentials", "secrets", "shadow")
+SECRET_SAMPLES = _HIDDEN_SAMPLES + _PLAIN_SAMPLES
+"""Names that a pattern for files of credentials would match."""
 _GLOB_EVIDENCE_CHARS_MIN = 3
 _GLOB_PREFIX_CHARS_MIN = 2
 
@@ -137,9 +139,9 @@ def _glob_may_be_secret(segments: list[str]) -> bool:
             continue
         evidence = len(re.sub(r"[^A-Za-z0-9]", "", segment))
         prefix = len(_GLOB_CHARS.split(segment)[0])
-        samples = _SECRET_SAMPLES if segment.startswith((".", "[.", "?")) else ()
+        samples = _HIDDEN_SAMPLES if segment.startswith((".", "[.", "?")) else ()
         if evidence >= _GLOB_EVIDENCE_CHARS_MIN or prefix >= _GLOB_PREFIX_CHARS_MIN:
-            samples += _SECRET_SAMPLES_PLAIN
+            samples += _PLAIN_SAMPLES
         if any(fnmatchcase(sample, segment) for sample in samples):
             return True
     return False

@@ -10,6 +10,8 @@ from windlass_protocol import CommandSafetyPattern
 _CLASS = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*\]")
 _ESCAPE = re.compile(r"\\.", re.DOTALL)
 _NOT_PORTABLE = re.compile(r"\(\?(?![:=!]|<[=!]|<[A-Za-z])|\(\?P|\\[AZzGQEK]|[*+?}]\+|\\[pP]\{|\\[1-9]|\\k<")
+_NESTED_SET = re.compile(r"^\[\^?\[|\[:|--|&&|~~|\|\|")
+"""Sets inside sets: Python warns that their meaning will change, and other languages differ already."""
 _REPEATED_GROUP = re.compile(r"\)(?:[*+]|\{\d+,\d*\})")
 _QUANTIFIER = re.compile(r"(?:[*+]|\{\d*,\d*\})")
 _ADJACENT = re.compile(r"(?:\.|x)[*+](?:\(?\.|x)[*+]")
@@ -50,6 +52,8 @@ def _match(pattern: CommandSafetyPattern, texts: list[str]) -> ShellReason | Non
 
 def _compile(pattern: str) -> re.Pattern[str] | None:
     if len(pattern) > PATTERN_CHARS_MAX or _NOT_PORTABLE.search(pattern) or may_backtrack(pattern):
+        return None
+    if any(_NESTED_SET.search(found) for found in _CLASS.findall(_ESCAPE.sub("x", pattern))):
         return None
     try:
         return re.compile(pattern)

@@ -2,16 +2,16 @@
 
 import re
 
+from windlass_harness.shell.arithmetic import evaluate_name
 from windlass_harness.shell.effects import check_text, run_path
 from windlass_harness.shell.expand import is_secret_variable
 from windlass_harness.shell.lexer import decode_escapes
-from windlass_harness.shell.paths import kind_of_path, split_path
-from windlass_harness.shell.scene import COMPUTED, NAMES, UNKNOWNS, UNSET, Call, Field
-from windlass_harness.shell.settings import grade_setting
+from windlass_harness.shell.paths import is_secret_path, kind_of_path, placed, split_path
+from windlass_harness.shell.rules_variables import VARIABLES
+from windlass_harness.shell.scene import COMPUTED, UNKNOWNS, UNSET, Call, Field
 from windlass_harness.shell.stdin import run_text
 
-_FORMAT = re.compile(r"%(?:%|[-+ #0]*[0-9*]*(?:\.[0-9*]+)?([a-zA-Z]))")
-_SET_OPTIONS = re.compile(r"[-+][abefhkmnptuvxBCEHPTo]+")
+_SET_OPTIONS = re.compile(r"[-+][befhmnuvxBCEHTo]+|errexit|nounset|pipefail|xtrace|noglob|noclobber|verbose")
 
 
 def echo(call: Call) -> str:
@@ -24,42 +24,7 @@ def echo(call: Call) -> str:
         if arg.holds(UNSET):
             call.note("unknown/dynamic", arg.raw)
     text = " ".join(arg.text for arg in args)
-    return (decode_escapes(text) if "e" in options else text) + "\n"
-
-
-def printf(call: Call) -> str:
-    """Print by a format, or set a variable."""
-    args = list(call.args)
-    variable = ""
-    if args and args[0].text == "-v" and len(args) > 1:
-        variable = args[1].text
-        call.engine.evaluate_text(variable, call.scene)
-        args = args[2:]
-    for arg in args:
-        if arg.holds(UNSET):
-            call.note("unknown/dynamic", arg.raw)
-    output = _format([arg.text for arg in args if arg.text != "--"])
-    if variable:
-        call.scene.assign(variable.partition("[")[0], (Field(output, call.raw),))
-        return ""
-    return output
-
-
-def _format(texts: list[str]) -> str:
-    if not texts:
-        return ""
-    form, values = decode_escapes(texts[0]), texts[1:]
-    pending = iter(values)
-
-    def fill(found: re.Match[str]) -> str:
-        if found[1] is None:
-            return "%"
-        value = next(pending, "")
-        return decode_escapes(value) if found[1] == "b" else value
-
-    count = max(1, len([1 for found in _FORMAT.finditer(form) if found[1]]))
-    rounds = max(1, -(-len(values) // count))
-    return "".join(_FORMAT.sub(fill, form) for _ in range(min(rounds, 16)))
+    return (decode_escapes(text, is_echo=True) if "e" in options else text) + "\n"
 
 
 def cd(call: Call) -> str:
@@ -67,6 +32,8 @@ def cd(call: Call) -> str:
     operands = [arg for arg in call.args if not re.fullmatch(r"-[LPe@]+|--", arg.text)]
     target = operands[0] if operands else Field("~", "~")
     kind = "outside" if target.text == "-" else kind_of_path(target, call.scene)
+    if is_secret_path(placed(target, call.scene)):
+        call.note("unknown/search", target.raw)
     if kind == "inside":
         ups = sum(1 for segment in split_path(target.text) if segment == "..")
         call.scene.folder = f"{call.scene.folder}/{target.text}"
@@ -126,7 +93,7 @@ def alias(call: Call) -> str:
 
 def shopt(call: Call) -> str:
     """Change the shell's behaviour."""
-    if "-s" in call.texts:
+    if any(re.match(r"-[a-z]*[su]", text) for text in call.texts):
         call.note("unknown/session")
         call.scene.expands_aliases = call.scene.expands_aliases or "expand_aliases" in call.texts
     return COMPUTED
@@ -141,76 +108,18 @@ def set_(call: Call) -> str:
         call.scene.positional = call.args[texts.index("--") + 1 :]
     elif texts and not texts[0].startswith(("-", "+")):
         call.scene.positional = call.args
-    elif any(text in ("-o", "+o") for text in texts) and not re.search(
-        r"errexit|nounset|pipefail|xtrace|noglob|noclobber|posix|verbose", " ".join(texts)
-    ):
+    elif not all(_SET_OPTIONS.fullmatch(text) for text in texts):
+        # Some options make an assignment out of any word, or export what is set.
         call.note("unknown/session")
-    return ""
-
-
-def declare(call: Call) -> str:
-    """Declare variables; with nothing to declare, print them."""
-    names = [arg for arg in call.args if not arg.text.startswith(("-", "+"))]
-    options = "".join(text for text in call.texts if text.startswith("-"))
-    if not names or "p" in options:
-        if "f" not in options and "F" not in options:
-            call.note("read/secret")
-        return COMPUTED
-    is_exported = call.name == "export" or "x" in options
-    for arg in names:
-        name, equals, value = arg.text.partition("=")
-        call.engine.evaluate_text(arg.text if "i" in options else name, call.scene)
-        if "n" in options:
-            call.note("unknown/redefine", arg.raw)
-            call.scene.references[name] = value
-            continue
-        grade_setting(call, name, is_prefix=is_exported)
-        if equals:
-            call.scene.assign(
-                name.partition("[")[0].removesuffix("+"), (Field(value, arg.raw, is_sure=arg.is_sure),)
-            )
-    return ""
-
-
-def unset(call: Call) -> str:
-    """Forget variables; a subscript is evaluated."""
-    for arg in call.args:
-        call.engine.evaluate_text(arg.text, call.scene)
-        if arg.text.startswith("HIST"):
-            grade_setting(call, arg.text, is_prefix=False)
-        call.scene.values.pop(arg.text, None)
-        call.scene.functions.pop(arg.text, None)
-    return ""
-
-
-def let(call: Call) -> str:
-    """Evaluate arithmetic."""
-    for arg in call.args:
-        call.engine.evaluate_text(arg.text, call.scene)
-        for name in re.findall(r"[A-Za-z_]\w*", arg.text):
-            for value in call.scene.values.get(name, ()):
-                call.engine.evaluate_text(value.text, call.scene)
-    return ""
-
-
-def read(call: Call) -> str:
-    """Read input into variables."""
-    stdin = call.scene.stdin or COMPUTED
-    value = stdin.strip() if NAMES in stdin or not any(mark in stdin for mark in UNKNOWNS) else COMPUTED
-    for arg in call.args:
-        call.engine.evaluate_text(arg.text, call.scene)
-        if re.fullmatch(r"[A-Za-z_]\w*", arg.text):
-            grade_setting(call, arg.text, is_prefix=False)
-            call.scene.assign(arg.text, (Field(value, arg.raw),))
-    if call.name == "mapfile" and any(re.match(r"-[A-Za-z]*C", text) for text in call.texts):
-        call.note("destructive/eval")
     return ""
 
 
 def test(call: Call) -> str:
     """Compare; some operators evaluate their operand."""
-    for arg in call.args:
+    for before, arg in zip(("", *call.texts), call.args, strict=False):
         call.engine.evaluate_text(arg.text, call.scene)
+        if before == "-v":
+            evaluate_name(arg.text, call.scene, engine=call.engine)
     return ""
 
 
@@ -236,8 +145,14 @@ def kill(call: Call) -> str:
 
 
 def history(call: Call) -> str:
-    """Show or rewrite what was typed before."""
-    call.note("read/secret")
+    """Show, rewrite or run again what was typed before."""
+    options = {letter for text in call.texts if text.startswith("-") for letter in text[1:]}
+    if call.name == "fc" and "l" not in options:
+        call.note("destructive/eval")
+    elif call.name == "history" and options & set("cdwa"):
+        call.note("destructive")
+    else:
+        call.note("read/secret")
     return COMPUTED
 
 
@@ -259,11 +174,8 @@ def command(call: Call) -> str:
     """Say where a command is, or run it."""
     if call.texts[:1] in (["-v"], ["-V"]):
         return "\n".join(call.texts[1:])
-    return (
-        call.engine.run_words(call.args[1:] if call.texts[:1] == ["-p"] else call.args, call.scene)
-        if call.args
-        else ""
-    )
+    words = call.args[1:] if call.texts[:1] == ["-p"] else call.args
+    return call.engine.run_words(words, call.scene) if words else ""
 
 
 def pwd(call: Call) -> str:
@@ -329,8 +241,8 @@ def busybox(call: Call) -> str:
 
 
 BUILTINS = {
+    **VARIABLES,
     "echo": echo,
-    "printf": printf,
     "cd": cd,
     "pushd": cd,
     "popd": popd,
@@ -341,13 +253,6 @@ BUILTINS = {
     "unalias": session,
     "shopt": shopt,
     "set": set_,
-    "export": declare,
-    "declare": declare,
-    "readonly": declare,
-    "unset": unset,
-    "let": let,
-    "read": read,
-    "mapfile": read,
     "test": test,
     "[[": test,
     "kill": kill,
@@ -371,10 +276,7 @@ BUILTINS = {
     "return": harmless,
     "break": harmless,
     "continue": harmless,
-    "shift": harmless,
-    "wait": harmless,
     "dirs": harmless,
-    "getopts": harmless,
     "help": harmless,
     "times": harmless,
     "caller": harmless,

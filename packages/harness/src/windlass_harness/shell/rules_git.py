@@ -17,6 +17,7 @@ _GLOBAL_FLAGS = frozenset(
     --glob-pathspecs --no-lazy-fetch --no-advice
     """.split()
 )
+_SIGNATURE = re.compile(r"--(?:format|pretty)=.*%G")
 _TEXT_OPTIONS = frozenset(
     {
         "-m",
@@ -108,7 +109,11 @@ def _is_read(call: Call, key: str) -> bool:
         reads = any(text in ("--get", "--get-all", "--list", "-l", "--get-regexp") for text in texts)
         return (
             reads
-            or (len(operands) == 1 and not any(text.startswith("--unset") for text in texts))
+            or (
+                len(operands) == 1
+                and "." in operands[0].text
+                and not any(text.startswith("--unset") for text in texts)
+            )
             or texts[:1] in (["get"], ["list"])
         )
     if key in ("remote", "symbolic-ref"):
@@ -127,6 +132,8 @@ def _read(call: Call, key: str) -> str:
         if operand.text != "--"
     ]
     kinds = describe(GIT_READERS[key]).operands
+    if any(_SIGNATURE.search(text) for text in inner.texts):
+        call.note("unknown/exec")
     if key == "config":
         if any(
             text in ("--list", "-l", "list")

@@ -2,6 +2,7 @@
 
 import re
 
+from windlass_harness.shell.arithmetic import grade_setting
 from windlass_harness.shell.commands import (
     check_arguments,
     grade_suffixes,
@@ -19,20 +20,20 @@ from windlass_harness.shell.effects import (
 )
 from windlass_harness.shell.options import Arguments, describe, read_arguments
 from windlass_harness.shell.paths import is_secret_path
-from windlass_harness.shell.scene import COMPUTED, DECODED, NAMES, SECRET, UNKNOWNS, Call, Field, field_of
+from windlass_harness.shell.rules_find import find
+from windlass_harness.shell.scene import COMPUTED, DECODED, SECRET, UNKNOWNS, Call, Field, field_of
 from windlass_harness.shell.scripts import mark_in_code, mark_in_editor_commands, mark_in_sql
-from windlass_harness.shell.settings import grade_setting
 from windlass_harness.shell.stdin import note_origin, run_text
 from windlass_harness.shell.tables_runners import INTERPRETERS, SHELL_OPTIONS, SHELLS
 from windlass_harness.shell.tables_tools import (
-    FIND_TESTS,
     PARALLEL_OPTIONS,
     PYTHON_MODULES,
     SCRIPT_PROGRAMS,
     XARGS_OPTIONS,
 )
 
-_EDITORS = frozenset("vim vi nvim view rvim vimdiff ex ed red emacsclient nano gdb lldb".split())
+_DEBUGGERS = frozenset({"gdb", "lldb"})
+_EDITORS = frozenset("vim vi nvim view rvim vimdiff ex ed red emacsclient nano".split()) | _DEBUGGERS
 _DATABASES = frozenset(
     """
     sqlite3 duckdb psql mysql mariadb mongo mongosh cqlsh clickhouse-client clickhouse sqlcmd redis-cli
@@ -41,6 +42,7 @@ _DATABASES = frozenset(
 _TEMPLATE_STRINGS = frozenset(
     "node nodejs deno bun mysql mariadb sqlite3 mongosh mongo bq clickhouse-client".split()
 )
+_WORD = re.compile(r"[A-Za-z0-9_./-]+\n?")
 _REPLACED = re.compile(r"\{\}|\{[0-9./]*\}")
 
 
@@ -101,7 +103,7 @@ def interpreter(call: Call) -> str:
     """An interpreter: inline text is inspected; a script or its input is code."""
     description = describe(INTERPRETERS[call.name])
     arguments = read_arguments(description, _before_script(call))
-    call.note("unknown/exec")
+    call.note("unknown/editor" if call.name in _EDITORS - _DEBUGGERS else "unknown/exec")
     apply_options(call, [option for option in arguments.options if option.sign != "%"])
     texts = [
         option.value.text for option in arguments.options if option.sign == "%" and option.value is not None
@@ -247,20 +249,19 @@ def xargs(call: Call) -> str:
     """Run a command with arguments from the input."""
     arguments = read_described(call, XARGS_OPTIONS)
     words = arguments.operands or [field_of("echo")]
-    added = _input_fields(call.scene.stdin)
+    marks = [
+        option.value.text if option.value else ""
+        for option in arguments.options
+        if option.name in ("-I", "-i", "--replace")
+    ]
+    added = _input_fields(call.scene.stdin, {option.name for option in arguments.options})
     if any(not found.is_known for found in added):
         call.note("unknown/dynamic")
-    marks = [
-        option.value.text
-        for option in arguments.options
-        if option.name in ("-I", "-i", "--replace") and option.value
-    ]
     inner = call.scene.copy()
     inner.stdin = None
     if marks:
         mark = marks[0] or "{}"
-        value = " ".join(found.text for found in added)
-        words = [Field(word.text.replace(mark, value), word.raw) for word in words]
+        words = [Field(word.text.replace(mark, added[0].text), word.raw) for word in words]
     else:
         words = [*words, *added]
     if arguments.unknown:
@@ -270,10 +271,17 @@ def xargs(call: Call) -> str:
     return call.engine.run_words(words, inner)
 
 
-def _input_fields(stdin: str | None) -> list[Field]:
-    if stdin is None:
+_SPLIT_OPTIONS = frozenset("-0 -d -E -e -I -i --null --delimiter --eof --replace".split())
+
+
+def _input_fields(stdin: str | None, options: set[str]) -> list[Field]:
+    """Return the words of the input; where it is split by other rules than blanks, only one word is sure."""
+    if stdin is None or options & {"-a", "--arg-file"}:
         return [Field(COMPUTED, "xargs")]
-    if any(mark in stdin for mark in UNKNOWNS):
+    # xargs takes quotes and backslashes for its own.
+    if any(mark in stdin for mark in (*UNKNOWNS, *"'\"\\")) or (
+        options & _SPLIT_OPTIONS and not _WORD.fullmatch(stdin)
+    ):
         return [Field(SECRET if SECRET in stdin else COMPUTED, "xargs")]
     return [field_of(word) for word in stdin.split()]
 
@@ -291,76 +299,6 @@ def parallel(call: Call) -> str:
         code = item.join(parts) if len(parts) > 1 else f"{command} {item}"
         run_text(call, code.strip(), scene=call.scene.copy())
     return COMPUTED
-
-
-def find(call: Call) -> str:
-    """Walk folders; some actions delete, write or run."""
-    position = 0
-    texts = call.texts
-    while position < len(texts) and re.fullmatch(r"-[HLP]|-O\d|-D", texts[position]):
-        position += 1
-    roots = position
-    while position < len(texts) and not texts[position].startswith(("-", "(", "!", ",")):
-        read_path(call, call.args[position])
-        position += 1
-    is_outside = any(text.startswith(("/", "~", "..")) for text in texts[roots:position])
-    has_secret = False
-    runs = False
-    is_filtered = any(text in _FIND_NAMES for text in texts)
-    while position < len(texts):
-        name = texts[position]
-        position += 1
-        if name in _FIND_RUNS:
-            position = _find_exec(call, position)
-            runs = True
-            continue
-        sign = FIND_TESTS.get(name)
-        value = call.args[position] if position < len(texts) and sign in ("=", "@", ">") else None
-        has_secret = has_secret or (value is not None and name in _FIND_NAMES and _finds_secrets(value))
-        _find_test(call, name, sign, value)
-        position += 1 if value is not None else 0
-    if has_secret:
-        call.note("read/secret" if runs or is_outside else "unknown/search")
-    if runs and not is_filtered:
-        call.note("unknown/dynamic")
-    return SECRET if has_secret else COMPUTED
-
-
-_FIND_RUNS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
-_FIND_NAMES = frozenset({"-name", "-iname", "-path", "-ipath", "-wholename"})
-
-
-def _finds_secrets(pattern: Field) -> bool:
-    return is_secret_path(pattern) or is_secret_path(field_of(pattern.text.rstrip("*")))
-
-
-def _find_test(call: Call, name: str, sign: str | None, value: Field | None) -> None:
-    if sign is None:
-        call.note("unknown/option", name)
-    elif sign == "!":
-        call.note("destructive", name)
-    elif value is not None and sign == "@":
-        read_path(call, value)
-    elif value is not None and sign == ">":
-        write_path(call, value)
-        call.note("destructive/tool-exec", name)
-    elif value is not None:
-        check_text(call, value)
-
-
-def _find_exec(call: Call, position: int) -> int:
-    texts = call.texts
-    end = position
-    while end < len(texts) and texts[end] not in (";", "+"):
-        end += 1
-    words = [Field(text.replace("{}", f"./{NAMES}"), text) for text in texts[position:end]]
-    if words:
-        if words[0].holds(NAMES):
-            call.note("destructive/tool-exec", words[0].raw)
-        inner = call.scene.copy()
-        inner.stdin = None
-        call.engine.run_words(words, inner)
-    return end + 1
 
 
 def remote_runner(call: Call) -> str:

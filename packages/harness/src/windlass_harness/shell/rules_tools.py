@@ -1,19 +1,22 @@
 """Tools whose arguments are small programs or have rules of their own."""
 
 import re
+from dataclasses import replace
 
 from windlass_harness.shell.commands import check_arguments, grade_suffixes, printed_by
 from windlass_harness.shell.effects import check_text, note_mode, read_described, read_path, write_path
 from windlass_harness.shell.families import grade_family
 from windlass_harness.shell.paths import base_name, matches_exactly
 from windlass_harness.shell.rules_run import inspect, remote_runner
+from windlass_harness.shell.rules_system import SYSTEM
 from windlass_harness.shell.scene import COMPUTED, DECODED, FETCHED, Call, Field, field_of
 from windlass_harness.shell.scripts import Effect, awk_effects, jq_effects, sed_effects
-from windlass_harness.shell.stdin import run_text
 from windlass_harness.shell.tables_names import HARMLESS_DEVICES
 from windlass_harness.shell.tables_programs import WRITERS
 from windlass_harness.shell.tables_readers import READERS
-from windlass_harness.shell.tables_tools import AWK_OPTIONS, DATE_OPTIONS, PS_OPTIONS, SED_OPTIONS, TAR_RISKY
+from windlass_harness.shell.tables_tools import AWK_OPTIONS, SED_OPTIONS, TAR_RISKY
+
+_SED_EDITS = re.compile(r"^(-[nErsuz]*i).+", re.DOTALL)
 
 
 def apply_effects(call: Call, effects: list[Effect]) -> None:
@@ -31,7 +34,9 @@ def apply_effects(call: Call, effects: list[Effect]) -> None:
 
 def sed(call: Call) -> str:
     """The stream editor: its script may write, read and run."""
-    arguments = read_described(call, SED_OPTIONS)
+    # What is attached to -i is the ending of a copy, never more options.
+    args = [replace(arg, text=_SED_EDITS.sub(r"\1", arg.text)) for arg in call.args]
+    arguments = read_described(call.with_args("sed", args), SED_OPTIONS)
     scripts = [
         option.value for option in arguments.options if option.name in ("-e", "--expression") and option.value
     ]
@@ -80,10 +85,10 @@ def jq(call: Call) -> str:
     """Filters for JSON and YAML: they can read the environment and other files."""
     args = list(call.args)
     texts = call.texts
-    for option, count in (("--arg", 2), ("--argjson", 2), ("--slurpfile", 2), ("--rawfile", 2)):
+    for option in ("--arg", "--argjson", "--slurpfile", "--rawfile"):
         while option in texts:
             start = texts.index(option)
-            if count == 2 and option in ("--slurpfile", "--rawfile") and start + 2 < len(texts):
+            if option in ("--slurpfile", "--rawfile") and start + 2 < len(texts):
                 read_path(call, args[start + 2])
             del args[start : start + 3]
             texts = [arg.text for arg in args]
@@ -176,33 +181,19 @@ def chown(call: Call) -> str:
     return ""
 
 
-def ps(call: Call) -> str:
-    """Processes: the bare letter `e` shows their environment."""
-    args = [arg for arg in call.args if not re.fullmatch(r"[A-Za-z]+|[0-9,]+", arg.text)]
-    for text in call.texts:
-        if re.fullmatch(r"[A-Za-z]*e[A-Za-z]*", text) or "environ" in text or text.startswith("-E"):
-            call.note("read/secret")
-    read_described(call.with_args("ps", args), PS_OPTIONS)
-    return COMPUTED
-
-
-def date(call: Call) -> str:
-    """The clock: showing it reads, anything else sets it."""
-    arguments = read_described(call, DATE_OPTIONS)
-    for operand in arguments.operands:
-        if not operand.text.startswith("+"):
-            call.note("destructive/tool-exec", operand.raw)
-    return COMPUTED
-
-
 def uniq(call: Call) -> str:
     """Filter repeated lines; a second operand is written."""
     arguments = read_described(call, READERS["uniq"])
-    for operand in arguments.operands[:1]:
-        read_path(call, operand)
-    for operand in arguments.operands[1:]:
-        write_path(call, operand)
+    _second_is_written(call, arguments.operands)
     return printed_by("uniq", call.scene.stdin, has_files=bool(arguments.operands))
+
+
+def _second_is_written(call: Call, operands: list[Field]) -> None:
+    for operand in operands[:1]:
+        read_path(call, operand)
+    # A pattern may stand for two names.
+    for operand in operands if any(operand.is_glob for operand in operands) else operands[1:]:
+        write_path(call, operand)
 
 
 def xxd(call: Call) -> str:
@@ -211,10 +202,7 @@ def xxd(call: Call) -> str:
     is_reverse = any(re.fullmatch(r"-[a-z]*r[a-z]*|-revert", text) for text in texts)
     args = [arg for arg in call.args if not re.fullmatch(r"-r|-p|-ps|-plain|-revert|-rp|-pr", arg.text)]
     arguments = read_described(call.with_args("xxd", args), READERS["xxd"])
-    for operand in arguments.operands[:1]:
-        read_path(call, operand)
-    for operand in arguments.operands[1:]:
-        write_path(call, operand)
+    _second_is_written(call, arguments.operands)
     return DECODED if is_reverse else COMPUTED
 
 
@@ -223,13 +211,6 @@ def mktemp(call: Call) -> str:
     call.note("safe_write")
     operands = [text for text in call.texts if not text.startswith("-")]
     return operands[-1] if operands and "-t" not in call.texts else "/tmp/tmp.mktemp"
-
-
-def tput(call: Call) -> str:
-    """Terminal strings."""
-    if "init" in call.texts or "reset" in call.texts:
-        call.note("unknown/session")
-    return COMPUTED
 
 
 def make(call: Call) -> str:
@@ -295,20 +276,6 @@ def _mounts(call: Call) -> None:
             call.note("destructive/priv", value)
 
 
-def crontab(call: Call) -> str:
-    """Scheduled commands: listing reads outside, anything else persists."""
-    call.note("unknown/outside" if call.texts == ["-l"] else "destructive/persist")
-    return COMPUTED
-
-
-def at(call: Call) -> str:
-    """Commands that run later."""
-    call.note("destructive/persist")
-    if call.scene.stdin is not None:
-        run_text(call, call.scene.stdin, scene=call.scene.copy())
-    return COMPUTED
-
-
 def tee(call: Call) -> str:
     """Write the input to files and pass it on."""
     call.note("safe_write")
@@ -351,6 +318,7 @@ def deno(call: Call) -> str:
 
 
 TOOLS = {
+    **SYSTEM,
     "sed": sed,
     "awk": awk,
     "jq": jq,
@@ -359,20 +327,14 @@ TOOLS = {
     "chmod": chmod,
     "chown": chown,
     "chgrp": chown,
-    "ps": ps,
-    "date": date,
     "uniq": uniq,
     "xxd": xxd,
-    "tput": tput,
     "mktemp": mktemp,
     "unzip": unzip,
     "make": make,
     "redis-cli": redis,
     "docker": container,
     "kubectl": container,
-    "crontab": crontab,
-    "at": at,
-    "batch": at,
     "tee": tee,
     "npx": version_or_install,
     "bunx": version_or_install,

@@ -64,6 +64,7 @@ class Scene:
     fetched: set[str] = field(default_factory=set[str])
     pipes: dict[str, str] = field(default_factory=dict[str, str])
     references: dict[str, str] = field(default_factory=dict[str, str])
+    integers: set[str] = field(default_factory=set[str])
     folder: str = ""
     folder_depth: int = 0
     is_outside: bool = False

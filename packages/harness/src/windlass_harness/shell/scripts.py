@@ -15,15 +15,18 @@ _SED_FILE = re.compile(r"([rRwW])\s*([^\n;}]*)")
 _SED_BRACKET = re.compile(r"\^?\]?(?:\[[:.=][^\]]*\]|[^\]\n])*\]")
 _SED_SPACE = re.compile(r"[\s;]*(?:#[^\n]*\n?[\s;]*)*")
 
-_AWK_STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
-_AWK_REGEX = re.compile(r"(^|[(,!~&|{;\n=])([ \t]{0,9})/(?:[^/\\\n]|\\.)+/")
+_AWK_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*\\?(?:"|$)|#[^\n]*|\\\n|[ \t\r]+|/|[^"#/\\ \t\r]+|.', re.DOTALL)
+_AWK_REGEX = re.compile(r"/(?:[^/\\\n\[]|\\.)+/")
+_AWK_MAYBE_REGEX = re.compile(r'/[^/\n"#]*["#]')
+_AWK_BEFORE_REGEX = frozenset("(,!~&|{};=\n")
+_AWK_JOINED = re.compile(r"([,{]|&&|\|\||\bdo\b|\belse\b)[ \t]*\n")
 _AWK_EXEC = re.compile(r"\bsystem\s*\(|(?<!\|)\|(?!\|)|@|\bextension\s*\(|/inet|\|&")
 _AWK_WRITE = re.compile(r"\bprintf?\b[^;}\n]*>")
 _AWK_READ = re.compile(r"\bgetline\b|\bclose\s*\(|\bARGV\b|\bFUNCTAB\b|\bSYMTAB\b")
 _JQ_SECRET = re.compile(r"\$ENV\b|(?<![.\w\"$])env\b")
 _JQ_LOAD = re.compile(r"(?<![.\w\"$])(?:import|include|input_filename|get_search_list|modulemeta)\b")
 _YQ_LOAD = re.compile(r"(?<![.\w\"$])(?:load\w*|strenv|envsubst|eval)\b")
-_JQ_STRING = re.compile(r'"(?:[^"\\(]|\\[^(])*"')
+_JQ_STRING = re.compile(r'"(?:[^"\\]|\\.)*\\?(?:"|$)', re.DOTALL)
 
 _SQL_STATEMENT = re.compile(
     r"\b(?:(?:drop|truncate|alter)\s+(?:table|database|schema|keyspace|index|user|role|view)|delete\s+from|"
@@ -171,8 +174,9 @@ def awk_effects(program: str) -> list[Effect]:
     effects: list[Effect] = []
     if "ENVIRON" in program or "PROCINFO" in program:
         effects.append(("read/secret", program))
-    code = _AWK_STRING.sub('""', program)
-    code = _AWK_REGEX.sub(r"\1\2 0 ", code)
+    code, is_sure = _awk_code(program)
+    if not is_sure:
+        effects.append(("unknown/inline", program))
     if _AWK_EXEC.search(code) or "/inet" in program:
         effects.append(("destructive/tool-exec", program))
     if _AWK_WRITE.search(code):
@@ -184,9 +188,32 @@ def awk_effects(program: str) -> list[Effect]:
     return effects
 
 
+def _awk_code(program: str) -> tuple[str, bool]:
+    """Return a program without its strings and expressions; say whether each was told from code for sure."""
+    code = last = ""
+    position = 0
+    is_sure = True
+    while position < len(program):
+        regex = _AWK_REGEX.match(program, position) if not last or last in _AWK_BEFORE_REGEX else None
+        text = " 0 "
+        if regex:
+            position = regex.end()
+        else:
+            is_sure = is_sure and not _AWK_MAYBE_REGEX.match(program, position)
+            token = _AWK_TOKEN.match(program, position)
+            found = token.group() if token else " "
+            position += len(found)
+            text = {'"': '""', "#": "", "\\": " "}.get(found[0], found)
+        code += text
+        last = text.rstrip(" \t\r")[-1:] or last
+    return _AWK_JOINED.sub(r"\1 ", code), is_sure
+
+
 def jq_effects(program: str) -> list[Effect]:
     """Return what a jq or yq filter reads besides its input."""
-    code = _JQ_STRING.sub('""', program)
+    # In an interpolation or after a comment a quote may open or close a string.
+    is_plain = "\\(" not in program and "#" not in program
+    code = _JQ_STRING.sub('""', program) if is_plain else program
     if _JQ_SECRET.search(code):
         return [("read/secret", program)]
     if _JQ_LOAD.search(code) or _YQ_LOAD.search(code):

@@ -1,15 +1,14 @@
-"""Variables that are set before or without a command."""
+"""Variables that are set: by an assignment, a loop, a builtin or an expression."""
 
-from windlass_harness.shell.paths import matches_exactly
-from windlass_harness.shell.scene import Call
-from windlass_harness.shell.tables_names import EXECUTING_SETTINGS, HARMLESS_SETTINGS
+from windlass_harness.shell.arithmetic import evaluate_number, grade_setting
+from windlass_harness.shell.scene import Call, Field
+from windlass_harness.shell.tables_names import INTEGER_VARIABLES
 
 
-def grade_setting(call: Call, name: str, *, is_prefix: bool) -> None:
-    """Report what setting a variable means; a prefix reaches the command after it."""
-    if name in HARMLESS_SETTINGS:
-        return
-    if matches_exactly(name, EXECUTING_SETTINGS):
-        call.note("destructive/env-exec")
-    elif is_prefix:
-        call.note("unknown/env")
+def set_variable(call: Call, name: str, value: tuple[Field, ...]) -> None:
+    """Set a variable and report what that means; a number is evaluated."""
+    grade_setting(call, name, is_prefix=False)
+    if name in call.scene.integers or name in INTEGER_VARIABLES:
+        for field in value:
+            evaluate_number(field.text, call.scene, engine=call.engine)
+    call.scene.assign(name, value)

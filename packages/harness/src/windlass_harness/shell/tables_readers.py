@@ -68,7 +68,7 @@ READERS = {
         "bcCdfghiMmnRrsuVz k= S= t= o> T> | ignore-leading-blanks dictionary-order ignore-case "
         "general-numeric-sort ignore-nonprinting month-sort human-numeric-sort numeric-sort random-sort "
         "reverse sort= version-sort check? key= merge stable buffer-size= field-separator= unique "
-        "zero-terminated parallel= debug batch-size= output> temporary-directory> files0-from@ "
+        "zero-terminated parallel= debug batch-size= output> temporary-directory> files0-from~ "
         "random-source@ compress-program! | path"
     ),
     "uniq": (
@@ -161,7 +161,7 @@ READERS = {
         "colors no-colors exit-status null-input no-doc indent= inplace~ yaml-output from-file@ | jq"
     ),
     "xmllint": (
-        "| noout format xpath= valid schema@ nonet html encode= c14n recover huge output> shell! | path"
+        "| noout format xpath= valid~ schema@ nonet html encode= c14n recover huge output> shell! | path"
     ),
     "xxd": "abeEiuC c= g= l= s= o= | cols= len= seek= bits uppercase include plain p | xxd",
     "od": (
@@ -215,7 +215,7 @@ READERS = {
     "who": "abdHlmpqrsTtu | all boot count heading | none",
     "w": "hsfoi | no-header short from | text",
     "uptime": "ps | pretty since | none",
-    "free": "bkmgthlwvs=c= | bytes kilo mega giga tebi human total wide seconds= count= si | none",
+    "free": "bkmgthlwvs~c= | bytes kilo mega giga tebi human total wide seconds~ count= si | none",
     "vmstat": "adfmnstwS= | active stats slabs timestamp wide unit= | text",
     "lscpu": "aebcpJxyB | all extended? json online parse? hex | none",
     "lsblk": (
@@ -269,7 +269,7 @@ READERS = {
         "compare-versions | text"
     ),
     "dpkg-query": "WlLsSf= | show list listfiles status search showformat= | text",
-    "rpm": "qailfRp~ | query all info list file requires version whatprovides queryformat= | text",
+    "rpm": "qailfRcdp~ | query all info list file requires version whatprovides queryformat= | text",
     "ldconfig": "p | print-cache | none",
     "tsort": "| | path",
     "shuf": (
@@ -283,7 +283,7 @@ READERS = {
 
 VERSION_PROGRAMS = frozenset(
     """
-    python pypy node npm npx yarn pnpm bun deno pip uv ruff mypy black isort flake8 pylint pytest tox
+    python pypy node npm npx bun deno pip uv ruff mypy black isort
     git gh ruby gem bundle perl php lua luajit gcc g++ clang clang++ cc c++ make cmake ninja meson ld as
     ar gdb docker bash sh zsh fish dash ssh curl wget openssl gpg vim nvim vi nano emacs tmux screen
     sqlite3 psql mysql redis-cli tsc eslint prettier jest tar gzip zip unzip rsync sed awk find xargs
@@ -291,13 +291,16 @@ VERSION_PROGRAMS = frozenset(
     ltrace valgrind shfmt hadolint actionlint
     """.split()
 )
-"""Programs that may be asked for their version, and print it without writing anything."""
+"""Programs that may be asked for their version, and print it without running or writing anything."""
 
 VERSION_OPTIONS = frozenset({"--version", "-version", "-V", "--help"})
-SHORT_VERSION_PROGRAMS = frozenset("node npm npx yarn pnpm php ruby perl openssl tsc gcc clang".split())
+SHORT_VERSION_PROGRAMS = frozenset("node npm npx php ruby perl openssl tsc gcc clang".split())
 
 PASSING_FILTERS = frozenset("cat tee head tail sort uniq grep tac rg egrep fgrep wc ts stdbuf".split())
 """Filters that print some of the lines they read, unchanged."""
+
+NUMBER_PRINTERS = frozenset({"wc", "nproc"})
+"""Programs that print nothing but numbers, unless they are given files."""
 
 WIDE_SEARCHERS = frozenset({"rg", "ag", "ack", "git grep"})
 SEARCHERS = WIDE_SEARCHERS | {"grep", "zgrep"}

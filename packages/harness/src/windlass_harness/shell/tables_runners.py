@@ -15,7 +15,7 @@ WRAPPERS = {
     "stdbuf": "i= o= e= | input= output= error= | command",
     "time": "apqvV f= o> | append portability quiet verbose format= output> | command",
     "strace": (
-        "cCdfFhiknqrtTvVxyzZ a= b= e= E= I= o> O= p! P= s= S= u= X= | trace= output> string-limit= "
+        "cCdfFhiknqrtTvVxyzZ a= b= e= E! I= o> O= p! P= s= S= u= X= | trace= output> string-limit= "
         "follow-forks | command"
     ),
     "ltrace": "bcCfhiLrStTV a= A= D= e= F@ l= n= o> p! s= u= x= | output> | command",
@@ -80,6 +80,15 @@ WRAPPERS = {
     ),
 }
 """Programs that run the command they are given."""
+
+PLAIN_WRAPPERS = frozenset(
+    """
+    builtin caffeinate catchsegv choom chrt command cpulimit exec faketime flock gtime hyperfine ionice
+    linux32 linux64 ltrace nice numactl prlimit retry script setarch setsid stdbuf strace taskset time
+    timeout watch
+    """.split()
+)
+"""Wrappers that add nothing to what they run: no file, no daemon, no other root."""
 
 SHELL_BY_DEFAULT = frozenset(
     "bwrap chroot fakeroot firejail linux32 linux64 nsenter proot script setarch unshare".split()

@@ -6,7 +6,7 @@ Literal data only: the TypeScript twin is generated from these tables.
 XARGS_OPTIONS = (
     "0oprtx a@ d= E= e? I= i? L= l? n= P= s= | null arg-file@ delimiter= eof? replace? max-lines? "
     "max-args= open-tty max-procs= interactive no-run-if-empty max-chars= show-limits verbose exit "
-    "process-slot-var= | command"
+    "process-slot-var~ | command"
 )
 PARALLEL_OPTIONS = (
     "0kmnqtuvX j= n= N= L= I= a@ d= C= S! P= s= | jobs= keep-order null arg-file@ colsep= delimiter= "
@@ -108,8 +108,8 @@ PS_OPTIONS = (
     "quick-pid= Group= User= | ps"
 )
 DATE_OPTIONS = (
-    "uRjn I? d= r@ f@ v= s! | utc universal date= reference@ file@ iso-8601? rfc-3339= rfc-email "
-    "rfc-2822 debug resolution set! | text"
+    "uRjn I? d= r@ f@ v= s= | utc universal date= reference@ file@ iso-8601? rfc-3339= rfc-email "
+    "rfc-2822 debug resolution set= | text"
 )
 TAR_RISKY = (
     "--to-command* --checkpoint-action* -I* --use-compress-program* --rsh-command* --info-script* -F "

@@ -1,0 +1,131 @@
+"""What a verdict says: the words of literal commands, and documented categories."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from windlass_harness.policy import decide
+from windlass_harness.policy_rules import CallFacts, PolicySet, Rule
+from windlass_harness.shell import ShellConfig, classify_shell_command
+from windlass_harness.shell.grade import severity_of
+from windlass_harness.shell.tables_code import MESSAGES
+from windlass_protocol import ToolMode
+
+README = Path(__file__).parents[3] / "packages/harness/README.md"
+POLICY = PolicySet((Rule("own", "allow", commands=("mkdir", "git status")),), version="v1")
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("git status", (("git", "status"),)),
+        ("git commit -m 'a b' \"c\"", (("git", "commit", "-m", "a b", "c"),)),
+        (
+            "npm test && git status; ls | head -3",
+            (("npm", "test"), ("git", "status"), ("ls",), ("head", "-3")),
+        ),
+        ("npm test 2>&1 | tail -5", (("npm", "test"), ("tail", "-5"))),
+        ("npm test >/dev/null 2>/dev/null </dev/null", (("npm", "test"),)),
+        ("rm -rf x", (("rm", "-rf", "x"),)),
+        ("echo '*' \\$x", (("echo", "*", "$x"),)),
+        ("! git status\nls", (("git", "status"), ("ls",))),
+    ],
+)
+def test_the_words_of_literal_commands_are_told(command: str, words: tuple[tuple[str, ...], ...]) -> None:
+    assert classify_shell_command(command).commands == words
+
+
+@pytest.mark.parametrize(
+    "command",
+    """
+    npm test > out
+    npm test >> out
+    npm test 2> err
+    npm test &> out
+    npm test >&out
+    npm test < in
+    npm test <<< x
+    npm test {fd}>/dev/null
+    npm test $(id)
+    npm test `id`
+    npm test $x
+    npm test <(id)
+    npm test *.js
+    npm test ~/x
+    npm test {a,b}
+    npm test a[1]
+    PATH=. npm test
+    x=1
+    >/dev/null
+    npm test &
+    (npm test)
+    { npm test; }
+    if npm test; then ls; fi
+    f() { npm test; }
+    coproc npm test
+    [[ a == a ]]
+    npm test (
+    npm 'test
+    npm\u202e test
+    """.strip().split("\n"),
+)
+def test_what_is_more_than_literal_commands_has_no_words(command: str) -> None:
+    assert classify_shell_command(command.strip()).commands == ()
+
+
+def test_a_command_that_cannot_be_read_for_sure_has_no_words() -> None:
+    assert classify_shell_command("npm 'test'", ShellConfig(platform="windows")).commands == ()
+    assert classify_shell_command("ls; " * 3_000).commands == ()
+    assert classify_shell_command("").commands == ()
+
+
+def answer(command: str) -> str:
+    verdict = classify_shell_command(command)
+    call = CallFacts("shell", ToolMode.EXTERNAL, shell=verdict.severity, commands=verdict.commands)
+    return decide(POLICY, call, is_attended=True).decision
+
+
+def test_a_grant_for_first_words_covers_commands_that_start_so_and_no_others() -> None:
+    assert answer("mkdir a") == "allow"
+    assert answer("mkdir a 2>&1 && git status -sb") == "allow"
+    assert answer("mkdir a && npm publish") != "allow"
+    assert answer("mkdir a > .git/hooks/pre-commit") != "allow"
+    assert answer("mkdir a $(rm -rf x)") != "allow"
+    assert answer("rmdir a") != "allow"
+    assert answer("PATH=. mkdir a") != "allow"
+
+
+def test_the_documented_categories_are_those_of_the_code() -> None:
+    rows = re.findall(
+        r"^\| `([^`]+)` \| (safe|caution|dangerous) \| (.+) \|$", README.read_text(), re.MULTILINE
+    )
+    said = {code: (grade, meaning) for code, grade, meaning in rows}
+    assert said == {
+        code: ("safe" if code == "read" else severity_of(code), message) for code, message in MESSAGES.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("command", "category"),
+    [
+        ("date -s x", "destructive/perm"),
+        ("date 01010000", "destructive/perm"),
+        ("history", "read/secret"),
+        ("history -c", "destructive"),
+        ("fc -l", "read/secret"),
+        ("fc", "destructive/eval"),
+        ("vim f", "unknown/editor"),
+        ("gdb f", "unknown/exec"),
+        ("sed -i s/a/b/ f", "safe_write"),
+        ("sed -i.bak s/a/b/ f", "safe_write"),
+        ("sed -ni s/a/b/ f", "safe_write"),
+        ("command -p", "read"),
+        ("rpm -qi bash", "read"),
+        ("rpm -e bash", "destructive"),
+        ("rpm -q --root x bash", "destructive"),
+        ("rpm -V bash", "unknown/install"),
+    ],
+)
+def test_the_reason_says_what_the_command_does(command: str, category: str) -> None:
+    assert classify_shell_command(command).category == category

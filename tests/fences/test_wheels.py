@@ -35,6 +35,18 @@ NEEDS = {
 }
 SUFFIXES = {".py", ".typed"}
 COMMAND_TIMEOUT_S = 60
+NEEDS_AN_EXTRA = {
+    "windlass.adapters.storage": (
+        "migrations",
+        "r0001_documents",
+        "r0002_search",
+        "sql_engine",
+        "sql_errors",
+        "sqlalchemy",
+        "tables",
+    ),
+}
+"""Modules that nothing imports before somebody asks for them, since their dependencies are extras."""
 
 NEVER = {
     "asyncio",
@@ -120,8 +132,11 @@ class Wheel:
 
     @property
     def modules(self) -> list[str]:
+        """Those that need no extra."""
         paths = (Path(name) for name in self.names if name.endswith(".py"))
-        return [".".join(path.with_suffix("").parts).removesuffix(".__init__") for path in paths]
+        modules = [".".join(path.with_suffix("").parts).removesuffix(".__init__") for path in paths]
+        extra = {f"{package}.{name}" for package, names in NEEDS_AN_EXTRA.items() for name in names}
+        return [module for module in modules if module not in extra]
 
 
 def run(*command: str) -> str:

@@ -1,0 +1,1 @@
+"""What the world answers: each module here implements ports and knows no other adapter."""

@@ -1,0 +1,310 @@
+"""A store in memory: the reference that the durable stores are held against."""
+
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass, field, replace
+
+from windlass.adapters.journals.codec import (
+    check_id,
+    check_number,
+    content_ref,
+    decode_item,
+    decode_records,
+    encode_batch,
+    encode_item,
+)
+from windlass.adapters.journals.faults import conflict, rejected, too_large, unavailable
+from windlass.adapters.journals.rules import check_fence, in_turns, is_in_lease
+from windlass.limits import INBOX_ITEMS_MAX, SNAPSHOT_BYTES_MAX
+from windlass.ports.journal import (
+    Appended,
+    Batch,
+    Claim,
+    InboxItem,
+    JsonObject,
+    NewRun,
+    Posted,
+    RunRow,
+    SessionRow,
+    Standing,
+)
+from windlass_protocol import ContentRef, Record, RunStatus
+
+
+@dataclass(frozen=True, slots=True)
+class _Append:
+    session_id: str
+    last_seq: int
+    last_position: int
+    epoch: int
+    body: bytes
+
+    def records(self) -> tuple[Record, ...]:
+        return decode_records(
+            self.body,
+            self.session_id,
+            last_seq=self.last_seq,
+            last_position=self.last_position,
+            epoch=self.epoch,
+        )
+
+
+@dataclass(slots=True)
+class _Item:
+    number: int
+    session_id: str
+    kind: str
+    key: str
+    body: bytes
+    digest: bytes
+    is_consumed: bool = False
+
+
+@dataclass(slots=True)
+class _Session:
+    row: SessionRow
+    last_position: int = 0
+    appends: list[_Append] = field(default_factory=list[_Append])
+    items: dict[str, _Item] = field(default_factory=dict[str, _Item])
+
+
+class MemoryStore:
+    """A `Store` and `ContentStore` for one event loop; what it holds ends with it."""
+
+    def __init__(self) -> None:
+        self._sessions: dict[str, _Session] = {}
+        self._timeline: list[_Append] = []
+        self._items: list[_Item] = []
+        self._runs: dict[str, tuple[RunRow, _Item]] = {}
+        self._owners: dict[str, int] = {}
+        self._contents: dict[str, bytes] = {}
+        self._snapshots: dict[str, tuple[int, bytes]] = {}
+        self._is_closed = False
+
+    async def claim(self, session_id: str, owner_id: str, *, now_ms: int, must_exist: bool = False) -> Claim:
+        self._check_open()
+        check_id("a session id", session_id)
+        check_number("now_ms", now_ms)
+        if owner_id not in self._owners:
+            raise rejected(f"owner {owner_id} is not enlisted")
+        session = self._sessions.get(session_id)
+        if session is None:
+            if must_exist:
+                raise rejected(f"there is no session {session_id}")
+            session = self._new(session_id)
+        row = session.row
+        if row.owner_id not in (None, owner_id) and self._is_alive(row.owner_id, now_ms):
+            raise conflict(f"session {session_id} belongs to owner {row.owner_id}", session_id)
+        session.row = replace(row, owner_id=owner_id, epoch=row.epoch + 1)
+        return Claim(session_id, owner_id, epoch=row.epoch + 1, last_seq=row.last_seq)
+
+    async def append(self, batch: Batch) -> Appended:
+        self._check_open()
+        body = encode_batch(batch)
+        claim, count = batch.claim, len(batch.drafts)
+        session = self._sessions.get(claim.session_id)
+        if session is None:
+            raise rejected(f"there is no session {claim.session_id}")
+        row = session.row
+        check_fence(row, batch)
+        items = self._to_consume(session, batch)
+        self._check_runs(batch)
+        first_seq, first_position = row.last_seq + 1, self._last_position() + 1
+        if count:
+            last_position = first_position + count - 1
+            append = _Append(claim.session_id, row.last_seq + count, last_position, row.epoch, body)
+            session.appends.append(append)
+            session.last_position = last_position
+            self._timeline.append(append)
+        for item in items:
+            item.is_consumed = True
+        for run_id, status in batch.runs:
+            self._move_run(run_id, status, first_seq if count else 0)
+        row = replace(row, last_seq=row.last_seq + count)
+        if batch.standing is not None:
+            row = replace(row, standing=batch.standing, wake_at_ms=batch.wake_at_ms)
+        session.row = replace(row, owner_id=None) if batch.is_last else row
+        return Appended(first_seq, first_position)
+
+    async def read(self, session_id: str, *, after: int = 0, limit: int = 512) -> tuple[Record, ...]:
+        self._check_open()
+        session = self._sessions.get(session_id)
+        if session is None:
+            return ()
+        start = bisect_right(session.appends, after, key=lambda append: append.last_seq)
+        records: list[Record] = []
+        for append in session.appends[start : start + limit]:
+            records += (record for record in append.records() if record.seq > after)
+            if len(records) >= limit:
+                break
+        return tuple(records)
+
+    async def post(
+        self, session_id: str, *, kind: str, key: str, body: JsonObject, run: NewRun | None = None
+    ) -> Posted:
+        self._check_open()
+        raw, digest = encode_item(session_id, kind=kind, key=key, body=body, run=run)
+        session = self._sessions.get(session_id)
+        known = session.items.get(key) if session else None
+        what = f"key {key}"
+        if known is None and run is not None and run.run_id in self._runs:
+            known, what = self._runs[run.run_id][1], f"run id {run.run_id}"
+        if known is not None:
+            if known.digest != digest:
+                raise conflict(f"{what} was used for another request", session_id)
+            return Posted(known.number, is_new=False)
+        if session and sum(not item.is_consumed for item in session.items.values()) >= INBOX_ITEMS_MAX:
+            raise too_large("inbox", INBOX_ITEMS_MAX + 1, limit=INBOX_ITEMS_MAX, unit="items")
+        session = session or self._new(session_id)
+        item = _Item(len(self._items) + 1, session_id, kind, key, raw, digest)
+        self._items.append(item)
+        session.items[key] = item
+        if run is not None:
+            row = RunRow(run.run_id, session_id, run.agent_id, run.fingerprint, RunStatus.PENDING, 0)
+            self._runs[run.run_id] = (row, item)
+        return Posted(item.number, is_new=True)
+
+    async def pending(self, session_id: str) -> tuple[InboxItem, ...]:
+        self._check_open()
+        session = self._sessions.get(session_id)
+        items = session.items.values() if session else ()
+        return tuple(
+            InboxItem(item.number, session_id, item.kind, item.key, decode_item(item.body))
+            for item in items
+            if not item.is_consumed
+        )
+
+    async def run(self, run_id: str) -> RunRow | None:
+        self._check_open()
+        return self._runs[run_id][0] if run_id in self._runs else None
+
+    async def session(self, session_id: str) -> SessionRow | None:
+        self._check_open()
+        session = self._sessions.get(session_id)
+        return session.row if session else None
+
+    async def sessions(self, *, after: str | None = None, limit: int = 100) -> tuple[SessionRow, ...]:
+        self._check_open()
+        names = sorted(name for name in self._sessions if after is None or name > after)
+        return tuple(self._sessions[name].row for name in names[:limit])
+
+    async def due(self, *, now_ms: int, limit: int = 100) -> tuple[str, ...]:
+        self._check_open()
+        check_number("now_ms", now_ms)
+        for owner_id in [owner for owner in self._owners if not self._is_alive(owner, now_ms)]:
+            self._release(owner_id)
+        free = [session for session in self._sessions.values() if session.row.owner_id is None]
+        running = [each for each in free if each.row.standing is Standing.RUNNING]
+        woken = [
+            (each.row.wake_at_ms, each.row.session_id)
+            for each in free
+            if each.row.standing is Standing.WAITING
+            and each.row.wake_at_ms is not None
+            and each.row.wake_at_ms <= now_ms
+        ]
+        names = {session.row.session_id for session in free}
+        called = [
+            item.session_id for item in self._items if not item.is_consumed and item.session_id in names
+        ]
+        running.sort(key=lambda each: each.last_position)
+        woken.sort()
+        queues = (
+            [each.row.session_id for each in running],
+            [name for _, name in woken],
+            dict.fromkeys(called),
+        )
+        return in_turns(queues, limit)
+
+    async def next_wake_ms(self) -> int | None:
+        self._check_open()
+        rows = (session.row for session in self._sessions.values())
+        times = (row.wake_at_ms for row in rows if row.standing is Standing.WAITING)
+        return min((time for time in times if time is not None), default=None)
+
+    async def enlist(self, owner_id: str, *, now_ms: int) -> None:
+        self._check_open()
+        check_id("an owner id", owner_id)
+        check_number("now_ms", now_ms)
+        self._owners[owner_id] = now_ms
+
+    async def retire(self, owner_id: str) -> None:
+        self._check_open()
+        self._release(owner_id)
+
+    async def read_all(self, *, after: int = 0, limit: int = 512) -> tuple[Record, ...]:
+        self._check_open()
+        start = bisect_left(self._timeline, after + 1, key=lambda append: append.last_position)
+        records: list[Record] = []
+        for append in self._timeline[start : start + limit]:
+            records += (record for record in append.records() if (record.position or 0) > after)
+            if len(records) >= limit:
+                break
+        return tuple(records)
+
+    async def last_position(self) -> int:
+        self._check_open()
+        return self._last_position()
+
+    async def save(self, session_id: str, seq: int, *, state: bytes) -> None:
+        self._check_open()
+        known = self._snapshots.get(session_id)
+        session = self._sessions.get(session_id)
+        is_wanted = session and seq <= session.row.last_seq and len(state) <= SNAPSHOT_BYTES_MAX
+        if is_wanted and (known is None or known[0] <= seq):
+            self._snapshots[session_id] = (seq, state)
+
+    async def load(self, session_id: str) -> tuple[int, bytes] | None:
+        self._check_open()
+        return self._snapshots.get(session_id)
+
+    async def put(self, content: bytes, *, media_type: str = "application/json") -> ContentRef:
+        self._check_open()
+        ref = content_ref(content, media_type)
+        self._contents[ref.hash] = content
+        return ref
+
+    async def get(self, ref: ContentRef) -> bytes:
+        self._check_open()
+        content = self._contents.get(ref.hash)
+        if content is None:
+            raise rejected(f"there is no content {ref.hash}")
+        return content
+
+    async def aclose(self) -> None:
+        self._is_closed = True
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise unavailable("the store is closed")
+
+    def _new(self, session_id: str) -> _Session:
+        row = SessionRow(session_id, Standing.IDLE, last_seq=0, epoch=0, wake_at_ms=None, owner_id=None)
+        session = self._sessions[session_id] = _Session(row)
+        return session
+
+    def _is_alive(self, owner_id: str | None, now_ms: int) -> bool:
+        beat = self._owners.get(owner_id or "")
+        return beat is not None and is_in_lease(beat, now_ms)
+
+    def _release(self, owner_id: str) -> None:
+        self._owners.pop(owner_id, None)
+        for session in self._sessions.values():
+            if session.row.owner_id == owner_id:
+                session.row = replace(session.row, owner_id=None)
+
+    def _last_position(self) -> int:
+        return self._timeline[-1].last_position if self._timeline else 0
+
+    def _to_consume(self, session: _Session, batch: Batch) -> list[_Item]:
+        waiting = {item.number: item for item in session.items.values() if not item.is_consumed}
+        if len(set(batch.consumes)) != len(batch.consumes) or not waiting.keys() >= set(batch.consumes):
+            raise conflict("an inbox item is not, or no longer, waiting", batch.claim.session_id)
+        return [waiting[number] for number in batch.consumes]
+
+    def _check_runs(self, batch: Batch) -> None:
+        for run_id, _ in batch.runs:
+            if run_id not in self._runs or self._runs[run_id][0].session_id != batch.claim.session_id:
+                raise rejected(f"run {run_id} was not started in session {batch.claim.session_id}")
+
+    def _move_run(self, run_id: str, status: RunStatus, first_seq: int) -> None:
+        row, item = self._runs[run_id]
+        self._runs[run_id] = (replace(row, status=status, first_seq=row.first_seq or first_seq), item)

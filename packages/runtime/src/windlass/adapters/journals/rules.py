@@ -1,0 +1,34 @@
+"""Rules that every store keeps alike."""
+
+from collections.abc import Iterable, Sequence
+from itertools import chain, islice, zip_longest
+
+from windlass.adapters.journals.faults import conflict
+from windlass.limits import OWNER_LEASE_MS
+from windlass.ports.journal import Batch, SessionRow
+
+
+def check_fence(row: SessionRow, batch: Batch) -> None:
+    """Refuse a writer that is not the owner or does not know the last record."""
+    claim = batch.claim
+    if row.epoch != claim.epoch or row.owner_id != claim.owner_id:
+        found = f"epoch {claim.epoch:,}, the session is at {row.epoch:,}"
+        raise conflict(f"the claim on session {row.session_id} is stale: {found}", row.session_id)
+    if row.last_seq != batch.expected_seq:
+        found = f"ends at {row.last_seq:,}, expected {batch.expected_seq:,}"
+        raise conflict(f"session {row.session_id} {found}", row.session_id)
+
+
+def is_in_lease(beat_at_ms: int, now_ms: int) -> bool:
+    """Tell whether an owner was heard of recently enough."""
+    return now_ms - beat_at_ms < OWNER_LEASE_MS
+
+
+def in_turns(queues: Sequence[Iterable[str]], limit: int) -> tuple[str, ...]:
+    """Return the first of each queue, then the second of each …, every name once.
+
+    The queues (work that stopped, times that came, items that arrived) measure waiting in units of their own;
+    taking turns keeps the order inside each and lets none of them starve another.
+    """
+    names = (name for name in chain.from_iterable(zip_longest(*queues)) if name is not None)
+    return tuple(islice(dict.fromkeys(names), limit))

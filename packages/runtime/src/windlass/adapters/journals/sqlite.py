@@ -1,0 +1,218 @@
+"""A store in one SQLite file, for many event loops and processes at once."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from threading import Lock
+from typing import Self, TypeVar
+
+from windlass.adapters.journals.codec import (
+    check_id,
+    check_number,
+    content_ref,
+    encode_batch,
+    encode_item,
+)
+from windlass.adapters.journals.faults import misconfigured, unavailable
+from windlass.adapters.journals.rules import is_in_lease
+from windlass.adapters.journals.sqlite_errors import FAILURES, translate
+from windlass.adapters.journals.sqlite_integrity import StoreKey
+from windlass.adapters.journals.sqlite_owners import OwnerLocks
+from windlass.adapters.journals.sqlite_reads import Reads
+from windlass.adapters.journals.sqlite_schema import Connect, Connection, Durability, connect, prepare
+from windlass.adapters.journals.sqlite_writer import Writer
+from windlass.adapters.journals.sqlite_writes import Transaction
+from windlass.errors import AgentError
+from windlass.limits import SNAPSHOT_BYTES_MAX
+from windlass.ports.journal import (
+    Appended,
+    Batch,
+    Claim,
+    InboxItem,
+    JsonObject,
+    NewRun,
+    Posted,
+    RunRow,
+    SessionRow,
+)
+from windlass_protocol import ContentRef, Record
+
+T = TypeVar("T")
+
+
+class SqliteStore:
+    """A `Store` and `ContentStore` in one file.
+
+    With durability `power` an acknowledged write survives a crash of the machine, with `process` one of the
+    process. Writes of all callers that wait at the same time share one transaction.
+    """
+
+    def __init__(
+        self, path: Path, *, key: StoreKey, writing: Connection, reading: tuple[Reads, Reads]
+    ) -> None:
+        self.path = path
+        self._locks = OwnerLocks(path)
+        self._writer = Writer(writing, Transaction(writing, key, locks=self._locks))
+        self._reads, self._watch = reading
+        self._watch_lock = Lock()
+        self._readers = ThreadPoolExecutor(1, thread_name_prefix="windlass-sqlite-reader")
+        self._is_closed = False
+
+    @classmethod
+    async def open(
+        cls, path: str | Path, *, durability: Durability = "power", connect: Connect = connect
+    ) -> Self:
+        """Open a store; a missing file is made, one of an older version is migrated.
+
+        Raises:
+            Rejected: the folder is missing, the file is not a store, or a newer version wrote it.
+            Corrupt: the file is damaged.
+            Unavailable: it cannot be opened now.
+        """
+        return await asyncio.to_thread(cls._open, path, durability, connect)
+
+    @classmethod
+    def _open(cls, place: str | Path, durability: Durability, connect: Connect) -> Self:
+        path = Path(place).absolute()
+        if not path.parent.is_dir():
+            raise misconfigured(f"the folder {path.parent} does not exist: make it first")
+        connections: list[Connection] = []
+        try:
+            connections.append(connect(path))
+            key = prepare(connections[0], path, durability=durability)
+            connections += (connect(path), connect(path))
+            writing, reading, watching = connections
+            return cls(path, key=key, writing=writing, reading=(Reads(reading, key), Reads(watching, key)))
+        except FAILURES as error:
+            failure = translate(error)
+            _close_all(connections)
+            raise type(failure)(
+                f"{path}: {failure.message}", kind=failure.kind, retry=failure.retry
+            ) from error
+        except AgentError:
+            _close_all(connections)
+            raise
+
+    async def claim(self, session_id: str, owner_id: str, *, now_ms: int, must_exist: bool = False) -> Claim:
+        check_id("a session id", session_id)
+        check_number("now_ms", now_ms)
+        return await self._writer.do(
+            lambda tx: tx.claim(session_id, owner_id, now_ms=now_ms, must_exist=must_exist)
+        )
+
+    async def append(self, batch: Batch) -> Appended:
+        body = encode_batch(batch)
+        return await self._writer.do(lambda tx: tx.append(batch, body), size_bytes=len(body))
+
+    async def read(self, session_id: str, *, after: int = 0, limit: int = 512) -> tuple[Record, ...]:
+        return await self._read(lambda: self._reads.records(session_id, after=after, limit=limit))
+
+    async def post(
+        self, session_id: str, *, kind: str, key: str, body: JsonObject, run: NewRun | None = None
+    ) -> Posted:
+        raw, digest = encode_item(session_id, kind=kind, key=key, body=body, run=run)
+        return await self._writer.do(
+            lambda tx: tx.post(session_id, kind=kind, key=key, body=raw, digest=digest, run=run),
+            size_bytes=len(raw),
+        )
+
+    async def pending(self, session_id: str) -> tuple[InboxItem, ...]:
+        return await self._read(lambda: self._reads.pending(session_id))
+
+    async def run(self, run_id: str) -> RunRow | None:
+        return await self._read(lambda: self._reads.run(run_id))
+
+    async def session(self, session_id: str) -> SessionRow | None:
+        return await self._read(lambda: self._reads.session(session_id))
+
+    async def sessions(self, *, after: str | None = None, limit: int = 100) -> tuple[SessionRow, ...]:
+        return await self._read(lambda: self._reads.sessions(after, limit))
+
+    async def due(self, *, now_ms: int, limit: int = 100) -> tuple[str, ...]:
+        check_number("now_ms", now_ms)
+        for owner_id in await self._read(lambda: self._dead(now_ms)):
+            await self._writer.do(partial(Transaction.bury, owner_id=owner_id, now_ms=now_ms))
+        return await self._read(lambda: self._reads.due(now_ms, limit))
+
+    async def next_wake_ms(self) -> int | None:
+        return await self._read(self._reads.next_wake_ms)
+
+    async def enlist(self, owner_id: str, *, now_ms: int) -> None:
+        check_id("an owner id", owner_id)
+        check_number("now_ms", now_ms)
+        await self._writer.do(lambda tx: tx.enlist(owner_id, now_ms))
+
+    async def retire(self, owner_id: str) -> None:
+        await self._writer.do(lambda tx: tx.retire(owner_id))
+
+    async def read_all(self, *, after: int = 0, limit: int = 512) -> tuple[Record, ...]:
+        return await self._read(lambda: self._reads.timeline(after, limit))
+
+    async def last_position(self) -> int:
+        return await self._read(self._reads.last_position)
+
+    async def save(self, session_id: str, seq: int, *, state: bytes) -> None:
+        if len(state) <= SNAPSHOT_BYTES_MAX:
+            await self._writer.do(lambda tx: tx.save(session_id, seq, state=state), size_bytes=len(state))
+
+    async def load(self, session_id: str) -> tuple[int, bytes] | None:
+        return await self._read(lambda: self._reads.snapshot(session_id))
+
+    async def put(self, content: bytes, *, media_type: str = "application/json") -> ContentRef:
+        ref = content_ref(content, media_type)
+        await self._writer.do(lambda tx: tx.put(ref, content), size_bytes=len(content))
+        return ref
+
+    async def get(self, ref: ContentRef) -> bytes:
+        return await self._read(lambda: self._reads.content(ref.hash))
+
+    def change_token(self) -> int:
+        """Return a number that is another one after anybody, in any process, has written.
+
+        It costs microseconds and blocks nobody: poll it to notice the writes of other processes.
+        """
+        with self._watch_lock:
+            if self._is_closed:
+                raise unavailable("the store is closed")
+            return _translating(self._watch.data_version)
+
+    async def aclose(self) -> None:
+        """Write what is pending, retire the owners enlisted here, and let go of the file."""
+        with self._watch_lock:
+            if self._is_closed:
+                return
+            self._is_closed = True
+        with suppress(AgentError):
+            await self._writer.do(Transaction.retire_all)
+        await asyncio.to_thread(self._readers.shutdown)
+        for reads in (self._reads, self._watch):
+            reads.close()
+        await self._writer.aclose()
+        self._locks.close()
+
+    async def _read(self, look: Callable[[], T]) -> T:
+        if self._is_closed:
+            raise unavailable("the store is closed")
+        return await asyncio.get_running_loop().run_in_executor(self._readers, _translating, look)
+
+    def _dead(self, now_ms: int) -> list[str]:
+        return [
+            owner_id
+            for owner_id, beat_at_ms in self._reads.owners()
+            if not is_in_lease(beat_at_ms, now_ms) or not self._locks.is_held(owner_id)
+        ]
+
+
+def _translating(look: Callable[[], T]) -> T:
+    try:
+        return look()
+    except FAILURES as error:
+        raise translate(error) from error
+
+
+def _close_all(connections: list[Connection]) -> None:
+    for connection in connections:
+        connection.close()

@@ -1,0 +1,151 @@
+"""The tables of the SQLite store: made, checked on opening, brought up to date."""
+
+import secrets
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final, Literal, Protocol
+
+from windlass.adapters.journals.faults import misconfigured
+from windlass.adapters.journals.sqlite_integrity import STORE, StoreKey
+
+APPLICATION_ID: Final = 0x574C5331
+"""Marks a file as ours: WLS1."""
+PAGE_BYTES: Final = 1_024
+"""An append changes about seven pages: small ones make the log a third as long as the usual 4,096."""
+BUSY_TIMEOUT_MS: Final = 30_000
+"""How long a write waits for other processes."""
+
+Durability = Literal["power", "process"]
+Value = int | str | bytes | None
+Row = Sequence[object]
+
+
+class Cursor(Protocol):
+    """The rows of a statement."""
+
+    def fetchone(self) -> Row | None: ...
+    def fetchall(self) -> Sequence[Row]: ...
+    def __iter__(self) -> Iterator[Row]: ...
+
+
+class Connection(Protocol):
+    """What the store needs of a connection: no transaction unless told so."""
+
+    def execute(self, sql: str, parameters: Sequence[Value] = ..., /) -> Cursor: ...
+    def close(self) -> None: ...
+
+
+Connect = Callable[[Path], Connection]
+
+_VERSION_1: Final = (
+    """CREATE TABLE store (
+        one INTEGER PRIMARY KEY, store_id BLOB NOT NULL, last_position INTEGER NOT NULL,
+        seal BLOB NOT NULL)""",
+    """CREATE TABLE sessions (
+        session_key INTEGER PRIMARY KEY, session_id TEXT NOT NULL UNIQUE, epoch INTEGER NOT NULL,
+        last_seq INTEGER NOT NULL, last_position INTEGER NOT NULL, chain BLOB NOT NULL,
+        standing TEXT NOT NULL, wake_at_ms INTEGER, owner_id TEXT, seal BLOB NOT NULL)""",
+    "CREATE INDEX sessions_owned ON sessions (owner_id) WHERE owner_id IS NOT NULL",
+    """CREATE INDEX sessions_running ON sessions (last_position)
+        WHERE standing = 'running' AND owner_id IS NULL""",
+    """CREATE INDEX sessions_waiting ON sessions (wake_at_ms)
+        WHERE standing = 'waiting' AND wake_at_ms IS NOT NULL""",
+    """CREATE TABLE appends (
+        last_position INTEGER PRIMARY KEY, session_key INTEGER NOT NULL, last_seq INTEGER NOT NULL,
+        epoch INTEGER NOT NULL, chain BLOB NOT NULL, body BLOB NOT NULL)""",
+    "CREATE UNIQUE INDEX appends_by_session ON appends (session_key, last_seq)",
+    """CREATE TABLE inbox (
+        number INTEGER PRIMARY KEY, session_key INTEGER NOT NULL, kind TEXT NOT NULL, key TEXT NOT NULL,
+        digest BLOB NOT NULL, consumed_seq INTEGER, seal BLOB NOT NULL, body BLOB)""",
+    "CREATE UNIQUE INDEX inbox_by_key ON inbox (session_key, key)",
+    "CREATE INDEX inbox_pending ON inbox (session_key, number) WHERE consumed_seq IS NULL",
+    """CREATE TABLE runs (
+        run_id TEXT PRIMARY KEY, session_key INTEGER NOT NULL, agent_id TEXT NOT NULL,
+        fingerprint TEXT NOT NULL, status TEXT NOT NULL, first_seq INTEGER NOT NULL,
+        item INTEGER NOT NULL) WITHOUT ROWID""",
+    "CREATE TABLE owners (owner_id TEXT PRIMARY KEY, beat_at_ms INTEGER NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE contents (hash TEXT PRIMARY KEY, media_type TEXT NOT NULL, content BLOB NOT NULL)",
+    """CREATE TABLE snapshots (
+        session_key INTEGER PRIMARY KEY, seq INTEGER NOT NULL, seal BLOB NOT NULL, state BLOB NOT NULL)""",
+)
+MIGRATIONS: Final[tuple[Iterable[str], ...]] = (_VERSION_1,)
+"""What leads from each version to the next, from an empty file on. Released ones never change."""
+
+
+def connect(path: Path) -> Connection:
+    """Open a connection of the standard library that leaves transactions to us."""
+    return sqlite3.connect(
+        path, isolation_level=None, check_same_thread=False, timeout=BUSY_TIMEOUT_MS / 1000
+    )
+
+
+def prepare(
+    connection: Connection,
+    path: Path,
+    *,
+    durability: Durability,
+    migrations: Sequence[Iterable[str]] = MIGRATIONS,
+) -> StoreKey:
+    """Make, check or migrate the tables, and set the connection up for writing.
+
+    Raises:
+        Rejected: the file is not ours, or of a newer version.
+        Corrupt: the row that describes the store is damaged.
+    """
+    version = _version(connection, path)
+    _check_version(version, len(migrations), path)
+    connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
+    connection.execute("PRAGMA journal_mode = WAL").fetchall()
+    connection.execute(f"PRAGMA synchronous = {'FULL' if durability == 'power' else 'NORMAL'}")
+    # The writer copies the log into the database itself, after it has answered.
+    connection.execute("PRAGMA wal_autocheckpoint = 0").fetchall()
+    connection.execute("PRAGMA cell_size_check = ON")
+    if version < len(migrations):
+        _migrate(connection, path, migrations)
+    return StoreKey.load(connection.execute(STORE).fetchall())
+
+
+def _migrate(connection: Connection, path: Path, migrations: Sequence[Iterable[str]]) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        # Asked again: another process may have been faster.
+        version = _version(connection, path)
+        _check_version(version, len(migrations), path)
+        for statements in migrations[version:]:
+            for statement in statements:
+                connection.execute(statement)
+        if version == 0:
+            key = StoreKey(secrets.token_bytes(16))
+            connection.execute("INSERT INTO store VALUES (1, ?, 0, ?)", (key.store_id, key.store_seal(0)))
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {len(migrations)}")
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+
+
+def _version(connection: Connection, path: Path) -> int:
+    """Return the version of the tables; 0 for a file without any."""
+    mark, version, tables = (
+        _number(connection, sql)
+        for sql in ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_schema")
+    )
+    if mark != APPLICATION_ID and (mark or version or tables):
+        raise misconfigured(f"{path} is a database of something else: choose another file")
+    return version
+
+
+def _check_version(found: int, known: int, path: Path) -> None:
+    if found > known:
+        raise misconfigured(
+            f"{path} has schema version {found}, this release knows up to {known}: use a newer release"
+        )
+
+
+def _number(connection: Connection, sql: str) -> int:
+    [row] = connection.execute(sql).fetchall()
+    number = row[0]
+    assert isinstance(number, int)
+    return number

@@ -1,0 +1,190 @@
+"""The one thread that writes: what waits is one transaction, answered after it."""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from threading import Lock, Thread
+from typing import Final, TypeVar, cast
+
+from windlass.adapters.journals.faults import ambiguous, unavailable
+from windlass.adapters.journals.sqlite_errors import FAILURES, is_of_one, translate
+from windlass.adapters.journals.sqlite_schema import PAGE_BYTES, Connection
+from windlass.adapters.journals.sqlite_writes import Transaction
+from windlass.errors import AgentError, Ambiguous
+
+T = TypeVar("T")
+
+GROUP_JOBS_MAX: Final = 256
+"""Requests that share one transaction."""
+WAITING_JOBS_MAX: Final = 16_384
+CHECKPOINT_BYTES: Final = 1_048_576
+"""The log is copied into the database after about so many bytes. A short log is soon written over again, and
+the disk syncs a file that does not grow much faster."""
+JOB_PAGES: Final = 6
+"""Pages that a small request changes, about."""
+
+
+@dataclass(slots=True, eq=False)
+class _Job:
+    work: Callable[[Transaction], object]
+    size_bytes: int
+    future: asyncio.Future[object]
+    loop: asyncio.AbstractEventLoop
+    result: object = None
+    error: AgentError | None = None
+
+    def perform(self, transaction: Transaction) -> None:
+        self.error = None
+        try:
+            self.result = self.work(transaction)
+        except AgentError as error:
+            self.error = error
+
+
+class Writer:
+    """A thread with the writing connection; any number of event loops may ask it."""
+
+    def __init__(self, connection: Connection, transaction: Transaction) -> None:
+        self._connection = connection
+        self._transaction = transaction
+        self._queue: SimpleQueue[_Job | None] = SimpleQueue()
+        self._closed: str | None = None
+        self._lock = Lock()
+        self._logged_bytes = 0
+        self._thread = Thread(target=self._run, name="windlass-sqlite-writer", daemon=True)
+        self._thread.start()
+
+    async def do(self, work: Callable[[Transaction], T], *, size_bytes: int = 0) -> T:
+        """Have something done in a transaction; return once that is durable.
+
+        Cancelling the wait does not stop it.
+        """
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[object] = loop.create_future()
+        job = _Job(work, size_bytes, future, loop)
+        with self._lock:
+            if self._closed is not None:
+                raise unavailable(self._closed)
+            if self._queue.qsize() >= WAITING_JOBS_MAX:
+                raise unavailable(f"too many writes are waiting: {WAITING_JOBS_MAX:,}, nothing was written")
+            self._queue.put(job)
+        return cast("T", await future)
+
+    async def aclose(self) -> None:
+        """Do what is waiting, then let go of the database."""
+        with self._lock:
+            self._closed = "the store is closed"
+            self._queue.put(None)
+        await asyncio.to_thread(self._thread.join)
+
+    def _run(self) -> None:
+        is_open, jobs = True, list[_Job]()
+        try:
+            while is_open:
+                jobs, is_open = self._take()
+                waiting: Sequence[_Job] = jobs
+                while waiting:
+                    waiting = self._attempt(waiting)
+                _answer(jobs)
+                self._tidy(jobs)
+                jobs = []
+        finally:
+            # Nothing is left on the way here but by a defect; even then nobody may wait for ever.
+            self._abandon(jobs)
+            self._connection.close()
+
+    def _abandon(self, jobs: list[_Job]) -> None:
+        with self._lock:
+            self._closed = self._closed or "the store stopped writing: open it again"
+        with suppress(Empty):
+            while True:
+                job = self._queue.get_nowait()
+                jobs += [] if job is None else [job]
+        for job in jobs:
+            job.error = job.error or ambiguous("the writer stopped: it may or may not have been written")
+        _answer(jobs)
+
+    def _take(self) -> tuple[list[_Job], bool]:
+        """Return a job with all others that wait, and whether more may come."""
+        jobs: list[_Job] = []
+        job = self._queue.get()
+        with suppress(Empty):
+            while job is not None:
+                jobs.append(job)
+                if len(jobs) == GROUP_JOBS_MAX:
+                    break
+                job = self._queue.get_nowait()
+        return jobs, job is not None
+
+    def _attempt(self, jobs: Sequence[_Job]) -> list[_Job]:
+        """Do jobs in one transaction; return those to try again without a bad one."""
+        transaction, job = self._transaction, None
+        try:
+            transaction.begin()
+            for job in jobs:
+                job.perform(transaction)
+            job = None
+            transaction.finish()
+        except FAILURES as error:
+            with suppress(sqlite3.Error):
+                transaction.rollback()
+            if job is None or not is_of_one(error):
+                for each in jobs:
+                    each.error = translate(error)
+                return []
+            job.error = translate(error)
+            return [each for each in jobs if each is not job]
+        self._commit(jobs)
+        return []
+
+    def _commit(self, jobs: Sequence[_Job]) -> None:
+        try:
+            self._transaction.commit()
+        except sqlite3.Error as error:
+            with suppress(sqlite3.Error):
+                self._transaction.rollback()
+            for job in jobs:
+                job.error = job.error or translate(error, is_commit=True)
+            self._close_after(error)
+
+    def _close_after(self, error: sqlite3.Error) -> None:
+        """Stop writing if an error leaves the log in doubt until it is opened anew."""
+        if isinstance(translate(error, is_commit=True), Ambiguous):
+            with self._lock:
+                self._closed = (
+                    self._closed or "the store stopped writing after the disk failed: open it again"
+                )
+
+    def _tidy(self, jobs: Sequence[_Job]) -> None:
+        """Copy the log into the database when it has grown, so that it can begin anew."""
+        self._logged_bytes += sum(job.size_bytes for job in jobs) + len(jobs) * JOB_PAGES * PAGE_BYTES
+        if self._logged_bytes < CHECKPOINT_BYTES:
+            return
+        self._logged_bytes = 0
+        try:
+            self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        except sqlite3.Error as error:
+            self._close_after(error)
+
+
+def _answer(jobs: Sequence[_Job]) -> None:
+    by_loop: dict[asyncio.AbstractEventLoop, list[_Job]] = {}
+    for job in jobs:
+        by_loop.setdefault(job.loop, []).append(job)
+    for loop, answered in by_loop.items():
+        # A loop that was closed meanwhile has nobody left who waits.
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(_settle, answered)
+
+
+def _settle(jobs: Sequence[_Job]) -> None:
+    for job in jobs:
+        if job.future.done():
+            continue
+        if job.error is None:
+            job.future.set_result(job.result)
+        else:
+            job.future.set_exception(job.error)

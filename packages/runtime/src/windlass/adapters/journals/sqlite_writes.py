@@ -1,0 +1,240 @@
+"""What the writer does inside a transaction.
+
+Everything is checked before anything is written, so a refused request leaves the others of its group alone.
+"""
+
+from dataclasses import replace
+from typing import Final, cast
+
+from windlass.adapters.journals.faults import conflict, rejected, too_large
+from windlass.adapters.journals.rules import check_fence, is_in_lease
+from windlass.adapters.journals.sqlite_integrity import START, StoredSession, StoreKey
+from windlass.adapters.journals.sqlite_owners import OwnerLocks
+from windlass.adapters.journals.sqlite_reads import find_session, last_position
+from windlass.adapters.journals.sqlite_schema import Connection
+from windlass.limits import INBOX_ITEMS_MAX
+from windlass.ports.journal import Appended, Batch, Claim, NewRun, Posted, SessionRow, Standing
+from windlass_protocol import ContentRef, RunStatus
+
+_NEW_SESSION: Final = "INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_SAVE_SESSION: Final = """UPDATE sessions SET epoch = ?, last_seq = ?, last_position = ?, chain = ?,
+    standing = ?, wake_at_ms = ?, owner_id = ?, seal = ? WHERE session_key = ?"""
+_APPEND: Final = "INSERT INTO appends VALUES (?, ?, ?, ?, ?, ?)"
+_SAVE_STORE: Final = "UPDATE store SET last_position = ?, seal = ?"
+_IS_PENDING: Final = "SELECT 1 FROM inbox WHERE number = ? AND session_key = ? AND consumed_seq IS NULL"
+_CONSUME: Final = "UPDATE inbox SET consumed_seq = ?, body = NULL WHERE number = ?"
+_COUNT_PENDING: Final = "SELECT count(*) FROM inbox WHERE session_key = ? AND consumed_seq IS NULL"
+_BY_KEY: Final = "SELECT number, digest FROM inbox WHERE session_key = ? AND key = ?"
+_BY_RUN: Final = "SELECT i.number, i.digest FROM runs r JOIN inbox i ON i.number = r.item WHERE r.run_id = ?"
+_LAST_ITEM: Final = "SELECT coalesce(max(number), 0) FROM inbox"
+_NEW_ITEM: Final = "INSERT INTO inbox VALUES (?, ?, ?, ?, ?, NULL, ?, ?)"
+_NEW_RUN: Final = "INSERT INTO runs VALUES (?, ?, ?, ?, ?, 0, ?)"
+_RUN_SESSION: Final = "SELECT session_key FROM runs WHERE run_id = ?"
+_MOVE_RUN: Final = """UPDATE runs SET status = ?, first_seq = CASE first_seq WHEN 0 THEN ? ELSE first_seq END
+    WHERE run_id = ?"""
+_BEAT: Final = "SELECT beat_at_ms FROM owners WHERE owner_id = ?"
+_ENLIST: Final = """INSERT INTO owners VALUES (?, ?)
+    ON CONFLICT (owner_id) DO UPDATE SET beat_at_ms = excluded.beat_at_ms"""
+_FREE: Final = "UPDATE sessions SET owner_id = NULL WHERE owner_id = ?"
+_STRIKE: Final = "DELETE FROM owners WHERE owner_id = ?"
+_KEEP: Final = "INSERT INTO contents VALUES (?, ?, ?) ON CONFLICT (hash) DO NOTHING"
+_SNAPSHOT: Final = """INSERT INTO snapshots VALUES (?, ?, ?, ?) ON CONFLICT (session_key) DO UPDATE
+    SET seq = excluded.seq, seal = excluded.seal, state = excluded.state WHERE excluded.seq >= seq"""
+
+
+class Transaction:
+    """A group of writes that become durable together."""
+
+    def __init__(self, connection: Connection, key: StoreKey, *, locks: OwnerLocks) -> None:
+        self._connection = connection
+        self._key = key
+        self._locks = locks
+        self._last_position: int | None = None
+        self._is_moved = False
+
+    def begin(self) -> None:
+        """Start to write: nobody else does, until this ends."""
+        self._last_position, self._is_moved = None, False
+        self._connection.execute("BEGIN IMMEDIATE")
+
+    def finish(self) -> None:
+        """Write down where the journal ends now; the commit itself comes after."""
+        if self._last_position is not None and self._is_moved:
+            self._connection.execute(
+                _SAVE_STORE, (self._last_position, self._key.store_seal(self._last_position))
+            )
+
+    def commit(self) -> None:
+        """Make everything durable."""
+        self._connection.execute("COMMIT")
+
+    def rollback(self) -> None:
+        """Forget everything."""
+        self._connection.execute("ROLLBACK")
+
+    def claim(self, session_id: str, owner_id: str, *, now_ms: int, must_exist: bool) -> Claim:
+        """Make an owner the only writer of a session."""
+        if self._connection.execute(_BEAT, (owner_id,)).fetchone() is None:
+            raise rejected(f"owner {owner_id} is not enlisted")
+        session = find_session(self._connection, self._key, session_id=session_id)
+        if session is None:
+            if must_exist:
+                raise rejected(f"there is no session {session_id}")
+            session = self._new_session(session_id)
+        row = session.row
+        if row.owner_id not in (None, owner_id) and self.is_alive(row.owner_id or "", now_ms):
+            raise conflict(f"session {session_id} belongs to owner {row.owner_id}", session_id)
+        self._save(replace(session, row=replace(row, owner_id=owner_id, epoch=row.epoch + 1)))
+        return Claim(session_id, owner_id, epoch=row.epoch + 1, last_seq=row.last_seq)
+
+    def append(self, batch: Batch, body: bytes) -> Appended:
+        """Write a batch whose records are already encoded."""
+        session = find_session(self._connection, self._key, session_id=batch.claim.session_id)
+        if session is None:
+            raise rejected(f"there is no session {batch.claim.session_id}")
+        check_fence(session.row, batch)
+        if batch.consumes:
+            self._check_consumes(session, batch)
+        self._check_runs(session, batch)
+        if self._last_position is None:
+            self._last_position = last_position(self._connection, self._key)
+        row, count, chain = session.row, len(batch.drafts), session.chain
+        appended = Appended(row.last_seq + 1, self._last_position + 1)
+        if count:
+            self._last_position += count
+            self._is_moved = True
+            place = (session.key, row.last_seq + count, self._last_position, row.epoch)
+            chain = self._key.chain(chain, place, body=body)
+            self._connection.execute(
+                _APPEND, (self._last_position, session.key, place[1], row.epoch, chain, body)
+            )
+        for number in batch.consumes:
+            self._connection.execute(_CONSUME, (appended.first_seq, number))
+        for run_id, status in batch.runs:
+            self._connection.execute(_MOVE_RUN, (status.value, appended.first_seq if count else 0, run_id))
+        moved = self._last_position if count else session.last_position
+        self._save(StoredSession(session.key, _after(row, batch), moved, chain))
+        return appended
+
+    def post(
+        self, session_id: str, *, kind: str, key: str, body: bytes, digest: bytes, run: NewRun | None
+    ) -> Posted:
+        """Keep an item, unless it is there."""
+        session = find_session(self._connection, self._key, session_id=session_id)
+        session_key = self._key.session_key(session_id)
+        known, what = self._connection.execute(_BY_KEY, (session_key, key)).fetchone(), f"key {key}"
+        if known is None and run is not None:
+            known = self._connection.execute(_BY_RUN, (run.run_id,)).fetchone()
+            what = f"run id {run.run_id}"
+        if known is not None:
+            if known[1] != digest:
+                raise conflict(f"{what} was used for another request", session_id)
+            return Posted(cast("int", known[0]), is_new=False)
+        if self._number(_COUNT_PENDING, session_key) >= INBOX_ITEMS_MAX:
+            raise too_large("inbox", INBOX_ITEMS_MAX + 1, limit=INBOX_ITEMS_MAX, unit="items")
+        number = self._number(_LAST_ITEM) + 1
+        if session is None:
+            self._new_session(session_id)
+        seal = self._key.item_seal((number, session_key), kind=kind, key=key, rest=digest + body)
+        self._connection.execute(_NEW_ITEM, (number, session_key, kind, key, digest, seal, body))
+        if run is not None:
+            status = RunStatus.PENDING.value
+            self._connection.execute(
+                _NEW_RUN, (run.run_id, session_key, run.agent_id, run.fingerprint, status, number)
+            )
+        return Posted(number, is_new=True)
+
+    def enlist(self, owner_id: str, now_ms: int) -> None:
+        """Note that an owner lives; lock first: a row without a lock is of a dead one."""
+        self._locks.hold(owner_id)
+        self._connection.execute(_ENLIST, (owner_id, now_ms))
+
+    def retire(self, owner_id: str) -> None:
+        """Strike an owner off and free its sessions."""
+        self._connection.execute(_FREE, (owner_id,))
+        self._connection.execute(_STRIKE, (owner_id,))
+        self._locks.drop(owner_id)
+
+    def retire_all(self) -> None:
+        """Strike off every owner of this store."""
+        for owner_id in self._locks.owners():
+            self.retire(owner_id)
+
+    def bury(self, owner_id: str, now_ms: int) -> None:
+        """Free the sessions of an owner, if it is still dead."""
+        if not self.is_alive(owner_id, now_ms):
+            self._connection.execute(_FREE, (owner_id,))
+            self._connection.execute(_STRIKE, (owner_id,))
+
+    def put(self, ref: ContentRef, content: bytes) -> None:
+        """Keep bytes under their hash."""
+        self._connection.execute(_KEEP, (ref.hash, ref.media_type, content))
+
+    def save(self, session_id: str, seq: int, *, state: bytes) -> None:
+        """Keep a state, unless a newer one is there or its records are not."""
+        session = find_session(self._connection, self._key, session_id=session_id)
+        if session is not None and seq <= session.row.last_seq:
+            seal = self._key.snapshot_seal(session.key, seq, state=state)
+            self._connection.execute(_SNAPSHOT, (session.key, seq, seal, state))
+
+    def is_alive(self, owner_id: str, now_ms: int) -> bool:
+        """Tell whether an owner was heard of and its process lives."""
+        beat = self._connection.execute(_BEAT, (owner_id,)).fetchone()
+        return (
+            beat is not None and is_in_lease(cast("int", beat[0]), now_ms) and self._locks.is_held(owner_id)
+        )
+
+    def _new_session(self, session_id: str) -> StoredSession:
+        row = SessionRow(session_id, Standing.IDLE, last_seq=0, epoch=0, wake_at_ms=None, owner_id=None)
+        session = StoredSession(self._key.session_key(session_id), row, last_position=0, chain=START.chain)
+        seal = self._key.session_seal(session)
+        columns = (session.key, session_id, 0, 0, 0, START.chain, row.standing.value, None, None, seal)
+        self._connection.execute(_NEW_SESSION, columns)
+        return session
+
+    def _save(self, session: StoredSession) -> None:
+        row, seal = session.row, self._key.session_seal(session)
+        self._connection.execute(
+            _SAVE_SESSION,
+            (
+                row.epoch,
+                row.last_seq,
+                session.last_position,
+                session.chain,
+                row.standing.value,
+                row.wake_at_ms,
+                row.owner_id,
+                seal,
+                session.key,
+            ),
+        )
+
+    def _check_consumes(self, session: StoredSession, batch: Batch) -> None:
+        is_repeated = len(set(batch.consumes)) != len(batch.consumes)
+        if is_repeated or any(
+            self._connection.execute(_IS_PENDING, (number, session.key)).fetchone() is None
+            for number in batch.consumes
+        ):
+            raise conflict("an inbox item is not, or no longer, waiting", batch.claim.session_id)
+
+    def _check_runs(self, session: StoredSession, batch: Batch) -> None:
+        for run_id, _ in batch.runs:
+            columns = self._connection.execute(_RUN_SESSION, (run_id,)).fetchone()
+            if columns is None or columns[0] != session.key:
+                raise rejected(f"run {run_id} was not started in session {session.row.session_id}")
+
+    def _number(self, sql: str, *parameters: int) -> int:
+        [(number,)] = self._connection.execute(sql, parameters).fetchall()
+        return cast("int", number)
+
+
+def _after(row: SessionRow, batch: Batch) -> SessionRow:
+    is_moved = batch.standing is not None
+    return SessionRow(
+        session_id=row.session_id,
+        standing=batch.standing or row.standing,
+        last_seq=row.last_seq + len(batch.drafts),
+        epoch=row.epoch,
+        wake_at_ms=batch.wake_at_ms if is_moved else row.wake_at_ms,
+        owner_id=None if batch.is_last else row.owner_id,
+    )

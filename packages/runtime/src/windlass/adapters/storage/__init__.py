@@ -1,0 +1,1 @@
+"""Storages: `memory` for tests and sidecars, `sqlalchemy` for real databases."""

@@ -1,0 +1,62 @@
+"""Every limit of the runtime, with its unit."""
+
+from typing import Final
+
+RECORD_BYTES_MAX: Final = 1_048_576
+"""One record in the journal; larger values go to the content store and are referenced."""
+BATCH_RECORDS_MAX: Final = 1_024
+INBOX_ITEM_BYTES_MAX: Final = 1_048_576
+INBOX_ITEMS_MAX: Final = 1_000
+"""Items of one session that nobody has consumed yet."""
+CONTENT_BYTES_MAX: Final = 64 * 1_048_576
+SNAPSHOT_BYTES_MAX: Final = 256 * 1_048_576
+OWNER_LEASE_MS: Final = 30_000
+"""An owner that was not heard of for so long is taken for dead."""
+TOOL_OUTPUT_CHARS_MAX: Final = 100_000
+"""What a model sees of one tool result; the rest is in the content store."""
+TOOL_TIMEOUT_MS: Final = 120_000
+MODEL_TIMEOUT_MS: Final = 600_000
+MODEL_IDLE_TIMEOUT_MS: Final = 120_000
+"""The longest silence between two chunks of a model."""
+MODEL_TEXT_CHARS_MAX: Final = 4_000_000
+TOOL_CALLS_PER_STEP_MAX: Final = 64
+TOOLS_PER_AGENT_MAX: Final = 512
+HOOKS_PER_AGENT_MAX: Final = 64
+HOOK_TIMEOUT_MS: Final = 250
+HOOK_TIMEOUT_MS_MAX: Final = 30_000
+"""The run waits for its hooks, one after the other."""
+HOOK_CONTEXT_TEXTS_MAX: Final = 16
+HOOK_CONTEXT_CHARS_MAX: Final = 100_000
+"""All texts that one hook adds, together."""
+HOOK_WORDS_CHARS_MAX: Final = 4_000
+"""Of a prompt, or of the reason of a veto."""
+HOOK_STUCK_THREADS_MAX: Final = 4
+"""Calls of one hook whose time was over and that still run; while there are so many, it is not called."""
+SINKS_PER_AGENT_MAX: Final = 32
+DELIVERY_TIMEOUT_MS: Final = 60_000
+DELIVERY_ATTEMPTS_MAX: Final = 3
+DELIVERY_RETRY_DELAY_MS: Final = 1_000
+"""Before the second attempt; each further wait is twice as long."""
+RECEIPT_BYTES_MAX: Final = 16_384
+SUBSCRIBER_EVENTS_MAX: Final = 1_024
+STORAGE_DOCUMENT_BYTES_MAX: Final = 1_048_576
+"""One session, agent, message, trace, span or trace event in a storage, as JSON."""
+STORAGE_ID_BYTES_MAX: Final = 1_024
+"""One identifier in a storage, as UTF-8; two of them have to fit an index entry of PostgreSQL."""
+STORAGE_PAGE_ITEMS_MAX: Final = 1_000
+STORAGE_BATCH_ITEMS_MAX: Final = 1_000
+"""Spans or trace events of one append."""
+STORAGE_CURSOR_CHARS_MAX: Final = 256
+STORAGE_SEARCH_CHARS_MAX: Final = 256
+"""What somebody searches for."""
+STORAGE_SEARCH_WORDS_MAX: Final = 16
+STORAGE_SEARCHED_CHARS_MAX: Final = 100_000
+"""What is searched of one document; text behind it is not found."""
+STORAGE_BUSY_TIMEOUT_MS: Final = 10_000
+"""How long a write waits for another process that writes to the same SQLite file."""
+STORAGE_CONNECT_TIMEOUT_S: Final = 10
+STORAGE_STATEMENT_TIMEOUT_MS: Final = 60_000
+"""One statement in PostgreSQL, migrations apart."""
+STORAGE_CONNECTIONS_MAX: Final = 10
+"""Connections of one storage to its database; further calls wait for one of them."""
+STORAGE_POOL_TIMEOUT_S: Final = 30

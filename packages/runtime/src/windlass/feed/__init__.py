@@ -1,0 +1,7 @@
+"""Feeds: subscribers as cursors over the journal, and live deltas."""
+
+from windlass.feed.bus import Feed
+from windlass.feed.cursors import cursor_of, decode_cursor, encode_cursor
+from windlass.feed.overflow import OverflowQueue
+
+__all__ = ["Feed", "OverflowQueue", "cursor_of", "decode_cursor", "encode_cursor"]

@@ -1,0 +1,299 @@
+"""The feed: the event bus of one process, over the journal of its store."""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from typing import Final
+from weakref import ReferenceType, ref
+
+from windlass.feed.cursors import checked_id
+from windlass.feed.events import Shown, show
+from windlass.feed.limits import EVENTS_PER_READ
+from windlass.feed.line import EVERYTHING, Floor, Line, RunLine, SessionLine, StoreLine, find_run
+from windlass.feed.live import LiveStep, Pieces
+from windlass.feed.overflow import QueuedSubscription
+from windlass.feed.subscription import STEP_ENDS, Subscription
+from windlass.feed.topic import Topic
+from windlass.limits import SUBSCRIBER_EVENTS_MAX
+from windlass.ports.clock import Clock
+from windlass.ports.feed import (
+    DEFAULT_OPTIONS,
+    CompiledEventFilter,
+    EventStream,
+    FeedStore,
+    StreamOptions,
+    refused,
+)
+from windlass_harness.views.runs import RUN_ENDS, run_id_of
+from windlass_protocol import (
+    AgentCursor,
+    AllCursor,
+    Cursor,
+    Event,
+    FilterCursor,
+    Record,
+    RunCursor,
+    SessionCursor,
+)
+
+_STORED: Final = StreamOptions(follow=False, with_live=False)
+_TEXT_ENDS: Final = frozenset(
+    {"message.completed", "actions.requested", "step.completed", "step.failed", "step.retrying"}
+)
+"""Records that hold what was shown live, or say that it came to nothing."""
+
+
+class Feed:
+    """Shows records and live deltas to any number of readers; see `EventBus`.
+
+    A reader is a cursor over the journal. The feed keeps the newest events only for those who are reading
+    them right now, and the texts of the answers that are being written.
+    """
+
+    def __init__(
+        self,
+        store: FeedStore,
+        clock: Clock,
+        *,
+        floor: Floor | None = None,
+        events_max: int = SUBSCRIBER_EVENTS_MAX,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._floor = floor
+        self._events_max = events_max
+        self._topics: dict[str, ReferenceType[Topic]] = {}
+        self._live: OrderedDict[str, LiveStep] = OrderedDict()
+        """The open step of each session; the one that showed something last is at the end."""
+        self.stamp = 0
+
+    # What the engine calls.
+
+    def publish(self, records: Sequence[Record]) -> None:
+        """Show the records of one append, which must be durable."""
+        if not records:
+            return
+        session_id = records[0].session_id
+        tails = self._settle(session_id, records) if session_id in self._live else ()
+        if not self._topics:
+            return
+        shown: list[Shown] | None = None
+        for key, first in ((session_id, records[0].seq), (EVERYTHING, records[0].position)):
+            topic = self._listened(key)
+            if topic is None:
+                continue
+            shown = shown or [Shown(record, show(record)) for record in records]
+            for seq, pieces in tails:
+                topic.add_tail((session_id, seq), pieces)
+            if first is None:
+                topic.doubt()
+            else:
+                topic.add(shown, first=first)
+
+    def live(self, started: Record) -> LiveStep:
+        """Begin to show a step; the one before it in the session is closed."""
+        before = self._live.get(started.session_id)
+        if before is not None:
+            before.close()
+        step = LiveStep(started, on_change=self._stir, on_close=self._close)
+        step.stamp = self.stamp
+        self._live[started.session_id] = step
+        return step
+
+    def notify(self) -> None:
+        """Make every reader look at the journal again."""
+        for key in tuple(self._topics):
+            self.topic(key).doubt()
+
+    # What readers call.
+
+    def subscribe_all(
+        self, cursor: Cursor | None = None, *, options: StreamOptions = DEFAULT_OPTIONS
+    ) -> EventStream:
+        """Watch everything, in the order of `position`."""
+        line = StoreLine(self._store, wants=_everything, floor=self._floor)
+        return self._stream(line, cursor, start=AllCursor(position=0), options=options)
+
+    def subscribe_session(
+        self, session_id: str, cursor: Cursor | None = None, *, options: StreamOptions = DEFAULT_OPTIONS
+    ) -> EventStream:
+        """Watch a session, which need not exist yet."""
+        start = checked_id(lambda name: SessionCursor(session_id=name, seq=0), session_id)
+        line = SessionLine(self._store, session_id, wants=_everything)
+        return self._stream(line, cursor, start=start, options=options)
+
+    def subscribe_run(
+        self,
+        run_id: str,
+        cursor: Cursor | None = None,
+        *,
+        options: StreamOptions = DEFAULT_OPTIONS,
+        until_terminal: bool = False,
+    ) -> EventStream:
+        """Watch a run; `until_terminal` ends the stream after the event that ends the run."""
+        start = checked_id(lambda name: RunCursor(run_id=name, seq=0), run_id)
+        line = RunLine(self._store, run_id, wants=partial(_of_run, run_id), until_terminal=until_terminal)
+        return self._stream(line, cursor, start=start, options=options, until_terminal=until_terminal)
+
+    def subscribe_agent(
+        self, agent_id: str, cursor: Cursor | None = None, *, options: StreamOptions = DEFAULT_OPTIONS
+    ) -> EventStream:
+        """Watch all runs of an agent."""
+        start = checked_id(lambda name: AgentCursor(agent_id=name, position=0), agent_id)
+        line = StoreLine(self._store, wants=partial(_of_agent, agent_id), floor=self._floor)
+        return self._stream(line, cursor, start=start, options=options)
+
+    def subscribe_filtered(
+        self,
+        event_filter: CompiledEventFilter,
+        cursor: Cursor | None = None,
+        *,
+        options: StreamOptions = DEFAULT_OPTIONS,
+    ) -> EventStream:
+        """Watch what a filter lets through."""
+        start = FilterCursor(fingerprint=event_filter.fingerprint, position=0)
+        line = StoreLine(self._store, wants=event_filter.matches, floor=self._floor)
+        return self._stream(line, cursor, start=start, options=options)
+
+    def replay_run_from_cursor(self, run_id: str, cursor: Cursor | None = None) -> EventStream:
+        """Return what is stored of a run after the cursor, up to now."""
+        return self.subscribe_run(run_id, cursor, options=_STORED)
+
+    async def latest_terminal_event(self, run_id: str) -> Event | None:
+        """Return the event that ended a run; None while it goes on."""
+        run = await find_run(self._store, run_id)
+        after = max(run.first_seq - 1, 0)
+        while run.status in RUN_ENDS.values():
+            records = await self._store.read(run.session_id, after=after, limit=EVENTS_PER_READ)
+            for record in records:
+                if record.type in RUN_ENDS and run_id_of(record) == run_id:
+                    return show(record)
+            if not records:
+                break
+            after = records[-1].seq
+        return None
+
+    # What subscriptions and live steps call.
+
+    def topic(self, key: str) -> Topic:
+        """Return a topic; it is kept by its readers alone."""
+        topic = self._listened(key)
+        if topic is None:
+            topic = Topic(self._events_max)
+            self._topics[key] = ref(topic, partial(self._forget, key))
+        return topic
+
+    def release(self, key: str, topic: Topic) -> None:
+        """Forget a topic, if the reader that left was its last."""
+        if topic.is_empty:
+            del self._topics[key]
+
+    def stirred(self, key: str, stamp: int) -> Iterator[LiveStep]:
+        """Return the open steps of a topic that showed something since the stamp."""
+        if key != EVERYTHING:
+            step = self._live.get(key)
+            if step is not None:
+                yield step
+            return
+        for step in reversed(self._live.values()):
+            if step.stamp <= stamp:
+                return
+            yield step
+
+    def now(self) -> str:
+        """Return the moment, for deltas."""
+        return f"{self._clock.now().replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
+
+    @property
+    def topic_count(self) -> int:
+        """How many sessions have readers; those who watch everything count as one more."""
+        return len(self._topics)
+
+    def _stream(
+        self,
+        line: Line,
+        cursor: Cursor | None,
+        *,
+        start: Cursor,
+        options: StreamOptions,
+        until_terminal: bool = False,
+    ) -> EventStream:
+        if cursor is not None:
+            _check_scope(cursor, start)
+        inner = Subscription(
+            self, line, cursor=cursor, start=start, options=options, until_terminal=until_terminal
+        )
+        return inner if options.queue is None else QueuedSubscription(inner, options.queue)
+
+    def _listened(self, key: str) -> Topic | None:
+        found = self._topics.get(key)
+        return None if found is None else found()
+
+    def _forget(self, key: str, gone: "ReferenceType[Topic]") -> None:
+        # Only a reference that is still in the dictionary calls this.
+        del self._topics[key]
+
+    def _stir(self, step: LiveStep) -> None:
+        """Wake those who watch a step that has shown something."""
+        if not self._topics:
+            return
+        session_id = step.started.session_id
+        topic = self._listened(session_id)
+        if topic is not None:
+            topic.stir()
+        everything = self._listened(EVERYTHING)
+        if everything is not None:
+            self.stamp = step.stamp = self.stamp + 1
+            self._live.move_to_end(session_id)
+            everything.stir()
+
+    def _close(self, step: LiveStep) -> None:
+        session_id = step.started.session_id
+        if self._live.get(session_id) is step:
+            del self._live[session_id]
+
+    def _settle(self, session_id: str, records: Sequence[Record]) -> Iterable[tuple[int, Pieces]]:
+        """Drop the deltas that records make needless; return those to show before one."""
+        step = self._live[session_id]
+        tails: list[tuple[int, Pieces]] = []
+        for record in records:
+            pieces = step.pieces
+            if record.seq <= step.started.seq or pieces is None:
+                continue
+            if record.type == "action.result":
+                pieces.forget("action.partial", _call_id(record))
+            elif record.type in _TEXT_ENDS or record.type in STEP_ENDS:
+                if pieces.next_index > pieces.base:
+                    tails.append((record.seq, pieces))
+                    step.pieces = Pieces(step.started, pieces.next_index)
+                if record.type in STEP_ENDS:
+                    step.close()
+        return tails
+
+
+def _everything(event_type: str, record: Record) -> bool:
+    return True
+
+
+def _of_run(run_id: str, event_type: str, record: Record) -> bool:
+    return run_id_of(record) == run_id
+
+
+def _of_agent(agent_id: str, event_type: str, record: Record) -> bool:
+    return record.agent_id == agent_id
+
+
+def _call_id(record: Record) -> str:
+    result = record.data.get("result")
+    call_id = result.get("callId") if isinstance(result, dict) else None
+    return call_id if isinstance(call_id, str) else ""
+
+
+def _check_scope(cursor: Cursor, start: Cursor) -> None:
+    """Refuse a cursor that was given out by another stream."""
+    found = getattr(cursor, "scope", None)
+    if found != start.scope:
+        raise refused(f"cursor of another scope: expected {start.scope}, found {found or 'no cursor'}")
+    for name in ("session_id", "run_id", "agent_id", "fingerprint"):
+        if getattr(cursor, name, None) != getattr(start, name, None):
+            raise refused(f"cursor of another {start.scope}: it was given out by a stream of another one")

@@ -1,0 +1,142 @@
+"""Cursors: where a reader stands, as a value and as a short text."""
+
+import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable
+from typing import Final, assert_never
+
+from pydantic import ValidationError
+
+from windlass.feed.limits import CURSOR_CHARS_MAX
+from windlass.ports.feed import refused
+from windlass_protocol import AgentCursor, AllCursor, Cursor, Event, FilterCursor, RunCursor, SessionCursor
+
+_TEXT: Final = re.compile(
+    r"(?P<scope>[asrgf])(?:\.(?P<name>[A-Za-z0-9_-]{2,}))?"
+    r"\.(?P<place>0|[1-9][0-9]{0,15})(?:\.i(?P<index>0|[1-9][0-9]{0,15}))?"
+)
+_DIGEST: Final = "sha256:"
+
+
+class Place:
+    """Where a reader stands while it reads: a cursor that moves."""
+
+    __slots__ = ("_cursor", "_index", "order")
+
+    def __init__(self, cursor: Cursor) -> None:
+        self._cursor = cursor
+        if isinstance(cursor, SessionCursor | RunCursor):
+            self.order = cursor.seq
+            self._index = cursor.index
+        else:
+            self.order = cursor.position
+            self._index = None
+
+    @property
+    def index(self) -> int:
+        """Deltas of the step that was open at `order` that were seen."""
+        return self._index or 0
+
+    def order_of(self, event: Event) -> int:
+        """Return the number of an event in this scope; a delta may have none of its own."""
+        is_by_seq = isinstance(self._cursor, SessionCursor | RunCursor)
+        order = event.seq if is_by_seq else event.meta.position
+        return self.order if order is None else order
+
+    def pass_by(self, event: Event) -> None:
+        """Move behind an event."""
+        # A delta has the number of its step, and other records may have come since.
+        self.order = max(self.order, self.order_of(event))
+        if event.index is not None:
+            self._index = event.index + 1
+        elif event.type == "step.started":
+            self._index = None
+
+    def cursor(self, order: int) -> Cursor:
+        """Return the place as a cursor; nothing for the reader is between it and `order`."""
+        cursor = self._cursor
+        if isinstance(cursor, SessionCursor | RunCursor):
+            return cursor.model_copy(update={"seq": order, "index": self._index})
+        return cursor.model_copy(update={"position": order})
+
+
+def cursor_of(event: Event, before: Cursor) -> Cursor:
+    """Return the cursor behind an event, for a reader that stood at `before`.
+
+    `before` names the scope. A reader without a past starts at number 0; pass each event in order.
+    """
+    place = Place(before)
+    place.pass_by(event)
+    return place.cursor(place.order)
+
+
+def encode_cursor(cursor: Cursor) -> str:
+    """Return a cursor as a short text of letters, digits and `._-`."""
+    match cursor:
+        case AllCursor():
+            return f"a.{cursor.position}"
+        case SessionCursor():
+            return f"s.{_packed(cursor.session_id.encode())}.{cursor.seq}{_index(cursor.index)}"
+        case RunCursor():
+            return f"r.{_packed(cursor.run_id.encode())}.{cursor.seq}{_index(cursor.index)}"
+        case AgentCursor():
+            return f"g.{_packed(cursor.agent_id.encode())}.{cursor.position}"
+        case FilterCursor():
+            return f"f.{_packed(bytes.fromhex(cursor.fingerprint.removeprefix(_DIGEST)))}.{cursor.position}"
+        case _:
+            assert_never(cursor)
+
+
+def decode_cursor(text: str) -> Cursor:
+    """Return the cursor that a text stands for.
+
+    Raises:
+        Rejected: it is not a text that `encode_cursor` returns.
+    """
+    if len(text) > CURSOR_CHARS_MAX:
+        raise refused(f"cursor too long: {len(text):,} characters, limit {CURSOR_CHARS_MAX:,}")
+    found = _TEXT.fullmatch(text)
+    try:
+        cursor = None if found is None else _read(found)
+    except ValueError:
+        cursor = None
+    # Only what is written the same way again is accepted: one place, one text.
+    if cursor is None or encode_cursor(cursor) != text:
+        raise refused("not a cursor: expected a text that a stream gave out")
+    return cursor
+
+
+def checked_id(make: Callable[[str], Cursor], name: str) -> Cursor:
+    """Return a cursor for a name; Rejected if the name is no id."""
+    try:
+        return make(name)
+    except ValidationError:
+        pass
+    raise refused("not an id: expected 1 to 512 characters, none of them a control character")
+
+
+def _read(found: re.Match[str]) -> Cursor | None:
+    name = None if found["name"] is None else urlsafe_b64decode(found["name"] + "==")
+    place = int(found["place"])
+    index = None if found["index"] is None else int(found["index"])
+    match found["scope"], name:
+        case "a", None:
+            return AllCursor(position=place)
+        case "s", bytes():
+            return SessionCursor(session_id=name.decode(), seq=place, index=index)
+        case "r", bytes():
+            return RunCursor(run_id=name.decode(), seq=place, index=index)
+        case "g", bytes():
+            return AgentCursor(agent_id=name.decode(), position=place)
+        case "f", bytes():
+            return FilterCursor(fingerprint=_DIGEST + name.hex(), position=place)
+        case _:
+            return None
+
+
+def _packed(raw: bytes) -> str:
+    return urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+
+def _index(index: int | None) -> str:
+    return "" if index is None else f".i{index}"

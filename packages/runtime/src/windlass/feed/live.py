@@ -1,0 +1,208 @@
+"""Answers while they are being written: kept until their message is durable."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from pydantic import JsonValue
+
+from windlass.feed.events import show_delta
+from windlass.feed.limits import LIVE_CHARS_MAX, LIVE_PIECES_MAX
+from windlass_protocol import Event, Record
+
+JsonObject = dict[str, JsonValue]
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """Pieces that belong together as text."""
+
+    type: str
+    field: str
+    so_far: str
+
+
+_TEXT: Final = _Kind("message.appended", "messageDelta", "messageSoFar")
+_REASONING: Final = _Kind("reasoning.appended", "reasoningDelta", "reasoningSoFar")
+_INPUT: Final = _Kind("action.input.appended", "inputDelta", "inputSoFar")
+
+Call = tuple[str, str | None]
+Joined = tuple[_Kind, Call | None, str]
+"""A piece of a text: its kind, its call, the piece."""
+Newest = tuple[str, JsonObject]
+"""Something that only counts until the next of its kind: its type and data."""
+
+
+class Pieces:
+    """What a step has shown since its last message.
+
+    The index of a delta is its place here, plus `base`.
+    """
+
+    __slots__ = ("_chars", "_last", "_newest", "_pieces", "_started", "base")
+
+    def __init__(self, started: Record, base: int = 0) -> None:
+        self._started = started
+        self.base = base
+        self._pieces: list[Joined | Newest | None] = []
+        self._newest: dict[tuple[str, str], int] = {}
+        self._chars = 0
+        self._last: tuple[int, int, list[Event]] | None = None
+
+    @property
+    def started(self) -> Record:
+        """The record that began the step."""
+        return self._started
+
+    @property
+    def next_index(self) -> int:
+        """The index that the next delta will have."""
+        return self.base + len(self._pieces)
+
+    def join(self, kind: _Kind, delta: str, *, call: Call | None = None) -> bool:
+        """Add a piece of a text; False if the answer is too long to be kept."""
+        pieces = self._pieces
+        self._chars += len(delta)
+        if self._chars > LIVE_CHARS_MAX or (len(pieces) >= LIVE_PIECES_MAX and not self._trim()):
+            return False
+        pieces.append((kind, call, delta))
+        return True
+
+    def replace(self, event_type: str, key: str, *, data: JsonObject) -> bool:
+        """Add something that makes the one before it needless; False if there is no room."""
+        self.forget(event_type, key)
+        if len(self._pieces) >= LIVE_PIECES_MAX and not self._trim():
+            return False
+        self._newest[event_type, key] = self.next_index
+        self._pieces.append((event_type, data))
+        return True
+
+    def forget(self, event_type: str, key: str) -> None:
+        """Drop what was added with `replace`; the indexes of the others stay."""
+        index = self._newest.pop((event_type, key), None)
+        if index is not None:
+            self._pieces[index - self.base] = None
+            self._last = None
+
+    def since(self, index: int, at: str) -> list[Event]:
+        """Return the deltas from an index on; texts that follow one another are one delta.
+
+        All readers that are equally far get the same events.
+        """
+        first, end = max(index, self.base), self.next_index
+        if self._last is None or self._last[:2] != (first, end):
+            self._last = (first, end, list(self._events(first - self.base, at)))
+        return self._last[2]
+
+    def _trim(self) -> bool:
+        """Make room by what was forgotten at the beginning."""
+        count = next((at for at, piece in enumerate(self._pieces) if piece is not None), len(self._pieces))
+        del self._pieces[:count]
+        self.base += count
+        return count > 0
+
+    def _events(self, at_piece: int, at: str) -> Iterator[Event]:
+        # A reader that starts at the beginning may have seen some of it before, if its cursor does not count
+        # deltas: the first piece of each text also has the text so far, to be put in the place of its own.
+        begun: set[tuple[str, Call | None]] | None = set() if self.base + at_piece == 0 else None
+        pieces = self._pieces
+        while at_piece < len(pieces):
+            piece = pieces[at_piece]
+            at_piece += 1
+            if piece is None:
+                continue
+            if len(piece) == 2:
+                event_type, data = piece
+            else:
+                kind, call, delta = piece
+                texts = [delta]
+                while at_piece < len(pieces) and (more := _same(pieces[at_piece], piece)) is not None:
+                    texts.append(more)
+                    at_piece += 1
+                event_type, data = kind.type, self._text_data(kind, call, texts)
+                if begun is not None and (kind.type, call) not in begun:
+                    begun.add((kind.type, call))
+                    data[kind.so_far] = data[kind.field]
+            index = self.base + at_piece - 1
+            yield show_delta(self._started, event_type, data=data, index=index, at=at)
+
+    def _text_data(self, kind: _Kind, call: Call | None, texts: list[str]) -> JsonObject:
+        data: JsonObject = {kind.field: "".join(texts), **place_of(self._started)}
+        if call is not None:
+            data |= named(call)
+        return data
+
+
+def _same(piece: Joined | Newest | None, first: Joined) -> str | None:
+    """Return the text of a piece that goes on with the first one."""
+    if piece is None or len(piece) == 2 or piece[0] is not first[0] or piece[1] != first[1]:
+        return None
+    return piece[2]
+
+
+def place_of(started: Record) -> JsonObject:
+    """Return what the data of every delta says about its step."""
+    data = started.data
+    return {name: data[name] for name in ("sequence", "stepIndex", "turnId") if name in data}
+
+
+def named(call: Call) -> JsonObject:
+    """Return what the data of a delta says about its call."""
+    call_id, tool_name = call
+    return {"callId": call_id} if tool_name is None else {"callId": call_id, "toolName": tool_name}
+
+
+class LiveStep:
+    """A step that goes on; see `LiveAnswer`."""
+
+    __slots__ = ("_on_change", "_on_close", "pieces", "stamp", "started")
+
+    def __init__(
+        self,
+        started: Record,
+        *,
+        on_change: "Callable[[LiveStep], None]",
+        on_close: "Callable[[LiveStep], None]",
+    ) -> None:
+        self.started = started
+        self.pieces: Pieces | None = Pieces(started)
+        """None once it is closed."""
+        self.stamp = 0
+        self._on_change = on_change
+        self._on_close = on_close
+
+    def text(self, delta: str) -> None:
+        """Show a piece of the answer."""
+        pieces = self.pieces
+        if delta and pieces is not None and pieces.join(_TEXT, delta):
+            self._on_change(self)
+
+    def reasoning(self, delta: str) -> None:
+        """Show a piece of the reasoning."""
+        pieces = self.pieces
+        if delta and pieces is not None and pieces.join(_REASONING, delta):
+            self._on_change(self)
+
+    def tool_input(self, call_id: str, delta: str, *, tool_name: str | None = None) -> None:
+        """Show a piece of the arguments of a call."""
+        pieces = self.pieces
+        if delta and pieces is not None and pieces.join(_INPUT, delta, call=(call_id, tool_name)):
+            self._on_change(self)
+
+    def partial(self, call_id: str, output: JsonValue, *, tool_name: str | None = None) -> None:
+        """Show how far a running call is."""
+        data: JsonObject = {"output": output, **place_of(self.started), **named((call_id, tool_name))}
+        self._replace("action.partial", call_id, data)
+
+    def show(self, event_type: str, data: JsonObject) -> None:
+        """Show anything else; only the newest of its type is kept."""
+        self._replace(event_type, "", data)
+
+    def close(self) -> None:
+        """Forget the step."""
+        self.pieces = None
+        self._on_close(self)
+
+    def _replace(self, event_type: str, key: str, data: JsonObject) -> None:
+        if self.pieces is not None and self.pieces.replace(event_type, key, data=data):
+            self._on_change(self)

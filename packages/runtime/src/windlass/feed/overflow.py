@@ -1,0 +1,216 @@
+"""Queues for readers that want the present rather than everything."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Self
+
+from pydantic import JsonValue
+
+from windlass.feed.cursors import Place
+from windlass.feed.subscription import Subscription
+from windlass.ports.feed import (
+    PROGRESS_TYPES,
+    TERMINAL_TYPES,
+    Overflow,
+    OverflowNotice,
+    OverflowReason,
+    QueueOptions,
+    SubscriberLagged,
+)
+from windlass_protocol import Cursor, Event
+
+
+@dataclass(frozen=True, slots=True)
+class _Gap:
+    """Events that are missing before another one."""
+
+    dropped: int
+    start: int
+    end: int
+    is_progress: bool
+
+    def __add__(self, other: "_Gap | None") -> "_Gap":
+        if other is None:
+            return self
+        return _Gap(
+            self.dropped + other.dropped,
+            min(self.start, other.start),
+            max(self.end, other.end),
+            self.is_progress and other.is_progress,
+        )
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """An event in the queue, and what is missing before it."""
+
+    event: Event
+    gap: _Gap | None
+
+
+class OverflowQueue:
+    """Events in order, never more than the capacity; terminal ones are never dropped."""
+
+    def __init__(self, options: QueueOptions, order_of: Callable[[Event], int]) -> None:
+        self._options = options
+        self._order_of = order_of
+        self._waiting: list[_Waiting] = []
+        self._gap: _Gap | None = None
+        """What is missing behind the last event."""
+        self.failure: OverflowNotice | None = None
+        """Why nothing more is taken."""
+
+    def __len__(self) -> int:
+        """Return how many events wait."""
+        return len(self._waiting)
+
+    def offer(self, event: Event) -> bool:
+        """Take an event, or drop one; False if it must be offered again later."""
+        is_terminal = event.type in TERMINAL_TYPES
+        room = self._options.capacity - (0 if is_terminal else self._options.terminal_reserve)
+        if len(self._waiting) < room:
+            self._append(event)
+            return True
+        if is_terminal:
+            return self._make_room(event, self._droppable()[:1])
+        match self._options.overflow:
+            case Overflow.DROP_PROGRESS if event.type not in PROGRESS_TYPES:
+                return self._make_room(event, self._droppable()[:1])
+            case Overflow.SUMMARIZE_AND_CONTINUE:
+                return self._make_room(event, self._droppable()[-1:])
+            case Overflow.FAIL_SUBSCRIBER:
+                self.failure = self._notice(self._missing(event))
+                return True
+            case _:
+                self._gap = self._missing(event) + self._gap
+                return True
+
+    def pop(self) -> Event:
+        """Return the oldest event; its `overflow` says what is missing before it."""
+        first = self._waiting.pop(0)
+        if first.gap is None:
+            return first.event
+        return first.event.model_copy(update={"overflow": _wire(self._notice(first.gap))})
+
+    def _droppable(self) -> list[int]:
+        """Return the places of the events that may give way to another one."""
+        types = [one.event.type for one in self._waiting]
+        match self._options.overflow:
+            case Overflow.DROP_PROGRESS:
+                return [at for at, one in enumerate(types) if one in PROGRESS_TYPES]
+            case Overflow.FAIL_SUBSCRIBER:
+                return []
+            case _:
+                return [at for at, one in enumerate(types) if one not in TERMINAL_TYPES]
+
+    def _make_room(self, event: Event, at: list[int]) -> bool:
+        """Put an event in the place of another one, if there is one to drop."""
+        for place in at:
+            dropped = self._waiting.pop(place)
+            gap = self._missing(dropped.event) + dropped.gap
+            if place < len(self._waiting):
+                self._waiting[place].gap = gap + self._waiting[place].gap
+            else:
+                self._gap = gap + self._gap
+            self._append(event)
+        return bool(at)
+
+    def _append(self, event: Event) -> None:
+        self._waiting.append(_Waiting(event, self._gap))
+        self._gap = None
+
+    def _missing(self, event: Event) -> _Gap:
+        order = self._order_of(event)
+        return _Gap(1, order, order, event.type in PROGRESS_TYPES)
+
+    def _notice(self, gap: _Gap) -> OverflowNotice:
+        policy = self._options.overflow
+        if policy is Overflow.FAIL_SUBSCRIBER:
+            reason = OverflowReason.SUBSCRIBER_QUEUE_FULL
+        elif gap.is_progress:
+            reason = OverflowReason.POLICY_DROPPED_PROGRESS
+        else:
+            reason = OverflowReason.POLICY_DROPPED_NON_TERMINAL
+        is_preserved = policy is not Overflow.FAIL_SUBSCRIBER
+        return OverflowNotice(policy, reason, gap.dropped, gap.start, gap.end, is_preserved)
+
+
+def _wire(notice: OverflowNotice) -> dict[str, JsonValue]:
+    return {
+        "policy": notice.policy.value,
+        "reason": notice.reason.value,
+        "dropped": notice.dropped,
+        "gapStart": notice.gap_start,
+        "gapEnd": notice.gap_end,
+        "terminalPreserved": notice.terminal_preserved,
+    }
+
+
+class QueuedSubscription:
+    """A stream with a queue; see `EventStream`.
+
+    What was published since the last event was asked for is put through the queue when the next one is: the
+    outcome is that of a queue that is filled meanwhile, and nobody fills it. Until then it is in the journal,
+    so what may not be dropped and does not fit can wait there.
+    """
+
+    def __init__(self, inner: Subscription, options: QueueOptions) -> None:
+        self._inner = inner
+        self._queue = OverflowQueue(options, inner.place.order_of)
+        self._place = Place(inner.cursor)
+        self._held: Event | None = None
+        """An event that did not fit."""
+        self._has_ended = False
+
+    @property
+    def cursor(self) -> Cursor:
+        """Where the reader stands."""
+        return self._place.cursor(self._place.order)
+
+    def __aiter__(self) -> Self:
+        """Return the stream itself."""
+        return self
+
+    async def open(self) -> None:
+        """Check the cursor; does nothing the second time."""
+        await self._inner.open()
+
+    async def aclose(self) -> None:
+        """End the stream."""
+        await self._inner.aclose()
+        self._queue, self._held = OverflowQueue(QueueOptions(), self._place.order_of), None
+
+    async def __anext__(self) -> Event:
+        """Return the next event; wait for it if there is none.
+
+        Raises:
+            SubscriberLagged: the queue was full and its policy is to fail.
+        """
+        queue = self._queue
+        while True:
+            await self._take_in()
+            if len(queue):
+                event = queue.pop()
+                self._place.pass_by(event)
+                return event
+            if queue.failure is not None:
+                await self.aclose()
+                raise SubscriberLagged(queue.failure)
+            if self._has_ended:
+                raise StopAsyncIteration
+            await self._inner.wait()
+
+    async def _take_in(self) -> None:
+        """Put everything there is through the queue, as far as it goes."""
+        while self._queue.failure is None and not self._has_ended:
+            try:
+                event = self._held or await self._inner.next_now()
+            except StopAsyncIteration:
+                self._has_ended = True
+                return
+            self._held = None
+            if event is None:
+                return
+            if not self._queue.offer(event):
+                self._held = event
+                return

@@ -1,0 +1,215 @@
+"""Agents: who is asked, what it is told, and what it may use."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Final, Protocol, cast, runtime_checkable
+
+import windlass
+from windlass.agent_output import Output, output_contract
+from windlass.definitions import check_name, check_text, kind_of, wrong
+from windlass.limits import TOOLS_PER_AGENT_MAX
+from windlass.ports.model import LLMProvider
+from windlass.tool_limits import (
+    DESCRIPTION_CHARS_MAX,
+    INSTRUCTIONS_CHARS_MAX,
+    NAME_CHARS_MAX,
+    SUBAGENT_LEVELS_MAX,
+    SUBAGENTS_MAX,
+)
+from windlass.tools import Tool
+from windlass_harness.budget import BudgetLimit
+from windlass_harness.policy import PolicySet
+from windlass_protocol import (
+    CompactionConfig,
+    HookSpec,
+    OutputContract,
+    OutputSinkSpec,
+    RunResult,
+    UserContent,
+)
+
+TEMPERATURE_MAX: Final = 2.0
+OBJECT_ROUTE: Final = "object"
+"""The route of a model that is an object and does not name one."""
+
+
+@runtime_checkable
+class Hook(Protocol):
+    """Something that runs at a named point; its spec is pinned with the agent."""
+
+    @property
+    def spec(self) -> HookSpec:
+        """Where it runs and what it may do."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Agent:
+    """An agent, as its author defines it.
+
+    `model` is a text as `provider/model`, or any object with the `stream` of an LLMProvider; such an object
+    may have a `route_id` and a `model_id` to be known by. Lists are taken for tuples. Without a policy the
+    default one holds: declared reads and safe writes are allowed, everything else asks.
+
+    Raises:
+        Rejected: a part cannot be used; the message says which and what to write.
+    """
+
+    name: str
+    _: KW_ONLY
+    model: str | LLMProvider
+    instructions: str = ""
+    description: str = ""
+    version: str | None = None
+    tools: Sequence[Tool[..., object]] = ()
+    subagents: "Sequence[Agent]" = ()
+    policy: PolicySet = field(default_factory=PolicySet)
+    budget: BudgetLimit | None = None
+    output: Output | None = None
+    hooks: Sequence[Hook | HookSpec] = ()
+    output_sinks: Sequence[OutputSinkSpec] = ()
+    skills: Sequence[str] = ()
+    compaction: CompactionConfig | None = None
+    temperature: float | None = None
+
+    def __post_init__(self) -> None:
+        check_name(self.name, "an agent")
+        where = f"agent {self.name}"
+        _check_model(self.model, where)
+        check_text(self.instructions, f"{where}: instructions", chars_max=INSTRUCTIONS_CHARS_MAX)
+        check_text(self.description, f"{where}: the description", chars_max=DESCRIPTION_CHARS_MAX)
+        if self.version is not None:
+            check_text(self.version, f"{where}: the version", chars_max=NAME_CHARS_MAX)
+        self._take_lists(where)
+        self._check_names(where)
+        self._check_parts(where)
+        if self.output is not None:
+            output_contract(self.output, self.name)
+
+    @property
+    def agent_id(self) -> str:
+        """What the agent is called in records."""
+        return self.name
+
+    @property
+    def route(self) -> tuple[str, str]:
+        """The provider and the model that answer."""
+        if isinstance(self.model, str):
+            provider, _, model = self.model.partition("/")
+            return provider, model
+        kind = type(self.model).__name__
+        return (
+            str(getattr(self.model, "route_id", None) or OBJECT_ROUTE),
+            str(getattr(self.model, "model_id", None) or kind),
+        )
+
+    @property
+    def contract(self) -> OutputContract | None:
+        """What the agent must return, as data."""
+        return None if self.output is None else output_contract(self.output, self.name)
+
+    @property
+    def hook_specs(self) -> tuple[HookSpec, ...]:
+        """The hooks as data."""
+        return tuple(hook if isinstance(hook, HookSpec) else hook.spec for hook in self.hooks)
+
+    @property
+    def levels(self) -> int:
+        """How many agents are inside one another, this one included."""
+        return 1 + max((agent.levels for agent in self.subagents), default=0)
+
+    async def run(
+        self, message: UserContent, *, providers: Mapping[str, LLMProvider] | None = None
+    ) -> RunResult:
+        """Run the agent once, in memory, and return what came of it; a run that failed has a result too.
+
+        Nobody is there to ask, so whatever needs consent is denied. For a run that survives the process, can
+        be watched or answered, open an AgentRuntime.
+
+        Raises:
+            Unavailable: the model is a text, and `providers` has nobody for its route.
+        """
+        # Asked of the package, which imports when it is asked: the runtime is made of agents itself.
+        runtime = windlass.AgentRuntime.in_memory([self], providers=providers or {}, is_attended=False)
+        async with runtime:
+            handle = await runtime.start(self, message)
+            return await handle.wait()
+
+    def tool(self, name: str) -> Tool[..., object] | None:
+        """Return the tool of exactly this name."""
+        return next((tool for tool in self.tools if tool.name == name), None)
+
+    def _take_lists(self, where: str) -> None:
+        kinds: tuple[tuple[str, type | tuple[type, ...], str], ...] = (
+            ("tools", Tool, "functions with @tool"),
+            ("subagents", Agent, "agents"),
+            ("hooks", (HookSpec, Hook), "hooks"),
+            ("output_sinks", OutputSinkSpec, "output sinks"),
+            ("skills", str, "names of skills"),
+        )
+        for name, kind, words in kinds:
+            items = _items(getattr(self, name), f"{where}: {name}", words)
+            for at, item in enumerate(items):
+                if not isinstance(item, kind):
+                    raise wrong(f"{where}: {name} are {words}; number {at} is {kind_of(item)}")
+            object.__setattr__(self, name, items)
+
+    def _check_names(self, where: str) -> None:
+        names = [*(tool.name for tool in self.tools), *(agent.name for agent in self.subagents)]
+        _check_unique(names, f"{where}: tools and subagents")
+        _check_unique([hook.hook_id for hook in self.hook_specs], f"{where}: hooks")
+        _check_unique([sink.sink_id for sink in self.output_sinks], f"{where}: output sinks")
+        _check_unique(list(self.skills), f"{where}: skills")
+        _check_count(len(self.tools), TOOLS_PER_AGENT_MAX, f"{where}: tools")
+        _check_count(len(self.subagents), SUBAGENTS_MAX, f"{where}: subagents")
+        _check_count(self.levels, SUBAGENT_LEVELS_MAX, f"{where}: agents inside one another")
+
+    def _check_parts(self, where: str) -> None:
+        _check_type(self.policy, PolicySet, f"{where}: policy")
+        if self.budget is not None:
+            _check_type(self.budget, BudgetLimit, f"{where}: budget")
+        if self.compaction is not None:
+            _check_type(self.compaction, CompactionConfig, f"{where}: compaction")
+        if self.temperature is not None and not _is_temperature(self.temperature):
+            raise wrong(
+                f"{where}: temperature is a number from 0 to {TEMPERATURE_MAX:g}, found {self.temperature!r}"
+            )
+
+
+def _check_model(model: object, where: str) -> None:
+    if isinstance(model, str):
+        provider, slash, name = model.partition("/")
+        if not (provider and slash and name) or not model.isprintable():
+            raise wrong(f'{where}: model is "provider/model", such as "openai/gpt-5"; found {model!r}')
+    elif isinstance(model, type) or not callable(getattr(model, "stream", None)):
+        raise wrong(
+            f'{where}: model is a text as "provider/model" or an object with stream(), found {kind_of(model)}'
+        )
+
+
+def _items(value: object, where: str, words: str) -> tuple[object, ...]:
+    if not isinstance(value, list | tuple):
+        raise wrong(f"{where} takes a list of {words}, found {kind_of(value)}")
+    return tuple(cast(Iterable[object], value))
+
+
+def _check_unique(names: Sequence[str], where: str) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise wrong(f"{where}: two are called {name}; give each its own name")
+        seen.add(name)
+
+
+def _check_count(count: int, most: int, where: str) -> None:
+    if count > most:
+        raise wrong(f"{where}: found {count:,}, limit {most:,}")
+
+
+def _check_type(value: object, kind: type, where: str) -> None:
+    if not isinstance(value, kind):
+        raise wrong(f"{where} is a {kind.__name__}, found {kind_of(value)}")
+
+
+def _is_temperature(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= TEMPERATURE_MAX

@@ -1,0 +1,51 @@
+"""Checks of what an author defines: a slip is refused, with what to write."""
+
+import re
+from typing import Final
+
+from windlass.errors import Rejected
+from windlass.tool_limits import NAME_CHARS_MAX
+from windlass_protocol import ErrorKind, RetryClass
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
+
+
+def wrong(message: str) -> Rejected:
+    """Return the error for a definition that cannot work."""
+    return Rejected(message, kind=ErrorKind.INVALID_PACKAGE, retry=RetryClass.NOT_RETRYABLE)
+
+
+def check_name(name: object, what: str) -> str:
+    """Return the name of a tool or an agent, if every provider and store can hold it."""
+    if not isinstance(name, str):
+        raise wrong(f"the name of {what} is a text, found {kind_of(name)}")
+    if len(name) > NAME_CHARS_MAX:
+        raise wrong(f"the name of {what} is too long: {len(name):,} characters, limit {NAME_CHARS_MAX}")
+    if not _NAME.fullmatch(name):
+        raise wrong(
+            f"the name of {what} must be letters, digits, _ and -, and not begin with -; found {name!r}"
+        )
+    return name
+
+
+def check_text(text: object, what: str, *, chars_max: int) -> str:
+    """Return a text that is not too long."""
+    if not isinstance(text, str):
+        raise wrong(f"{what} is a text, found {kind_of(text)}")
+    if len(text) > chars_max:
+        raise wrong(f"{what} is too long: {len(text):,} characters, limit {chars_max:,}")
+    return text
+
+
+def check_whole(number: object, what: str, *, most: int) -> int:
+    """Return a whole number from 1 to the limit."""
+    if not isinstance(number, int) or isinstance(number, bool):
+        raise wrong(f"{what} is a whole number, found {kind_of(number)}")
+    if not 1 <= number <= most:
+        raise wrong(f"{what} must be 1 to {most:,}, found {number:,}")
+    return number
+
+
+def kind_of(value: object) -> str:
+    """Name the type of a value, and nothing of the value."""
+    return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__

@@ -1,0 +1,205 @@
+"""Packages: an agent compiled to data, and the fingerprint that every run pins.
+
+The fingerprint covers all that decides what a run does: instructions, model and settings, tools with their
+schemas and metadata, policy rules, hooks, output contracts, sinks, budget, skills, and subagents by their own
+fingerprints. It does not cover the code of functions, and not what is volatile.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from hashlib import sha256
+from typing import Final, cast
+
+from pydantic import JsonValue
+
+from windlass.agent import Agent
+from windlass.tool_limits import PACKAGE_BYTES_MAX
+from windlass_harness.budget import BudgetLimit
+from windlass_harness.policy import PolicySet, Rule
+from windlass_protocol import (
+    AgentSnapshot,
+    BudgetLimits,
+    CodecLimits,
+    JsonObject,
+    PolicyKind,
+    PolicyRef,
+    ProviderRoute,
+    RuntimePackage,
+    SubagentSpec,
+    canonical,
+)
+
+POLICY_ID: Final = "agent-policy"
+_LIMITS: Final = CodecLimits(message_bytes_max=PACKAGE_BYTES_MAX, depth_max=128)
+_KEYS: Final[Mapping[str, tuple[str, ...]]] = {
+    "tools": ("name",),
+    "subagents": ("name",),
+    "policies": ("kind", "id", "version"),
+    "hooks": ("hookId",),
+    "outputContracts": ("schemaId",),
+    "outputSinks": ("sinkId",),
+}
+"""The lists whose order means nothing, and the fields that name their items."""
+_WORDS: Final[Mapping[str, str]] = {
+    "tools": "tool",
+    "subagents": "subagent",
+    "policies": "policy",
+    "hooks": "hook",
+    "outputContracts": "output contract",
+    "outputSinks": "output sink",
+}
+
+
+def compile_package(agent: Agent) -> RuntimePackage:
+    """Return an agent as data; the same agent gives the same package."""
+    route_id, model_id = agent.route
+    contract = agent.contract
+    return RuntimePackage(
+        package_id=agent.name if agent.version is None else f"{agent.name}@{agent.version}",
+        agent=AgentSnapshot(
+            agent_id=agent.agent_id,
+            name=agent.name,
+            instructions=agent.instructions or None,
+            description=agent.description or None,
+        ),
+        provider_route=ProviderRoute(route_id=route_id, model_id=model_id, settings=_settings(agent)),
+        tools=tuple(tool.spec for tool in sorted(agent.tools, key=lambda tool: tool.name)) or None,
+        subagents=_subagents(agent),
+        policies=(policy_ref(agent.policy),),
+        hooks=tuple(sorted(agent.hook_specs, key=lambda hook: hook.hook_id)) or None,
+        output_contracts=None if contract is None else (contract,),
+        output_sinks=tuple(sorted(agent.output_sinks, key=lambda sink: sink.sink_id)) or None,
+        budget=budget_limits(agent.budget),
+        skills=tuple(sorted(agent.skills)) or None,
+    )
+
+
+def fingerprint(package: RuntimePackage) -> str:
+    """Return `sha256:` and the digest of the canonical JSON of all but the volatile."""
+    return _digest(_steady(package))
+
+
+def package_json(package: RuntimePackage) -> bytes:
+    """Return the bytes whose digest the fingerprint is; they are a package too."""
+    return canonical(_steady(package), _LIMITS)
+
+
+def policy_ref(policy: PolicySet) -> PolicyRef:
+    """Return what names a policy by its content: the version is a hash."""
+    rules = sorted(policy.rules, key=lambda rule: rule.id)
+    body: JsonObject = {
+        "version": policy.version,
+        "trustsNames": policy.trusts_names,
+        "rules": [_rule(rule) for rule in rules],
+    }
+    return PolicyRef(kind=PolicyKind.PERMISSION, id=POLICY_ID, version=_digest(body))
+
+
+def package_difference(old: RuntimePackage, new: RuntimePackage) -> tuple[str, ...]:
+    """Name what differs between two packages; empty if their fingerprints are equal."""
+    before, after = _steady(old), _steady(new)
+    found: list[str] = []
+    for key in sorted(before.keys() | after.keys()):
+        left, right = before.get(key), after.get(key)
+        if left == right:
+            continue
+        if key in _KEYS:
+            found += _list_difference(key, left, right)
+        elif isinstance(left, dict) and isinstance(right, dict):
+            found += [f"{key}.{name} changed" for name in _changed(left, right)]
+        else:
+            found.append(f"{key} {_change(left, right)}")
+    return tuple(found)
+
+
+def _settings(agent: Agent) -> JsonObject | None:
+    settings: JsonObject = {}
+    if agent.temperature is not None:
+        settings["temperature"] = agent.temperature
+    if agent.compaction is not None:
+        settings["compaction"] = agent.compaction.model_dump(mode="json", by_alias=True)
+    return settings or None
+
+
+def _subagents(agent: Agent) -> tuple[SubagentSpec, ...] | None:
+    specs: list[SubagentSpec] = []
+    for subagent in sorted(agent.subagents, key=lambda subagent: subagent.name):
+        package = compile_package(subagent)
+        specs.append(
+            SubagentSpec(
+                name=subagent.name,
+                package_id=package.package_id,
+                description=subagent.description or None,
+                fingerprint=fingerprint(package),
+            )
+        )
+    return tuple(specs) or None
+
+
+def budget_limits(budget: BudgetLimit | None) -> BudgetLimits | None:
+    """Return the limits of a budget as data."""
+    if budget is None:
+        return None
+    return BudgetLimits.model_validate({part.name: getattr(budget, part.name) for part in fields(budget)})
+
+
+def _rule(rule: Rule) -> JsonObject:
+    """Return a rule as data; lists without an order are sorted."""
+    body: JsonObject = {}
+    for part in fields(rule):
+        value = getattr(rule, part.name)
+        if isinstance(value, frozenset | tuple):
+            value = sorted(str(item) for item in cast(tuple[object, ...], value))
+        elif isinstance(value, Mapping):
+            value = dict(cast(Mapping[str, JsonValue], value))
+        if value is not None:
+            body[part.name] = cast(JsonValue, value)
+    return body
+
+
+def _digest(body: JsonObject) -> str:
+    return f"sha256:{sha256(canonical(body, _LIMITS)).hexdigest()}"
+
+
+def _steady(package: RuntimePackage) -> JsonObject:
+    """Return what counts of a package, with lists in one order."""
+    body: JsonObject = package.model_dump(mode="json", by_alias=True, exclude={"volatile"})
+    for key in _KEYS:
+        items = body.get(key)
+        if isinstance(items, list):
+            body[key] = sorted(items, key=lambda item: _name(key, item))
+    skills = body.get("skills")
+    if isinstance(skills, list):
+        body["skills"] = sorted(skills, key=str)
+    return body
+
+
+def _name(key: str, item: JsonValue) -> str:
+    assert isinstance(item, dict)
+    return ":".join(str(item.get(part, "")) for part in _KEYS[key])
+
+
+def _list_difference(key: str, left: JsonValue, right: JsonValue) -> Iterator[str]:
+    before, after = _by_name(key, left), _by_name(key, right)
+    for name in sorted(before.keys() | after.keys()):
+        old, new = before.get(name), after.get(name)
+        if old is None or new is None:
+            yield f"{_WORDS[key]} {name} {_change(old, new)}"
+        elif old != new:
+            yield f"{_WORDS[key]} {name} changed: {', '.join(_changed(old, new))}"
+
+
+def _by_name(key: str, items: JsonValue) -> dict[str, JsonObject]:
+    # A policy is known by its id alone here, so that other rules are a change and not another policy.
+    first = "id" if key == "policies" else _KEYS[key][0]
+    return {str(item[first]): item for item in cast(list[JsonObject], items or [])}
+
+
+def _changed(left: JsonObject, right: JsonObject) -> list[str]:
+    return [name for name in sorted(left.keys() | right.keys()) if left.get(name) != right.get(name)]
+
+
+def _change(left: object, right: object) -> str:
+    if left is None:
+        return "added"
+    return "removed" if right is None else "changed"

@@ -1,0 +1,35 @@
+"""What tests need: a scripted model, a clock that obeys, chance that repeats."""
+
+from typing import TYPE_CHECKING
+
+from windlass_protocol.lazy import lazy_names as _lazy_names
+
+if TYPE_CHECKING:
+    from windlass.testing.chance import SeededRandom as SeededRandom
+    from windlass.testing.chance import SequentialIds as SequentialIds
+    from windlass.testing.chance import seeded_random as seeded_random
+    from windlass.testing.chance import sequential_ids as sequential_ids
+    from windlass.testing.clock import FakeClock as FakeClock
+    from windlass.testing.failpoints import Failpoints as Failpoints
+    from windlass.testing.failpoints import FailpointStore as FailpointStore
+    from windlass.testing.fake_time import run_in_fake_time as run_in_fake_time
+    from windlass.testing.faulty_store import FaultRates as FaultRates
+    from windlass.testing.faulty_store import FaultyStore as FaultyStore
+    from windlass.testing.scripted import Answer as Answer
+    from windlass.testing.scripted import Request as Request
+    from windlass.testing.scripted import ScriptedModel as ScriptedModel
+    from windlass.testing.scripted import by_history as by_history
+    from windlass.testing.scripted import call as call
+    from windlass.testing.scripted import fail as fail
+    from windlass.testing.scripted import say as say
+
+_NAMES = {
+    "chance": ("SeededRandom", "SequentialIds", "seeded_random", "sequential_ids"),
+    "clock": ("FakeClock",),
+    "failpoints": ("FailpointStore", "Failpoints"),
+    "fake_time": ("run_in_fake_time",),
+    "faulty_store": ("FaultRates", "FaultyStore"),
+    "scripted": ("Answer", "Request", "ScriptedModel", "by_history", "call", "fail", "say"),
+}
+
+__getattr__, __dir__ = _lazy_names(__name__, {name: home for home, names in _NAMES.items() for name in names})

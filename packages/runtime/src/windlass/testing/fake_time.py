@@ -1,0 +1,60 @@
+"""An event loop that never waits: time jumps to the next moment.
+
+Sleeps of the FakeClock and timeouts of asyncio pass alike, so an hour of retries takes a moment, and the
+order of everything is the same in every run. It is for code that lives in the event loop alone: a thread or a
+socket needs real time, and the loop cannot know how much.
+"""
+
+import asyncio
+import selectors
+from collections.abc import Coroutine
+from typing import Final, TypeVar
+
+from windlass.testing.clock import FakeClock
+
+T = TypeVar("T")
+
+REAL_WAIT_S_MAX: Final = 10.0
+"""How long to wait for a thread or a socket before the test is taken for stuck."""
+
+
+def run_in_fake_time(main: Coroutine[object, object, T], *, clock: FakeClock) -> T:
+    """Run a coroutine to its end, as `asyncio.run` does, in the time of the clock.
+
+    Raises:
+        RuntimeError: everybody waits, and there is no moment to wait for.
+    """
+    with asyncio.Runner(loop_factory=lambda: _Loop(clock)) as runner:
+        return runner.run(main)
+
+
+class _Loop(asyncio.SelectorEventLoop):
+    """A loop whose time is that of a clock."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        self._fake_clock = clock
+        super().__init__(_Jump(clock))
+
+    def time(self) -> float:
+        return self._fake_clock.monotonic()
+
+
+class _Jump(selectors.DefaultSelector):
+    """A selector that moves the clock instead of waiting."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        super().__init__()
+        self._clock = clock
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        ready = super().select(0)
+        if ready or timeout == 0:
+            return ready
+        waits = [wait for wait in (timeout, self._clock.next_wake) if wait is not None]
+        if waits:
+            self._clock.advance(max(0.0, min(waits)))
+            return ready
+        ready = super().select(REAL_WAIT_S_MAX)
+        if not ready:
+            raise RuntimeError("stuck: everybody waits, nobody sleeps, and there is no timeout")
+        return ready

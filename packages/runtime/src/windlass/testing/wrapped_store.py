@@ -1,0 +1,107 @@
+"""A store around another one: every call goes through one place, where a test can do something to it."""
+
+from collections.abc import Awaitable, Callable
+from typing import Final, Protocol, TypeVar
+
+from windlass.engine.engine import Watched
+from windlass.ports.content import ContentStore
+from windlass.ports.journal import (
+    Appended,
+    Batch,
+    Claim,
+    InboxItem,
+    JsonObject,
+    NewRun,
+    Posted,
+    RunRow,
+    SessionRow,
+    Store,
+)
+from windlass_protocol import ContentRef, Record
+
+T = TypeVar("T")
+
+WRITES: Final = frozenset({"claim", "append", "post", "enlist", "retire", "save", "put"})
+"""The calls that change something."""
+
+
+class FullStore(Store, ContentStore, Protocol):
+    """Every port that a store has."""
+
+
+class WrappedStore:
+    """A `Store` and `ContentStore` that hands everything on; `_pass` is for subclasses to change."""
+
+    def __init__(self, inner: FullStore) -> None:
+        self.inner = inner
+
+    async def _pass(self, name: str, call: Callable[[], Awaitable[T]]) -> T:
+        """Make a call of the inner store."""
+        return await call()
+
+    async def claim(self, session_id: str, owner_id: str, *, now_ms: int, must_exist: bool = False) -> Claim:
+        return await self._pass(
+            "claim", lambda: self.inner.claim(session_id, owner_id, now_ms=now_ms, must_exist=must_exist)
+        )
+
+    async def append(self, batch: Batch) -> Appended:
+        return await self._pass("append", lambda: self.inner.append(batch))
+
+    async def read(self, session_id: str, *, after: int = 0, limit: int = 512) -> tuple[Record, ...]:
+        return await self._pass("read", lambda: self.inner.read(session_id, after=after, limit=limit))
+
+    async def post(
+        self, session_id: str, *, kind: str, key: str, body: JsonObject, run: NewRun | None = None
+    ) -> Posted:
+        return await self._pass(
+            "post", lambda: self.inner.post(session_id, kind=kind, key=key, body=body, run=run)
+        )
+
+    async def pending(self, session_id: str) -> tuple[InboxItem, ...]:
+        return await self._pass("pending", lambda: self.inner.pending(session_id))
+
+    async def run(self, run_id: str) -> RunRow | None:
+        return await self._pass("run", lambda: self.inner.run(run_id))
+
+    async def session(self, session_id: str) -> SessionRow | None:
+        return await self._pass("session", lambda: self.inner.session(session_id))
+
+    async def sessions(self, *, after: str | None = None, limit: int = 100) -> tuple[SessionRow, ...]:
+        return await self._pass("sessions", lambda: self.inner.sessions(after=after, limit=limit))
+
+    async def due(self, *, now_ms: int, limit: int = 100) -> tuple[str, ...]:
+        return await self._pass("due", lambda: self.inner.due(now_ms=now_ms, limit=limit))
+
+    async def next_wake_ms(self) -> int | None:
+        return await self._pass("next_wake_ms", self.inner.next_wake_ms)
+
+    async def enlist(self, owner_id: str, *, now_ms: int) -> None:
+        await self._pass("enlist", lambda: self.inner.enlist(owner_id, now_ms=now_ms))
+
+    async def retire(self, owner_id: str) -> None:
+        await self._pass("retire", lambda: self.inner.retire(owner_id))
+
+    async def read_all(self, *, after: int = 0, limit: int = 512) -> tuple[Record, ...]:
+        return await self._pass("read_all", lambda: self.inner.read_all(after=after, limit=limit))
+
+    async def last_position(self) -> int:
+        return await self._pass("last_position", self.inner.last_position)
+
+    async def save(self, session_id: str, seq: int, *, state: bytes) -> None:
+        await self._pass("save", lambda: self.inner.save(session_id, seq, state=state))
+
+    async def load(self, session_id: str) -> tuple[int, bytes] | None:
+        return await self._pass("load", lambda: self.inner.load(session_id))
+
+    async def put(self, content: bytes, *, media_type: str = "application/json") -> ContentRef:
+        return await self._pass("put", lambda: self.inner.put(content, media_type=media_type))
+
+    async def get(self, ref: ContentRef) -> bytes:
+        return await self._pass("get", lambda: self.inner.get(ref))
+
+    def change_token(self) -> int:
+        """Return what the inner store says; 0 if nobody else can write to it."""
+        return self.inner.change_token() if isinstance(self.inner, Watched) else 0
+
+    async def aclose(self) -> None:
+        await self.inner.aclose()

@@ -1,0 +1,120 @@
+"""The arguments of a call: strict JSON in, validated Python values out.
+
+What a model wrote is JSON, and stays so: that is what is asked about and recorded, and the hash of its
+canonical form (RFC 8785) names it. The tool gets the Python values made of it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Final
+
+from pydantic import JsonValue, ValidationError
+from pydantic_core import ErrorDetails
+
+from windlass.errors import Rejected
+from windlass.tool_limits import (
+    ARGUMENT_BYTES_MAX,
+    ARGUMENT_LEVELS_MAX,
+    NAMES_SHOWN_MAX,
+    PROBLEM_CHARS_MAX,
+    PROBLEMS_MAX,
+)
+from windlass.tools import Tool
+from windlass_harness.redact import mask_text
+from windlass_protocol import CodecError, CodecLimits, ErrorKind, JsonObject, RetryClass, canonical, parse
+from windlass_protocol.codec_errors import shown
+from windlass_protocol.codec_issues import invalid
+
+_LIMITS: Final = CodecLimits(message_bytes_max=ARGUMENT_BYTES_MAX, depth_max=ARGUMENT_LEVELS_MAX)
+_OWN_CHECKS: Final = frozenset({"value_error", "assertion_error"})
+_UNKNOWN: Final = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """The arguments of one call, in all the forms that are needed."""
+
+    json: JsonObject
+    """As the model wrote them."""
+    hash: str
+    """`sha256:` and the digest of the canonical JSON."""
+    values: dict[str, object]
+    """What the function gets; parameters that were left out are not in it."""
+
+
+def arguments_of(tool: Tool[..., object], raw: JsonValue) -> Arguments:
+    """Read and check the arguments of a call; a text is read as JSON.
+
+    Raises:
+        Rejected: they are not JSON, not an object, or do not fit; the message is for the model, names places
+            and what was expected there, and quotes nothing.
+    """
+    try:
+        value = parse(raw, _LIMITS) if isinstance(raw, str) else raw
+        text = canonical(value, _LIMITS)
+    except CodecError as error:
+        problem = error.message
+    else:
+        return _validated(tool, value, text)
+    raise _refusal(tool, [f"they are not good JSON: {problem}"])
+
+
+def arguments_hash(arguments: JsonObject) -> str:
+    """Return the hash that binds a decision to these arguments."""
+    return _hash(canonical(arguments, _LIMITS))
+
+
+def _validated(tool: Tool[..., object], value: JsonValue, text: bytes) -> Arguments:
+    if not isinstance(value, dict):
+        raise _refusal(tool, ["expected an object with the parameters by name"])
+    try:
+        values = tool.shape.validate(text)
+    except ValidationError as error:
+        problems = _problems(tool, error, value)
+    else:
+        return Arguments(value, _hash(text), values)
+    # Raised out here: the validation error holds the input and must not stay on as the context.
+    raise _refusal(tool, problems)
+
+
+def _hash(text: bytes) -> str:
+    return f"sha256:{sha256(text).hexdigest()}"
+
+
+def _problems(tool: Tool[..., object], error: ValidationError, value: JsonValue) -> list[str]:
+    issues = invalid(error, value).issues
+    details = error.errors(include_url=False, include_input=False)[: len(issues)]
+    problems: list[str] = []
+    for issue, detail in zip(issues, details, strict=False):
+        text = f"{issue.path or 'the top'}: {_own_words(detail) or issue.message}"
+        problems.append(shown(text, PROBLEM_CHARS_MAX))
+    if any(detail["type"] in _UNKNOWN and len(detail["loc"]) == 1 for detail in details):
+        problems.append(
+            f"the parameters are {_listed([part.name for part in tool.shape.signature.parameters])}"
+        )
+    return problems
+
+
+def _own_words(detail: ErrorDetails) -> str | None:
+    """Return what a check of the author's own said: the model needs it to do better."""
+    if detail["type"] not in _OWN_CHECKS:
+        return None
+    said = str(detail.get("ctx", {}).get("error", "")).partition("\n")[0]
+    return mask_text(said) or None
+
+
+def _refusal(tool: Tool[..., object], problems: Sequence[str]) -> Rejected:
+    told = list(problems[:PROBLEMS_MAX])
+    if len(problems) > PROBLEMS_MAX:
+        told.append(f"and {len(problems) - PROBLEMS_MAX} more")
+    return Rejected(
+        f"the arguments of {tool.name} do not fit: {'; '.join(told)}",
+        kind=ErrorKind.TOOL_FAILURE,
+        retry=RetryClass.REPAIR_NEEDED,
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    told = ", ".join(names[:NAMES_SHOWN_MAX]) or "none"
+    return told if len(names) <= NAMES_SHOWN_MAX else f"{told} and {len(names) - NAMES_SHOWN_MAX} more"

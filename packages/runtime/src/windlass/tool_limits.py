@@ -1,0 +1,37 @@
+"""Every limit of tools and agents as their authors define them, with its unit."""
+
+from typing import Final
+
+NAME_CHARS_MAX: Final = 64
+"""Of a tool or an agent: what every provider takes as the name of a function."""
+DESCRIPTION_CHARS_MAX: Final = 16_384
+INSTRUCTIONS_CHARS_MAX: Final = 1_000_000
+SUBAGENTS_MAX: Final = 64
+SUBAGENT_LEVELS_MAX: Final = 8
+"""Agents inside one another."""
+TIMEOUT_MS_MAX: Final = 86_400_000
+CONCURRENCY_MAX: Final = 1_024
+ARGUMENT_BYTES_MAX: Final = 524_288
+"""Arguments of one call, as canonical JSON; half of a record."""
+ARGUMENT_LEVELS_MAX: Final = 48
+"""Objects and lists inside one another; a record puts some more around them."""
+PROBLEMS_MAX: Final = 8
+"""Problems of one call that the model is told."""
+PROBLEM_CHARS_MAX: Final = 300
+NAMES_SHOWN_MAX: Final = 24
+"""Names of parameters or tools that one message lists."""
+FAILURE_CHARS_MAX: Final = 500
+"""What the model is told of an exception."""
+FAILED_CHARS_MAX: Final = 8_192
+"""What a tool itself may tell the model of a failure."""
+REPR_CHARS_MAX: Final = 2_000
+RESULT_LEVELS_MAX: Final = 48
+RESULT_VALUES_MAX: Final = 1_000_000
+"""Values of a result that is not plain JSON; what comes after is left out."""
+PROGRESS_REPORTS_MAX: Final = 1_000
+"""Reports of one call; later ones are dropped."""
+PROGRESS_BYTES_MAX: Final = 16_384
+THREADS_MAX: Final = 64
+"""Calls of tools that are not async, at the same time in one process."""
+CLOSE_NAMES_MAX: Final = 3
+PACKAGE_BYTES_MAX: Final = 16 * 1_048_576

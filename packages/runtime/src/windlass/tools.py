@@ -1,0 +1,273 @@
+"""Tools: typed functions that a model may call."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, Generic, ParamSpec, TypedDict, TypeVar, Unpack, cast, overload
+
+from pydantic import JsonValue
+
+from windlass.definitions import check_name, check_text, check_whole, kind_of, wrong
+from windlass.limits import TOOL_TIMEOUT_MS
+from windlass.tool_docstring import read_docstring
+from windlass.tool_limits import CONCURRENCY_MAX, DESCRIPTION_CHARS_MAX, FAILED_CHARS_MAX, TIMEOUT_MS_MAX
+from windlass.tool_schema import ArgumentShape
+from windlass.tool_signature import has_parameter, read_signature
+from windlass_protocol import ApprovalRule, CodecError, EffectClass, JsonObject, ToolMode, ToolSpec, canonical
+
+if TYPE_CHECKING:
+    from windlass.tool_router import ToolRouter
+
+P = ParamSpec("P")
+R = TypeVar("R", covariant=True)
+F = TypeVar("F")
+
+ApprovalCheck = Callable[[JsonObject], bool | str]
+"""Looks at the JSON arguments of a call: True asks, False leaves it to the policy, a text names a rule."""
+
+SHELL_PARAMETER: Final = "command"
+"""The parameter of a shell tool that holds the command."""
+
+
+class ToolFailed(Exception):
+    """Raised by a tool to tell the model, in its own words, what went wrong.
+
+    With `retryable` the runtime may call the tool again by itself before the model hears of it.
+    """
+
+    def __init__(self, message: str, *, retryable: bool = False) -> None:
+        super().__init__(message[:FAILED_CHARS_MAX])
+        self.message = message[:FAILED_CHARS_MAX]
+        self.is_retryable = retryable
+
+
+class ToolOptions(TypedDict, total=False):
+    """What an author may say of a tool."""
+
+    name: str
+    """The name of the function when left out."""
+    description: str
+    """For the model; the docstring when left out."""
+    mode: ToolMode | str
+    """read, safe_write, destructive, local or external. Without one the policy asks a person first."""
+    effect: EffectClass | str
+    """read, idempotent or once: what becomes of a call that a crash interrupted. read for a tool of mode
+    read, else once."""
+    timeout_ms: int
+    timeout: float
+    """In seconds, instead of `timeout_ms`."""
+    approval: ApprovalRule | str | ApprovalCheck
+    """policy (when left out), always, once or never, or a function that looks at the arguments."""
+    concurrency: int
+    """How many calls may run at the same time; any number when left out."""
+    is_outbound: bool
+    """Whether a call can carry data out; assumed when left out."""
+    is_shell: bool
+    """Whether the parameter `command` is a shell command, which is then graded."""
+    metadata: Mapping[str, JsonValue]
+    """Anything else to pin with the tool."""
+    router: "ToolRouter"
+    """Where to register it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tool(Generic[P, R]):
+    """A function that a model may call; Python can call it too, as the function it is."""
+
+    function: Callable[P, R]
+    _: KW_ONLY
+    name: str
+    shape: ArgumentShape
+    description: str = ""
+    mode: ToolMode | None = None
+    effect: EffectClass = EffectClass.ONCE
+    approval: ApprovalRule | ApprovalCheck = ApprovalRule.POLICY
+    timeout_ms: int = TOOL_TIMEOUT_MS
+    concurrency: int | None = None
+    is_outbound: bool | None = None
+    is_shell: bool = False
+    metadata: JsonObject = field(default_factory=dict[str, JsonValue])
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the function; nothing is validated, recorded or asked."""
+        return self.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"Tool({self.name!r})"
+
+    @property
+    def __wrapped__(self) -> Callable[P, R]:
+        return self.function
+
+    @property
+    def input_schema(self) -> JsonObject:
+        """The JSON Schema of the arguments; do not change it."""
+        return self.shape.schema
+
+    @cached_property
+    def definition(self) -> JsonObject:
+        """What a model is told of the tool; do not change it."""
+        return {"name": self.name, "description": self.description, "inputSchema": self.input_schema}
+
+    @cached_property
+    def spec(self) -> ToolSpec:
+        """The tool as data, with everything that decides how it is used."""
+        rule, metadata = self.approval, dict(self.metadata)
+        if not isinstance(rule, ApprovalRule):
+            # Whoever does not have the function asks: that is the safe side.
+            metadata["approvalFunction"] = getattr(rule, "__qualname__", type(rule).__qualname__)
+            rule = ApprovalRule.ALWAYS
+        return ToolSpec(
+            name=self.name,
+            description=self.description or None,
+            input_schema=self.input_schema,
+            mode=self.mode,
+            effect=self.effect,
+            approval=rule,
+            timeout_ms=self.timeout_ms,
+            concurrency=self.concurrency,
+            is_shell=self.is_shell,
+            is_outbound=self.is_outbound,
+            metadata=metadata or None,
+        )
+
+    def approval_for(self, arguments: JsonObject) -> ApprovalRule:
+        """Return the rule for one call; a check that fails or answers nonsense asks."""
+        if isinstance(self.approval, ApprovalRule):
+            return self.approval
+        try:
+            answer: object = self.approval(arguments)
+        except Exception:  # noqa: BLE001 - the tool boundary: the check is the author's
+            return ApprovalRule.ALWAYS
+        if isinstance(answer, bool):
+            return ApprovalRule.ALWAYS if answer else ApprovalRule.POLICY
+        return ApprovalRule(answer) if answer in tuple(ApprovalRule) else ApprovalRule.ALWAYS
+
+
+@overload
+def tool(function: Callable[P, R], /, **options: Unpack[ToolOptions]) -> Tool[P, R]: ...
+@overload
+def tool(**options: Unpack[ToolOptions]) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
+def tool(
+    function: Callable[P, R] | None = None, /, **options: Unpack[ToolOptions]
+) -> Tool[P, R] | Callable[[Callable[P, R]], Tool[P, R]]:
+    """Make a tool of a typed function: `@tool`, `@tool(mode=…)` or `tool(function)`.
+
+    The schema comes from the type hints, descriptions from the docstring. A function that is not async runs
+    in a thread. A parameter of type ToolContext gets the context of the call.
+
+    Raises:
+        Rejected: the function or an option cannot be used; the message says what to write.
+    """
+    if function is None:
+        return lambda function: _made(function, options)
+    return _made(function, options)
+
+
+def _made(function: Callable[P, R], options: ToolOptions) -> Tool[P, R]:
+    unknown = sorted(options.keys() - ToolOptions.__annotations__.keys())
+    if unknown:
+        known = ", ".join(ToolOptions.__annotations__)
+        raise wrong(f"tool does not know {', '.join(unknown)}; it takes {known}")
+    if not _is_function(function):
+        raise wrong(f"a tool is made of a function, found {kind_of(function)}")
+    name = check_name(options.get("name", _name_of(function)), "a tool")
+    docs = read_docstring(_doc_of(function))
+    description = check_text(
+        options.get("description", docs.description),
+        f"tool {name}: the description",
+        chars_max=DESCRIPTION_CHARS_MAX,
+    )
+    shape = ArgumentShape(name, read_signature(function, name), docs.parameters)
+    mode = _choice(ToolMode, options.get("mode"), f"tool {name}: mode")
+    default = EffectClass.READ if mode == ToolMode.READ else EffectClass.ONCE
+    made = Tool(
+        function,
+        name=name,
+        shape=shape,
+        description=description,
+        mode=mode,
+        effect=_choice(EffectClass, options.get("effect"), f"tool {name}: effect") or default,
+        approval=_approval(options.get("approval"), name),
+        timeout_ms=_timeout_ms(options, name),
+        concurrency=_concurrency(options.get("concurrency"), name),
+        is_outbound=_flag(options.get("is_outbound"), f"tool {name}: is_outbound"),
+        is_shell=_flag(options.get("is_shell"), f"tool {name}: is_shell") or False,
+        metadata=_metadata(options.get("metadata"), name),
+    )
+    if made.is_shell and not has_parameter(shape.signature, SHELL_PARAMETER):
+        raise wrong(
+            f"tool {name}: a shell tool takes its command in a parameter that is called {SHELL_PARAMETER}"
+        )
+    router = options.get("router")
+    return made if router is None else router.register(made)
+
+
+def _is_function(value: object) -> bool:
+    return callable(value) and not isinstance(value, type) and not isinstance(value, Tool)
+
+
+def _name_of(function: object) -> str:
+    inner = getattr(function, "func", function)
+    return getattr(inner, "__name__", type(inner).__name__)
+
+
+def _doc_of(function: object) -> str | None:
+    """Return the docstring of a function, or of an object that can be called."""
+    inner = getattr(function, "func", function)
+    if hasattr(inner, "__name__"):
+        return inner.__doc__
+    return type(inner).__call__.__doc__ or inner.__doc__
+
+
+def _choice(known: type[F], value: object, what: str) -> F | None:
+    members = cast(tuple[F, ...], tuple(cast(type[ToolMode], known)))
+    if value is None:
+        return None
+    for member in members:
+        if member == value:
+            return member
+    raise wrong(f"{what} must be one of {', '.join(map(str, members))}, found {value!r}")
+
+
+def _approval(value: object, name: str) -> ApprovalRule | ApprovalCheck:
+    if callable(value):
+        return cast(ApprovalCheck, value)
+    return _choice(ApprovalRule, value, f"tool {name}: approval") or ApprovalRule.POLICY
+
+
+def _timeout_ms(options: ToolOptions, name: str) -> int:
+    seconds = cast(object, options.get("timeout"))
+    if seconds is None:
+        return check_whole(
+            options.get("timeout_ms", TOOL_TIMEOUT_MS), f"tool {name}: timeout_ms", most=TIMEOUT_MS_MAX
+        )
+    if "timeout_ms" in options:
+        raise wrong(f"tool {name}: give timeout (seconds) or timeout_ms, not both")
+    if not isinstance(seconds, int | float) or not 0.001 <= seconds <= TIMEOUT_MS_MAX / 1_000:
+        raise wrong(
+            f"tool {name}: timeout is a number of seconds from 0.001 to {TIMEOUT_MS_MAX // 1_000:,}, "
+            f"found {seconds!r}"
+        )
+    return round(seconds * 1_000)
+
+
+def _concurrency(value: object, name: str) -> int | None:
+    return None if value is None else check_whole(value, f"tool {name}: concurrency", most=CONCURRENCY_MAX)
+
+
+def _flag(value: object, what: str) -> bool | None:
+    if value is not None and not isinstance(value, bool):
+        raise wrong(f"{what} is True or False, found {kind_of(value)}")
+    return value
+
+
+def _metadata(value: Mapping[str, JsonValue] | None, name: str) -> JsonObject:
+    metadata = dict(value or {})
+    try:
+        canonical(metadata)
+    except CodecError as error:
+        reason = error.message
+    else:
+        return metadata
+    raise wrong(f"tool {name}: metadata must be JSON: {reason}")

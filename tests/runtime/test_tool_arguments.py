@@ -1,0 +1,211 @@
+import json
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from enum import Enum
+from hashlib import sha256
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, JsonValue, model_validator
+
+from windlass.errors import Rejected
+from windlass.tool_arguments import arguments_hash, arguments_of
+from windlass.tool_limits import ARGUMENT_BYTES_MAX, ARGUMENT_LEVELS_MAX
+from windlass.tools import tool
+from windlass_protocol import ErrorKind, RetryClass
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+class Span(BaseModel):
+    start: date
+    end: date
+
+    @model_validator(mode="after")
+    def _in_order(self) -> "Span":
+        if self.end < self.start:
+            raise ValueError("end must not be before start AKIAIOSFODNN7EXAMPLE\nand more")
+        assert self.end.year < 2100, "too far"
+        return self
+
+
+@tool
+def book(
+    count: int,
+    colour: Colour = Colour.RED,
+    span: Span | None = None,
+    when: datetime | None = None,
+    price: float = 1.0,
+    tags: list[str] | None = None,
+) -> None: ...
+
+
+def refused(raw: JsonValue) -> str:
+    with pytest.raises(Rejected) as caught:
+        arguments_of(book, raw)
+    assert (caught.value.kind, caught.value.retry) == (ErrorKind.TOOL_FAILURE, RetryClass.REPAIR_NEEDED)
+    assert caught.value.__context__ is None
+    return caught.value.message
+
+
+def test_a_text_is_read_as_json_and_an_object_as_it_is():
+    written: list[JsonValue] = ['{"count": 2, "colour": "red"}', {"colour": "red", "count": 2}]
+    for raw in written:
+        arguments = arguments_of(book, raw)
+        assert arguments.json == {"count": 2, "colour": "red"}
+        assert arguments.values == {"count": 2, "colour": Colour.RED}
+        assert arguments.hash == "sha256:" + sha256(b'{"colour":"red","count":2}').hexdigest()
+        assert arguments.hash == arguments_hash(arguments.json)
+
+
+def test_a_call_without_arguments_has_a_hash_too():
+    @tool
+    def look() -> None: ...
+
+    written: list[JsonValue] = ["{}", {}]
+    for raw in written:
+        assert arguments_of(look, raw).hash == "sha256:" + sha256(b"{}").hexdigest()
+
+
+@pytest.mark.parametrize("whole", ["3", "3.0", "3e0", "0.3e1"])
+def test_a_whole_number_is_one_however_it_is_written(whole: str):
+    arguments = arguments_of(book, f'{{"count": {whole}}}')
+    assert arguments.values == {"count": 3}
+    assert arguments.hash == arguments_hash({"count": 3})
+
+
+def test_values_that_json_writes_as_texts_are_read():
+    raw: JsonValue = {
+        "count": 1,
+        "when": "2026-01-02T03:04:05Z",
+        "span": {"start": "2026-01-01", "end": "2026-01-02"},
+        "price": 3,
+        "tags": ["a"],
+    }
+    assert arguments_of(book, raw).values == {
+        "count": 1,
+        "when": datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC),
+        "span": Span(start=date(2026, 1, 1), end=date(2026, 1, 2)),
+        "price": 3.0,
+        "tags": ["a"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("raw", "words"),
+    [
+        ({"count": "5"}, "/count: expected an integer, found a string"),
+        ({"count": 5.5}, "/count: expected an integer, found a number"),
+        ({"count": True}, "/count: expected an integer, found a boolean"),
+        ({"count": None}, "/count: expected an integer, found null"),
+        ({}, "/count: expected this field, found none"),
+        ({"count": 1, "colour": "green"}, "/colour: expected 'red', found a string"),
+        ({"count": 1, "when": 12345}, "/when: expected a moment as RFC 3339, found a number"),
+        ({"count": 1, "price": "3"}, "/price: expected a number, found a string"),
+        ({"count": 1, "tags": ["a", 2]}, "/tags/1: expected a string, found a number"),
+        ({"count": 1, "span": {"start": "2026-01-01"}}, "/span/end: expected this field, found none"),
+        (
+            {"count": 1, "span": {"start": "2026-01-01", "end": "2026-01-02", "x": 1}},
+            "/span/x: expected no field of this name",
+        ),
+        (
+            {"count": 1, "span": {"start": "2026-01-02", "end": "2026-01-01"}},
+            "/span: end must not be before start",
+        ),
+        ({"count": 1, "span": {"start": "2026-01-02", "end": "2126-01-01"}}, "/span: too far"),
+        (
+            {"count": 1, "colr": "red"},
+            "/colr: expected no field of this name, found a string; "
+            "the parameters are count, colour, span, when, price, tags",
+        ),
+        ([], "expected an object with the parameters by name"),
+        (None, "expected an object"),
+        ("", "they are not good JSON: "),
+        ("{", "they are not good JSON: not JSON"),
+        ('{"count": 1, "count": 2}', "they are not good JSON: duplicate key"),
+        ('{"count": NaN}', "they are not good JSON: "),
+        ({"count": float("nan")}, "they are not good JSON: number not finite"),
+        ('{"count": 1, "tags": ["\\ud800"]}', "they are not good JSON: lone surrogate"),
+        ({"count": 1, "tags": ["\ud800"]}, "they are not good JSON: lone surrogate"),
+        ({"count": 2**53}, "they are not good JSON: integer out of range"),
+        ("text", "they are not good JSON: "),
+        ('"text"', "expected an object"),
+    ],
+)
+def test_what_does_not_fit_is_told_in_words_that_quote_nothing(raw: JsonValue, words: str):
+    message = refused(raw)
+    assert message.startswith("the arguments of book do not fit: ")
+    assert words in message
+    assert "green" not in message
+    assert "AKIA" not in message
+    assert "\n" not in message
+
+
+def test_only_the_first_problems_are_told():
+    message = refused({"count": 1, "tags": list(range(20))})
+    assert "/tags/7" in message
+    assert "/tags/8" not in message
+    assert message.endswith("; and 8 more")
+    assert "1,000" in refused({"count": 1, "tags": list(range(1_001))})
+
+
+def test_arguments_fit_up_to_their_limits():
+    @tool
+    def keep(value: object) -> None: ...
+
+    frame = len('{"value":""}')
+    assert arguments_of(keep, {"value": "a" * (ARGUMENT_BYTES_MAX - frame)})
+    with pytest.raises(Rejected, match=r"message too large: .* limit 524,288"):
+        arguments_of(keep, {"value": "a" * (ARGUMENT_BYTES_MAX - frame + 1)})
+
+    def nested(levels: int) -> JsonValue:
+        value: JsonValue = 1
+        for _ in range(levels):
+            value = [value]
+        return value
+
+    assert arguments_of(keep, {"value": nested(ARGUMENT_LEVELS_MAX - 1)})
+    with pytest.raises(Rejected, match="49 levels, limit 48"):
+        arguments_of(keep, {"value": nested(ARGUMENT_LEVELS_MAX)})
+
+
+def test_many_parameters_are_not_all_listed():
+    names = [f"parameter_{number}" for number in range(30)]
+    scope: dict[str, Callable[..., object]] = {}
+    exec(f"def wide({', '.join(f'{name}: int = 0' for name in names)}) -> None: ...", scope)
+    made = tool(scope["wide"])
+    with pytest.raises(Rejected, match=r"parameter_23 and 6 more$"):
+        arguments_of(made, {"x": 1})
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53) + 1, 2**53 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=10,
+)
+
+
+@given(value=JSON)
+def test_the_hash_is_that_of_the_value_and_not_of_its_writing(value: JsonValue):
+    @tool
+    def keep(value: object) -> None: ...
+
+    plain = arguments_of(keep, {"value": value})
+    for text in (json.dumps({"value": value}), json.dumps({"value": value}, indent=2, sort_keys=True)):
+        assert arguments_of(keep, text).hash == plain.hash
+
+
+@given(raw=JSON)
+def test_arguments_either_fit_or_are_refused_whatever_the_model_writes(raw: JsonValue):
+    try:
+        arguments = arguments_of(book, raw)
+    except Rejected:
+        return
+    assert isinstance(arguments.values["count"], int)

@@ -1,0 +1,201 @@
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum, IntEnum
+from pathlib import PurePosixPath
+from types import MappingProxyType
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, SecretStr
+
+from windlass.tool_limits import REPR_CHARS_MAX, RESULT_LEVELS_MAX, RESULT_VALUES_MAX
+from windlass.tool_result import result_value, tool_result
+from windlass_protocol import ToolResult, encode
+from windlass_protocol.limits import CodecLimits
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+class Level(IntEnum):
+    LOW = 1
+
+
+class Place(BaseModel):
+    street: str = Field(alias="streetName")
+
+
+class Odd(BaseModel):
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+    inner: object
+    data: bytes = b"\xff"
+
+
+@dataclass
+class Size:
+    wide: int
+    place: Place
+
+
+class Angry:
+    def __repr__(self) -> str:
+        raise ValueError
+
+
+class Quiet:
+    def __repr__(self) -> str:
+        return "Quiet()"
+
+
+class Long:
+    def __repr__(self) -> str:
+        return "é" * 5_000
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (None, None),
+        (True, True),
+        (3, 3),
+        (1.5, 1.5),
+        ("é", "é"),
+        ([1, (2, {"a": None})], [1, [2, {"a": None}]]),
+        (Colour.RED, "red"),
+        ([Level.LOW], [1]),
+        (Level.LOW, 1),
+        (Place(streetName="s"), {"streetName": "s"}),
+        (Size(1, Place(streetName="s")), {"wide": 1, "place": {"streetName": "s"}}),
+        (datetime(2026, 1, 2, tzinfo=UTC), "2026-01-02T00:00:00+00:00"),
+        ([date(2026, 1, 2), time(3, 4), timedelta(hours=1)], ["2026-01-02", "03:04:00", "PT1H"]),
+        (Decimal("1.50"), "1.50"),
+        (PurePosixPath("a/b"), "a/b"),
+        (UUID(int=1), "00000000-0000-0000-0000-000000000001"),
+        ({"b", "a", "c"}, ["a", "b", "c"]),
+        (frozenset({2, 1}), [1, 2]),
+        (b"\x00\xff", {"$bytes": "AP8="}),
+        (bytearray(b"a"), {"$bytes": "YQ=="}),
+        (MappingProxyType({"a": 1}), {"a": 1}),
+        ({1: "a", Colour.RED: "b", date(2026, 1, 2): "c"}, {"1": "a", "red": "b", "2026-01-02": "c"}),
+        ({1: "a", "1": "b"}, {"$pairs": [[1, "a"], ["1", "b"]]}),
+        ({(1, 2): "a"}, {"$pairs": [[[1, 2], "a"]]}),
+        ({True: "a"}, {"$pairs": [[True, "a"]]}),
+        (float("nan"), {"$repr": "nan"}),
+        ([float("inf")], [{"$repr": "inf"}]),
+        (2**53 - 1, 2**53 - 1),
+        ([2**53], ["9007199254740992"]),
+        ("a\ud800b", "a\ufffdb"),
+        (["a\ud800b"], ["a\ufffdb"]),
+        ({"\ud800": 1}, {"\ufffd": 1}),
+        (Quiet(), {"$repr": "Quiet()"}),
+        (Angry(), {"$repr": "<Angry>"}),
+        (Size, {"$repr": repr(Size)}),
+        (Odd(inner=Quiet()), {"inner": {"$repr": "Quiet()"}, "data": {"$bytes": "/w=="}}),
+    ],
+)
+def test_whatever_a_tool_returns_becomes_json(value: object, expected: JsonValue):
+    assert result_value(value) == expected
+    encode(result_value(value))
+
+
+def test_a_secret_of_pydantic_stays_one():
+    class Login(BaseModel):
+        password: SecretStr
+
+    assert result_value(Login(password=SecretStr("hunter22"))) == {"password": "**********"}
+
+
+def test_a_repr_is_cut_short():
+    shown = result_value(Long())
+    assert isinstance(shown, dict)
+    assert shown["$repr"] == "é" * (REPR_CHARS_MAX - 1) + "…"
+
+
+def test_what_a_tool_returned_can_be_changed_later_without_changing_the_result():
+    rows: list[JsonValue] = [{"a": 1}]
+    kept = result_value(rows)
+    rows.append(2)
+    assert kept == [{"a": 1}]
+
+
+def test_a_value_inside_itself_ends():
+    loop: list[object] = [1]
+    loop.append(loop)
+    assert result_value(loop) == [1, {"$omitted": "a value inside itself"}]
+    shared = ["x"]
+    assert result_value({"a": shared, "b": [Colour.RED, shared]}) == {"a": ["x"], "b": ["red", ["x"]]}
+
+
+def nested(levels: int) -> JsonValue:
+    value: JsonValue = "x"
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+def test_a_result_goes_as_deep_as_its_limit_and_not_deeper():
+    assert result_value(nested(RESULT_LEVELS_MAX)) == nested(RESULT_LEVELS_MAX)
+    cut = result_value(nested(RESULT_LEVELS_MAX + 1))
+    for _ in range(RESULT_LEVELS_MAX):
+        assert isinstance(cut, list)
+        cut = cut[0]
+    assert cut == {"$omitted": "more than 48 levels"}
+
+
+def test_a_value_that_unfolds_without_end_is_cut(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("windlass.tool_result.RESULT_VALUES_MAX", 3)
+    assert RESULT_VALUES_MAX == 1_000_000
+    omitted = {"$omitted": "more than 3 values"}
+    assert result_value([Colour.RED, 2]) == ["red", omitted]
+    assert result_value([Decimal(1), 2]) == ["1", 2]
+
+
+def test_a_tool_may_say_itself_what_came_of_it():
+    said = ToolResult(success=False, error="no", terminal=True)
+    assert tool_result(said) is said
+    made = tool_result(ToolResult.model_construct({"success", "data"}, success=True, data=Colour.RED))
+    assert made.data == "red"
+    assert tool_result(None) == ToolResult(success=True, data=None)
+    assert encode(tool_result(None)) == b'{"success":true,"data":null}'
+
+
+def anything() -> st.SearchStrategy[object]:
+    leaves = (
+        st.none()
+        | st.booleans()
+        | st.integers()
+        | st.floats()
+        | st.text()
+        | st.characters(categories=["Cs"])
+        | st.binary()
+        | st.datetimes()
+        | st.decimals()
+        | st.timedeltas()
+        | st.sampled_from([Colour.RED, Quiet()])
+    )
+    keys = st.text() | st.integers() | st.none() | st.tuples(st.integers())
+    return st.recursive(
+        leaves,
+        lambda inner: st.lists(inner) | st.dictionaries(keys, inner) | st.tuples(inner, inner),
+        max_leaves=20,
+    )
+
+
+@given(value=anything())
+def test_a_result_can_always_be_written(value: object):
+    encode(result_value(value), CodecLimits(message_bytes_max=2**30))
+
+
+def test_an_iterator_is_not_run():
+    def endless() -> Iterator[int]:
+        while True:
+            yield 1
+
+    shown = result_value(endless())
+    assert isinstance(shown, dict)
+    assert "generator" in str(shown["$repr"])

@@ -1,0 +1,217 @@
+import asyncio
+import contextvars
+import threading
+from collections.abc import Awaitable, Coroutine
+from typing import Any, TypeVar
+
+import pytest
+
+from windlass import tool_thread
+from windlass.tool_context import ToolContext
+from windlass.tool_limits import FAILED_CHARS_MAX, FAILURE_CHARS_MAX
+from windlass.tool_run import ToolRun, failure_text, run_tool
+from windlass.tools import Tool, ToolFailed, tool
+from windlass_protocol import ToolResult
+
+T = TypeVar("T")
+VARIABLE = contextvars.ContextVar("VARIABLE", default="unset")
+
+
+def run(main: Coroutine[object, object, T]) -> T:
+    return asyncio.run(asyncio.wait_for(main, 10))
+
+
+async def tried(made: Tool[..., object], **values: object) -> ToolRun:
+    return await run_tool(made, values, context=ToolContext("s", "r", "c"))
+
+
+def test_an_async_tool_runs_in_the_loop_and_gets_its_context():
+    @tool
+    async def look(item: str, context: ToolContext) -> list[object]:
+        return [item, context.run_id, threading.current_thread() is threading.main_thread()]
+
+    assert run(tried(look, item="a")) == ToolRun(ToolResult(success=True, data=["a", "r", True]))
+
+
+def test_another_tool_runs_in_a_thread_with_the_callers_context_variables():
+    @tool
+    def look(context: ToolContext) -> list[object]:
+        return [context.call_id, VARIABLE.get(), threading.current_thread() is threading.main_thread()]
+
+    async def main() -> ToolRun:
+        VARIABLE.set("set")
+        return await tried(look)
+
+    assert run(main()).result.data == ["c", "set", False]
+
+
+def test_what_a_plain_function_leaves_to_wait_for_is_waited_for():
+    async def later() -> int:
+        return 5
+
+    @tool
+    def look() -> Awaitable[int]:
+        return later()
+
+    assert run(tried(look)).result.data == 5
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+def test_whatever_a_tool_raises_is_told_in_one_short_line(is_async: bool):
+    def broken() -> None:
+        raise KeyError("token AKIAIOSFODNN7EXAMPLE\nand the second line" + "x" * 5_000)
+
+    async def broken_later() -> None:
+        broken()
+
+    answer = run(tried(tool(broken_later if is_async else broken)))
+    assert answer.result.success is False
+    assert answer.result.needs_followup is True
+    assert answer.result.error is not None
+    assert answer.result.error.startswith("KeyError: ")
+    assert "AKIA" not in answer.result.error
+    assert len(answer.result.error) <= FAILURE_CHARS_MAX
+    assert isinstance(answer.error, KeyError)
+    assert (answer.is_timeout, answer.is_retryable) == (False, False)
+
+
+def test_a_failure_in_the_tools_own_words_reaches_the_model():
+    @tool
+    async def charge() -> None:
+        raise ToolFailed("the card was refused\nask for another", retryable=True)
+
+    answer = run(tried(charge))
+    assert answer.result == ToolResult(
+        success=False, error="the card was refused\nask for another", needs_followup=True
+    )
+    assert answer.is_retryable
+    assert len(ToolFailed("x" * 9_000).message) == FAILED_CHARS_MAX
+
+
+@pytest.mark.parametrize("error", [StopIteration(), SystemExit(), KeyboardInterrupt(), GeneratorExit()])
+def test_a_thread_that_would_hang_or_end_the_program_is_a_failure(error: BaseException):
+    @tool
+    def stops() -> None:
+        raise error
+
+    if isinstance(error, GeneratorExit):
+        with pytest.raises(GeneratorExit):
+            run(tried(stops))
+        return
+    answer = run(tried(stops))
+    assert answer.result.error == f"RuntimeError: the tool raised {type(error).__name__}"
+
+
+def test_a_result_that_fails_when_it_is_looked_at_is_a_failure():
+    class Liar(dict[str, object]):
+        def items(self) -> Any:
+            raise RuntimeError("no")
+
+    @tool
+    async def lie() -> dict[str, object]:
+        return Liar({"a": object()})
+
+    assert run(tried(lie)).result.error == "RuntimeError: no"
+
+
+def test_a_tool_that_takes_too_long_is_cancelled_and_its_effect_unknown():
+    cancelled: list[bool] = []
+
+    @tool(timeout_ms=1)
+    async def hang(context: ToolContext) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.append(True)
+
+    answer = run(tried(hang))
+    assert answer.is_timeout
+    assert cancelled == [True]
+    assert answer.result.error == "hang did not finish within 1 ms; whether it did anything is not known"
+
+
+def test_the_time_of_the_context_counts_when_it_is_shorter():
+    @tool(timeout_ms=60_000)
+    async def hang() -> None:
+        await asyncio.Event().wait()
+
+    answer = run(run_tool(hang, {}, context=ToolContext("s", "r", "c", timeout_ms=1)))
+    assert answer.is_timeout
+    assert "within 1 ms" in (answer.result.error or "")
+
+
+def test_a_timeout_inside_a_tool_is_an_error_like_any_other():
+    @tool
+    async def fetch() -> None:
+        raise TimeoutError("the server is slow")
+
+    answer = run(tried(fetch))
+    assert not answer.is_timeout
+    assert answer.result.error == "TimeoutError: the server is slow"
+
+
+def test_a_thread_that_nobody_waits_for_can_know_it():
+    seen = threading.Event()
+
+    @tool(timeout_ms=1)
+    def busy(context: ToolContext) -> None:
+        while not context.is_cancelled:
+            pass
+        seen.set()
+
+    assert run(tried(busy)).is_timeout
+    assert seen.wait(10)
+
+
+def test_cancelling_gets_out_and_the_tool_is_told():
+    async def main() -> None:
+        started = asyncio.Event()
+        context = ToolContext("s", "r", "c")
+
+        @tool
+        async def hang() -> None:
+            started.set()
+            await asyncio.Event().wait()
+
+        task = asyncio.ensure_future(run_tool(hang, {}, context=context))
+        await started.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert context.is_cancelled
+
+    run(main())
+
+
+def test_no_more_threads_than_the_limit_run_and_the_others_wait(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(tool_thread, "THREADS_MAX", 1)
+    monkeypatch.setattr(tool_thread, "_THREADS", type(tool_thread.__dict__["_THREADS"])())
+    order: list[str] = []
+    release = threading.Event()
+
+    def first() -> None:
+        release.wait(10)
+        order.append("first")
+
+    async def main() -> None:
+        one = asyncio.ensure_future(tool_thread.in_thread(first))
+        given_up = asyncio.ensure_future(tool_thread.in_thread(lambda: order.append("given up")))
+        two = asyncio.ensure_future(tool_thread.in_thread(lambda: order.append("second")))
+        await asyncio.sleep(0)
+        assert not two.done()
+        given_up.cancel()
+        await asyncio.sleep(0)
+        release.set()
+        await asyncio.gather(one, two)
+
+    run(main())
+    assert order == ["first", "second"]
+
+
+def test_an_exception_without_words_is_told_by_its_name():
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise ValueError
+
+    assert "Mute" in failure_text(Mute())
+    assert failure_text(ValueError()) == "ValueError"

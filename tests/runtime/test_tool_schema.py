@@ -1,0 +1,183 @@
+import enum
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from typing import Annotated, Any, Literal, cast
+from uuid import UUID
+
+import jsonschema
+import pytest
+from pydantic import BaseModel, ConfigDict, Field
+from typing_extensions import TypedDict
+
+from windlass.errors import Rejected
+from windlass.tools import tool
+from windlass_protocol import JsonObject
+
+
+class Colour(enum.Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Place(BaseModel):
+    """Where something is."""
+
+    street: str
+    number: int = 1
+    inside: "Place | None" = None
+
+
+@dataclass
+class Size:
+    wide: int
+    tall: int = 3
+    tags: list[str] = field(default_factory=list[str])
+
+
+class Extra(TypedDict):
+    note: str
+
+
+class Open(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    known: int = 1
+
+
+def everything(
+    text: str,
+    count: Annotated[int, Field(gt=0, le=10)],
+    colour: Colour,
+    place: Place,
+    size: Size,
+    extra: Extra,
+    kind: Literal["a", "b"] = "a",
+    maybe: str | None = None,
+    either: int | str = 5,
+    many: list[Place] | None = None,
+    table: dict[str, float] | None = None,
+    pair: tuple[int, str] = (1, "x"),
+    when: datetime | None = None,
+    money: Decimal = Decimal("1.50"),
+    key: UUID | None = None,
+    anything: Any = None,
+    secret: object = object(),
+    schema: str = "s",
+    model_config: str = "m",
+    _hidden: int = 0,
+) -> None:
+    """Take everything."""
+
+
+EVERYTHING = tool(everything)
+GOOD: JsonObject = {
+    "text": "x",
+    "count": 3,
+    "colour": "red",
+    "place": {"street": "s", "inside": {"street": "t"}},
+    "size": {"wide": 1},
+    "extra": {"note": "n"},
+}
+
+
+def test_the_schema_is_json_schema_of_draft_2020_12():
+    jsonschema.Draft202012Validator.check_schema(EVERYTHING.input_schema)
+    assert EVERYTHING.input_schema["type"] == "object"
+    assert EVERYTHING.input_schema["additionalProperties"] is False
+    assert EVERYTHING.input_schema["required"] == ["colour", "count", "extra", "place", "size", "text"]
+    assert json.loads(json.dumps(EVERYTHING.input_schema)) == EVERYTHING.input_schema
+
+
+def properties() -> dict[str, JsonObject]:
+    return cast(dict[str, JsonObject], EVERYTHING.input_schema["properties"])
+
+
+@pytest.mark.parametrize(
+    ("name", "schema"),
+    [
+        ("text", {"type": "string"}),
+        ("count", {"type": "integer", "exclusiveMinimum": 0, "maximum": 10}),
+        ("colour", {"$ref": "#/$defs/Colour"}),
+        ("kind", {"enum": ["a", "b"], "type": "string", "default": "a"}),
+        ("maybe", {"anyOf": [{"type": "string"}, {"type": "null"}], "default": None}),
+        ("either", {"anyOf": [{"type": "integer"}, {"type": "string"}], "default": 5}),
+        ("anything", {"default": None}),
+        ("secret", {}),
+        ("schema", {"type": "string", "default": "s"}),
+        ("model_config", {"type": "string", "default": "m"}),
+        ("_hidden", {"type": "integer", "default": 0}),
+    ],
+)
+def test_a_type_hint_becomes_the_schema_that_says_the_same(name: str, schema: JsonObject):
+    assert properties()[name] == schema
+
+
+def test_models_inside_are_definitions_without_unknown_fields_or_titles():
+    definitions = cast(dict[str, JsonObject], EVERYTHING.input_schema["$defs"])
+    assert definitions["Place"] == {
+        "description": "Where something is.",
+        "type": "object",
+        "properties": {
+            "street": {"type": "string"},
+            "number": {"type": "integer", "default": 1},
+            "inside": {"anyOf": [{"$ref": "#/$defs/Place"}, {"type": "null"}], "default": None},
+        },
+        "required": ["street"],
+        "additionalProperties": False,
+    }
+    assert definitions["Colour"] == {"enum": ["red", "blue"], "type": "string"}
+    assert definitions["Extra"]["additionalProperties"] is False
+
+
+def test_a_model_that_wants_unknown_fields_keeps_them_and_says_so():
+    def keep(value: Open, place: Place) -> None: ...
+
+    made = tool(keep)
+    definitions = cast(dict[str, JsonObject], made.input_schema["$defs"])
+    assert definitions["Open"]["additionalProperties"] is True
+    values = made.shape.validate(b'{"value":{"more":1},"place":{"street":"s"}}')
+    assert values["value"] == Open.model_validate({"more": 1})
+
+
+def test_the_same_function_gives_the_same_schema_again():
+    assert json.dumps(tool(everything).input_schema) == json.dumps(EVERYTHING.input_schema)
+
+
+def test_values_are_made_of_json_and_what_is_left_out_stays_out():
+    values = EVERYTHING.shape.validate(json.dumps(GOOD).encode())
+    assert values == {
+        "text": "x",
+        "count": 3,
+        "colour": Colour.RED,
+        "place": Place(street="s", inside=Place(street="t")),
+        "size": Size(1),
+        "extra": {"note": "n"},
+    }
+
+
+class Stranger:
+    pass
+
+
+def strange(fine: int, odd: Stranger) -> None: ...
+
+
+def function(fine: int, odd: Callable[[int], int]) -> None: ...
+
+
+def wrong_field(odd: Annotated[int, Field(discriminator="kind")]) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (strange, "tool strange: odd is of a type that is not known; use a model"),
+        (function, "tool function: odd has no JSON form"),
+        (wrong_field, "tool wrong_field: odd cannot be used: "),
+    ],
+)
+def test_a_type_that_json_cannot_hold_is_named_with_its_parameter(made: Callable[..., object], words: str):
+    with pytest.raises(Rejected, match=words):
+        _ = tool(made).input_schema

@@ -1,0 +1,300 @@
+import asyncio
+import functools
+from collections.abc import AsyncIterator, Callable, Iterator
+from inspect import signature
+from typing import Annotated, Any, cast
+
+import pytest
+from pydantic import Field
+
+from windlass.errors import Rejected
+from windlass.limits import TOOL_TIMEOUT_MS
+from windlass.tool_context import ToolContext
+from windlass.tool_limits import FAILED_CHARS_MAX
+from windlass.tools import Tool, ToolFailed, tool
+from windlass_protocol import ApprovalRule, EffectClass, ErrorKind, JsonObject, ToolMode
+
+
+@tool
+def add(left: int, right: int = 1) -> int:
+    """Add two numbers.
+
+    Args:
+        left: The first one.
+    """
+    return left + right
+
+
+@tool(mode="safe_write", effect="idempotent", description="Pay somebody.", timeout=2.5, approval="once")
+async def pay(cents: int, ctx: ToolContext) -> str:
+    return f"{cents} {ctx.call_id}"
+
+
+def test_a_tool_is_still_the_function_it_was():
+    assert add(1, right=2) == 3
+    assert asyncio.run(pay(5, ToolContext("s", "r", "c"))) == "5 c"
+    assert list(signature(add).parameters) == ["left", "right"]
+    assert repr(add) == "Tool('add')"
+
+
+def test_a_bare_tool_takes_its_name_and_words_from_the_function():
+    assert (add.name, add.description) == ("add", "Add two numbers.")
+    assert (add.mode, add.effect, add.approval) == (None, EffectClass.ONCE, ApprovalRule.POLICY)
+    assert (add.timeout_ms, add.concurrency, add.is_outbound, add.is_shell) == (
+        TOOL_TIMEOUT_MS,
+        None,
+        None,
+        False,
+    )
+
+
+def test_options_say_what_the_function_cannot():
+    assert (pay.mode, pay.effect, pay.approval) == (
+        ToolMode.SAFE_WRITE,
+        EffectClass.IDEMPOTENT,
+        ApprovalRule.ONCE,
+    )
+    assert (pay.description, pay.timeout_ms) == ("Pay somebody.", 2_500)
+
+
+@pytest.mark.parametrize(
+    ("mode", "effect"), [("read", "read"), ("safe_write", "once"), ("external", "once"), ("local", "once")]
+)
+def test_only_a_read_may_be_repeated_unless_its_author_says_so(mode: str, effect: str):
+    def look() -> None: ...
+
+    assert tool(look, mode=mode).effect == effect
+
+
+def test_the_context_is_not_shown_to_the_model():
+    assert pay.input_schema["properties"] == {"cents": {"type": "integer"}}
+    assert pay.shape.signature.context_name == "ctx"
+
+
+def test_the_spec_says_everything_that_decides_how_a_tool_is_used():
+    def run(command: str) -> None: ...
+
+    made = tool(
+        run,
+        name="shell",
+        mode="local",
+        concurrency=2,
+        is_shell=True,
+        is_outbound=True,
+        metadata={"owner": "ops"},
+        timeout_ms=7,
+    )
+    assert made.spec.model_dump(mode="json", by_alias=True) == {
+        "name": "shell",
+        "inputSchema": made.input_schema,
+        "mode": "local",
+        "effect": "once",
+        "approval": "policy",
+        "timeoutMs": 7,
+        "concurrency": 2,
+        "isShell": True,
+        "isOutbound": True,
+        "metadata": {"owner": "ops"},
+    }
+
+
+def test_an_approval_function_is_named_in_the_spec_and_asks_whoever_does_not_have_it():
+    def large(arguments: JsonObject) -> bool:
+        return arguments["cents"] == 500
+
+    made = tool(approval=large)(lambda_free())
+    assert made.spec.approval == ApprovalRule.ALWAYS
+    assert made.spec.metadata is not None
+    assert str(made.spec.metadata["approvalFunction"]).endswith("large")
+
+
+def lambda_free() -> Callable[[int], None]:
+    def spend(cents: int) -> None: ...
+
+    return spend
+
+
+@pytest.mark.parametrize(
+    ("answer", "rule"),
+    [
+        (True, "always"),
+        (False, "policy"),
+        ("never", "never"),
+        ("once", "once"),
+        ("perhaps", "always"),
+        (None, "always"),
+        (ZeroDivisionError(), "always"),
+    ],
+)
+def test_an_approval_function_that_fails_or_answers_nonsense_asks(answer: object, rule: str):
+    def check(arguments: JsonObject) -> Any:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    assert tool(lambda_free(), approval=check).approval_for({"cents": 1}) == rule
+    assert pay.approval_for({}) == ApprovalRule.ONCE
+
+
+class Shop:
+    """A shop."""
+
+    def price(self, item: str) -> int:
+        """Return a price."""
+        return len(item)
+
+    @tool
+    @staticmethod
+    def name_of(item: str) -> str:
+        return item.title()
+
+
+class Greeter:
+    """Greets."""
+
+    async def __call__(self, name: str) -> str:
+        return f"hello {name}"
+
+
+def test_methods_objects_and_partial_functions_can_be_tools():
+    price = tool(Shop().price)
+    assert (price.name, price.description, price("abc")) == ("price", "Return a price.", 3)
+    greet = tool(Greeter(), name="greet")
+    assert (greet.description, greet.shape.signature.is_async) == ("Greets.", True)
+    assert tool(Greeter()).name == "Greeter"
+    half = tool(functools.partial(Shop().price))
+    assert (half.name, half.description) == ("price", "Return a price.")
+    assert Shop.name_of("pen") == "Pen"
+
+
+LOOSE_TOOL: Any = tool
+"""For arguments that a type checker would refuse."""
+
+
+def written(text: str) -> Callable[..., object]:
+    """Return a function that a type checker would refuse."""
+    scope: dict[str, Callable[..., object]] = {}
+    exec(text, scope)
+    return scope[text.partition("(")[0].removeprefix("def ")]
+
+
+def yields() -> Iterator[int]:
+    yield 1
+
+
+async def yields_later() -> AsyncIterator[int]:
+    yield 1
+
+
+def many(*values: int) -> None: ...
+
+
+def named(**values: int) -> None: ...
+
+
+def placed(value: int, /) -> None: ...
+
+
+def two(first: ToolContext, second: ToolContext | None) -> None: ...
+
+
+def with_field(value: int = Field(default=3)) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (yields, "tool yields yields; return the whole result"),
+        (yields_later, "yields; return the whole result"),
+        (written("def untyped(value): ..."), "tool untyped: value has no type; write value: str"),
+        (many, r"\*values: int takes any number of values"),
+        (named, r"\*\*values: int takes any name"),
+        (placed, "value: int has no name that a call could use"),
+        (two, "first and second are both a ToolContext; keep one"),
+        (written("def late(value: 'Nobody'): ..."), "the type Nobody is not known where the tool is defined"),
+        (with_field, r"the default of value is a Field; write value: Annotated\[type, Field"),
+        (Shop.price, r"self has no value yet; make the tool of the bound method: tool\(instance.price\)"),
+        (int.__add__, "has no name that a call could use"),
+        (print, "takes any number of values"),
+        (dict.__dict__["fromkeys"], "has no name that a call could use"),
+        (type("Odd", (), {"__call__": cast(Any, dict).update})(), "cannot be read"),
+        (Shop, "a tool is made of a function, found the class Shop"),
+        (add, "a tool is made of a function, found Tool"),
+        ("text", "a tool is made of a function, found str"),
+    ],
+)
+def test_a_function_that_leaves_something_open_is_refused_when_it_is_decorated(
+    function: Callable[..., object], words: str
+):
+    with pytest.raises(Rejected, match=words) as caught:
+        LOOSE_TOOL(function)
+    assert caught.value.kind == ErrorKind.INVALID_PACKAGE
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"mode": "reed"}, "mode must be one of read, safe_write"),
+        ({"effect": "twice"}, "effect must be one of read, idempotent, once"),
+        ({"approval": "perhaps"}, "approval must be one of policy, always, once, never"),
+        ({"name": "a b"}, "must be letters, digits, _ and -"),
+        ({"name": "-a"}, "must be letters, digits, _ and -"),
+        ({"name": 5}, "the name of a tool is a text, found int"),
+        ({"name": "a" * 65}, "too long: 65 characters, limit 64"),
+        ({"description": 5}, "the description is a text, found int"),
+        ({"description": "a" * 16_385}, "16,385 characters, limit 16,384"),
+        ({"timeout_ms": 0}, "timeout_ms must be 1 to 86,400,000, found 0"),
+        ({"timeout_ms": 1.5}, "timeout_ms is a whole number, found float"),
+        ({"timeout_ms": True}, "timeout_ms is a whole number, found bool"),
+        ({"timeout": 0}, "timeout is a number of seconds from 0.001 to 86,400, found 0"),
+        ({"timeout": "5"}, "timeout is a number of seconds"),
+        ({"timeout": 1, "timeout_ms": 5}, "not both"),
+        ({"concurrency": 0}, "concurrency must be 1 to 1,024"),
+        ({"is_outbound": "yes"}, "is_outbound is True or False, found str"),
+        ({"is_shell": True}, "takes its command in a parameter that is called command"),
+        ({"metadata": {"x": float("nan")}}, "metadata must be JSON: number not finite"),
+        ({"colour": "red"}, "tool does not know colour; it takes name, description, mode"),
+    ],
+)
+def test_an_option_that_cannot_be_meant_is_refused(options: dict[str, object], words: str):
+    with pytest.raises(Rejected, match=words):
+        LOOSE_TOOL(add.function, **options)
+
+
+def test_names_and_descriptions_fit_up_to_their_limits():
+    assert tool(add.function, name="a" * 64, description="b" * 16_384).name == "a" * 64
+
+
+def test_a_failure_that_a_tool_tells_is_cut_to_its_limit():
+    assert len(ToolFailed("a" * 10_000).message) == FAILED_CHARS_MAX
+    assert ToolFailed("x", retryable=True).is_retryable
+
+
+def test_a_description_in_the_annotation_is_closer_than_one_in_the_docstring():
+    @tool
+    def look(item: Annotated[str, Field(description="mine")], place: str) -> None:
+        """Look.
+
+        Args:
+            item: not mine
+            place: where
+        """
+
+    properties = look.input_schema["properties"]
+    assert properties == {
+        "item": {"type": "string", "description": "mine"},
+        "place": {"type": "string", "description": "where"},
+    }
+
+
+def test_tools_made_of_one_function_are_told_apart():
+    one, other = tool(add.function), tool(add.function)
+    assert one != other
+    assert isinstance(one, Tool)
+
+
+def test_nothing_is_built_before_a_schema_is_asked_for():
+    made = tool(add.function)
+    assert "_model" not in made.shape.__dict__
+    assert made.input_schema is made.input_schema
+    assert "_model" in made.shape.__dict__

@@ -1,5 +1,9 @@
-"""`make bench`: measures protocol and harness and writes RESULTS.md."""
+"""`make bench`: measures the parts and the durable step, and writes RESULTS.md.
 
+`--quick` runs the durable step alone, short, and writes nothing; `--only` runs one of the two.
+"""
+
+import argparse
 import json
 import platform
 import sys
@@ -8,12 +12,16 @@ from pathlib import Path
 import tree_sitter_bash
 from tree_sitter import Language, Parser
 
+from benchmarks.durable_step import FULL, SHORT, measure_all, section
 from benchmarks.measure import Row, compare, start_up
 from benchmarks.samples import event_bytes, journal
 from windlass_harness import classify_shell_command, sanitize_for_trace
 from windlass_harness.views import fold_chat, fold_session, fold_usage
 from windlass_protocol import Event, JsonValue, decode, encode, parse
 
+RESULTS = Path(__file__).with_name("RESULTS.md")
+PEERS_BEGIN = "<!-- durable steps: begin -->"
+PEERS_END = "<!-- durable steps: end -->"
 COMMAND = "grep -rn TODO src/ | sort | uniq -c | sort -rn | head -20"
 HEADER = """# Measurements
 
@@ -110,7 +118,8 @@ def import_rows() -> list[Row]:
     ]
 
 
-def main() -> int:
+def write_parts() -> None:
+    """Measure protocol and harness; the section of the durable steps stays as it is."""
     rows: list[Row] = []
     for part in (import_rows, codec_rows, rule_rows, fold_rows):
         for row in part():
@@ -118,7 +127,31 @@ def main() -> int:
             rows.append(row)
     lines = [f"| {row.what} | {row.cost:.1f} {row.unit} | {row.baseline} | {row.ratio:.2f} |" for row in rows]
     machine = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}."
-    Path(__file__).with_name("RESULTS.md").write_text(HEADER + "\n".join(lines) + f"\n\n{machine}\n", "utf-8")
+    kept = RESULTS.read_text("utf-8").partition(PEERS_BEGIN)
+    text = HEADER + "\n".join(lines) + f"\n\n{machine}\n"
+    RESULTS.write_text(text + (f"\n{kept[1]}{kept[2]}" if kept[1] else ""), "utf-8")
+
+
+def write_durable_steps() -> None:
+    """Measure the durable step beside the raw floor and the peers; the other section stays as it is."""
+    text = section(measure_all(FULL), FULL)
+    print(text)
+    kept = RESULTS.read_text("utf-8").partition(PEERS_BEGIN)[0].rstrip()
+    RESULTS.write_text(f"{kept}\n\n{PEERS_BEGIN}\n{text}{PEERS_END}\n", "utf-8")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="the durable step alone, short; writes nothing")
+    parser.add_argument("--only", choices=["parts", "steps"], help="one of the two sections")
+    options = parser.parse_args()
+    if options.quick:
+        print(section(measure_all(SHORT), SHORT))
+        return 0
+    if options.only != "steps":
+        write_parts()
+    if options.only != "parts":
+        write_durable_steps()
     return 0
 
 

@@ -1,0 +1,115 @@
+"""Windlass: the durable step.
+
+Choices:
+- The names that the public API promises, and nothing else; the model is any `LLMProvider`.
+- The tool has the effect class that costs most, `once`: its intent is durable before it starts.
+- Variants: `power` (the default of `AgentRuntime.open`, synchronous FULL as the peers have it) and
+  `process` (NORMAL).
+- Variant `waiting`, for the parked sessions alone: the tool needs a person's consent, and a run is left when
+  it waits for it.
+- Resume is `AgentRuntime.open`, which goes on with unfinished runs by itself.
+- While the engine is not there, the runner says so in one line and the driver leaves it out.
+"""
+
+import json
+import sys
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import aclosing
+from pathlib import Path
+from typing import Literal
+
+from benchmarks.peers.task import FINAL, TOOL, TOOL_DESCRIPTION, Call, Runner, Script, arguments, main
+from windlass_protocol import JsonObject
+
+try:
+    from windlass import (
+        Agent,
+        AgentRuntime,
+        LLMMessage,
+        LLMStreamChunk,
+        LLMUsage,
+        ToolCall,
+        ToolContext,
+        tool,
+    )
+except ImportError as error:
+    print(
+        json.dumps(
+            {"peer": "windlass", "skipped": f"the engine is not there yet: {str(error).split(' (')[0]}"}
+        )
+    )
+    sys.exit(0)
+
+WAIT_S = 600
+USAGE = LLMUsage(input_tokens=900, output_tokens=40)
+
+
+class ScriptedModel:
+    def __init__(self, script: Script) -> None:
+        self._script = script
+
+    async def stream(
+        self,
+        messages: Sequence[LLMMessage],
+        *,
+        tools: Iterable[JsonObject] | None = None,
+        temperature: float | None = None,
+    ) -> AsyncIterator[LLMStreamChunk]:
+        last = messages[-1]
+        yield _chunk(await self._script.answer(last.tool_call_id or last.content, len(messages)))
+
+
+class Windlass(Runner):
+    packages = ("windlass",)
+
+    def __init__(self, variant: str) -> None:
+        self.name = f"windlass-{variant}"
+        self._durability: Literal["power", "process"] = "process" if variant == "process" else "power"
+        self._waits = variant == "waiting"
+
+    async def open(self, folder: Path, script: Script) -> None:
+        @tool(
+            mode="safe_write",
+            effect="once",
+            description=TOOL_DESCRIPTION,
+            approval="always" if self._waits else "policy",
+        )
+        async def lookup(query: str, page: int, ctx: ToolContext) -> str:
+            return script.lookup(query, page)
+
+        self._script = script
+        self._agent = Agent("bench", model=ScriptedModel(script), tools=[lookup])
+        self._runtime = await AgentRuntime.open(
+            str(folder / "bench.db"), agents=[self._agent], durability=self._durability
+        )
+        await self._runtime.__aenter__()
+
+    async def run(self, session: str) -> str:
+        handle = await self._runtime.start(
+            self._agent, self._script.prompt(session), session_id=session, run_id=f"run.{session}"
+        )
+        if self._waits:
+            async with aclosing(handle.events()) as events:
+                async for event in events:
+                    if event.type == "run.waiting":
+                        break
+            return FINAL
+        return (await handle.wait(timeout=WAIT_S)).output
+
+    async def resume(self, session: str) -> None:
+        await self._runtime.handle(f"run.{session}").wait(timeout=WAIT_S)
+
+    async def close(self) -> None:
+        await self._runtime.__aexit__(None, None, None)
+
+
+def _chunk(call: Call | None) -> LLMStreamChunk:
+    if call is None:
+        return LLMStreamChunk(content_delta=FINAL, finish_reason="stop", usage=USAGE)
+    asked = ToolCall(id=call.id, name=TOOL, arguments={"query": call.query, "page": call.page})
+    return LLMStreamChunk(tool_call_delta=asked, finish_reason="tool-calls", usage=USAGE)
+
+
+if __name__ == "__main__":
+    options = arguments()
+    main(Windlass(options.variant or "power"), options)

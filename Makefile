@@ -7,7 +7,7 @@ PACKAGES := packages/protocol packages/harness packages/runtime
 SOURCES := packages tests tools examples benchmarks
 
 .DEFAULT_GOAL := help
-.PHONY: help dev test check gen lock bench clean python-tests web-tests
+.PHONY: help dev test check gen lock bench torture clean python-tests web-tests
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
@@ -46,6 +46,9 @@ gen: $(VENV)/.ready node_modules/.ready  ## regenerate Python and TypeScript fro
 
 bench: $(VENV)/.ready  ## measure, as ratios inside one run; writes benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks
+
+torture: $(VENV)/.ready  ## kill a thousand processes; writes benchmarks/TORTURE.md
+	$(BIN)/python -m tests.faults.torture all --write
 
 lock: $(VENV)/.ready  ## pin requirements/dev.in and package.json anew
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \

@@ -19,6 +19,8 @@ HARNESS = "packages/harness/src/windlass_harness/planted.py"
 RUNTIME = "packages/runtime/src/windlass/planted.py"
 ADAPTER = "packages/runtime/src/windlass/adapters/planted.py"
 
+INSIDE = "packages/runtime/src/windlass"
+
 TOOL_TIMEOUT_S = 60
 
 
@@ -31,6 +33,11 @@ class Copy:
     def plant(self, path: str, text: str) -> None:
         (self.root / path).parent.mkdir(exist_ok=True)
         (self.root / path).write_text(text, encoding="utf-8")
+
+    def add(self, path: str, line: str) -> None:
+        """Add a line at the end of a file that is there."""
+        with (self.root / path).open("a", encoding="utf-8") as file:
+            file.write(f"{line}\n")
 
     def ruff(self, path: str = "packages") -> subprocess.CompletedProcess[str]:
         return self._run("ruff", "check", "--no-cache", "--output-format=concise", path)
@@ -94,6 +101,84 @@ def test_an_import_that_a_tier_may_not_have_is_named_with_its_line(
     result = copy.lint_imports()
     assert result.returncode != 0, result.stdout
     assert broken in " ".join(result.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "contract", "broken"),
+    [
+        (
+            "ports/planted.py",
+            "import windlass.tools",
+            "Inside the runtime",
+            "windlass.ports.planted -> windlass.tools",
+        ),
+        (
+            "ports/planted.py",
+            "import windlass.engine.driver",
+            "Inside the runtime",
+            "windlass.ports.planted -> windlass.engine.driver",
+        ),
+        ("limits.py", "import windlass.ports", "Inside the runtime", "windlass.limits -> windlass.ports"),
+        (
+            "engine/planted.py",
+            "import windlass.adapters.system",
+            "Inside the runtime",
+            "windlass.engine.planted -> windlass.adapters.system",
+        ),
+        (
+            "engine/planted.py",
+            "import windlass.runtime",
+            "Inside the runtime",
+            "windlass.engine.planted -> windlass.runtime",
+        ),
+        (
+            "adapters/journals/planted.py",
+            "import windlass.engine.writer",
+            "Inside the runtime",
+            "windlass.adapters.journals.planted -> windlass.engine.writer",
+        ),
+        (
+            "tools.py",
+            "import windlass.engine.judge",
+            "Inside the runtime",
+            "windlass.tools -> windlass.engine.judge",
+        ),
+        (
+            "builder.py",
+            "import windlass.adapters.system",
+            "Only compose and testing name adapters",
+            "windlass.builder -> windlass.adapters.system",
+        ),
+        (
+            "adapters/journals/planted.py",
+            "import windlass.adapters.storage.memory",
+            "Adapters do not know each other",
+            "windlass.adapters.journals.planted -> windlass.adapters.storage.memory",
+        ),
+        ("planted.py", "", "Inside the runtime", "windlass.planted"),
+    ],
+    ids=[
+        "a port to a tool",
+        "a port to the engine",
+        "limits to a port",
+        "the engine to an adapter",
+        "the engine to the runtime",
+        "an adapter to the engine",
+        "a tool to the engine",
+        "the builder to an adapter",
+        "an adapter to another",
+        "a module that has no layer",
+    ],
+)
+def test_an_import_that_a_part_of_the_runtime_may_not_have_breaks_its_contract(
+    copy: Copy, path: str, text: str, contract: str, broken: str
+) -> None:
+    copy.add(f"{INSIDE}/{path}", text)
+    result = copy.lint_imports()
+    assert result.returncode != 0, result.stdout
+    told = " ".join(result.stdout.split())
+    assert f"{contract}" in told.partition("Broken contracts")[2], result.stdout
+    assert broken in told
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
 from collections.abc import AsyncIterator, Iterable, Sequence
-from dataclasses import FrozenInstanceError, dataclass
+from dataclasses import FrozenInstanceError
 from typing import Any
 
 import pytest
@@ -8,6 +8,8 @@ from pydantic import BaseModel
 from windlass.agent import Agent
 from windlass.agent_output import output_contract
 from windlass.errors import Rejected
+from windlass.hooks import hook
+from windlass.ports.hook import HookCall
 from windlass.ports.model import LLMMessage, LLMStreamChunk
 from windlass.testing import ScriptedModel
 from windlass.tool_limits import SUBAGENT_LEVELS_MAX
@@ -43,9 +45,9 @@ class Plain:
         raise NotImplementedError
 
 
-@dataclass(frozen=True)
-class Watch:
-    spec: HookSpec
+@hook("before_tool_call")
+def watch(call: HookCall) -> None:
+    """Look at every call."""
 
 
 class Invoice(BaseModel):
@@ -69,7 +71,6 @@ def test_a_model_may_be_any_provider_and_is_known_by_what_it_says_of_itself():
 
 
 def test_an_agent_holds_all_that_it_is_given():
-    watch = Watch(HookSpec(hook_id="watch", point="before_tool_call"))
     bare = HookSpec(hook_id="bare", point="after_tool_call")
     helper = Agent("helper", model="a/b")
     agent = Agent(
@@ -95,7 +96,7 @@ def test_an_agent_holds_all_that_it_is_given():
     assert agent.hook_specs == (watch.spec, bare)
 
 
-HOOK = HookSpec(hook_id="h", point="p")
+HOOK = HookSpec(hook_id="h", point="after_tool_call")
 LOOSE_AGENT: Any = Agent
 """For arguments that a type checker would refuse."""
 
@@ -126,7 +127,7 @@ LOOSE_AGENT: Any = Agent
         ({"policy": None}, "policy is a PolicySet, found NoneType"),
         ({"budget": 5}, "budget is a BudgetLimit, found int"),
         ({"compaction": {}}, "compaction is a CompactionConfig, found dict"),
-        ({"hooks": [print]}, "hooks are hooks; number 0 is builtin_function_or_method"),
+        ({"hooks": [print]}, "hooks are functions with @hook; number 0 is builtin_function_or_method"),
         ({"hooks": [HOOK, HOOK]}, "hooks: two are called h"),
         ({"output_sinks": ["mail"]}, "output_sinks are output sinks; number 0 is str"),
         ({"skills": "sums"}, "skills takes a list of names of skills, found str"),

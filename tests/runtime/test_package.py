@@ -12,6 +12,7 @@ from windlass_harness.budget import BudgetLimit
 from windlass_harness.policy import PolicySet, Rule
 from windlass_protocol import (
     CompactionConfig,
+    HookFailure,
     HookSpec,
     JsonObject,
     OutputSinkSpec,
@@ -52,7 +53,7 @@ RULES = (
     Rule("b", "deny", tools=("drop_*", "purge_*")),
     Rule("a", "allow", modes=frozenset({ToolMode.READ, ToolMode.LOCAL}), reason="reads"),
 )
-WATCH = HookSpec(hook_id="watch", point="before_tool_call")
+WATCH = HookSpec(hook_id="watch", point="before_tool_call", failure=HookFailure.DENY)
 AUDIT = HookSpec(hook_id="audit", point="after_tool_call")
 
 
@@ -92,7 +93,7 @@ LOOSE_AGENT: Any = Agent
 LOOSE_TOOL: Any = tool
 LOOSE_RULE: Any = Rule
 """For parts that are put together."""
-GOLDEN = "sha256:9fcf2820a774ff1b7756800188983ee55a9fa8b8d4f3b295b6272462159c1c7f"
+GOLDEN = "sha256:422f684307e5df40c45a46d8a1529e6be21381328ea509c369909425250e9335"
 
 
 def test_the_fingerprint_of_a_fixed_agent_is_fixed():

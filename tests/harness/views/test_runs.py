@@ -41,6 +41,14 @@ def test_a_run_that_does_not_say_what_it_is_pinned_to_has_no_snapshot(missing: s
     assert run_of(begin(**facts)).snapshot is None
 
 
+def test_a_run_whose_session_moves_is_pinned_to_the_package_it_moved_to() -> None:
+    moved = {"fromFingerprint": "f", "toFingerprint": "g", "reason": "agent.instructions changed"}
+    journal = begin(**PINNED).add("session.moved", moved, runId="r1")
+    assert some(run_of(journal).snapshot).package_fingerprint == "g"
+    journal.add("session.moved", {"fromFingerprint": "g", "toFingerprint": "h"}, runId="another run")
+    assert run_of(journal).package_fingerprint == "g"
+
+
 def test_a_run_waits_and_goes_on() -> None:
     journal = step(begin(), "run.waiting", on="input")
     assert run_of(journal).status is RunStatus.WAITING

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import InitVar, dataclass, field
 from enum import Enum
+from functools import lru_cache
 from itertools import count
 from typing import Final, Protocol, cast, runtime_checkable
 
@@ -292,7 +293,7 @@ def _open(
             texts.append(item)
         elif isinstance(item, dict):
             entries = cast(dict[object, object], item)
-            if _has_secret_key(entries) or _names_a_secret(entries):
+            if _is_secret_mapping(entries):
                 return None
             texts.extend(cast(Iterable[str], entries))
             below.extend(entries.values())
@@ -313,8 +314,17 @@ def _number_text(value: float) -> str:
     return str(int(value)) if value.is_integer() else repr(value)
 
 
-def _has_secret_key(value: Mapping[object, object]) -> bool:
-    return any(not isinstance(key, str) or is_secret_key(key) for key in value)
+def _is_secret_mapping(value: dict[object, object]) -> bool:
+    if "value" in value and _names_a_secret(value):
+        return True
+    # Records have few shapes, so the same keys come together again and again.
+    keys = tuple(value)
+    return (_has_secret_key if len(keys) <= _KEYS_MAX else _has_secret_key.__wrapped__)(keys)
+
+
+@lru_cache(maxsize=4096)
+def _has_secret_key(keys: tuple[object, ...]) -> bool:
+    return any(not isinstance(key, str) or is_secret_key(key) for key in keys)
 
 
 _OPTION: Final = re.compile("--[A-Za-z][A-Za-z0-9_-]{1,40}").fullmatch
@@ -326,6 +336,7 @@ _LONG_NUMBER_MAX: Final = 1e300
 _LOGIN_OPTIONS: Final = frozenset({"-u", "--user", "--proxy-user"})
 _NUMBER_BITS_MAX: Final = 10_000  # Python writes no longer one in digits
 _SHARING_MIN: Final = 1_000
+_KEYS_MAX: Final = 24
 _VALUE_KEYS: Final = frozenset({"value", "default", "const", "example", "examples"})
 _SCHEMA_KEYS: Final = frozenset({"$ref", "anyOf", "oneOf", "allOf", "enum"})
 _SCHEMA_TYPES: Final = frozenset({"string", "number", "integer", "boolean", "object", "array", "null"})

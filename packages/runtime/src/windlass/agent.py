@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Final, Protocol, cast, runtime_checkable
+from typing import Final, cast
 
 import windlass
 from windlass.agent_output import Output, output_contract
 from windlass.definitions import check_name, check_text, kind_of, wrong
-from windlass.limits import TOOLS_PER_AGENT_MAX
+from windlass.delivery import check_sink
+from windlass.hooks import Hook, check_hook
+from windlass.limits import HOOKS_PER_AGENT_MAX, SINKS_PER_AGENT_MAX, TOOLS_PER_AGENT_MAX
 from windlass.ports.model import LLMProvider
 from windlass.tool_limits import (
     DESCRIPTION_CHARS_MAX,
@@ -31,16 +33,6 @@ from windlass_protocol import (
 TEMPERATURE_MAX: Final = 2.0
 OBJECT_ROUTE: Final = "object"
 """The route of a model that is an object and does not name one."""
-
-
-@runtime_checkable
-class Hook(Protocol):
-    """Something that runs at a named point; its spec is pinned with the agent."""
-
-    @property
-    def spec(self) -> HookSpec:
-        """Where it runs and what it may do."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,9 +113,9 @@ class Agent:
     async def run(
         self, message: UserContent, *, providers: Mapping[str, LLMProvider] | None = None
     ) -> RunResult:
-        """Run the agent once, in memory, and return what came of it; a run that failed has a result too.
+        """Run the agent once, in memory, and return what came of it.
 
-        Nobody is there to ask, so whatever needs consent is denied. For a run that survives the process, can
+        A run that failed has a result too. Nobody is there to ask, so whatever needs consent is denied. For a run that survives the process, can
         be watched or answered, open an AgentRuntime.
 
         Raises:
@@ -143,7 +135,7 @@ class Agent:
         kinds: tuple[tuple[str, type | tuple[type, ...], str], ...] = (
             ("tools", Tool, "functions with @tool"),
             ("subagents", Agent, "agents"),
-            ("hooks", (HookSpec, Hook), "hooks"),
+            ("hooks", (HookSpec, Hook), "functions with @hook"),
             ("output_sinks", OutputSinkSpec, "output sinks"),
             ("skills", str, "names of skills"),
         )
@@ -161,6 +153,8 @@ class Agent:
         _check_unique([sink.sink_id for sink in self.output_sinks], f"{where}: output sinks")
         _check_unique(list(self.skills), f"{where}: skills")
         _check_count(len(self.tools), TOOLS_PER_AGENT_MAX, f"{where}: tools")
+        _check_count(len(self.hooks), HOOKS_PER_AGENT_MAX, f"{where}: hooks")
+        _check_count(len(self.output_sinks), SINKS_PER_AGENT_MAX, f"{where}: output sinks")
         _check_count(len(self.subagents), SUBAGENTS_MAX, f"{where}: subagents")
         _check_count(self.levels, SUBAGENT_LEVELS_MAX, f"{where}: agents inside one another")
 
@@ -170,6 +164,10 @@ class Agent:
             _check_type(self.budget, BudgetLimit, f"{where}: budget")
         if self.compaction is not None:
             _check_type(self.compaction, CompactionConfig, f"{where}: compaction")
+        for spec in self.hook_specs:
+            check_hook(spec)
+        for sink in self.output_sinks:
+            check_sink(sink)
         if self.temperature is not None and not _is_temperature(self.temperature):
             raise wrong(
                 f"{where}: temperature is a number from 0 to {TEMPERATURE_MAX:g}, found {self.temperature!r}"

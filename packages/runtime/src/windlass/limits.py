@@ -38,6 +38,26 @@ DELIVERY_ATTEMPTS_MAX: Final = 3
 DELIVERY_RETRY_DELAY_MS: Final = 1_000
 """Before the second attempt; each further wait is twice as long."""
 RECEIPT_BYTES_MAX: Final = 16_384
+OUTPUT_BYTES: Final = 32_768
+"""Of an answer that is held against an output contract, unless the contract says otherwise."""
+OUTPUT_BYTES_MAX: Final = 524_288
+"""Whatever the contract says; half of a record."""
+OUTPUT_LEVELS_MAX: Final = 48
+OUTPUT_ERRORS: Final = 32
+"""Told of one answer, unless the contract says otherwise."""
+OUTPUT_ERRORS_MAX: Final = 128
+OUTPUT_ERROR_CHARS_MAX: Final = 300
+OUTPUT_CHECKS_MAX: Final = 100_000
+"""Keywords of a schema that are looked at for one answer: small schemas can ask for endless work."""
+SCHEMA_BYTES_MAX: Final = 65_536
+SCHEMA_LEVELS_MAX: Final = 48
+SCHEMA_PROPERTIES_MAX: Final = 1_024
+SCHEMA_ENUM_VALUES_MAX: Final = 1_024
+SCHEMA_CHAIN_MAX: Final = 32
+"""References and combinations that lead to one another before a value gets any smaller."""
+PATTERN_CHARS_MAX: Final = 1_024
+PATTERN_WEIGHT_MAX: Final = 5_000
+"""Pieces of a regular expression when its counted repetitions are written out."""
 SUBSCRIBER_EVENTS_MAX: Final = 1_024
 STORAGE_DOCUMENT_BYTES_MAX: Final = 1_048_576
 """One session, agent, message, trace, span or trace event in a storage, as JSON."""

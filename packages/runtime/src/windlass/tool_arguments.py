@@ -4,7 +4,7 @@ What a model wrote is JSON, and stays so: that is what is asked about and record
 canonical form (RFC 8785) names it. The tool gets the Python values made of it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
@@ -43,8 +43,13 @@ class Arguments:
     """What the function gets; parameters that were left out are not in it."""
 
 
-def arguments_of(tool: Tool[..., object], raw: JsonValue) -> Arguments:
+Mask = Callable[[str], str]
+
+
+def arguments_of(tool: Tool[..., object], raw: JsonValue, *, mask: Mask = mask_text) -> Arguments:
     """Read and check the arguments of a call; a text is read as JSON.
+
+    What the message quotes is masked with `mask` before it is cut: half a secret would be none to it later.
 
     Raises:
         Rejected: they are not JSON, not an object, or do not fit; the message is for the model, names places
@@ -56,7 +61,7 @@ def arguments_of(tool: Tool[..., object], raw: JsonValue) -> Arguments:
     except CodecError as error:
         problem = error.message
     else:
-        return _validated(tool, value, text)
+        return _validated(tool, value, text, mask=mask)
     raise _refusal(tool, [f"they are not good JSON: {problem}"])
 
 
@@ -65,13 +70,13 @@ def arguments_hash(arguments: JsonObject) -> str:
     return _hash(canonical(arguments, _LIMITS))
 
 
-def _validated(tool: Tool[..., object], value: JsonValue, text: bytes) -> Arguments:
+def _validated(tool: Tool[..., object], value: JsonValue, text: bytes, *, mask: Mask) -> Arguments:
     if not isinstance(value, dict):
         raise _refusal(tool, ["expected an object with the parameters by name"])
     try:
         values = tool.shape.validate(text)
     except ValidationError as error:
-        problems = _problems(tool, error, value)
+        problems = _problems(tool, error, value, mask=mask)
     else:
         return Arguments(value, _hash(text), values)
     # Raised out here: the validation error holds the input and must not stay on as the context.
@@ -82,13 +87,15 @@ def _hash(text: bytes) -> str:
     return f"sha256:{sha256(text).hexdigest()}"
 
 
-def _problems(tool: Tool[..., object], error: ValidationError, value: JsonValue) -> list[str]:
+def _problems(
+    tool: Tool[..., object], error: ValidationError, value: JsonValue, *, mask: Mask
+) -> list[str]:
     issues = invalid(error, value).issues
     details = error.errors(include_url=False, include_input=False)[: len(issues)]
     problems: list[str] = []
     for issue, detail in zip(issues, details, strict=False):
         text = f"{issue.path or 'the top'}: {_own_words(detail) or issue.message}"
-        problems.append(shown(text, PROBLEM_CHARS_MAX))
+        problems.append(shown(mask(text), PROBLEM_CHARS_MAX))
     if any(detail["type"] in _UNKNOWN and len(detail["loc"]) == 1 for detail in details):
         problems.append(
             f"the parameters are {_listed([part.name for part in tool.shape.signature.parameters])}"
@@ -101,7 +108,7 @@ def _own_words(detail: ErrorDetails) -> str | None:
     if detail["type"] not in _OWN_CHECKS:
         return None
     said = str(detail.get("ctx", {}).get("error", "")).partition("\n")[0]
-    return mask_text(said) or None
+    return said or None
 
 
 def _refusal(tool: Tool[..., object], problems: Sequence[str]) -> Rejected:

@@ -5,7 +5,7 @@ Whether it may run is decided elsewhere.
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from traceback import format_exception_only
@@ -76,7 +76,7 @@ def failure(told: str) -> ToolResult:
     return ToolResult(success=False, error=told, needs_followup=True)
 
 
-def failure_text(error: BaseException) -> str:
+def failure_text(error: BaseException, mask: Callable[[str], str] = mask_text) -> str:
     """Return what a model is told of an exception: one line, short, without secrets."""
     lines = "".join(format_exception_only(error)).splitlines()
-    return shown(mask_text(lines[0] if lines else type(error).__name__), FAILURE_CHARS_MAX)
+    return shown(mask(lines[0] if lines else type(error).__name__), FAILURE_CHARS_MAX)

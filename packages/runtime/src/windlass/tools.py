@@ -57,7 +57,12 @@ class ToolOptions(TypedDict, total=False):
     timeout: float
     """In seconds, instead of `timeout_ms`."""
     approval: ApprovalRule | str | ApprovalCheck
-    """policy (when left out), always, once or never, or a function that looks at the arguments."""
+    """policy (when left out), always, once or never, or a function that looks at the arguments.
+
+    once asks until a person approves the tool for the session; an approval of one call is for that call.
+    never leaves out only what the policy asks by default: rules that ask, dangerous commands and tainted
+    sessions ask all the same.
+    """
     concurrency: int
     """How many calls may run at the same time; any number when left out."""
     is_outbound: bool

@@ -9,13 +9,13 @@ touched the world is not forgotten, and stays in the tail until it has a result 
 history says that there is no result, and takes the real one if it comes after all.
 """
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from typing import Final
 
 from windlass_harness.compaction import compact
 from windlass_harness.origin import Origin, mark
-from windlass_harness.views.content import action_name, started_action
+from windlass_harness.views.reading import Place, Started, part_of
 from windlass_harness.views.steps import (
     INTERRUPTED,
     NOT_EXECUTED,
@@ -25,18 +25,14 @@ from windlass_harness.views.steps import (
     Step,
     StepIndex,
 )
+from windlass_harness.views.trusted import call_part
 from windlass_protocol import (
-    ActionsRequestedData,
-    ActionStartedData,
+    AssistantPart,
     CompactionCompletedData,
     InputRequestedData,
-    MessageCompletedData,
     MessageReceivedData,
     ModelMessage,
-    ReasoningCompletedData,
     ReasoningPart,
-    RuntimeActionRequest,
-    TextPart,
     ToolCallPart,
     ToolMessage,
     ToolOutput,
@@ -69,10 +65,12 @@ class HistoryDraft:
 
     def __init__(self, history: History) -> None:
         self.messages = list(history.messages)
+        self.revision = 0
+        """Raised when messages that were there change; new ones at the end do not count."""
         self._unsettled = dict.fromkeys(history.unsettled)
         self._tail: list[Step | UserMessage] = []
         self._by_id: StepIndex[str] = StepIndex()
-        self._by_place: StepIndex[tuple[str, int]] = StepIndex()
+        self._by_place: StepIndex[Place] = StepIndex()
         self._by_turn: StepIndex[str] = StepIndex()
         self._by_run: StepIndex[str | None] = StepIndex()
         self._order = 0
@@ -88,6 +86,27 @@ class HistoryDraft:
         tail = tuple(item.freeze() if isinstance(item, Step) else item for item in self._tail)
         return History(tuple(self.messages), tail, tuple(self._unsettled))
 
+    @property
+    def unanswered(self) -> Step | None:
+        """The answer that is being written."""
+        return self._unanswered
+
+    def open_calls(self) -> list[Call]:
+        """Return the calls of the tail that have no output yet, in order."""
+        return [
+            call
+            for item in self._tail
+            if isinstance(item, Step) and item.unfinished
+            for call in item.calls.values()
+            if call.output is None
+        ]
+
+    def open_call(self, call_id: str) -> Call | None:
+        """Return the newest call of this id, if it has no output yet."""
+        step = self._by_id.newest(call_id)
+        call = None if step is None else step.calls[call_id]
+        return None if call is None or call.output is not None else call
+
     def receive(self, data: MessageReceivedData) -> None:
         """Take what somebody said: context first, then the words."""
         for text in data.context or ():
@@ -97,20 +116,18 @@ class HistoryDraft:
             self._tail.append(UserMessage(content=content))
         self._flush()
 
-    def start_step(self, turn_id: str, step_index: int, *, run_id: str | None) -> None:
+    def start_step(self, place: Place, *, run_id: str | None, epoch: int | None = None) -> None:
         """Begin an answer; whatever another attempt left unfinished is given up."""
         self.give_up()
-        self._append(Step(turn_id, step_index, run_id, self._order))
+        self._append(Step(place, run_id, self._order, epoch=epoch))
 
-    def reason(self, data: ReasoningCompletedData, *, run_id: str | None) -> None:
+    def reason(self, place: Place, part: ReasoningPart, *, run_id: str | None) -> None:
         """Take what the model thought aloud."""
-        part = ReasoningPart(text=data.reasoning, provider_options=data.provider_metadata)
-        self._writing(data.turn_id, data.step_index, run_id).parts.append(part)
+        self._writing(place, run_id).parts.append(part)
 
-    def say(self, data: MessageCompletedData, *, run_id: str | None) -> None:
+    def say(self, place: Place, parts: Sequence[AssistantPart], *, run_id: str | None) -> None:
         """Take what the model said; parts that were reported before are not taken twice."""
-        step = self._writing(data.turn_id, data.step_index, run_id)
-        parts = data.parts or ((TextPart(text=data.message),) if data.message else ())
+        step = self._writing(place, run_id)
         if any(isinstance(part, ReasoningPart) for part in parts):
             step.parts = [part for part in step.parts if not isinstance(part, ReasoningPart)]
         for part in parts:
@@ -119,35 +136,39 @@ class HistoryDraft:
             else:
                 step.parts.append(part)
 
-    def request(self, data: ActionsRequestedData, *, run_id: str | None) -> None:
+    def request(self, place: Place, parts: Sequence[ToolCallPart], *, run_id: str | None) -> None:
         """Take the calls that the model asked for in the answer it is writing."""
-        step = self._writing(data.turn_id, data.step_index, run_id)
-        for action in data.actions:
-            self._add_call(step, _call_part(action))
+        step = self._writing(place, run_id)
+        for part in parts:
+            self._add_call(step, part)
 
     def ask(self, data: InputRequestedData, *, run_id: str | None) -> None:
         """Take calls that only show in requests to people, into their step."""
         for request in data.requests:
             if self._by_id.newest(request.action.call_id) is None:
-                self._adopt(_call_part(request.action), (data.turn_id, data.step_index), run_id)
+                self._adopt(part_of(request.action), Place(data.turn_id, data.step_index), run_id)
 
-    def start_call(self, data: ActionStartedData, *, run_id: str | None) -> None:
+    def start_call(
+        self, place: Place, data: Started, *, run_id: str | None, epoch: int | None = None
+    ) -> None:
         """Take the intent of a call, also of one that nobody asked for."""
         step = self._by_id.newest(data.call_id)
         if step is None:
-            part = _call_part(started_action(data))
-            step = self._adopt(part, (data.turn_id, data.step_index), run_id)
-        step.start(data)
+            arguments = {} if data.arguments is None else data.arguments
+            part = call_part(tool_call_id=data.call_id, tool_name=data.tool_name, input=arguments)
+            step = self._adopt(part, place, run_id)
+        step.start(data, epoch=epoch)
 
     def finish_call(self, call_id: str, output: ToolOutput) -> None:
         """Take the result of a call; the first one counts."""
-        newest = self._by_id.newest(call_id)
-        if newest is None:
+        steps = self._by_id.all(call_id)
+        if not steps:
             self._settle(call_id, output)
             return
-        for step in self._by_id.all(call_id):
+        newest = max(steps, key=_order) if len(steps) > 1 else steps[0]
+        for step in steps:
             # Attempts of one step that ask for the same call mean the same effect.
-            if step.place == newest.place:
+            if step is newest or step.place == newest.place:
                 step.finish(call_id, output)
         self._flush()
 
@@ -158,9 +179,9 @@ class HistoryDraft:
         self._settle(call_id, output)
         self._flush()
 
-    def complete_step(self, turn_id: str, step_index: int, *, run_id: str | None) -> None:
+    def complete_step(self, place: Place, *, run_id: str | None) -> None:
         """Take the end of an answer."""
-        self._writing(turn_id, step_index, run_id).is_answered = True
+        self._writing(place, run_id).is_answered = True
         self._unanswered = None
         self._flush()
 
@@ -196,6 +217,7 @@ class HistoryDraft:
 
     def compact(self, data: CompactionCompletedData) -> None:
         """Take a compaction, in the way in which it was planned."""
+        self.revision += 1
         self.messages = list(
             compact(
                 self.messages,
@@ -209,6 +231,7 @@ class HistoryDraft:
 
     def clear(self) -> None:
         """Forget what was said; what is in progress stays."""
+        self.revision += 1
         self.messages = []
         self._unsettled = {}
         self._tail = [*self._steps()]
@@ -227,26 +250,26 @@ class HistoryDraft:
         self._tail.append(step)
         self._order += 1
         self._by_place.add(step.place, step)
-        self._by_turn.add(step.turn_id, step)
+        self._by_turn.add(step.place.turn_id, step)
         self._by_run.add(step.run_id, step)
         for call_id in step.calls:
             self._by_id.add(call_id, step)
         if not step.is_answered:
             self._unanswered = step
 
-    def _writing(self, turn_id: str, step_index: int, run_id: str | None) -> Step:
+    def _writing(self, place: Place, run_id: str | None) -> Step:
         """The answer that is being written; a new one if it belongs to another step."""
         step = self._unanswered
-        if step is not None and step.place == (turn_id, step_index):
+        if step is not None and step.place == place:
             return step
-        self.start_step(turn_id, step_index, run_id=run_id)
-        return self._writing(turn_id, step_index, run_id)
+        self.start_step(place, run_id=run_id)
+        return self._writing(place, run_id)
 
-    def _adopt(self, part: ToolCallPart, place: tuple[str, int], run_id: str | None) -> Step:
+    def _adopt(self, part: ToolCallPart, place: Place, run_id: str | None) -> Step:
         """Put a call into its step; into a new one if that is no longer open."""
         step = self._by_place.newest(place)
         if step is None:
-            step = Step(*place, run_id, self._order, is_answered=True)
+            step = Step(place, run_id, self._order, is_answered=True)
             self._append(step)
         self._add_call(step, part)
         return step
@@ -257,7 +280,7 @@ class HistoryDraft:
 
     def _forget(self, step: Step) -> None:
         self._by_place.remove(step.place, step)
-        self._by_turn.remove(step.turn_id, step)
+        self._by_turn.remove(step.place.turn_id, step)
         self._by_run.remove(step.run_id, step)
         for call_id in step.calls:
             self._by_id.remove(call_id, step)
@@ -287,6 +310,7 @@ class HistoryDraft:
         if call_id not in self._unsettled:
             return
         del self._unsettled[call_id]
+        self.revision += 1
         for at in reversed(range(len(self.messages))):
             message = self.messages[at]
             if isinstance(message, ToolMessage) and any(
@@ -300,13 +324,13 @@ class HistoryDraft:
                 return
 
 
+def _order(step: Step) -> int:
+    return step.order
+
+
 def _is_unsettled(part: ToolPart, call_id: str) -> bool:
     return (
         isinstance(part, ToolResultPart)
         and part.tool_call_id == call_id
         and part.output.value in (INTERRUPTED, NOT_EXECUTED)
     )
-
-
-def _call_part(action: RuntimeActionRequest) -> ToolCallPart:
-    return ToolCallPart(tool_call_id=action.call_id, tool_name=action_name(action), input=action.input)

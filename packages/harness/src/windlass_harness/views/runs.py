@@ -22,6 +22,7 @@ from windlass_protocol import (
     RunSnapshot,
     RunStartedData,
     RunStatus,
+    SessionMovedData,
     SourceRef,
     Usage,
 )
@@ -159,6 +160,11 @@ def _turn(run: RunState, record: Record) -> RunState:
     return replace(run, turn_id=turn_id) if isinstance(turn_id, str) else run
 
 
+def _move(run: RunState, record: Record) -> RunState:
+    data = read(SessionMovedData, record.data)
+    return replace(run, package_fingerprint=data.to_fingerprint)
+
+
 def _complete(run: RunState, record: Record) -> RunState:
     data = read(RunCompletedData, record.data)
     result = RunResult(
@@ -209,6 +215,7 @@ _CHANGES: Final[dict[str, Callable[[RunState, Record], RunState]]] = {
     "run.failed": _fail,
     "run.cancelled": _cancelled,
     "run.budget_exhausted": _exhausted,
+    "session.moved": _move,
     "turn.started": _turn,
 }
 RUN_CHANGES: Final = frozenset(_CHANGES)

@@ -4,23 +4,28 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
 
-from windlass_harness.views.content import SKIPPED, question_outcome, tool_output
-from windlass_harness.views.fold import fold, read, text_in
+from windlass_harness.views.content import SKIPPED, question_outcome
+from windlass_harness.views.fold import Position, read, text_in
 from windlass_harness.views.history import HistoryDraft
+from windlass_harness.views.reading import (
+    read_reasoning,
+    read_requested,
+    read_result,
+    read_said,
+    read_started,
+    read_step_completed,
+    read_step_started,
+)
 from windlass_harness.views.runs import RUN_CHANGES, RUN_ENDS, advance_run, run_id_of, start_run
 from windlass_harness.views.session_state import SessionState, SessionStatus, TurnState, TurnStatus, Wait
 from windlass_protocol import (
-    ActionResultData,
-    ActionsRequestedData,
-    ActionStartedData,
     ApprovalSettledData,
     CompactionCompletedData,
+    CompactionConfig,
     InputRequestedData,
     InputResolvedData,
-    MessageCompletedData,
     MessageReceivedData,
     OutputRequestedData,
-    ReasoningCompletedData,
     Record,
     RecoveryChoice,
     RecoveryEffectSettledData,
@@ -29,8 +34,6 @@ from windlass_protocol import (
     SessionStartedData,
     SessionStateChangedData,
     SessionWaitingData,
-    StepCompletedData,
-    StepStartedData,
     TurnStartedData,
     TurnWaitingData,
 )
@@ -42,120 +45,167 @@ def fold_session(records: Iterable[Record], state: SessionState | None = None) -
     Raises:
         Gap: a record is not the next one of the session.
     """
-    return fold(_Draft(state or SessionState()), records)
+    draft = SessionDraft(state or SessionState())
+    for record in records:
+        draft.apply(record)
+    return draft.freeze()
 
 
-class _Draft:
+class SessionDraft:
+    """A session while records are applied: what it knows can be read between any two of them."""
+
     def __init__(self, state: SessionState) -> None:
-        self.position = state.position
-        self._state = state
-        self._history = HistoryDraft(state.history)
-        self._requests = {request.request_id: request for request in state.requests}
-        self._authored = dict(state.authored)
-        self._run_ids = dict.fromkeys(state.run_ids)
+        self._session_id = state.position.session_id
+        self.seq: int = state.position.seq or 0
+        """The number of the last record."""
+        self.status = state.status
+        self.agent = state.agent
+        self._compaction = state.compaction
+        self._counted: tuple[int | None, int | None] | None = None
+        self.continuation_token = state.continuation_token
+        self.output_schema = state.output_schema
+        self.root_session_id = state.root_session_id
+        self.prompt_message_count = state.prompt_message_count
+        self.run = state.run
+        self.turn = state.turn
+        self.waiting = state.waiting
+        self.epoch = state.epoch
+        self.history = HistoryDraft(state.history)
+        self.requests = {request.request_id: request for request in state.requests}
+        self.authored = dict(state.authored)
+        self.run_ids = dict.fromkeys(state.run_ids)
 
     def freeze(self) -> SessionState:
-        return replace(
-            self._state,
+        """Return the session as it is now."""
+        return SessionState(
             position=self.position,
-            history=self._history.freeze(),
-            requests=tuple(self._requests.values()),
-            authored=self._authored,
-            run_ids=tuple(self._run_ids),
+            status=self.status,
+            agent=self.agent,
+            compaction=self.compaction,
+            continuation_token=self.continuation_token,
+            output_schema=self.output_schema,
+            root_session_id=self.root_session_id,
+            authored=dict(self.authored),
+            history=self.history.freeze(),
+            prompt_message_count=self.prompt_message_count,
+            run=self.run,
+            run_ids=tuple(self.run_ids),
+            turn=self.turn,
+            requests=tuple(self.requests.values()),
+            waiting=self.waiting,
+            epoch=self.epoch,
         )
 
+    @property
+    def compaction(self) -> CompactionConfig:
+        """How the history is kept short, and what the provider last counted."""
+        if self._counted is not None:
+            tokens, messages = self._counted
+            counts = {"last_known_input_tokens": tokens, "last_known_prompt_message_count": messages}
+            self._compaction, self._counted = self._compaction.model_copy(update=counts), None
+        return self._compaction
+
+    @property
+    def position(self) -> Position:
+        """The last record that was taken."""
+        return Position(self._session_id, self.seq)
+
     def apply(self, record: Record) -> None:
-        is_ours = self._follow_run(record)
-        self._follow_epoch(record)
-        if is_ours and record.type in _ENDS_OF_WAIT:
-            self._set(waiting=None)
-        handle = _HANDLERS.get(record.type)
+        """Take the next record.
+
+        Raises:
+            Gap: it is not the next one.
+        """
+        if record.seq != self.seq + 1 or record.session_id != self._session_id:
+            self._session_id = self.position.after(record).session_id
+        self.seq = record.seq
+        kind, epoch = record.type, record.epoch
+        if epoch is None and kind in _TELLS_EPOCH:
+            epoch = record.data.get("epoch")
+        if isinstance(epoch, int) and epoch > self.epoch:
+            self.epoch = epoch
+        is_ours = kind not in _MOVES or self._follow_run(record)
+        if is_ours and kind in _ENDS_OF_WAIT:
+            self.waiting = None
+        handle = _HANDLERS.get(kind)
         if handle is not None:
             handle(self, record)
-        if record.type in _ENDS_OF_WORK:
+        if kind in _ENDS_OF_WORK:
             self._end_work(record, is_ours=is_ours)
-
-    def _set(self, **changes: object) -> None:
-        self._state = replace(self._state, **changes)
 
     def _follow_run(self, record: Record) -> bool:
         """Take what became of the run; False if another run or turn is meant."""
-        run = self._state.run
+        run = self.run
         started = start_run(record)
         if started is not None:
-            if started.run_id in self._run_ids:
+            if started.run_id in self.run_ids:
                 return False
-            self._run_ids[started.run_id] = None
-            self._set(run=started, status=SessionStatus.RUNNING)
+            self.run_ids[started.run_id] = None
+            self.run = started
+            self.status = SessionStatus.RUNNING
         elif run is not None and record.type in RUN_CHANGES and run_id_of(record) == run.run_id:
-            self._set(run=advance_run(run, record))
+            self.run = advance_run(run, record)
         if record.type in RUN_ENDS:
             return run is None or run_id_of(record) == run.run_id
-        turn = self._state.turn
+        turn = self.turn
         return turn is None or record.type not in _ENDS_OF_TURN or record.data.get("turnId") == turn.turn_id
-
-    def _follow_epoch(self, record: Record) -> None:
-        given = record.data.get("epoch") if record.type in _TELLS_EPOCH else None
-        epoch = given if record.epoch is None else record.epoch
-        if isinstance(epoch, int) and epoch > self._state.epoch:
-            self._set(epoch=epoch)
 
     def _end_work(self, record: Record, *, is_ours: bool) -> None:
         """Nothing will come of open calls and questions of this work any more."""
         if record.type in RUN_ENDS:
-            closed = self._history.close_run(run_id_of(record))
+            closed = self.history.close_run(run_id_of(record))
         elif record.type in _ENDS_OF_TURN:
-            closed = self._history.close_turn(text_in(record.data, "turnId") or "")
+            closed = self.history.close_turn(text_in(record.data, "turnId") or "")
         else:
-            closed = self._history.close_all()
-        for request in [*self._requests.values()]:
+            closed = self.history.close_all()
+        for request in [*self.requests.values()]:
             call_id = request.action.call_id
-            if call_id in closed or (is_ours and not self._history.is_open(call_id)):
-                del self._requests[request.request_id]
+            if call_id in closed or (is_ours and not self.history.is_open(call_id)):
+                del self.requests[request.request_id]
 
     def _run_of(self, record: Record) -> str | None:
-        run = self._state.run
-        return record.run_id or (None if run is None else run.run_id)
+        if record.run_id is not None or self.run is None:
+            return record.run_id
+        return self.run.run_id
 
     # session
 
     def session_started(self, record: Record) -> None:
         data = read(SessionStartedData, record.data)
-        state = self._state
-        self._set(
-            status=SessionStatus.RUNNING,
-            agent=data.agent or state.agent,
-            compaction=data.compaction or state.compaction,
-            output_schema=data.output_schema or state.output_schema,
-            root_session_id=data.root_session_id,
-        )
+        self.status = SessionStatus.RUNNING
+        self.agent = data.agent or self.agent
+        if data.compaction is not None:
+            self._compaction, self._counted = data.compaction, None
+        self.output_schema = data.output_schema or self.output_schema
+        self.root_session_id = data.root_session_id
 
     def session_moved(self, record: Record) -> None:
         data = read(SessionMovedData, record.data)
-        self._set(agent=data.agent or self._state.agent)
+        self.agent = data.agent or self.agent
 
     def session_waiting(self, record: Record) -> None:
         data = read(SessionWaitingData, record.data)
         self._wait(Wait(data.wait, data.until))
-        token = data.continuation_token or self._state.continuation_token
-        self._set(status=SessionStatus.WAITING, continuation_token=token)
+        token = data.continuation_token or self.continuation_token
+        self.status = SessionStatus.WAITING
+        self.continuation_token = token
 
     def session_ended(self, record: Record) -> None:
         status = SessionStatus.FAILED if record.type == "session.failed" else SessionStatus.COMPLETED
-        self._set(status=status)
+        self.status = status
 
     def state_changed(self, record: Record) -> None:
         data = read(SessionStateChangedData, record.data)
         for key in data.removed or ():
-            self._authored.pop(key, None)
-        self._authored |= data.set or {}
+            self.authored.pop(key, None)
+        self.authored |= data.set or {}
 
     def context_cleared(self, record: Record) -> None:
-        self._history.clear()
+        self.history.clear()
         self._forget_count()
 
     def output_requested(self, record: Record) -> None:
-        self._set(output_schema=read(OutputRequestedData, record.data).contract.json_schema)
+        self.output_schema = read(OutputRequestedData, record.data).contract.json_schema
 
     # run and turn
 
@@ -165,161 +215,157 @@ class _Draft:
 
     def turn_started(self, record: Record) -> None:
         data = read(TurnStartedData, record.data)
-        self._set(turn=TurnState(data.turn_id, data.sequence), status=SessionStatus.RUNNING)
+        self.turn = TurnState(data.turn_id, data.sequence)
+        self.status = SessionStatus.RUNNING
 
     def turn_waiting(self, record: Record) -> None:
         self._wait(Wait(read(TurnWaitingData, record.data).on))
-        self._turn(status=TurnStatus.WAITING)
+        self._turn(TurnStatus.WAITING)
 
     def turn_completed(self, record: Record) -> None:
-        asked = {request.action.call_id for request in self._requests.values()}
-        self._history.close_turn(text_in(record.data, "turnId") or "", asked)
-        self._turn(status=TurnStatus.COMPLETED)
+        asked = {request.action.call_id for request in self.requests.values()}
+        self.history.close_turn(text_in(record.data, "turnId") or "", asked)
+        self._turn(TurnStatus.COMPLETED)
 
     def turn_failed(self, record: Record) -> None:
-        self._turn(status=TurnStatus.FAILED)
+        self._turn(TurnStatus.FAILED)
 
     def turn_cancelled(self, record: Record) -> None:
-        self._turn(status=TurnStatus.CANCELLED)
+        self._turn(TurnStatus.CANCELLED)
 
     # step
 
     def message_received(self, record: Record) -> None:
-        self._history.receive(read(MessageReceivedData, record.data))
+        self.history.receive(read(MessageReceivedData, record.data))
 
     def step_started(self, record: Record) -> None:
-        data = read(StepStartedData, record.data)
-        count = data.prompt_message_count
-        self._set(
-            prompt_message_count=len(self._history.messages) if count is None else count,
-            status=SessionStatus.RUNNING,
-        )
-        self._turn(step_index=data.step_index, attempt=record.attempt or 1, status=TurnStatus.RUNNING)
-        self._history.start_step(data.turn_id, data.step_index, run_id=self._run_of(record))
+        place, count = read_step_started(record.data)
+        self.prompt_message_count = len(self.history.messages) if count is None else count
+        self.status = SessionStatus.RUNNING
+        turn = self.turn
+        if turn is not None:
+            self.turn = TurnState(
+                turn.turn_id, turn.sequence, TurnStatus.RUNNING, place.step_index, record.attempt or 1
+            )
+        self.history.start_step(place, run_id=self._run_of(record), epoch=record.epoch)
 
     def reasoning_completed(self, record: Record) -> None:
-        self._history.reason(read(ReasoningCompletedData, record.data), run_id=self._run_of(record))
+        place, part = read_reasoning(record.data)
+        self.history.reason(place, part, run_id=self._run_of(record))
 
     def message_completed(self, record: Record) -> None:
-        self._history.say(read(MessageCompletedData, record.data), run_id=self._run_of(record))
+        place, parts = read_said(record.data)
+        self.history.say(place, parts, run_id=self._run_of(record))
 
     def actions_requested(self, record: Record) -> None:
-        self._history.request(read(ActionsRequestedData, record.data), run_id=self._run_of(record))
+        place, parts = read_requested(record.data)
+        self.history.request(place, parts, run_id=self._run_of(record))
 
     def step_completed(self, record: Record) -> None:
-        data = read(StepCompletedData, record.data)
-        self._history.complete_step(data.turn_id, data.step_index, run_id=self._run_of(record))
-        tokens = None if data.usage is None else data.usage.input_tokens
-        if tokens is not None and self._state.prompt_message_count is not None:
-            self._count(tokens, self._state.prompt_message_count)
+        place, tokens = read_step_completed(record.data)
+        self.history.complete_step(place, run_id=self._run_of(record))
+        if tokens is not None and self.prompt_message_count is not None:
+            self._counted = tokens, self.prompt_message_count
 
     def step_given_up(self, record: Record) -> None:
-        self._history.give_up()
+        self.history.give_up()
 
     def action_started(self, record: Record) -> None:
-        self._history.start_call(read(ActionStartedData, record.data), run_id=self._run_of(record))
+        place, data = read_started(record.data)
+        self.history.start_call(place, data, run_id=self._run_of(record), epoch=record.epoch)
 
     def action_result(self, record: Record) -> None:
-        data = read(ActionResultData, record.data)
-        self._history.finish_call(data.result.call_id, tool_output(data))
-        self._forget_requests(data.result.call_id)
+        call_id, output = read_result(record.data)
+        self.history.finish_call(call_id, output)
+        self._forget_requests(call_id)
 
     def effect_settled(self, record: Record) -> None:
         data = read(RecoveryEffectSettledData, record.data)
         # Whoever chose to retry it or to supply its result lets it wait for one.
         if data.choice is RecoveryChoice.SKIP:
-            self._history.skip_call(data.call_id, SKIPPED)
+            self.history.skip_call(data.call_id, SKIPPED)
             self._forget_requests(data.call_id)
 
     def _forget_requests(self, call_id: str) -> None:
         """Whatever people were asked about this call no longer matters."""
-        for request in [one for one in self._requests.values() if one.action.call_id == call_id]:
-            del self._requests[request.request_id]
+        if self.requests:
+            for request in [one for one in self.requests.values() if one.action.call_id == call_id]:
+                del self.requests[request.request_id]
 
     # people
 
     def input_requested(self, record: Record) -> None:
         data = read(InputRequestedData, record.data)
-        self._requests |= {request.request_id: request for request in data.requests}
+        self.requests |= {request.request_id: request for request in data.requests}
         if data.child_session_id is None:
-            self._history.ask(data, run_id=self._run_of(record))
+            self.history.ask(data, run_id=self._run_of(record))
 
     def input_resolved(self, record: Record) -> None:
         for resolution in read(InputResolvedData, record.data).resolutions:
-            request = self._requests.pop(resolution.request_id, None)
+            request = self.requests.pop(resolution.request_id, None)
             answer = None if request is None else question_outcome(request, resolution)
             if request is not None and answer is not None:
-                self._history.finish_call(request.action.call_id, answer)
+                self.history.finish_call(request.action.call_id, answer)
 
     def approval_settled(self, record: Record) -> None:
-        self._requests.pop(read(ApprovalSettledData, record.data).request_id, None)
+        self.requests.pop(read(ApprovalSettledData, record.data).request_id, None)
 
     # compaction
 
     def compaction_completed(self, record: Record) -> None:
-        self._history.compact(read(CompactionCompletedData, record.data))
+        self.history.compact(read(CompactionCompletedData, record.data))
         self._forget_count()
 
-    def _turn(
-        self,
-        *,
-        status: TurnStatus,
-        step_index: int | None = None,
-        attempt: int | None = None,
-    ) -> None:
-        turn = self._state.turn
+    def _turn(self, status: TurnStatus) -> None:
+        turn = self.turn
         if turn is not None:
-            step = turn.step_index if step_index is None else step_index
-            self._set(turn=replace(turn, status=status, step_index=step, attempt=attempt or turn.attempt))
+            self.turn = replace(turn, status=status)
 
     def _wait(self, wait: Wait) -> None:
         """The newest record says what for; the rest the one before may have said."""
-        before = self._state.waiting or wait
-        self._set(waiting=Wait(wait.on, wait.until or before.until, wait.request_ids or before.request_ids))
-
-    def _count(self, tokens: int | None, messages: int | None) -> None:
-        counts = {"last_known_input_tokens": tokens, "last_known_prompt_message_count": messages}
-        self._set(compaction=self._state.compaction.model_copy(update=counts))
+        before = self.waiting or wait
+        self.waiting = Wait(wait.on, wait.until or before.until, wait.request_ids or before.request_ids)
 
     def _forget_count(self) -> None:
         """What the provider counted was another history."""
-        self._count(None, None)
-        self._set(prompt_message_count=None)
+        self._counted = None, None
+        self.prompt_message_count = None
 
 
 _TELLS_EPOCH: Final = {"run.resumed", "recovery.started", "recovery.completed"}
 _ENDS_OF_TURN: Final = {"turn.failed", "turn.cancelled"}
 _ENDS_OF_WORK: Final = {*RUN_ENDS, *_ENDS_OF_TURN, "session.failed", "session.completed"}
+_MOVES: Final = {"run.started", *RUN_CHANGES, *_ENDS_OF_TURN}
 _ENDS_OF_WAIT: Final = {*_ENDS_OF_WORK, "run.started", "run.resumed", "turn.started", "step.started"}
 
-_HANDLERS: Final[dict[str, Callable[[_Draft, Record], None]]] = {
-    "session.started": _Draft.session_started,
-    "session.moved": _Draft.session_moved,
-    "session.waiting": _Draft.session_waiting,
-    "session.completed": _Draft.session_ended,
-    "session.failed": _Draft.session_ended,
-    "session.state_changed": _Draft.state_changed,
-    "context.cleared": _Draft.context_cleared,
-    "output.requested": _Draft.output_requested,
-    "run.waiting": _Draft.run_waiting,
-    "turn.started": _Draft.turn_started,
-    "turn.waiting": _Draft.turn_waiting,
-    "turn.completed": _Draft.turn_completed,
-    "turn.failed": _Draft.turn_failed,
-    "turn.cancelled": _Draft.turn_cancelled,
-    "message.received": _Draft.message_received,
-    "step.started": _Draft.step_started,
-    "reasoning.completed": _Draft.reasoning_completed,
-    "message.completed": _Draft.message_completed,
-    "actions.requested": _Draft.actions_requested,
-    "step.completed": _Draft.step_completed,
-    "step.retrying": _Draft.step_given_up,
-    "step.failed": _Draft.step_given_up,
-    "action.started": _Draft.action_started,
-    "action.result": _Draft.action_result,
-    "recovery.effect_settled": _Draft.effect_settled,
-    "input.requested": _Draft.input_requested,
-    "input.resolved": _Draft.input_resolved,
-    "approval.settled": _Draft.approval_settled,
-    "compaction.completed": _Draft.compaction_completed,
+_HANDLERS: Final[dict[str, Callable[[SessionDraft, Record], None]]] = {
+    "session.started": SessionDraft.session_started,
+    "session.moved": SessionDraft.session_moved,
+    "session.waiting": SessionDraft.session_waiting,
+    "session.completed": SessionDraft.session_ended,
+    "session.failed": SessionDraft.session_ended,
+    "session.state_changed": SessionDraft.state_changed,
+    "context.cleared": SessionDraft.context_cleared,
+    "output.requested": SessionDraft.output_requested,
+    "run.waiting": SessionDraft.run_waiting,
+    "turn.started": SessionDraft.turn_started,
+    "turn.waiting": SessionDraft.turn_waiting,
+    "turn.completed": SessionDraft.turn_completed,
+    "turn.failed": SessionDraft.turn_failed,
+    "turn.cancelled": SessionDraft.turn_cancelled,
+    "message.received": SessionDraft.message_received,
+    "step.started": SessionDraft.step_started,
+    "reasoning.completed": SessionDraft.reasoning_completed,
+    "message.completed": SessionDraft.message_completed,
+    "actions.requested": SessionDraft.actions_requested,
+    "step.completed": SessionDraft.step_completed,
+    "step.retrying": SessionDraft.step_given_up,
+    "step.failed": SessionDraft.step_given_up,
+    "action.started": SessionDraft.action_started,
+    "action.result": SessionDraft.action_result,
+    "recovery.effect_settled": SessionDraft.effect_settled,
+    "input.requested": SessionDraft.input_requested,
+    "input.resolved": SessionDraft.input_resolved,
+    "approval.settled": SessionDraft.approval_settled,
+    "compaction.completed": SessionDraft.compaction_completed,
 }

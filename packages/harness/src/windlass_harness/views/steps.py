@@ -1,24 +1,22 @@
 """Answers that are not in the history yet, and how far their calls have come."""
 
-from collections.abc import Iterator, Set
-from dataclasses import dataclass, field, replace
+from collections.abc import Set
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, Generic, TypeVar
 
 from pydantic import JsonValue
 
+from windlass_harness.views.reading import Place, Started
+from windlass_harness.views.trusted import assistant_message, result_part, tool_message
 from windlass_protocol import (
-    ActionStartedData,
-    AssistantMessage,
     AssistantPart,
     EffectClass,
     ModelMessage,
     TextPart,
     ToolCallPart,
-    ToolMessage,
     ToolOutput,
     ToolOutputType,
-    ToolResultPart,
 )
 
 INTERRUPTED: Final = "No result: the call was interrupted. It may or may not have taken effect."
@@ -51,7 +49,44 @@ class Call:
     idempotency_key: str | None = None
     arguments: JsonValue = None
     """Given when a policy or hook changed the input."""
+    epoch: int | None = None
+    """Of the owner that started it; nobody else knows whether it is still running."""
+    attempt: int = 0
+    """How often it was started."""
     output: ToolOutput | None = None
+
+    def started(self, data: Started, epoch: int | None) -> "Call":
+        """Return the call once it has begun, or begun again."""
+        return Call(
+            self.call_id,
+            self.tool_name,
+            self.input,
+            self.turn_id,
+            self.step_index,
+            CallStage.STARTED,
+            data.effect,
+            data.idempotency_key,
+            data.arguments,
+            epoch,
+            self.attempt + 1,
+        )
+
+    def ended(self, stage: CallStage, output: ToolOutput) -> "Call":
+        """Return the call once it has an output."""
+        return Call(
+            self.call_id,
+            self.tool_name,
+            self.input,
+            self.turn_id,
+            self.step_index,
+            stage,
+            self.effect,
+            self.idempotency_key,
+            self.arguments,
+            self.epoch,
+            self.attempt,
+            output,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,46 +99,52 @@ class OpenStep:
     calls: tuple[Call, ...] = ()
     is_answered: bool = False
     run_id: str | None = None
+    epoch: int | None = None
 
 
 @dataclass(slots=True, eq=False)
 class Step:
     """An open step while records are applied; `order` is its place among the steps."""
 
-    turn_id: str
-    step_index: int
+    place: Place
     run_id: str | None
     order: int
     parts: list[AssistantPart] = field(default_factory=list["AssistantPart"])
     calls: dict[str, Call] = field(default_factory=dict[str, Call])
     unfinished: int = 0
     is_answered: bool = False
+    epoch: int | None = None
 
     @staticmethod
     def thaw(step: OpenStep, order: int) -> "Step":
         """Return an open step that can be changed."""
         return Step(
-            step.turn_id,
-            step.step_index,
+            Place(step.turn_id, step.step_index),
             step.run_id,
             order,
             parts=list(step.parts),
             calls={call.call_id: call for call in step.calls},
             unfinished=sum(call.output is None for call in step.calls),
             is_answered=step.is_answered,
+            epoch=step.epoch,
         )
 
     def freeze(self) -> OpenStep:
         """Return the step as it is."""
         calls = tuple(self.calls.values())
         return OpenStep(
-            self.turn_id, self.step_index, tuple(self.parts), calls, self.is_answered, self.run_id
+            *self.place,
+            tuple(self.parts),
+            calls,
+            is_answered=self.is_answered,
+            run_id=self.run_id,
+            epoch=self.epoch,
         )
 
     @property
-    def place(self) -> tuple[str, int]:
-        """The turn and the number of the step in it; another attempt has the same."""
-        return self.turn_id, self.step_index
+    def step_index(self) -> int:
+        """The number of the step in its turn."""
+        return self.place.step_index
 
     @property
     def is_settled(self) -> bool:
@@ -120,33 +161,24 @@ class Step:
         if part.tool_call_id in self.calls:
             return False
         self.parts.append(part)
-        self.calls[part.tool_call_id] = Call(
-            part.tool_call_id, part.tool_name, part.input, self.turn_id, self.step_index
-        )
+        self.calls[part.tool_call_id] = Call(part.tool_call_id, part.tool_name, part.input, *self.place)
         self.unfinished += 1
         return True
 
-    def start(self, data: ActionStartedData) -> None:
+    def start(self, data: Started, *, epoch: int | None) -> None:
         """Take the intent of a call; what had been closed is open again."""
         call = self.calls[data.call_id]
         if call.stage is CallStage.FINISHED:
             return
         self.unfinished += call.stage is CallStage.CLOSED
-        self.calls[data.call_id] = replace(
-            call,
-            stage=CallStage.STARTED,
-            effect=data.effect,
-            idempotency_key=data.idempotency_key,
-            arguments=data.arguments,
-            output=None,
-        )
+        self.calls[data.call_id] = call.started(data, epoch)
 
     def finish(self, call_id: str, output: ToolOutput, *, stage: CallStage = CallStage.FINISHED) -> None:
         """Give a call its output; the first real one counts."""
         call = self.calls[call_id]
         if call.stage is not CallStage.FINISHED:
             self.unfinished -= call.output is None
-            self.calls[call_id] = replace(call, stage=stage, output=output)
+            self.calls[call_id] = call.ended(stage, output)
 
     def close(self, stages: Set[CallStage], kept: Set[str]) -> list[str]:
         """Close the calls of these stages, but the kept ones; return their ids."""
@@ -157,24 +189,30 @@ class Step:
             self.finish(call.call_id, output, stage=CallStage.CLOSED)
         return [call.call_id for call in closed]
 
-    def messages(self) -> Iterator[ModelMessage]:
+    def messages(self) -> list[ModelMessage]:
         """Return what a settled step adds to the history."""
+        messages: list[ModelMessage] = []
         if self.parts:
-            yield AssistantMessage(content=_content(self.parts))
+            messages.append(assistant_message(content=_content(self.parts)))
         if self.calls:
-            yield ToolMessage(
-                content=tuple(
-                    ToolResultPart(tool_call_id=call.call_id, tool_name=call.tool_name, output=call.output)
-                    for call in self.calls.values()
-                    if call.output is not None
-                )
+            results = tuple(
+                result_part(tool_call_id=call.call_id, tool_name=call.tool_name, output=call.output)
+                for call in self.calls.values()
+                if call.output is not None
             )
+            messages.append(tool_message(content=results))
+        return messages
 
 
 def _content(parts: list[AssistantPart]) -> str | tuple[AssistantPart, ...]:
-    if len(parts) == 1 and isinstance(parts[0], TextPart) and parts[0] == TextPart(text=parts[0].text):
-        return parts[0].text
+    first = parts[0]
+    if len(parts) == 1 and isinstance(first, TextPart) and _is_bare(first):
+        return first.text
     return tuple(parts)
+
+
+def _is_bare(part: TextPart) -> bool:
+    return part.provider_options is None and not part.model_extra
 
 
 class StepIndex(Generic[KeyT]):
@@ -196,8 +234,10 @@ class StepIndex(Generic[KeyT]):
 
     def all(self, key: KeyT) -> list[Step]:
         """Return the steps under a key."""
-        return list(self._steps.get(key, {}).values())
+        steps = self._steps.get(key)
+        return [] if steps is None else list(steps.values())
 
     def newest(self, key: KeyT) -> Step | None:
         """Return the newest step under a key."""
-        return max(self.all(key), key=lambda step: step.order, default=None)
+        steps = self._steps.get(key)
+        return None if steps is None else steps[max(steps)]

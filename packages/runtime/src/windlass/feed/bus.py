@@ -185,7 +185,8 @@ class Feed:
 
     def release(self, key: str, topic: Topic) -> None:
         """Forget a topic, if the reader that left was its last."""
-        if topic.is_empty:
+        # A reader that is collected together with its topic leaves after the topic was forgotten.
+        if topic.is_empty and self._listened(key) is topic:
             del self._topics[key]
 
     def stirred(self, key: str, stamp: int) -> Iterator[LiveStep]:

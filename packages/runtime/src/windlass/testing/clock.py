@@ -42,7 +42,8 @@ class FakeClock:
         future = asyncio.get_running_loop().create_future()
         self._count += 1
         heappush(self._sleepers, (self._elapsed + seconds, self._count, future))
-        self._tell_watchers()
+        if self._watchers:
+            self._tell_watchers()
         await future
 
     def advance(self, seconds: float) -> None:

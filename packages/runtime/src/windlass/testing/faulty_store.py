@@ -64,9 +64,9 @@ class FaultyStore(WrappedStore):
                 raise _in_doubt(name)
             case "slow":
                 await self._clock.sleep(self._rates.delay_s)
-                return await call()
             case None:
-                return await call()
+                pass
+        return await call()
 
     def _draw(self, name: str) -> Fault | None:
         if not self.is_faulty:

@@ -1,0 +1,342 @@
+"""What comes next: the state in, records to write and effects to perform out.
+
+One rule carries recovery. An intent of the present owner that nobody performs is performed; an intent of an
+older owner was interrupted, and what happens then depends on what kind of effect it is.
+"""
+
+from collections.abc import Set
+from typing import assert_never
+
+from pydantic import JsonValue
+
+from windlass_harness.loop import ends, failures, hooks, people
+from windlass_harness.loop.drafts import Draft
+from windlass_harness.loop.effects import NOTHING, CallModel, CheckOutput, Effect, JudgeCall, Plan, RunTool
+from windlass_harness.loop.events import Moment
+from windlass_harness.loop.hooked import (
+    AFTER_APPROVAL_DECISION,
+    BEFORE_RUN_COMPLETE,
+    ON_RUN_CANCEL_REQUESTED,
+    RUN_STARTING,
+)
+from windlass_harness.loop.notes import CallNotes
+from windlass_harness.loop.rules import DEFAULT_RULES, Rules
+from windlass_harness.loop.state import INTERRUPTED, LoopState, ms_of
+from windlass_harness.views.steps import Call, CallStage, Step
+from windlass_protocol import (
+    AssistantMessage,
+    BudgetName,
+    EffectClass,
+    FinishReason,
+    InputOutcome,
+    RecoveryChoice,
+    TextPart,
+)
+
+JsonObject = dict[str, JsonValue]
+
+
+def advance(state: LoopState, under_way: Set[str], now: Moment, *, rules: Rules = DEFAULT_RULES) -> Plan:
+    """Return what to write and to do now; `under_way` are keys of effects that are being performed."""
+    run = state.run
+    if run is None:
+        return NOTHING
+    if run.is_cancel_requested or state.run_notes.failure is not None:
+        return NOTHING if under_way else _end(state, now, rules)
+    step = state.session.history.unanswered
+    if step is not None:
+        return _ask_on(state, step, under_way, now)
+    calls = state.session.history.open_calls()
+    if calls:
+        return _advance_calls(state, calls, under_way, now, rules)
+    return NOTHING if under_way else _go_on(state, now, rules)
+
+
+def _end(state: LoopState, now: Moment, rules: Rules) -> Plan:
+    """The run was cancelled, or cannot go on, and all that was under way is done."""
+    error, run = state.run_notes.failure, state.run
+    if run is not None and run.is_cancel_requested:
+        last = hooks.due(state, rules, ON_RUN_CANCEL_REQUESTED)
+        if last:
+            return Plan(effects=last)
+    if error is None or (run is not None and run.is_cancel_requested):
+        return Plan(ends.cancelled(state, now))
+    return Plan(ends.failed(state, error, now))
+
+
+def _go_on(state: LoopState, now: Moment, rules: Rules) -> Plan:
+    """Nothing is open: finish, or ask the model when it is time."""
+    notes = state.run_notes
+    if notes.is_retry and notes.retry_at_ms > now.ms:
+        return Plan(wake_at_ms=notes.retry_at_ms)
+    if notes.refusals > rules.refusals_max:
+        return Plan(ends.failed(state, failures.too_many_refusals(rules), now))
+    if state.has_answered:
+        return _finish(state, now, rules)
+    first = hooks.due(state, rules, RUN_STARTING) if notes.budget.steps_used == 0 else ()
+    return Plan(effects=first) if first else _ask(state, now, rules)
+
+
+# the model
+
+
+def _ask_on(state: LoopState, step: Step, under_way: Set[str], now: Moment) -> Plan:
+    """A model call was begun: perform it, or begin another attempt if its owner is gone."""
+    effect = CallModel(step.step_index, state.run_notes.attempt)
+    if effect.key in under_way:
+        return NOTHING
+    if step.epoch == state.epoch:
+        return Plan(effects=(effect,))
+    data: JsonObject = {"code": INTERRUPTED, "attempt": effect.attempt, "delayMs": 0, **state.place()}
+    return Plan((state.draft("step.retrying", data, now),))
+
+
+def _ask(state: LoopState, now: Moment, rules: Rules) -> Plan:
+    notes, turn, run = state.run_notes, state.session.turn, state.run
+    assert turn is not None
+    assert run is not None
+    names = state.exceeding(now, step=not notes.is_retry, tokens=1)
+    if names:
+        return Plan(ends.exhausted(state, names, now))
+    if notes.budget.steps_used >= rules.steps_max and not notes.is_retry:
+        return Plan(ends.failed(state, failures.too_many_steps(rules), now))
+    last = -1 if turn.step_index is None else turn.step_index
+    index = last if notes.is_retry else last + 1
+    data: JsonObject = {**state.place(index), "promptMessageCount": len(state.session.history.messages)}
+    if run.model_id is not None:
+        data["modelId"] = run.model_id
+    draft = Draft(
+        "step.started",
+        now.at,
+        data,
+        run_id=run.run_id,
+        agent_id=run.agent_id,
+        turn_id=turn.turn_id,
+        step_index=index,
+        attempt=notes.attempt + 1 if notes.is_retry else 1,
+    )
+    return Plan((draft,))
+
+
+def _finish(state: LoopState, now: Moment, rules: Rules) -> Plan:
+    notes = state.run_notes
+    if notes.finish_reason is FinishReason.LENGTH:
+        return Plan(ends.failed(state, failures.cut_off(notes.finish_reason), now))
+    text = last_text(state)
+    if notes.contract is not None and not notes.is_validated:
+        return Plan(effects=(CheckOutput(text),))
+    last = hooks.due(state, rules, BEFORE_RUN_COMPLETE)
+    if last:
+        return Plan(effects=last)
+    return Plan(ends.completed(state, text, now))
+
+
+def last_text(state: LoopState) -> str:
+    """Return the words of the newest answer; empty if it had none."""
+    messages = state.session.history.messages
+    last = messages[-1] if messages else None
+    if not isinstance(last, AssistantMessage):
+        return ""
+    if isinstance(last.content, str):
+        return last.content
+    return "".join(part.text for part in last.content if isinstance(part, TextPart))
+
+
+# calls
+
+
+class _Calls:
+    """A plan for open calls while it is being made."""
+
+    def __init__(self) -> None:
+        self.drafts: list[Draft] = []
+        self.effects: list[Effect] = []
+        self.requests: list[JsonValue] = []
+        self.wakes: list[int] = []
+        self.exceeded: tuple[BudgetName, ...] = ()
+
+
+def _advance_calls(
+    state: LoopState, calls: list[Call], under_way: Set[str], now: Moment, rules: Rules
+) -> Plan:
+    late = people.expired(state, now)
+    if late:
+        return Plan((*_resume(state, "expired", now), *late))
+    plan = _Calls()
+    for call in calls:
+        if f"call:{call.call_id}" in under_way or f"judge:{call.call_id}" in under_way:
+            continue
+        if call.stage is CallStage.STARTED:
+            _advance_started(state, call, plan, now)
+        else:
+            _advance_requested(state, call, plan, now, rules)
+    if plan.requests:
+        plan.drafts.append(people.requested(state, plan.requests, now))
+    effects = tuple(effect for effect in plan.effects if effect.key not in under_way)
+    if plan.drafts or effects:
+        return Plan((*_resume(state, "ready", now), *plan.drafts), effects)
+    if under_way:
+        return NOTHING
+    return Plan(ends.exhausted(state, plan.exceeded, now)) if plan.exceeded else _wait(state, plan, now)
+
+
+def _advance_requested(state: LoopState, call: Call, plan: _Calls, now: Moment, rules: Rules) -> None:
+    """A call that has not begun: ask the policy, or go by what a person said."""
+    note = state.note(call.call_id)
+    if note.request_id is not None:
+        plan.wakes += _expiries(state, note.request_id)
+    elif note.not_before_ms is not None and note.not_before_ms > now.ms:
+        plan.wakes.append(note.not_before_ms)
+    elif note.outcome is not None and (
+        seen := hooks.due(state, rules, AFTER_APPROVAL_DECISION, call.call_id)
+    ):
+        plan.effects += seen
+    elif note.outcome is not None and note.outcome is not InputOutcome.APPROVED:
+        plan.drafts.append(_denied(state, call, note, now))
+    elif names := state.exceeding(now, tool_call=True):
+        plan.exceeded = names
+    else:
+        plan.effects.append(_judge(state, call, note, now))
+
+
+def _judge(state: LoopState, call: Call, note: CallNotes, now: Moment) -> JudgeCall:
+    if note.outcome is None:
+        given = state.run_notes.hooked.arguments.get(call.call_id, call.input)
+        return JudgeCall(call.call_id, call.tool_name, given)
+    is_lapsed = note.until_ms is not None and note.until_ms <= now.ms
+    return JudgeCall(
+        call.call_id,
+        call.tool_name,
+        call.input if note.arguments is None else note.arguments,
+        approved_hash=None if is_lapsed else note.arguments_hash,
+        approved_policy=note.policy or "",
+    )
+
+
+def _advance_started(state: LoopState, call: Call, plan: _Calls, now: Moment) -> None:
+    """A call that has begun: perform it, or decide about it if its owner is gone."""
+    note = state.note(call.call_id)
+    if note.request_id is not None:
+        return
+    if call.epoch == state.epoch and note.choice is None:
+        plan.effects.append(run_tool(call))
+    elif note.choice is RecoveryChoice.RETRY:
+        plan.drafts.append(_started_again(state, call, now))
+    else:
+        _recover(state, call, plan, now)
+
+
+def _recover(state: LoopState, call: Call, plan: _Calls, now: Moment) -> None:
+    effect, key = _intent(call)
+    data: JsonObject = {
+        "callId": call.call_id,
+        "effect": effect.value,
+        "toolName": call.tool_name,
+        "idempotencyKey": key,
+    }
+    match effect:
+        case EffectClass.READ | EffectClass.IDEMPOTENT:
+            plan.drafts += [
+                state.draft("recovery.effect_found", data, now),
+                _started_again(state, call, now),
+            ]
+        case EffectClass.ONCE:
+            request = people.recovery_request(state, call)
+            plan.drafts.append(
+                state.draft("recovery.effect_found", {**data, "requestId": request["requestId"]}, now)
+            )
+            plan.requests.append(request)
+        case _:
+            assert_never(effect)
+
+
+def _intent(call: Call) -> tuple[EffectClass, str]:
+    assert call.effect is not None
+    assert call.idempotency_key is not None, "a call that has begun says how, and under which key"
+    return call.effect, call.idempotency_key
+
+
+def run_tool(call: Call) -> RunTool:
+    """Return the effect of a call that has begun."""
+    arguments = call.input if call.arguments is None else call.arguments
+    return RunTool(
+        call.call_id,
+        call.tool_name,
+        arguments if isinstance(arguments, dict) else {},
+        idempotency_key=_intent(call)[1],
+        step_index=call.step_index,
+        attempt=call.attempt,
+    )
+
+
+def _started_again(state: LoopState, call: Call, now: Moment) -> Draft:
+    effect, key = _intent(call)
+    data: JsonObject = {
+        "callId": call.call_id,
+        "toolName": call.tool_name,
+        "effect": effect.value,
+        "idempotencyKey": key,
+        **state.place(call.step_index),
+    }
+    if call.arguments is not None:
+        data["arguments"] = call.arguments
+    return state.draft("action.started", data, now)
+
+
+def _denied(state: LoopState, call: Call, note: CallNotes, now: Moment) -> Draft:
+    words = {
+        InputOutcome.EXPIRED: "Nobody approved the call in time.",
+        InputOutcome.CANCELLED: "The request for approval was withdrawn.",
+    }
+    message = note.reason or words.get(note.outcome or InputOutcome.DENIED, "A person denied the call.")
+    return refused(state, call, now, code="denied", message=message)
+
+
+def refused(state: LoopState, call: Call, now: Moment, *, code: str, message: str) -> Draft:
+    """Return the result of a call that was not made."""
+    result: JsonObject = {
+        "kind": "tool-result",
+        "callId": call.call_id,
+        "toolName": call.tool_name,
+        "output": None,
+        "isError": True,
+    }
+    error: JsonObject = {"code": code, "message": message}
+    data: JsonObject = {
+        "result": result,
+        "status": "rejected",
+        "error": error,
+        **state.place(call.step_index),
+    }
+    return state.draft("action.result", data, now)
+
+
+# waiting
+
+
+def _expiries(state: LoopState, request_id: str) -> list[int]:
+    request = state.session.requests.get(request_id)
+    return [ms_of(request.expires_at)] if request is not None and request.expires_at is not None else []
+
+
+def _wait(state: LoopState, plan: _Calls, now: Moment) -> Plan:
+    wake = min(plan.wakes, default=None)
+    if state.run_notes.is_waiting:
+        return Plan(wake_at_ms=wake)
+    run = state.run
+    assert run is not None
+    ids = list(state.session.requests)
+    reason = "input" if ids else "timer"
+    data: JsonObject = {"runId": run.run_id, "on": reason}
+    if ids:
+        data["requestIds"] = [*ids]
+    turn = state.draft("turn.waiting", {**state.turn_place(), "on": reason}, now)
+    return Plan((turn, state.draft("run.waiting", data, now)), wake_at_ms=wake)
+
+
+def _resume(state: LoopState, reason: str, now: Moment) -> tuple[Draft, ...]:
+    run = state.run
+    if run is None or not state.run_notes.is_waiting:
+        return ()
+    data: JsonObject = {"runId": run.run_id, "reason": reason, "epoch": state.epoch}
+    return (state.draft("run.resumed", data, now),)

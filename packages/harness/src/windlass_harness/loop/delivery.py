@@ -1,0 +1,136 @@
+"""What is left to do for a run that has ended: its output goes to the sinks, its last hooks run.
+
+A delivery is made at most once. Its intent is written with the end of the run, in one append, and whoever
+wrote it makes it right after; an intent without a result that nobody is working on was interrupted, and then
+nobody knows what happened. That is what the record says; nothing is sent again.
+"""
+
+from collections.abc import Set
+from hashlib import sha256
+from typing import Final
+
+from pydantic import JsonValue
+
+from windlass_harness.loop import hooks
+from windlass_harness.loop.drafts import Draft
+from windlass_harness.loop.effects import CallHooks, Deliver, Plan
+from windlass_harness.loop.events import DeliverySettled, Moment
+from windlass_harness.loop.hooked import AFTER_RUN_TERMINAL
+from windlass_harness.loop.rules import Dedupe, Rules, SinkRule
+from windlass_harness.loop.state import LoopState
+from windlass_harness.views.deliveries import DeliveryState
+from windlass_harness.views.runs import RunState
+from windlass_protocol import CodecLimits, RunResult, RunStatus, canonical
+
+JsonObject = dict[str, JsonValue]
+
+FINAL_MESSAGE: Final = "final_message"
+FINAL_VALIDATED_OUTPUT: Final = "final_validated_output"
+INTERRUPTED: Final = "The delivery was interrupted before its result was known."
+ID_CHARS_MAX: Final = 512
+_LIMITS: Final = CodecLimits(message_bytes_max=64 * 1_048_576, depth_max=128)
+
+
+def errands(state: LoopState, under_way: Set[str], now: Moment, *, rules: Rules) -> Plan:
+    """Return what to write and to do for runs that have ended; `under_way` are keys of errands."""
+    lost = [
+        _unknown(state.deliveries.by_id[delivery_id], now)
+        for delivery_id in state.deliveries.open_ids
+        if f"deliver:{delivery_id}" not in under_way
+    ]
+    run = state.session.run
+    if run is None or run.result is None:
+        return Plan(tuple(lost))
+    drafts: list[Draft] = []
+    effects: list[CallHooks | Deliver] = [
+        effect for effect in hooks.due(state, rules, AFTER_RUN_TERMINAL) if effect.key not in under_way
+    ]
+    if run.status is RunStatus.COMPLETED:
+        for sink in rules.sinks:
+            _deliver(state, run, sink, now, drafts=drafts, effects=effects)
+    return Plan((*lost, *drafts), tuple(effects))
+
+
+def settled(state: LoopState, event: DeliverySettled, now: Moment) -> list[Draft]:
+    """Return the record of what came of a delivery; none if it is settled already."""
+    if event.delivery_id not in state.deliveries.open_ids:
+        return []
+    known = state.deliveries.by_id[event.delivery_id]
+    if event.error is not None:
+        return [
+            _about(
+                known, "delivery.failed", {"error": event.error.model_dump(mode="json", by_alias=True)}, now
+            )
+        ]
+    if event.reason is not None:
+        return [_about(known, "delivery.unknown", {"reason": event.reason}, now)]
+    receipt: JsonObject = {} if event.receipt is None else {"receipt": event.receipt}
+    return [_about(known, "delivery.completed", receipt, now)]
+
+
+def _deliver(
+    state: LoopState,
+    run: RunState,
+    sink: SinkRule,
+    now: Moment,
+    *,
+    drafts: list[Draft],
+    effects: list[CallHooks | Deliver],
+) -> None:
+    delivery_id = joined(run.run_id, sink.sink_id)
+    result = run.result
+    if result is None or delivery_id in state.deliveries.by_id:
+        return
+    key = dedupe_key(sink, run, result)
+    facts: JsonObject = {
+        "deliveryId": delivery_id,
+        "sinkId": sink.sink_id,
+        "dedupeKey": key,
+        "runId": run.run_id,
+    }
+    if key in state.deliveries.keys or any(draft.data["dedupeKey"] == key for draft in drafts):
+        drafts.append(_draft(run, "delivery.deduped", facts, now))
+        return
+    is_typed = "structured_output" in result.model_fields_set
+    kind = FINAL_VALIDATED_OUTPUT if is_typed else FINAL_MESSAGE
+    drafts.append(_draft(run, "delivery.intended", {**facts, "kind": kind}, now))
+    effects.append(Deliver(delivery_id, sink.sink_id, key, kind, run))
+
+
+def dedupe_key(sink: SinkRule, run: RunState, result: RunResult) -> str:
+    """Return the key that a sink takes at most one delivery of."""
+    match sink.dedupe:
+        case Dedupe.RUN:
+            return joined(run.run_id, sink.sink_id)
+        case Dedupe.SESSION:
+            return joined(run.session_id, sink.sink_id)
+        case Dedupe.OUTPUT:
+            return joined(_digest(result), sink.sink_id)
+
+
+def joined(*parts: str) -> str:
+    """Return one identifier for several: no two lists of parts have the same."""
+    text = "/".join(part.replace("%", "%25").replace("/", "%2F") for part in parts)
+    if len(text) <= ID_CHARS_MAX:
+        return text
+    return f"sha256:{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
+
+
+def _digest(result: RunResult) -> str:
+    """Name what is delivered: a typed value by its canonical form, words by themselves."""
+    if "structured_output" in result.model_fields_set:
+        return "sha256:" + sha256(canonical(result.structured_output, _LIMITS)).hexdigest()
+    return "sha256:" + sha256((result.output or "").encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _unknown(known: DeliveryState, now: Moment) -> Draft:
+    return _about(known, "delivery.unknown", {"reason": INTERRUPTED}, now)
+
+
+def _about(known: DeliveryState, kind: str, data: JsonObject, now: Moment) -> Draft:
+    facts: JsonObject = {"deliveryId": known.delivery_id, "sinkId": known.sink_id, **data}
+    return Draft(kind, now.at, facts, run_id=known.run_id)
+
+
+def _draft(run: RunState, kind: str, data: JsonObject, now: Moment) -> Draft:
+    return Draft(kind, now.at, data, run_id=run.run_id, agent_id=run.agent_id)

@@ -1,0 +1,75 @@
+"""Records before the journal has numbered them."""
+
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Final
+
+from pydantic import JsonValue
+
+from windlass_protocol import PrivacyClass, Record
+
+JsonObject = dict[str, JsonValue]
+ID_CHARS_MAX: Final = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A fact that is to become a record. `data` is in the form of the wire and is never changed after."""
+
+    type: str
+    at: str
+    data: JsonObject
+    run_id: str | None = None
+    agent_id: str | None = None
+    turn_id: str | None = None
+    step_index: int | None = None
+    attempt: int | None = None
+    privacy: PrivacyClass | None = None
+
+
+def number(draft: Draft, session_id: str, seq: int, *, epoch: int) -> Record:
+    """Return the record that a draft becomes at a place in the journal; its position is not known yet.
+
+    The draft is trusted: the runtime made it, and nothing is checked again. The model is filled by hand,
+    because this is done for every record, and building it the ordinary way costs more than all the rest.
+    """
+    record = Record.__new__(Record)
+    fields: dict[str, object] = {
+        "session_id": session_id,
+        "seq": seq,
+        "type": draft.type,
+        "at": draft.at,
+        "data": draft.data,
+        "position": None,
+        "event_id": None,
+        "run_id": draft.run_id,
+        "agent_id": draft.agent_id,
+        "turn_id": draft.turn_id,
+        "step_index": draft.step_index,
+        "attempt": draft.attempt,
+        "epoch": epoch,
+        "causal_ids": None,
+        "privacy": draft.privacy,
+    }
+    set_field = object.__setattr__
+    set_field(record, "__dict__", fields)
+    set_field(record, "__pydantic_fields_set__", _FIELDS)
+    set_field(record, "__pydantic_extra__", {})
+    set_field(record, "__pydantic_private__", None)
+    return record
+
+
+def place(record: Record, position: int) -> Record:
+    """Give a record its position in the store, before anybody else has seen it."""
+    vars(record)["position"] = position
+    return record
+
+
+def within_limit(text: str) -> str:
+    """Return an identifier made of others; its digest if it is longer than one may be."""
+    if len(text) <= ID_CHARS_MAX:
+        return text
+    return f"sha256:{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
+
+
+_FIELDS: Final = set(Record.model_fields)

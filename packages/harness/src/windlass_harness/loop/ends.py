@@ -1,0 +1,79 @@
+"""How a run ends: one terminal record, the turn's before the run's."""
+
+from pydantic import JsonValue
+
+from windlass_harness.loop.drafts import Draft
+from windlass_harness.loop.events import Moment
+from windlass_harness.loop.state import LoopState
+from windlass_protocol import BudgetName, ErrorInfo, RunMode
+
+JsonObject = dict[str, JsonValue]
+Ending = tuple[Draft, ...]
+
+
+def completed(state: LoopState, output: str, now: Moment) -> Ending:
+    """Return the end of a run that did what it was asked."""
+    notes = state.run_notes
+    data: JsonObject = {"output": output}
+    if notes.is_validated:
+        data["structuredOutput"] = notes.structured
+    value = notes.structured if notes.is_validated else output
+    session = ("session.completed", {"output": value})
+    return _end(state, now, turn=("turn.completed", {}), run=("run.completed", data), session=session)
+
+
+def failed(state: LoopState, error: ErrorInfo, now: Moment) -> Ending:
+    """Return the end of a run that could not go on."""
+    words: JsonObject = {"code": error.kind.value, "message": error.message}
+    info: JsonObject = {"error": error.model_dump(mode="json", by_alias=True)}
+    session = ("session.failed", words)
+    return _end(state, now, turn=("turn.failed", words), run=("run.failed", info), session=session)
+
+
+def cancelled(state: LoopState, now: Moment) -> Ending:
+    """Return the end of a run that somebody did not want any more."""
+    words: JsonObject = {"code": "cancelled", "message": "The run was cancelled."}
+    session = ("session.failed", words)
+    return _end(state, now, turn=("turn.cancelled", {}), run=("run.cancelled", {}), session=session)
+
+
+def exhausted(state: LoopState, names: tuple[BudgetName, ...], now: Moment) -> Ending:
+    """Return the end of a run that has used all it may use."""
+    run, used = state.session.run, state.run_notes.budget
+    assert run is not None
+    assert run.budget is not None, "only a run with a budget can use it up"
+    facts: JsonObject = {
+        "exceeded": [name.value for name in names],
+        "used": {
+            "tokensUsed": used.tokens_used,
+            "stepsUsed": used.steps_used,
+            "toolCallsUsed": used.tool_calls_used,
+            "costMicrosUsed": used.cost_micros_used,
+            "wallMsUsed": state.wall_ms(now),
+        },
+        "limits": run.budget.model_dump(mode="json", by_alias=True),
+    }
+    message = f"The run has used up its budget of {', '.join(names)}."
+    words: JsonObject = {"code": "budget_exhausted", "message": message}
+    told = state.draft("budget.exhausted", {**facts, "runId": run.run_id}, now)
+    turn, ending = ("turn.failed", words), ("run.budget_exhausted", facts)
+    return (told, *_end(state, now, turn=turn, run=ending, session=("session.failed", words)))
+
+
+_Fact = tuple[str, JsonObject]
+_NEXT: _Fact = ("session.waiting", {"wait": "next-user-message"})
+
+
+def _end(state: LoopState, now: Moment, *, turn: _Fact, run: _Fact, session: _Fact) -> Ending:
+    """The turn, the run, and what that means for the session: a task is over, a conversation goes on."""
+    ending = state.session.run
+    assert ending is not None, "no run has begun"
+    notes = state.run_notes
+    usage: JsonObject = {"usage": {**notes.usage}} if notes.usage else {}
+    is_task = ending.mode is RunMode.TASK
+    kind, data = session if is_task else _NEXT
+    return (
+        state.draft(turn[0], {**turn[1], **state.turn_place(), **usage}, now),
+        state.draft(run[0], {"runId": ending.run_id, **run[1], **usage}, now),
+        Draft(kind, now.at, data),
+    )

@@ -1,0 +1,209 @@
+"""What can happen to a session: the inputs of the loop."""
+
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from windlass_protocol import (
+    ActionStatus,
+    ErrorInfo,
+    FinishReason,
+    InputResponse,
+    OutputError,
+    PolicyDecision,
+)
+
+JsonObject = dict[str, JsonValue]
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """When something happens: as the wire writes it, and in milliseconds since 1970."""
+
+    at: str
+    ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something that happened on the way to an event, such as a hook that ran: a record of its own."""
+
+    type: str
+    data: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class RunAsked:
+    """Somebody wants a run. `body` is its `run.started` data and what it begins with:
+    `message`, `parts`, `context`, `contract`, `session`."""
+
+    body: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class AnswersGiven:
+    """Somebody answers requests."""
+
+    responses: tuple[InputResponse, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CancelAsked:
+    """Somebody wants a run to end."""
+
+    run_id: str
+    by: str | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AskedCall:
+    """A call that the model asks for. `input` is text if it was no JSON."""
+
+    call_id: str
+    tool_name: str
+    input: JsonValue
+
+
+@dataclass(frozen=True, slots=True)
+class ModelAnswered:
+    """The model has said all it had to say."""
+
+    text: str
+    finish_reason: FinishReason
+    calls: tuple[AskedCall, ...] = ()
+    reasoning: str = ""
+    usage: JsonObject | None = None
+    latency_ms: int | None = None
+    notes: tuple[Note, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFailed:
+    """The model gave no answer. `chance`, from 0 up to 1, spreads the waits before another attempt."""
+
+    error: ErrorInfo
+    chance: float = 0.5
+    usage: JsonObject | None = None
+    notes: tuple[Note, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Plea:
+    """What a person is shown and asked for when a policy wants consent."""
+
+    prompt: str
+    expires_at: str | None = None
+    responders: tuple[str, ...] | None = None
+    can_grant_session: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class CallJudged:
+    """A policy has decided about a call; what it may run with is bound by `arguments_hash`."""
+
+    call_id: str
+    decision: PolicyDecision
+    effect: str
+    mode: str
+    arguments: JsonObject
+    arguments_hash: str
+    plea: Plea | None = None
+    """How to ask; there for an ask decision."""
+    notes: tuple[Note, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CallRefused:
+    """A call cannot be made: no such tool, or arguments that do not fit."""
+
+    call_id: str
+    code: str
+    message: str
+    notes: tuple[Note, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CallReturned:
+    """A tool is done."""
+
+    call_id: str
+    status: ActionStatus
+    output: JsonValue
+    code: str = ""
+    message: str = ""
+    """Of the error, when there is one."""
+    content: JsonObject | None = None
+    """Where all of the output is, when only a part of it is here."""
+    duration_ms: int | None = None
+    notes: tuple[Note, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OutputChecked:
+    """The last answer was held against the output contract."""
+
+    value: JsonValue
+    errors: tuple[OutputError, ...] = ()
+    hash: str | None = None
+    """Of the canonical value, when there are no errors."""
+    veto: str | None = None
+    """Why a hook does not let the run complete with it."""
+    notes: tuple[Note, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A new owner has the session and goes on with it."""
+
+    epoch: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """The run cannot go on, for a reason that lies outside of the model and the tools."""
+
+    error: ErrorInfo
+    notes: tuple[Note, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HooksRan:
+    """The hooks of a point of a run have run."""
+
+    point: str
+    run_id: str
+    notes: tuple[Note, ...]
+    agent_id: str | None = None
+    context: tuple[str, ...] = ()
+    """What they add to what the model is told."""
+    veto: str | None = None
+    """Why one does not let the run complete."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeliverySettled:
+    """What came of a delivery: an error if it did not happen, a reason if nobody knows, else it did."""
+
+    delivery_id: str
+    receipt: JsonObject | None = None
+    error: ErrorInfo | None = None
+    reason: str | None = None
+
+
+LoopEvent = (
+    RunAsked
+    | AnswersGiven
+    | CancelAsked
+    | ModelAnswered
+    | ModelFailed
+    | CallJudged
+    | CallRefused
+    | CallReturned
+    | OutputChecked
+    | Taken
+    | Stopped
+    | HooksRan
+    | DeliverySettled
+)

@@ -1,0 +1,55 @@
+"""Why a run cannot go on, as errors."""
+
+from pydantic import JsonValue
+
+from windlass_harness.loop.rules import Rules
+from windlass_protocol import ErrorCode, ErrorInfo, ErrorKind, FinishReason, RetryClass
+
+
+def cut_off(reason: FinishReason) -> ErrorInfo:
+    """The model stopped before it was done."""
+    if reason is FinishReason.LENGTH:
+        message = "The model stopped at its output limit before it was done; raise the limit or ask for less."
+    else:
+        message = f"The model did not finish its answer ({reason.value})."
+    return _rejected(ErrorKind.PROVIDER_FAILURE, message)
+
+
+def too_many_calls(count: int, rules: Rules) -> ErrorInfo:
+    """The model asked for more calls at once than it may."""
+    message = f"too many calls in one answer: {count}, limit {rules.calls_per_step_max}"
+    return _rejected(ErrorKind.PROVIDER_FAILURE, message)
+
+
+def too_many_refusals(rules: Rules) -> ErrorInfo:
+    """The model does not stop asking for calls that cannot be made."""
+    message = f"The model asked over {rules.refusals_max} times in a row for calls that cannot be made."
+    return _rejected(ErrorKind.TOOL_FAILURE, message)
+
+
+def too_many_steps(rules: Rules) -> ErrorInfo:
+    """The run does not come to an end."""
+    message = f"The run has made {rules.steps_max} model calls, which is the most one run may make."
+    return _rejected(ErrorKind.RECOVERY_REPAIR_NEEDED, message)
+
+
+def unfit(attempts: int) -> ErrorInfo:
+    """The model gave no answer that fits the output contract."""
+    message = f"No answer fitted the output contract in {attempts} attempts."
+    return _rejected(ErrorKind.STRUCTURED_OUTPUT_FAILURE, message)
+
+
+def interrupted(decision: dict[str, JsonValue]) -> ErrorInfo:
+    """A policy ended the run; `decision` is in the form of the wire."""
+    facts = {
+        "code": ErrorCode.DENIED,
+        "kind": ErrorKind.POLICY_DENIAL,
+        "retry": RetryClass.USER_ACTION_NEEDED,
+        "message": decision.get("reason"),
+        "policyRefs": decision.get("policyRefs"),
+    }
+    return ErrorInfo.model_validate(facts)
+
+
+def _rejected(kind: ErrorKind, message: str) -> ErrorInfo:
+    return ErrorInfo(code=ErrorCode.REJECTED, kind=kind, retry=RetryClass.NOT_RETRYABLE, message=message)

@@ -1,0 +1,131 @@
+"""What the loop notes about a run and its calls while it folds their records."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from pydantic import JsonValue
+
+from windlass_harness.budget import BudgetLimit, BudgetState
+from windlass_harness.loop.hooked import Hooked
+from windlass_protocol import (
+    BudgetLimits,
+    ErrorInfo,
+    FinishReason,
+    InputOutcome,
+    OutputContract,
+    RecoveryChoice,
+)
+from windlass_protocol.limits import INTEGER_MAX
+
+JsonObject = dict[str, JsonValue]
+
+NO_LIMITS: Final = BudgetLimit()
+NOTHING_USED: Final = BudgetState()
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What a person allowed for the rest of the session: a tool of an agent, under the rules of then."""
+
+    agent_id: str
+    tool_name: str
+    policy: str | None
+
+
+@dataclass(slots=True)
+class CallNotes:
+    """What became of a call before it could run."""
+
+    policy: str | None = None
+    """The version of the policy that decided last."""
+    arguments: JsonObject | None = None
+    """Those that a person was asked about."""
+    arguments_hash: str | None = None
+    request_id: str | None = None
+    """Open: somebody is being asked."""
+    asked_as: str | None = None
+    """The newest request about it, open or not."""
+    until_ms: int | None = None
+    """When that request lapses, and with it a consent that nobody has used."""
+    outcome: InputOutcome | None = None
+    reason: str | None = None
+    not_before_ms: int | None = None
+    """Put off until then."""
+    choice: RecoveryChoice | None = None
+    asks: int = 0
+    """How often people were asked about it."""
+
+
+@dataclass(slots=True)
+class RunNotes:
+    """What a run has used and tried so far; `Usage` fields by their wire names."""
+
+    limits: BudgetLimit = NO_LIMITS
+    budget: BudgetState = NOTHING_USED
+    usage: dict[str, int] = field(default_factory=dict[str, int])
+    contract: OutputContract | None = None
+    active_since: str | None = None
+    """When the run last began to do something; None while it waits."""
+    attempt: int = 0
+    """Of the model call under way, or that failed last."""
+    is_retry: bool = False
+    """The next model call repeats the last one."""
+    retry_at_ms: int = 0
+    failures: int = 0
+    """Of the model call under way; that its owner was interrupted is none."""
+    finish_reason: FinishReason | None = None
+    """Of the newest answer; None while there is none."""
+    failure: ErrorInfo | None = None
+    """Why the run has to end; it does as soon as nothing is under way."""
+    rejections: int = 0
+    """Answers that did not fit the output contract."""
+    refusals: int = 0
+    """Calls in a row that could not be made at all."""
+    is_validated: bool = False
+    structured: JsonValue = None
+    is_waiting: bool = False
+    hooked: Hooked = field(default_factory=Hooked)
+
+    def use(
+        self, *, tokens: int = 0, steps: int = 0, tool_calls: int = 0, cost: int = 0, wall_ms: int = 0
+    ) -> None:
+        """Count what was used. As `consume_budget` does it, but this is done for every step and call."""
+        used = self.budget
+        self.budget = BudgetState(
+            used.tokens_used + tokens,
+            used.steps_used + steps,
+            used.tool_calls_used + tool_calls,
+            used.cost_micros_used + cost,
+            used.wall_ms_used + wall_ms,
+        )
+
+    def charge(self, usage: JsonValue) -> None:
+        """Count what a model call cost."""
+        if not isinstance(usage, dict):
+            return
+        totals = self.usage
+        for name, value in usage.items():
+            if isinstance(value, int):
+                totals[name] = min(totals.get(name, 0) + value, INTEGER_MAX)
+        tokens = number_in(usage, "inputTokens") + number_in(usage, "outputTokens")
+        self.use(tokens=tokens, cost=number_in(usage, "costMicros"))
+
+
+def limits_of(limits: BudgetLimits | None) -> BudgetLimit:
+    """Return the limits of a run as the rules of the budget take them."""
+    if limits is None:
+        return NO_LIMITS
+    return BudgetLimit(
+        max_tokens=limits.max_tokens,
+        max_steps=limits.max_steps,
+        max_tool_calls=limits.max_tool_calls,
+        max_cost_micros=limits.max_cost_micros,
+        max_wall_ms=limits.max_wall_ms,
+    )
+
+
+def number_in(data: Mapping[str, JsonValue], name: str) -> int:
+    """Return a number of an object; 0 if it is missing or something else."""
+    value = data.get(name)
+    return value if isinstance(value, int) else 0

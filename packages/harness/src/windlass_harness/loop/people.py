@@ -1,0 +1,220 @@
+"""Asking people, and taking their answers for exactly what they were asked."""
+
+from typing import Final
+
+from pydantic import JsonValue
+from pydantic_core import from_json
+
+from windlass_harness.loop.drafts import Draft, within_limit
+from windlass_harness.loop.events import AnswersGiven, CallJudged, Moment
+from windlass_harness.loop.state import LoopState, ms_of
+from windlass_harness.views.steps import Call
+from windlass_protocol import InputKind, InputOutcome, InputRequest, InputResponse, RecoveryChoice
+
+JsonObject = dict[str, JsonValue]
+
+APPROVE: Final = "approve"
+APPROVE_SESSION: Final = "approve_session"
+DENY: Final = "deny"
+GRANT_SESSION: Final = "session"
+INTERRUPTED: Final = (
+    "This call was interrupted before its result was known, so it may or may not have taken effect. "
+    "Run it again, skip it, or supply its result?"
+)
+
+
+def approval_request(state: LoopState, call: Call, judged: CallJudged) -> JsonObject:
+    """Return the request for consent to a call; it is bound to the hash of what will run."""
+    plea = judged.plea
+    assert plea is not None, "an ask decision says how to ask"
+    options: list[JsonValue] = [{"id": APPROVE, "label": "Approve", "style": "primary"}]
+    if plea.can_grant_session:
+        options.append({"id": APPROVE_SESSION, "label": "Approve for this session"})
+    options.append({"id": DENY, "label": "Deny", "style": "danger"})
+    request: JsonObject = {
+        "requestId": _request_id(state, call, "approval"),
+        "action": _action(call, judged.arguments),
+        "prompt": plea.prompt,
+        "display": "confirmation",
+        "options": options,
+        "allowFreeform": True,
+        "kind": InputKind.APPROVAL.value,
+        "argumentsHash": judged.arguments_hash,
+    }
+    if plea.expires_at is not None:
+        request["expiresAt"] = plea.expires_at
+    if plea.responders is not None:
+        request["responders"] = list(plea.responders)
+    return request
+
+
+def recovery_request(state: LoopState, call: Call) -> JsonObject:
+    """Return the question what to do about a call whose outcome nobody knows."""
+    return {
+        "requestId": _request_id(state, call, "recovery"),
+        "action": _action(call, call.input if call.arguments is None else call.arguments),
+        "prompt": INTERRUPTED,
+        "display": "select",
+        "options": [
+            {"id": RecoveryChoice.RETRY.value, "label": "Run it again"},
+            {"id": RecoveryChoice.SKIP.value, "label": "Skip it"},
+            {"id": RecoveryChoice.SUPPLY.value, "label": "Supply its result"},
+        ],
+        "allowFreeform": True,
+        "kind": InputKind.RECOVERY.value,
+    }
+
+
+def requested(state: LoopState, requests: list[JsonValue], now: Moment) -> Draft:
+    """Return the record that asks people."""
+    return state.draft("input.requested", {"requests": requests, **state.place()}, now)
+
+
+def _action(call: Call, arguments: JsonValue) -> JsonObject:
+    return {"kind": "tool-call", "callId": call.call_id, "toolName": call.tool_name, "input": arguments}
+
+
+def _request_id(state: LoopState, call: Call, kind: str) -> str:
+    run = state.run
+    asks = state.note(call.call_id).asks
+    run_id = "" if run is None else run.run_id
+    return within_limit(f"{kind}:{run_id}:{call.step_index}:{call.call_id}:{asks + 1}")
+
+
+def refusal(request: InputRequest | None, response: InputResponse, *, now_ms: int) -> str | None:
+    """Say why an answer does not count; None if it does."""
+    if request is None:
+        return "nobody is being asked this; it was answered before, or never asked"
+    if request.expires_at is not None and ms_of(request.expires_at) <= now_ms:
+        return "the request has expired"
+    if request.responders is not None and response.responder not in request.responders:
+        return "this responder may not answer the request"
+    if response.arguments_hash is not None and response.arguments_hash != request.arguments_hash:
+        return "the answer is about other arguments than the request"
+    options = {option.id for option in request.options or ()}
+    if response.option_id is not None and response.option_id not in options:
+        return "the answer is none of the options"
+    if response.option_id is None and not (request.allow_freeform and response.text is not None):
+        return "the answer names no option"
+    if request.kind is InputKind.APPROVAL and response.option_id is None:
+        return "consent is given by an option, not by words"
+    if request.kind is InputKind.RECOVERY and response.option_id is None:
+        return "a recovery is decided by an option"
+    return None
+
+
+def answered(state: LoopState, event: AnswersGiven, now: Moment) -> list[Draft]:
+    """Return the records that answers cause; one that does not count is only noted."""
+    drafts: list[Draft] = []
+    seen: set[str] = set()
+    for response in event.responses:
+        request = state.session.requests.get(response.request_id)
+        if response.request_id in seen or refusal(request, response, now_ms=now.ms) is not None:
+            drafts.append(state.draft("approval.candidate", _candidate(response), now))
+            continue
+        assert request is not None
+        seen.add(response.request_id)
+        drafts += _answer(state, request, response, now)
+    return drafts
+
+
+def _candidate(response: InputResponse) -> JsonObject:
+    data: JsonObject = {"requestId": response.request_id}
+    if response.responder is not None:
+        data["responder"] = response.responder
+    if response.option_id is not None:
+        data["optionId"] = response.option_id
+    return data
+
+
+def _answer(state: LoopState, request: InputRequest, response: InputResponse, now: Moment) -> list[Draft]:
+    match request.kind:
+        case InputKind.APPROVAL:
+            is_yes = response.option_id in (APPROVE, APPROVE_SESSION)
+            outcome = InputOutcome.APPROVED if is_yes else InputOutcome.DENIED
+            return [
+                _resolved(state, request, outcome, now, response=response),
+                settled(state, request, outcome, now, response=response),
+            ]
+        case InputKind.RECOVERY:
+            return _recover(state, request, response, now)
+        case _:
+            return [_resolved(state, request, InputOutcome.ANSWERED, now, response=response)]
+
+
+def _recover(state: LoopState, request: InputRequest, response: InputResponse, now: Moment) -> list[Draft]:
+    call_id = request.action.call_id
+    choice: JsonObject = {"callId": call_id, "choice": response.option_id}
+    if response.responder is not None:
+        choice["by"] = response.responder
+    drafts = [
+        _resolved(state, request, InputOutcome.ANSWERED, now, response=response),
+        state.draft("recovery.effect_settled", choice, now),
+    ]
+    if response.option_id == RecoveryChoice.SUPPLY:
+        call = state.call(call_id)
+        assert call is not None, "what people are asked about is open"
+        result: JsonObject = {
+            "kind": "tool-result",
+            "callId": call_id,
+            "toolName": call.tool_name,
+            "output": _supplied(response.text),
+        }
+        data: JsonObject = {"result": result, "status": "completed", **state.place(call.step_index)}
+        drafts.append(state.draft("action.result", data, now))
+    return drafts
+
+
+def _supplied(text: str | None) -> JsonValue:
+    """A result that somebody typed: JSON if it is any, else the words."""
+    try:
+        value: JsonValue = from_json(text or "null", allow_inf_nan=False)
+    except ValueError:
+        return text
+    return value
+
+
+def expired(state: LoopState, now: Moment) -> list[Draft]:
+    """Return the records of requests that nobody answered in time."""
+    drafts: list[Draft] = []
+    for request in state.session.requests.values():
+        if request.expires_at is not None and ms_of(request.expires_at) <= now.ms:
+            drafts.append(_resolved(state, request, InputOutcome.EXPIRED, now))
+            if request.kind is InputKind.APPROVAL:
+                drafts.append(settled(state, request, InputOutcome.EXPIRED, now))
+    return drafts
+
+
+def settled(
+    state: LoopState,
+    request: InputRequest,
+    outcome: InputOutcome,
+    now: Moment,
+    *,
+    response: InputResponse | None = None,
+) -> Draft:
+    """Return the record that says what came of a request for consent."""
+    data: JsonObject = {"requestId": request.request_id, "outcome": outcome.value}
+    if response is not None and response.responder is not None:
+        data["responder"] = response.responder
+    if response is not None and response.text is not None:
+        data["reason"] = response.text
+    if response is not None and response.option_id == APPROVE_SESSION:
+        data["grant"] = GRANT_SESSION
+    return state.draft("approval.settled", data, now)
+
+
+def _resolved(
+    state: LoopState,
+    request: InputRequest,
+    outcome: InputOutcome,
+    now: Moment,
+    *,
+    response: InputResponse | None = None,
+) -> Draft:
+    resolution: JsonObject = {"requestId": request.request_id, "outcome": outcome.value}
+    if request.kind is not None:
+        resolution["kind"] = request.kind.value
+    if response is not None:
+        resolution["response"] = response.model_dump(mode="json", by_alias=True)
+    return state.draft("input.resolved", {"resolutions": [resolution], **state.place()}, now)

@@ -1,0 +1,55 @@
+"""What the loop may try, and how often."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from windlass_harness.retry import RetryPolicy
+
+REFUSALS_MAX: Final = 5
+CALLS_PER_STEP_MAX: Final = 64
+STEPS_MAX: Final = 10_000
+OUTPUT_REPAIRS: Final = 2
+DEFER_MS_MIN: Final = 1_000
+"""How long a call that a policy put off waits at least."""
+COMPLETION_VETOES_MAX: Final = 3
+DEFAULT_RETRY: Final = RetryPolicy()
+
+
+class Dedupe(StrEnum):
+    """What a sink takes at most once."""
+
+    RUN = "run"
+    """The output of a run."""
+    OUTPUT = "output"
+    """The same output in one session, whatever run it is of."""
+    SESSION = "session"
+    """The first output of the session."""
+
+
+@dataclass(frozen=True, slots=True)
+class SinkRule:
+    """A sink that gets the output of a run."""
+
+    sink_id: str
+    dedupe: Dedupe = Dedupe.RUN
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The limits of one loop."""
+
+    retry: RetryPolicy = DEFAULT_RETRY
+    refusals_max: int = REFUSALS_MAX
+    """Calls in a row that cannot be made (no such tool, bad arguments) before the run fails."""
+    calls_per_step_max: int = CALLS_PER_STEP_MAX
+    steps_max: int = STEPS_MAX
+    """Model calls of one run, whatever its budget says."""
+    hook_points: frozenset[str] = frozenset()
+    """Where the run has hooks."""
+    completion_vetoes_max: int = COMPLETION_VETOES_MAX
+    """How often hooks may send the model back to work before the run fails."""
+    sinks: tuple[SinkRule, ...] = ()
+
+
+DEFAULT_RULES: Final = Rules()

@@ -1,0 +1,39 @@
+"""The loop's state as bytes, so that a long session is not folded from its first record each time."""
+
+from dataclasses import dataclass
+
+from windlass_harness.loop.notes import CallNotes, Grant, RunNotes
+from windlass_harness.loop.state import LoopState
+from windlass_harness.views.deliveries import Deliveries
+from windlass_harness.views.session_state import SessionState
+from windlass_harness.views.snapshot import dump_state, load_state
+
+
+@dataclass(frozen=True, slots=True)
+class LoopSnapshot:
+    """All that a loop knows."""
+
+    session: SessionState
+    notes: dict[str, CallNotes]
+    run_notes: RunNotes
+    grants: dict[str, Grant]
+    deliveries: Deliveries
+
+
+def dump_loop(state: LoopState) -> bytes:
+    """Return the state as bytes."""
+    session = state.session.freeze()
+    return dump_state(LoopSnapshot(session, state.notes, state.run_notes, state.grants, state.deliveries))
+
+
+def load_loop(snapshot: bytes) -> LoopState | None:
+    """Return the state in a snapshot; None if it has to be folded anew."""
+    found = load_state(LoopSnapshot, snapshot)
+    if found is None:
+        return None
+    state = LoopState(found.session)
+    state.notes = found.notes
+    state.run_notes = found.run_notes
+    state.grants = found.grants
+    state.deliveries = found.deliveries
+    return state

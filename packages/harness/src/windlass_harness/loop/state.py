@@ -1,0 +1,374 @@
+"""What the loop knows: the session, and how far its run has come.
+
+Everything here is folded from records and from nothing else, so a crash loses none of it. It is a draft that
+takes records one by one, because copying it for each record would make long sessions slow.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from typing import Final, cast
+
+from pydantic import JsonValue
+
+from windlass_harness.budget import would_exceed
+from windlass_harness.loop import failures
+from windlass_harness.loop.drafts import Draft
+from windlass_harness.loop.events import Moment
+from windlass_harness.loop.notes import NO_LIMITS, CallNotes, Grant, RunNotes, limits_of, number_in
+from windlass_harness.loop.rules import DEFER_MS_MIN
+from windlass_harness.times import elapsed_ms
+from windlass_harness.views.deliveries import DELIVERY_RECORDS, Deliveries
+from windlass_harness.views.runs import RunState
+from windlass_harness.views.session import SessionDraft
+from windlass_harness.views.session_state import SessionState
+from windlass_harness.views.steps import Call
+from windlass_protocol import (
+    AssistantMessage,
+    BudgetName,
+    ErrorInfo,
+    FinishReason,
+    InputOutcome,
+    OutputContract,
+    PrivacyClass,
+    Record,
+    RecoveryChoice,
+)
+
+JsonObject = dict[str, JsonValue]
+
+
+class LoopState:
+    """A session as the loop sees it."""
+
+    def __init__(self, state: SessionState | None = None) -> None:
+        self.session = SessionDraft(state or SessionState())
+        self.notes: dict[str, CallNotes] = {}
+        self.run_notes = RunNotes()
+        self.grants: dict[str, Grant] = {}
+        """What people allowed for the rest of the session, by the request that granted it."""
+        self.deliveries = Deliveries()
+        self.epoch = 0
+        """Of the owner; intents of an older one were interrupted."""
+
+    def apply(self, record: Record) -> None:
+        """Take the next record."""
+        self.session.apply(record)
+        follow = _FOLLOW.get(record.type)
+        if follow is not None:
+            follow(self, record)
+
+    def apply_all(self, records: Iterable[Record]) -> None:
+        """Take the next records."""
+        for record in records:
+            self.apply(record)
+
+    @property
+    def seq(self) -> int:
+        """The number of the last record."""
+        return self.session.seq
+
+    @property
+    def run(self) -> RunState | None:
+        """The run that is under way; None if there is none."""
+        run = self.session.run
+        return None if run is None or run.result is not None else run
+
+    @property
+    def has_answered(self) -> bool:
+        """Whether the model has had its say, if only to say nothing, and nobody has spoken since."""
+        if self.run_notes.finish_reason is None:
+            return False
+        messages = self.session.history.messages
+        is_silent = len(messages) == self.session.prompt_message_count
+        return is_silent or isinstance(messages[-1], AssistantMessage)
+
+    def is_granted(self, tool_name: str, policy: str | None) -> bool:
+        """Whether a person allowed a tool of the present agent for the session, under these rules."""
+        agent_id = "" if self.run is None else self.run.agent_id
+        return Grant(agent_id, tool_name, policy) in self.grants.values()
+
+    def note(self, call_id: str) -> CallNotes:
+        """Return the notes of a call, to be read."""
+        return self.notes.get(call_id, _NO_NOTES)
+
+    def call(self, call_id: str) -> Call | None:
+        """Return an open call."""
+        return self.session.history.open_call(call_id)
+
+    def place(self, step_index: int | None = None) -> JsonObject:
+        """Return the coordinates that the data of a step's record has."""
+        turn = self.session.turn
+        assert turn is not None, "no turn has begun"
+        place: JsonObject = {"sequence": turn.sequence, "turnId": turn.turn_id}
+        step = turn.step_index if step_index is None else step_index
+        if step is not None:
+            place["stepIndex"] = step
+        return place
+
+    def turn_place(self) -> JsonObject:
+        """Return the coordinates that the data of a turn's record has."""
+        turn = self.session.turn
+        assert turn is not None, "no turn has begun"
+        return {"sequence": turn.sequence, "turnId": turn.turn_id}
+
+    def draft(
+        self, kind: str, data: JsonObject, now: Moment, *, privacy: PrivacyClass | None = None
+    ) -> Draft:
+        """Return a draft of the run under way."""
+        run, turn = self.session.run, self.session.turn
+        return Draft(
+            kind,
+            now.at,
+            data,
+            run_id=None if run is None else run.run_id,
+            agent_id=None if run is None else run.agent_id,
+            turn_id=None if turn is None else turn.turn_id,
+            step_index=None if turn is None else turn.step_index,
+            attempt=self.run_notes.attempt or None,
+            privacy=privacy,
+        )
+
+    def wall_ms(self, now: Moment) -> int:
+        """Return how long the run has been at work; waiting does not count."""
+        since = self.run_notes.active_since
+        return self.run_notes.budget.wall_ms_used + (0 if since is None else elapsed_ms(since, now.at))
+
+    def exceeding(
+        self, now: Moment, *, step: bool = False, tool_call: bool = False, tokens: int = 0
+    ) -> tuple[BudgetName, ...]:
+        """Name the limits of the run that a spend would exceed now."""
+        notes = self.run_notes
+        if notes.limits is NO_LIMITS:
+            return ()
+        wall_ms = self.wall_ms(now) - notes.budget.wall_ms_used
+        return would_exceed(
+            notes.budget, notes.limits, step=step, tool_call=tool_call, tokens=tokens, wall_ms=wall_ms
+        )
+
+
+_NO_NOTES: Final = CallNotes()
+
+
+def _note(state: LoopState, call_id: str) -> CallNotes:
+    """The notes of a call, to be written."""
+    note = state.notes.get(call_id)
+    if note is None:
+        note = state.notes[call_id] = CallNotes()
+    return note
+
+
+def _run_started(state: LoopState, record: Record) -> None:
+    run = state.run
+    state.notes.clear()
+    state.run_notes = RunNotes(limits=limits_of(None if run is None else run.budget), active_since=record.at)
+
+
+def _output_requested(state: LoopState, record: Record) -> None:
+    state.run_notes.contract = OutputContract.model_validate(record.data["contract"])
+
+
+def _run_waiting(state: LoopState, record: Record) -> None:
+    notes = state.run_notes
+    if notes.active_since is not None:
+        notes.use(wall_ms=elapsed_ms(notes.active_since, record.at))
+    notes.active_since = None
+    notes.is_waiting = True
+
+
+def _run_resumed(state: LoopState, record: Record) -> None:
+    state.run_notes.active_since = record.at
+    state.run_notes.is_waiting = False
+
+
+def _step_started(state: LoopState, record: Record) -> None:
+    state.notes.clear()
+    notes = state.run_notes
+    notes.attempt = record.attempt or 1
+    notes.finish_reason = None
+    notes.is_validated, notes.structured = False, None
+    notes.hooked.begin_step()
+    if not notes.is_retry:
+        notes.failures = 0
+        notes.use(steps=1)
+    notes.is_retry = False
+
+
+def _step_retrying(state: LoopState, record: Record) -> None:
+    notes = state.run_notes
+    notes.is_retry = True
+    notes.retry_at_ms = ms_of(record.at) + number_in(record.data, "delayMs")
+    notes.failures += record.data.get("code") != INTERRUPTED
+    notes.charge(record.data.get("usage"))
+
+
+def _step_failed(state: LoopState, record: Record) -> None:
+    state.run_notes.charge(record.data.get("usage"))
+    details = record.data.get("details")
+    error = details.get("error") if isinstance(details, dict) else None
+    if error is not None:
+        state.run_notes.failure = ErrorInfo.model_validate(error)
+
+
+def _step_completed(state: LoopState, record: Record) -> None:
+    reason = FinishReason(str(record.data["finishReason"]))
+    state.run_notes.finish_reason = reason
+    if reason in _BROKEN:
+        state.run_notes.failure = failures.cut_off(reason)
+    state.run_notes.charge(record.data.get("usage"))
+
+
+def _policy_decided(state: LoopState, record: Record) -> None:
+    call_id, decision = record.data.get("callId"), record.data.get("decision")
+    if not isinstance(call_id, str) or not isinstance(decision, dict):
+        return
+    note = _note(state, call_id)
+    note.policy = policy_version(decision)
+    note.outcome = None
+    note.not_before_ms = None
+    match decision.get("decision"):
+        case "defer":
+            # A policy that names no time must not be asked again and again without a pause.
+            wait_ms = max(number_in(decision, "resumeAfterMs"), DEFER_MS_MIN)
+            note.not_before_ms = ms_of(record.at) + wait_ms
+        case "interrupt":
+            state.run_notes.failure = failures.interrupted(decision)
+        case _:
+            pass
+
+
+def policy_version(decision: Mapping[str, JsonValue]) -> str | None:
+    """Return the version of the policy that made a decision."""
+    refs = decision.get("policyRefs")
+    for ref in refs if isinstance(refs, list) else ():
+        version = ref.get("version") if isinstance(ref, dict) else None
+        if isinstance(version, str):
+            return version
+    return None
+
+
+def _action_started(state: LoopState, record: Record) -> None:
+    call_id = str(record.data["callId"])
+    note = _note(state, call_id)
+    note.choice = None
+    note.outcome = None
+    state.run_notes.refusals = 0
+    call = state.call(call_id)
+    if call is not None and call.attempt == 1:
+        state.run_notes.use(tool_calls=1)
+
+
+def _action_result(state: LoopState, record: Record) -> None:
+    error = record.data.get("error")
+    code = error.get("code") if isinstance(error, dict) else None
+    if code in REFUSALS:
+        state.run_notes.refusals += 1
+
+
+def _input_requested(state: LoopState, record: Record) -> None:
+    for request in _objects(record.data, "requests"):
+        action = cast(JsonObject, request["action"])
+        call_id = str(action["callId"])
+        note = _note(state, call_id)
+        note.request_id = note.asked_as = str(request["requestId"])
+        note.asks += 1
+        state.run_notes.hooked.ask(call_id)
+        given, hashed = action.get("input"), request.get("argumentsHash")
+        note.arguments = given if isinstance(given, dict) else None
+        note.arguments_hash = hashed if isinstance(hashed, str) else None
+        lapses = request.get("expiresAt")
+        note.until_ms = ms_of(lapses) if isinstance(lapses, str) else None
+
+
+def _approval_settled(state: LoopState, record: Record) -> None:
+    request_id, outcome = str(record.data.get("requestId")), record.data.get("outcome")
+    reason, grant = record.data.get("reason"), record.data.get("grant")
+    for call_id, note in state.notes.items():
+        if note.asked_as != request_id:
+            continue
+        note.request_id = None
+        note.outcome = InputOutcome(str(outcome))
+        note.reason = reason if isinstance(reason, str) else None
+        call = state.call(call_id)
+        if isinstance(grant, str) and outcome == InputOutcome.APPROVED and call is not None:
+            state.grants[request_id] = Grant(record.agent_id or "", call.tool_name, note.policy)
+
+
+def _input_resolved(state: LoopState, record: Record) -> None:
+    ids = {str(resolution["requestId"]) for resolution in _objects(record.data, "resolutions")}
+    for note in state.notes.values():
+        if note.request_id in ids:
+            note.request_id = None
+
+
+def _effect_settled(state: LoopState, record: Record) -> None:
+    note = _note(state, str(record.data.get("callId")))
+    note.choice = RecoveryChoice(str(record.data.get("choice")))
+    note.request_id = None
+
+
+def _output_rejected(state: LoopState, record: Record) -> None:
+    state.run_notes.rejections = number_in(record.data, "attempt")
+
+
+def _output_failed(state: LoopState, record: Record) -> None:
+    state.run_notes.failure = failures.unfit(number_in(record.data, "attempts"))
+
+
+def _result_completed(state: LoopState, record: Record) -> None:
+    state.run_notes.is_validated = True
+    state.run_notes.structured = record.data.get("result")
+
+
+def _hook_ran(state: LoopState, record: Record) -> None:
+    run, stop = state.session.run, record.data.get("stop")
+    if run is None or record.run_id != run.run_id:
+        return
+    state.run_notes.hooked.apply(record)
+    if isinstance(stop, dict):
+        state.run_notes.failure = ErrorInfo.model_validate(stop)
+
+
+def _delivery(state: LoopState, record: Record) -> None:
+    state.deliveries.apply(record)
+
+
+def _objects(data: Mapping[str, JsonValue], name: str) -> list[JsonObject]:
+    """A list of objects, which the record would not be valid without."""
+    return cast(list[JsonObject], data[name])
+
+
+def ms_of(at: str) -> int:
+    """Return a moment in milliseconds since 1970."""
+    return int(datetime.fromisoformat(at).timestamp() * 1000)
+
+
+INTERRUPTED: Final = "interrupted"
+"""Code of an attempt that ended with its owner."""
+_BROKEN: Final = (FinishReason.CONTENT_FILTER, FinishReason.ERROR)
+"""An answer that ended so is not acted upon, whatever calls it asks for."""
+REFUSALS: Final = frozenset({"unknown_tool", "invalid_arguments"})
+"""Codes of results that say that a call could not be made at all."""
+
+_FOLLOW: Final[dict[str, Callable[[LoopState, Record], None]]] = {
+    "run.started": _run_started,
+    "output.requested": _output_requested,
+    "run.waiting": _run_waiting,
+    "run.resumed": _run_resumed,
+    "step.started": _step_started,
+    "step.retrying": _step_retrying,
+    "step.failed": _step_failed,
+    "step.completed": _step_completed,
+    "policy.decided": _policy_decided,
+    "action.started": _action_started,
+    "action.result": _action_result,
+    "input.requested": _input_requested,
+    "input.resolved": _input_resolved,
+    "approval.settled": _approval_settled,
+    "recovery.effect_settled": _effect_settled,
+    "output.rejected": _output_rejected,
+    "output.failed": _output_failed,
+    "result.completed": _result_completed,
+    "hook.completed": _hook_ran,
+    "hook.failed": _hook_ran,
+    **dict.fromkeys(DELIVERY_RECORDS, _delivery),
+}

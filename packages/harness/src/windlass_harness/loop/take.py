@@ -1,0 +1,363 @@
+"""What happened becomes records: an event in, drafts out."""
+
+from typing import assert_never
+
+from pydantic import JsonValue
+
+from windlass_harness.loop import delivery, ends, failures, hooks, people
+from windlass_harness.loop.advance import refused
+from windlass_harness.loop.drafts import Draft, within_limit
+from windlass_harness.loop.events import (
+    AnswersGiven,
+    CallJudged,
+    CallRefused,
+    CallReturned,
+    CancelAsked,
+    DeliverySettled,
+    HooksRan,
+    LoopEvent,
+    ModelAnswered,
+    ModelFailed,
+    Moment,
+    OutputChecked,
+    RunAsked,
+    Stopped,
+    Taken,
+)
+from windlass_harness.loop.rules import DEFAULT_RULES, OUTPUT_REPAIRS, Rules
+from windlass_harness.loop.state import LoopState
+from windlass_harness.retry import next_retry_delay_ms, should_retry
+from windlass_harness.views.session_state import SessionStatus
+from windlass_harness.views.steps import Call, CallStage
+from windlass_protocol import ErrorInfo, OutputError
+
+JsonObject = dict[str, JsonValue]
+
+
+def take(state: LoopState, event: LoopEvent, now: Moment, *, rules: Rules = DEFAULT_RULES) -> list[Draft]:
+    """Return the records that an event causes; none if it comes too late to matter.
+
+    A run is asked for only when the one before it has ended.
+    """
+    match event:
+        case RunAsked():
+            return _start(state, event, now)
+        case Taken():
+            return _taken(state, event, now)
+        case AnswersGiven():
+            return people.answered(state, event, now)
+        case CancelAsked():
+            return _cancel(state, event, now)
+        case HooksRan():
+            return hooks.ran(state, event, now, rules)
+        case DeliverySettled():
+            return delivery.settled(state, event, now)
+        case _:
+            if state.run is None:
+                return []
+            notes = [state.draft(note.type, note.data, now) for note in event.notes]
+            return [*notes, *_take_work(state, event, now, rules)]
+
+
+_Work = ModelAnswered | ModelFailed | CallJudged | CallRefused | CallReturned | OutputChecked | Stopped
+
+
+def _take_work(state: LoopState, event: _Work, now: Moment, rules: Rules) -> list[Draft]:
+    match event:
+        case ModelAnswered():
+            return _answered(state, event, now, rules)
+        case ModelFailed():
+            return _model_failed(state, event, now, rules)
+        case CallReturned():
+            call = state.call(event.call_id)
+            return [] if call is None else [_returned(state, call, event, now)]
+        case CallJudged() | CallRefused() | OutputChecked() | Stopped():
+            return [] if _is_ending(state) else _take_step(state, event, now, rules)
+        case _:
+            assert_never(event)
+
+
+def _is_ending(state: LoopState) -> bool:
+    """Whether the run begins nothing more."""
+    run = state.run
+    return run is None or run.is_cancel_requested or state.run_notes.failure is not None
+
+
+def _take_step(
+    state: LoopState, event: CallJudged | CallRefused | OutputChecked | Stopped, now: Moment, rules: Rules
+) -> list[Draft]:
+    match event:
+        case CallJudged() | CallRefused():
+            return _decided(state, event, now)
+        case OutputChecked():
+            return _checked(state, event, now, rules)
+        case Stopped():
+            return [*ends.failed(state, event.error, now)]
+        case _:
+            assert_never(event)
+
+
+# the run
+
+
+def _start(state: LoopState, event: RunAsked, now: Moment) -> list[Draft]:
+    body = event.body
+    run_id, agent_id = str(body["runId"]), str(body["agentId"])
+    if run_id in state.session.run_ids:
+        return []
+    assert state.run is None, "a run waits until the one before it has ended"
+    run: JsonObject = {name: value for name, value in body.items() if name not in _NOT_OF_THE_RUN}
+    turn = state.session.turn
+    sequence = 0 if turn is None else turn.sequence + 1
+    given = body.get("turnId")
+    turn_id = given if isinstance(given, str) else f"turn_{sequence}"
+    place: JsonObject = {"sequence": sequence, "turnId": turn_id}
+
+    def draft(kind: str, data: JsonObject) -> Draft:
+        return Draft(kind, now.at, data, run_id=run_id, agent_id=agent_id, turn_id=turn_id)
+
+    message: JsonObject = {"message": body.get("message", ""), **place}
+    for name in ("parts", "context"):
+        if body.get(name) is not None:
+            message[name] = body[name]
+    drafts: list[Draft] = []
+    if state.session.status is SessionStatus.NEW:
+        opening = body.get("session")
+        data: JsonObject = opening if isinstance(opening, dict) else {}
+        drafts.append(Draft("session.started", now.at, data, agent_id=agent_id))
+    drafts += [draft("run.started", run), draft("turn.started", place), draft("message.received", message)]
+    if body.get("contract") is not None:
+        drafts.append(draft("output.requested", {"contract": body["contract"], "runId": run_id}))
+    return drafts
+
+
+_NOT_OF_THE_RUN = {"message", "parts", "context", "contract", "session", "turnId"}
+
+
+def _taken(state: LoopState, event: Taken, now: Moment) -> list[Draft]:
+    run = state.run
+    if run is None or not _is_interrupted(state, event.epoch):
+        return []
+    data: JsonObject = {"epoch": event.epoch, "reason": event.reason, "runId": run.run_id}
+    return [state.draft("recovery.started", data, now)]
+
+
+def _is_interrupted(state: LoopState, epoch: int) -> bool:
+    """Whether an owner before this one left something undone that nobody is being asked about."""
+    history = state.session.history
+    if history.unanswered is not None and history.unanswered.epoch != epoch:
+        return True
+    return any(
+        call.stage is CallStage.STARTED
+        and call.epoch != epoch
+        and state.note(call.call_id).request_id is None
+        for call in history.open_calls()
+    )
+
+
+def _cancel(state: LoopState, event: CancelAsked, now: Moment) -> list[Draft]:
+    run = state.run
+    if run is None or run.run_id != event.run_id or run.is_cancel_requested:
+        return []
+    data: JsonObject = {"runId": event.run_id}
+    if event.by is not None:
+        data["by"] = event.by
+    if event.reason is not None:
+        data["reason"] = event.reason
+    return [state.draft("run.cancel_requested", data, now)]
+
+
+# the model
+
+
+def _answered(state: LoopState, event: ModelAnswered, now: Moment, rules: Rules) -> list[Draft]:
+    if state.session.history.unanswered is None:
+        return []
+    if len(event.calls) > rules.calls_per_step_max:
+        error = failures.too_many_calls(len(event.calls), rules)
+        return [_give_up(state, error, event.usage, now)]
+    place = state.place()
+    drafts: list[Draft] = []
+    if event.reasoning:
+        drafts.append(state.draft("reasoning.completed", {"reasoning": event.reasoning, **place}, now))
+    said: JsonObject = {
+        "message": event.text or None,
+        "finishReason": event.finish_reason.value,
+        **place,
+    }
+    drafts.append(state.draft("message.completed", said, now))
+    if event.calls:
+        actions: list[JsonValue] = [
+            {"kind": "tool-call", "callId": call.call_id, "toolName": call.tool_name, "input": call.input}
+            for call in event.calls
+        ]
+        drafts.append(state.draft("actions.requested", {"actions": actions, **place}, now))
+    done: JsonObject = {"finishReason": event.finish_reason.value, **place}
+    if event.usage:
+        done["usage"] = event.usage
+    if event.latency_ms is not None:
+        done["latencyMs"] = event.latency_ms
+    drafts.append(state.draft("step.completed", done, now))
+    return drafts
+
+
+def _model_failed(state: LoopState, event: ModelFailed, now: Moment, rules: Rules) -> list[Draft]:
+    if state.session.history.unanswered is None:
+        return []
+    notes, error = state.run_notes, event.error
+    if not should_retry(rules.retry, notes.failures + 1, retry_class=error.retry):
+        return [_give_up(state, error, event.usage, now)]
+    delay_ms = next_retry_delay_ms(
+        rules.retry, notes.failures + 1, lambda: event.chance, retry_after_ms=error.retry_after_ms
+    )
+    data: JsonObject = {
+        "code": error.kind.value,
+        "attempt": notes.attempt,
+        "delayMs": delay_ms,
+        "message": error.message,
+        **state.place(),
+    }
+    if event.usage:
+        data["usage"] = event.usage
+    return [state.draft("step.retrying", data, now)]
+
+
+def _give_up(state: LoopState, error: ErrorInfo, usage: JsonObject | None, now: Moment) -> Draft:
+    """The model call failed for good; the record says why, and the run ends with it."""
+    data: JsonObject = {
+        "code": error.kind.value,
+        "message": error.message,
+        "details": {"error": error.model_dump(mode="json", by_alias=True)},
+        **state.place(),
+    }
+    if usage:
+        data["usage"] = usage
+    return state.draft("step.failed", data, now)
+
+
+# calls
+
+
+def _decided(state: LoopState, event: CallJudged | CallRefused, now: Moment) -> list[Draft]:
+    call = state.call(event.call_id)
+    if call is None or call.stage is not CallStage.REQUESTED:
+        return []
+    if isinstance(event, CallJudged):
+        return _judged(state, call, event, now)
+    return [_failed(state, call, event, now)]
+
+
+def _judged(state: LoopState, call: Call, event: CallJudged, now: Moment) -> list[Draft]:
+    decision = event.decision
+    is_begun = decision.decision in ("allow", "modify")
+    if is_begun and state.exceeding(now, tool_call=True):
+        return []
+    place = state.place(call.step_index)
+    decided: JsonObject = {
+        "stage": "pre_tool",
+        "decision": decision.model_dump(mode="json", by_alias=True),
+        "callId": call.call_id,
+        "toolName": call.tool_name,
+        **place,
+    }
+    drafts = [state.draft("policy.decided", decided, now)]
+    match decision.decision:
+        case "allow" | "modify":
+            drafts.append(_begun(state, call, event, now))
+        case "ask":
+            drafts.append(people.requested(state, [people.approval_request(state, call, event)], now))
+        case "deny":
+            drafts.append(refused(state, call, now, code=decision.code, message=decision.reason))
+        case _:
+            pass
+    return drafts
+
+
+def _begun(state: LoopState, call: Call, event: CallJudged, now: Moment) -> Draft:
+    run = state.run
+    assert run is not None
+    data: JsonObject = {
+        "callId": call.call_id,
+        "toolName": call.tool_name,
+        "effect": event.effect,
+        "idempotencyKey": within_limit(f"{run.run_id}/{call.step_index}/{call.call_id}"),
+        "argumentsHash": event.arguments_hash,
+        "mode": event.mode,
+        **state.place(call.step_index),
+    }
+    if event.arguments != call.input:
+        data["arguments"] = event.arguments
+    return state.draft("action.started", data, now)
+
+
+def _failed(state: LoopState, call: Call, event: CallRefused, now: Moment) -> Draft:
+    error: JsonObject = {"code": event.code, "message": event.message}
+    result = _result(call, None, is_error=True)
+    data: JsonObject = {"result": result, "status": "failed", "error": error, **state.place(call.step_index)}
+    return state.draft("action.result", data, now)
+
+
+def _returned(state: LoopState, call: Call, event: CallReturned, now: Moment) -> Draft:
+    is_error = event.status != "completed"
+    result = _result(call, event.output, is_error=is_error)
+    data: JsonObject = {"result": result, "status": event.status.value, **state.place(call.step_index)}
+    if is_error:
+        data["error"] = {"code": event.code or "failed", "message": event.message or "The call failed."}
+    if event.content is not None:
+        data["contentRef"] = event.content
+    if event.duration_ms is not None:
+        data["durationMs"] = event.duration_ms
+    return state.draft("action.result", data, now)
+
+
+def _result(call: Call, output: JsonValue, *, is_error: bool) -> JsonObject:
+    result: JsonObject = {
+        "kind": "tool-result",
+        "callId": call.call_id,
+        "toolName": call.tool_name,
+        "output": output,
+    }
+    if is_error:
+        result["isError"] = True
+    return result
+
+
+# output
+
+
+def _checked(state: LoopState, event: OutputChecked, now: Moment, rules: Rules) -> list[Draft]:
+    contract, run = state.run_notes.contract, state.run
+    assert contract is not None
+    assert run is not None
+    attempt = state.run_notes.rejections + 1
+    facts: JsonObject = {"schemaId": contract.schema_id, "runId": run.run_id}
+    if not event.errors:
+        hashed: JsonObject = {} if event.hash is None else {"hash": event.hash}
+        fits = state.draft("output.validated", {**facts, "attempt": attempt, **hashed}, now)
+        if event.veto is not None:
+            return [fits, *hooks.vetoed(state, event.veto, now, rules)]
+        return [fits, state.draft("result.completed", {"result": event.value, **state.place()}, now)]
+    errors: list[JsonValue] = [error.model_dump(mode="json", by_alias=True) for error in event.errors]
+    repairs = OUTPUT_REPAIRS if contract.max_repair_attempts is None else contract.max_repair_attempts
+    if attempt > repairs:
+        return [state.draft("output.failed", {**facts, "attempts": attempt, "errors": errors}, now)]
+    repair: JsonObject = {
+        "message": "",
+        "context": [repair_prompt(event.errors)],
+        "delivery": "repair",
+        **state.turn_place(),
+    }
+    return [
+        state.draft("output.rejected", {**facts, "attempt": attempt, "errors": errors}, now),
+        state.draft("message.received", repair, now),
+    ]
+
+
+def repair_prompt(errors: tuple[OutputError, ...]) -> str:
+    """Return what a model is told whose answer does not fit the output contract."""
+    lines = "\n".join(f"- {error.path or '/'}: {error.message}" for error in errors)
+    return (
+        "Your last answer does not fit the required output schema:\n"
+        f"{lines}\n"
+        "Answer again with one JSON value that fits the schema, and with nothing else."
+    )

@@ -1,0 +1,223 @@
+"""One answer of a model: chunks in, the whole of it out."""
+
+import json
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from inspect import isawaitable
+from typing import Final
+
+from pydantic import JsonValue
+
+from windlass.engine.masking import MaskedAnswer
+from windlass.errors import AgentError, Rejected, Unavailable
+from windlass.limits import MODEL_TEXT_CHARS_MAX, TOOL_CALLS_PER_STEP_MAX
+from windlass.ports.clock import Clock
+from windlass.ports.model import LLMStreamChunk, LLMUsage, ToolCallDelta
+from windlass.tool_limits import ARGUMENT_BYTES_MAX, NAME_CHARS_MAX
+from windlass_harness.loop.events import AskedCall, ModelAnswered
+from windlass_harness.redact import Redactor
+from windlass_protocol import CodecError, ErrorKind, FinishReason, RetryClass, ToolCall, parse
+
+JsonObject = dict[str, JsonValue]
+
+_CALL_ID: Final = re.compile(r"[A-Za-z0-9_.+-]{1,128}").fullmatch
+"""Requests for consent are named after calls, with colons between the parts."""
+
+
+@dataclass(slots=True)
+class _Piece:
+    """A call while it is being written."""
+
+    call_id: str = ""
+    name: str = ""
+    text: list[str] = field(default_factory=list[str])
+    arguments: JsonObject | None = None
+
+
+class Collector:
+    """Puts the chunks of an answer together."""
+
+    def __init__(self, live: MaskedAnswer, redactor: Redactor) -> None:
+        self._live = live
+        self._redactor = redactor
+        self._text: list[str] = []
+        self._reasoning: list[str] = []
+        self._calls: dict[int, _Piece] = {}
+        self._size = 0
+        self._finish: FinishReason | None = None
+        self.usage: LLMUsage | None = None
+
+    def take(self, chunk: LLMStreamChunk) -> None:
+        """Take the next chunk.
+
+        Raises:
+            Rejected: the answer is too large.
+        """
+        # Each chunk counts, so that a stream of nothing ends as well.
+        self._grow(1)
+        if chunk.content_delta:
+            self._grow(len(chunk.content_delta))
+            self._text.append(chunk.content_delta)
+            self._live.text(chunk.content_delta)
+        if chunk.reasoning_delta:
+            self._grow(len(chunk.reasoning_delta))
+            self._reasoning.append(chunk.reasoning_delta)
+            self._live.reasoning(chunk.reasoning_delta)
+        if chunk.tool_call_delta is not None:
+            self._take_call(chunk.tool_call_delta)
+        if chunk.usage is not None:
+            self.usage = chunk.usage
+        if chunk.finish_reason is not None:
+            self._finish = finish_reason(chunk.finish_reason)
+
+    def _take_call(self, delta: ToolCall | ToolCallDelta) -> None:
+        if isinstance(delta, ToolCall):
+            self._grow(len(delta.id) + len(delta.name) + len(json.dumps(delta.arguments)))
+            index = max(self._calls, default=-1) + 1
+            self._calls[index] = _Piece(delta.id, delta.name, arguments=delta.arguments)
+        else:
+            self._grow(len(delta.id or "") + len(delta.name or "") + len(delta.arguments_delta))
+            piece = self._calls.setdefault(delta.index, _Piece())
+            piece.call_id = delta.id or piece.call_id
+            piece.name = delta.name or piece.name
+            piece.text.append(delta.arguments_delta)
+        if len(self._calls) > TOOL_CALLS_PER_STEP_MAX:
+            raise _rejected(f"too many calls in one answer: over the limit of {TOOL_CALLS_PER_STEP_MAX}")
+
+    def _grow(self, chars: int) -> None:
+        self._size += chars
+        if self._size > MODEL_TEXT_CHARS_MAX:
+            raise _rejected(f"answer too large: over the limit of {MODEL_TEXT_CHARS_MAX:,} characters")
+
+    def answer(self, *, latency_ms: int) -> ModelAnswered:
+        """Return the whole answer.
+
+        Raises:
+            Unavailable: the stream ended before the answer did.
+        """
+        self._live.end()
+        if self._finish is None:
+            raise Unavailable(
+                "the model's answer was cut off before its end",
+                kind=ErrorKind.PROVIDER_FAILURE,
+                retry=RetryClass.RETRYABLE,
+            )
+        return ModelAnswered(
+            text=whole("".join(self._text)),
+            finish_reason=self._finish,
+            calls=tuple(_named(self._calls, self._redactor)),
+            reasoning=whole("".join(self._reasoning)),
+            usage=usage_data(self.usage),
+            latency_ms=latency_ms,
+        )
+
+
+def _named(pieces: dict[int, _Piece], redactor: Redactor) -> list[AskedCall]:
+    """Give every call an id of its own: models leave them out and repeat them.
+
+    One that is strange or would be masked is replaced too: two calls must never have one name to whoever
+    consents to one of them.
+    """
+    calls: list[AskedCall] = []
+    taken: set[str] = set()
+    for index, piece in sorted(pieces.items()):
+        is_plain = _CALL_ID(piece.call_id) and redactor.text(piece.call_id) == piece.call_id
+        call_id = piece.call_id if is_plain else f"call_{index}"
+        while call_id in taken:
+            call_id = f"{call_id}+"
+        taken.add(call_id)
+        calls.append(AskedCall(call_id, _name(redactor.text(piece.name)), _input(piece)))
+    return calls
+
+
+def _name(name: str) -> str:
+    """What a record can hold of a name; one that is changed is the name of no tool."""
+    shown = "".join(one if one.isprintable() else "�" for one in whole(name[:NAME_CHARS_MAX]))
+    return f"{shown}…" if len(name) > NAME_CHARS_MAX else shown or "unnamed"
+
+
+def _input(piece: _Piece) -> JsonValue:
+    text = whole("".join(piece.text))
+    size = len(text) if piece.arguments is None else len(json.dumps(piece.arguments))
+    if size > ARGUMENT_BYTES_MAX:
+        return f"(arguments of {size:,} characters, which are too many to be kept)"
+    if piece.arguments is not None:
+        return piece.arguments
+    if not text.strip():
+        return {}
+    try:
+        return parse(text.encode())
+    except CodecError:
+        return text
+
+
+def whole(text: str) -> str:
+    """Return a text without halves of characters, which no record can hold; halves that meet are joined."""
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def usage_data(usage: LLMUsage | None) -> JsonObject | None:
+    """Return what an answer cost, as records have it."""
+    if usage is None:
+        return None
+    counts = {
+        "inputTokens": usage.input_tokens,
+        "outputTokens": usage.output_tokens,
+        "cacheReadTokens": usage.cache_read_tokens,
+        "cacheWriteTokens": usage.cache_write_tokens,
+        "reasoningTokens": usage.reasoning_tokens,
+        "costMicros": usage.cost_micros,
+    }
+    return {name: count for name, count in counts.items() if count is not None} or None
+
+
+_FINISH: Final = {
+    "stop": FinishReason.STOP,
+    "end_turn": FinishReason.STOP,
+    "stop_sequence": FinishReason.STOP,
+    "completed": FinishReason.STOP,
+    "tool_calls": FinishReason.TOOL_CALLS,
+    "tool-calls": FinishReason.TOOL_CALLS,
+    "tool_use": FinishReason.TOOL_CALLS,
+    "function_call": FinishReason.TOOL_CALLS,
+    "length": FinishReason.LENGTH,
+    "max_tokens": FinishReason.LENGTH,
+    "model_context_window_exceeded": FinishReason.LENGTH,
+    "content_filter": FinishReason.CONTENT_FILTER,
+    "content-filter": FinishReason.CONTENT_FILTER,
+    "refusal": FinishReason.CONTENT_FILTER,
+    "safety": FinishReason.CONTENT_FILTER,
+    "error": FinishReason.ERROR,
+}
+
+
+def finish_reason(reason: FinishReason | str) -> FinishReason:
+    """Return why an answer ended, in our words; providers have their own."""
+    return _FINISH.get(str(reason).lower(), FinishReason.OTHER)
+
+
+async def collect(
+    chunks: AsyncIterator[LLMStreamChunk] | Awaitable[AsyncIterator[LLMStreamChunk]],
+    collector: Collector,
+    on_chunk: Callable[[], None],
+) -> None:
+    """Feed the collector until the stream ends; the stream is closed in any case."""
+    stream = await chunks if isawaitable(chunks) else chunks
+    try:
+        async for chunk in stream:
+            on_chunk()
+            collector.take(chunk)
+    finally:
+        close = getattr(stream, "aclose", None)
+        if close is not None:
+            await close()
+
+
+def elapsed_ms(clock: Clock, since: float) -> int:
+    """Return the whole milliseconds since a moment of the monotonic clock."""
+    return max(0, int((clock.monotonic() - since) * 1000))
+
+
+def _rejected(message: str) -> AgentError:
+    return Rejected(message, kind=ErrorKind.PROVIDER_FAILURE, retry=RetryClass.NOT_RETRYABLE)

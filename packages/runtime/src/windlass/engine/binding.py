@@ -1,0 +1,64 @@
+"""What a run is bound to: its package, and the things of this process that the package names."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from pydantic import JsonValue
+
+from windlass.delivery import check_sink
+from windlass.engine.hooks import NO_HOOKS, Hooks
+from windlass.ports.model import LLMProvider
+from windlass.ports.policy import ToolPolicy
+from windlass.ports.sink import OutputSink
+from windlass.tools import Tool
+from windlass_harness.loop.events import Note
+from windlass_harness.loop.rules import Rules
+from windlass_harness.redact import Redactor
+from windlass_protocol import RuntimePackage
+
+JsonObject = dict[str, JsonValue]
+
+NO_SECRETS: Final = Redactor()
+"""Masks what looks like a secret."""
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """A package with its model, tools, policy, hooks and sinks."""
+
+    package: RuntimePackage
+    fingerprint: str
+    provider: LLMProvider
+    tools: Mapping[str, Tool[..., object]]
+    policy: ToolPolicy
+    rules: Rules
+    temperature: float | None = None
+    approval_expires_ms: int | None = None
+    responders: tuple[str, ...] | None = None
+    four_eyes: bool = False
+    """Whoever asked for a run may not consent to what it does."""
+    redactor: Redactor = NO_SECRETS
+    hooks: Hooks = NO_HOOKS
+    sinks: Mapping[str, OutputSink] = field(default_factory=dict[str, OutputSink])
+    notes: tuple[Note, ...] = ()
+    """What has to be recorded before anything is done with it."""
+
+    def rules_from(self, rules: Rules) -> Rules:
+        """Return rules with what the package adds to them."""
+        sinks = tuple(check_sink(spec) for spec in self.package.output_sinks or ())
+        return replace(rules, hook_points=self.hooks.points, sinks=sinks)
+
+    @property
+    def instructions(self) -> str:
+        """What the model is told before anything else."""
+        return self.package.agent.instructions or ""
+
+    @property
+    def definitions(self) -> list[JsonObject]:
+        """What the model is told of the tools."""
+        return [
+            {"name": spec.name, "description": spec.description or "", "inputSchema": spec.input_schema}
+            for spec in self.package.tools or ()
+            if spec.name in self.tools
+        ]

@@ -1,0 +1,94 @@
+"""What a person is asked, who may answer, and what the answer is worth."""
+
+import unicodedata
+from datetime import timedelta
+from typing import Final
+
+from windlass.engine.approval_text import PROMPT_CHARS_MAX, approval_prompt
+from windlass.engine.binding import Binding
+from windlass.engine.masking import masked
+from windlass.ports.clock import Clock
+from windlass.tool_arguments import Arguments
+from windlass.tools import Tool
+from windlass_harness.loop.effects import JudgeCall
+from windlass_harness.loop.events import Plea
+from windlass_harness.views.runs import RunState
+from windlass_protocol import AllowDecision, AskDecision, DenyDecision, PolicyDecision, PolicyKind, PolicyRef
+
+APPROVED: Final = "approval.granted"
+
+
+def with_consent(
+    decision: PolicyDecision, effect: JudgeCall, arguments: Arguments, *, version: str
+) -> PolicyDecision:
+    """A consent turns an ask into an allow, if it was given for this very call under these very rules."""
+    if not isinstance(decision, AskDecision):
+        return decision
+    if arguments.hash != effect.approved_hash or effect.approved_policy != version:
+        return decision
+    refs = (*decision.policy_refs, PolicyRef(kind=PolicyKind.APPROVAL, id=APPROVED, version=version))
+    return AllowDecision(code=APPROVED, reason="A person approved this call.", policy_refs=refs)
+
+
+def under_version(decision: AskDecision, version: str) -> AskDecision:
+    """Name the rules that a consent is asked for under; a policy of the host need not do so itself."""
+    first = next((ref.version for ref in decision.policy_refs if ref.version is not None), None)
+    if first == version:
+        return decision
+    ref = PolicyRef(kind=PolicyKind.APPROVAL, id="windlass.judge", version=version)
+    return decision.model_copy(update={"policy_refs": (ref, *decision.policy_refs)})
+
+
+def plead(
+    binding: Binding,
+    run: RunState | None,
+    call: tuple[Tool[..., object], Arguments],
+    decision: AskDecision,
+    *,
+    clock: Clock,
+    can_grant_session: bool,
+) -> Plea | DenyDecision:
+    """Return how to ask for consent; a call that nobody could answer for, or read, is denied."""
+    tool, arguments = call
+    responders = responders_of(binding, run)
+    if isinstance(responders, str):
+        return _deny("policy.four_eyes", responders, decision)
+    # Masked before it is laid out: an escape inside a secret would hide it from whoever masks the record.
+    shown = masked(binding.redactor, arguments.json)
+    prompt = approval_prompt(tool.name, shown, binding.redactor.text(decision.prompt or decision.reason))
+    if prompt is None:
+        reason = (
+            f"The call is too large to be shown to a person: over {PROMPT_CHARS_MAX:,} characters. "
+            "Make several smaller calls."
+        )
+        return _deny("policy.too_large_to_show", reason, decision)
+    lifetime_ms = decision.expires_in_ms or binding.approval_expires_ms
+    expires_at = None
+    if lifetime_ms is not None:
+        moment = clock.now() + timedelta(milliseconds=lifetime_ms)
+        expires_at = moment.isoformat(timespec="milliseconds")[:23] + "Z"
+    return Plea(prompt, expires_at=expires_at, responders=responders, can_grant_session=can_grant_session)
+
+
+def responders_of(binding: Binding, run: RunState | None) -> tuple[str, ...] | str | None:
+    """Return who may consent to a call of a run, None for anybody; or say why nobody may."""
+    if not binding.four_eyes:
+        return binding.responders
+    source = None if run is None else run.source
+    if source is None:
+        return "It needs the consent of a second person, and the run does not say who asked for it."
+    others = tuple(name for name in binding.responders or () if not _is_same(name, source.id))
+    return others or "It needs the consent of a second person, and there is none who may give it."
+
+
+def _is_same(name: str, other: str) -> bool:
+    """Whether two names may mean one person; of two that look alike only one may speak."""
+    return _folded(name) == _folded(other)
+
+
+def _folded(name: str) -> str:
+    return unicodedata.normalize("NFKC", name).casefold().strip()
+
+
+def _deny(code: str, reason: str, decision: AskDecision) -> DenyDecision:
+    return DenyDecision(code=code, reason=reason, policy_refs=decision.policy_refs)

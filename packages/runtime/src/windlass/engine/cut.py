@@ -1,0 +1,67 @@
+"""Waiting for code of the host, but never longer than it may take."""
+
+import asyncio
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Returned(Generic[T]):
+    """It came to its end."""
+
+    value: T
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """It failed."""
+
+    error: BaseException
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """The time was over; it was told to end, and nobody waits for that."""
+
+
+async def cut(work: Coroutine[object, object, T], timeout_s: float) -> Returned[T] | Raised | Late:
+    """Do some work within a time; whatever it raises is in the answer.
+
+    `asyncio.timeout` would wait for work that does not end when it is cancelled; this does not. Only
+    cancelling the caller gets out, and cancels the work too.
+    """
+    task = asyncio.create_task(_guarded(work))
+    try:
+        await asyncio.wait({task}, timeout=timeout_s)
+    except asyncio.CancelledError:
+        _leave(task)
+        raise
+    if task.done() and not task.cancelled():
+        return task.result()
+    _leave(task)
+    return Late()
+
+
+async def _guarded(work: Coroutine[object, object, T]) -> Returned[T] | Raised:
+    task = asyncio.current_task()
+    try:
+        return Returned(await work)
+    except asyncio.CancelledError as error:
+        if task is not None and task.cancelling():
+            raise
+        return Raised(error)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the boundary to the host's code
+        return Raised(error)
+
+
+def _leave(task: asyncio.Task[object]) -> None:
+    """Let a task end by itself; it is held until it does, so that it is not lost half-way."""
+    task.cancel()
+    _LEFT.add(task)
+    task.add_done_callback(_LEFT.discard)
+
+
+_LEFT: Final[set[asyncio.Task[object]]] = set()

@@ -1,0 +1,74 @@
+"""Deliveries, made: the output of a run is given to a sink, and what is known of the outcome is told."""
+
+from collections.abc import Mapping
+
+from windlass.delivery import receipt_of
+from windlass.engine.cut import Late, Raised, cut
+from windlass.errors import AgentError, Conflict, Denied, Rejected, Unavailable
+from windlass.limits import DELIVERY_ATTEMPTS_MAX, DELIVERY_RETRY_DELAY_MS, DELIVERY_TIMEOUT_MS
+from windlass.ports.clock import Clock
+from windlass.ports.sink import Delivery, OutputSink
+from windlass_harness.loop.effects import Deliver
+from windlass_harness.loop.events import DeliverySettled
+from windlass_protocol import ErrorCode, ErrorInfo, ErrorKind, JsonObject, RetryClass
+
+
+async def deliver(sinks: Mapping[str, OutputSink], effect: Deliver, clock: Clock) -> DeliverySettled:
+    """Give an output to its sink; again only if the sink says that nothing happened.
+
+    Raises nothing but cancellation: then nobody knows what happened, and whoever looks next says so.
+    """
+    sink = sinks.get(effect.sink_id)
+    if sink is None:
+        return DeliverySettled(effect.delivery_id, error=_nobody(effect.sink_id))
+    for attempt in range(1, DELIVERY_ATTEMPTS_MAX + 1):
+        settled = await _attempt(sink, effect)
+        error = settled.error
+        if error is None or error.retry is not RetryClass.RETRYABLE or attempt == DELIVERY_ATTEMPTS_MAX:
+            return settled
+        await clock.sleep(DELIVERY_RETRY_DELAY_MS * 2 ** (attempt - 1) / 1_000)
+    raise AssertionError("the last attempt returns")
+
+
+async def _attempt(sink: OutputSink, effect: Deliver) -> DeliverySettled:
+    delivery_id = effect.delivery_id
+    outcome = await cut(_given(sink, _output(effect)), DELIVERY_TIMEOUT_MS / 1_000)
+    if isinstance(outcome, Late):
+        reason = f"The sink did not answer within {DELIVERY_TIMEOUT_MS:,} ms."
+        return DeliverySettled(delivery_id, reason=reason)
+    if not isinstance(outcome, Raised):
+        return DeliverySettled(delivery_id, receipt=receipt_of(outcome.value))
+    error = outcome.error
+    if isinstance(error, Unavailable | Rejected | Denied | Conflict):
+        return DeliverySettled(delivery_id, error=error.info())
+    told = error.message if isinstance(error, AgentError) else "it may or may not have happened"
+    return DeliverySettled(delivery_id, reason=f"The sink failed with {type(error).__name__}: {told}")
+
+
+async def _given(sink: OutputSink, output: Delivery) -> JsonObject | None:
+    return await sink.deliver(output)
+
+
+def _output(effect: Deliver) -> Delivery:
+    run = effect.run
+    assert run.result is not None, "only the output of a run that has ended is delivered"
+    return Delivery(
+        effect.delivery_id,
+        effect.dedupe_key,
+        effect.sink_id,
+        session_id=run.session_id,
+        run_id=run.run_id,
+        agent_id=run.agent_id,
+        kind=effect.kind,
+        output=run.result.output or "",
+        structured_output=run.result.structured_output,
+    )
+
+
+def _nobody(sink_id: str) -> ErrorInfo:
+    return ErrorInfo(
+        code=ErrorCode.REJECTED,
+        kind=ErrorKind.HOST_CONFIGURATION_NEEDED,
+        retry=RetryClass.HOST_CONFIGURATION_NEEDED,
+        message=f"this process has no output sink {sink_id}",
+    )

@@ -1,0 +1,399 @@
+"""The driver of one session: the one task that writes its records and performs its effects.
+
+What happened becomes records (`take`), the records say what comes next (`advance`), and nothing touches the
+world before the record of its intent is durable. Records are folded as soon as they are drafted, ahead of
+the journal; if the journal refuses them, this driver is dropped with all it believed, and whoever drives the
+session next reads it anew.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Final
+
+from windlass.engine.patience import patiently
+from windlass.engine.performer import Work
+from windlass.engine.writer import Lost, SessionWriter
+from windlass.ports.clock import Clock
+from windlass.ports.journal import Inbox, InboxItem, Standing
+from windlass_harness.loop.advance import advance
+from windlass_harness.loop.delivery import errands
+from windlass_harness.loop.effects import (
+    CallHooks,
+    CallModel,
+    CheckOutput,
+    Deliver,
+    Effect,
+    JudgeCall,
+    Plan,
+    RunTool,
+    is_errand,
+)
+from windlass_harness.loop.events import (
+    AnswersGiven,
+    CancelAsked,
+    LoopEvent,
+    Moment,
+    RunAsked,
+    Stopped,
+    Taken,
+)
+from windlass_harness.loop.rules import Rules
+from windlass_harness.loop.state import LoopState
+from windlass_harness.loop.take import take
+from windlass_protocol import InputResponse
+
+SHORT_WAIT_MS: Final = 30_000
+"""A wait up to this long is spent awake; a longer one costs a row, not a task."""
+GRACE_S: Final = 2.0
+"""How long an effect that was cancelled may take to end."""
+
+
+def moment(clock: Clock) -> Moment:
+    """Return what time it is."""
+    now = clock.now()
+    return Moment(stamp(now), int(now.timestamp() * 1000))
+
+
+def stamp(now: datetime) -> str:
+    """Return a moment as the wire writes it, to the millisecond."""
+    return now.isoformat(timespec="milliseconds")[:23] + "Z"
+
+
+class Driver:
+    """Drives one session until there is nothing left to do."""
+
+    def __init__(
+        self,
+        state: LoopState,
+        writer: SessionWriter,
+        *,
+        inbox: Inbox,
+        work: Work,
+        clock: Clock,
+        rules: Rules,
+    ) -> None:
+        self.state = state
+        self._writer = writer
+        self._inbox = inbox
+        self._work = work
+        self._clock = clock
+        self._rules = rules
+        self._events: deque[LoopEvent] = deque()
+        self._waiting_items: list[InboxItem] = []
+        self._seen = 0
+        self._tasks: dict[str, asyncio.Task[LoopEvent]] = {}
+        self._errands: dict[str, asyncio.Task[LoopEvent]] = {}
+        """What is done for runs that have ended; cancelling the next run does not touch it."""
+        self._ruled: tuple[str, Rules] | None = None
+        """The rules of the run that was asked about last."""
+        self._ready: list[Effect] = []
+        self._bell = asyncio.Event()
+        self._has_mail = True
+        self._wake_at_ms: int | None = None
+        self._is_stopping = False
+        self._bound: str | None = None
+        """The run that was bound last."""
+        self._gives_up: asyncio.Task[None] | None = None
+        self.is_lost = False
+        """Whether the journal refused to take more: somebody else may have the session."""
+
+    def ring(self) -> None:
+        """Tell the driver that there is something in the inbox."""
+        self._has_mail = True
+        self._bell.set()
+
+    def stop(self) -> None:
+        """Begin nothing more and end without ending the run; tools that run may finish within the grace."""
+        self._is_stopping = True
+        for key, task in self._tasks.items():
+            if key == CallModel.key:
+                task.cancel()
+        self._set_limit()
+        self._bell.set()
+
+    @property
+    def has_mail(self) -> bool:
+        """Whether somebody rang and nobody has looked since."""
+        return self._has_mail
+
+    async def drive(self, *events: LoopEvent) -> None:
+        """Go on until the session is parked, or belongs to somebody else.
+
+        Raises:
+            AgentError: the journal does not take what happened; the session has to be read anew.
+        """
+        self._events += (Taken(self.state.epoch, "recovery"), *events)
+        try:
+            while not self._is_stopping:
+                if self._has_mail:
+                    await self._read_inbox()
+                await self._crank()
+                if self._is_done():
+                    await self._park()
+                    return
+                await self._wait()
+            await self._finish_tools()
+        except Lost:
+            self.is_lost = True
+        finally:
+            self._abandon()
+
+    # turning
+
+    async def _crank(self) -> None:
+        """Take what happened, do what follows, until something has to be waited for."""
+        while True:
+            now = moment(self._clock)
+            self._take_items()
+            self._take_events(now)
+            await self._bind(now)
+            rules = await self._rules_of_run()
+            plan = self._plan(now, rules)
+            self._writer.add(plan.drafts)
+            # A run may have ended just now; the next one does not begin before this is planned.
+            left = self._plan_errands(now, rules)
+            self._writer.add(left.drafts)
+            for effect in (*plan.effects, *left.effects):
+                await self._accept(effect, rules)
+            if plan.is_empty and left.is_empty and not self._events:
+                break
+        await self._commit()
+
+    def _take_events(self, now: Moment) -> None:
+        while self._events:
+            self._writer.add(take(self.state, self._events.popleft(), now, rules=self._rules))
+
+    async def _bind(self, now: Moment) -> None:
+        """See what a run is done with, before anything is done for it."""
+        run = self.state.run
+        if run is None or run.run_id == self._bound or run.is_cancel_requested:
+            return
+        bound = await self._work.bind(self.state)
+        self._bound = run.run_id
+        if isinstance(bound, Stopped):
+            self._writer.add(take(self.state, bound, now, rules=self._rules))
+        else:
+            self._writer.add([self.state.draft(note.type, note.data, now) for note in bound])
+
+    async def _rules_of_run(self) -> Rules:
+        """The rules of the newest run; it may have ended."""
+        run = self.state.session.run
+        if run is None:
+            return self._rules
+        if self._ruled is None or self._ruled[0] != run.run_id:
+            self._ruled = run.run_id, await self._work.rules(run, self._rules)
+        return self._ruled[1]
+
+    def _plan(self, now: Moment, rules: Rules) -> Plan:
+        under_way = self._tasks.keys() | {effect.key for effect in self._ready if not is_errand(effect)}
+        plan = advance(self.state, under_way, now, rules=rules)
+        self._wake_at_ms = plan.wake_at_ms
+        return plan
+
+    def _plan_errands(self, now: Moment, rules: Rules) -> Plan:
+        under_way = self._errands.keys() | {effect.key for effect in self._ready if is_errand(effect)}
+        return errands(self.state, under_way, now, rules=rules)
+
+    async def _accept(self, effect: Effect, rules: Rules) -> None:
+        """What touches nothing is done at once; the rest waits until its intent is durable."""
+        if isinstance(effect, CallModel | RunTool) or is_errand(effect):
+            self._ready.append(effect)
+            return
+        if rules.hook_points:
+            # Hooks are the host's code, and see nothing that a crash could make untrue.
+            await self._writer.commit(standing=Standing.RUNNING, wake_at_ms=None)
+        match effect:
+            case JudgeCall():
+                self._events.append(await self._work.judge(self.state, effect))
+            case CheckOutput():
+                self._events.append(await self._work.check(self.state, effect))
+            case CallHooks():
+                self._events.append(await self._work.hooks(self.state, effect))
+            case _:
+                raise AssertionError(f"{effect.key} is not done at once")
+
+    async def _commit(self) -> None:
+        is_last = self._is_done() and not self._has_mail
+        standing, wake_at_ms = self._standing()
+        await self._writer.commit(standing=standing, wake_at_ms=wake_at_ms, is_last=is_last)
+        run = self.state.run
+        if run is not None and run.is_cancel_requested:
+            self._ready = [effect for effect in self._ready if is_errand(effect)]
+            self._cancel_effects()
+        for effect in self._ready:
+            self._start(effect)
+        self._ready.clear()
+
+    def _standing(self) -> tuple[Standing, int | None]:
+        if self.state.run is None:
+            is_busy = self._waiting_items or self._ready or self._errands
+            return (Standing.RUNNING if is_busy else Standing.IDLE), None
+        if self._ready or self._tasks or self._errands:
+            return Standing.RUNNING, None
+        return Standing.WAITING, self._wake_at_ms
+
+    # effects
+
+    def _start(self, effect: Effect) -> None:
+        match effect:
+            case CallModel():
+                work = self._work.ask(self.state, effect)
+            case RunTool():
+                work = self._work.run(self.state, effect)
+            case CallHooks():
+                work = self._work.hooks(self.state, effect)
+            case Deliver():
+                work = self._work.deliver(effect)
+            case _:
+                raise AssertionError(f"{effect.key} is not performed beside the loop")
+        task = asyncio.create_task(work, name=f"windlass {effect.key}")
+        (self._errands if is_errand(effect) else self._tasks)[effect.key] = task
+        task.add_done_callback(lambda _: self._bell.set())
+
+    def _collect(self) -> None:
+        """Take the results of what has been done."""
+        for tasks in (self._tasks, self._errands):
+            for key, task in [*tasks.items()]:
+                if task.done():
+                    del tasks[key]
+                    if not task.cancelled():
+                        self._events.append(task.result())
+        if not self._tasks and not (self._is_stopping and self._errands):
+            self._end_grace()
+
+    def _cancel_effects(self) -> None:
+        if self._tasks and self._gives_up is None:
+            for task in self._tasks.values():
+                task.cancel()
+            self._set_limit()
+
+    def _set_limit(self) -> None:
+        """Wait for effects that were told to end, but not for ever."""
+        if self._gives_up is None:
+            self._gives_up = asyncio.create_task(self._clock.sleep(GRACE_S))
+            self._gives_up.add_done_callback(self._on_grace_over)
+
+    def _on_grace_over(self, grace: "asyncio.Task[None]") -> None:
+        if not grace.cancelled():
+            self._abandon(with_errands=self._is_stopping)
+
+    def _end_grace(self) -> None:
+        """All effects that were told to end have ended; those that begin from now on were not told."""
+        if self._gives_up is not None:
+            self._gives_up.cancel()
+            self._gives_up = None
+
+    def _abandon(self, *, with_errands: bool = True) -> None:
+        """Care no more about effects that do not end; what they still do is not recorded."""
+        for tasks in (self._tasks, self._errands) if with_errands else (self._tasks,):
+            for task in tasks.values():
+                task.cancel()
+            tasks.clear()
+        self._end_grace()
+        self._bell.set()
+
+    async def _finish_tools(self) -> None:
+        """Record what tools that were running when the driver was stopped still return."""
+        while self._tasks or self._errands:
+            await self._wait()
+            self._take_events(moment(self._clock))
+        await self._writer.commit(standing=Standing.RUNNING, wake_at_ms=None, is_last=True)
+
+    # waiting
+
+    async def _wait(self) -> None:
+        """Return when something happened: an effect is done, somebody rang, or time came."""
+        tasks = (*self._tasks.values(), *self._errands.values())
+        if not self._has_mail and not any(task.done() for task in tasks):
+            self._bell.clear()
+            timer = self._timer()
+            await self._bell.wait()
+            if timer is not None:
+                timer.cancel()
+        self._collect()
+
+    def _timer(self) -> asyncio.Task[None] | None:
+        if self._wake_at_ms is None:
+            return None
+        delay_s = max(0, self._wake_at_ms - moment(self._clock).ms) / 1000
+        timer = asyncio.create_task(self._clock.sleep(delay_s))
+        # One that is cancelled must not ring: whoever it woke would wait anew, and cancel the next one.
+        timer.add_done_callback(lambda timer: None if timer.cancelled() else self._bell.set())
+        return timer
+
+    def _is_done(self) -> bool:
+        """Whether nothing will happen unless somebody or the clock makes it happen."""
+        if self._events or self._tasks or self._errands or self._ready or self._waiting_items:
+            return False
+        if self._wake_at_ms is None:
+            return True
+        return self._wake_at_ms - moment(self._clock).ms > SHORT_WAIT_MS
+
+    async def _park(self) -> None:
+        if not self._writer.is_released:
+            standing, wake_at_ms = self._standing()
+            await self._writer.commit(standing=standing, wake_at_ms=wake_at_ms, is_last=True)
+
+    # the inbox
+
+    async def _read_inbox(self) -> None:
+        self._has_mail = False
+        items = await patiently(lambda: self._inbox.pending(self._writer.session_id), self._clock)
+        self._waiting_items += [item for item in items if item.number > self._seen]
+        self._seen = max((item.number for item in items), default=self._seen)
+        self._take_items()
+
+    def _take_items(self) -> None:
+        """Turn items into events; a run waits until the one before it has ended."""
+        if not self._waiting_items:
+            return
+        left: list[InboxItem] = []
+        for item in self._waiting_items:
+            if self._must_wait(item, left):
+                left.append(item)
+            else:
+                self._events.append(event_of(item))
+                self._writer.consume(item.number)
+        self._waiting_items = left
+
+    def _must_wait(self, item: InboxItem, left: Sequence[InboxItem]) -> bool:
+        if item.kind == "start":
+            is_starting = any(isinstance(event, RunAsked) for event in self._events)
+            return self.state.run is not None or is_starting or bool(left)
+        if item.kind == "cancel":
+            run_id = item.body.get("runId")
+            return any(one.kind == "start" and one.body.get("runId") == run_id for one in left)
+        return False
+
+
+def event_of(item: InboxItem) -> LoopEvent:
+    """Return what an item of the inbox means to the loop."""
+    return _EVENTS[item.kind](item)
+
+
+def _cancel(item: InboxItem) -> LoopEvent:
+    by, reason = item.body.get("by"), item.body.get("reason")
+    return CancelAsked(
+        str(item.body["runId"]),
+        by if isinstance(by, str) else None,
+        reason if isinstance(reason, str) else None,
+    )
+
+
+def _answers(item: InboxItem) -> LoopEvent:
+    responses = item.body["responses"]
+    assert isinstance(responses, list)
+    return AnswersGiven(tuple(InputResponse.model_validate(one) for one in responses))
+
+
+def _start(item: InboxItem) -> LoopEvent:
+    return RunAsked(item.body)
+
+
+_EVENTS: Final[dict[str, Callable[[InboxItem], LoopEvent]]] = {
+    "start": _start,
+    "answer": _answers,
+    "cancel": _cancel,
+}

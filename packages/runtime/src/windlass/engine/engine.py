@@ -1,0 +1,238 @@
+"""The engine: which sessions are driven, by whom, and when."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final, Protocol, runtime_checkable
+
+from windlass.engine.driver import Driver, moment
+from windlass.engine.loading import load, save, wants_snapshot
+from windlass.engine.work import AgentWork, Binder, Shared
+from windlass.engine.writer import Publisher, Scribe, SessionWriter
+from windlass.errors import AgentError, Ambiguous, Conflict, Rejected, Unavailable
+from windlass.limits import OWNER_LEASE_MS
+from windlass.ports.clock import Clock
+from windlass.ports.journal import Claim, Standing, Store
+from windlass_harness.loop.events import LoopEvent, Stopped
+from windlass_harness.loop.rules import Rules
+from windlass_harness.loop.state import LoopState
+
+_LOG: Final = logging.getLogger(__name__)
+
+SWEEP_S: Final = 1.0
+"""How often somebody looks for sessions that nobody drives."""
+ATTEMPTS_MAX: Final = 10
+"""How often in a row a session that cannot be driven is tried before it is left alone until a restart."""
+DRIVEN_MAX: Final = 10_000
+"""Sessions driven at the same time; more wait their turn."""
+
+
+@runtime_checkable
+class Watched(Protocol):
+    """A store that other processes may write to as well."""
+
+    def change_token(self) -> int:
+        """Return a number that is another one after anybody has written."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """What the engine is made of."""
+
+    store: Store
+    publisher: Publisher
+    shared: Shared
+    scribe: Scribe
+    clock: Clock
+    binder: Binder
+    has_agent: Callable[[str], bool]
+    rules: Rules
+    owner_id: str
+
+
+class Engine:
+    """Drives sessions, each in a task of its own, for as long as it has something to do."""
+
+    def __init__(self, ports: Ports) -> None:
+        self._ports = ports
+        self._drivers: dict[str, Driver | None] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._foreign: set[str] = set()
+        """Sessions of agents that this process does not have."""
+        self._dropped: dict[str, int] = {}
+        """Sessions that could not be driven, and how often in a row; they are tried again."""
+        self._turn = asyncio.Semaphore(DRIVEN_MAX)
+        self._keeper: asyncio.Task[None] | None = None
+        self._change: int | None = None
+        self.is_closed = False
+
+    async def open(self) -> None:
+        """Become an owner, and go on with what was left unfinished."""
+        if self._keeper is not None:
+            return
+        ports = self._ports
+        await ports.store.enlist(ports.owner_id, now_ms=moment(ports.clock).ms)
+        await self._sweep()
+        self._keeper = asyncio.create_task(self._keep(), name="windlass keeper")
+
+    def wake(self, session_id: str) -> None:
+        """See to it that a session is driven and looks into its inbox."""
+        if self.is_closed:
+            return
+        if session_id in self._tasks:
+            driver = self._drivers.get(session_id)
+            if driver is not None:
+                driver.ring()
+            return
+        task = asyncio.create_task(self._drive(session_id), name=f"windlass session {session_id}")
+        self._tasks[session_id] = task
+        task.add_done_callback(lambda _: self._done(session_id))
+
+    def _done(self, session_id: str) -> None:
+        task = self._tasks.pop(session_id)
+        driver = self._drivers.pop(session_id, None)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._drop(session_id, error)
+        elif driver is not None and driver.is_lost:
+            # If nobody else has it after all, the next sweep goes on with what the journal says.
+            self._dropped[session_id] = self._dropped.get(session_id, 0) + 1
+        elif driver is not None and driver.has_mail:
+            self.wake(session_id)
+
+    def _drop(self, session_id: str, error: BaseException) -> None:
+        """Try again at the next sweep; not for ever, unless the store was out of reach."""
+        is_passing = isinstance(error, Unavailable | Ambiguous)
+        times = self._dropped.get(session_id, 0) + (not is_passing)
+        self._dropped[session_id] = times
+        # The error itself may quote anything; its kind and the session are enough to find it again.
+        level = logging.WARNING if is_passing else logging.ERROR
+        name = type(error).__name__
+        _LOG.log(level, "session %s could not be driven and is tried again: %s", session_id, name)
+
+    async def aclose(self) -> None:
+        """Stop driving; tools that run get a moment to finish, runs go on with the next owner."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        if self._keeper is not None:
+            self._keeper.cancel()
+            await asyncio.wait([self._keeper])
+        for driver in self._drivers.values():
+            if driver is not None:
+                driver.stop()
+        if self._tasks:
+            await asyncio.wait(self._tasks.values())
+        # An owner that cannot say goodbye is missed when its lease ends.
+        with suppress(AgentError):
+            await self._ports.store.retire(self._ports.owner_id)
+
+    async def _drive(self, session_id: str) -> None:
+        async with self._turn:
+            refused = await self._drive_once(session_id)
+            if refused is not None:
+                # The journal will never take what happened, so the run cannot go on; it may take that.
+                refused = await self._drive_once(session_id, Stopped(refused.info()))
+            if refused is not None:
+                raise refused
+        self._dropped.pop(session_id, None)
+
+    async def _drive_once(self, session_id: str, *events: LoopEvent) -> Rejected | None:
+        """Drive a session until it is parked; return what the journal will never take, if that ended it."""
+        ports = self._ports
+        claim = await self._claim(session_id)
+        if claim is None:
+            return None
+        loaded = await load(ports.store, ports.store, session_id)
+        if session_id in self._dropped:
+            # Whoever drove it last may have written something without knowing, and nobody was shown it.
+            ports.shared.bus.notify()
+        state = loaded.state
+        state.epoch = claim.epoch
+        writer = SessionWriter(
+            state, claim, ports.store, publisher=ports.publisher, scribe=ports.scribe, clock=ports.clock
+        )
+        if not await self._can_drive(state, session_id):
+            self._foreign.add(session_id)
+            standing = Standing.IDLE if state.run is None else Standing.RUNNING
+            await writer.commit(standing=standing, wake_at_ms=None, is_last=True)
+            return None
+        work = AgentWork(ports.binder, writer, ports.shared)
+        driver = Driver(state, writer, inbox=ports.store, work=work, clock=ports.clock, rules=ports.rules)
+        self._drivers[session_id] = driver
+        if self.is_closed:
+            driver.stop()
+        try:
+            await driver.drive(*events)
+        except Rejected as error:
+            return error
+        if wants_snapshot(state, loaded.snapshot_seq) and writer.is_released:
+            # A cache: whoever misses it reads more records.
+            with suppress(AgentError):
+                await save(ports.store, session_id, state)
+        return None
+
+    async def _claim(self, session_id: str) -> Claim | None:
+        ports = self._ports
+        now_ms = moment(ports.clock).ms
+        try:
+            return await ports.store.claim(session_id, ports.owner_id, now_ms=now_ms)
+        except Conflict:
+            # Somebody else drives it and has seen, or will see, what is in the inbox.
+            return None
+        except Rejected:
+            # Somebody took this process for dead, as after a long sleep of the machine.
+            await ports.store.enlist(ports.owner_id, now_ms=now_ms)
+            return await ports.store.claim(session_id, ports.owner_id, now_ms=now_ms)
+
+    async def _can_drive(self, state: LoopState, session_id: str) -> bool:
+        run = state.run
+        if run is not None:
+            return self._ports.has_agent(run.agent_id)
+        items = await self._ports.store.pending(session_id)
+        return all(
+            self._ports.has_agent(str(item.body.get("agentId"))) for item in items if item.kind == "start"
+        )
+
+    # the keeper
+
+    async def _keep(self) -> None:
+        """Stay an owner, and look after sessions whose time has come or whose owner is gone."""
+        ports = self._ports
+        beat_ms = moment(ports.clock).ms
+        while True:
+            await ports.clock.sleep(SWEEP_S)
+            now_ms = moment(ports.clock).ms
+            try:
+                if abs(now_ms - beat_ms) >= OWNER_LEASE_MS / 4:
+                    await ports.store.enlist(ports.owner_id, now_ms=now_ms)
+                    beat_ms = now_ms
+                self._look_around()
+                await self._sweep()
+            except AgentError:
+                # The store is out of reach for now; runs that cannot be written end by themselves.
+                continue
+
+    def _look_around(self) -> None:
+        """Pass on what other processes wrote: to the readers, and to the drivers whose inbox it may be in."""
+        store = self._ports.store
+        change = store.change_token() if isinstance(store, Watched) else self._change
+        if change == self._change:
+            return
+        self._change = change
+        self._ports.shared.bus.notify()
+        for driver in self._drivers.values():
+            if driver is not None:
+                driver.ring()
+
+    async def _sweep(self) -> None:
+        ports = self._ports
+        due = await ports.store.due(now_ms=moment(ports.clock).ms)
+        again = [one for one, times in self._dropped.items() if times < ATTEMPTS_MAX]
+        # In the order of the store: those that waited longest come first.
+        for session_id in dict.fromkeys((*due, *again)):
+            if session_id not in self._foreign:
+                self.wake(session_id)

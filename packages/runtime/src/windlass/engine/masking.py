@@ -1,0 +1,78 @@
+"""Secrets, kept out of what is shown or cut short before it becomes a record."""
+
+import re
+from typing import Final, cast
+
+from pydantic import JsonValue
+from pydantic_core import to_json
+
+from windlass.ports.feed import LiveAnswer
+from windlass_harness.redact import Redactor
+from windlass_harness.redact_stream import MaskedStream
+
+JsonObject = dict[str, JsonValue]
+
+_MASKED: Final = re.compile(rb"\[redacted(?::[a-z_]+)?\]").search
+
+
+class MaskedAnswer:
+    """An answer that is shown while it is written, without the secrets in it; see `LiveAnswer`.
+
+    A secret may come in pieces, so the end of a text is held back for as long as it may be the beginning of
+    one; `end` shows the rest.
+    """
+
+    __slots__ = ("_inputs", "_live", "_reasoning", "_redactor", "_text")
+
+    def __init__(self, live: LiveAnswer, redactor: Redactor) -> None:
+        self._live = live
+        self._redactor = redactor
+        self._text = redactor.stream()
+        self._reasoning = redactor.stream()
+        self._inputs: dict[str, MaskedStream] = {}
+
+    def text(self, delta: str) -> None:
+        """Show a piece of the answer."""
+        self._live.text(self._text.feed(delta))
+
+    def reasoning(self, delta: str) -> None:
+        """Show a piece of the reasoning."""
+        self._live.reasoning(self._reasoning.feed(delta))
+
+    def tool_input(self, call_id: str, delta: str, *, tool_name: str | None = None) -> None:
+        """Show a piece of the arguments of a call."""
+        if call_id not in self._inputs:
+            self._inputs[call_id] = self._redactor.stream()
+        self._live.tool_input(call_id, self._inputs[call_id].feed(delta), tool_name=tool_name)
+
+    def partial(self, call_id: str, output: JsonValue, *, tool_name: str | None = None) -> None:
+        """Show how far a running call is."""
+        self._live.partial(call_id, masked(self._redactor, output), tool_name=tool_name)
+
+    def show(self, event_type: str, data: JsonObject) -> None:
+        """Show anything else."""
+        self._live.show(event_type, cast(JsonObject, self._redactor.value(data)))
+
+    def end(self) -> None:
+        """Show what was held back: the model has said all it had to say."""
+        self._live.reasoning(self._reasoning.finish())
+        self._live.text(self._text.finish())
+
+    def close(self) -> None:
+        """Forget the step."""
+        self._live.close()
+
+
+def masked(redactor: Redactor, value: JsonValue) -> JsonValue:
+    """Return a JSON value without the secrets in it."""
+    return cast(JsonValue, redactor.value(value))
+
+
+def masked_end(redactor: Redactor, text: str) -> str:
+    """Return a text that was cut somewhere, without secrets and without the beginning of one at its end."""
+    return redactor.stream().feed(text)
+
+
+def has_mask(value: JsonValue) -> bool:
+    """Whether a value as the journal has it is not what it was: a secret was masked in it."""
+    return _MASKED(to_json(value)) is not None

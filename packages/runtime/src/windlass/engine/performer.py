@@ -1,0 +1,49 @@
+"""Who performs the effects of a session, as its driver sees it."""
+
+from typing import Protocol
+
+from windlass_harness.loop.effects import CallHooks, CallModel, CheckOutput, Deliver, JudgeCall, RunTool
+from windlass_harness.loop.events import LoopEvent, Note, Stopped
+from windlass_harness.loop.rules import Rules
+from windlass_harness.loop.state import LoopState
+from windlass_harness.views.runs import RunState
+
+
+class Work(Protocol):
+    """Who performs effects; each answers with what happened and raises nothing but cancellation."""
+
+    async def bind(self, state: LoopState) -> tuple[Note, ...] | Stopped:
+        """Find what the run needs of this process; return what to record of that.
+
+        Raises:
+            AgentError: it cannot be found now; the session has to be tried again.
+        """
+        ...
+
+    async def judge(self, state: LoopState, effect: JudgeCall) -> LoopEvent:
+        """Check a call and ask the policy about it; touches nothing."""
+        ...
+
+    async def check(self, state: LoopState, effect: CheckOutput) -> LoopEvent:
+        """Hold an answer against the output contract; touches nothing."""
+        ...
+
+    async def ask(self, state: LoopState, effect: CallModel) -> LoopEvent:
+        """Ask the model."""
+        ...
+
+    async def run(self, state: LoopState, effect: RunTool) -> LoopEvent:
+        """Run a tool."""
+        ...
+
+    async def rules(self, run: RunState, rules: Rules) -> Rules:
+        """Return the rules of a run, also of one that has ended: those given, and what its package adds."""
+        ...
+
+    async def hooks(self, state: LoopState, effect: CallHooks) -> LoopEvent:
+        """Call the hooks of a point."""
+        ...
+
+    async def deliver(self, effect: Deliver) -> LoopEvent:
+        """Give an output to a sink."""
+        ...

@@ -1,0 +1,165 @@
+"""What came of a call or of asking the model, as the loop hears it: bounded, and without secrets."""
+
+from pydantic import JsonValue
+from pydantic_core import to_json
+
+from windlass.engine.judge import call_facts, settled
+from windlass.engine.masking import has_mask, masked, masked_end
+from windlass.engine.patience import patiently
+from windlass.errors import AgentError, Rejected
+from windlass.limits import CONTENT_BYTES_MAX, TOOL_OUTPUT_CHARS_MAX
+from windlass.ports.clock import Clock
+from windlass.ports.content import ContentStore
+from windlass.ports.policy import ToolPolicy
+from windlass.tool_arguments import Arguments, arguments_of
+from windlass.tool_limits import FAILED_CHARS_MAX
+from windlass.tool_run import ToolRun, failure_text
+from windlass.tool_thread import in_thread
+from windlass.tools import Tool, ToolFailed
+from windlass_harness.loop.effects import RunTool
+from windlass_harness.loop.events import CallRefused, CallReturned
+from windlass_harness.redact import Redactor, mask_text
+from windlass_protocol import (
+    ActionStatus,
+    AllowDecision,
+    ErrorCode,
+    ErrorInfo,
+    ErrorKind,
+    RetryClass,
+    ToolResult,
+)
+
+SECRET_ARGUMENTS = "secret_arguments"
+_NOT_KEPT = "the arguments held a secret, which is not kept; ask for the call anew"
+_MASK_HERE_CHARS_MAX = 1_000_000
+"""A longer output is masked in a thread, so that nobody waits for it."""
+
+
+class Results:
+    """Makes results of what tools returned."""
+
+    def __init__(self, content: ContentStore, clock: Clock, redactor: Redactor) -> None:
+        self._content = content
+        self._clock = clock
+        self._redactor = redactor
+
+    async def returned(self, call_id: str, outcome: ToolRun, duration_ms: int) -> CallReturned:
+        """Return what came of a call; secrets are masked before anything is cut."""
+        if not outcome.result.success:
+            code = "timeout" if outcome.is_timeout else "failed"
+            return failed(call_id, code, self._told(outcome), duration_ms)
+        output = output_of(outcome.result)
+        text = _text(output)
+        if len(text) > CONTENT_BYTES_MAX:
+            return _completed(call_id, self._beginning(text), duration_ms)
+        if len(text) <= _MASK_HERE_CHARS_MAX:
+            kept = masked(self._redactor, output)
+        else:
+            kept = await in_thread(lambda: masked(self._redactor, output))
+        if kept is not output:
+            text = _text(kept)
+        if len(text) <= TOOL_OUTPUT_CHARS_MAX:
+            return _completed(call_id, kept, duration_ms)
+        body = to_json(kept)
+        try:
+            ref = await patiently(lambda: self._content.put(body), self._clock)
+        except AgentError:
+            # The effect has happened, and its result must not be lost because of its size.
+            return _completed(call_id, clipped(text, "they could not be kept"), duration_ms)
+        return CallReturned(
+            call_id,
+            ActionStatus.COMPLETED,
+            clipped(text, "all of it is in the content store"),
+            content=ref.model_dump(mode="json", by_alias=True),
+            duration_ms=duration_ms,
+        )
+
+    def _told(self, outcome: ToolRun) -> str:
+        """What the model is told of a failure."""
+        error, result = outcome.error, outcome.result
+        if isinstance(error, ToolFailed) and len(error.message) >= FAILED_CHARS_MAX:
+            return masked_end(self._redactor, error.message)[:FAILED_CHARS_MAX]
+        if error is not None and not isinstance(error, ToolFailed) and not outcome.is_timeout:
+            return failure_text(error, self._redactor.text)
+        told = result.error or result.message or "The call failed."
+        return self._redactor.text(told)[:FAILED_CHARS_MAX]
+
+    def _beginning(self, text: str) -> str:
+        """What is shown of an output that is too large to be looked through and kept."""
+        shown = masked_end(self._redactor, text[:TOOL_OUTPUT_CHARS_MAX])
+        left = len(text) - TOOL_OUTPUT_CHARS_MAX
+        return f"{shown}\n[… {left:,} characters left out; they are too many to be kept …]"
+
+
+def _completed(call_id: str, output: JsonValue, duration_ms: int) -> CallReturned:
+    return CallReturned(call_id, ActionStatus.COMPLETED, output, duration_ms=duration_ms)
+
+
+def _text(output: JsonValue) -> str:
+    return output if isinstance(output, str) else to_json(output).decode()
+
+
+def failed(call_id: str, code: str, message: str, duration_ms: int | None = None) -> CallReturned:
+    """Return the result of a call that failed."""
+    return CallReturned(
+        call_id, ActionStatus.FAILED, None, code=code, message=message, duration_ms=duration_ms
+    )
+
+
+def kept_arguments(tool: Tool[..., object], effect: RunTool) -> Arguments | CallReturned:
+    """Return the arguments of a call as the journal has them; it never has secrets."""
+    if has_mask(effect.arguments):
+        return failed(effect.call_id, SECRET_ARGUMENTS, _NOT_KEPT)
+    try:
+        return arguments_of(tool, effect.arguments)
+    except Rejected as error:
+        return failed(effect.call_id, "invalid_arguments", error.message)
+
+
+def lost_secret(call_id: str, kept: JsonValue) -> CallRefused | None:
+    """Refuse a call that only the journal knows any more, if a secret was masked in it."""
+    return CallRefused(call_id, SECRET_ARGUMENTS, _NOT_KEPT) if has_mask(kept) else None
+
+
+def output_of(result: ToolResult) -> JsonValue:
+    """Return what a model sees of a success: the data, or the whole result if it says more."""
+    more = result.model_dump(mode="json", by_alias=True, exclude={"success"}, exclude_none=True)
+    return result.data if more.keys() <= {"data"} else {**more, "success": True}
+
+
+def clipped(text: str, where: str) -> str:
+    """Return the beginning and the end of a text that is too long, and say what is missing."""
+    half = TOOL_OUTPUT_CHARS_MAX // 2
+    gap = f"[… {len(text) - 2 * half:,} characters left out; {where} …]"
+    return f"{text[:half]}\n{gap}\n{text[-half:]}"
+
+
+async def review(
+    policy: ToolPolicy, tool: Tool[..., object], arguments: Arguments, returned: CallReturned
+) -> CallReturned:
+    """Let the policy see a result before the model does; one that fails withholds it."""
+    if returned.status is not ActionStatus.COMPLETED:
+        return returned
+    try:
+        decision = await settled(policy.after(call_facts(tool, arguments), returned.output))
+        if isinstance(decision, AllowDecision):
+            return returned
+        code, reason = decision.code, decision.reason
+    except Exception as error:  # noqa: BLE001 - a policy is the host's code: whatever it raises, the answer is no
+        code, reason = "policy.failed", f"The policy failed ({type(error).__name__})."
+    message = f"The call was made, and its result is withheld: {reason}"
+    return failed(returned.call_id, code, message, returned.duration_ms)
+
+
+def model_error(error: Exception) -> ErrorInfo:
+    """Return a failure of a provider in our words; its own may quote the prompt, so they are left out."""
+    if isinstance(error, AgentError):
+        return error.info()
+    is_passing = isinstance(error, TimeoutError | ConnectionError)
+    kind = ErrorKind.TIMEOUT if isinstance(error, TimeoutError) else ErrorKind.PROVIDER_FAILURE
+    return ErrorInfo(
+        code=ErrorCode.UNAVAILABLE,
+        kind=kind,
+        retry=RetryClass.RETRYABLE if is_passing else RetryClass.NOT_RETRYABLE,
+        message=mask_text(f"the model failed with {type(error).__name__}"),
+    )

@@ -1,0 +1,299 @@
+"""The effects of a session, performed: the model is asked, tools are run, calls are judged."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Final, Protocol
+
+from pydantic import JsonValue
+
+from windlass.engine.answer import Collector, collect, elapsed_ms, usage_data
+from windlass.engine.binding import Binding
+from windlass.engine.delivery import deliver
+from windlass.engine.driver import moment
+from windlass.engine.judge import Judged, judge
+from windlass.engine.masking import MaskedAnswer
+from windlass.engine.points import after_call, at_point, check_answer, hook_call
+from windlass.engine.prompt import Prompt, system_words
+from windlass.engine.results import Results, failed, kept_arguments, lost_secret, model_error, review
+from windlass.engine.writer import SessionWriter
+from windlass.errors import AgentError, Rejected
+from windlass.hooks import AFTER_MODEL_CALL, BEFORE_MODEL_CALL
+from windlass.limits import MODEL_IDLE_TIMEOUT_MS, MODEL_TIMEOUT_MS
+from windlass.ports.clock import Clock, Random
+from windlass.ports.content import ContentStore
+from windlass.ports.feed import EventBus
+from windlass.ports.model import LLMMessage
+from windlass.tool_arguments import Arguments
+from windlass.tool_context import ToolContext, ToolControl
+from windlass.tool_run import run_tool
+from windlass.tools import Tool
+from windlass_harness.loop.effects import CallHooks, CallModel, CheckOutput, Deliver, JudgeCall, RunTool
+from windlass_harness.loop.events import (
+    CallReturned,
+    LoopEvent,
+    ModelAnswered,
+    ModelFailed,
+    Moment,
+    Note,
+    Stopped,
+)
+from windlass_harness.loop.rules import Rules
+from windlass_harness.loop.state import LoopState
+from windlass_harness.views.runs import RunState
+from windlass_protocol import (
+    ErrorCode,
+    ErrorInfo,
+    ErrorKind,
+    RetryClass,
+)
+
+_NOBODY: Final = ErrorInfo(
+    code=ErrorCode.REJECTED,
+    kind=ErrorKind.HOST_CONFIGURATION_NEEDED,
+    retry=RetryClass.HOST_CONFIGURATION_NEEDED,
+    message="the run is bound to no agent of this process; open the runtime with its agent",
+)
+_BROKEN_OFF: Final = ErrorInfo(
+    code=ErrorCode.UNAVAILABLE,
+    kind=ErrorKind.PROVIDER_FAILURE,
+    retry=RetryClass.RETRYABLE,
+    message="the model broke off its answer by itself",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What all sessions of a runtime share to perform effects."""
+
+    content: ContentStore
+    bus: EventBus
+    clock: Clock
+    random: Random
+    is_attended: bool
+    gates: dict[str, asyncio.Semaphore]
+
+
+class Binder(Protocol):
+    """Who knows what a run is bound to."""
+
+    async def __call__(self, run: RunState) -> Binding | None:
+        """Return what a run needs; None if this process does not have it.
+
+        Raises:
+            Rejected: the run can never go on here.
+            Unavailable: it cannot be found now.
+        """
+        ...
+
+
+class AgentWork:
+    """Performs the effects of one session."""
+
+    def __init__(self, binder: Binder, writer: SessionWriter, shared: Shared) -> None:
+        self._binder = binder
+        self._writer = writer
+        self._shared = shared
+        self._prompt = Prompt()
+        self._live: MaskedAnswer | None = None
+        self._bound: tuple[str, Binding] | None = None
+        self._inputs: dict[str, JsonValue] = {}
+        """What the model wrote for the calls of its last answer; records have it without secrets."""
+        self._arguments: dict[str, Arguments] = {}
+        """What calls that were judged will run with."""
+
+    async def _binding(self, state: LoopState) -> Binding | None:
+        return None if state.run is None else await self._bound_to(state.run)
+
+    async def _bound_to(self, run: RunState) -> Binding | None:
+        if self._bound is None or self._bound[0] != run.run_id:
+            binding = await self._binder(run)
+            if binding is None:
+                return None
+            self._bound = run.run_id, binding
+        return self._bound[1]
+
+    async def bind(self, state: LoopState) -> tuple[Note, ...] | Stopped:
+        """Find what the run under way needs of this process."""
+        try:
+            binding = await self._binding(state)
+        except Rejected as error:
+            return Stopped(error.info())
+        return Stopped(_NOBODY) if binding is None else binding.notes
+
+    async def judge(self, state: LoopState, effect: JudgeCall) -> LoopEvent:
+        """Check a call and ask the policy about it; touches nothing."""
+        binding, shared = await self._binding(state), self._shared
+        if binding is None:
+            return Stopped(_NOBODY)
+        lost = None if effect.call_id in self._inputs else lost_secret(effect.call_id, effect.input)
+        if lost is not None:
+            return lost
+        written = replace(effect, input=self._inputs.get(effect.call_id, effect.input))
+        judged = await judge(binding, state, written, clock=shared.clock, is_attended=shared.is_attended)
+        if isinstance(judged, Judged):
+            self._arguments[effect.call_id] = judged.arguments
+            # Whoever judges it again judges what it would run with.
+            self._inputs[effect.call_id] = judged.arguments.json
+            return judged.event
+        return judged
+
+    async def check(self, state: LoopState, effect: CheckOutput) -> LoopEvent:
+        """Hold an answer against the output contract; touches nothing."""
+        contract, binding = state.run_notes.contract, await self._binding(state)
+        assert contract is not None, "only an answer to a contract is checked"
+        if binding is None:
+            return Stopped(_NOBODY)
+        return await check_answer(binding, state, contract, effect.text, self._shared.clock)
+
+    async def rules(self, run: RunState, rules: Rules) -> Rules:
+        """Return the rules of a run: those given, its hooks and its sinks."""
+        try:
+            binding = await self._bound_to(run)
+        except AgentError:
+            return rules
+        return rules if binding is None else binding.rules_from(rules)
+
+    async def hooks(self, state: LoopState, effect: CallHooks) -> LoopEvent:
+        """Call the hooks of a point."""
+        binding = await self._bound_to(effect.run)
+        assert binding is not None, "only a run that is bound has hooks"
+        return await at_point(binding, state, effect, self._shared.clock)
+
+    async def deliver(self, effect: Deliver) -> LoopEvent:
+        """Give an output to a sink."""
+        binding = await self._bound_to(effect.run)
+        assert binding is not None, "only a run that is bound has sinks"
+        return await deliver(binding.sinks, effect, self._shared.clock)
+
+    async def ask(self, state: LoopState, effect: CallModel) -> LoopEvent:
+        """Ask the model; whatever goes wrong is an answer too."""
+        binding = await self._binding(state)
+        if binding is None:
+            return Stopped(_NOBODY)
+        system = system_words(binding.instructions, state.run_notes.contract)
+        messages = self._prompt.messages(state.session.history, system)
+        run, hooks = state.run, binding.hooks
+        assert run is not None, "only a run asks the model"
+        if not hooks.points:
+            return await self._converse(binding, state, messages)
+        clock = self._shared.clock
+        gate = await hooks.run(
+            replace(hook_call(BEFORE_MODEL_CALL, run), messages=tuple(messages)), clock=clock
+        )
+        if gate.stop is not None:
+            return ModelFailed(gate.stop, notes=gate.notes)
+        messages += [LLMMessage("user", text) for text in gate.context]
+        answer = await self._converse(binding, state, messages)
+        if isinstance(answer, ModelFailed):
+            return replace(answer, notes=gate.notes)
+        call = replace(hook_call(AFTER_MODEL_CALL, run), text=answer.text, asked=answer.calls)
+        after = await hooks.run(call, clock=clock)
+        notes = (*gate.notes, *after.notes)
+        if after.stop is None:
+            return replace(answer, notes=notes)
+        if self._live is not None:
+            self._live.close()
+        return ModelFailed(after.stop, usage=answer.usage, notes=notes)
+
+    async def _converse(
+        self, binding: Binding, state: LoopState, messages: Sequence[LLMMessage]
+    ) -> ModelAnswered | ModelFailed:
+        assert self._writer.step is not None, "a step begins before its model is asked"
+        self._live = MaskedAnswer(self._shared.bus.live(self._writer.step), binding.redactor)
+        collector = Collector(self._live, binding.redactor)
+        clock = self._shared.clock
+        started = clock.monotonic()
+        loop = asyncio.get_running_loop()
+        most_s = time_left_ms(state, moment(clock), MODEL_TIMEOUT_MS) / 1000
+        latest = loop.time() + most_s
+        idle_s = min(most_s, MODEL_IDLE_TIMEOUT_MS / 1000)
+        try:
+            async with asyncio.timeout(idle_s) as limit:
+                chunks = binding.provider.stream(
+                    messages, tools=binding.definitions or None, temperature=binding.temperature
+                )
+                await collect(chunks, collector, lambda: limit.reschedule(min(latest, loop.time() + idle_s)))
+            answer = collector.answer(latency_ms=elapsed_ms(clock, started))
+            self._inputs = {call.call_id: call.input for call in answer.calls}
+            self._arguments.clear()
+            return answer
+        except Exception as error:  # noqa: BLE001 - the model boundary: a provider may raise anything
+            self._live.close()
+            failure = model_error(error)
+        except asyncio.CancelledError:
+            self._live.close()
+            if is_told_to_end():
+                raise
+            failure = _BROKEN_OFF
+        if failure.retry_after_ms is not None:
+            # A run does not wait for a busy server longer than it may live.
+            wait_ms = time_left_ms(state, moment(clock), failure.retry_after_ms)
+            failure = failure.model_copy(update={"retry_after_ms": wait_ms})
+        return ModelFailed(failure, chance=self._shared.random(), usage=usage_data(collector.usage))
+
+    async def run(self, state: LoopState, effect: RunTool) -> LoopEvent:
+        """Run a tool; whatever goes wrong is a result too."""
+        run, binding = state.run, await self._binding(state)
+        assert run is not None, "only a run calls tools"
+        tool = None if binding is None else binding.tools.get(effect.tool_name)
+        if binding is None or tool is None:
+            return failed(effect.call_id, "unknown_tool", f"there is no tool {effect.tool_name} any more")
+        arguments = self._arguments.get(effect.call_id) or kept_arguments(tool, effect)
+        if isinstance(arguments, CallReturned):
+            return arguments
+        context = ToolContext(
+            self._writer.session_id,
+            run.run_id,
+            effect.call_id,
+            agent_id=run.agent_id,
+            turn_id=run.turn_id or "",
+            step_index=effect.step_index,
+            attempt=effect.attempt,
+            idempotency_key=effect.idempotency_key,
+            timeout_ms=tool.timeout_ms,
+            deadline=self._shared.clock.now() + timedelta(milliseconds=tool.timeout_ms),
+            control=ToolControl(self._progress(effect)),
+        )
+        clock = self._shared.clock
+        started = clock.monotonic()
+        try:
+            async with self._gate(tool):
+                outcome = await run_tool(tool, arguments.values, context=context)
+        except asyncio.CancelledError:
+            if is_told_to_end():
+                raise
+            told = f"{tool.name} broke off by itself; whether it did anything is not known"
+            return failed(effect.call_id, "cancelled", told, elapsed_ms(clock, started))
+        results = Results(self._shared.content, clock, binding.redactor)
+        returned = await results.returned(effect.call_id, outcome, elapsed_ms(clock, started))
+        returned = await after_call(binding, run, effect, returned, clock)
+        return replace(await review(binding.policy, tool, arguments, returned), notes=returned.notes)
+
+    def _progress(self, effect: RunTool) -> Callable[[JsonValue], None]:
+        live = self._live
+
+        def show(output: JsonValue) -> None:
+            if live is not None:
+                live.partial(effect.call_id, output, tool_name=effect.tool_name)
+
+        return show
+
+    def _gate(self, tool: Tool[..., object]) -> AbstractAsyncContextManager[object]:
+        if tool.concurrency is None:
+            return nullcontext()
+        return self._shared.gates.setdefault(tool.name, asyncio.Semaphore(tool.concurrency))
+
+
+def is_told_to_end() -> bool:
+    """Whether this task was cancelled from outside; if not, whoever it waited for was."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def time_left_ms(state: LoopState, now: Moment, most_ms: int) -> int:
+    """Return how long an effect may take: not longer than the run has left of its budget."""
+    limit_ms = state.run_notes.limits.max_wall_ms
+    return most_ms if limit_ms is None else max(0, min(most_ms, limit_ms - state.wall_ms(now)))

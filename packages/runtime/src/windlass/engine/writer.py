@@ -1,0 +1,163 @@
+"""The writer of one session: drafts become records, folded at once and durable together."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final, Protocol
+
+from windlass.engine.patience import patiently
+from windlass.errors import Ambiguous, Conflict
+from windlass.ports.clock import Clock
+from windlass.ports.journal import Appended, Batch, Claim, Journal, Standing
+from windlass_harness.loop.drafts import Draft, number, place
+from windlass_harness.loop.state import LoopState
+from windlass_harness.redact import Redactor
+from windlass_protocol import Record, RunStatus
+
+
+class Lost(Exception):
+    """The session belongs to somebody else now; nothing more may be done for it."""
+
+
+class Publisher(Protocol):
+    """Who shows records once they are durable."""
+
+    def publish(self, records: Sequence[Record]) -> None:
+        """Show the records of one append."""
+        ...
+
+
+class Scribe(Protocol):
+    """Who sees to it that no secret gets into a record."""
+
+    @property
+    def redactor(self) -> Redactor:
+        """What it masks with, for all that is shown or cut short before it becomes a record."""
+        ...
+
+    def __call__(self, draft: Draft) -> Draft:
+        """Return the draft as it may be kept."""
+        ...
+
+
+class SessionWriter:
+    """Writes the records of a claimed session."""
+
+    def __init__(
+        self,
+        state: LoopState,
+        claim: Claim,
+        journal: Journal,
+        *,
+        publisher: Publisher,
+        scribe: Scribe,
+        clock: Clock,
+    ) -> None:
+        self.session_id = claim.session_id
+        self.is_released = False
+        self._state = state
+        self._claim = claim
+        self._journal = journal
+        self._publisher = publisher
+        self._scribe = scribe
+        self._clock = clock
+        self._seq = state.seq
+        self._drafts: list[Draft] = []
+        self._records: list[Record] = []
+        self._consumes: list[int] = []
+        self._runs: dict[str, RunStatus] = {}
+        self._standing: Standing | None = None
+        self._wake_at_ms: int | None = None
+        self.step: Record | None = None
+        """The durable record of the newest step's beginning."""
+
+    def add(self, drafts: Iterable[Draft]) -> None:
+        """Draft records: the state knows them from now on, the journal after the next commit."""
+        for draft in drafts:
+            kept = self._scribe(draft)
+            self._drafts.append(kept)
+            seq = self._seq + len(self._drafts)
+            record = number(kept, self.session_id, seq, epoch=self._claim.epoch)
+            self._records.append(record)
+            self._state.apply(record)
+            status = _RUN_STATUS.get(kept.type)
+            if status is not None and kept.run_id is not None:
+                self._runs[kept.run_id] = status
+
+    def consume(self, item: int) -> None:
+        """Note that the next commit answers an item of the inbox."""
+        self._consumes.append(item)
+
+    async def commit(self, *, standing: Standing, wake_at_ms: int | None, is_last: bool = False) -> None:
+        """Make everything drafted durable, then show it.
+
+        Raises:
+            Lost: somebody else owns the session.
+            Unavailable: the journal does not take it now.
+            Rejected: the journal will never take it.
+        """
+        is_same = standing is self._standing and wake_at_ms == self._wake_at_ms
+        if not self._drafts and not self._consumes and is_same and not is_last:
+            return
+        batch = Batch(
+            self._claim,
+            self._seq,
+            tuple(self._drafts),
+            consumes=tuple(self._consumes),
+            standing=None if is_same else standing,
+            wake_at_ms=wake_at_ms,
+            runs=tuple(self._runs.items()),
+            is_last=is_last,
+        )
+        appended = await self._append(batch)
+        self._standing, self._wake_at_ms = standing, wake_at_ms
+        self.is_released = is_last
+        self._seq += len(batch.drafts)
+        self._drafts.clear()
+        self._consumes.clear()
+        self._runs.clear()
+        if self._records:
+            records = [place(one, appended.first_position + at) for at, one in enumerate(self._records)]
+            self._records.clear()
+            self.step = next((one for one in records if one.type == "step.started"), self.step)
+            self._publisher.publish(records)
+
+    async def _append(self, batch: Batch) -> Appended:
+        """Append, and again if nothing was written; look first if something may have been."""
+        is_in_doubt = False
+
+        async def attempt() -> Appended:
+            nonlocal is_in_doubt
+            found = await self._look(batch) if is_in_doubt else None
+            try:
+                return found or await self._journal.append(batch)
+            except Ambiguous:
+                is_in_doubt = True
+                raise
+
+        try:
+            return await patiently(attempt, self._clock)
+        except Conflict as error:
+            raise Lost from error
+
+    async def _look(self, batch: Batch) -> Appended | None:
+        """Read back what an append that may have happened left; None if it did not happen."""
+        records = await self._journal.read(self.session_id, after=batch.expected_seq)
+        if not records:
+            # A batch without records leaves nothing to look at. Writing it twice is harmless; if the first
+            # time took an item from the inbox, or let go of the session, the second one is refused.
+            return None
+        is_ours = all(record.epoch == self._claim.epoch for record in records)
+        if len(records) != len(batch.drafts) or not is_ours:
+            raise Lost
+        return Appended(batch.expected_seq + 1, records[0].position or 0)
+
+
+_RUN_STATUS: Final = {
+    "run.started": RunStatus.RUNNING,
+    "run.resumed": RunStatus.RUNNING,
+    "run.waiting": RunStatus.WAITING,
+    "run.cancel_requested": RunStatus.CANCELLING,
+    "run.completed": RunStatus.COMPLETED,
+    "run.failed": RunStatus.FAILED,
+    "run.cancelled": RunStatus.CANCELLED,
+    "run.budget_exhausted": RunStatus.BUDGET_EXHAUSTED,
+}

@@ -1,0 +1,171 @@
+"""Hooks as their authors define them, and what each point allows."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, TypedDict, TypeVar, Unpack
+
+from windlass.definitions import check_name, check_whole, kind_of, wrong
+from windlass.limits import HOOK_TIMEOUT_MS, HOOK_TIMEOUT_MS_MAX
+from windlass.ports.hook import HookFunction
+from windlass_harness.loop import hooked
+from windlass_protocol import HookFailure, HookPhase, HookRight, HookSpec
+
+ORDER: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """What hooks at a point may do; everybody may observe."""
+
+    owns: str | None = None
+    """The field of a Change that they may set."""
+    can_veto: bool = False
+    is_critical: bool = False
+    """What runs here guards something, so it must not fail open."""
+    is_observed: bool = False
+    """Nothing can be stopped here any more, so a failure has to be let pass."""
+
+
+BEFORE_MODEL_CALL: Final = "before_model_call"
+AFTER_MODEL_CALL: Final = "after_model_call"
+AFTER_TOOL_CALL: Final = "after_tool_call"
+BEFORE_APPROVAL_REQUEST: Final = "before_approval_request"
+BEFORE_VALIDATION: Final = "before_structured_output_validation"
+AFTER_VALIDATION: Final = "after_structured_output_validation"
+
+POINTS: Final[dict[str, Point]] = {
+    hooked.RUN_STARTING: Point(owns="context", can_veto=True),
+    BEFORE_MODEL_CALL: Point(owns="context", can_veto=True),
+    AFTER_MODEL_CALL: Point(can_veto=True),
+    hooked.BEFORE_TOOL_CALL: Point(owns="arguments", can_veto=True, is_critical=True),
+    AFTER_TOOL_CALL: Point(owns="result"),
+    BEFORE_APPROVAL_REQUEST: Point(owns="prompt", can_veto=True, is_critical=True),
+    hooked.AFTER_APPROVAL_DECISION: Point(),
+    BEFORE_VALIDATION: Point(),
+    AFTER_VALIDATION: Point(can_veto=True),
+    hooked.BEFORE_RUN_COMPLETE: Point(can_veto=True, is_critical=True),
+    hooked.AFTER_RUN_TERMINAL: Point(is_observed=True),
+    hooked.ON_RUN_CANCEL_REQUESTED: Point(is_observed=True),
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class Hook:
+    """A function that runs at a point of every run of an agent."""
+
+    spec: HookSpec
+    function: HookFunction
+
+    def __repr__(self) -> str:
+        return f"Hook({self.spec.hook_id!r}, {self.spec.point!r})"
+
+
+class HookOptions(TypedDict, total=False):
+    """What an author may say of a hook."""
+
+    hook_id: str
+    """The name of the function when left out."""
+    right: HookRight | str
+    """observe (when left out), mutate or veto."""
+    order: int
+    """Hooks of a point run by phase, then by order (100 when left out), then by id."""
+    phase: HookPhase | str
+    """early, normal (when left out) or late."""
+    timeout_ms: int
+    """How long the run waits for it; 250 when left out."""
+    failure: HookFailure | str
+    """What becomes of the run when the hook raises, hangs or does what it may not: fail_open (when left out,
+    if the hook guards nothing), deny (when left out, if it does), interrupt_run or fail_run."""
+
+
+def hook(point: str, **options: Unpack[HookOptions]) -> Callable[[HookFunction], Hook]:
+    """Make a hook of a function that takes a HookCall and returns None, a Change or a Veto.
+
+    Raises:
+        Rejected: there is no such point, or the point does not allow it; the message says what to write.
+    """
+
+    def make(function: HookFunction) -> Hook:
+        if not callable(function):
+            raise wrong(f"@hook is for functions, found {kind_of(function)}")
+        hook_id = options.get("hook_id") or getattr(function, "__name__", type(function).__name__)
+        spec = _spec(check_name(hook_id, "a hook"), point, options)
+        check_hook(spec)
+        return Hook(spec, function)
+
+    return make
+
+
+def _spec(hook_id: str, point: str, options: HookOptions) -> HookSpec:
+    where = f"hook {hook_id}"
+    order = options.get("order", ORDER)
+    if type(order) is not int:
+        raise wrong(f"{where}: order is a whole number, found {kind_of(order)}")
+    right = _member(HookRight, options.get("right", HookRight.OBSERVE), f"{where}: right")
+    failure = options.get("failure")
+    if failure is None:
+        is_guard = guards(point, right)
+        failure = HookFailure.DENY if is_guard else HookFailure.FAIL_OPEN
+    timeout_ms = options.get("timeout_ms", HOOK_TIMEOUT_MS)
+    return HookSpec(
+        hook_id=hook_id,
+        point=_point(point, where),
+        right=right,
+        order=order,
+        phase=_member(HookPhase, options.get("phase", HookPhase.NORMAL), f"{where}: phase"),
+        timeout_ms=check_whole(timeout_ms, f"{where}: timeout_ms", most=HOOK_TIMEOUT_MS_MAX),
+        failure=_member(HookFailure, failure, f"{where}: failure"),
+    )
+
+
+def guards(point: str, right: HookRight | None) -> bool:
+    """Whether a hook is there to prevent something: it must not fail open."""
+    known = POINTS.get(point, Point())
+    return known.is_critical or right in (HookRight.MUTATE, HookRight.VETO)
+
+
+def check_hook(spec: HookSpec) -> None:
+    """See that a hook can do what it says.
+
+    Raises:
+        Rejected: there is no such point, or the point does not allow the right or the failure.
+    """
+    where = f"hook {spec.hook_id}"
+    point = POINTS[_point(spec.point, where)]
+    right, failure = spec.right or HookRight.OBSERVE, spec.failure or HookFailure.FAIL_OPEN
+    if right is HookRight.MUTATE and point.owns is None:
+        raise wrong(f"{where}: nothing can be changed at {spec.point}; it allows {_rights(point)}")
+    if right is HookRight.VETO and not point.can_veto:
+        raise wrong(f"{where}: nothing can be vetoed at {spec.point}; it allows {_rights(point)}")
+    if failure is HookFailure.FAIL_OPEN and guards(spec.point, right):
+        raise wrong(
+            f"{where}: a hook that guards something must not fail open; "
+            f"with right {right.value} at {spec.point}, failure is deny, interrupt_run or fail_run"
+        )
+    if failure is not HookFailure.FAIL_OPEN and point.is_observed:
+        raise wrong(f"{where}: nothing can be stopped at {spec.point} any more; failure is fail_open")
+    if spec.timeout_ms is not None:
+        check_whole(spec.timeout_ms, f"{where}: timeout_ms", most=HOOK_TIMEOUT_MS_MAX)
+
+
+def _rights(point: Point) -> str:
+    rights = ["observe", *(["mutate"] if point.owns else []), *(["veto"] if point.can_veto else [])]
+    return ", ".join(rights)
+
+
+def _point(point: object, where: str) -> str:
+    if isinstance(point, str) and point in POINTS:
+        return point
+    raise wrong(f"{where}: there is no point {point!r}; the points are {', '.join(POINTS)}")
+
+
+EnumT = TypeVar("EnumT", bound=StrEnum)
+
+
+def _member(kind: type[EnumT], value: object, where: str) -> EnumT:
+    try:
+        return kind(str(value))
+    except ValueError:
+        names = ", ".join(member.value for member in kind)
+    raise wrong(f"{where} is one of {names}; found {value!r}")

@@ -1,0 +1,57 @@
+"""Policies that come with the runtime."""
+
+from copy import copy
+from dataclasses import replace
+
+from pydantic import JsonValue
+
+from windlass.package import policy_ref
+from windlass_harness.policy import decide
+from windlass_harness.policy_rules import STRENGTH, CallFacts, PolicySet, Rule
+from windlass_protocol import AllowDecision, PolicyDecision, PolicyKind, PolicyRef, RunRequest, RuntimePackage
+
+_HOST = PolicyRef(kind=PolicyKind.HOST, id="windlass.allow")
+
+
+def allow_start(request: RunRequest, package: RuntimePackage) -> PolicyDecision:
+    """Let every run start."""
+    return AllowDecision(code="policy.allowed", reason="Every run may start.", policy_refs=(_HOST,))
+
+
+class RulesPolicy:
+    """A tool policy made of rules."""
+
+    def __init__(self, rules: PolicySet) -> None:
+        self._version = policy_ref(rules).version or ""
+        self._rules = replace(rules, version=self._version)
+
+    @property
+    def version(self) -> str:
+        """A hash of all that the rules say."""
+        return self._version
+
+    def before(self, call: CallFacts, *, is_attended: bool) -> PolicyDecision:
+        """Decide by the rules."""
+        return decide(self._rules, call, is_attended=is_attended)
+
+    def after(self, call: CallFacts, output: JsonValue) -> PolicyDecision:
+        """Let every result through."""
+        return AllowDecision(code="policy.allowed", reason="Results are not reviewed.", policy_refs=(_HOST,))
+
+    def granting(self, tools: tuple[str, ...]) -> "RulesPolicy":
+        """Return the policy of a session in which people have granted some tools.
+
+        A grant is an ordinary rule: it lowers no floor, so a dangerous command asks all the same. The version
+        stays that of the rules, because what people consented to has not changed.
+        """
+        if not tools:
+            return self
+        grant = Rule("session.grant", "allow", reason="A person granted it for this session.", tools=tools)
+        policy = copy(self)
+        policy._rules = replace(self._rules, rules=(*self._rules.rules, grant))
+        return policy
+
+
+def strongest(first: PolicyDecision, second: PolicyDecision) -> PolicyDecision:
+    """Return the decision that wins when two policies speak: deny over ask over allow."""
+    return second if STRENGTH[second.decision] > STRENGTH[first.decision] else first

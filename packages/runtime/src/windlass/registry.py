@@ -1,0 +1,125 @@
+"""The agents of a runtime: their packages, and what the packages name."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from windlass.agent import Agent
+from windlass.hooks import Hook
+from windlass.package import compile_package, fingerprint, package_json
+from windlass.package_check import check_package
+from windlass.policy import RulesPolicy
+from windlass.ports.model import LLMProvider
+from windlass.refusals import invalid_package
+from windlass.tools import Tool
+from windlass_protocol import RuntimePackage
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A package and what it needs of this process."""
+
+    package: RuntimePackage
+    fingerprint: str
+    content: bytes
+    """The canonical JSON whose hash the fingerprint is."""
+    tools: Mapping[str, Tool[..., object]] = field(default_factory=dict[str, Tool[..., object]])
+    hooks: Mapping[str, Hook] = field(default_factory=dict[str, Hook])
+    policy: RulesPolicy | None = None
+    provider: LLMProvider | None = None
+    """The model of the agent itself; None if its route names one."""
+
+
+def register_agent(agent: Agent) -> Registered:
+    """Compile an agent.
+
+    Raises:
+        Rejected: what it must return is no schema.
+    """
+    package = check_package(compile_package(agent))
+    return Registered(
+        package,
+        fingerprint(package),
+        package_json(package),
+        tools={tool.name: tool for tool in agent.tools},
+        hooks={hook.spec.hook_id: hook for hook in agent.hooks if isinstance(hook, Hook)},
+        policy=RulesPolicy(agent.policy),
+        provider=None if isinstance(agent.model, str) else agent.model,
+    )
+
+
+def register_package(package: RuntimePackage) -> Registered:
+    """Take a package that comes without an agent.
+
+    Models, tools and hooks are looked up by name.
+
+    Raises:
+        Rejected: it cannot be run.
+    """
+    checked = check_package(package)
+    return Registered(checked, fingerprint(checked), package_json(checked))
+
+
+class Registry:
+    """Packages by their ids, and agents by theirs; an agent has one package."""
+
+    def __init__(self, agents: Iterable[Agent] = ()) -> None:
+        self._packages: dict[str, Registered] = {}
+        self._agents: dict[str, Registered] = {}
+        for agent in agents:
+            self.add(register_agent(agent))
+
+    def add(self, registered: Registered, *, replace: bool = False) -> None:
+        """Add a package.
+
+        With `replace` it takes the place of those that have its id or its agent.
+
+        Raises:
+            Rejected: the id or the agent is taken.
+        """
+        package = registered.package
+        same_id = self._packages.get(package.package_id)
+        same_agent = self._agents.get(package.agent.agent_id)
+        if not replace and same_id is not None:
+            raise invalid_package(
+                f"there is a package {package.package_id} already; give this one another id, or replace=True"
+            )
+        if not replace and same_agent is not None:
+            raise invalid_package(
+                f"agent {package.agent.agent_id} has a package already, {same_agent.package.package_id}; "
+                "one runtime has one package for each agent"
+            )
+        for old in (same_id, same_agent):
+            if old is not None:
+                self._packages.pop(old.package.package_id, None)
+                self._agents.pop(old.package.agent.agent_id, None)
+        self._packages[package.package_id] = registered
+        self._agents[package.agent.agent_id] = registered
+
+    def copy(self) -> "Registry":
+        """Return another registry of the same packages."""
+        copy = Registry()
+        for registered in self._packages.values():
+            copy.add(registered)
+        return copy
+
+    def package(self, package_id: str) -> Registered | None:
+        """Return a package by its id."""
+        return self._packages.get(package_id)
+
+    def agent(self, agent_id: str) -> Registered | None:
+        """Return the package of an agent."""
+        return self._agents.get(agent_id)
+
+    def resolve(self, package_id: str) -> RuntimePackage:
+        """Return a package.
+
+        Raises:
+            Rejected: there is none of this id.
+        """
+        found = self._packages.get(package_id)
+        if found is None:
+            raise invalid_package(f"there is no runtime package {package_id}")
+        return found.package
+
+    def __len__(self) -> int:
+        return len(self._packages)

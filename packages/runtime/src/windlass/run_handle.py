@@ -1,0 +1,122 @@
+"""The handle of a run: wait for it, watch, answer and cancel it anywhere."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from windlass.errors import Rejected
+from windlass.ports.feed import EventStream
+from windlass_protocol import (
+    Cursor,
+    ErrorKind,
+    InputRequest,
+    InputResponse,
+    RetryClass,
+    RunCursor,
+    RunResult,
+    RunStatus,
+)
+
+
+class RunHost(Protocol):
+    """What a handle asks of its runtime."""
+
+    async def run_status(self, run_id: str) -> RunStatus:
+        """Return where a run is."""
+        ...
+
+    async def run_result(self, run_id: str, timeout: float | None) -> RunResult:  # noqa: ASYNC109 - the run goes on when the wait ends
+        """Return what came of a run, once it has ended."""
+        ...
+
+    def subscribe_run(
+        self, run_id: str, cursor: Cursor | None = None, *, until_terminal: bool = False
+    ) -> EventStream:
+        """Watch a run."""
+        ...
+
+    async def cancel_run(self, run_id: str, *, by: str | None = None, reason: str | None = None) -> None:
+        """Ask a run to end."""
+        ...
+
+    async def run_requests(self, run_id: str) -> tuple[InputRequest, ...]:
+        """Return what a run is waiting to be told."""
+        ...
+
+    async def answer_run(self, run_id: str, responses: Sequence[InputResponse]) -> None:
+        """Answer requests of a run."""
+        ...
+
+
+class RunHandle:
+    """A run, wherever it is driven."""
+
+    def __init__(self, host: RunHost, run_id: str) -> None:
+        self._host = host
+        self.run_id = run_id
+
+    def __repr__(self) -> str:
+        return f"RunHandle({self.run_id!r})"
+
+    async def status(self) -> RunStatus:
+        """Return where the run is.
+
+        Raises:
+            Conflict: nobody ever started it.
+        """
+        return await self._host.run_status(self.run_id)
+
+    async def wait(self, timeout: float | None = None) -> RunResult:  # noqa: ASYNC109 - the run goes on when the wait ends
+        """Return what came of the run, once it has ended.
+
+        A run that waits for people has not.
+
+        Raises:
+            TimeoutError: it did not end in so many seconds. It goes on.
+            Conflict: nobody ever started it.
+        """
+        return await self._host.run_result(self.run_id, timeout)
+
+    def events(self, after: int | Cursor | None = None) -> EventStream:
+        """Return the events of the run, stored and live, up to its end.
+
+        `after` is the `seq` of the last event that was seen, or a cursor; None begins at the beginning.
+        """
+        return self._host.subscribe_run(self.run_id, _cursor(self.run_id, after), until_terminal=True)
+
+    async def cancel(self, *, by: str | None = None, reason: str | None = None) -> None:
+        """Ask the run to end; nothing happens to one that has ended."""
+        await self._host.cancel_run(self.run_id, by=by, reason=reason)
+
+    async def requests(self) -> tuple[InputRequest, ...]:
+        """Return what people are being asked."""
+        return await self._host.run_requests(self.run_id)
+
+    async def answer(
+        self,
+        request_id: str,
+        option_id: str | None = None,
+        *,
+        text: str | None = None,
+        responder: str | None = None,
+    ) -> None:
+        """Answer a request: with one of its options, with words, or with both.
+
+        Raises:
+            Conflict: nobody is being asked this any more.
+            Denied: this responder may not answer.
+            Rejected: the answer does not fit the request.
+        """
+        response = InputResponse(request_id=request_id, option_id=option_id, text=text, responder=responder)
+        await self._host.answer_run(self.run_id, (response,))
+
+
+def _cursor(run_id: str, after: int | Cursor | None) -> Cursor | None:
+    if after is None or not isinstance(after, int):
+        return after
+    if isinstance(after, bool) or after < 0:
+        raise Rejected(
+            f"after is the seq of an event, 0 or more, found {after}",
+            kind=ErrorKind.PROJECTION_FAILURE,
+            retry=RetryClass.NOT_RETRYABLE,
+        )
+    return RunCursor(run_id=run_id, seq=after)

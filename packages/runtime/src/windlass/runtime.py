@@ -1,0 +1,390 @@
+"""The runtime: starts runs, goes on with them after a crash, and answers for them."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import Final, Self, TypeVar, overload
+
+from pydantic import JsonValue
+
+from windlass.agent_output import Output, output_contract
+from windlass.binder import RuntimeBinder
+from windlass.dispatch import ApprovalDesk
+from windlass.engine.driver import moment
+from windlass.engine.engine import Engine, Ports
+from windlass.engine.loading import load
+from windlass.engine.work import Shared
+from windlass.errors import Conflict
+from windlass.ports.feed import CompiledEventFilter, EventBus, EventStream
+from windlass.ports.journal import NewRun, Store
+from windlass.ports.model import LLMProvider
+from windlass.ports.sink import OutputSink
+from windlass.refusals import missing_port, refused_answer, taken_run
+from windlass.run_handle import RunHandle
+from windlass.runs import TERMINAL, Runs
+from windlass.runtime_ports import RuntimePorts
+from windlass.start import EffectivePackage, check_no_secret, check_start, effective_package, start_body
+from windlass.typed_result import TypedResult, typed_result
+from windlass_harness.loop.drafts import Draft
+from windlass_harness.loop.people import refusal
+from windlass_harness.views.deliveries import DeliveryState
+from windlass_protocol import (
+    Cursor,
+    InputRequest,
+    InputResponse,
+    OutputContract,
+    RunRequest,
+    RunResult,
+    RunSnapshot,
+    RunStatus,
+)
+
+T = TypeVar("T")
+JsonObject = dict[str, JsonValue]
+
+KEPT_MAX: Final = 1_024
+"""Packages that are known to be in the content store; a forgotten one is only looked for again."""
+
+
+class CoreRuntime:
+    """A runtime made of ports; `AgentRuntime` adds the short ways to make one."""
+
+    def __init__(self, ports: RuntimePorts) -> None:
+        self._ports = ports
+        self._engine: Engine | None = None
+        self._desk: ApprovalDesk | None = None
+        self._run_count = 0
+        self._kept: set[str] = set()
+        self._opening = asyncio.Lock()
+
+    async def __aenter__(self) -> Self:
+        await self.resume()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def resume(self) -> None:
+        """Go on with everything that was left unfinished, and take work from now on.
+
+        Raises:
+            Rejected: there is no journal, event bus or content store.
+        """
+        async with self._opening:
+            if self._engine is None:
+                engine = self._make_engine()
+                await engine.open()
+                self._engine = engine
+                if self._desk is not None:
+                    self._desk.open(self._store())
+
+    async def aclose(self) -> None:
+        """Let go of everything.
+
+        Runs that are not done go on when a runtime is opened on the same store.
+        """
+        if self._desk is not None:
+            await self._desk.aclose()
+        if self._engine is not None:
+            await self._engine.aclose()
+        if self._ports.store is not None:
+            await self._ports.store.aclose()
+
+    def _make_engine(self) -> Engine:
+        ports = self._ports
+        store, bus, content = self._store(), self._bus(), ports.content
+        if content is None:
+            raise missing_port("content resolver")
+        machine = ports.machine
+        approvals = ports.approvals
+        if approvals.dispatcher is not None:
+            self._desk = ApprovalDesk(
+                approvals.dispatcher, bus, answer=self.answer_session, timeout_ms=approvals.timeout_ms
+            )
+        shared = Shared(
+            content,
+            bus,
+            machine.clock,
+            machine.random,
+            is_attended=ports.is_attended,
+            gates={},
+        )
+        return Engine(
+            Ports(
+                store,
+                self._desk or bus,
+                shared,
+                scribe=ports.scribe,
+                clock=machine.clock,
+                binder=RuntimeBinder(ports),
+                has_agent=self._has_agent,
+                rules=ports.rules,
+                owner_id=machine.new_id(),
+            )
+        )
+
+    def _has_agent(self, agent_id: str) -> bool:
+        return self._ports.resolver is not None or self._ports.registry.agent(agent_id) is not None
+
+    def _store(self) -> Store:
+        if self._ports.store is None:
+            raise missing_port("run journal")
+        return self._ports.store
+
+    def _bus(self) -> EventBus:
+        if self._ports.bus is None:
+            raise missing_port("agent event bus")
+        return self._ports.bus
+
+    @property
+    def _runs(self) -> Runs:
+        return Runs(self._store(), self._bus())
+
+    # starting
+
+    async def start_run(self, request: RunRequest) -> RunHandle:
+        """Start a run; return once it is durable. The same request again is the same run.
+
+        A request that is refused leaves nothing behind but the error.
+
+        Raises:
+            Rejected: a port is missing, or the package cannot be run.
+            Unavailable: nobody provides the model, or the store cannot be reached.
+            Denied: the start policy does not allow it.
+            Conflict: the run id was used with another request.
+        """
+        effective = await check_start(self._ports, request)
+        await self.resume()
+        run_id = request.run_id
+        await self._keep_package(effective, run_id)
+        session_id = request.session_id or f"session:{run_id}"
+        new_run = NewRun(run_id, request.agent_id, effective.fingerprint)
+        body = self._masked(start_body(request, effective))
+        try:
+            posted = await self._store().post(session_id, kind="start", key=run_id, body=body, run=new_run)
+        except Conflict:
+            raise taken_run(run_id) from None
+        self._run_count += posted.is_new
+        self._wake(session_id)
+        return RunHandle(self, run_id)
+
+    async def _keep_package(self, effective: EffectivePackage, run_id: str) -> None:
+        """Keep the package of a run, so that it can go on under it whatever comes."""
+        content, found = self._ports.content, effective.fingerprint
+        if found in self._kept or content is None or await self._store().run(run_id) is not None:
+            return
+        check_no_secret(self._ports, effective.content, run_id=run_id)
+        await content.put(effective.content)
+        if len(self._kept) >= KEPT_MAX:
+            self._kept.clear()
+        self._kept.add(found)
+
+    def _masked(self, body: JsonObject) -> JsonObject:
+        """Return what may wait in the inbox."""
+        # It is as durable as a record, so no secret may be in it either.
+        return self._ports.scribe(Draft("inbox", "", body)).data
+
+    def _wake(self, session_id: str) -> None:
+        assert self._engine is not None, "a runtime is resumed before it is woken"
+        self._engine.wake(session_id)
+
+    async def run_text(self, request: RunRequest) -> RunResult:
+        """Start a run and return what came of it; a run that failed has a result too."""
+        return await (await self.start_run(request)).wait()
+
+    @overload
+    async def run_typed(self, request: RunRequest, output: type[T]) -> TypedResult[T]: ...
+    @overload
+    async def run_typed(
+        self, request: RunRequest, output: Mapping[str, object] | OutputContract
+    ) -> TypedResult[JsonValue]: ...
+    async def run_typed(self, request: RunRequest, output: Output) -> TypedResult[object]:
+        """Start a run that must return a value, and return the value.
+
+        It is of a type, or fits a JSON Schema. The contract of the request, if it has one, is replaced.
+
+        Raises:
+            AgentError: the run was refused, or it ended without a value.
+        """
+        contract = output_contract(output, request.agent_id)
+        asked = request.model_copy(update={"output_contract": contract})
+        return typed_result(await self.run_text(asked), output)
+
+    async def resolve_effective_package(self, request: RunRequest) -> EffectivePackage:
+        """Return the package that a request would run under; nothing is written.
+
+        Raises:
+            Rejected: there is no such package, it cannot be run, or it is not of this agent.
+        """
+        return await effective_package(self._ports, request)
+
+    @property
+    def registered_run_count(self) -> int:
+        """How many runs were started through this runtime."""
+        return self._run_count
+
+    @property
+    def provider_registry(self) -> Mapping[str, LLMProvider]:
+        """The models by their routes; those of agents themselves are not among them."""
+        return self._ports.providers
+
+    @property
+    def output_sinks(self) -> Mapping[str, OutputSink]:
+        """The output sinks by their ids."""
+        return self._ports.sinks
+
+    # runs
+
+    def handle(self, run_id: str) -> RunHandle:
+        """Return the handle of a run, whoever started it, ended or not."""
+        return RunHandle(self, run_id)
+
+    async def run_status(self, run_id: str) -> RunStatus:
+        """Return where a run is.
+
+        Raises:
+            Conflict: nobody ever started it.
+        """
+        return (await self._runs.row(run_id)).status
+
+    async def run_snapshot(self, run_id: str) -> RunSnapshot:
+        """Return what is known of a run, also of one that waits for its turn or has ended.
+
+        Raises:
+            Conflict: nobody ever started it.
+        """
+        return await self._runs.snapshot(run_id)
+
+    async def run_result(self, run_id: str, timeout: float | None = None) -> RunResult:  # noqa: ASYNC109 - the run goes on when the wait ends
+        """Return what came of a run, once it has ended.
+
+        Raises:
+            TimeoutError: it did not end in so many seconds. It goes on.
+            Conflict: nobody ever started it.
+        """
+        return await self._runs.result(run_id, timeout)
+
+    async def cancel_run(self, run_id: str, *, by: str | None = None, reason: str | None = None) -> None:
+        """Ask a run to end. Asking twice, and asking one that has ended, changes nothing.
+
+        Raises:
+            Conflict: nobody ever started it.
+        """
+        row = await self._runs.row(run_id)
+        if row.status in TERMINAL:
+            return
+        body: dict[str, str | None] = {"runId": run_id, "by": by, "reason": reason}
+        given: JsonObject = {name: value for name, value in body.items() if value is not None}
+        # Somebody else may have asked first, for another reason; the run ends all the same.
+        with suppress(Conflict):
+            await self._store().post(
+                row.session_id, kind="cancel", key=f"cancel:{run_id}", body=self._masked(given)
+            )
+        await self.resume()
+        self._wake(row.session_id)
+
+    async def deliveries(self, run_id: str) -> tuple[DeliveryState, ...]:
+        """Return what became of the output of a run at each of its sinks.
+
+        One that is unknown may or may not have happened; it is never made again by itself.
+
+        Raises:
+            Conflict: nobody ever started it.
+        """
+        row, store = await self._runs.row(run_id), self._store()
+        state = (await load(store, store, row.session_id)).state
+        return tuple(one for one in state.deliveries.by_id.values() if one.run_id == run_id)
+
+    # people
+
+    async def run_requests(self, run_id: str) -> tuple[InputRequest, ...]:
+        """Return what a run is waiting to be told.
+
+        Raises:
+            Conflict: nobody ever started it.
+        """
+        row = await self._runs.row(run_id)
+        return tuple((await self._requests(row.session_id, run_id)).values())
+
+    async def session_requests(self, session_id: str) -> tuple[InputRequest, ...]:
+        """Return what a session is waiting to be told."""
+        return tuple((await self._requests(session_id)).values())
+
+    async def _requests(self, session_id: str, run_id: str | None = None) -> Mapping[str, InputRequest]:
+        store = self._store()
+        state = (await load(store, store, session_id)).state
+        is_other = run_id is not None and (state.run is None or state.run.run_id != run_id)
+        return {} if is_other else state.session.requests
+
+    async def answer_run(self, run_id: str, responses: Sequence[InputResponse]) -> None:
+        """Answer requests of a run; return once the answers are durable.
+
+        Raises:
+            Conflict: nobody is being asked this any more, or not by this run.
+            Denied: this responder may not answer.
+            Rejected: an answer does not fit its request.
+        """
+        row = await self._runs.row(run_id)
+        await self._answer(row.session_id, responses, await self._requests(row.session_id, run_id))
+
+    async def answer_session(self, session_id: str, responses: Sequence[InputResponse]) -> None:
+        """Answer requests of a session; return once the answers are durable.
+
+        Raises:
+            Conflict: nobody is being asked this any more.
+            Denied: this responder may not answer.
+            Rejected: an answer does not fit its request.
+        """
+        await self._answer(session_id, responses, await self._requests(session_id))
+
+    async def _answer(
+        self, session_id: str, responses: Sequence[InputResponse], requests: Mapping[str, InputRequest]
+    ) -> None:
+        now_ms = moment(self._ports.machine.clock).ms
+        for response in responses:
+            request = requests.get(response.request_id)
+            problem = refusal(request, response, now_ms=now_ms)
+            if problem is not None:
+                raise refused_answer(request, response, problem=problem, session_id=session_id)
+        body: list[JsonValue] = [response.model_dump(mode="json", by_alias=True) for response in responses]
+        key = "answer:" + self._ports.machine.new_id()
+        await self._store().post(session_id, kind="answer", key=key, body=self._masked({"responses": body}))
+        await self.resume()
+        self._wake(session_id)
+
+    # watching
+
+    def events(self) -> EventBus:
+        """Return the event bus.
+
+        Raises:
+            Rejected: the runtime has none.
+        """
+        return self._bus()
+
+    def subscribe_all(self, cursor: Cursor | None = None) -> EventStream:
+        """Watch everything."""
+        return self._bus().subscribe_all(cursor)
+
+    def subscribe_session(self, session_id: str, cursor: Cursor | None = None) -> EventStream:
+        """Watch a session."""
+        return self._bus().subscribe_session(session_id, cursor)
+
+    def subscribe_run(
+        self, run_id: str, cursor: Cursor | None = None, *, until_terminal: bool = False
+    ) -> EventStream:
+        """Watch a run."""
+        return self._bus().subscribe_run(run_id, cursor, until_terminal=until_terminal)
+
+    def subscribe_agent(self, agent_id: str, cursor: Cursor | None = None) -> EventStream:
+        """Watch all runs of an agent."""
+        return self._bus().subscribe_agent(agent_id, cursor)
+
+    def subscribe_events(
+        self, event_filter: CompiledEventFilter, cursor: Cursor | None = None
+    ) -> EventStream:
+        """Watch what a filter lets through."""
+        return self._bus().subscribe_filtered(event_filter, cursor)

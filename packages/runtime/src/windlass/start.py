@@ -1,0 +1,304 @@
+"""Starting a run: every check in its order, before anything is written.
+
+A start that is refused leaves no trace: the typed error is all there is of it, the decision of the policy
+with the references to its rules included. Nothing is journaled, because there is no run to journal it for,
+and whoever may not start a run must not be able to fill the store by trying.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from pydantic import JsonValue
+
+from windlass.delivery import check_sink
+from windlass.engine.judge import settled
+from windlass.errors import AgentError, Rejected
+from windlass.hooks import Hook, check_hook
+from windlass.package import fingerprint, package_json
+from windlass.package_check import check_contract, check_package
+from windlass.ports.model import LLMProvider
+from windlass.ports.policy import StartPolicy
+from windlass.refusals import (
+    contract_violation,
+    invalid_package,
+    missing_port,
+    missing_provider,
+    policy_failed,
+    start_denied,
+)
+from windlass.runtime_ports import RuntimePorts
+from windlass.tools import Tool
+from windlass_harness.redact import mask_text
+from windlass_protocol import (
+    AllowDecision,
+    AskDecision,
+    CausalIds,
+    CodecError,
+    DeferDecision,
+    DenyDecision,
+    InterruptDecision,
+    ModifyDecision,
+    OutputContract,
+    RunRequest,
+    RuntimePackage,
+)
+
+JsonObject = dict[str, JsonValue]
+_NO_HOOKS: Final[Mapping[str, Hook]] = {}
+_NO_TOOLS: Final[Mapping[str, Tool[..., object]]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class EffectivePackage:
+    """The package that a request would run under."""
+
+    package: RuntimePackage
+    fingerprint: str
+
+    @property
+    def content(self) -> bytes:
+        """The bytes whose hash the fingerprint is."""
+        return package_json(self.package)
+
+
+async def effective_package(ports: RuntimePorts, request: RunRequest) -> EffectivePackage:
+    """Return the package of a request, with what the request adds to it.
+
+    Pure, and equal each time.
+
+    Raises:
+        Rejected: there is no such package, it cannot be run, or it is not of this agent.
+    """
+    try:
+        package = await _resolve(ports, request)
+        if request.output_contract is not None:
+            check_contract(request.output_contract)
+            package = with_contract(package, request.output_contract)
+        registered = ports.registry.package(package.package_id)
+        if registered is not None and registered.package is package:
+            found = registered.fingerprint
+        else:
+            check_package(package)
+            found = None
+        if package.agent.agent_id != request.agent_id:
+            raise invalid_package("runtime package agent snapshot must match the run request agent_id")
+        return EffectivePackage(package, found or fingerprint_of(package))
+    except AgentError as error:
+        raise error.caused_by(CausalIds(run_id=request.run_id)) from None
+
+
+async def _resolve(ports: RuntimePorts, request: RunRequest) -> RuntimePackage:
+    package_id = request.package_id or ports.default_package_id
+    if package_id is None:
+        raise missing_port("default runtime package")
+    resolver = ports.resolver or (ports.registry if len(ports.registry) else None)
+    if resolver is None:
+        raise missing_port("runtime package resolver")
+    problem = ""
+    try:
+        package: object = await settled(resolver.resolve(package_id))
+    except AgentError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a resolver is the host's code: what it raises may quote anything
+        package, problem = None, f"the package resolver failed ({type(error).__name__})"
+    if problem:
+        raise invalid_package(problem)
+    return package if isinstance(package, RuntimePackage) else check_package(package)
+
+
+def fingerprint_of(package: RuntimePackage) -> str:
+    """Return the fingerprint of a package.
+
+    Raises:
+        Conflict: the package cannot be written as canonical JSON.
+    """
+    try:
+        return fingerprint(package)
+    except CodecError as error:
+        problem = error.message
+    raise contract_violation(f"runtime package cannot be fingerprinted: {problem}")
+
+
+def with_contract(package: RuntimePackage, contract: OutputContract) -> RuntimePackage:
+    """Return a package whose runs must answer to a contract, and to no other."""
+    return package.model_copy(update={"output_contracts": (contract,)})
+
+
+async def check_start(ports: RuntimePorts, request: RunRequest) -> EffectivePackage:
+    """Go through everything that a run needs, in order; nothing is written.
+
+    Raises:
+        Rejected: a port is missing, or the package cannot be run.
+        Unavailable: nobody provides the model.
+        Denied: the start policy does not allow it.
+    """
+    policy = _check_ports(ports, request.run_id)
+    effective = await effective_package(ports, request)
+    provider_of(ports, effective.package, run_id=request.run_id)
+    _check_hooks(ports, effective.package, request.run_id)
+    _check_tools(ports, effective.package, request.run_id)
+    _check_sinks(ports, effective.package, request.run_id)
+    await _check_policy(policy, request, effective.package)
+    return effective
+
+
+def _check_ports(ports: RuntimePorts, run_id: str) -> StartPolicy:
+    needed = (
+        ("run journal", ports.store),
+        ("agent event bus", ports.bus),
+        ("content resolver", ports.content),
+    )
+    for name, port in needed:
+        if port is None:
+            raise missing_port(name, run_id)
+    if ports.start_policy is None:
+        raise missing_port("runtime policy port", run_id)
+    return ports.start_policy
+
+
+async def _check_policy(policy: StartPolicy, request: RunRequest, package: RuntimePackage) -> None:
+    problem = ""
+    decision: object = None
+    try:
+        decision = await settled(policy(request, package))
+    except AgentError as error:
+        raise error.caused_by(CausalIds(run_id=request.run_id)) from None
+    except Exception as error:  # noqa: BLE001 - a policy is the host's code: whatever it raises, the answer is no
+        problem = f"failed ({type(error).__name__})"
+    match decision:
+        case AllowDecision():
+            return
+        case DenyDecision() | AskDecision() | ModifyDecision() | InterruptDecision() | DeferDecision():
+            raise start_denied(decision, request.run_id, source=request.source)
+        case _:
+            problem = problem or f"gave no decision ({type(decision).__name__})"
+            raise policy_failed(problem, request.run_id, source=request.source)
+
+
+def provider_of(ports: RuntimePorts, package: RuntimePackage, *, run_id: str | None = None) -> LLMProvider:
+    """Return the model of a package.
+
+    Raises:
+        Unavailable: nobody provides it.
+    """
+    route_id = package.provider_route.route_id
+    provider = ports.providers.get(route_id)
+    registered = ports.registry.agent(package.agent.agent_id)
+    if provider is None and registered is not None:
+        # The model of an agent answers for the route of that agent, not for one that it had before.
+        is_same = registered.package.provider_route.route_id == route_id
+        provider = registered.provider if is_same else None
+    if provider is None:
+        raise missing_provider(route_id, run_id)
+    return provider
+
+
+def hooks_of(ports: RuntimePorts, package: RuntimePackage) -> dict[str, Hook]:
+    """Return the functions behind the hooks of a package; the agent's own come first."""
+    registered = ports.registry.agent(package.agent.agent_id)
+    known = {**ports.hooks, **(_NO_HOOKS if registered is None else registered.hooks)}
+    return {spec.hook_id: known[spec.hook_id] for spec in package.hooks or () if spec.hook_id in known}
+
+
+def _check_hooks(ports: RuntimePorts, package: RuntimePackage, run_id: str) -> None:
+    known = hooks_of(ports, package)
+    for spec in package.hooks or ():
+        problem = None
+        try:
+            check_hook(spec)
+        except Rejected as error:
+            problem = error.message
+        if problem is None and spec.hook_id not in known:
+            problem = f"package {package.package_id} has no executor for hook {spec.hook_id}"
+        if problem is not None:
+            raise invalid_package(problem, run_id)
+
+
+def _check_sinks(ports: RuntimePorts, package: RuntimePackage, run_id: str) -> None:
+    for spec in package.output_sinks or ():
+        problem = None
+        try:
+            check_sink(spec)
+        except Rejected as error:
+            problem = error.message
+        if problem is None and spec.sink_id not in ports.sinks:
+            problem = (
+                f"package {package.package_id} needs output sink {spec.sink_id}, and the runtime has none"
+            )
+        if problem is not None:
+            raise invalid_package(problem, run_id)
+
+
+def _check_tools(ports: RuntimePorts, package: RuntimePackage, run_id: str) -> None:
+    known = tools_of(ports, package)
+    for spec in package.tools or ():
+        if spec.name not in known:
+            raise invalid_package(
+                f"package {package.package_id} has no executor for tool {spec.name}", run_id
+            )
+
+
+def tools_of(ports: RuntimePorts, package: RuntimePackage) -> dict[str, Tool[..., object]]:
+    """Return the functions behind the tools of a package.
+
+    A route for this very package comes first, then the agent's own tools, then routes for any package.
+    """
+    registered = ports.registry.agent(package.agent.agent_id)
+    own = _NO_TOOLS if registered is None else registered.tools
+    found: dict[str, Tool[..., object]] = {}
+    for spec in package.tools or ():
+        tool = (
+            ports.routes.get((package.package_id, spec.name))
+            or own.get(spec.name)
+            or ports.routes.get((None, spec.name))
+        )
+        if tool is not None:
+            found[spec.name] = tool
+    return found
+
+
+def check_no_secret(ports: RuntimePorts, content: bytes, *, run_id: str | None = None) -> None:
+    """Refuse a package that holds a registered secret.
+
+    A package is kept, byte for byte, for as long as its runs.
+
+    Raises:
+        Rejected: it holds one.
+    """
+    text = content.decode()
+    if ports.scribe.redactor.text(text) != mask_text(text):
+        raise invalid_package(
+            "the package holds a registered secret; keep secrets out of instructions, tools and settings, "
+            "and let the tools find them",
+            run_id,
+        )
+
+
+def start_body(request: RunRequest, effective: EffectivePackage) -> JsonObject:
+    """Return what the inbox keeps of a request; equal requests give equal bodies."""
+    package = effective.package
+    body: JsonObject = {
+        "runId": request.run_id,
+        "agentId": request.agent_id,
+        "packageId": package.package_id,
+        "packageFingerprint": effective.fingerprint,
+        "routeId": package.provider_route.route_id,
+        "modelId": package.provider_route.model_id,
+    }
+    given = request.model_dump(mode="json", by_alias=True)
+    for name in ("source", "mode", "metadata", "context", "turnId"):
+        if given.get(name) is not None:
+            body[name] = given[name]
+    content = given["input"]
+    if isinstance(content, str):
+        body["message"] = content
+    else:
+        body["message"], body["parts"] = "", content
+    budget = request.budget or package.budget
+    if budget is not None:
+        body["budget"] = budget.model_dump(mode="json", by_alias=True)
+    contracts = package.output_contracts
+    if contracts:
+        body["contract"] = contracts[0].model_dump(mode="json", by_alias=True)
+    return body

@@ -1,0 +1,64 @@
+"""Forgetting: what a runtime believes after every commit is what its journal says, and nothing else."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from windlass.engine.writer import SessionWriter
+from windlass.ports.journal import Journal, Standing
+from windlass_harness.loop.snapshot import dump_loop
+from windlass_harness.loop.state import LoopState
+from windlass_protocol import Record
+
+_PAGE: Final = 4_096
+
+ReadJournal = Callable[[SessionWriter], Journal]
+"""Where to read a session that a writer has just written; by default, where it wrote it."""
+
+
+@contextmanager
+def always_replay(journal: ReadJournal | None = None) -> Iterator[None]:
+    """Drop the state of every session after each commit and fold it anew from its records, from the first one.
+
+    Whatever a session knows and its journal does not is lost at once, so a test that passes with and without
+    this proves that a crash after any commit would have changed nothing.
+    """
+    commit = SessionWriter.commit
+
+    async def forgetful(
+        writer: SessionWriter, *, standing: Standing, wake_at_ms: int | None, is_last: bool = False
+    ) -> None:
+        await commit(writer, standing=standing, wake_at_ms=wake_at_ms, is_last=is_last)
+        state = writer.state
+        found = await folded(journal(writer) if journal else writer.journal, writer.session_id, upto=state.seq)
+        found.epoch = state.epoch
+        # The driver and its work hold the very same object, so it is emptied and filled again.
+        vars(state).clear()
+        vars(state).update(vars(found))
+
+    SessionWriter.commit = forgetful
+    try:
+        yield
+    finally:
+        SessionWriter.commit = commit
+
+
+async def folded(journal: Journal, session_id: str, *, upto: int) -> LoopState:
+    """Fold the first records of a session."""
+    state = LoopState()
+    while state.seq < upto:
+        records = await journal.read(session_id, after=state.seq, limit=_PAGE)
+        state.apply_all(record for record in records if record.seq <= upto)
+    return state
+
+
+def fold_all(records: tuple[Record, ...]) -> LoopState:
+    """Return the state that records make."""
+    state = LoopState()
+    state.apply_all(records)
+    return state
+
+
+def same_state(first: LoopState, second: LoopState) -> bool:
+    """Tell whether two states are the same, to the last byte."""
+    return dump_loop(first) == dump_loop(second)

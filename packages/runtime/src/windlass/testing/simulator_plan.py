@@ -1,0 +1,155 @@
+"""The story of one simulation, drawn from its seed before it begins."""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from windlass.testing.faulty_store import FaultRates
+from windlass.testing.world import World
+
+Tool = Literal["look", "put", "pay"]
+Verdict = Literal["allow", "deny", "ask", "brief", "modify", "defer", "interrupt"]
+"""What the policy says of a call; `brief` asks, and the request expires soon."""
+Fate = Literal["ok", "slow", "fail", "hang", "stubborn"]
+Doom = Literal["crash", "sleep", "close"]
+"""How a process ends: at once and for ever, only for a while, or in good order."""
+Person = Literal["approve", "deny", "grant", "late", "never", "twice", "wrong"]
+
+HORIZON_S: Final = 45.0
+"""When the faults stop."""
+DAY_S: Final = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class CallPlan:
+    """A call that the model will ask for."""
+
+    tool: str
+    tag: str
+    verdict: Verdict
+    fate: Fate
+    delay_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlan:
+    """A run that somebody will ask for."""
+
+    run_id: str
+    session_id: str
+    steps: tuple[tuple[CallPlan, ...], ...]
+    start_s: float
+    cancel_s: float | None
+    max_steps: int | None
+    is_typed: bool
+    is_task: bool
+
+    @property
+    def output(self) -> str:
+        """What the model says in the end."""
+        return '{"n": 1}' if self.is_typed else f"done {self.run_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class DoomPlan:
+    """When and how a process ends, and when the next one begins."""
+
+    kind: Doom
+    at_point: int
+    """Counted: every call of the store, the model and the tools has two or more."""
+    is_noticed: bool
+    """Whether the store learns of it at once; if not, the lease has to end."""
+    next_s: float
+    back_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """What one seed does."""
+
+    runs: tuple[RunPlan, ...]
+    dooms: tuple[DoomPlan | None, ...]
+    """Of the first processes, in their order; the others live on."""
+    processes: int
+    rates: FaultRates | None
+    model_faults: float
+    jumps: tuple[tuple[float, float], ...]
+    """When the wall clock moves, and how far."""
+    reconnects: float
+    """How often a watcher leaves after an event."""
+
+    def plan(self, run_id: str) -> RunPlan:
+        """Return a run by its id."""
+        return next(run for run in self.runs if run.run_id == run_id)
+
+    def call(self, tag: str) -> CallPlan:
+        """Return a call by its tag."""
+        return next(call for run in self.runs for step in run.steps for call in step if call.tag == tag)
+
+
+def draw(world: World) -> Scenario:
+    """Draw a story."""
+    sessions = 1 + world.below(3)
+    runs = tuple(_run(world, number, sessions) for number in range(1 + world.below(4)))
+    dooms = tuple(_doom(world) for _ in range(world.below(4)))
+    rate = (0.0, 0.0, 0.02, 0.06)[world.below(4)]
+    rates = FaultRates(rate, rate, rate, rate / 2, delay_s=1.0 + world.below(12)) if rate else None
+    jumps: list[tuple[float, float]] = []
+    if world.chance(0.3):
+        sizes = (DAY_S, -DAY_S, 40.0, -40.0, -1.0)
+        jumps = [(world.random() * HORIZON_S, sizes[world.below(5)]) for _ in range(1 + world.below(3))]
+    return Scenario(
+        runs,
+        dooms,
+        processes=1 + world.below(2),
+        rates=rates,
+        model_faults=(0.0, 0.0, 0.15, 0.4)[world.below(4)],
+        jumps=tuple(sorted(jumps)),
+        reconnects=(0.0, 0.05, 0.3)[world.below(3)],
+    )
+
+
+def _run(world: World, number: int, sessions: int) -> RunPlan:
+    run_id = f"r{number}"
+    steps = tuple(
+        tuple(_call(world, f"{run_id}.{step}.{at}") for at in range(1 + world.below(3)))
+        for step in range(world.below(4))
+    )
+    return RunPlan(
+        run_id,
+        f"s{world.below(sessions)}",
+        steps,
+        start_s=world.random() * 10 if world.chance(0.7) else 0.0,
+        cancel_s=world.random() * 20 if world.chance(0.2) else None,
+        max_steps=1 + world.below(3) if world.chance(0.1) else None,
+        is_typed=world.chance(0.15),
+        is_task=world.chance(0.1),
+    )
+
+
+_TOOLS: Final = ("look", "put", "put", "pay", "pay")
+_VERDICTS: Final[tuple[Verdict, ...]] = (
+    *("allow",) * 8,
+    *("ask",) * 4,
+    *("brief", "modify", "deny", "defer", "interrupt"),
+)
+_FATES: Final[tuple[Fate, ...]] = (*("ok",) * 7, *("slow",) * 4, "fail", "hang", "stubborn")
+
+
+def _call(world: World, tag: str) -> CallPlan:
+    tool = "nothing" if world.chance(0.02) else _TOOLS[world.below(5)]
+    verdict = _VERDICTS[world.below(len(_VERDICTS))]
+    fate = _FATES[world.below(len(_FATES))]
+    return CallPlan(tool, tag, verdict, fate, delay_s=world.random() * 8 if fate != "ok" else 0.0)
+
+
+def _doom(world: World) -> DoomPlan | None:
+    if world.chance(0.2):
+        return None
+    kinds: tuple[Doom, ...] = ("crash", "crash", "crash", "sleep", "close")
+    return DoomPlan(
+        kinds[world.below(5)],
+        at_point=1 + world.below(160 if world.chance(0.7) else 30),
+        is_noticed=world.chance(0.6),
+        next_s=world.random() * 5,
+        back_s=world.random() * 60,
+    )

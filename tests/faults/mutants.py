@@ -1,0 +1,35 @@
+"""Broken versions of the engine that the tests must find."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
+
+from windlass.adapters.journals import sqlite_writes
+from windlass_harness.loop import advance
+from windlass_protocol import EffectClass
+
+
+@contextmanager
+def mutated(name: str) -> Generator[None]:
+    """Break the engine in this process; no name breaks nothing."""
+    match name:
+        case "blind":
+            # An interrupted effect is repeated whatever it is.
+            recover: Any = getattr(advance, "_recover")  # noqa: B009
+
+            def blindly(state: Any, call: Any, plan: Any, now: Any) -> None:
+                recover(state, replace(call, effect=EffectClass.IDEMPOTENT), plan, now)
+
+            with patch.object(advance, "_recover", blindly):
+                yield
+        case "fenceless":
+            # The store takes appends from whoever sends them.
+            def anything(row: Any, batch: Any) -> None:
+                return
+
+            with patch.object(sqlite_writes, "check_fence", anything):
+                yield
+        case _:
+            yield

@@ -1,0 +1,62 @@
+"""A runtime in fake time, for faults that need no process to die."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from tests.faults.rig import runtime_on
+
+from windlass import Agent, AgentRuntime, LLMProvider
+from windlass.adapters.journals.memory import MemoryStore
+from windlass.runtime_ports import Machine
+from windlass.testing import FakeClock, run_in_fake_time, seeded_random, sequential_ids
+from windlass.testing.wrapped_store import FullStore
+from windlass.tools import Tool
+from windlass_harness.views.runs import RUN_ENDS
+from windlass_protocol import Record
+
+GUARD_S: Final = 100_000.0
+"""Of fake time: whatever takes longer hangs."""
+
+
+@dataclass(slots=True)
+class Scene:
+    """A store, a clock and a runtime."""
+
+    clock: FakeClock = field(default_factory=FakeClock)
+    store: FullStore = field(default_factory=MemoryStore)
+    seed: int = 1
+
+    def runtime(self, agents: Iterable[Agent]) -> AgentRuntime:
+        machine = Machine(self.clock, sequential_ids(f"id-{id(self)}"), seeded_random(self.seed))
+        return runtime_on(self.store, agents, machine=machine)
+
+    def play(self, story: Callable[["Scene"], Awaitable[Any]]) -> Any:
+        """Run a story to its end in fake time; nothing that it began may be left."""
+
+        async def main() -> Any:
+            async with asyncio.timeout(GUARD_S):
+                made = await story(self)
+            left = {task for task in asyncio.all_tasks() if task is not asyncio.current_task()}
+            assert not left, f"left behind: {left}"
+            return made
+
+        return run_in_fake_time(main(), clock=self.clock)
+
+
+def agent_of(model: LLMProvider, tools: Sequence[Tool[..., Any]] = ()) -> Agent:
+    return Agent("shop", model=model, tools=list(tools))
+
+
+async def records_of(store: FullStore, session_id: str = "s1") -> list[Record]:
+    """Return all records of a session."""
+    records: list[Record] = []
+    while more := await store.read(session_id, after=records[-1].seq if records else 0):
+        records += more
+    return records
+
+
+def ends_of(records: Iterable[Record], run_id: str = "r1") -> list[str]:
+    """Return the terminal records of a run."""
+    return [record.type for record in records if record.type in RUN_ENDS and record.run_id == run_id]

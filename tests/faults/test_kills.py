@@ -1,0 +1,68 @@
+"""Processes are killed at counted points: nothing acknowledged is lost, nothing finished is repeated.
+
+The processes are forked, so this happens in a program of its own that has no threads: `torture.py`.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+ROOT: Final = Path(__file__).parents[2]
+WAIT_S: Final = 280
+FAST: Final = Path("/dev/shm")
+KILLS_MIN: Final = 100
+
+
+def torture(*options: str, tmp_path: Path) -> dict[str, Any]:
+    """Run a part of the torture; return what it says."""
+    place = FAST if FAST.is_dir() else tmp_path
+    command = [sys.executable, "-m", "tests.faults.torture", *options, "--place", str(place)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=WAIT_S, check=False)
+    assert done.stdout, done.stderr[-4_000:]
+    return json.loads(done.stdout)
+
+
+def test_a_run_that_is_killed_at_any_of_its_points_goes_on_as_if_nothing_had_been(tmp_path: Path) -> None:
+    told = torture("every-point", tmp_path=tmp_path)
+    assert told["wrong"] == 0, told
+    assert told["trials"] >= 60
+    assert told["kills"] >= told["trials"] - 2
+    assert told["repeated"] > 10
+    assert told["parked"] > 10
+
+
+def test_a_hundred_kills_of_several_sessions_lose_and_repeat_nothing(tmp_path: Path) -> None:
+    told = torture(
+        "kills", "--first", "20260201", "--trials", "45", "--durability", "power", tmp_path=tmp_path
+    )
+    assert told["wrong"] == 0, told
+    assert told["kills"] >= KILLS_MIN
+
+
+MUTANTS: Final = {
+    "an engine that repeats blindly": ("kills", "blind", "repeated: "),
+    "a store that acknowledges too early": ("kills", "early", "lost: "),
+    "a store that lets former owners write": ("zombies", "fenceless", "repeated: "),
+}
+
+
+@pytest.mark.parametrize(("part", "mutant", "found"), MUTANTS.values(), ids=MUTANTS)
+def test_what_is_broken_is_found(part: str, mutant: str, found: str, tmp_path: Path) -> None:
+    told = torture(part, "--trials", "12" if part == "kills" else "2", "--mutant", mutant, tmp_path=tmp_path)
+    assert told["wrong"] > 2
+    assert any(one.startswith(found) for one in told["violations"]), told
+
+
+def test_one_run_that_many_processes_start_at_once_is_one_run(tmp_path: Path) -> None:
+    told = torture("starts", "--processes", "3", "--starts", "20", tmp_path=tmp_path)
+    assert told["wrong"] == 0, told
+
+
+def test_an_owner_that_slept_through_its_replacement_is_refused(tmp_path: Path) -> None:
+    told = torture("zombies", "--trials", "6", tmp_path=tmp_path)
+    assert told["wrong"] == 0, told
+    assert told["kills"] >= 4

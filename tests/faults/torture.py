@@ -1,0 +1,145 @@
+"""The long tests: thousands of kills, rivals and sleepers, each from a seed that is printed.
+
+    python -m tests.faults.torture all --write
+    python -m tests.faults.torture kills --trials 40 --first 1 --place /dev/shm
+
+Each part prints one line of JSON and exits with 1 if anything is wrong. Nothing of the project is imported by
+whoever only wants the numbers: see `test_kills.py`.
+"""
+
+import argparse
+import json
+import logging
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from tests.faults.kills import exhaustive, seeded
+from tests.faults.rig import warm
+from tests.faults.rivals import sleepers, start_together
+
+PAGE: Final = Path(__file__).parents[2] / "benchmarks" / "TORTURE.md"
+SHOWN_MAX: Final = 10
+Part = Callable[[argparse.Namespace], dict[str, Any]]
+
+
+def _sum(outcomes: list[dict[str, Any]]) -> dict[str, Any]:
+    wrong = [one for outcome in outcomes for one in outcome["violations"]]
+    totals = {name: sum(outcome[name] for outcome in outcomes) for name in ("kills", "repeated", "parked")}
+    return {"trials": len(outcomes), **totals, "wrong": len(wrong), "violations": wrong[:SHOWN_MAX]}
+
+
+def every_point(args: argparse.Namespace) -> dict[str, Any]:
+    return _sum(exhaustive(args.place, mutant=args.mutant))
+
+
+def kills(args: argparse.Namespace) -> dict[str, Any]:
+    seeds = range(args.first, args.first + args.trials)
+    told = _sum(seeded(seeds, args.place, durability=args.durability, mutant=args.mutant))
+    return {"seeds": f"{seeds.start}..{seeds.stop - 1}", **told}
+
+
+def starts(args: argparse.Namespace) -> dict[str, Any]:
+    told = start_together(args.place, processes=args.processes, starts=args.starts)
+    return {**told, "wrong": len(told["violations"])}
+
+
+def zombies(args: argparse.Namespace) -> dict[str, Any]:
+    seeds = range(args.first, args.first + args.trials)
+    return {
+        "seeds": f"{seeds.start}..{seeds.stop - 1}",
+        **_sum(sleepers(seeds, args.place, mutant=args.mutant)),
+    }
+
+
+PARTS: Final[dict[str, Part]] = {
+    "every-point": every_point,
+    "kills": kills,
+    "starts": starts,
+    "zombies": zombies,
+}
+ALL: Final[tuple[tuple[str, str, str], ...]] = (
+    ("R2", "every-point", ""),
+    ("R1", "kills", "--trials 450 --first 1 --durability power"),
+    ("R11", "starts", "--processes 8 --starts 125"),
+    ("R12", "zombies", "--trials 115 --first 1"),
+    ("R4", "kills", "--trials 450 --first 1 --mutant blind"),
+    ("R4", "kills", "--trials 40 --first 1 --mutant early"),
+    ("R4", "zombies", "--trials 10 --first 1 --mutant fenceless"),
+)
+"""The parts of a whole night, each with its promise."""
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("part", choices=[*PARTS, "all"])
+    parser.add_argument("--trials", type=int, default=40)
+    parser.add_argument("--first", type=int, default=1, help="the first seed")
+    parser.add_argument("--durability", choices=["power", "process"], default="process")
+    parser.add_argument("--mutant", default="", choices=["", "blind", "early", "fenceless"])
+    parser.add_argument("--processes", type=int, default=3)
+    parser.add_argument("--starts", type=int, default=20)
+    parser.add_argument("--place", help="the folder in which files are made; a temporary one when left out")
+    parser.add_argument("--write", action="store_true", help=f"write {PAGE.name}")
+    return parser
+
+
+def _run(args: argparse.Namespace) -> dict[str, Any]:
+    began = time.monotonic()
+    told = PARTS[args.part](args)
+    return {**told, "seconds": round(time.monotonic() - began)}
+
+
+def _all(parser: argparse.ArgumentParser, args: argparse.Namespace) -> bool:
+    rows: list[tuple[str, str, dict[str, Any]]] = []
+    is_good = True
+    for promise, part, options in ALL:
+        place = ["--place", args.place] if args.place else []
+        told = _run(parser.parse_args([part, *options.split(), *place]))
+        sys.stdout.write(f"{promise} {part} {options}: {json.dumps(told)}\n")
+        sys.stdout.flush()
+        is_good = is_good and bool(told["wrong"]) is ("--mutant" in options)
+        rows.append((promise, f"{part} {options}".strip(), told))
+    if args.write:
+        PAGE.write_text(_page(rows))
+    return is_good
+
+
+def _page(rows: list[tuple[str, str, dict[str, Any]]]) -> str:
+    lines = [
+        "# Torture",
+        "",
+        f"Made by `make torture` on {datetime.now(UTC):%Y-%m-%d}. `python -m tests.faults.torture` with the",
+        "part and options of a row makes that row again; seeds decide everything but the order of threads.",
+        "",
+        "A trial is one store: processes are killed at counted points, one after the other, until one is let",
+        "through; then the journal, the ledger of side effects and all that anybody was told are compared.",
+        "Mutants are broken on purpose, and must be found wrong; everything else must not.",
+        "",
+        "| id | part and options | trials | kills | repeated with key | parked | wrong | seconds |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for promise, part, told in rows:
+        numbers = (told.get(name, "") for name in ("kills", "repeated", "parked", "wrong", "seconds"))
+        trials = told.get("trials", told.get("starts"))
+        lines.append(f"| {promise} | `{part}` | {trials} | {' | '.join(map(str, numbers))} |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> int:
+    logging.disable(logging.ERROR)
+    parser = _parser()
+    args = parser.parse_args()
+    warm()
+    if args.part == "all":
+        return 0 if _all(parser, args) else 1
+    told = _run(args)
+    sys.stdout.write(json.dumps(told) + "\n")
+    return 1 if told["wrong"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,408 @@
+"""A stage for the loop: a session that checks every record, and a world that knows what was really done."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from typing import Final
+
+from pydantic import JsonValue
+from pydantic_core import to_json
+
+from windlass_harness.loop.advance import advance
+from windlass_harness.loop.drafts import Draft, number
+from windlass_harness.loop.effects import CallModel, CheckOutput, Effect, JudgeCall, Plan, RunTool
+from windlass_harness.loop.events import (
+    AnswersGiven,
+    AskedCall,
+    CallJudged,
+    CallRefused,
+    CallReturned,
+    LoopEvent,
+    ModelAnswered,
+    ModelFailed,
+    Moment,
+    OutputChecked,
+    Plea,
+    RunAsked,
+    Taken,
+)
+from windlass_harness.loop.rules import DEFAULT_RULES, Rules
+from windlass_harness.loop.snapshot import dump_loop
+from windlass_harness.loop.state import LoopState
+from windlass_harness.loop.take import take
+from windlass_protocol import (
+    EVENT_DATA,
+    ActionStatus,
+    AllowDecision,
+    AskDecision,
+    DeferDecision,
+    DenyDecision,
+    EffectClass,
+    ErrorCode,
+    ErrorInfo,
+    ErrorKind,
+    FinishReason,
+    InputResponse,
+    InterruptDecision,
+    ModifyDecision,
+    OutputError,
+    PolicyDecision,
+    PolicyKind,
+    PolicyRef,
+    Record,
+    RetryClass,
+)
+
+JsonObject = dict[str, JsonValue]
+START: Final = datetime(2026, 1, 31, 9, tzinfo=UTC)
+ENDS: Final = ("run.completed", "run.failed", "run.cancelled", "run.budget_exhausted")
+VERSION: Final = "v1"
+STEPS_OF_A_TEST_MAX: Final = 500
+
+
+def moment(ms: int) -> Moment:
+    """The moment that many milliseconds after the beginning of the test."""
+    at = START + timedelta(milliseconds=ms)
+    return Moment(at.isoformat(timespec="milliseconds")[:23] + "Z", int(at.timestamp() * 1000))
+
+
+def run_asked(run_id: str = "r1", /, **more: JsonValue) -> RunAsked:
+    return RunAsked({"runId": run_id, "agentId": "helper", "message": "do it", **more})
+
+
+class Session:
+    """A session in memory: every record that gets into it is proved valid, every plan to be pure."""
+
+    def __init__(
+        self, records: Iterable[Record] = (), *, epoch: int = 1, rules: Rules = DEFAULT_RULES, ms: int = 0
+    ) -> None:
+        self.state = LoopState()
+        self.records: list[Record] = []
+        self.under_way: dict[str, Effect] = {}
+        self.rules = rules
+        self.ms = ms
+        for record in records:
+            self.state.apply(record)
+            self.records.append(record)
+        self.epoch = self.state.epoch = epoch
+
+    @property
+    def now(self) -> Moment:
+        return moment(self.ms)
+
+    def pass_ms(self, ms: int) -> None:
+        self.ms += ms
+
+    def tell(self, event: LoopEvent) -> list[str]:
+        """Let something happen; return the types of the records it caused."""
+        return self._write(take(self.state, event, self.now, rules=self.rules))
+
+    def plan(self) -> Plan:
+        """Ask what is next, twice: nothing may change by asking."""
+        before, under_way = dump_loop(self.state), frozenset(self.under_way)
+        plan = advance(self.state, under_way, self.now, rules=self.rules)
+        assert advance(self.state, under_way, self.now, rules=self.rules) == plan
+        assert dump_loop(self.state) == before, "advance changed the state"
+        return plan
+
+    def turn(self) -> list[Effect]:
+        """Write what is next until there is nothing to write; return the effects wanted."""
+        effects: list[Effect] = []
+        for _ in range(STEPS_OF_A_TEST_MAX):
+            plan = self.plan()
+            self._write(plan.drafts)
+            for effect in plan.effects:
+                assert effect.key not in self.under_way, "wanted twice"
+                self._check_intent(effect)
+                self.under_way[effect.key] = effect
+                effects.append(effect)
+            if plan.is_empty:
+                return effects
+        raise AssertionError("the loop turns for ever")
+
+    def done(self, effect: Effect, event: LoopEvent) -> list[str]:
+        """An effect is done, with this outcome."""
+        del self.under_way[effect.key]
+        return self.tell(event)
+
+    def write(self, kind: str, data: JsonObject) -> None:
+        """Let somebody else write a record."""
+        self._write([Draft(kind, self.now.at, data)])
+
+    def _check_intent(self, effect: Effect) -> None:
+        """Nothing touches the world before the record of its intent, by this owner."""
+        if isinstance(effect, CallModel):
+            step = self.state.session.history.unanswered
+            assert step is not None
+            assert (step.step_index, step.epoch) == (effect.step_index, self.epoch)
+        elif isinstance(effect, RunTool):
+            found = [one for one in self.records if one.type == "action.started"]
+            mine = [one for one in found if one.data["callId"] == effect.call_id]
+            assert mine, "no intent"
+            assert (mine[-1].data["idempotencyKey"], mine[-1].epoch) == (effect.idempotency_key, self.epoch)
+
+    def _write(self, drafts: Sequence[Draft]) -> list[str]:
+        for draft in drafts:
+            record = number(draft, "s1", len(self.records) + 1, epoch=self.epoch)
+            assert valid(record) == record
+            self.state.apply(record)
+            self.records.append(record)
+        assert_run_ends_once(self.records)
+        return [draft.type for draft in drafts]
+
+    @property
+    def types(self) -> list[str]:
+        return [record.type for record in self.records]
+
+    def data(self, kind: str) -> JsonObject:
+        """What the newest record of a type says."""
+        return next(record.data for record in reversed(self.records) if record.type == kind)
+
+    def all(self, kind: str) -> list[JsonObject]:
+        return [record.data for record in self.records if record.type == kind]
+
+    @property
+    def end(self) -> str | None:
+        """How the newest run ended."""
+        run = self.state.session.run
+        return None if run is None or run.result is None else run.status.value
+
+
+def valid(record: Record) -> Record:
+    """Read a record back by the strict rules of the wire; they know its type and its data."""
+    assert record.type in EVENT_DATA, f"{record.type} is no event type"
+    return Record.model_validate_json(to_json(record.model_dump(mode="json", by_alias=True)), strict=True)
+
+
+def assert_run_ends_once(records: Sequence[Record]) -> None:
+    ended = [str(record.data["runId"]) for record in records if record.type in ENDS]
+    assert len(ended) == len(set(ended)), "a run ended twice"
+
+
+# what happens
+
+
+def error(
+    retry: RetryClass = RetryClass.RETRYABLE, *, kind: ErrorKind = ErrorKind.TIMEOUT, after: int | None = None
+) -> ErrorInfo:
+    return ErrorInfo(
+        code=ErrorCode.UNAVAILABLE, kind=kind, retry=retry, message="it broke", retry_after_ms=after
+    )
+
+
+def failure(retry: RetryClass = RetryClass.RETRYABLE, **more: int) -> ModelFailed:
+    return ModelFailed(error(retry, after=more.get("after")), usage={"inputTokens": 1, "outputTokens": 0})
+
+
+def call(tool: str, call_id: str | None = None, **arguments: JsonValue) -> AskedCall:
+    return AskedCall(call_id or f"c-{tool}", tool, arguments)
+
+
+def calls(*asked: AskedCall, text: str = "I look.", tokens: int = 10) -> ModelAnswered:
+    usage: JsonObject = {"inputTokens": tokens - 1, "outputTokens": 1, "costMicros": tokens}
+    return ModelAnswered(text, FinishReason.TOOL_CALLS, asked, reasoning="hm", usage=usage, latency_ms=5)
+
+
+def says(text: str = "done", reason: FinishReason = FinishReason.STOP, tokens: int = 10) -> ModelAnswered:
+    usage: JsonObject = {"inputTokens": tokens - 1, "outputTokens": 1, "costMicros": tokens}
+    return ModelAnswered(text, reason, usage=usage)
+
+
+def hash_of(arguments: JsonValue) -> str:
+    return f"sha256:{sha256(to_json(arguments)).hexdigest()}"
+
+
+REFS: Final = (
+    PolicyRef(kind=PolicyKind.HOST, id="rules"),
+    PolicyRef(kind=PolicyKind.HOST, id="rules", version=VERSION),
+)
+ALLOW: Final = AllowDecision(code="ok", reason="fine", policy_refs=REFS)
+ASK: Final = AskDecision(code="ask", reason="who knows", policy_refs=REFS)
+DENY: Final = DenyDecision(code="no", reason="not allowed", policy_refs=REFS)
+STOP: Final = InterruptDecision(code="stop", reason="enough", policy_refs=REFS)
+DEFER: Final = DeferDecision(code="later", reason="busy", policy_refs=REFS, resume_after_ms=60_000)
+MODIFY: Final = ModifyDecision(code="safer", reason="safer", policy_refs=REFS, arguments={"safe": True})
+
+
+def judged(
+    effect: JudgeCall,
+    decision: PolicyDecision = ALLOW,
+    *,
+    kind: EffectClass = EffectClass.READ,
+    plea: Plea | None = None,
+) -> CallJudged:
+    arguments = effect.input if isinstance(effect.input, dict) else {}
+    if isinstance(decision, ModifyDecision):
+        arguments = decision.arguments
+    return CallJudged(
+        effect.call_id,
+        decision,
+        effect=kind.value,
+        mode="read",
+        arguments=arguments,
+        arguments_hash=hash_of(arguments),
+        plea=plea or (Plea("May I?") if isinstance(decision, AskDecision) else None),
+    )
+
+
+def returned(call_id: str, output: JsonValue = "found") -> CallReturned:
+    return CallReturned(call_id, ActionStatus.COMPLETED, output, duration_ms=3)
+
+
+@dataclass(frozen=True)
+class Tool:
+    effect: EffectClass = EffectClass.READ
+    decision: PolicyDecision = ALLOW
+    plea: Plea | None = None
+
+
+TOOLS: Final = {
+    "look": Tool(),
+    "put": Tool(EffectClass.IDEMPOTENT),
+    "send": Tool(EffectClass.ONCE),
+    "pay": Tool(EffectClass.ONCE, ASK),
+    "safer": Tool(EffectClass.ONCE, MODIFY),
+    "banned": Tool(decision=DENY),
+    "stop": Tool(decision=STOP),
+    "later": Tool(decision=DEFER),
+}
+
+Person = Callable[["World", str], InputResponse | None]
+
+
+def approves(_: "World", request_id: str) -> InputResponse:
+    """Says yes to everything, and runs again what was interrupted."""
+    is_recovery = request_id.startswith("recovery")
+    return InputResponse(
+        request_id=request_id, option_id="retry" if is_recovery else "approve", responder="ann"
+    )
+
+
+@dataclass
+class World:
+    """All that is outside: it outlives every crash, and knows what was really done."""
+
+    script: Sequence[Sequence[ModelAnswered | ModelFailed]]
+    """For each step of the run: failures, each given once, then the answer, given as often as asked."""
+    outputs: list[OutputChecked] = field(default_factory=list[OutputChecked])
+    person: Person = approves
+    is_last_first: bool = False
+    """Of effects under way, the one begun last is done first."""
+    ledger: list[str] = field(default_factory=list[str])
+    """Keys of the calls that were run to their end."""
+    asked: list[str] = field(default_factory=list[str])
+    _failed: dict[int, int] = field(default_factory=dict[int, int])
+
+    def model(self, step_index: int) -> ModelAnswered | ModelFailed:
+        outcomes = self.script[step_index]
+        at = self._failed.get(step_index, 0)
+        if isinstance(outcomes[at], ModelFailed):
+            self._failed[step_index] = at + 1
+        return outcomes[at]
+
+    def judge(self, effect: JudgeCall, now: Moment) -> LoopEvent:
+        tool = TOOLS.get(effect.tool_name)
+        if tool is None:
+            return CallRefused(effect.call_id, "unknown_tool", "there is no such tool")
+        if not isinstance(effect.input, dict):
+            return CallRefused(effect.call_id, "invalid_arguments", "no object")
+        decision = tool.decision
+        if effect.approved_hash == hash_of(effect.input) and effect.approved_policy == VERSION:
+            decision = ALLOW
+        if isinstance(decision, DeferDecision) and now.ms >= moment(60_000).ms:
+            decision = ALLOW
+        return judged(effect, decision, kind=tool.effect, plea=tool.plea)
+
+    def check(self, effect: CheckOutput, rejections: int) -> OutputChecked:
+        return self.outputs[rejections]
+
+    def perform(self, session: Session, effect: Effect) -> LoopEvent:
+        match effect:
+            case CallModel():
+                return self.model(effect.step_index)
+            case JudgeCall():
+                return self.judge(effect, session.now)
+            case RunTool():
+                self.ledger.append(effect.idempotency_key)
+                return returned(effect.call_id, {"by": effect.tool_name, "with": effect.arguments})
+            case CheckOutput():
+                return self.check(effect, session.state.run_notes.rejections)
+            case _:
+                raise AssertionError(f"nobody asked for {effect.key}")
+
+    def drive(self, session: Session, *events: LoopEvent) -> Session:
+        """Let a session go on until nobody and nothing makes it go on any more."""
+        for event in events:
+            session.tell(event)
+        for _ in range(STEPS_OF_A_TEST_MAX):
+            session.turn()
+            session.pass_ms(10)
+            if session.under_way:
+                keys = [*session.under_way]
+                effect = session.under_way[keys[-1] if self.is_last_first else keys[0]]
+                session.done(effect, self.perform(session, effect))
+            elif not self._wake(session):
+                return session
+        raise AssertionError("the session is driven for ever")
+
+    def _wake(self, session: Session) -> bool:
+        requests = session.state.session.requests.values()
+        for request in [one for one in requests if one.request_id not in self.asked]:
+            self.asked.append(request.request_id)
+            response = self.person(self, request.request_id)
+            if response is not None:
+                session.tell(AnswersGiven((response,)))
+                return True
+        wake = session.plan().wake_at_ms
+        if wake is None:
+            return False
+        assert wake > session.now.ms
+        session.pass_ms(wake - session.now.ms)
+        return True
+
+
+def asked(*answers: ModelAnswered, rules: Rules = DEFAULT_RULES, **body: JsonValue) -> Session:
+    """A session in whose run the model was asked, and gave these answers one after the other."""
+    session = Session(rules=rules)
+    session.tell(run_asked(**body))
+    for answer in answers:
+        (effect,) = session.turn()
+        session.pass_ms(10)
+        session.done(effect, answer)
+    return session
+
+
+def judge_all(session: Session, decision: PolicyDecision = ALLOW, **more: Plea) -> list[JudgeCall]:
+    """Let a policy say the same of every call that is to be judged."""
+    effects = [effect for effect in session.turn() if isinstance(effect, JudgeCall)]
+    for effect in effects:
+        kind = TOOLS.get(effect.tool_name, Tool()).effect
+        session.done(effect, judged(effect, decision, kind=kind, plea=more.get("plea")))
+    return effects
+
+
+def begin_all(session: Session) -> list[RunTool]:
+    """Let every call that is to be judged begin."""
+    judge_all(session)
+    return [effect for effect in session.turn() if isinstance(effect, RunTool)]
+
+
+def bad(*messages: str) -> OutputChecked:
+    return OutputChecked(
+        None, tuple(OutputError(path="/a", code="type", message=one) for one in messages or ("not a number",))
+    )
+
+
+CONTRACT: Final[JsonObject] = {
+    "schemaId": "answer",
+    "schemaVersion": {"major": 1, "minor": 0, "patch": 0},
+    "schema": {"type": "object"},
+}
+
+
+def interrupt(session: Session, cut: int, *, epoch: int = 2) -> Session:
+    """A new owner finds the first records of a session, and nothing else."""
+    after = Session(session.records[:cut], epoch=epoch, rules=session.rules, ms=session.ms)
+    after.tell(Taken(epoch, "recovery"))
+    return after

@@ -1,0 +1,186 @@
+"""Cancelling: at every stage, once, and never the wrong run."""
+
+import pytest
+from tests.harness.loop.stage import (
+    ASK,
+    CONTRACT,
+    STOP,
+    Session,
+    World,
+    asked,
+    bad,
+    begin_all,
+    call,
+    calls,
+    error,
+    failure,
+    interrupt,
+    judge_all,
+    judged,
+    returned,
+    run_asked,
+    says,
+)
+from tests.harness.loop.test_calls import outputs
+
+from windlass_harness.loop.effects import JudgeCall
+from windlass_harness.loop.events import CancelAsked, Stopped
+from windlass_harness.views.steps import INTERRUPTED, NOT_EXECUTED
+from windlass_protocol import RetryClass
+
+CANCEL = CancelAsked("r1", by="ann", reason="enough")
+ENDING = ["turn.cancelled", "run.cancelled", "session.waiting"]
+
+
+def cancel(session: Session) -> None:
+    assert session.tell(CANCEL) == ["run.cancel_requested"]
+    assert session.tell(CANCEL) == [], "once is enough"
+    assert session.tell(CancelAsked("r2")) == [], "another run"
+
+
+def assert_cancelled(session: Session) -> None:
+    assert session.turn() == []
+    assert (session.end, session.types[-3:]) == ("cancelled", ENDING)
+    assert session.tell(CANCEL) == [], "it has ended"
+
+
+def test_an_idle_session_has_nothing_to_cancel() -> None:
+    assert Session().tell(CANCEL) == []
+    assert World([[says()]]).drive(Session(), run_asked()).tell(CANCEL) == []
+
+
+def test_a_run_may_be_cancelled_before_its_first_step() -> None:
+    session = asked()
+    cancel(session)
+    assert session.data("run.cancel_requested") == {"runId": "r1", "by": "ann", "reason": "enough"}
+    assert_cancelled(session)
+
+
+def test_a_cancel_may_say_nothing_but_its_run() -> None:
+    session = asked()
+    session.tell(CancelAsked("r1"))
+    assert session.data("run.cancel_requested") == {"runId": "r1"}
+
+
+def test_a_task_that_is_cancelled_is_over() -> None:
+    session = asked(mode="task")
+    cancel(session)
+    session.turn()
+    assert session.data("session.failed")["code"] == "cancelled"
+
+
+@pytest.mark.parametrize(
+    ("late", "wrote"),
+    [
+        (says("too late"), ["message.completed", "step.completed"]),
+        (failure(), ["step.retrying"]),
+        (failure(RetryClass.NOT_RETRYABLE), ["step.failed"]),
+    ],
+)
+def test_a_run_that_is_cancelled_while_the_model_answers_ends_when_it_is_done(
+    late: object, wrote: list[str]
+) -> None:
+    session = asked()
+    (effect,) = session.turn()
+    cancel(session)
+    assert session.turn() == []
+    assert session.end is None
+    assert session.done(effect, late) == wrote  # pyright: ignore[reportArgumentType] - any of the events above
+    assert_cancelled(session)
+
+
+def test_calls_of_an_answer_that_comes_after_the_cancel_are_not_made() -> None:
+    session = asked()
+    (effect,) = session.turn()
+    cancel(session)
+    session.done(effect, calls(call("send")))
+    assert_cancelled(session)
+    assert outputs(session) == [("c-send", NOT_EXECUTED)]
+
+
+def test_a_model_call_that_is_abandoned_leaves_nothing() -> None:
+    session = asked()
+    (effect,) = session.turn()
+    cancel(session)
+    del session.under_way[effect.key]
+    assert_cancelled(session)
+
+
+def test_a_judgement_after_the_cancel_begins_nothing() -> None:
+    session = asked(calls(call("send")))
+    (effect,) = session.turn()
+    assert isinstance(effect, JudgeCall)
+    cancel(session)
+    assert session.done(effect, judged(effect)) == []
+    assert_cancelled(session)
+    assert outputs(session) == [("c-send", NOT_EXECUTED)]
+
+
+def test_what_a_tool_returns_after_the_cancel_is_kept() -> None:
+    session = asked(calls(call("send", "a"), call("send", "b")))
+    first, second = begin_all(session)
+    cancel(session)
+    session.done(first, returned("a", 1))
+    assert session.end is None
+    del session.under_way[second.key]
+    assert_cancelled(session)
+    assert outputs(session) == [("a", 1), ("b", INTERRUPTED)]
+
+
+def test_a_run_that_waits_for_a_person_is_cancelled_at_once() -> None:
+    session = asked(calls(call("pay")))
+    judge_all(session, ASK)
+    session.turn()
+    cancel(session)
+    assert_cancelled(session)
+    assert not session.state.session.requests
+
+
+def test_a_run_that_waits_for_another_attempt_is_cancelled_at_once() -> None:
+    session = asked()
+    (effect,) = session.turn()
+    session.done(effect, failure(after=60_000))
+    cancel(session)
+    assert_cancelled(session)
+
+
+def test_a_run_is_cancelled_while_its_output_is_checked() -> None:
+    session = asked(says("x"), contract={**CONTRACT, "maxRepairAttempts": 0})
+    (effect,) = session.turn()
+    cancel(session)
+    assert session.done(effect, bad()) == []
+    assert_cancelled(session)
+
+
+def test_a_run_that_is_stopped_while_it_is_being_cancelled_is_cancelled() -> None:
+    session = asked()
+    cancel(session)
+    assert session.tell(Stopped(error())) == []
+    assert_cancelled(session)
+
+
+def test_a_run_that_is_to_fail_may_still_be_cancelled() -> None:
+    session = asked(calls(call("look", "a"), call("stop", "b")))
+    first, second = session.turn()
+    assert isinstance(first, JudgeCall)
+    assert isinstance(second, JudgeCall)
+    session.done(first, judged(first))
+    session.turn()
+    session.done(second, judged(second, STOP))
+    cancel(session)
+    session.under_way.clear()
+    assert_cancelled(session)
+
+
+@pytest.mark.parametrize("stage", range(4))
+def test_the_next_owner_ends_a_run_that_was_being_cancelled(stage: int) -> None:
+    session = asked(*([calls(call("send"))] if stage else []))
+    if stage > 1:
+        begin_all(session)
+    cancel(session)
+    if stage > 2:
+        session.under_way.clear()
+        session.turn()
+    after = interrupt(session, len(session.records))
+    assert after.turn() == []
+    assert after.end == "cancelled"

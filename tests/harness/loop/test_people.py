@@ -1,0 +1,362 @@
+"""People: asked for consent and for a decision after a crash, and heard for exactly that."""
+
+import pytest
+from tests.harness.loop.stage import (
+    ASK,
+    VERSION,
+    JsonObject,
+    Session,
+    World,
+    asked,
+    begin_all,
+    call,
+    calls,
+    hash_of,
+    interrupt,
+    judge_all,
+    judged,
+    moment,
+    returned,
+    run_asked,
+    says,
+)
+from tests.harness.loop.test_calls import outputs
+
+from windlass_harness.loop.effects import CallModel, JudgeCall, RunTool
+from windlass_harness.loop.events import AnswersGiven, Plea
+from windlass_harness.loop.notes import Grant
+from windlass_harness.loop.snapshot import dump_loop, load_loop
+from windlass_harness.views.content import SKIPPED
+from windlass_protocol import InputResponse
+
+HASH = hash_of({"n": 1})
+
+
+def asking(plea: Plea | None = None, *, two: bool = False) -> Session:
+    """A session that waits for consent to a payment, or to two."""
+    payments = [call("pay", n=1), *([call("pay", "c-2", n=2)] if two else [])]
+    session = asked(calls(*payments))
+    judge_all(session, ASK, plea=plea or Plea("May I pay?"))
+    session.turn()
+    return session
+
+
+def request(session: Session, at: int = 0) -> JsonObject:
+    found = session.all("input.requested")[at]["requests"]
+    assert isinstance(found, list)
+    assert isinstance(found[0], dict)
+    return found[0]
+
+
+def answer(session: Session, option: str | None = "approve", **more: str | None) -> list[str]:
+    request_id = more.pop("request_id", None) or str(request(session)["requestId"])
+    response = InputResponse.model_validate({"request_id": request_id, "option_id": option, **more})
+    return session.tell(AnswersGiven((response,)))
+
+
+SETTLED = ["input.resolved", "approval.settled"]
+NOTED = ["approval.candidate"]
+
+
+def test_a_request_shows_the_call_and_is_bound_to_its_arguments() -> None:
+    session = asking(Plea("Pay 1?", expires_at=moment(90_000).at, responders=("ann", "bob")))
+    assert request(session) == {
+        "requestId": "approval:r1:0:c-pay:1",
+        "action": {"kind": "tool-call", "callId": "c-pay", "toolName": "pay", "input": {"n": 1}},
+        "prompt": "Pay 1?",
+        "display": "confirmation",
+        "options": [
+            {"id": "approve", "label": "Approve", "style": "primary"},
+            {"id": "approve_session", "label": "Approve for this session"},
+            {"id": "deny", "label": "Deny", "style": "danger"},
+        ],
+        "allowFreeform": True,
+        "kind": "approval",
+        "argumentsHash": HASH,
+        "expiresAt": moment(90_000).at,
+        "responders": ["ann", "bob"],
+    }
+    assert session.types[-4:] == ["policy.decided", "input.requested", "turn.waiting", "run.waiting"]
+    waits: JsonObject = {"runId": "r1", "on": "input", "requestIds": ["approval:r1:0:c-pay:1"]}
+    assert session.data("run.waiting") == waits
+
+
+def test_names_made_of_long_names_are_not_too_long() -> None:
+    session = World([[calls(call("pay", "c" * 512))], [says()]]).drive(Session(), run_asked("r" * 512))
+    assert session.end == "completed"
+    assert str(request(session)["requestId"]).startswith("sha256:")
+    assert str(session.data("action.started")["idempotencyKey"]).startswith("sha256:")
+
+
+def test_a_grant_for_the_session_is_offered_only_if_it_may_be() -> None:
+    options = request(asking(Plea("Pay?", can_grant_session=False)))["options"]
+    assert isinstance(options, list)
+    assert [one["id"] for one in options if isinstance(one, dict)] == ["approve", "deny"]
+
+
+def test_an_approved_call_is_judged_with_the_consent_and_runs() -> None:
+    session = asking()
+    assert answer(session, responder="ann", text="fine") == SETTLED
+    assert session.data("approval.settled") == {
+        "requestId": "approval:r1:0:c-pay:1",
+        "outcome": "approved",
+        "responder": "ann",
+        "reason": "fine",
+    }
+    (effect,) = session.turn()
+    assert session.types[-1] == "run.resumed"
+    assert effect == JudgeCall("c-pay", "pay", {"n": 1}, approved_hash=HASH, approved_policy=VERSION)
+    assert isinstance(effect, JudgeCall)
+    session.done(effect, judged(effect))
+    assert [type(one) for one in session.turn()] == [RunTool]
+
+
+def test_a_consent_counts_for_one_judgement() -> None:
+    session = asking()
+    answer(session)
+    judge_all(session, ASK)
+    assert request(session, 1)["requestId"] == "approval:r1:0:c-pay:2", "asked anew, by another name"
+    assert session.turn() == []
+    assert answer(session) == NOTED, "the first consent is used up"
+    assert answer(session, request_id="approval:r1:0:c-pay:2") == SETTLED
+
+
+@pytest.mark.parametrize(("text", "told"), [(None, "A person denied the call."), ("too dear", "too dear")])
+def test_a_denied_call_is_not_made(text: str | None, told: str) -> None:
+    session = asking()
+    assert answer(session, "deny", text=text) == SETTLED
+    assert session.turn() == [CallModel(1, 1)]
+    assert outputs(session) == [("c-pay", told)]
+    assert "action.started" not in session.types
+
+
+def test_a_request_expires_at_its_moment_and_not_before() -> None:
+    session = asking(Plea("Pay?", expires_at=moment(5_000).at))
+    assert session.plan().wake_at_ms == moment(5_000).ms
+    session.ms = 4_999
+    assert session.turn() == []
+    session.ms = 5_000
+    assert answer(session) == NOTED, "too late"
+    assert session.turn() == [CallModel(1, 1)]
+    assert outputs(session) == [("c-pay", "Nobody approved the call in time.")]
+    assert session.data("run.resumed")["reason"] == "expired"
+    assert session.data("approval.settled")["outcome"] == "expired"
+
+
+def test_an_answer_in_the_last_moment_counts() -> None:
+    session = asking(Plea("Pay?", expires_at=moment(5_000).at))
+    session.ms = 4_999
+    assert answer(session) == SETTLED
+
+
+def test_one_request_may_expire_while_another_waits() -> None:
+    session = asked(calls(call("pay", n=1), call("pay", "c-2", n=2)))
+    first, second = session.turn()
+    assert isinstance(first, JudgeCall)
+    assert isinstance(second, JudgeCall)
+    session.done(first, judged(first, ASK, plea=Plea("?", expires_at=moment(5_000).at)))
+    session.done(second, judged(second, ASK))
+    session.turn()
+    session.ms = 5_000
+    assert session.turn() == []
+    assert session.types[-2:] == ["turn.waiting", "run.waiting"]
+    assert session.data("run.waiting")["requestIds"] == ["approval:r1:0:c-2:1"]
+
+
+def test_an_answer_counts_once() -> None:
+    session = asking()
+    yes = InputResponse(request_id="approval:r1:0:c-pay:1", option_id="approve")
+    no = InputResponse(request_id="approval:r1:0:c-pay:1", option_id="deny", responder="eve")
+    assert session.tell(AnswersGiven((yes, no))) == [*SETTLED, *NOTED]
+    assert session.data("approval.candidate") == {
+        "requestId": "approval:r1:0:c-pay:1",
+        "responder": "eve",
+        "optionId": "deny",
+    }
+    assert session.tell(AnswersGiven((no,))) == NOTED
+    assert session.state.note("c-pay").outcome == "approved"
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        {"option_id": "approve", "responder": "eve"},
+        {"option_id": "approve"},
+        {"option_id": "approve", "responder": "ann", "arguments_hash": hash_of({"n": 9})},
+        {"option_id": "approve_all", "responder": "ann"},
+        {"option_id": None, "responder": "ann"},
+        {"option_id": None, "responder": "ann", "text": "yes, approved"},
+        {"option_id": "approve", "responder": "ann", "request_id": "approval:r1:0:c-pay:2"},
+        {"option_id": "approve", "responder": "ann", "request_id": "approval:r2:0:c-pay:1"},
+    ],
+)
+def test_an_answer_that_does_not_fit_its_request_is_only_noted(response: dict[str, str | None]) -> None:
+    session = asking(Plea("Pay?", responders=("ann",)))
+    option = response.pop("option_id")
+    assert answer(session, option, **response) == NOTED
+    assert session.turn() == []
+    assert answer(session, responder="ann", arguments_hash=HASH) == SETTLED
+
+
+def test_an_answer_before_the_question_is_only_noted() -> None:
+    session = Session()
+    early = AnswersGiven((InputResponse(request_id="approval:r1:0:c-pay:1", option_id="approve"),))
+    assert session.tell(early) == NOTED
+    assert session.turn() == []
+    after = asked(calls(call("pay", n=1)))
+    assert after.tell(early) == NOTED
+    judge_all(after, ASK)
+    assert after.turn() == []
+
+
+def test_a_session_is_opened_by_its_first_run_whatever_was_noted_before() -> None:
+    session = Session()
+    session.tell(AnswersGiven((InputResponse(request_id="x", text="?"),)))
+    session.tell(run_asked())
+    assert session.types == [*NOTED, "session.started", "run.started", "turn.started", "message.received"]
+
+
+def test_a_grant_for_the_session_is_remembered_for_its_tool() -> None:
+    session = asking()
+    answer(session, "approve_session")
+    assert session.data("approval.settled")["grant"] == "session"
+    assert session.state.grants == {"approval:r1:0:c-pay:1": Grant("helper", "pay", VERSION)}
+    loaded = load_loop(dump_loop(session.state))
+    assert loaded is not None
+    assert loaded.grants == session.state.grants
+    assert loaded.is_granted("pay", VERSION)
+    assert not loaded.is_granted("pay", "v2"), "the rules have changed"
+    assert not loaded.is_granted("send", VERSION)
+    assert not Session().state.is_granted("pay", VERSION), "there is no run"
+
+
+def test_calls_that_are_approved_go_on_while_others_wait() -> None:
+    session = asking(two=True)
+    assert session.types.count("run.waiting") == 1
+    answer(session)
+    judge_all(session)
+    (run,) = session.turn()
+    session.done(run, returned("c-pay"))
+    assert session.turn() == []
+    assert session.types.count("run.waiting") == 2
+    assert session.data("run.waiting")["requestIds"] == ["approval:r1:0:c-2:1"]
+
+
+def test_a_question_is_answered_with_words() -> None:
+    session = asked(calls(call("look")))
+    question: JsonObject = {
+        "requestId": "q",
+        "action": {"kind": "tool-call", "callId": "c-look", "toolName": "look", "input": "text"},
+        "prompt": "Which?",
+        "display": "text",
+        "allowFreeform": True,
+        "kind": "question",
+        "expiresAt": moment(9_000).at,
+    }
+    place: JsonObject = {"sequence": 0, "turnId": "turn_0", "stepIndex": 0}
+    session.write("input.requested", {"requests": [question], **place})
+    assert session.turn() == []
+    asked_too = Session(session.records)
+    assert answer(session, None, request_id="q", text="that one") == ["input.resolved"]
+    assert outputs(session) == [("c-look", {"status": "answered", "text": "that one"})]
+    asked_too.ms = 9_000
+    asked_too.turn()
+    assert outputs(asked_too) == [("c-look", {"status": "expired"})]
+
+
+def test_a_request_of_no_kind_is_answered_as_a_question() -> None:
+    session = asked(calls(call("look")))
+    action: JsonObject = {"kind": "tool-call", "callId": "c-look", "toolName": "look", "input": {}}
+    asks: JsonObject = {"requestId": "q", "action": action, "prompt": "?", "display": "text"}
+    place: JsonObject = {"sequence": 0, "turnId": "turn_0", "stepIndex": 0}
+    session.write("input.requested", {"requests": [{**asks, "allowFreeform": True}], **place})
+    assert answer(session, None, request_id="q", text="so") == ["input.resolved"]
+    assert session.turn() == [CallModel(1, 1)]
+
+
+# after a crash
+
+
+def parked() -> Session:
+    """A session whose owner went away while it sent something."""
+    session = asked(calls(call("send", n=1)))
+    begin_all(session)
+    after = interrupt(session, len(session.records))
+    after.turn()
+    return after
+
+
+def test_a_once_call_that_was_interrupted_is_put_before_a_person() -> None:
+    session = parked()
+    assert session.types[-5:] == [
+        "recovery.started",
+        "recovery.effect_found",
+        "input.requested",
+        "turn.waiting",
+        "run.waiting",
+    ]
+    asks = request(session)
+    assert (asks["requestId"], asks["kind"]) == ("recovery:r1:0:c-send:1", "recovery")
+    assert session.data("recovery.effect_found") == {
+        "callId": "c-send",
+        "effect": "once",
+        "toolName": "send",
+        "idempotencyKey": "r1/0/c-send",
+        "requestId": "recovery:r1:0:c-send:1",
+    }
+    assert session.plan().wake_at_ms is None
+
+
+def test_a_parked_call_is_not_found_again_by_the_next_owner() -> None:
+    session = parked()
+    after = interrupt(session, len(session.records), epoch=3)
+    assert after.turn() == []
+    assert after.types == session.types
+
+
+def test_a_call_that_is_to_be_retried_runs_again_under_its_key() -> None:
+    session = parked()
+    assert answer(session, "retry", responder="ann") == ["input.resolved", "recovery.effect_settled"]
+    assert session.data("recovery.effect_settled") == {"callId": "c-send", "choice": "retry", "by": "ann"}
+    (effect,) = session.turn()
+    assert effect == RunTool(
+        "c-send", "send", {"n": 1}, idempotency_key="r1/0/c-send", step_index=0, attempt=2
+    )
+    assert session.types[-2:] == ["run.resumed", "action.started"]
+
+
+def test_a_retry_that_is_interrupted_is_put_before_a_person_again() -> None:
+    session = parked()
+    answer(session, "retry")
+    session.turn()
+    after = interrupt(session, len(session.records), epoch=3)
+    assert after.turn() == []
+    assert request(after, 1)["requestId"] == "recovery:r1:0:c-send:2"
+
+
+def test_a_call_that_is_skipped_is_over() -> None:
+    session = parked()
+    assert answer(session, "skip") == ["input.resolved", "recovery.effect_settled"]
+    assert session.turn() == [CallModel(1, 1)]
+    assert outputs(session) == [("c-send", SKIPPED.reason)]
+
+
+@pytest.mark.parametrize(
+    ("text", "output"), [('{"id": 7}', {"id": 7}), ("sent as 7", "sent as 7"), (None, None), ("NaN", "NaN")]
+)
+def test_a_result_may_be_supplied(text: str | None, output: object) -> None:
+    session = parked()
+    assert answer(session, "supply", text=text) == [
+        "input.resolved",
+        "recovery.effect_settled",
+        "action.result",
+    ]
+    assert session.turn() == [CallModel(1, 1)]
+    assert outputs(session) == [("c-send", output)]
+
+
+def test_a_recovery_is_decided_by_an_option_only() -> None:
+    session = parked()
+    assert answer(session, None, text="run it again") == NOTED
+    assert answer(session, "approve") == NOTED
+    assert session.turn() == []

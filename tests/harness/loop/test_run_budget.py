@@ -1,0 +1,206 @@
+"""Budgets: checked before anything is spent, exact at the limit, and waiting costs no time."""
+
+import pytest
+from tests.harness.loop.stage import (
+    ASK,
+    JsonObject,
+    Session,
+    World,
+    asked,
+    begin_all,
+    call,
+    calls,
+    failure,
+    judge_all,
+    judged,
+    returned,
+    run_asked,
+    says,
+)
+from tests.harness.loop.test_calls import outputs
+
+from windlass_harness.loop.effects import CallModel, JudgeCall
+from windlass_harness.loop.events import AnswersGiven, ModelAnswered
+from windlass_harness.views.steps import NOT_EXECUTED
+from windlass_protocol import FinishReason, InputResponse
+from windlass_protocol.limits import INTEGER_MAX
+
+LOOK = [calls(call("look"))]
+
+
+def spent(budget: JsonObject, script: list[list[ModelAnswered]] | None = None) -> Session:
+    return World(script or [LOOK, LOOK, LOOK, [says()]]).drive(Session(), run_asked(budget=budget))
+
+
+def exceeded(session: Session) -> object:
+    return session.data("run.budget_exhausted")["exceeded"]
+
+
+@pytest.mark.parametrize(
+    ("budget", "name", "steps", "results"),
+    [
+        ({"maxSteps": 2}, "steps", 2, 2),
+        ({"maxTokens": 20}, "tokens", 2, 2),
+        ({"maxTokens": 21}, "tokens", 3, 2),
+        ({"maxCostMicros": 15}, "cost", 2, 1),
+        ({"maxCostMicros": 20}, "cost", 3, 2),
+        ({"maxToolCalls": 2}, "tool_calls", 3, 2),
+        ({"maxWallMs": 55}, "wall", 2, 2),
+        ({"maxWallMs": 60}, "wall", 3, 2),
+        ({"maxSteps": 0}, "steps", 0, 0),
+        ({"maxTokens": 0}, "tokens", 0, 0),
+        ({"maxToolCalls": 0}, "tool_calls", 1, 0),
+    ],
+)
+def test_a_run_stops_before_it_spends_more_than_it_may(
+    budget: JsonObject, name: str, steps: int, results: int
+) -> None:
+    session = spent(budget)
+    assert (session.end, exceeded(session)) == ("budget_exhausted", [name])
+    assert session.types.count("step.started") == steps
+    assert session.types.count("action.result") == results
+    assert session.types[-4:] == [
+        "budget.exhausted",
+        "turn.failed",
+        "run.budget_exhausted",
+        "session.waiting",
+    ]
+
+
+@pytest.mark.parametrize(
+    "budget",
+    [
+        {"maxSteps": 4},
+        {"maxTokens": 31},
+        {"maxCostMicros": 30},
+        {"maxToolCalls": 3},
+        {"maxWallMs": 1000},
+        {},
+    ],
+)
+def test_a_run_that_needs_all_it_may_use_completes(budget: JsonObject) -> None:
+    assert spent(budget).end == "completed"
+
+
+def test_the_record_says_what_was_used_and_what_was_allowed() -> None:
+    session = spent({"maxSteps": 1})
+    data = session.data("run.budget_exhausted")
+    assert data["used"] == {
+        "tokensUsed": 10,
+        "stepsUsed": 1,
+        "toolCallsUsed": 1,
+        "costMicrosUsed": 10,
+        "wallMsUsed": 30,
+    }
+    assert data["limits"] == {"maxSteps": 1}
+    assert session.data("budget.exhausted") == {
+        name: data[name] for name in ("exceeded", "used", "limits", "runId")
+    }
+    assert session.data("turn.failed")["message"] == "The run has used up its budget of steps."
+
+
+def test_of_many_calls_only_as_many_begin_as_may() -> None:
+    session = asked(calls(*(call("look", str(one)) for one in range(4))), budget={"maxToolCalls": 2})
+    effects = begin_all(session)
+    assert [effect.call_id for effect in effects] == ["0", "1"]
+    session.done(effects[0], returned("0"))
+    assert session.turn() == []
+    assert session.end is None, "what runs may finish"
+    session.done(effects[1], returned("1"))
+    session.turn()
+    assert (session.end, exceeded(session)) == ("budget_exhausted", ["tool_calls"])
+    assert outputs(session) == [("0", "found"), ("1", "found"), ("2", NOT_EXECUTED), ("3", NOT_EXECUTED)]
+
+
+def test_refused_and_denied_calls_are_not_counted() -> None:
+    script = [[calls(call("none"), call("banned"))], [calls(call("look"))], [says()]]
+    assert spent({"maxToolCalls": 1}, script).end == "completed"
+
+
+def test_a_call_that_runs_again_counts_once() -> None:
+    session = asked(calls(call("put")), budget={"maxToolCalls": 1})
+    begin_all(session)
+    after = Session(session.records, epoch=2)
+    (effect,) = after.turn()
+    assert after.state.run_notes.budget.tool_calls_used == 1
+    after.done(effect, returned("c-put"))
+    World([LOOK, [says()]]).drive(after)
+    assert after.end == "completed"
+
+
+def test_failed_attempts_use_tokens_but_no_step() -> None:
+    session = World([[failure(), says()]]).drive(
+        Session(), run_asked(budget={"maxSteps": 1, "maxTokens": 11})
+    )
+    assert session.end == "completed"
+    session = World([[failure(), says()]]).drive(Session(), run_asked(budget={"maxTokens": 1}))
+    assert (session.end, exceeded(session)) == ("budget_exhausted", ["tokens"])
+
+
+def test_time_spent_waiting_for_people_is_free() -> None:
+    session = asked(calls(call("pay")), budget={"maxWallMs": 100})
+    judge_all(session, ASK)
+    session.turn()
+    session.pass_ms(1_000_000)
+    session.tell(AnswersGiven((InputResponse(request_id="approval:r1:0:c-pay:1", option_id="approve"),)))
+    judge_all(session)
+    assert session.state.wall_ms(session.now) == 10
+    (effect,) = session.turn()
+    session.pass_ms(91)
+    session.done(effect, returned("c-pay"))
+    session.turn()
+    assert (session.end, exceeded(session)) == ("budget_exhausted", ["wall"])
+
+
+def test_a_wait_is_counted_once_however_often_it_is_told() -> None:
+    session = asked(calls(call("pay")), budget={"maxWallMs": 100})
+    judge_all(session, ASK)
+    session.turn()
+    session.pass_ms(50)
+    session.write("run.waiting", {"runId": "r1", "on": "input"})
+    assert session.state.wall_ms(session.now) == 10
+
+
+def test_time_runs_out_while_a_call_is_judged() -> None:
+    session = asked(calls(call("look")), budget={"maxWallMs": 50})
+    (effect,) = session.turn()
+    assert isinstance(effect, JudgeCall)
+    session.pass_ms(41)
+    assert session.done(effect, judged(effect)) == []
+    session.turn()
+    assert session.end == "budget_exhausted"
+
+
+def test_an_answer_that_is_done_completes_whatever_it_cost() -> None:
+    session = spent({"maxTokens": 5}, [[says(tokens=50)]])
+    assert session.end == "completed"
+
+
+def test_a_run_with_a_budget_does_not_charge_the_next() -> None:
+    world = World([[says()]])
+    session = world.drive(Session(), run_asked(budget={"maxSteps": 1}))
+    session = world.drive(session, run_asked("r2", budget={"maxSteps": 1}))
+    assert session.end == "completed"
+
+
+def test_usage_is_added_up_to_the_largest_number() -> None:
+    huge = ModelAnswered("", FinishReason.STOP, calls(call("look")).calls, usage={"inputTokens": INTEGER_MAX})
+    session = World([[huge], [says()]]).drive(Session(), run_asked())
+    assert session.data("run.completed")["usage"] == {
+        "inputTokens": INTEGER_MAX,
+        "outputTokens": 1,
+        "costMicros": 10,
+    }
+
+
+def test_what_is_no_number_in_a_usage_counts_nothing() -> None:
+    session = asked()
+    session.turn()
+    session.under_way.clear()
+    place: JsonObject = {"sequence": 0, "turnId": "turn_0", "stepIndex": 0}
+    retrying: JsonObject = {"code": "E", "attempt": 1, "delayMs": 0, **place}
+    session.write("step.retrying", retrying)
+    session.write("step.retrying", {**retrying, "usage": {"inputTokens": 5, "tier": "fast"}})
+    assert session.state.run_notes.usage == {"inputTokens": 5}
+    assert session.state.run_notes.budget.tokens_used == 5
+    assert session.turn() == [CallModel(0, 2)]

@@ -1,0 +1,212 @@
+"""The short ways in."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from tests.runtime.runtime_rig import look, mail, model_of, play, shop, until
+
+from windlass import Agent, AgentRuntime, run_sync
+from windlass.compose import RuntimeOptions
+from windlass.errors import Rejected, Unavailable
+from windlass.policy import RulesPolicy
+from windlass.ports.sink import Delivery
+from windlass.runtime_ports import Machine
+from windlass.testing import (
+    FakeClock,
+    ScriptedModel,
+    call,
+    run_in_fake_time,
+    say,
+    seeded_random,
+    sequential_ids,
+)
+from windlass_harness.budget import BudgetLimit
+from windlass_harness.loop.rules import Rules
+from windlass_harness.policy import PolicySet, Rule
+from windlass_protocol import (
+    BudgetLimits,
+    ErrorKind,
+    RetryClass,
+    RunMode,
+    RunStatus,
+    SourceKind,
+    SourceRef,
+    TextPart,
+)
+
+ASKS = [call("mail", {"to": "ada"}), say("done")]
+
+
+# One line
+
+
+def test_an_agent_runs_in_one_line() -> None:
+    agent = Agent("a", model=ScriptedModel([call("look", {"item": "key"}), say("found")]), tools=[look])
+    result = run_sync(agent.run("Where is the key?"))
+    assert (result.status, result.output) == (RunStatus.COMPLETED, "found")
+
+
+def test_an_agent_that_runs_in_one_line_is_denied_what_a_person_would_have_to_allow() -> None:
+    model = ScriptedModel(ASKS)
+    result = run_sync(Agent("a", model=model, tools=[mail]).run("Write to Ada."))
+    assert result.output == "done"
+    assert model.requests[1].messages[-1].is_error
+
+
+def test_an_agent_whose_model_is_a_text_needs_somebody_who_answers_for_it() -> None:
+    agent = Agent("a", model="openai/gpt-5")
+    with pytest.raises(Unavailable, match="missing provider adapter for package route openai"):
+        run_sync(agent.run("Hello?"))
+    assert run_sync(agent.run("Hello?", providers={"openai": model_of("Hello.")})).output == "Hello."
+
+
+def test_run_sync_is_refused_inside_an_event_loop_and_leaves_nothing_unawaited() -> None:
+    async def story() -> None:
+        with pytest.raises(Rejected, match="write await instead") as caught:
+            run_sync(shop().run("go"))
+        assert caught.value.kind is ErrorKind.INVALID_STATE_TRANSITION
+        future = asyncio.get_running_loop().create_future()
+        with pytest.raises(Rejected):
+            run_sync(future)
+
+    play(story())
+
+
+def test_run_sync_takes_anything_that_can_be_awaited() -> None:
+    class Ready:
+        def __await__(self):
+            return "ready"
+            yield
+
+    assert run_sync(Ready()) == "ready"
+
+
+# Starting
+
+
+def test_a_run_of_an_agent_that_the_runtime_does_not_have_is_refused() -> None:
+    async def story() -> None:
+        runtime = AgentRuntime.in_memory([shop()])
+        with pytest.raises(Rejected, match="agent other is not one of this runtime") as caught:
+            await runtime.start("other", "go", run_id="r1")
+        assert caught.value.kind is ErrorKind.INVALID_PACKAGE
+        assert caught.value.retry is RetryClass.HOST_CONFIGURATION_NEEDED
+        assert caught.value.causal_ids.run_id == "r1"
+
+    play(story())
+
+
+def test_every_option_of_a_run_reaches_its_records_and_its_model() -> None:
+    async def story() -> None:
+        model = model_of('"yes"')
+        source = SourceRef(kind=SourceKind.USER, id="ada")
+        async with AgentRuntime.in_memory([shop(model)]) as runtime:
+            handle = await runtime.start(
+                "shop",
+                "go",
+                session_id="s1",
+                run_id="r1",
+                turn_id="t1",
+                mode=RunMode.TASK,
+                budget=BudgetLimit(max_steps=3),
+                output={"title": "Word", "type": "string"},
+                context=["It is raining."],
+                metadata={"ticket": 7},
+                source=source,
+            )
+            result = await handle.wait()
+            assert result.structured_output == "yes"
+            started = await until(runtime.handle("r1"), "run.started")
+            assert started.data["budget"] == {"maxSteps": 3}
+            assert started.data["metadata"] == {"ticket": 7}
+            assert started.data["mode"] == "task"
+            snapshot = await runtime.run_snapshot("r1")
+            assert (snapshot.session_id, snapshot.turn_id, snapshot.source) == ("s1", "t1", source)
+            said = "\n".join(message.content for message in model.requests[0].messages)
+            assert "It is raining." in said
+
+    play(story())
+
+
+def test_a_run_takes_parts_and_the_limits_of_a_wire_request_and_makes_up_what_is_left_out() -> None:
+    async def story() -> None:
+        model = model_of("one", "two")
+        agent = shop(model)
+        async with AgentRuntime.in_memory([agent]) as runtime:
+            first = await runtime.start(
+                agent, (TextPart(text="hello"),), budget=BudgetLimits(max_steps=1), session_id=None
+            )
+            second = await runtime.start(agent, "go", run_id=None, output=None, context=None)
+            results = [await first.wait(), await second.wait()]
+            assert [result.output for result in results] == ["one", "two"]
+            assert len({result.run_id for result in results}) == 2
+            assert len({result.session_id for result in results}) == 2
+            assert model.requests[0].messages[-1].parts
+
+    play(story())
+
+
+# Options of a runtime
+
+
+class Box:
+    """A sink."""
+
+    sink_id = "box"
+
+    async def deliver(self, output: Delivery) -> None:
+        return None
+
+
+def test_a_runtime_takes_all_its_options(tmp_path: Path) -> None:
+    clock = FakeClock()
+    strict = RulesPolicy(PolicySet((Rule("no", "deny", tools=("look",), reason="Nobody looks."),)))
+
+    async def story() -> None:
+        model = ScriptedModel([call("look", {"item": "key"}), *ASKS])
+        runtime = AgentRuntime.in_memory(
+            [shop(model)],
+            machine=Machine(clock, sequential_ids(), seeded_random(1)),
+            tool_policy=strict,
+            rules=Rules(steps_max=5),
+            approval_expires_ms=1_000,
+            responders=["ada"],
+            package_change="move",
+            output_sinks=[Box()],
+        )
+        assert list(runtime.output_sinks) == ["box"]
+        async with runtime:
+            handle = await runtime.start("shop", "go")
+            await until(handle, "run.waiting")
+            (asked,) = await handle.requests()
+            assert asked.responders == ("ada",)
+            assert asked.expires_at == "2026-01-01T00:00:01.000Z"
+            result = await handle.wait()
+            assert result.status is RunStatus.COMPLETED
+        assert model.requests[1].messages[-1].content == "Nobody looks."
+        assert "Nobody approved the call in time." in model.requests[2].messages[-1].content
+
+    run_in_fake_time(story(), clock=clock)
+
+
+@pytest.mark.parametrize("is_attended", [None, True, False])
+def test_a_runtime_that_somebody_holds_is_attended_unless_it_says_otherwise(
+    tmp_path: Path, is_attended: bool | None
+) -> None:
+    async def ends(runtime: AgentRuntime) -> RunStatus:
+        async with runtime:
+            handle = await runtime.start("shop", "go", run_id="r1")
+            async for event in handle.events():
+                if event.type in ("run.waiting", "run.completed"):
+                    break
+            return await handle.status()
+
+    async def story() -> None:
+        options: RuntimeOptions = {} if is_attended is None else {"is_attended": is_attended}
+        expected = RunStatus.COMPLETED if is_attended is False else RunStatus.WAITING
+        assert await ends(AgentRuntime.in_memory([shop(ScriptedModel(ASKS))], **options)) is expected
+        opened = await AgentRuntime.open(tmp_path / "a.db", agents=[shop(ScriptedModel(ASKS))], **options)
+        assert await ends(opened) is expected
+
+    play(story())

@@ -1,0 +1,126 @@
+"""Hooks as their authors define them: a slip is refused when it is made, with what to write."""
+
+from typing import Any
+
+import pytest
+
+from windlass.agent import Agent
+from windlass.errors import Rejected
+from windlass.hooks import POINTS, Hook, hook
+from windlass.limits import HOOK_TIMEOUT_MS_MAX, HOOKS_PER_AGENT_MAX
+from windlass.ports.hook import HookCall
+from windlass_protocol import HookFailure, HookPhase, HookRight, HookSpec
+
+LOOSE_HOOK: Any = hook
+"""For arguments that a type checker would refuse."""
+
+
+def look(call: HookCall) -> None:
+    """Do nothing."""
+
+
+def test_a_function_becomes_a_hook_that_observes_and_fails_open():
+    made = hook("after_tool_call")(look)
+    assert isinstance(made, Hook)
+    assert made.function is look
+    assert repr(made) == "Hook('look', 'after_tool_call')"
+    assert made.spec == HookSpec(
+        hook_id="look",
+        point="after_tool_call",
+        right=HookRight.OBSERVE,
+        order=100,
+        phase=HookPhase.NORMAL,
+        timeout_ms=250,
+        failure=HookFailure.FAIL_OPEN,
+    )
+
+
+def test_everything_about_a_hook_can_be_said():
+    options = {"hook_id": "guard", "right": "veto", "order": -1, "phase": "early", "failure": "fail_run"}
+    made = LOOSE_HOOK("before_tool_call", timeout_ms=HOOK_TIMEOUT_MS_MAX, **options)(look)
+    spec = made.spec
+    assert (spec.hook_id, spec.right, spec.order, spec.phase) == ("guard", "veto", -1, "early")
+    assert (spec.timeout_ms, spec.failure) == (HOOK_TIMEOUT_MS_MAX, "fail_run")
+
+
+def test_a_hook_that_guards_something_denies_when_it_fails_unless_its_author_says_otherwise():
+    assert hook("before_tool_call")(look).spec.failure is HookFailure.DENY
+    assert hook("run_starting", right="veto")(look).spec.failure is HookFailure.DENY
+    assert hook("run_starting")(look).spec.failure is HookFailure.FAIL_OPEN
+
+
+def test_a_callable_object_is_named_by_its_class():
+    class Watch:
+        def __call__(self, call: HookCall) -> None: ...
+
+    assert hook("after_model_call")(Watch()).spec.hook_id == "Watch"
+
+
+SLIPS: list[tuple[str, dict[str, object], str]] = [
+    ("on_model_delta", {}, "there is no point 'on_model_delta'; the points are run_starting"),
+    ("", {}, "there is no point ''"),
+    (
+        "after_tool_call",
+        {"right": "veto"},
+        "nothing can be vetoed at after_tool_call; it allows observe, mutate",
+    ),
+    (
+        "after_model_call",
+        {"right": "mutate"},
+        "nothing can be changed at after_model_call; it allows observe, veto",
+    ),
+    ("after_approval_decision", {"right": "mutate"}, "it allows observe"),
+    ("before_tool_call", {"failure": "fail_open"}, "must not fail open"),
+    (
+        "run_starting",
+        {"right": "mutate", "failure": "fail_open"},
+        "failure is deny, interrupt_run or fail_run",
+    ),
+    ("after_run_terminal", {"failure": "fail_run"}, "nothing can be stopped at after_run_terminal any more"),
+    ("after_tool_call", {"right": "edit"}, "right is one of observe, mutate, veto; found 'edit'"),
+    ("after_tool_call", {"phase": "soon"}, "phase is one of early, normal, late"),
+    ("after_tool_call", {"failure": "maybe"}, "failure is one of fail_open, deny"),
+    ("after_tool_call", {"order": True}, "order is a whole number, found bool"),
+    ("after_tool_call", {"timeout_ms": 0}, "timeout_ms must be 1 to 30,000"),
+    ("after_tool_call", {"timeout_ms": HOOK_TIMEOUT_MS_MAX + 1}, "timeout_ms must be 1 to 30,000"),
+    ("after_tool_call", {"hook_id": "no spaces"}, "the name of a hook"),
+]
+
+
+@pytest.mark.parametrize(("point", "options", "told"), SLIPS)
+def test_a_slip_is_refused_when_the_hook_is_made(point: str, options: dict[str, object], told: str):
+    with pytest.raises(Rejected) as caught:
+        LOOSE_HOOK(point, **options)(look)
+    assert told in caught.value.message
+
+
+def test_only_functions_become_hooks():
+    with pytest.raises(Rejected, match="@hook is for functions, found int"):
+        LOOSE_HOOK("after_tool_call")(5)
+
+
+SPECS = [
+    HookSpec(hook_id="h", point="somewhere"),
+    HookSpec(hook_id="h", point="before_tool_call"),
+    HookSpec(hook_id="h", point="after_model_call", right=HookRight.MUTATE),
+    HookSpec(hook_id="h", point="after_tool_call", timeout_ms=HOOK_TIMEOUT_MS_MAX + 1),
+]
+
+
+@pytest.mark.promise("R22")
+@pytest.mark.parametrize("spec", SPECS)
+def test_an_agent_refuses_a_hook_that_could_only_be_ignored(spec: HookSpec):
+    with pytest.raises(Rejected, match="hook h"):
+        Agent("a", model="p/m", hooks=[spec])
+
+
+def test_an_agent_has_so_many_hooks_and_not_one_more():
+    hooks = [HookSpec(hook_id=f"h{number}", point="after_tool_call") for number in range(65)]
+    assert len(Agent("a", model="p/m", hooks=hooks[:HOOKS_PER_AGENT_MAX]).hooks) == HOOKS_PER_AGENT_MAX
+    with pytest.raises(Rejected, match="hooks: found 65, limit 64"):
+        Agent("a", model="p/m", hooks=hooks)
+
+
+def test_every_point_lets_everybody_observe():
+    for point in POINTS:
+        assert hook(point)(look).spec.right is HookRight.OBSERVE

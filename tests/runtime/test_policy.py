@@ -1,0 +1,84 @@
+"""Policies that come with the runtime."""
+
+import itertools
+
+import pytest
+from tests.runtime.runtime_rig import package_of, request
+
+from windlass.policy import RulesPolicy, allow_start, strongest
+from windlass_harness.policy import PolicySet, Rule
+from windlass_harness.policy_rules import CallFacts
+from windlass_protocol import (
+    AllowDecision,
+    AskDecision,
+    DeferDecision,
+    DenyDecision,
+    InterruptDecision,
+    ModifyDecision,
+    PolicyDecision,
+    ToolMode,
+)
+
+MAIL = CallFacts("mail", ToolMode.EXTERNAL)
+WIPE = CallFacts("wipe", ToolMode.DESTRUCTIVE)
+
+
+def test_every_run_may_start_if_that_is_the_policy() -> None:
+    decision = allow_start(request(), package_of())
+    assert isinstance(decision, AllowDecision)
+    assert [ref.id for ref in decision.policy_refs] == ["windlass.allow"]
+
+
+def test_a_policy_of_rules_decides_before_a_call_and_lets_results_through() -> None:
+    policy = RulesPolicy(PolicySet((Rule("no", "deny", tools=("wipe",)),)))
+    assert policy.before(MAIL, is_attended=True).decision == "ask"
+    assert policy.before(MAIL, is_attended=False).decision == "deny"
+    assert policy.before(WIPE, is_attended=True).decision == "deny"
+    assert policy.after(MAIL, {"ok": True}).decision == "allow"
+
+
+def test_the_version_names_the_rules() -> None:
+    first = RulesPolicy(PolicySet((Rule("no", "deny", tools=("wipe",)),)))
+    same = RulesPolicy(PolicySet((Rule("no", "deny", tools=("wipe",)),)))
+    other = RulesPolicy(PolicySet((Rule("no", "deny", tools=("mail",)),)))
+    assert first.version == same.version
+    assert first.version != other.version
+    assert first.version.startswith("sha256:")
+    assert first.before(WIPE, is_attended=True).policy_refs[0].version == first.version
+
+
+def test_what_people_granted_is_allowed_under_the_same_version_and_changes_nobody_elses_rules() -> None:
+    policy = RulesPolicy(PolicySet())
+    granted = policy.granting(("mail",))
+    assert granted.before(MAIL, is_attended=True).decision == "allow"
+    assert granted.version == policy.version
+    assert policy.before(MAIL, is_attended=True).decision == "ask"
+    assert policy.granting(()) is policy
+
+
+def test_a_grant_is_weaker_than_a_rule_that_denies() -> None:
+    policy = RulesPolicy(PolicySet((Rule("no", "deny", tools=("mail",)),)))
+    assert policy.granting(("mail",)).before(MAIL, is_attended=True).decision == "deny"
+
+
+ORDER: list[PolicyDecision] = [
+    AllowDecision(code="c", reason="r", policy_refs=()),
+    AskDecision(code="c", reason="r", policy_refs=()),
+    DenyDecision(code="c", reason="r", policy_refs=()),
+]
+
+
+@pytest.mark.parametrize(("first", "second"), list(itertools.product(range(3), repeat=2)))
+def test_of_two_decisions_the_stronger_wins_and_the_first_of_equals(first: int, second: int) -> None:
+    found = strongest(ORDER[first], ORDER[second])
+    assert found is ORDER[max(first, second)]
+
+
+def test_every_decision_has_a_strength() -> None:
+    others: list[PolicyDecision] = [
+        ModifyDecision(code="c", reason="r", policy_refs=(), arguments={}),
+        InterruptDecision(code="c", reason="r", policy_refs=()),
+        DeferDecision(code="c", reason="r", policy_refs=()),
+    ]
+    for decision in others:
+        assert strongest(ORDER[0], decision) is decision

@@ -1,0 +1,79 @@
+"""The handle of a run."""
+
+import pytest
+from tests.runtime.runtime_rig import model_of, play, shop, until
+
+from windlass.compose import AgentRuntime
+from windlass.errors import Rejected
+from windlass.testing import ScriptedModel, call, say
+from windlass_protocol import ErrorKind, RunCursor, RunStatus
+
+ASKS = [call("mail", {"to": "ada"}), say("done")]
+
+
+def test_a_handle_names_its_run_and_knows_where_it_is() -> None:
+    async def story() -> None:
+        async with AgentRuntime.in_memory([shop(model_of("done"))]) as runtime:
+            handle = await runtime.start("shop", "go", run_id="r1")
+            assert handle.run_id == "r1"
+            assert repr(handle) == "RunHandle('r1')"
+            await handle.wait()
+            assert await handle.status() is RunStatus.COMPLETED
+
+    play(story())
+
+
+def test_events_come_from_the_beginning_or_from_behind_the_last_that_was_seen() -> None:
+    async def story() -> None:
+        async with AgentRuntime.in_memory([shop(model_of("done"))]) as runtime:
+            handle = await runtime.start("shop", "go", run_id="r1")
+            seen = [(event.seq, event.type) async for event in handle.events() if event.index is None]
+            assert (seen[0][1], seen[-1][1]) == ("run.started", "run.completed")
+            last = seen[2][0]
+            assert last is not None
+            cursor = RunCursor(run_id="r1", seq=last)
+            for after in (last, cursor):
+                rest = [(event.seq, event.type) async for event in handle.events(after=after)]
+                assert rest == seen[3:]
+            everything = [(event.seq, event.type) async for event in handle.events(after=0)]
+            assert everything == seen
+
+    play(story())
+
+
+@pytest.mark.parametrize("after", [-1, True])
+def test_a_place_that_cannot_be_is_refused(after: int) -> None:
+    handle = AgentRuntime.in_memory([shop()]).handle("r1")
+    with pytest.raises(Rejected, match="after is the seq of an event, 0 or more") as caught:
+        handle.events(after=after)
+    assert caught.value.kind is ErrorKind.PROJECTION_FAILURE
+
+
+@pytest.mark.parametrize(("option", "was_sent"), [("approve", True), ("deny", False)])
+def test_a_request_is_answered_through_the_handle(option: str, was_sent: bool) -> None:
+    async def story() -> None:
+        model = ScriptedModel(ASKS)
+        async with AgentRuntime.in_memory([shop(model)]) as runtime:
+            handle = await runtime.start("shop", "go")
+            await until(handle, "run.waiting")
+            (asked,) = await handle.requests()
+            await handle.answer(asked.request_id, option, text="As you like.", responder="ada")
+            assert (await handle.wait()).output == "done"
+            assert await handle.requests() == ()
+            told = model.requests[1].messages[-1]
+            assert (told.content == "sent to ada", told.is_error) == (was_sent, not was_sent)
+
+    play(story())
+
+
+def test_a_run_is_cancelled_through_the_handle_with_who_and_why() -> None:
+    async def story() -> None:
+        async with AgentRuntime.in_memory([shop(ScriptedModel(ASKS))]) as runtime:
+            handle = await runtime.start("shop", "go", run_id="r1")
+            await until(handle, "run.waiting")
+            await handle.cancel(by="ada", reason="not needed")
+            asked = await until(runtime.handle("r1"), "run.cancel_requested")
+            assert (asked.data["by"], asked.data["reason"]) == ("ada", "not needed")
+            assert (await handle.wait()).status is RunStatus.CANCELLED
+
+    play(story())

@@ -1,0 +1,334 @@
+"""Approval dispatchers: asked once for each request, and after a restart."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+
+import pytest
+from tests.runtime.runtime_rig import CountingStore, play, shop, until
+
+from windlass.adapters.system import SystemClock
+from windlass.compose import AgentRuntime, RuntimeOptions
+from windlass.dispatch import DISPATCHES_MAX, ApprovalDesk
+from windlass.errors import Unavailable
+from windlass.feed import Feed
+from windlass.policy import allow_start
+from windlass.ports.journal import SessionRow
+from windlass.run_handle import RunHandle
+from windlass.testing import FakeClock, ScriptedModel, by_history, call, run_in_fake_time, say
+from windlass_protocol import (
+    ErrorKind,
+    InputRequest,
+    InputResponse,
+    RetryClass,
+    RunStatus,
+)
+
+ASKS = [call("mail", {"to": "ada"}), say("done")]
+
+Reply = Callable[[InputRequest], Awaitable[InputResponse | None]]
+
+
+class Desk:
+    """A dispatcher that notes what it is asked, and replies as the test says."""
+
+    def __init__(self, reply: Reply | None = None) -> None:
+        self.asked: list[tuple[str, str, str]] = []
+        self.called = asyncio.Event()
+        self._reply = reply
+
+    async def dispatch(self, request: InputRequest, *, session_id: str, run_id: str) -> InputResponse | None:
+        self.asked.append((request.request_id, session_id, run_id))
+        self.called.set()
+        return None if self._reply is None else await self._reply(request)
+
+
+async def approve(request: InputRequest) -> InputResponse:
+    return InputResponse(request_id=request.request_id, option_id="approve", responder="ada")
+
+
+def memory(desk: Desk, responders: Sequence[str] = ()) -> AgentRuntime:
+    agent = shop(ScriptedModel(by_history(ASKS)))
+    options: RuntimeOptions = {"approval_dispatcher": desk}
+    if responders:
+        options["responders"] = responders
+    return AgentRuntime.in_memory([agent], **options)
+
+
+def test_an_answer_of_the_dispatcher_is_an_answer_like_any_other() -> None:
+    async def story() -> None:
+        desk = Desk(approve)
+        async with memory(desk, responders=["ada"]) as runtime:
+            handle = await runtime.start("shop", "go", run_id="r1", session_id="s1")
+            assert (await handle.wait()).output == "done"
+            ((_, session_id, run_id),) = desk.asked
+            assert (session_id, run_id) == ("s1", "r1")
+            settled = await until(runtime.handle("r1"), "approval.settled")
+            assert settled.data["responder"] == "ada"
+
+    play(story())
+
+
+def test_a_request_is_durable_before_the_dispatcher_hears_of_it() -> None:
+    async def story() -> None:
+        store = CountingStore()
+        seen: list[list[str]] = []
+
+        async def look(request: InputRequest) -> None:
+            records = await store.read("s1")
+            seen.append([str(one.data) for one in records if one.type == "input.requested"])
+
+        builder = AgentRuntime.builder().journal(store).event_bus(Feed(store, SystemClock())).content(store)
+        builder.policy(allow_start).agent(shop(ScriptedModel(ASKS))).approval_dispatcher(Desk(look))
+        async with builder.build() as runtime:
+            handle = await runtime.start("shop", "go", session_id="s1")
+            await until(handle, "run.waiting")
+            (asked,) = await handle.requests()
+            await handle.answer(asked.request_id, "approve")
+            await handle.wait()
+            assert asked.request_id in seen[0][0]
+
+    play(story())
+
+
+def test_a_dispatcher_that_says_nothing_leaves_the_request_to_others() -> None:
+    async def story() -> None:
+        desk = Desk()
+        async with memory(desk) as runtime:
+            handle = await runtime.start("shop", "go")
+            await desk.called.wait()
+            await until(handle, "run.waiting")
+            (asked,) = await handle.requests()
+            await handle.answer(asked.request_id, "deny")
+            assert (await handle.wait()).status is RunStatus.COMPLETED
+            assert len(desk.asked) == 1
+
+    play(story())
+
+
+async def raises(request: InputRequest) -> None:
+    raise ValueError("a secret")
+
+
+async def refuses(request: InputRequest) -> InputResponse:
+    return InputResponse(request_id=request.request_id, option_id="approve", responder="eve")
+
+
+async def answers_another(request: InputRequest) -> InputResponse:
+    return InputResponse(request_id="approval:other", option_id="approve", responder="ada")
+
+
+@pytest.mark.parametrize(
+    ("reply", "told"),
+    [
+        (raises, "an approval dispatcher failed: ValueError"),
+        (refuses, "an answer of the approval dispatcher does not count: approval_failure"),
+        (
+            answers_another,
+            "an approval dispatcher answered another request than the one it was given",
+        ),
+    ],
+    ids=["it raises", "it may not answer", "it answers another request"],
+)
+def test_a_dispatcher_that_fails_is_logged_by_kind_and_leaves_the_request_open(
+    reply: Reply, told: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        ear = Ear()
+        logging.getLogger("windlass.dispatch").addHandler(ear)
+        async with memory(Desk(reply), responders=["ada"]) as runtime:
+            handle = await runtime.start("shop", "go")
+            await until(handle, "run.waiting")
+            await ear.heard.wait()
+            (asked,) = await handle.requests()
+            await handle.answer(asked.request_id, "approve", responder="ada")
+            assert (await handle.wait()).output == "done"
+        logging.getLogger("windlass.dispatch").removeHandler(ear)
+
+    play(story())
+    assert [record.getMessage() for record in caplog.records] == [told]
+    assert "secret" not in caplog.text
+
+
+class Ear(logging.Handler):
+    """Hears that something was logged."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.heard = asyncio.Event()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.heard.set()
+
+
+def test_a_dispatcher_that_hangs_is_given_up_and_the_request_stays_open(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock = FakeClock()
+
+    async def hang(request: InputRequest) -> None:
+        await asyncio.Event().wait()
+
+    async def story() -> None:
+        store = CountingStore()
+        builder = AgentRuntime.builder().clock(clock).journal(store).event_bus(Feed(store, clock))
+        builder.content(store).policy(allow_start).agent(shop(ScriptedModel(ASKS)))
+        async with builder.approval_dispatcher(Desk(hang), timeout_ms=5_000).build() as runtime:
+            handle = await runtime.start("shop", "go")
+            await until(handle, "run.waiting")
+            await clock.sleep(6)
+            assert [one.getMessage() for one in caplog.records] == [
+                "an approval dispatcher failed: TimeoutError"
+            ]
+            assert len(await handle.requests()) == 1
+
+    run_in_fake_time(story(), clock=clock)
+
+
+def test_a_slow_dispatcher_holds_nobody_else_up_and_is_left_when_the_runtime_closes() -> None:
+    async def story() -> None:
+        ended: list[str] = []
+
+        async def hang(request: InputRequest) -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended.append(request.request_id)
+
+        desk = Desk(hang)
+        async with memory(desk) as runtime:
+            handle = await runtime.start("shop", "go")
+            await desk.called.wait()
+            await until(handle, "run.waiting")
+            (asked,) = await handle.requests()
+            await handle.answer(asked.request_id, "approve")
+            assert (await handle.wait()).output == "done"
+            assert ended == []
+        assert len(ended) == 1
+
+    play(story())
+
+
+def test_after_a_restart_open_requests_are_dispatched_again_and_answered_ones_are_not(tmp_path: Path) -> None:
+    async def story() -> None:
+        path = tmp_path / "app.db"
+        first = Desk()
+        async with await opened(path, first) as runtime:
+            handles = [await runtime.start("shop", "go", run_id=f"r{at}") for at in range(3)]
+            for handle in handles:
+                await until(handle, "run.waiting")
+            await answered(handles[0])
+            await handles[0].wait()
+        assert len(first.asked) == 3
+        second = Desk(approve)
+        async with await opened(path, second) as runtime:
+            for at in (1, 2):
+                assert (await runtime.handle(f"r{at}").wait()).output == "done"
+        assert {run_id for _, _, run_id in second.asked} == {"r1", "r2"}
+        assert {one[0] for one in second.asked} < {one[0] for one in first.asked}
+        third = Desk(approve)
+        async with await opened(path, third) as runtime:
+            await (await runtime.start("shop", "go", run_id="r9")).wait()
+        assert [run_id for _, _, run_id in third.asked] == ["r9"]
+
+    play(story())
+
+
+async def opened(path: Path, desk: Desk) -> AgentRuntime:
+    agent = shop(ScriptedModel(by_history(ASKS)))
+    return await AgentRuntime.open(path, agents=[agent], approval_dispatcher=desk, durability="process")
+
+
+async def answered(handle: RunHandle) -> None:
+    (asked,) = await handle.requests()
+    await handle.answer(asked.request_id, "approve")
+
+
+def test_requests_of_many_sessions_are_found_again() -> None:
+    async def story() -> None:
+        store = CountingStore()
+
+        def built(desk: Desk) -> AgentRuntime:
+            builder = AgentRuntime.builder().journal(store).event_bus(Feed(store, SystemClock()))
+            agent = shop(ScriptedModel(by_history(ASKS)))
+            builder.content(store).policy(allow_start).agent(agent).approval_dispatcher(desk)
+            return builder.build()
+
+        count = DISPATCHES_MAX + 20
+        first = built(Desk())
+        for at in range(count):
+            handle = await first.start("shop", "go", run_id=f"r{at}")
+            await until(handle, "run.waiting")
+        desk = Desk(approve)
+        second = built(desk)
+        await second.resume()
+        for at in range(count):
+            await first.handle(f"r{at}").status()
+            await second.handle(f"r{at}").wait()
+        assert len(desk.asked) == count
+        await second.aclose()
+
+    play(story())
+
+
+class Away(CountingStore):
+    """A store whose catalogue cannot be read."""
+
+    async def sessions(self, *, after: str | None = None, limit: int = 100) -> tuple[SessionRow, ...]:
+        raise Unavailable("away", kind=ErrorKind.JOURNAL_FAILURE, retry=RetryClass.RETRYABLE)
+
+
+def test_a_store_that_is_away_while_open_requests_are_looked_for_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story() -> None:
+        store = Away()
+        builder = AgentRuntime.builder().journal(store).event_bus(Feed(store, SystemClock())).content(store)
+        builder.policy(allow_start).agent(shop(ScriptedModel(ASKS))).approval_dispatcher(Desk(approve))
+        async with builder.build() as runtime:
+            handle = await runtime.start("shop", "go")
+            assert (await handle.wait()).output == "done"
+
+    play(story())
+    assert [one.getMessage() for one in caplog.records] == [
+        "open requests could not be looked for: journal_failure"
+    ]
+
+
+def test_a_request_that_comes_while_older_ones_are_looked_for_is_dispatched_once() -> None:
+    async def story() -> None:
+        gate = asyncio.Event()
+
+        class Slow(CountingStore):
+            """A store whose catalogue takes its time."""
+
+            async def sessions(self, *, after: str | None = None, limit: int = 100) -> tuple[SessionRow, ...]:
+                await gate.wait()
+                return await super().sessions(after=after, limit=limit)
+
+        store = Slow()
+        desk = Desk()
+        builder = AgentRuntime.builder().journal(store).event_bus(Feed(store, SystemClock())).content(store)
+        builder.policy(allow_start).agent(shop(ScriptedModel(ASKS))).approval_dispatcher(desk)
+        async with builder.build() as runtime:
+            handle = await runtime.start("shop", "go")
+            await until(handle, "run.waiting")
+            await desk.called.wait()
+            gate.set()
+            await answered(handle)
+            await handle.wait()
+        assert len(desk.asked) == 1
+
+    play(story())
+
+
+def test_a_desk_that_was_never_opened_can_be_closed() -> None:
+    async def story() -> None:
+        async def nobody(session_id: str, responses: object) -> None: ...
+
+        store = CountingStore()
+        desk = ApprovalDesk(Desk(), Feed(store, SystemClock()), answer=nobody, timeout_ms=1)
+        await desk.aclose()
+
+    play(story())

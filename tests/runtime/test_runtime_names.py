@@ -1,0 +1,73 @@
+"""What `import windlass` offers, and what it costs."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+import windlass
+from tools import tidy
+
+PROGRAMS = {
+    "a function before its module": "from windlass import tool; import windlass.tools; assert callable(tool)",
+    "a function after its module": "import windlass.tools; from windlass import tool; assert callable(tool)",
+    "the agent after its module": (
+        "import windlass.agent, windlass; from windlass import Agent; assert isinstance(Agent, type)"
+    ),
+    "the runtime first": (
+        "from windlass import AgentRuntime; from windlass import Agent; assert AgentRuntime.builder()"
+    ),
+}
+
+
+def python(program: str) -> str:
+    """Run a program in a new process."""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def typed_names() -> list[str]:
+    """The names that the type checker sees; they are imported for it alone."""
+    tree = ast.parse(Path(windlass.__file__ or "").read_text(encoding="utf-8"))
+    (checked,) = (node for node in tree.body if isinstance(node, ast.If))
+    imports = [node for node in checked.body if isinstance(node, ast.ImportFrom)]
+    return [alias.asname or alias.name for node in imports for alias in node.names]
+
+
+def test_the_public_names_are_sorted_and_complete() -> None:
+    names = cast(list[str], getattr(windlass, "__all__"))  # noqa: B009 - made when it is asked for
+    assert names == sorted(names)
+    assert dir(windlass) == names
+    assert names == sorted(typed_names())
+    assert len(names) <= tidy.PUBLIC_NAMES_MAX
+
+
+def test_every_public_name_is_there_and_is_called_so() -> None:
+    for name in dir(windlass):
+        found = getattr(windlass, name)
+        assert getattr(found, "__name__", name) == name
+    with pytest.raises(AttributeError, match="has no attribute 'Agnet'"):
+        getattr(windlass, "Agnet")  # noqa: B009 - the type checker knows that there is none
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_names_are_the_same_whatever_was_imported_before(name: str) -> None:
+    python(PROGRAMS[name])
+
+
+def test_importing_windlass_loads_no_model_and_no_database() -> None:
+    heavy = (
+        "{'pydantic', 'pydantic_core', 'sqlite3', '_sqlite3', 'asyncio', 'jsonschema', 'windlass.compose'}"
+    )
+    assert python(f"import sys, windlass; print(sorted({heavy} & sys.modules.keys()))") == "[]\n"
+
+
+def test_a_name_loads_what_it_needs_and_no_database() -> None:
+    loaded = python("import sys; from windlass import Agent, tool; print('sqlite3' in sys.modules)")
+    assert loaded == "False\n"

@@ -1,0 +1,86 @@
+"""A process that is killed around the moment when a consent is used: python -m tests.security.killed …"""
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Final, Literal
+
+from tests.security.bank import asked
+
+from windlass import Agent, AgentRuntime, tool
+from windlass.adapters.journals.sqlite import SqliteStore
+from windlass.adapters.system import SystemClock
+from windlass.feed import Feed
+from windlass.policy import allow_start
+from windlass.ports.journal import Appended, Batch, JsonObject, NewRun, Posted
+from windlass.testing import ScriptedModel, by_history, call, say
+from windlass.testing.wrapped_store import WrappedStore
+
+Point = Literal["answer durable", "start asked", "start durable", "effect done"]
+POINTS: Final[tuple[Point, ...]] = ("answer durable", "start asked", "start durable", "effect done")
+STORY_S_MAX: Final = 20.0
+
+
+def end() -> None:
+    """End as a crash does."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def payer(ledger: Path, effect: str, *, is_killed: bool = False) -> Agent:
+    """An agent that pays after a person said yes; a ledger outside knows what was paid."""
+
+    async def pay(cents: int) -> str:
+        """Pay."""
+        with ledger.open("a") as file:
+            file.write(f"{cents}\n")
+        if is_killed:
+            end()
+        return "paid"
+
+    made = tool(pay, mode="external", effect=effect, approval="always")
+    script = by_history([call("pay", {"cents": 5}, call_id="c1"), say("done")])
+    return Agent("payer", model=ScriptedModel(script), tools=[made])
+
+
+class KillingStore(WrappedStore):
+    """A store that ends the process at a point."""
+
+    def __init__(self, inner: SqliteStore, point: Point) -> None:
+        super().__init__(inner)
+        self._point = point
+
+    async def append(self, batch: Batch) -> Appended:
+        is_start = any(draft.type == "action.started" for draft in batch.drafts)
+        if is_start and self._point == "start asked":
+            end()
+        appended = await super().append(batch)
+        if is_start and self._point == "start durable":
+            end()
+        return appended
+
+    async def post(
+        self, session_id: str, *, kind: str, key: str, body: JsonObject, run: NewRun | None = None
+    ) -> Posted:
+        posted = await super().post(session_id, kind=kind, key=key, body=body, run=run)
+        if kind == "answer" and self._point == "answer durable":
+            end()
+        return posted
+
+
+async def live(folder: Path, point: Point, effect: str) -> None:
+    """Ask, be answered, and die."""
+    store = KillingStore(await SqliteStore.open(folder / "a.db"), point)
+    builder = AgentRuntime.builder().journal(store).content(store).policy(allow_start).attended()
+    agent = payer(folder / "ledger", effect, is_killed=point == "effect done")
+    builder.event_bus(Feed(store, SystemClock())).agent(agent)
+    async with asyncio.timeout(STORY_S_MAX), builder.build() as runtime:
+        handle = await runtime.start(agent, "go", run_id="r1", session_id="s")
+        (request,) = await asked(handle)
+        await handle.answer(request.request_id, "approve", responder="ann")
+        await handle.wait(timeout=STORY_S_MAX)
+
+
+if __name__ == "__main__":
+    asyncio.run(live(Path(sys.argv[1]), next(one for one in POINTS if one == sys.argv[2]), sys.argv[3]))

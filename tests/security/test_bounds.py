@@ -1,0 +1,246 @@
+"""A model that never stops, asks for too much or gets too much: every run ends, and memory stays bounded."""
+
+import json
+import tracemalloc
+from collections.abc import Sequence
+
+import pytest
+from tests.security.bank import DONE, Bank, codes, ended, machine, play, results
+
+from windlass import Agent, AgentRuntime, BudgetLimit, LLMMessage, LLMUsage, ToolFailed, tool
+from windlass.limits import CONTENT_BYTES_MAX, TOOL_CALLS_PER_STEP_MAX, TOOL_OUTPUT_CHARS_MAX
+from windlass.testing import Answer, FakeClock, ScriptedModel, call, run_in_fake_time, say
+from windlass.testing.scripted import Call
+from windlass.tool_limits import ARGUMENT_BYTES_MAX, FAILED_CHARS_MAX
+from windlass_protocol import JsonObject, RunResult, ToolResult
+
+
+@tool(mode="read")
+async def look(what: str = "") -> str:
+    """Look."""
+    return "there"
+
+
+USAGE = LLMUsage(input_tokens=10, output_tokens=5, cost_micros=7)
+
+
+# budgets
+
+
+@pytest.mark.promise("L1")
+@pytest.mark.parametrize(
+    ("limit", "named", "requests"),
+    [
+        (BudgetLimit(max_steps=3), "steps", 3),
+        (BudgetLimit(max_tool_calls=4), "tool_calls", 5),
+        (BudgetLimit(max_tokens=100), "tokens", 7),
+        (BudgetLimit(max_cost_micros=50), "cost", 8),
+    ],
+)
+def test_a_run_that_never_ends_stops_at_its_budget_and_says_which(
+    limit: BudgetLimit, named: str, requests: int
+) -> None:
+    model = ScriptedModel(lambda _: Answer(calls=(Call("look", {}),), usage=USAGE))
+    seen = list[str]()
+
+    async def story() -> RunResult:
+        agent = Agent("loop", model=model, tools=[look])
+        async with AgentRuntime.in_memory([agent]) as runtime:
+            handle = await runtime.start(agent, "go", budget=limit)
+            result = await handle.wait(timeout=20)
+            async for event in handle.events():
+                if event.type == "run.budget_exhausted":
+                    seen.append(str(event.data["exceeded"]))
+            return result
+
+    result = play(story())
+    assert str(result.status) == "budget_exhausted"
+    assert seen == [f"['{named}']"]
+    assert len(model.requests) <= requests
+
+
+@pytest.mark.promise("L1")
+def test_a_run_that_takes_too_long_stops_at_its_budget() -> None:
+    clock = FakeClock()
+    model = ScriptedModel(lambda _: Answer(calls=(Call("look", {}),), delay_s=10.0), clock=clock)
+    limit = BudgetLimit(max_wall_ms=60_000)
+
+    async def story() -> RunResult:
+        agent = Agent("loop", model=model, tools=[look])
+        async with AgentRuntime.in_memory([agent], machine=machine(clock)) as runtime:
+            return await (await runtime.start(agent, "go", budget=limit)).wait(timeout=600)
+
+    result = run_in_fake_time(story(), clock=clock)
+    assert str(result.status) == "budget_exhausted"
+    assert clock.monotonic() <= 61
+
+
+@pytest.mark.promise("L1")
+def test_two_agents_cannot_keep_each_other_busy_in_one_session() -> None:
+    """Whoever starts runs has a budget for each; within one run there is one agent."""
+
+    def answer(messages: Sequence[LLMMessage]) -> Answer:
+        return call("look", {"what": str(len(messages))})
+
+    async def story() -> list[str]:
+        one = Agent("one", model=ScriptedModel(answer), tools=[look])
+        two = Agent("two", model=ScriptedModel(answer), tools=[look])
+        ends = list[str]()
+        async with AgentRuntime.in_memory([one, two]) as runtime:
+            for at, agent in enumerate((one, two, one, two)):
+                handle = await runtime.start(
+                    agent, "go", session_id="s", run_id=f"r{at}", budget=BudgetLimit(max_steps=2)
+                )
+                ends.append(await ended(handle))
+        return ends
+
+    assert play(story()) == ["budget_exhausted"] * 4
+
+
+# too much of the model
+
+
+@pytest.mark.promise("L1")
+@pytest.mark.parametrize("count", [TOOL_CALLS_PER_STEP_MAX, TOOL_CALLS_PER_STEP_MAX + 1, 10_000])
+def test_calls_past_the_limit_of_one_answer_are_refused_and_none_is_made(count: int) -> None:
+    ran = list[str]()
+
+    @tool(mode="read")
+    async def note(n: int) -> str:
+        """Note."""
+        ran.append(str(n))
+        return "ok"
+
+    async def story() -> RunResult:
+        many = Answer(calls=tuple(Call("note", {"n": n}, f"c{n}") for n in range(count)))
+        agent = Agent("many", model=ScriptedModel([many, DONE]), tools=[note])
+        async with AgentRuntime.in_memory([agent]) as runtime:
+            return await (await runtime.start(agent, "go")).wait(timeout=20)
+
+    result = play(story())
+    is_fine = count <= TOOL_CALLS_PER_STEP_MAX
+    assert str(result.status) == ("completed" if is_fine else "failed")
+    assert len(ran) == (count if is_fine else 0)
+    if not is_fine:
+        assert result.error is not None
+        assert f"limit of {TOOL_CALLS_PER_STEP_MAX}" in result.error.message
+
+
+@pytest.mark.promise("L1")
+def test_a_tool_name_of_a_megabyte_is_refused_and_kept_short() -> None:
+    bank = Bank()
+
+    async def story() -> None:
+        agent = bank.agent([call("pay" * 350_000, {"cents": 1}), say("ok")], mode="read")
+        async with AgentRuntime.in_memory([agent]) as runtime:
+            handle = await runtime.start(agent, "go")
+            assert await ended(handle) == "completed"
+            assert await codes(handle) == ["unknown_tool"]
+            sizes = [len(str(event.data)) async for event in handle.events()]
+            assert max(sizes) < 2_000
+
+    play(story())
+
+
+def large(size: int, chunk_chars: int | None) -> JsonObject | str:
+    """Arguments of a size: whole, or as text that comes in pieces."""
+    arguments: JsonObject = {"cents": 1, "to": "x" * size}
+    return arguments if chunk_chars is None else json.dumps(arguments)
+
+
+@pytest.mark.promise("L1")
+@pytest.mark.parametrize("size", [ARGUMENT_BYTES_MAX + 1, 2_000_000])
+@pytest.mark.parametrize("chunk_chars", [None, 100_000])
+def test_arguments_that_are_too_large_are_refused_and_the_model_hears_of_it(
+    size: int, chunk_chars: int | None
+) -> None:
+    bank = Bank()
+
+    async def story() -> None:
+        model = ScriptedModel([call("pay", large(size, chunk_chars)), say("sorry")], chunk_chars=chunk_chars)
+        agent = bank.agent(model, mode="read")
+        async with AgentRuntime.in_memory([agent]) as runtime:
+            handle = await runtime.start(agent, "go")
+            assert await ended(handle) == "completed"
+            assert await codes(handle) == ["invalid_arguments"]
+
+    play(story())
+    assert bank.paid == []
+
+
+@pytest.mark.promise("L1")
+@pytest.mark.parametrize("chunk_chars", [None, 100_000])
+def test_arguments_of_ten_megabytes_end_the_run(chunk_chars: int | None) -> None:
+    bank = Bank()
+
+    async def story() -> RunResult:
+        model = ScriptedModel([call("pay", large(10_000_000, chunk_chars))], chunk_chars=chunk_chars)
+        agent = bank.agent(model, mode="read")
+        async with AgentRuntime.in_memory([agent]) as runtime:
+            return await (await runtime.start(agent, "go")).wait(timeout=20)
+
+    result = play(story())
+    assert str(result.status) == "failed"
+    assert result.error is not None
+    assert "too large" in result.error.message
+    assert bank.paid == []
+
+
+# too much of a tool
+
+
+@pytest.mark.promise("L1")
+@pytest.mark.parametrize(
+    ("size", "words"), [(5_000_000, "content store"), (CONTENT_BYTES_MAX + 1, "too many to be kept")]
+)
+def test_an_output_that_is_too_large_is_cut_with_a_marker_and_memory_stays_bounded(
+    size: int, words: str
+) -> None:
+    shown = list[str]()
+
+    async def flood() -> str:
+        """Return a lot."""
+        return "x" * size
+
+    async def story() -> int:
+        made = tool(flood, mode="read")
+        agent = Agent("flood", model=ScriptedModel([call("flood"), DONE]), tools=[made])
+        async with AgentRuntime.in_memory([agent]) as runtime:
+            tracemalloc.start()
+            try:
+                handle = await runtime.start(agent, "go")
+                assert await ended(handle) == "completed"
+                peak = tracemalloc.get_traced_memory()[1]
+            finally:
+                tracemalloc.stop()
+            (result,) = await results(handle)
+            shown.append(str(result["result"]))
+            return peak
+
+    peak = play(story())
+    assert words in shown[0]
+    assert len(shown[0]) < TOOL_OUTPUT_CHARS_MAX + 1_000
+    # The output itself, once more as JSON, and what the masks need to look through it.
+    assert peak < 5 * size + 20_000_000
+
+
+@pytest.mark.promise("L1")
+@pytest.mark.parametrize("kind", ["raised", "failed", "result"])
+def test_a_failure_of_any_size_is_told_in_few_words(kind: str) -> None:
+    async def fail() -> ToolResult:
+        """Fail."""
+        if kind == "raised":
+            raise RuntimeError("x" * 5_000_000)
+        if kind == "failed":
+            raise ToolFailed("x" * 5_000_000)
+        return ToolResult(success=False, error="x" * 5_000_000)
+
+    async def story() -> int:
+        agent = Agent("a", model=ScriptedModel([call("fail"), DONE]), tools=[tool(fail, mode="read")])
+        async with AgentRuntime.in_memory([agent]) as runtime:
+            handle = await runtime.start(agent, "go")
+            assert await ended(handle) == "completed"
+            (result,) = await results(handle)
+            return len(str(result))
+
+    assert play(story()) < FAILED_CHARS_MAX + 1_000

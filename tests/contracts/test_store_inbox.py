@@ -248,3 +248,18 @@ def test_a_snapshot_over_the_limit_is_dropped(play: Play, monkeypatch: pytest.Mo
         assert await other.load("s1") == (1, b"1234")
 
     play(story)
+
+
+def test_a_run_is_the_same_if_its_request_is_whatever_the_process_adds(play: Play) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        first = NewRun("r1", "a1", "f1", request={"input": "go"})
+        await store.post("s1", kind="start", key="r1", body={"package": 1}, run=first)
+        changed = NewRun("r1", "a1", "f2", request={"input": "go"})
+        again = await other.post("s1", kind="start", key="r1", body={"package": 2}, run=changed)
+        assert not again.is_new
+        assert (await store.pending("s1"))[0].body == {"package": 1}
+        another = NewRun("r1", "a1", "f1", request={"input": "stop"})
+        with pytest.raises(Conflict):
+            await other.post("s1", kind="start", key="r1", body={"package": 1}, run=another)
+
+    play(story)

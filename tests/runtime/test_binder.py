@@ -454,3 +454,16 @@ def test_what_is_told_of_a_change_has_an_end() -> None:
     assert text.endswith("…")
     error = ErrorInfo.model_validate(invalid_package(text).info().model_dump())
     assert error.message == text
+
+
+def test_the_same_run_can_be_started_again_after_the_agent_changed(tmp_path: Path) -> None:
+    async def story() -> None:
+        path = tmp_path / "app.db"
+        await begin(path, seller(instructions="Old words.")[0])
+        agent, _ = seller(instructions="New words.")
+        async with await AgentRuntime.open(path, agents=[agent], durability="process") as runtime:
+            handle = await runtime.start(agent, "go", session_id="s1", run_id="r1")
+            await approve(handle)
+            assert (await handle.wait()).status is RunStatus.COMPLETED
+
+    play(story())

@@ -161,7 +161,8 @@ class CoreRuntime:
         run_id = request.run_id
         await self._keep_package(effective, run_id)
         session_id = request.session_id or f"session:{run_id}"
-        new_run = NewRun(run_id, request.agent_id, effective.fingerprint)
+        asked = request.model_dump(mode="json", by_alias=True)
+        new_run = NewRun(run_id, request.agent_id, effective.fingerprint, request=asked)
         body = self._masked(start_body(request, effective))
         try:
             posted = await self._store().post(session_id, kind="start", key=run_id, body=body, run=new_run)

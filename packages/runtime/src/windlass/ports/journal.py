@@ -137,6 +137,8 @@ class NewRun:
     run_id: str
     agent_id: str
     fingerprint: str
+    request: JsonObject | None = None
+    """What was asked for, without what this process adds to it; None means that the body is all of that."""
 
 
 class Inbox(Protocol):
@@ -146,6 +148,8 @@ class Inbox(Protocol):
         self, session_id: str, *, kind: str, key: str, body: JsonObject, run: NewRun | None = None
     ) -> Posted:
         """Keep an item durably; the same key with the same body is the same item, also after it was consumed.
+
+        An item that starts a run is the same if its request is.
 
         Raises:
             Conflict: the key, or the run id, was used with another body or session.

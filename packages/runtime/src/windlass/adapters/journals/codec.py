@@ -73,7 +73,8 @@ def encode_item(
 ) -> tuple[bytes, bytes]:
     """Return the body of an item, and what two posts of one key have in common.
 
-    The order of names inside the body does not count.
+    That is the request of the run that the item starts, or else the body; the order of names in it does not
+    count.
 
     Raises:
         Rejected: the item is too large, no JSON, or badly named.
@@ -88,7 +89,8 @@ def encode_item(
     if len(raw) > INBOX_ITEM_BYTES_MAX:
         raise too_large("inbox item", len(raw), limit=INBOX_ITEM_BYTES_MAX)
     head = to_json([session_id, kind, None if run is None else run.run_id])
-    return raw, blake2b(head + to_json(_sorted(from_json(raw))), digest_size=16).digest()
+    asked = raw if run is None or run.request is None else _json("a request", run.request)
+    return raw, blake2b(head + to_json(_sorted(from_json(asked))), digest_size=16).digest()
 
 
 def decode_records(

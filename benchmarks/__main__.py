@@ -133,7 +133,10 @@ def write_parts() -> None:
 
 
 def write_durable_steps() -> None:
-    """Measure the durable step beside the raw floor and the peers; the other section stays as it is."""
+    """Measure the durable step beside the raw floor and the peers.
+
+    The other section stays as it is.
+    """
     text = section(measure_all(FULL), FULL)
     print(text)
     kept = RESULTS.read_text("utf-8").partition(PEERS_BEGIN)[0].rstrip()

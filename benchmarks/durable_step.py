@@ -1,4 +1,6 @@
-"""Durable agent steps side by side: ours, the raw floor, and the peers, in one go on one machine.
+"""Durable agent steps side by side.
+
+Ours, the raw floor, and the peers, in one go on one machine.
 
 Every measurement is a process of its own (benchmarks/peers/*_run.py) that does the task of
 benchmarks/peers/task.py and prints one line of JSON. One contender that cannot be installed or fails is
@@ -46,7 +48,10 @@ class Contender:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much to run. A cell is repeated, in rounds, until its processes have used their budget of CPU."""
+    """How much to run.
+
+    A cell is repeated, in rounds, until its processes have used their budget of CPU.
+    """
 
     steps: tuple[int, ...]
     rounds: int
@@ -112,7 +117,7 @@ def measure_all(size: Size) -> Results:
 
 def section(results: Results, size: Size) -> str:
     """Return the tables as the section of RESULTS.md that they are."""
-    return render(results, [contender.name for contender in CONTENDERS], size.steps)
+    return render(results, [contender.name for contender in CONTENDERS], counts=size.steps)
 
 
 def _pythons() -> dict[str | None, Path | Problem]:
@@ -137,7 +142,7 @@ def _measure_steps(results: Results, pythons: Mapping[str | None, Path | Problem
                 outcome = _run(contender, pythons, "steps", steps=count)
                 used = _children_cpu() - before if isinstance(outcome, Line) else size.cell_s
                 spent[cell] = spent.get(cell, 0.0) + used
-                results.keep_best(contender.name, count, outcome)
+                results.keep_best(contender.name, count, outcome=outcome)
                 _tell(contender, f"{count} steps", outcome)
 
 
@@ -184,7 +189,10 @@ def _run(
     folder: Path | None = None,
     **numbers: int,
 ) -> Outcome:
-    """Run one scenario in a process of its own. A folder that is given is kept if the run is cut off."""
+    """Run one scenario in a process of its own.
+
+    A folder that is given is kept if the run is cut off.
+    """
     python = pythons[contender.environment]
     if isinstance(python, Problem):
         return python
@@ -223,7 +231,7 @@ def _fresh_folder(contender: Contender, scenario: str) -> Path:
 
 
 def _read_file(path: Path) -> float:
-    """Return the CPU that plain sqlite3 needs to read every row of every table of the file."""
+    """Return the CPU that plain sqlite3 needs to read every row of the file."""
     began = process_time()
     with closing(sqlite3.connect(path)) as database:
         for (table,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():

@@ -1,4 +1,4 @@
-"""Kill a run with SIGKILL in the middle of a tool, start it again, and see that nothing is done twice."""
+"""Kill a run in the middle of a tool, start it again, and do nothing twice."""
 
 import asyncio
 import os
@@ -29,7 +29,7 @@ async def book(city: str) -> str:
 
 @tool(mode="safe_write", effect="idempotent")
 async def pay(cents: int, ctx: ToolContext) -> str:
-    """Pay. After a crash it is run again with the same key, so the bank knows it has seen it."""
+    """Pay. After a crash it is run again with the same key."""
     if ctx.attempt == 1:
         os.kill(os.getpid(), signal.SIGKILL)  # the power goes out
     happened(f"paid {cents} cents, key {ctx.idempotency_key}, attempt {ctx.attempt}")
@@ -37,12 +37,13 @@ async def pay(cents: int, ctx: ToolContext) -> str:
 
 
 async def main() -> None:
-    model = ScriptedModel(by_history([call("book", {"city": "Oslo"}), call("pay", {"cents": 9900}), say("Done.")]))
+    script = [call("book", {"city": "Oslo"}), call("pay", {"cents": 9900}), say("Done.")]
+    model = ScriptedModel(by_history(script))
     agent = Agent("travel", model=model, tools=[book, pay])
     async with await AgentRuntime.open(FOLDER / "app.db", agents=[agent]) as runtime:
         handle = await runtime.start(agent, "Book a room in Oslo.", run_id="trip-1")
         result = await handle.wait(timeout=30)
-        print(f"{result.status}: {result.output}")
+        print(f"{result.status}: {result.output}", flush=True)
 
 
 if len(sys.argv) > 1:
@@ -50,5 +51,5 @@ if len(sys.argv) > 1:
 else:
     for attempt in (1, 2):
         child = subprocess.run([sys.executable, __file__, str(FOLDER)], check=False)
-        print(f"process {attempt} ended with {child.returncode}")
+        print(f"process {attempt} ended with {child.returncode}", flush=True)
     print(LEDGER.read_text(), end="")

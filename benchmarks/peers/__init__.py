@@ -1,1 +1,4 @@
-"""One runner a peer, each in an environment of its own; all do the task of task.py."""
+"""One runner a peer, each in an environment of its own.
+
+All do the task of task.py.
+"""

@@ -1,6 +1,8 @@
 # pyright: basic, reportMissingImports=false, reportAttributeAccessIssue=false
 # (this peer lives in an environment of its own, which the type checker does not see)
-"""Microsoft agent-framework, in memory. Nothing is durable: it shows what a loop costs that writes nothing.
+"""Microsoft agent-framework, in memory.
+
+Nothing is durable: it shows what a loop costs that writes nothing.
 
 Choices:
 - `Agent` with a chat client of our own that has the layer which calls functions, as the clients of the

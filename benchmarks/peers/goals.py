@@ -68,4 +68,4 @@ def _growth(results: Results) -> float | None:
 
 def _per_content(results: Results, key: str) -> float | None:
     outcome = {"": results.steps[US, LONG]} if (US, LONG) in results.steps else {}
-    return ratio(results.number(outcome, "", key), results.number(outcome, "", "content"))
+    return ratio(results.number(outcome, "", key=key), results.number(outcome, "", key="content"))

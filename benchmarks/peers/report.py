@@ -38,7 +38,7 @@ IMPORT_NOTE = (
 )
 
 
-def render(results: Results, names: Sequence[str], counts: Sequence[int]) -> str:
+def render(results: Results, names: Sequence[str], *, counts: Sequence[int]) -> str:
     """Return the section of RESULTS.md."""
     parts = [
         INTRO,
@@ -84,7 +84,7 @@ def _steps(results: Results, names: Sequence[str], counts: Sequence[int]) -> str
     rows: list[list[str]] = []
     for name in names:
         cells = [_text(results.cpu_ms(name, count), "{:.3f}") for count in counts]
-        cells.append(_text(results.more_ms(name, counts[-2], counts[-1]), "{:.3f}"))
+        cells.append(_text(results.more_ms(name, counts[-2], longer=counts[-1]), "{:.3f}"))
         floor = RAW_NORMAL if name in (RAW_NORMAL, PROCESS) else RAW_FULL
         cells += [_times(results.cpu_ms(name, end), results.cpu_ms(floor, end)) for end in ends]
         cells += [_times(results.cpu_ms(name, end), results.cpu_ms(US, end)) for end in ends]
@@ -112,8 +112,8 @@ def _bytes(results: Results, names: Sequence[str], counts: Sequence[int]) -> str
 def _concurrent(results: Results, names: Sequence[str]) -> str:
     rows: list[list[str]] = []
     for name in names:
-        cpu = results.number(results.concurrent, name, "cpu_s")
-        ours, raw = (results.number(results.concurrent, other, "cpu_s") for other in (US, RAW_FULL))
+        cpu = results.number(results.concurrent, name, key="cpu_s")
+        ours, raw = (results.number(results.concurrent, other, key="cpu_s") for other in (US, RAW_FULL))
         each = ratio(cpu, 4000)
         rows.append(
             [
@@ -128,15 +128,15 @@ def _concurrent(results: Results, names: Sequence[str]) -> str:
 
 
 def _resume(results: Results, names: Sequence[str]) -> str:
-    raw = results.number(results.resume, RAW_READ, "cpu_s")
-    ours = results.number(results.resume, US, "cpu_s")
+    raw = results.number(results.resume, RAW_READ, key="cpu_s")
+    ours = results.number(results.resume, US, key="cpu_s")
     rows: list[list[str]] = []
     for name in names:
         if name not in results.resume:
             continue
-        cpu = results.number(results.resume, name, "cpu_s")
+        cpu = results.number(results.resume, name, key="cpu_s")
         own = results.file_read_s.get(name)
-        seen = results.number(results.resume, name, "history")
+        seen = results.number(results.resume, name, key="history")
         rows.append(
             [
                 name,
@@ -155,8 +155,8 @@ def _resume(results: Results, names: Sequence[str]) -> str:
 def _parked(results: Results) -> str:
     rows: list[list[str]] = []
     for name in results.parked:
-        size = results.number(results.parked, name, "per_session")
-        count = results.number(results.parked, name, "sessions")
+        size = results.number(results.parked, name, key="per_session")
+        count = results.number(results.parked, name, key="sessions")
         rows.append([name, _text(count, "{:.0f}"), _text(None if size is None else size / 1024, "{:.2f}")])
     return table(("", "sessions", "KiB a session"), rows)
 
@@ -164,7 +164,7 @@ def _parked(results: Results) -> str:
 def _imports(results: Results) -> str:
     rows: list[list[str]] = []
     for code in results.imports:
-        cpu = results.number(results.imports, code, "cpu_s")
+        cpu = results.number(results.imports, code, key="cpu_s")
         rows.append([f"`{code}`", _text(None if cpu is None else cpu * 1e3, "{:.0f}")])
     return table(("", "ms of CPU"), rows)
 

@@ -50,8 +50,11 @@ class Results:
     parked: dict[str, Outcome] = field(default_factory=dict[str, Outcome])
     imports: dict[str, Outcome] = field(default_factory=dict[str, Outcome])
 
-    def keep_best(self, name: str, count: int, outcome: Outcome) -> None:
-        """Keep the round with the least CPU; a failure stays only while nothing better comes."""
+    def keep_best(self, name: str, count: int, *, outcome: Outcome) -> None:
+        """Keep the round with the least CPU.
+
+        A failure stays only while nothing better comes.
+        """
         before = self.steps.get((name, count))
         if isinstance(outcome, Problem) and before is not None:
             return
@@ -64,14 +67,17 @@ class Results:
         outcome = self.steps.get((name, count))
         return outcome.per_step("cpu_s") * 1e3 if isinstance(outcome, Line) else None
 
-    def more_ms(self, name: str, shorter: int, longer: int) -> float | None:
-        """Return the CPU of one more step between two lengths: it leaves out what a run costs once."""
+    def more_ms(self, name: str, shorter: int, *, longer: int) -> float | None:
+        """Return the CPU of one more step between two lengths.
+
+        It leaves out what a run costs once.
+        """
         few, many = self.steps.get((name, shorter)), self.steps.get((name, longer))
         if not isinstance(few, Line) or not isinstance(many, Line):
             return None
         return (many["cpu_s"] - few["cpu_s"]) / (longer - shorter) * 1e3
 
-    def number(self, table: Mapping[str, Outcome], name: str, key: str) -> float | None:
+    def number(self, table: Mapping[str, Outcome], name: str, *, key: str) -> float | None:
         """Return one number of one contender, if there is one."""
         outcome = table.get(name)
         return outcome[key] if isinstance(outcome, Line) else None

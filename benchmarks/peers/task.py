@@ -65,7 +65,10 @@ class Call:
 
 
 class Script:
-    """The model and the tool. Its work does not grow with the history: it looks at the last message alone."""
+    """The model and the tool.
+
+    Its work does not grow with the history: it looks at the last message alone.
+    """
 
     def __init__(self) -> None:
         self.steps = 0
@@ -189,7 +192,7 @@ def _less(after: int | None, before: int | None) -> int | None:
 
 
 def _stored_bytes(folder: Path) -> int:
-    """Return the size of the databases with everything in place and the write-ahead log empty."""
+    """Return the size of the databases once the write-ahead log is empty."""
     for path in folder.iterdir():
         if path.name.endswith(("-wal", "-shm", "-journal")) or not path.is_file():
             continue
@@ -262,7 +265,10 @@ async def _resume(runner: Runner, folder: Path, script: Script, *, steps: int) -
 
 
 async def _parked(runner: Runner, folder: Path, script: Script, *, sessions: int) -> JsonLine:
-    """Return what the second half of the sessions added: caches fill while the first half runs."""
+    """Return what the second half of the sessions added.
+
+    Caches fill while the first half runs.
+    """
     await _warm_up(runner, folder, script)
     script.reset(1)
     half = sessions // 2

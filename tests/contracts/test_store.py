@@ -61,7 +61,7 @@ def test_a_record_comes_back_as_it_was_written_with_its_numbers_and_epoch(play: 
         mine = await claim(store)
         await store.append(Batch(mine, 0, (full, bare)))
         expected = tuple(
-            place(number(each, "s1", seq, epoch=mine.epoch), seq) for seq, each in ((1, full), (2, bare))
+            place(number(each, "s1", seq=seq, epoch=mine.epoch), seq) for seq, each in ((1, full), (2, bare))
         )
         assert await store.read("s1") == await other.read_all() == expected
 

@@ -1,4 +1,4 @@
-"""Processes made by forking: the imports are paid once, each life starts in a millisecond.
+"""Processes made by forking, which starts each of them in a millisecond.
 
 Only for a program that has no thread, event loop or database of its own.
 """
@@ -74,7 +74,7 @@ def run_story(story: Callable[[], Coroutine[Any, Any, R]], report: Path | None =
 
 
 def in_lanes(work: Callable[[T], Any], items: Sequence[T], folder: Path, lanes: int = 2) -> list[Any]:
-    """Do something for each item, in a few processes at once; return what came of each, in order."""
+    """Do something for each item, in a few processes; return what came of each."""
 
     def lane(number: int) -> list[Any]:
         signal.alarm(0)

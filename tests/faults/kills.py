@@ -1,4 +1,4 @@
-"""Trials: a process is killed at a counted point, others go on, and the traces are judged."""
+"""Trials: processes are killed at counted points, and their traces are judged."""
 
 import random
 import shutil
@@ -111,7 +111,7 @@ def exhaustive(place: str | None, *, mutant: str = "", again_every: int = 6) -> 
 
 
 def random_trial(seed: int, *, durability: str = "process", mutant: str = "") -> Trial:
-    """Return a trial made of a seed: sessions, runs, tools, and where the processes die."""
+    """Return a trial made of a seed: sessions, runs, tools, and the kills."""
     chance = random.Random(seed)
     plots: list[Plot] = []
     for session in range(chance.randint(1, 4)):

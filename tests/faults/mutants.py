@@ -17,7 +17,7 @@ def mutated(name: str) -> Generator[None]:
     match name:
         case "blind":
             # An interrupted effect is repeated whatever it is.
-            recover: Any = getattr(advance, "_recover")  # noqa: B009
+            recover: Any = vars(advance)["_recover"]
 
             def blindly(state: Any, call: Any, plan: Any, now: Any) -> None:
                 recover(state, replace(call, effect=EffectClass.IDEMPOTENT), plan, now)

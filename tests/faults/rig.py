@@ -1,4 +1,4 @@
-"""What the killed processes do: runs on a store with failpoints, tools that leave traces in a ledger."""
+"""What killed processes do: runs with failpoints, and tools that leave traces."""
 
 import asyncio
 import json
@@ -99,7 +99,7 @@ def read_trace(path: Path) -> list[dict[str, Any]]:
 
 
 def make_agent(points: Failpoints, ledger: Ledger) -> Agent:
-    """Return an agent with tools of every effect class, async and not, that note what they do."""
+    """Return an agent with tools of every effect class that note what they do."""
 
     def effect(name: str, ctx: ToolContext) -> dict[str, str]:
         points.hit(f"{name} before")
@@ -135,7 +135,7 @@ def make_agent(points: Failpoints, ledger: Ledger) -> Agent:
 
 
 def answer(messages: Sequence[LLMMessage]) -> Answer:
-    """Answer by the plot in the last message of the user, and by how much of it was answered."""
+    """Answer by the plot in the last message of the user."""
     at = max(index for index, message in enumerate(messages) if message.role == "user")
     steps = str(messages[at].content).split(": ", 1)[1].split()
     done = sum(message.role == "assistant" for message in messages[at:])
@@ -202,7 +202,7 @@ def runtime_on(store: FullStore, agents: Iterable[Agent], *, machine: Machine | 
 
 @dataclass(slots=True)
 class _PointedConnection:
-    """A connection with points around what it executes, in the thread that executes it."""
+    """A connection with points around what it executes, in its thread."""
 
     inner: Connection
     points: Failpoints
@@ -262,7 +262,7 @@ def stop_process(name: str) -> None:
 
 
 async def live(life: Life) -> list[str]:
-    """Run all plots to their ends, unless a point comes first; return the points that were passed."""
+    """Run all plots to their ends; return the points that were passed."""
     points = Failpoints(life.at, **({"act": stop_process} if life.act == "stop" else {}))
     acks, ledger = Trace(life.folder / "acks"), Trace(life.folder / "ledger")
     agent = make_agent(points, ledger)
@@ -281,7 +281,7 @@ async def live(life: Life) -> list[str]:
 
 
 def warm() -> None:
-    """Do once, in memory and without threads, what every life does: validators are made on first use."""
+    """Do once, without threads, what every life does: it is faster afterwards."""
 
     async def story() -> None:
         points, nowhere = Failpoints(), Trace(Path(os.devnull))
@@ -351,20 +351,17 @@ def plain(record: Record) -> dict[str, Any]:
 
 
 class EarlyStore(FailpointStore):
-    """A store that says that things are durable before they are."""
+    """A store that acknowledges an append, and makes it when the next one comes."""
 
     def __init__(self, inner: FullStore, points: Failpoints) -> None:
         super().__init__(inner, points)
-        self._late: dict[str, asyncio.Task[Any]] = {}
+        self._held: dict[str, Batch] = {}
 
     async def append(self, batch: Batch) -> Appended:
-        session_id = batch.claim.session_id
-        before = self._late.get(session_id)
-
-        async def later() -> None:
-            if before is not None:
-                await before
-            await super(EarlyStore, self).append(batch)
-
-        self._late[session_id] = asyncio.create_task(later())
+        held = self._held.pop(batch.claim.session_id, None)
+        if held is not None:
+            await super().append(held)
+        if batch.is_last:
+            return await super().append(batch)
+        self._held[batch.claim.session_id] = batch
         return Appended(batch.expected_seq + 1, 1)

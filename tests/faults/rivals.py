@@ -1,4 +1,4 @@
-"""Several processes that want the same run, and one that slept through its own replacement."""
+"""Processes that want the same run, and one that sleeps through its replacement."""
 
 import asyncio
 import os
@@ -27,7 +27,7 @@ LATER_S: Final = OWNER_LEASE_MS / 1000 + 10
 
 
 def start_together(place: str | None, *, processes: int, starts: int) -> dict[str, Any]:
-    """Start one run from several processes at once, each of them many times; return what is wrong."""
+    """Start one run from several processes at once, each of them many times."""
     with scratch(place) as folder:
         run_story(lambda: read_back(folder, ()))
         gate, opener = os.pipe()
@@ -82,7 +82,7 @@ async def _start_many(folder: Path, starts: int) -> dict[str, Any]:
 
 
 def awake(trial: Trial, place: str | None) -> dict[str, Any]:
-    """Freeze a process at a point, let another take over and finish, then wake the first."""
+    """Freeze a process, let another take over and finish, then wake the first."""
     with scratch(place) as folder:
         return asdict(_awake(trial, folder))
 

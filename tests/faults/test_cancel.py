@@ -1,4 +1,4 @@
-"""Cancelling a run at every moment of its life: it ends once, nothing is left, the session goes on."""
+"""A run can be cancelled at every moment of its life, and nothing is left of it."""
 
 import asyncio
 import threading

@@ -27,7 +27,7 @@ START_MS: Final = int(FakeClock().now().timestamp() * 1000)
 
 
 class FaultingStore(WrappedStore):
-    """A store that fails when a test says so: `lose` or `hide` leave doubt, `refuse` and `reject` do not."""
+    """A store that fails when a test says so; `lose` and `hide` leave doubt."""
 
     def __init__(self, inner: FullStore, fault: Fault) -> None:
         super().__init__(inner)
@@ -65,7 +65,7 @@ def every(fault: str) -> dict[int, str]:
 
 
 def work_once(plan: Fault, *, output: str = "worked") -> tuple[str, list[str], list[Record]]:
-    """Run one tool, whatever the store does; return the status, the effects and the records."""
+    """Run one tool; return the status of the run, the effects and the records."""
     scene = Scene()
     inner = MemoryStore()
     scene.store = FaultingStore(inner, plan)
@@ -116,7 +116,7 @@ def test_a_look_that_fails_is_looked_again(at: int) -> None:
 
 
 class StolenStore(WrappedStore):
-    """A store in which somebody else takes the session just when an append is in doubt."""
+    """A store in which a session is taken away when an append is in doubt."""
 
     appends = 0
 

@@ -1,4 +1,4 @@
-"""Failpoints are counted: the same program with the same number ends at the same place."""
+"""Failpoints are counted: the same number is the same place."""
 
 import asyncio
 import inspect

@@ -1,4 +1,4 @@
-"""Processes are killed at counted points: nothing acknowledged is lost, nothing finished is repeated.
+"""Killed processes lose nothing acknowledged and repeat nothing finished.
 
 The processes are forked, so this happens in a program of its own that has no threads: `torture.py`.
 """

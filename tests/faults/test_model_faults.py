@@ -1,4 +1,4 @@
-"""Models that hang, break and babble: the run ends in time, and nothing half said counts as said."""
+"""Models that hang, break and babble: the run ends in time."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence

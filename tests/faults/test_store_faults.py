@@ -1,4 +1,4 @@
-"""A store that refuses, loses, hides and delays: nothing is lost, nothing happens twice."""
+"""A store that fails in every way: nothing is lost, nothing happens twice."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -46,7 +46,7 @@ class Notes:
 
 
 async def insist(call: Callable[[], Awaitable[T]], clock: Clock) -> T:
-    """Do something until the store lets it happen; as a client does whose request may be repeated."""
+    """Do something that may be repeated until the store lets it happen."""
     while True:
         try:
             return await call()
@@ -101,7 +101,7 @@ class Client:
 
 
 async def rounds(store: FaultyStore, machine: Machine, plots: Sequence[Sequence[Plot]]) -> list[Violation]:
-    """Play plots, those of each sequence one after the other, all sequences at once; return what is wrong."""
+    """Play sequences of plots, all sequences at once; return what is wrong."""
     acks, ledger = Notes(), Notes()
     agent = make_agent(Failpoints(), ledger)
     runtime = runtime_on(store, [agent], machine=machine)

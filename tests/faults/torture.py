@@ -1,4 +1,4 @@
-"""The long tests: thousands of kills, rivals and sleepers, each from a seed that is printed.
+"""The long tests: thousands of kills, rivals and sleepers, each from a seed.
 
     python -m tests.faults.torture all --write
     python -m tests.faults.torture kills --trials 40 --first 1 --place /dev/shm

@@ -1,4 +1,4 @@
-"""What must be true after any number of crashes: journal, ledger and acknowledgements tell one story."""
+"""What must be true after any number of crashes: all traces tell one story."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator

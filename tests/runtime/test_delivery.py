@@ -1,4 +1,4 @@
-"""Output goes to sinks at most once for each key; what nobody knows is said, and never guessed."""
+"""Output goes to sinks at most once for each key, and nothing is guessed."""
 
 import asyncio
 from pathlib import Path
@@ -122,7 +122,7 @@ EFFECT = Deliver(
 
 def settle(box: Box) -> Any:
     clock = FakeClock()
-    return run_in_fake_time(deliver({"box": box}, EFFECT, clock), clock=clock), clock.monotonic()
+    return run_in_fake_time(deliver({"box": box}, EFFECT, clock=clock), clock=clock), clock.monotonic()
 
 
 def test_a_sink_that_cannot_be_reached_now_is_tried_again_a_few_times():
@@ -145,7 +145,7 @@ def test_a_sink_that_hangs_is_cut_and_nobody_knows():
 
 def test_a_sink_that_is_gone_is_a_matter_of_configuration():
     clock = FakeClock()
-    settled = run_in_fake_time(deliver({}, EFFECT, clock), clock=clock)
+    settled = run_in_fake_time(deliver({}, EFFECT, clock=clock), clock=clock)
     assert settled.error is not None
     assert settled.error.kind is ErrorKind.HOST_CONFIGURATION_NEEDED
 
@@ -226,7 +226,7 @@ def test_a_slow_sink_holds_up_neither_the_next_run_nor_its_cancelling():
 
 
 async def left_behind(path: Path, box: Box, until: str) -> None:
-    """A runtime that is closed while its sink hangs, as far as anybody can tell a crash."""
+    """A runtime that is closed while its sink hangs: nobody can tell it from a crash."""
     agent = shop([say("done")], Ledger(), output_sinks=[BOX])
     async with await AgentRuntime.open(path, agents=[agent], output_sinks=[box]) as runtime:
         handle = await runtime.start(agent, "go", session_id="s1", run_id="r1")

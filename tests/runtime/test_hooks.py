@@ -1,4 +1,4 @@
-"""Hooks as their authors define them: a slip is refused when it is made, with what to write."""
+"""Hooks as their authors define them: a slip is refused when it is made."""
 
 from typing import Any
 
@@ -107,7 +107,7 @@ SPECS = [
 ]
 
 
-@pytest.mark.promise("R22")
+@pytest.mark.promise("H2")
 @pytest.mark.parametrize("spec", SPECS)
 def test_an_agent_refuses_a_hook_that_could_only_be_ignored(spec: HookSpec):
     with pytest.raises(Rejected, match="hook h"):

@@ -6,7 +6,7 @@ import pytest
 from tests.runtime.runtime_rig import package_of, request
 
 from windlass.policy import RulesPolicy, allow_start, strongest
-from windlass_harness.policy import PolicySet, Rule
+from windlass_harness.policy import PolicySet, Rule, decide
 from windlass_harness.policy_rules import CallFacts
 from windlass_protocol import (
     AllowDecision,
@@ -82,3 +82,29 @@ def test_every_decision_has_a_strength() -> None:
     ]
     for decision in others:
         assert strongest(ORDER[0], decision) is decision
+
+
+def test_a_policy_remembers_what_it_decided_but_not_for_other_facts(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def counted(rules: PolicySet, call: CallFacts, *, is_attended: bool) -> PolicyDecision:
+        asked.append(call.tool)
+        return decide(rules, call, is_attended=is_attended)
+
+    monkeypatch.setattr("windlass.policy.decide", counted)
+    monkeypatch.setattr("windlass.policy.DECISIONS_MAX", 2)
+    policy = RulesPolicy(PolicySet())
+    for tool in ("a", "a", "b", "b", "c", "a"):
+        policy.before(CallFacts(tool, ToolMode.READ, arguments={"n": len(asked)}), is_attended=True)
+    assert asked == ["a", "b", "c", "a"]
+    assert policy.before(CallFacts("a"), is_attended=True).decision == "ask"
+    assert policy.before(CallFacts("a"), is_attended=False).decision == "deny"
+
+
+def test_a_policy_that_changes_arguments_looks_at_them_each_time() -> None:
+    rule = Rule("quiet", "modify", tools=("mail",), arguments={"loud": False})
+    policy = RulesPolicy(PolicySet((rule,)))
+    for to in ("ada", "bob"):
+        decision = policy.before(CallFacts("mail", ToolMode.READ, arguments={"to": to}), is_attended=True)
+        assert isinstance(decision, ModifyDecision)
+        assert decision.arguments == {"to": to, "loud": False}

@@ -1,4 +1,4 @@
-"""What the tests of security share: an agent that can pay, a ledger of what was paid, and ways to watch."""
+"""What the tests of security share: an agent that pays, and ways to watch it."""
 
 import asyncio
 from collections.abc import Coroutine, Iterable, Sequence
@@ -55,7 +55,7 @@ class Bank:
         more: Sequence[Tool[..., object]] = (),
         **options: object,
     ) -> Agent:
-        """An agent that follows a script, which goes on after a crash where the history ends."""
+        """An agent that follows a script, also after a crash."""
         model = script if isinstance(script, ScriptedModel) else ScriptedModel(by_history(script))
         return Agent(name, model=model, tools=[self.tool(**options), *more], policy=policy or PolicySet())
 

@@ -1,4 +1,4 @@
-"""A process that is killed around the moment when a consent is used: python -m tests.security.killed …"""
+"""A process that is killed around the moment when a consent is used."""
 
 import asyncio
 import os
@@ -28,19 +28,19 @@ def end() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def payer(ledger: Path, effect: str, *, is_killed: bool = False) -> Agent:
-    """An agent that pays after a person said yes; a ledger outside knows what was paid."""
+def payer(ledger: Path, effect: str, *, note: str = "", is_killed: bool = False) -> Agent:
+    """An agent that pays after a yes; a ledger outside knows what was paid."""
 
-    async def pay(cents: int) -> str:
+    async def pay(cents: int, note: str = "") -> str:
         """Pay."""
         with ledger.open("a") as file:
-            file.write(f"{cents}\n")
+            file.write(f"{cents} {note}\n")
         if is_killed:
             end()
         return "paid"
 
     made = tool(pay, mode="external", effect=effect, approval="always")
-    script = by_history([call("pay", {"cents": 5}, call_id="c1"), say("done")])
+    script = by_history([call("pay", {"cents": 5, "note": note}, call_id="c1"), say("done")])
     return Agent("payer", model=ScriptedModel(script), tools=[made])
 
 
@@ -69,11 +69,12 @@ class KillingStore(WrappedStore):
         return posted
 
 
-async def live(folder: Path, point: Point, effect: str) -> None:
+async def live(folder: Path, point: Point, effect: str, secret: str) -> None:
     """Ask, be answered, and die."""
     store = KillingStore(await SqliteStore.open(folder / "a.db"), point)
     builder = AgentRuntime.builder().journal(store).content(store).policy(allow_start).attended()
-    agent = payer(folder / "ledger", effect, is_killed=point == "effect done")
+    agent = payer(folder / "ledger", effect, note=secret, is_killed=point == "effect done")
+    builder.secrets([secret] if secret else [])
     builder.event_bus(Feed(store, SystemClock())).agent(agent)
     async with asyncio.timeout(STORY_S_MAX), builder.build() as runtime:
         handle = await runtime.start(agent, "go", run_id="r1", session_id="s")
@@ -83,4 +84,5 @@ async def live(folder: Path, point: Point, effect: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(live(Path(sys.argv[1]), next(one for one in POINTS if one == sys.argv[2]), sys.argv[3]))
+    _, where, wanted, effect_class, *secrets = sys.argv
+    asyncio.run(live(Path(where), POINTS[int(wanted)], effect_class, "".join(secrets)))

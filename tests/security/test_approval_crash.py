@@ -13,9 +13,10 @@ from windlass import AgentRuntime
 from windlass_protocol import JsonObject
 
 
-def crash(folder: Path, point: Point, effect: str) -> None:
+def crash(folder: Path, point: Point, effect: str, secret: str = "") -> None:
     """Let a process ask, be answered and be killed."""
-    command = [sys.executable, "-m", "tests.security.killed", str(folder), point, effect]
+    number = str(POINTS.index(point))
+    command = [sys.executable, "-m", "tests.security.killed", str(folder), number, effect, secret]
     ended = subprocess.run(command, timeout=STORY_S_MAX * 2, check=False, capture_output=True)
     assert ended.returncode == -signal.SIGKILL, ended.stderr.decode()
 
@@ -83,3 +84,29 @@ def test_a_retry_after_a_crash_is_a_decision_of_its_own(tmp_path: Path) -> None:
 
     play(story())
     assert paid(tmp_path) == 2
+
+
+SECRET = "canary-0815-Zq9x7w"
+
+
+@pytest.mark.promise("S1")
+@pytest.mark.parametrize("point", POINTS)
+def test_a_call_whose_secret_a_crash_took_is_refused_and_not_made_without_it(
+    tmp_path: Path, point: Point
+) -> None:
+    crash(tmp_path, point, "idempotent", SECRET)
+    before = paid(tmp_path)
+    database = b"".join(path.read_bytes() for path in tmp_path.glob("a.db*") if path.is_file())
+    assert SECRET.encode() not in database
+
+    async def story() -> None:
+        agent = payer(tmp_path / "ledger", "idempotent", note=SECRET)
+        async with await AgentRuntime.open(tmp_path / "a.db", agents=[agent], secrets=[SECRET]) as runtime:
+            handle = runtime.handle("r1")
+            assert await ended(handle) == "completed"
+            assert await codes(handle) == ["secret_arguments"]
+
+    play(story())
+    assert paid(tmp_path) == before
+    if before:
+        assert SECRET in (tmp_path / "ledger").read_text(), "the tool got it while the process lived"

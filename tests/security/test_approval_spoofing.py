@@ -1,4 +1,4 @@
-"""Fourteen ways to get an effect without the consent it needs; each one fails, and nothing happens twice."""
+"""Fourteen ways to an effect without the consent it needs; each one fails."""
 
 import asyncio
 from pathlib import Path
@@ -165,7 +165,7 @@ def test_consent_in_one_run_is_none_in_another(is_same_session: bool) -> None:
 
 @pytest.mark.promise("A1")
 def test_runs_and_calls_with_colliding_names_have_requests_of_their_own() -> None:
-    """`r` step 0 call `1:c` and `r:0` step 1 call `c` must not be asked about under one name."""
+    """`r` step 0 call `1:c`, and `r:0` step 1 call `c`: two names."""
     bank, ids = Bank(), list[str]()
 
     async def story() -> None:

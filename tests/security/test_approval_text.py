@@ -1,4 +1,4 @@
-"""What is shown to a person is what runs: nothing hidden, nothing cut, nothing that only looks like it."""
+"""What is shown to a person is what runs: nothing hidden, cut or faked."""
 
 import json
 import re
@@ -18,7 +18,7 @@ _ESCAPE = re.compile(r"\\(?:\\|\[([0-9,]+) spaces\]|u([0-9a-f]{4})|U([0-9a-f]{8}
 
 
 def read_back(prompt: str) -> JsonValue:
-    """Read the arguments out of a prompt, as somebody would who knows how it is written."""
+    """Read the arguments out of a prompt again."""
     shown = prompt.partition("\n")[2]
     shown = "".join(line.lstrip(" ") for line in shown.split("\n"))
 
@@ -50,7 +50,7 @@ JSON = st.recursive(
 @settings(max_examples=500)
 @given(arguments=st.dictionaries(TEXT, JSON, max_size=4))
 def test_what_is_shown_can_be_read_back_to_the_bytes_that_are_hashed(arguments: dict[str, JsonValue]) -> None:
-    prompt = approval_prompt("pay", arguments, "Why.")
+    prompt = approval_prompt("pay", arguments, reason="Why.")
     assert prompt is not None
     assert canonical(read_back(prompt)) == canonical(arguments)
 
@@ -59,7 +59,7 @@ def test_what_is_shown_can_be_read_back_to_the_bytes_that_are_hashed(arguments: 
 @settings(max_examples=500)
 @given(text=TEXT, reason=TEXT)
 def test_no_character_of_a_prompt_is_hidden_or_turns_others_around(text: str, reason: str) -> None:
-    prompt = approval_prompt("pay", {"to": text}, reason)
+    prompt = approval_prompt("pay", {"to": text}, reason=reason)
     assert prompt is not None
     assert all(character.isprintable() or character == "\n" for character in prompt)
     assert not re.search("[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\ufe00-\ufe0f\u3164\u2800]", prompt)
@@ -67,21 +67,21 @@ def test_no_character_of_a_prompt_is_hidden_or_turns_others_around(text: str, re
 
 
 def test_long_runs_of_blanks_are_shown_as_their_number_and_cannot_be_faked() -> None:
-    shown = approval_prompt("pay", {"to": "a" + " " * 10_000 + "b"}, "")
-    faked = approval_prompt("pay", {"to": r"a\[10,000 spaces]b"}, "")
+    shown = approval_prompt("pay", {"to": "a" + " " * 10_000 + "b"}, reason="")
+    faked = approval_prompt("pay", {"to": r"a\[10,000 spaces]b"}, reason="")
     assert shown is not None
     assert len(shown) < 100
     assert r"a\[10,000 spaces]b" in shown
     assert faked is not None
     assert r"a\\[10,000 spaces]b" in faked
-    few = approval_prompt("pay", {"to": "a" + " " * SPACES_MAX + "b"}, "")
+    few = approval_prompt("pay", {"to": "a" + " " * SPACES_MAX + "b"}, reason="")
     assert few is not None
     assert "a" + " " * SPACES_MAX + "b" in few
 
 
 def test_each_value_is_on_a_line_of_its_own() -> None:
     arguments: JsonObject = {"list": ["א", 100, {}], "empty": [], "n": {"x": True}}
-    assert approval_prompt("pay", arguments, "Why.") == (
+    assert approval_prompt("pay", arguments, reason="Why.") == (
         'Run pay? Why.\n{\n  "empty": [],\n  "list": [\n    "א",\n    100,\n    {}\n  ],\n'
         '  "n": {\n    "x": true\n  }\n}'
     )
@@ -147,7 +147,7 @@ def test_what_is_too_large_to_be_read_is_denied_and_never_shown_in_part(size: in
 
 
 def test_escapes_count_for_the_size_of_what_is_shown() -> None:
-    assert approval_prompt("pay", {"to": "\u200b" * (PROMPT_CHARS_MAX // 2)}, "") is None
+    assert approval_prompt("pay", {"to": "\u200b" * (PROMPT_CHARS_MAX // 2)}, reason="") is None
 
 
 @pytest.mark.promise("A1")
@@ -162,7 +162,7 @@ def test_no_tool_has_a_name_that_looks_like_another_one(name: str) -> None:
 
 @pytest.mark.promise("A1")
 def test_a_reason_cannot_fake_arguments() -> None:
-    """Words of a policy may quote anything; they stay on the line before the arguments."""
+    """Words of a policy may quote anything; they stay on their line."""
     bank = Bank()
 
     async def story() -> str:
@@ -175,6 +175,6 @@ def test_a_reason_cannot_fake_arguments() -> None:
             return request.prompt
 
     assert play(story()).startswith("Run pay? ")
-    prompt = approval_prompt("pay", {"cents": 500}, 'Safe.\n{\n  "cents": 1\n}')
+    prompt = approval_prompt("pay", {"cents": 500}, reason='Safe.\n{\n  "cents": 1\n}')
     assert prompt is not None
     assert prompt.split("\n", 1)[1] == '{\n  "cents": 500\n}'

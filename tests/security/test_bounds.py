@@ -1,4 +1,4 @@
-"""A model that never stops, asks for too much or gets too much: every run ends, and memory stays bounded."""
+"""A model that never stops or asks for too much: every run ends, bounded."""
 
 import json
 import tracemalloc

@@ -1,7 +1,8 @@
-"""When people are asked, what they may grant, and what no grant and no wish of the model reaches."""
+"""When people are asked, what they may grant, and what no grant reaches."""
 
 import asyncio
 from pathlib import Path
+from typing import cast
 
 import pytest
 from tests.security.bank import DONE, Bank, asked, codes, ended, pay, play, results
@@ -10,6 +11,7 @@ from windlass import Agent, AgentRuntime, PolicySet, Rejected, Rule, tool
 from windlass.policy import RulesPolicy
 from windlass.ports.policy import ToolPolicy
 from windlass.testing import ScriptedModel, by_history, call, say
+from windlass.tools import ToolOptions
 from windlass_harness.policy_rules import CallFacts
 from windlass_protocol import (
     AllowDecision,
@@ -119,9 +121,9 @@ def shell_agent(ran: list[str], *commands: str, is_shell: bool = True, **more: s
         ran.append(command)
         return "ok"
 
-    made = tool(run, mode="local", is_shell=is_shell, **more)  # pyright: ignore[reportArgumentType, reportCallIssue, reportUnknownVariableType]
+    made = tool(run, **cast(ToolOptions, {"mode": "local", "is_shell": is_shell, **more}))
     script = [call("run", {"command": command}, call_id=f"c{at}") for at, command in enumerate(commands)]
-    return Agent("sh", model=ScriptedModel(by_history([*script, DONE])), tools=[made])  # pyright: ignore[reportUnknownArgumentType]
+    return Agent("sh", model=ScriptedModel(by_history([*script, DONE])), tools=[made])
 
 
 @pytest.mark.promise("A1")
@@ -280,7 +282,7 @@ def test_never_leaves_out_no_rule_that_asks() -> None:
 
 
 class HostPolicy:
-    """A policy that answers what it is told to, and names no version in its references."""
+    """A policy that answers what it is told to, and names no version."""
 
     version = "h1"
 
@@ -290,7 +292,7 @@ class HostPolicy:
     def before(self, call: CallFacts, *, is_attended: bool) -> PolicyDecision:
         if isinstance(self.answer, Exception):
             raise self.answer
-        return self.answer  # pyright: ignore[reportReturnType]
+        return cast(PolicyDecision, self.answer)
 
     def after(self, call: CallFacts, output: JsonValue) -> PolicyDecision:
         return AllowDecision(code="ok", reason="ok", policy_refs=_REFS)

@@ -1,4 +1,4 @@
-"""A stage for the loop: a session that checks every record, and a world that knows what was really done."""
+"""A stage for the loop: a session that checks, and a world that remembers."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -72,7 +72,7 @@ def run_asked(run_id: str = "r1", /, **more: JsonValue) -> RunAsked:
 
 
 class Session:
-    """A session in memory: every record that gets into it is proved valid, every plan to be pure."""
+    """A session in memory that proves every record valid and every plan pure."""
 
     def __init__(
         self, records: Iterable[Record] = (), *, epoch: int = 1, rules: Rules = DEFAULT_RULES, ms: int = 0
@@ -96,13 +96,13 @@ class Session:
 
     def tell(self, event: LoopEvent) -> list[str]:
         """Let something happen; return the types of the records it caused."""
-        return self._write(take(self.state, event, self.now, rules=self.rules))
+        return self._write(take(self.state, event, now=self.now, rules=self.rules))
 
     def plan(self) -> Plan:
         """Ask what is next, twice: nothing may change by asking."""
         before, under_way = dump_loop(self.state), frozenset(self.under_way)
-        plan = advance(self.state, under_way, self.now, rules=self.rules)
-        assert advance(self.state, under_way, self.now, rules=self.rules) == plan
+        plan = advance(self.state, under_way, now=self.now, rules=self.rules)
+        assert advance(self.state, under_way, now=self.now, rules=self.rules) == plan
         assert dump_loop(self.state) == before, "advance changed the state"
         return plan
 
@@ -144,7 +144,7 @@ class Session:
 
     def _write(self, drafts: Sequence[Draft]) -> list[str]:
         for draft in drafts:
-            record = number(draft, "s1", len(self.records) + 1, epoch=self.epoch)
+            record = number(draft, "s1", seq=len(self.records) + 1, epoch=self.epoch)
             assert valid(record) == record
             self.state.apply(record)
             self.records.append(record)
@@ -170,7 +170,10 @@ class Session:
 
 
 def valid(record: Record) -> Record:
-    """Read a record back by the strict rules of the wire; they know its type and its data."""
+    """Read a record back by the strict rules of the wire.
+
+    They know its type and its data.
+    """
     assert record.type in EVENT_DATA, f"{record.type} is no event type"
     return Record.model_validate_json(to_json(record.model_dump(mode="json", by_alias=True)), strict=True)
 
@@ -363,7 +366,7 @@ class World:
 
 
 def asked(*answers: ModelAnswered, rules: Rules = DEFAULT_RULES, **body: JsonValue) -> Session:
-    """A session in whose run the model was asked, and gave these answers one after the other."""
+    """A session in whose run the model gave these answers, one after the other."""
     session = Session(rules=rules)
     session.tell(run_asked(**body))
     for answer in answers:

@@ -1,4 +1,7 @@
-"""A crash after every single record of a run: nothing done is done again, and the run ends all the same."""
+"""A crash after every single record of a run.
+
+Nothing done is done again, and the run ends all the same.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,11 +1,13 @@
-"""Hooks of the run itself: when they are due, what follows, and that a recorded one is never due again."""
+"""Hooks of the run itself: when they are due, and that they are due once."""
+
+from dataclasses import replace
+from typing import Any
 
 from tests.harness.loop.stage import ASK, Session, call, calls, judged, run_asked, says
 
 from windlass_harness.loop.effects import CallHooks, CheckOutput, Effect, JudgeCall, is_errand
 from windlass_harness.loop.events import (
     AnswersGiven,
-    CallJudged,
     CallRefused,
     CancelAsked,
     HooksRan,
@@ -43,16 +45,16 @@ def session(*points: str, vetoes: int = 3) -> Session:
     return Session(rules=Rules(hook_points=frozenset(points), completion_vetoes_max=vetoes))
 
 
-def note(point: str, call_id: str | None = None, **more: object) -> Note:
+def note(point: str, call_id: str | None = None, **more: Any) -> Note:
     data: JsonObject = {"hookId": "h", "point": point, "status": "completed"}
     if call_id is not None:
         data["callId"] = call_id
-    return Note("hook.completed", {**data, **more})  # pyright: ignore[reportArgumentType] - tests know
+    return Note("hook.completed", {**data, **more})
 
 
-def ran(point: str, *, veto: str | None = None, context: tuple[str, ...] = (), **more: object) -> HooksRan:
-    told: dict[str, object] = {"vetoed": True} if veto else {}
-    return HooksRan(point, "r1", (note(point, **told, **more),), veto=veto, context=context)  # pyright: ignore[reportArgumentType]
+def ran(point: str, *, veto: str | None = None, context: tuple[str, ...] = (), **more: Any) -> HooksRan:
+    told: dict[str, Any] = {"vetoed": True} if veto else {}
+    return HooksRan(point, "r1", (note(point, **told, **more),), veto=veto, context=context)
 
 
 def points(effects: list[Effect]) -> list[str]:
@@ -257,14 +259,10 @@ def test_arguments_that_a_hook_changed_are_those_of_every_later_judgement() -> N
     one.done(look, judged(look))
     changed = note(BEFORE_TOOL_CALL, later.call_id, changed=True, change={"arguments": {"cents": 3}})
     decision = judged(JudgeCall(later.call_id, "later", {"cents": 3}), ASK)
-    one.done(later, CallJudged(**{**fields_of(decision), "notes": (changed,)}))  # pyright: ignore[reportArgumentType]
+    one.done(later, replace(decision, notes=(changed,)))
     assert one.state.run_notes.hooked.has(BEFORE_TOOL_CALL, later.call_id)
     assert not one.state.run_notes.hooked.has(BEFORE_TOOL_CALL, look.call_id)
     assert one.state.run_notes.hooked.arguments == {later.call_id: {"cents": 3}}
-
-
-def fields_of(event: CallJudged) -> dict[str, object]:
-    return {name: getattr(event, name) for name in CallJudged.__slots__}  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def test_hooks_see_that_a_run_is_cancelled_before_its_end_is_written() -> None:

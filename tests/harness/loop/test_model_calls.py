@@ -1,4 +1,4 @@
-"""The model: failures tried again, given up, and calls that their owner did not see answered."""
+"""The model: failures tried again, given up, and calls nobody saw answered."""
 
 import pytest
 from tests.harness.loop.stage import (

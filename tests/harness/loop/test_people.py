@@ -1,4 +1,4 @@
-"""People: asked for consent and for a decision after a crash, and heard for exactly that."""
+"""People: asked for consent or a decision, and heard for exactly that."""
 
 import pytest
 from tests.harness.loop.stage import (

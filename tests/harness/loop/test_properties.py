@@ -1,4 +1,7 @@
-"""What holds whatever happens: valid records, one end, and no effect without its intent."""
+"""What holds whatever happens.
+
+Valid records, one end, and no effect without its intent.
+"""
 
 from dataclasses import replace
 
@@ -190,10 +193,13 @@ def test_whatever_happens_records_are_valid_and_a_run_ends_once(
 @settings(deadline=None, max_examples=50)
 @given(records=streams())
 def test_the_loop_bears_any_history(records: list[Record]) -> None:
-    """Other writers may leave anything; asking what is next must not fail for want of a turn or a step."""
+    """Other writers may leave anything.
+
+    Asking what is next must not fail for want of a turn or a step.
+    """
     state = fold(records)
     state.epoch = 9
     before = dump_loop(state)
     if state.run is not None and state.session.turn is not None:
-        advance(state, frozenset(), asked().now)
+        advance(state, frozenset(), now=asked().now)
     assert dump_loop(state) == before

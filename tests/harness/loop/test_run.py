@@ -1,4 +1,7 @@
-"""A run from its beginning to its end: the order of its records, and one terminal record."""
+"""A run from its beginning to its end.
+
+The order of its records, and one terminal record.
+"""
 
 import pytest
 from pydantic import JsonValue
@@ -293,14 +296,14 @@ def test_the_last_words_are_those_of_the_newest_answer() -> None:
 def test_taking_an_event_changes_nothing_by_itself() -> None:
     session = asked()
     session.turn()
-    drafts = take(session.state, says(), session.now)
-    assert take(session.state, says(), session.now) == drafts
+    drafts = take(session.state, says(), now=session.now)
+    assert take(session.state, says(), now=session.now) == drafts
 
 
 def test_a_record_gets_its_place_in_the_store_last() -> None:
     session = asked()
-    (draft, *_) = take(session.state, Stopped(error()), session.now)
-    record = number(draft, "s1", 5, epoch=3)
+    (draft, *_) = take(session.state, Stopped(error()), now=session.now)
+    record = number(draft, "s1", seq=5, epoch=3)
     assert (record.seq, record.epoch, record.position) == (5, 3, None)
     assert place(record, 77).position == 77
 

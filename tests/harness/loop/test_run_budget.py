@@ -1,4 +1,4 @@
-"""Budgets: checked before anything is spent, exact at the limit, and waiting costs no time."""
+"""Budgets: checked before the spend, exact at the limit; waiting is free."""
 
 import pytest
 from tests.harness.loop.stage import (

@@ -1,4 +1,4 @@
-"""Payloads of a step: the usual shape is read as it is, and says the same as its type would."""
+"""Payloads of a step: the usual shape reads the same as its type would."""
 
 from collections.abc import Callable
 

@@ -1,18 +1,20 @@
-"""What the tests of hooks and sinks share: an agent with hooks, driven to its end, and its records."""
+"""What the tests of hooks and sinks share: an agent, driven to its end."""
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from windlass.agent import Agent
 from windlass.compose import AgentRuntime
+from windlass.ports.model import LLMMessage
 from windlass.ports.sink import Delivery
-from windlass.testing import ScriptedModel, call, say
+from windlass.testing import Answer, ScriptedModel, call, say
 from windlass.tools import tool
 from windlass_protocol import Event, JsonObject, RunResult
 
 T = TypeVar("T")
+Writer = Callable[[Sequence[LLMMessage]], Answer]
 STORY_S_MAX = 20.0
 
 
@@ -97,7 +99,7 @@ async def events_of(
     return seen
 
 
-def shop(script: Any, ledger: Ledger, **parts: Any) -> Agent:
+def shop(script: Iterable[Answer] | Writer, ledger: Ledger, **parts: Any) -> Agent:
     """An agent that can charge and mail."""
     given: dict[str, Any] = {"model": ScriptedModel(script), "tools": [charging(ledger), mail], **parts}
     return Agent("shop", **given)
@@ -136,10 +138,10 @@ class Box:
 
     async def deliver(self, output: Delivery) -> JsonObject | None:
         self.got.append(output)
-        answer = self._answers.pop(0) if self._answers else None
+        answer: Any = self._answers.pop(0) if self._answers else None
         if isinstance(answer, BaseException):
             raise answer
         if isinstance(answer, asyncio.Event):
             await answer.wait()
             return None
-        return answer  # pyright: ignore[reportReturnType] - tests give anything
+        return answer

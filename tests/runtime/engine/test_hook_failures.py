@@ -27,16 +27,17 @@ from windlass.testing import FakeClock, call, say
 from windlass_harness.loop.effects import RunTool
 from windlass_harness.loop.events import CallReturned
 from windlass_harness.views.runs import RunState
-from windlass_protocol import ActionStatus, HookSpec
+from windlass_protocol import ActionStatus, HookSpec, JsonObject
 
 LOOSE_HOOK: Any = hook
+LOOSE_CHANGE: Any = Change
 
 
 class Answer(BaseModel):
     value: int
 
 
-def at(point: str, function: Any, **options: Any) -> Any:
+def at(point: str, function: Callable[[HookCall], object], **options: Any) -> Any:
     return LOOSE_HOOK(point, **{"hook_id": "h", "timeout_ms": 20, **options})(function)
 
 
@@ -110,7 +111,7 @@ BAD: list[tuple[Callable[[HookCall], object], str, str]] = [
 ]
 
 
-@pytest.mark.promise("R22")
+@pytest.mark.promise("H2")
 @pytest.mark.parametrize(("function", "status", "told"), BAD, ids=lambda one: getattr(one, "__name__", ""))
 @pytest.mark.parametrize(
     "point", ["run_starting", "before_model_call", "after_model_call", "after_tool_call"]
@@ -130,7 +131,7 @@ def test_a_hook_that_fails_open_is_recorded_and_changes_nothing(
     assert failed[0]["failure"] == "fail_open"
 
 
-@pytest.mark.promise("R22")
+@pytest.mark.promise("H2")
 @pytest.mark.parametrize(("function", "status", "told"), BAD, ids=lambda one: getattr(one, "__name__", ""))
 def test_a_hook_that_denies_when_it_fails_refuses_the_call_and_nothing_else(
     function: Any, status: str, told: str
@@ -144,7 +145,7 @@ def test_a_hook_that_denies_when_it_fails_refuses_the_call_and_nothing_else(
     assert told in str(result["error"])
 
 
-@pytest.mark.promise("R22")
+@pytest.mark.promise("H2")
 @pytest.mark.parametrize("failure", ["interrupt_run", "fail_run"])
 @pytest.mark.parametrize("point", [one for one in POINTS if not POINTS[one].is_observed])
 def test_a_hook_that_stops_the_run_when_it_fails_does_so_cleanly_at_every_point(point: str, failure: str):
@@ -189,14 +190,14 @@ DENIED: list[tuple[str, str]] = [
 ]
 
 
-@pytest.mark.promise("R22")
+@pytest.mark.promise("H2")
 @pytest.mark.parametrize(("point", "told"), DENIED)
 def test_where_there_is_only_the_run_to_deny_it_is_the_run_that_ends(point: str, told: str):
     found = stopped(at(point, raises, failure="deny"), [say('{"value": 1}')])
     assert found.error.startswith(told)
 
 
-@pytest.mark.promise("R22")
+@pytest.mark.promise("H2")
 def test_a_result_whose_hook_failed_is_withheld():
     found = run(at("after_tool_call", raises, failure="deny"))
     assert (found.result.status, found.ledger.charges) == ("completed", [5])
@@ -217,14 +218,14 @@ def test_a_call_is_refused_if_a_hook_fails_to_see_the_consent_to_it():
     assert "action.started" not in found.types
 
 
-@pytest.mark.promise("R22")
+@pytest.mark.promise("H2")
 def test_what_a_hook_does_to_what_it_was_given_changes_nothing():
     hooks = [at(point, meddles, hook_id=f"h-{point}", timeout_ms=1_000) for point in POINTS]
     script = [call("charge", {"cents": 5}), say('{"value": 1}')]
     found = run(*hooks, script=script, output=Answer)
     assert found.ledger.charges == [5]
     assert found.result.structured_output == {"value": 1}
-    assert found.all("action.result")[0]["result"]["output"] == {"charged": 5}  # type: ignore[index]
+    assert cast(JsonObject, found.all("action.result")[0]["result"])["output"] == {"charged": 5}
     assert "arguments" not in found.all("action.started")[0]
     assert all(status == "completed" for _, status in found.hooks())
 
@@ -234,19 +235,19 @@ FLOODS: list[tuple[str, object, str]] = [
     ("run_starting", Change(context=["x" * (HOOK_CONTEXT_CHARS_MAX + 1)]), "context too large: 100,001"),
     ("run_starting", Change(context=["x" * HOOK_CONTEXT_CHARS_MAX, "y"]), "over the limit of 100,000"),
     ("run_starting", Change(context="text"), "context is a list of texts, found str"),
-    ("run_starting", Change(context=[1]), "context is text, found int"),  # type: ignore[list-item]
+    ("run_starting", LOOSE_CHANGE(context=[1]), "context is text, found int"),
     ("run_starting", Change(arguments={}), "at run_starting only context can be changed"),
     ("before_tool_call", Change(arguments={"cents": 1}, prompt="x"), "only arguments can be changed"),
-    ("before_tool_call", Change(arguments=[1]), "arguments are parameters by name"),  # type: ignore[arg-type]
+    ("before_tool_call", LOOSE_CHANGE(arguments=[1]), "arguments are parameters by name"),
     ("before_tool_call", Change(arguments={"cents": "x" * 600_000}), "its change is not good JSON"),
-    ("before_tool_call", Change(arguments={"cents": object()}), "its change is not good JSON"),  # type: ignore[dict-item]
+    ("before_tool_call", LOOSE_CHANGE(arguments={"cents": object()}), "its change is not good JSON"),
     ("before_tool_call", Change(arguments={"cents": "many"}), "the arguments of charge do not fit"),
     ("before_tool_call", Change(arguments={"dollars": 1}), "the arguments of charge do not fit"),
     ("after_tool_call", Change(result="x" * (TOOL_OUTPUT_CHARS_MAX + 1)), "its change is not good JSON"),
 ]
 
 
-@pytest.mark.promise("R22")
+@pytest.mark.promise("H2")
 @pytest.mark.parametrize(("point", "change", "told"), FLOODS)
 def test_a_change_that_is_unsound_or_too_large_is_not_made(point: str, change: Change, told: str):
     found = run(at(point, lambda _call: change, right="mutate", failure="fail_run"))
@@ -293,7 +294,7 @@ class TrapVeto(Veto):
         return super().__getattribute__(name)
 
 
-@pytest.mark.promise("R22")
+@pytest.mark.promise("H2")
 def test_an_answer_that_raises_when_it_is_read_is_a_failure_of_the_hook():
     found = run(at("before_tool_call", lambda _call: Change(arguments=Trap()), right="mutate"))
     assert found.all("hook.failed")[0]["status"] == "rejected"
@@ -311,7 +312,7 @@ def test_a_function_may_return_something_to_wait_for():
     assert found.ledger.charges == []
 
 
-@pytest.mark.promise("R22")
+@pytest.mark.promise("H2")
 def test_a_function_that_hangs_in_its_thread_is_cut_and_not_called_for_ever():
     gate = threading.Event()
     started: list[int] = []
@@ -328,7 +329,7 @@ def test_a_function_that_hangs_in_its_thread_is_cut_and_not_called_for_ever():
         codes: list[str] = []
         for _ in range(HOOK_STUCK_THREADS_MAX + 2):
             outcome = await hooks.run(told, clock=FakeClock())
-            codes.append(str(outcome.notes[0].data["error"]["code"]))  # type: ignore[index]
+            codes.append(str(cast(JsonObject, outcome.notes[0].data["error"])["code"]))
         gate.set()
         for _ in range(1_000):
             outcome = await hooks.run(told, clock=FakeClock())
@@ -386,7 +387,9 @@ def test_a_tool_that_has_run_keeps_its_result_though_the_run_is_cancelled_in_its
     async def story() -> CallReturned:
         one = at("after_tool_call", slow, timeout_ms=10_000, failure=failure)
         binding = cast(Binding, Bound(Hooks([BoundHook(one.spec, one)])))
-        task = asyncio.create_task(after_call(binding, RUN, EFFECT, RETURNED, FakeClock()))
+        task = asyncio.create_task(
+            after_call(binding, RUN, effect=EFFECT, returned=RETURNED, clock=FakeClock())
+        )
         await started.wait()
         task.cancel()
         return await task

@@ -1,10 +1,12 @@
-"""Hooks at every point of a run: what they see, what they may change, and which record says so."""
+"""Hooks at every point of a run: what they see, and what they may change."""
 
 import asyncio
-from typing import Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, JsonValue
 from tests.runtime.engine.hook_rig import CHARGE, Ledger, Told, events_of, play, run, shop
 
 from windlass.compose import AgentRuntime
@@ -12,10 +14,10 @@ from windlass.hooks import POINTS, hook
 from windlass.ports.hook import Change, HookAnswer, HookCall, Veto
 from windlass.ports.model import LLMUsage
 from windlass.testing import Answer as Scripted
-from windlass.testing import ScriptedModel, call, fail, say
+from windlass.testing import ScriptedModel, by_history, call, fail, say
 from windlass.tool_arguments import arguments_hash
 from windlass.tools import tool
-from windlass_protocol import AllowDecision, HookSpec, PolicyKind, PolicyRef
+from windlass_protocol import AllowDecision, HookSpec, JsonObject, PolicyKind, PolicyRef
 
 LOOSE_HOOK: Any = hook
 
@@ -32,7 +34,7 @@ class Seen(list[HookCall]):
         return self._answers.pop(0) if self._answers else None
 
 
-def at(point: str, seen: Any, **options: Any) -> Any:
+def at(point: str, seen: Callable[[HookCall], object], **options: Any) -> Any:
     return LOOSE_HOOK(point, **{"hook_id": f"{point}-hook", **options})(seen)
 
 
@@ -107,11 +109,11 @@ def test_arguments_that_a_hook_changes_are_checked_judged_run_and_recorded():
     class Watching:
         version = "1"
 
-        def before(self, facts: Any, *, is_attended: bool) -> Any:
-            judged.append(facts.arguments)
+        def before(self, call: Any, *, is_attended: bool) -> Any:
+            judged.append(call.arguments)
             return ALLOW
 
-        def after(self, facts: Any, output: object) -> Any:
+        def after(self, call: Any, output: object) -> Any:
             return ALLOW
 
     async def story() -> tuple[Ledger, list[Any]]:
@@ -170,14 +172,14 @@ def test_after_a_veto_the_other_hooks_are_not_called():
 def test_a_result_that_a_hook_changes_is_what_the_model_gets_and_the_record_says():
     model = ScriptedModel(list(CHARGE))
     told = run(at("after_tool_call", Seen(Change(result={"charged": "some"})), right="mutate"), model=model)
-    assert told.all("action.result")[0]["result"]["output"] == {"charged": "some"}  # type: ignore[index]
+    assert output_of(told) == {"charged": "some"}
     assert model.requests[1].messages[-1].content == '{"charged":"some"}'
     assert "change" not in told.all("hook.completed")[0]
 
 
 def test_null_is_a_result_too():
     told = run(at("after_tool_call", Seen(Change(result=None)), right="mutate"))
-    assert told.all("action.result")[0]["result"]["output"] is None  # type: ignore[index]
+    assert output_of(told) is None
 
 
 def test_hooks_see_that_a_call_failed_and_cannot_give_it_a_result():
@@ -316,10 +318,18 @@ def test_hooks_see_that_a_person_said_no():
     assert told.all("action.result")[0]["status"] == "rejected"
 
 
+def asked_for(told: Told) -> JsonObject:
+    (request,) = cast(list[JsonObject], told.all("input.requested")[0]["requests"])
+    return request
+
+
+def output_of(told: Told) -> JsonValue:
+    return cast(JsonObject, told.all("action.result")[0]["result"])["output"]
+
+
 def test_a_hook_can_change_the_words_of_a_request_and_never_hide_what_is_asked():
     told = asking(at("before_approval_request", Seen(Change(prompt="Is ann fine?")), right="mutate"))
-    (request,) = told.all("input.requested")[0]["requests"]  # type: ignore[misc]
-    assert isinstance(request, dict)
+    request = asked_for(told)
     assert "Is ann fine?" in str(request["prompt"])
     assert "mail" in str(request["prompt"])
 
@@ -333,10 +343,9 @@ def test_a_request_that_a_hook_vetoes_is_never_made():
 
 def test_arguments_that_a_hook_changed_are_those_that_a_person_approves_and_that_run():
     told = asking(at("before_tool_call", Seen(Change(arguments={"to": "bob"})), right="mutate"))
-    (request,) = told.all("input.requested")[0]["requests"]  # type: ignore[misc]
-    assert isinstance(request, dict)
+    request = asked_for(told)
     assert request["argumentsHash"] == arguments_hash({"to": "bob"})
-    assert told.all("action.result")[0]["result"]["output"] == "sent to bob"  # type: ignore[index]
+    assert output_of(told) == "sent to bob"
     assert len(told.all("input.requested")) == 1
 
 
@@ -381,3 +390,46 @@ def test_a_hook_of_the_runtime_serves_packages_that_name_it():
 
     play(story())
     assert len(seen) == 1
+
+
+@pytest.mark.promise("H2")
+def test_hooks_that_were_recorded_do_not_run_again_after_a_restart(tmp_path: Path):
+    seen, later = Seen(None, Change(arguments={"to": "bob"})), Seen(None, Change(arguments={"to": "eve"}))
+
+    def agent_with(told: Seen) -> Any:
+        hooks = [at("before_tool_call", told, right="mutate"), at("run_starting", told, hook_id="start")]
+        return shop(by_history([call("mail", {"to": "ann"}), say("done")]), Ledger(), hooks=hooks)
+
+    async def story() -> list[Any]:
+        agent = agent_with(seen)
+        async with await AgentRuntime.open(tmp_path / "app.db", agents=[agent]) as runtime:
+            await runtime.start(agent, "go", session_id="s1", run_id="r1")
+            await events_of(runtime, until=["run.waiting"])
+        async with await AgentRuntime.open(tmp_path / "app.db", agents=[agent_with(later)]) as runtime:
+            handle = runtime.handle("r1")
+            (request,) = await handle.requests()
+            await handle.answer(request.request_id, "approve", responder="ann")
+            await handle.wait(timeout=10)
+            return await events_of(runtime, until=["session.waiting"])
+
+    events = play(story())
+    assert sorted(one.point for one in seen) == ["before_tool_call", "run_starting"]
+    assert later == []
+    results = [event.data["result"] for event in events if event.type == "action.result"]
+    assert [cast(JsonObject, result)["output"] for result in results] == ["sent to bob"]
+
+
+def test_a_hook_sees_nothing_that_a_crash_could_make_untrue():
+    """What the model said is durable before a hook is told of its call."""
+    durable: list[list[str]] = []
+
+    async def story() -> None:
+        async def look(told: HookCall) -> None:
+            durable.append([event.type for event in await events_of(runtime, until=["actions.requested"])])
+
+        agent = shop(list(CHARGE), Ledger(), hooks=[at("before_tool_call", look, timeout_ms=5_000)])
+        async with AgentRuntime.in_memory([agent]) as runtime:
+            await (await runtime.start(agent, "go", session_id="s1", run_id="r1")).wait(timeout=10)
+
+    play(story())
+    assert durable[0][-1] == "actions.requested"

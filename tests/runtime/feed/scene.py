@@ -148,7 +148,7 @@ class World:
         kept = tuple([one for one in runs if await self.store.run(one[0]) is not None])
         done = await self.store.append(Batch(claim, row.last_seq, drafts, runs=kept))
         records = [
-            place(number(one, session_id, done.first_seq + i, epoch=claim.epoch), done.first_position + i)
+            place(number(one, session_id, seq=done.first_seq + i, epoch=claim.epoch), done.first_position + i)
             for i, one in enumerate(drafts)
         ]
         self.records += records

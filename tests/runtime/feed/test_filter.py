@@ -16,7 +16,7 @@ PRIVATE = PrivacyClass.SENSITIVE
 
 
 def record(one: Draft, session_id: str = "s1") -> Record:
-    return number(one, session_id, 1, epoch=1)
+    return number(one, session_id, seq=1, epoch=1)
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ POLICIES = [policy for policy in Overflow if policy is not Overflow.BACKPRESSURE
 
 
 def event(kind: str, seq: int) -> Event:
-    return show(number(draft(kind), "s1", seq, epoch=1))
+    return show(number(draft(kind), "s1", seq=seq, epoch=1))
 
 
 def queue_of(overflow: Overflow, capacity: int = 3, reserve: int = 1) -> OverflowQueue:

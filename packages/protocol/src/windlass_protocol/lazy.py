@@ -5,7 +5,7 @@ from importlib import import_module
 
 
 def lazy_names(
-    package: str, homes: Mapping[str, str], guests: Mapping[str, str] | None = None
+    package: str, homes: Mapping[str, str], *, guests: Mapping[str, str] | None = None
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """Return the `__getattr__` and `__dir__` of a package.
 

@@ -78,5 +78,5 @@ _GUESTS = {
 __getattr__, __dir__ = _lazy_names(
     __name__,
     {name: home for home, names in _HOMES.items() for name in names},
-    {name: home for home, names in _GUESTS.items() for name in names},
+    guests={name: home for home, names in _GUESTS.items() for name in names},
 )

@@ -115,8 +115,8 @@ class Agent:
     ) -> RunResult:
         """Run the agent once, in memory, and return what came of it.
 
-        A run that failed has a result too. Nobody is there to ask, so whatever needs consent is denied. For a run that survives the process, can
-        be watched or answered, open an AgentRuntime.
+        A run that failed has a result too. Nobody is there to ask, so whatever needs consent is denied. For
+        a run that survives the process, can be watched or answered, open an AgentRuntime.
 
         Raises:
             Unavailable: the model is a text, and `providers` has nobody for its route.

@@ -166,7 +166,8 @@ class AgentRuntimeBuilder(Generic[R]):
     def attended(self, *, is_attended: bool = True, replace: bool = False) -> Self:
         """Say whether somebody answers requests.
 
-        When nobody does, whatever needs consent is denied. When left out, a runtime is attended if it has an approval dispatcher.
+        When nobody does, whatever needs consent is denied. When left out, a runtime is attended if it has an
+        approval dispatcher.
         """
         return self._set("is_attended", is_attended, replace=replace)
 

@@ -24,7 +24,7 @@ def check_sink(spec: OutputSinkSpec) -> SinkRule:
 
 
 def receipt_of(receipt: object) -> JsonObject | None:
-    """Return what the record of a delivery keeps of a receipt: nothing, if it is no JSON object or too large.
+    """Return what is kept of a receipt: nothing if it is no object, or too large.
 
     The delivery was made all the same, so a bad receipt is no failure.
     """

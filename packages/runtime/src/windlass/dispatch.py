@@ -78,7 +78,7 @@ class ApprovalDesk:
             self._seen = None
 
     async def _take_open(self, store: Store, session_id: str) -> None:
-        state = (await load(store, store, session_id)).state
+        state = (await load(store, store, session_id=session_id)).state
         run = state.run
         for request in () if run is None else state.session.requests.values():
             self._take(request, session_id, "" if run is None else run.run_id)

@@ -13,9 +13,12 @@ are stable, texts are not. A message never carries a payload.
 """
 
 from collections.abc import Sequence
-from typing import ClassVar, Self
+from typing import ClassVar, Final, Self
 
 from windlass_protocol import CausalIds, ErrorCode, ErrorInfo, ErrorKind, PolicyRef, RetryClass, SourceRef
+
+MESSAGE_CHARS_MAX: Final = 4_096
+"""What an error may say on the wire."""
 
 
 class AgentError(Exception):
@@ -48,12 +51,12 @@ class AgentError(Exception):
         return self
 
     def info(self) -> ErrorInfo:
-        """Return the error as it crosses the wire."""
+        """Return the error as it crosses the wire, its message cut to fit."""
         return ErrorInfo(
             code=self.code,
             kind=self.kind,
             retry=self.retry,
-            message=self.message,
+            message=self.message[:MESSAGE_CHARS_MAX] or type(self).__name__,
             causal_ids=self.causal_ids if self.causal_ids.model_dump() else None,
             policy_refs=self.policy_refs or None,
             source=self.source,

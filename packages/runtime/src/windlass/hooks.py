@@ -80,7 +80,7 @@ class HookOptions(TypedDict, total=False):
 
 
 def hook(point: str, **options: Unpack[HookOptions]) -> Callable[[HookFunction], Hook]:
-    """Make a hook of a function that takes a HookCall and returns None, a Change or a Veto.
+    """Make a hook of a function: a HookCall in; None, a Change or a Veto out.
 
     Raises:
         Rejected: there is no such point, or the point does not allow it; the message says what to write.

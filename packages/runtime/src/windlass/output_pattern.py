@@ -1,4 +1,4 @@
-"""Regular expressions of strangers: matched in time that grows with the text, or refused.
+"""Regular expressions of strangers: matched in linear time, or refused.
 
 The expressions of Python go back and try again, and a short hostile one takes for ever. These are matched by
 the engine of pydantic, which never goes back; it knows no look-around and no references to groups.
@@ -39,7 +39,7 @@ def _compiled(pattern: str) -> SchemaValidator:
 
 
 def weight(pattern: str) -> int:
-    """Return how many pieces a pattern has when its counted repetitions are written out, roughly."""
+    """Return about how many pieces a pattern has with its repetitions written out."""
     groups: list[int] = [0]
     last, at = 0, 0
     while at < len(pattern):

@@ -1,4 +1,4 @@
-"""Output schemas of strangers: refused if holding an answer against one could fetch, hang or never end.
+"""Output schemas of strangers: refused if using one could fetch or never end.
 
 The walk knows which keywords hold schemas, so a property may be called `format` or `$ref` like any other.
 """
@@ -67,7 +67,7 @@ def _problem(schema: bytes) -> str | None:
     except _Unusable as error:
         return str(error)
     # Only a run that must return something pays for the validator.
-    from windlass.engine.output_validator import meta_problem  # noqa: PLC0415
+    from windlass.engine.output_validator import meta_problem  # noqa: PLC0415 - slow to import
 
     return meta_problem(value)
 

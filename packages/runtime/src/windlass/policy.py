@@ -2,6 +2,7 @@
 
 from copy import copy
 from dataclasses import replace
+from typing import Final
 
 from pydantic import JsonValue
 
@@ -9,6 +10,9 @@ from windlass.package import policy_ref
 from windlass_harness.policy import decide
 from windlass_harness.policy_rules import STRENGTH, CallFacts, PolicySet, Rule
 from windlass_protocol import AllowDecision, PolicyDecision, PolicyKind, PolicyRef, RunRequest, RuntimePackage
+
+DECISIONS_MAX: Final = 1_024
+"""Decisions that a policy remembers."""
 
 _HOST = PolicyRef(kind=PolicyKind.HOST, id="windlass.allow")
 
@@ -23,7 +27,12 @@ class RulesPolicy:
 
     def __init__(self, rules: PolicySet) -> None:
         self._version = policy_ref(rules).version or ""
-        self._rules = replace(rules, version=self._version)
+        self._use(replace(rules, version=self._version))
+
+    def _use(self, rules: PolicySet) -> None:
+        self._rules = rules
+        self._reads_arguments = any(rule.effect == "modify" for rule in rules.rules)
+        self._decided: dict[tuple[object, ...], PolicyDecision] = {}
 
     @property
     def version(self) -> str:
@@ -31,8 +40,25 @@ class RulesPolicy:
         return self._version
 
     def before(self, call: CallFacts, *, is_attended: bool) -> PolicyDecision:
-        """Decide by the rules."""
-        return decide(self._rules, call, is_attended=is_attended)
+        """Decide by the rules; the same question is answered once."""
+        if self._reads_arguments:
+            return decide(self._rules, call, is_attended=is_attended)
+        facts = (
+            call.tool,
+            call.declared,
+            call.shell,
+            call.commands,
+            call.taint,
+            call.is_outbound,
+            is_attended,
+        )
+        decision = self._decided.get(facts)
+        if decision is None:
+            decision = decide(self._rules, call, is_attended=is_attended)
+            if len(self._decided) >= DECISIONS_MAX:
+                self._decided.clear()
+            self._decided[facts] = decision
+        return decision
 
     def after(self, call: CallFacts, output: JsonValue) -> PolicyDecision:
         """Let every result through."""
@@ -48,7 +74,7 @@ class RulesPolicy:
             return self
         grant = Rule("session.grant", "allow", reason="A person granted it for this session.", tools=tools)
         policy = copy(self)
-        policy._rules = replace(self._rules, rules=(*self._rules.rules, grant))
+        policy._use(replace(self._rules, rules=(*self._rules.rules, grant)))
         return policy
 
 

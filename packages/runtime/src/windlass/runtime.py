@@ -296,7 +296,7 @@ class CoreRuntime:
             Conflict: nobody ever started it.
         """
         row, store = await self._runs.row(run_id), self._store()
-        state = (await load(store, store, row.session_id)).state
+        state = (await load(store, store, session_id=row.session_id)).state
         return tuple(one for one in state.deliveries.by_id.values() if one.run_id == run_id)
 
     # people
@@ -316,7 +316,7 @@ class CoreRuntime:
 
     async def _requests(self, session_id: str, run_id: str | None = None) -> Mapping[str, InputRequest]:
         store = self._store()
-        state = (await load(store, store, session_id)).state
+        state = (await load(store, store, session_id=session_id)).state
         is_other = run_id is not None and (state.run is None or state.run.run_id != run_id)
         return {} if is_other else state.session.requests
 

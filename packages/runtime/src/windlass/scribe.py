@@ -11,11 +11,11 @@ from windlass_harness.redact import Redactor
 
 
 class RedactingScribe:
-    """Masks secrets in what becomes a record: registered ones, and what looks like one."""
+    """Masks secrets in records: registered ones, and what looks like one."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         self.redactor = Redactor(secrets=tuple(secrets))
-        """What it masks with, for all that is shown or cut short before it becomes a record."""
+        """What it masks with, for what is shown before it becomes a record."""
 
     def __call__(self, draft: Draft) -> Draft:
         """Return the draft as it may be kept; the same one if there is nothing to hide."""

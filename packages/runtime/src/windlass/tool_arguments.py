@@ -87,9 +87,7 @@ def _hash(text: bytes) -> str:
     return f"sha256:{sha256(text).hexdigest()}"
 
 
-def _problems(
-    tool: Tool[..., object], error: ValidationError, value: JsonValue, *, mask: Mask
-) -> list[str]:
+def _problems(tool: Tool[..., object], error: ValidationError, value: JsonValue, *, mask: Mask) -> list[str]:
     issues = invalid(error, value).issues
     details = error.errors(include_url=False, include_input=False)[: len(issues)]
     problems: list[str] = []

@@ -1,1 +1,4 @@
-"""The loop as a pure function: what happened goes in, what to write and to do next comes out."""
+"""The loop as a pure function.
+
+What happened goes in, what to write and to do next comes out.
+"""

@@ -36,8 +36,11 @@ from windlass_protocol import (
 JsonObject = dict[str, JsonValue]
 
 
-def advance(state: LoopState, under_way: Set[str], now: Moment, *, rules: Rules = DEFAULT_RULES) -> Plan:
-    """Return what to write and to do now; `under_way` are keys of effects that are being performed."""
+def advance(state: LoopState, under_way: Set[str], *, now: Moment, rules: Rules = DEFAULT_RULES) -> Plan:
+    """Return what to write and to do now.
+
+    `under_way` are keys of effects that are being performed.
+    """
     run = state.run
     if run is None:
         return NOTHING
@@ -56,24 +59,24 @@ def _end(state: LoopState, now: Moment, rules: Rules) -> Plan:
     """The run was cancelled, or cannot go on, and all that was under way is done."""
     error, run = state.run_notes.failure, state.run
     if run is not None and run.is_cancel_requested:
-        last = hooks.due(state, rules, ON_RUN_CANCEL_REQUESTED)
+        last = hooks.due(state, ON_RUN_CANCEL_REQUESTED, rules=rules)
         if last:
             return Plan(effects=last)
     if error is None or (run is not None and run.is_cancel_requested):
         return Plan(ends.cancelled(state, now))
-    return Plan(ends.failed(state, error, now))
+    return Plan(ends.failed(state, error, now=now))
 
 
 def _go_on(state: LoopState, now: Moment, rules: Rules) -> Plan:
     """Nothing is open: finish, or ask the model when it is time."""
     notes = state.run_notes
-    if notes.is_retry and notes.retry_at_ms > now.ms:
-        return Plan(wake_at_ms=notes.retry_at_ms)
+    if notes.is_retry and notes.pause is not None and notes.pause.has(now.ms):
+        return Plan(wake_at_ms=notes.pause.until_ms)
     if notes.refusals > rules.refusals_max:
-        return Plan(ends.failed(state, failures.too_many_refusals(rules), now))
+        return Plan(ends.failed(state, failures.too_many_refusals(rules), now=now))
     if state.has_answered:
         return _finish(state, now, rules)
-    first = hooks.due(state, rules, RUN_STARTING) if notes.budget.steps_used == 0 else ()
+    first = hooks.due(state, RUN_STARTING, rules=rules) if notes.budget.steps_used == 0 else ()
     return Plan(effects=first) if first else _ask(state, now, rules)
 
 
@@ -81,14 +84,17 @@ def _go_on(state: LoopState, now: Moment, rules: Rules) -> Plan:
 
 
 def _ask_on(state: LoopState, step: Step, under_way: Set[str], now: Moment) -> Plan:
-    """A model call was begun: perform it, or begin another attempt if its owner is gone."""
+    """A model call was begun.
+
+    Perform it, or begin another attempt if its owner is gone.
+    """
     effect = CallModel(step.step_index, state.run_notes.attempt)
     if effect.key in under_way:
         return NOTHING
     if step.epoch == state.epoch:
         return Plan(effects=(effect,))
     data: JsonObject = {"code": INTERRUPTED, "attempt": effect.attempt, "delayMs": 0, **state.place()}
-    return Plan((state.draft("step.retrying", data, now),))
+    return Plan((state.draft("step.retrying", data, now=now),))
 
 
 def _ask(state: LoopState, now: Moment, rules: Rules) -> Plan:
@@ -97,9 +103,9 @@ def _ask(state: LoopState, now: Moment, rules: Rules) -> Plan:
     assert run is not None
     names = state.exceeding(now, step=not notes.is_retry, tokens=1)
     if names:
-        return Plan(ends.exhausted(state, names, now))
+        return Plan(ends.exhausted(state, names, now=now))
     if notes.budget.steps_used >= rules.steps_max and not notes.is_retry:
-        return Plan(ends.failed(state, failures.too_many_steps(rules), now))
+        return Plan(ends.failed(state, failures.too_many_steps(rules), now=now))
     last = -1 if turn.step_index is None else turn.step_index
     index = last if notes.is_retry else last + 1
     data: JsonObject = {**state.place(index), "promptMessageCount": len(state.session.history.messages)}
@@ -121,14 +127,14 @@ def _ask(state: LoopState, now: Moment, rules: Rules) -> Plan:
 def _finish(state: LoopState, now: Moment, rules: Rules) -> Plan:
     notes = state.run_notes
     if notes.finish_reason is FinishReason.LENGTH:
-        return Plan(ends.failed(state, failures.cut_off(notes.finish_reason), now))
+        return Plan(ends.failed(state, failures.cut_off(notes.finish_reason), now=now))
     text = last_text(state)
     if notes.contract is not None and not notes.is_validated:
         return Plan(effects=(CheckOutput(text),))
-    last = hooks.due(state, rules, BEFORE_RUN_COMPLETE)
+    last = hooks.due(state, BEFORE_RUN_COMPLETE, rules=rules)
     if last:
         return Plan(effects=last)
-    return Plan(ends.completed(state, text, now))
+    return Plan(ends.completed(state, text, now=now))
 
 
 def last_text(state: LoopState) -> str:
@@ -171,13 +177,13 @@ def _advance_calls(
         else:
             _advance_requested(state, call, plan, now, rules)
     if plan.requests:
-        plan.drafts.append(people.requested(state, plan.requests, now))
+        plan.drafts.append(people.requested(state, plan.requests, now=now))
     effects = tuple(effect for effect in plan.effects if effect.key not in under_way)
     if plan.drafts or effects:
         return Plan((*_resume(state, "ready", now), *plan.drafts), effects)
     if under_way:
         return NOTHING
-    return Plan(ends.exhausted(state, plan.exceeded, now)) if plan.exceeded else _wait(state, plan, now)
+    return Plan(ends.exhausted(state, plan.exceeded, now=now)) if plan.exceeded else _wait(state, plan, now)
 
 
 def _advance_requested(state: LoopState, call: Call, plan: _Calls, now: Moment, rules: Rules) -> None:
@@ -185,10 +191,10 @@ def _advance_requested(state: LoopState, call: Call, plan: _Calls, now: Moment, 
     note = state.note(call.call_id)
     if note.request_id is not None:
         plan.wakes += _expiries(state, note.request_id)
-    elif note.not_before_ms is not None and note.not_before_ms > now.ms:
-        plan.wakes.append(note.not_before_ms)
+    elif note.pause is not None and note.pause.has(now.ms):
+        plan.wakes.append(note.pause.until_ms)
     elif note.outcome is not None and (
-        seen := hooks.due(state, rules, AFTER_APPROVAL_DECISION, call.call_id)
+        seen := hooks.due(state, AFTER_APPROVAL_DECISION, rules=rules, call_id=call.call_id)
     ):
         plan.effects += seen
     elif note.outcome is not None and note.outcome is not InputOutcome.APPROVED:
@@ -237,13 +243,13 @@ def _recover(state: LoopState, call: Call, plan: _Calls, now: Moment) -> None:
     match effect:
         case EffectClass.READ | EffectClass.IDEMPOTENT:
             plan.drafts += [
-                state.draft("recovery.effect_found", data, now),
+                state.draft("recovery.effect_found", data, now=now),
                 _started_again(state, call, now),
             ]
         case EffectClass.ONCE:
             request = people.recovery_request(state, call)
             plan.drafts.append(
-                state.draft("recovery.effect_found", {**data, "requestId": request["requestId"]}, now)
+                state.draft("recovery.effect_found", {**data, "requestId": request["requestId"]}, now=now)
             )
             plan.requests.append(request)
         case _:
@@ -280,7 +286,7 @@ def _started_again(state: LoopState, call: Call, now: Moment) -> Draft:
     }
     if call.arguments is not None:
         data["arguments"] = call.arguments
-    return state.draft("action.started", data, now)
+    return state.draft("action.started", data, now=now)
 
 
 def _denied(state: LoopState, call: Call, note: CallNotes, now: Moment) -> Draft:
@@ -289,10 +295,10 @@ def _denied(state: LoopState, call: Call, note: CallNotes, now: Moment) -> Draft
         InputOutcome.CANCELLED: "The request for approval was withdrawn.",
     }
     message = note.reason or words.get(note.outcome or InputOutcome.DENIED, "A person denied the call.")
-    return refused(state, call, now, code="denied", message=message)
+    return refused(state, call, now=now, code="denied", message=message)
 
 
-def refused(state: LoopState, call: Call, now: Moment, *, code: str, message: str) -> Draft:
+def refused(state: LoopState, call: Call, *, now: Moment, code: str, message: str) -> Draft:
     """Return the result of a call that was not made."""
     result: JsonObject = {
         "kind": "tool-result",
@@ -308,7 +314,7 @@ def refused(state: LoopState, call: Call, now: Moment, *, code: str, message: st
         "error": error,
         **state.place(call.step_index),
     }
-    return state.draft("action.result", data, now)
+    return state.draft("action.result", data, now=now)
 
 
 # waiting
@@ -330,8 +336,8 @@ def _wait(state: LoopState, plan: _Calls, now: Moment) -> Plan:
     data: JsonObject = {"runId": run.run_id, "on": reason}
     if ids:
         data["requestIds"] = [*ids]
-    turn = state.draft("turn.waiting", {**state.turn_place(), "on": reason}, now)
-    return Plan((turn, state.draft("run.waiting", data, now)), wake_at_ms=wake)
+    turn = state.draft("turn.waiting", {**state.turn_place(), "on": reason}, now=now)
+    return Plan((turn, state.draft("run.waiting", data, now=now)), wake_at_ms=wake)
 
 
 def _resume(state: LoopState, reason: str, now: Moment) -> tuple[Draft, ...]:
@@ -339,4 +345,4 @@ def _resume(state: LoopState, reason: str, now: Moment) -> tuple[Draft, ...]:
     if run is None or not state.run_notes.is_waiting:
         return ()
     data: JsonObject = {"runId": run.run_id, "reason": reason, "epoch": state.epoch}
-    return (state.draft("run.resumed", data, now),)
+    return (state.draft("run.resumed", data, now=now),)

@@ -1,4 +1,4 @@
-"""What is left to do for a run that has ended: its output goes to the sinks, its last hooks run.
+"""What is left to do for a run that has ended: deliveries, and its last hooks.
 
 A delivery is made at most once. Its intent is written with the end of the run, in one append, and whoever
 wrote it makes it right after; an intent without a result that nobody is working on was interrupted, and then
@@ -7,7 +7,7 @@ nobody knows what happened. That is what the record says; nothing is sent again.
 
 from collections.abc import Set
 from hashlib import sha256
-from typing import Final
+from typing import Final, assert_never
 
 from pydantic import JsonValue
 
@@ -31,8 +31,11 @@ ID_CHARS_MAX: Final = 512
 _LIMITS: Final = CodecLimits(message_bytes_max=64 * 1_048_576, depth_max=128)
 
 
-def errands(state: LoopState, under_way: Set[str], now: Moment, *, rules: Rules) -> Plan:
-    """Return what to write and to do for runs that have ended; `under_way` are keys of errands."""
+def errands(state: LoopState, under_way: Set[str], *, now: Moment, rules: Rules) -> Plan:
+    """Return what to write and to do for runs that have ended.
+
+    `under_way` are keys of errands that are being done.
+    """
     lost = [
         _unknown(state.deliveries.by_id[delivery_id], now)
         for delivery_id in state.deliveries.open_ids
@@ -43,7 +46,7 @@ def errands(state: LoopState, under_way: Set[str], now: Moment, *, rules: Rules)
         return Plan(tuple(lost))
     drafts: list[Draft] = []
     effects: list[CallHooks | Deliver] = [
-        effect for effect in hooks.due(state, rules, AFTER_RUN_TERMINAL) if effect.key not in under_way
+        effect for effect in hooks.due(state, AFTER_RUN_TERMINAL, rules=rules) if effect.key not in under_way
     ]
     if run.status is RunStatus.COMPLETED:
         for sink in rules.sinks:
@@ -51,7 +54,7 @@ def errands(state: LoopState, under_way: Set[str], now: Moment, *, rules: Rules)
     return Plan((*lost, *drafts), tuple(effects))
 
 
-def settled(state: LoopState, event: DeliverySettled, now: Moment) -> list[Draft]:
+def settled(state: LoopState, event: DeliverySettled, *, now: Moment) -> list[Draft]:
     """Return the record of what came of a delivery; none if it is settled already."""
     if event.delivery_id not in state.deliveries.open_ids:
         return []
@@ -81,7 +84,7 @@ def _deliver(
     result = run.result
     if result is None or delivery_id in state.deliveries.by_id:
         return
-    key = dedupe_key(sink, run, result)
+    key = dedupe_key(sink, run)
     facts: JsonObject = {
         "deliveryId": delivery_id,
         "sinkId": sink.sink_id,
@@ -97,7 +100,7 @@ def _deliver(
     effects.append(Deliver(delivery_id, sink.sink_id, key, kind, run))
 
 
-def dedupe_key(sink: SinkRule, run: RunState, result: RunResult) -> str:
+def dedupe_key(sink: SinkRule, run: RunState) -> str:
     """Return the key that a sink takes at most one delivery of."""
     match sink.dedupe:
         case Dedupe.RUN:
@@ -105,7 +108,9 @@ def dedupe_key(sink: SinkRule, run: RunState, result: RunResult) -> str:
         case Dedupe.SESSION:
             return joined(run.session_id, sink.sink_id)
         case Dedupe.OUTPUT:
-            return joined(_digest(result), sink.sink_id)
+            return joined(_digest(run.result), sink.sink_id)
+        case _:
+            assert_never(sink.dedupe)
 
 
 def joined(*parts: str) -> str:
@@ -116,8 +121,9 @@ def joined(*parts: str) -> str:
     return f"sha256:{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
-def _digest(result: RunResult) -> str:
-    """Name what is delivered: a typed value by its canonical form, words by themselves."""
+def _digest(result: RunResult | None) -> str:
+    """Name what is delivered: a value by its canonical form, or words."""
+    assert result is not None, "only a run that has ended has an output"
     if "structured_output" in result.model_fields_set:
         return "sha256:" + sha256(canonical(result.structured_output, _LIMITS)).hexdigest()
     return "sha256:" + sha256((result.output or "").encode("utf-8", "surrogatepass")).hexdigest()

@@ -14,7 +14,10 @@ ID_CHARS_MAX: Final = 512
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A fact that is to become a record. `data` is in the form of the wire and is never changed after."""
+    """A fact that is to become a record.
+
+    `data` is in the form of the wire and is never changed after.
+    """
 
     type: str
     at: str
@@ -27,8 +30,10 @@ class Draft:
     privacy: PrivacyClass | None = None
 
 
-def number(draft: Draft, session_id: str, seq: int, *, epoch: int) -> Record:
-    """Return the record that a draft becomes at a place in the journal; its position is not known yet.
+def number(draft: Draft, session_id: str, *, seq: int, epoch: int) -> Record:
+    """Return the record that a draft becomes at a place in the journal.
+
+    Its position is not known yet.
 
     The draft is trusted: the runtime made it, and nothing is checked again. The model is filled by hand,
     because this is done for every record, and building it the ordinary way costs more than all the rest.

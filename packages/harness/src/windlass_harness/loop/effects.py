@@ -81,7 +81,7 @@ class CallHooks:
 
 @dataclass(frozen=True, slots=True)
 class Deliver:
-    """Give the output of a run that has ended to a sink; its `delivery.intended` is the intent."""
+    """Give the output of a run to a sink; its `delivery.intended` is the intent."""
 
     delivery_id: str
     sink_id: str
@@ -99,13 +99,16 @@ Effect = CallModel | JudgeCall | RunTool | CheckOutput | CallHooks | Deliver
 
 
 def is_errand(effect: Effect) -> bool:
-    """Whether an effect is for a run that has ended, and has nothing to do with the one under way."""
+    """Whether an effect is for a run that has ended, not for the one under way."""
     return isinstance(effect, CallHooks | Deliver) and effect.run.result is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to write, then what to do. Nothing of either means: wait, until `wake_at_ms` at the latest."""
+    """What to write, then what to do.
+
+    Nothing of either means: wait, until `wake_at_ms` at the latest.
+    """
 
     drafts: tuple[Draft, ...] = ()
     effects: tuple[Effect, ...] = ()

@@ -11,7 +11,7 @@ JsonObject = dict[str, JsonValue]
 Ending = tuple[Draft, ...]
 
 
-def completed(state: LoopState, output: str, now: Moment) -> Ending:
+def completed(state: LoopState, output: str, *, now: Moment) -> Ending:
     """Return the end of a run that did what it was asked."""
     notes = state.run_notes
     data: JsonObject = {"output": output}
@@ -22,7 +22,7 @@ def completed(state: LoopState, output: str, now: Moment) -> Ending:
     return _end(state, now, turn=("turn.completed", {}), run=("run.completed", data), session=session)
 
 
-def failed(state: LoopState, error: ErrorInfo, now: Moment) -> Ending:
+def failed(state: LoopState, error: ErrorInfo, *, now: Moment) -> Ending:
     """Return the end of a run that could not go on."""
     words: JsonObject = {"code": error.kind.value, "message": error.message}
     info: JsonObject = {"error": error.model_dump(mode="json", by_alias=True)}
@@ -37,7 +37,7 @@ def cancelled(state: LoopState, now: Moment) -> Ending:
     return _end(state, now, turn=("turn.cancelled", {}), run=("run.cancelled", {}), session=session)
 
 
-def exhausted(state: LoopState, names: tuple[BudgetName, ...], now: Moment) -> Ending:
+def exhausted(state: LoopState, names: tuple[BudgetName, ...], *, now: Moment) -> Ending:
     """Return the end of a run that has used all it may use."""
     run, used = state.session.run, state.run_notes.budget
     assert run is not None
@@ -55,7 +55,7 @@ def exhausted(state: LoopState, names: tuple[BudgetName, ...], now: Moment) -> E
     }
     message = f"The run has used up its budget of {', '.join(names)}."
     words: JsonObject = {"code": "budget_exhausted", "message": message}
-    told = state.draft("budget.exhausted", {**facts, "runId": run.run_id}, now)
+    told = state.draft("budget.exhausted", {**facts, "runId": run.run_id}, now=now)
     turn, ending = ("turn.failed", words), ("run.budget_exhausted", facts)
     return (told, *_end(state, now, turn=turn, run=ending, session=("session.failed", words)))
 
@@ -65,7 +65,10 @@ _NEXT: _Fact = ("session.waiting", {"wait": "next-user-message"})
 
 
 def _end(state: LoopState, now: Moment, *, turn: _Fact, run: _Fact, session: _Fact) -> Ending:
-    """The turn, the run, and what that means for the session: a task is over, a conversation goes on."""
+    """The turn, the run, and what that means for the session.
+
+    A task is over, a conversation goes on.
+    """
     ending = state.session.run
     assert ending is not None, "no run has begun"
     notes = state.run_notes
@@ -73,7 +76,7 @@ def _end(state: LoopState, now: Moment, *, turn: _Fact, run: _Fact, session: _Fa
     is_task = ending.mode is RunMode.TASK
     kind, data = session if is_task else _NEXT
     return (
-        state.draft(turn[0], {**turn[1], **state.turn_place(), **usage}, now),
-        state.draft(run[0], {"runId": ending.run_id, **run[1], **usage}, now),
+        state.draft(turn[0], {**turn[1], **state.turn_place(), **usage}, now=now),
+        state.draft(run[0], {"runId": ending.run_id, **run[1], **usage}, now=now),
         Draft(kind, now.at, data),
     )

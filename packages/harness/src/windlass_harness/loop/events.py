@@ -26,7 +26,10 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something that happened on the way to an event, such as a hook that ran: a record of its own."""
+    """Something that happened on the way to an event, such as a hook that ran.
+
+    A record of its own.
+    """
 
     type: str
     data: JsonObject
@@ -80,7 +83,10 @@ class ModelAnswered:
 
 @dataclass(frozen=True, slots=True)
 class ModelFailed:
-    """The model gave no answer. `chance`, from 0 up to 1, spreads the waits before another attempt."""
+    """The model gave no answer.
+
+    `chance`, from 0 up to 1, spreads the waits before another attempt.
+    """
 
     error: ErrorInfo
     chance: float = 0.5
@@ -100,7 +106,10 @@ class Plea:
 
 @dataclass(frozen=True, slots=True)
 class CallJudged:
-    """A policy has decided about a call; what it may run with is bound by `arguments_hash`."""
+    """A policy has decided about a call.
+
+    What it may run with is bound by `arguments_hash`.
+    """
 
     call_id: str
     decision: PolicyDecision
@@ -184,7 +193,10 @@ class HooksRan:
 
 @dataclass(frozen=True, slots=True)
 class DeliverySettled:
-    """What came of a delivery: an error if it did not happen, a reason if nobody knows, else it did."""
+    """What came of a delivery.
+
+    It did not happen if there is an error, nobody knows if there is a reason, and it did if there is neither.
+    """
 
     delivery_id: str
     receipt: JsonObject | None = None

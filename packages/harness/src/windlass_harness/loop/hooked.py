@@ -1,4 +1,4 @@
-"""Which hooks of a run have run, as the records tell it: one that was recorded does not run again."""
+"""Which hooks of a run have run: one that was recorded does not run again."""
 
 from dataclasses import dataclass, field
 from typing import Final

@@ -1,4 +1,4 @@
-"""Hooks of the run itself: when they are due, and what follows from what they said."""
+"""Hooks of the run itself: when they are due, and what follows from them."""
 
 from pydantic import JsonValue
 
@@ -14,32 +14,32 @@ from windlass_protocol import ErrorCode, ErrorInfo, ErrorKind, RetryClass
 JsonObject = dict[str, JsonValue]
 
 
-def due(state: LoopState, rules: Rules, point: str, call_id: str | None = None) -> tuple[CallHooks, ...]:
-    """Return the effect that runs the hooks of a point; none if there are none, or they have run."""
+def due(state: LoopState, point: str, *, rules: Rules, call_id: str | None = None) -> tuple[CallHooks, ...]:
+    """Return the effect that runs the hooks of a point, if they have not run."""
     run = state.session.run
     if run is None or point not in rules.hook_points or state.run_notes.hooked.has(point, call_id):
         return ()
     return (CallHooks(point, run, call_id),)
 
 
-def ran(state: LoopState, event: HooksRan, now: Moment, rules: Rules) -> list[Draft]:
-    """Return the records of hooks that ran, also of those of a run that has ended by now."""
+def ran(state: LoopState, event: HooksRan, *, now: Moment, rules: Rules) -> list[Draft]:
+    """Return the records of hooks that ran; the run may have ended by now."""
     run = state.run
     if run is None or run.run_id != event.run_id:
         run_id, agent_id = event.run_id, event.agent_id
         return [Draft(note.type, now.at, note.data, run_id=run_id, agent_id=agent_id) for note in event.notes]
-    drafts = [state.draft(note.type, note.data, now) for note in event.notes]
+    drafts = [state.draft(note.type, note.data, now=now) for note in event.notes]
     if run.is_cancel_requested or state.run_notes.failure is not None:
         return drafts
     if event.point == RUN_STARTING and event.context:
         drafts.append(_told(state, event.context, now, delivery="hook"))
     if event.point == BEFORE_RUN_COMPLETE and event.veto is not None:
-        drafts += vetoed(state, event.veto, now, rules)
+        drafts += vetoed(state, event.veto, now=now, rules=rules)
     return drafts
 
 
-def vetoed(state: LoopState, reason: str, now: Moment, rules: Rules) -> list[Draft]:
-    """Tell the model why the run may not complete; end the run if it was told often enough."""
+def vetoed(state: LoopState, reason: str, *, now: Moment, rules: Rules) -> list[Draft]:
+    """Tell the model why it is not done; end the run if it was told too often."""
     if state.run_notes.hooked.vetoes < rules.completion_vetoes_max:
         words = f"You are not done yet: {reason}\nGo on, and answer again when this is settled."
         return [_told(state, (words,), now, delivery="repair")]
@@ -50,7 +50,7 @@ def vetoed(state: LoopState, reason: str, now: Moment, rules: Rules) -> list[Dra
         retry=RetryClass.USER_ACTION_NEEDED,
         message=message,
     )
-    return [*ends.failed(state, error, now)]
+    return [*ends.failed(state, error, now=now)]
 
 
 def _told(state: LoopState, context: tuple[str, ...], now: Moment, *, delivery: str) -> Draft:
@@ -60,4 +60,4 @@ def _told(state: LoopState, context: tuple[str, ...], now: Moment, *, delivery: 
         "delivery": delivery,
         **state.turn_place(),
     }
-    return state.draft("message.received", data, now)
+    return state.draft("message.received", data, now=now)

@@ -26,11 +26,29 @@ NOTHING_USED: Final = BudgetState()
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What a person allowed for the rest of the session: a tool of an agent, under the rules of then."""
+    """What a person allowed for the rest of the session.
+
+    A tool of an agent, under the rules of then.
+    """
 
     agent_id: str
     tool_name: str
     policy: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """A time in which nothing is tried."""
+
+    since_ms: int
+    until_ms: int
+
+    def has(self, now_ms: int) -> bool:
+        """Tell whether it goes on.
+
+        A clock that was put back to before it began cannot tell, so it does not.
+        """
+        return self.since_ms <= now_ms < self.until_ms
 
 
 @dataclass(slots=True)
@@ -50,8 +68,8 @@ class CallNotes:
     """When that request lapses, and with it a consent that nobody has used."""
     outcome: InputOutcome | None = None
     reason: str | None = None
-    not_before_ms: int | None = None
-    """Put off until then."""
+    pause: Pause | None = None
+    """Put off by a policy."""
     choice: RecoveryChoice | None = None
     asks: int = 0
     """How often people were asked about it."""
@@ -71,7 +89,8 @@ class RunNotes:
     """Of the model call under way, or that failed last."""
     is_retry: bool = False
     """The next model call repeats the last one."""
-    retry_at_ms: int = 0
+    pause: Pause | None = None
+    """Before that."""
     failures: int = 0
     """Of the model call under way; that its owner was interrupted is none."""
     finish_reason: FinishReason | None = None
@@ -90,7 +109,10 @@ class RunNotes:
     def use(
         self, *, tokens: int = 0, steps: int = 0, tool_calls: int = 0, cost: int = 0, wall_ms: int = 0
     ) -> None:
-        """Count what was used. As `consume_budget` does it, but this is done for every step and call."""
+        """Count what was used.
+
+        As `consume_budget` does it, but this is done for every step and call.
+        """
         used = self.budget
         self.budget = BudgetState(
             used.tokens_used + tokens,

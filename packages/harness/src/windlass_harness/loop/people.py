@@ -23,8 +23,11 @@ INTERRUPTED: Final = (
 )
 
 
-def approval_request(state: LoopState, call: Call, judged: CallJudged) -> JsonObject:
-    """Return the request for consent to a call; it is bound to the hash of what will run."""
+def approval_request(state: LoopState, call: Call, *, judged: CallJudged) -> JsonObject:
+    """Return the request for consent to a call.
+
+    It is bound to the hash of what will run.
+    """
     plea = judged.plea
     assert plea is not None, "an ask decision says how to ask"
     options: list[JsonValue] = [{"id": APPROVE, "label": "Approve", "style": "primary"}]
@@ -65,9 +68,9 @@ def recovery_request(state: LoopState, call: Call) -> JsonObject:
     }
 
 
-def requested(state: LoopState, requests: list[JsonValue], now: Moment) -> Draft:
+def requested(state: LoopState, requests: list[JsonValue], *, now: Moment) -> Draft:
     """Return the record that asks people."""
-    return state.draft("input.requested", {"requests": requests, **state.place()}, now)
+    return state.draft("input.requested", {"requests": requests, **state.place()}, now=now)
 
 
 def _action(call: Call, arguments: JsonValue) -> JsonObject:
@@ -103,14 +106,14 @@ def refusal(request: InputRequest | None, response: InputResponse, *, now_ms: in
     return None
 
 
-def answered(state: LoopState, event: AnswersGiven, now: Moment) -> list[Draft]:
+def answered(state: LoopState, event: AnswersGiven, *, now: Moment) -> list[Draft]:
     """Return the records that answers cause; one that does not count is only noted."""
     drafts: list[Draft] = []
     seen: set[str] = set()
     for response in event.responses:
         request = state.session.requests.get(response.request_id)
         if response.request_id in seen or refusal(request, response, now_ms=now.ms) is not None:
-            drafts.append(state.draft("approval.candidate", _candidate(response), now))
+            drafts.append(state.draft("approval.candidate", _candidate(response), now=now))
             continue
         assert request is not None
         seen.add(response.request_id)
@@ -134,7 +137,7 @@ def _answer(state: LoopState, request: InputRequest, response: InputResponse, no
             outcome = InputOutcome.APPROVED if is_yes else InputOutcome.DENIED
             return [
                 _resolved(state, request, outcome, now, response=response),
-                settled(state, request, outcome, now, response=response),
+                settled(state, request, outcome=outcome, now=now, response=response),
             ]
         case InputKind.RECOVERY:
             return _recover(state, request, response, now)
@@ -149,7 +152,7 @@ def _recover(state: LoopState, request: InputRequest, response: InputResponse, n
         choice["by"] = response.responder
     drafts = [
         _resolved(state, request, InputOutcome.ANSWERED, now, response=response),
-        state.draft("recovery.effect_settled", choice, now),
+        state.draft("recovery.effect_settled", choice, now=now),
     ]
     if response.option_id == RecoveryChoice.SUPPLY:
         call = state.call(call_id)
@@ -161,7 +164,7 @@ def _recover(state: LoopState, request: InputRequest, response: InputResponse, n
             "output": _supplied(response.text),
         }
         data: JsonObject = {"result": result, "status": "completed", **state.place(call.step_index)}
-        drafts.append(state.draft("action.result", data, now))
+        drafts.append(state.draft("action.result", data, now=now))
     return drafts
 
 
@@ -181,16 +184,16 @@ def expired(state: LoopState, now: Moment) -> list[Draft]:
         if request.expires_at is not None and ms_of(request.expires_at) <= now.ms:
             drafts.append(_resolved(state, request, InputOutcome.EXPIRED, now))
             if request.kind is InputKind.APPROVAL:
-                drafts.append(settled(state, request, InputOutcome.EXPIRED, now))
+                drafts.append(settled(state, request, outcome=InputOutcome.EXPIRED, now=now))
     return drafts
 
 
 def settled(
     state: LoopState,
     request: InputRequest,
+    *,
     outcome: InputOutcome,
     now: Moment,
-    *,
     response: InputResponse | None = None,
 ) -> Draft:
     """Return the record that says what came of a request for consent."""
@@ -201,7 +204,7 @@ def settled(
         data["reason"] = response.text
     if response is not None and response.option_id == APPROVE_SESSION:
         data["grant"] = GRANT_SESSION
-    return state.draft("approval.settled", data, now)
+    return state.draft("approval.settled", data, now=now)
 
 
 def _resolved(
@@ -217,4 +220,4 @@ def _resolved(
         resolution["kind"] = request.kind.value
     if response is not None:
         resolution["response"] = response.model_dump(mode="json", by_alias=True)
-    return state.draft("input.resolved", {"resolutions": [resolution], **state.place()}, now)
+    return state.draft("input.resolved", {"resolutions": [resolution], **state.place()}, now=now)

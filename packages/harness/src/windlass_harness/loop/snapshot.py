@@ -1,4 +1,4 @@
-"""The loop's state as bytes, so that a long session is not folded from its first record each time."""
+"""The loop's state as bytes, so that long sessions need not be folded anew."""
 
 from dataclasses import dataclass
 

@@ -14,7 +14,7 @@ from windlass_harness.budget import would_exceed
 from windlass_harness.loop import failures
 from windlass_harness.loop.drafts import Draft
 from windlass_harness.loop.events import Moment
-from windlass_harness.loop.notes import NO_LIMITS, CallNotes, Grant, RunNotes, limits_of, number_in
+from windlass_harness.loop.notes import NO_LIMITS, CallNotes, Grant, Pause, RunNotes, limits_of, number_in
 from windlass_harness.loop.rules import DEFER_MS_MIN
 from windlass_harness.times import elapsed_ms
 from windlass_harness.views.deliveries import DELIVERY_RECORDS, Deliveries
@@ -75,7 +75,7 @@ class LoopState:
 
     @property
     def has_answered(self) -> bool:
-        """Whether the model has had its say, if only to say nothing, and nobody has spoken since."""
+        """Whether the model has had its say, and nobody has spoken since."""
         if self.run_notes.finish_reason is None:
             return False
         messages = self.session.history.messages
@@ -83,7 +83,7 @@ class LoopState:
         return is_silent or isinstance(messages[-1], AssistantMessage)
 
     def is_granted(self, tool_name: str, policy: str | None) -> bool:
-        """Whether a person allowed a tool of the present agent for the session, under these rules."""
+        """Whether a person granted a tool of this agent, under these rules."""
         agent_id = "" if self.run is None else self.run.agent_id
         return Grant(agent_id, tool_name, policy) in self.grants.values()
 
@@ -112,7 +112,7 @@ class LoopState:
         return {"sequence": turn.sequence, "turnId": turn.turn_id}
 
     def draft(
-        self, kind: str, data: JsonObject, now: Moment, *, privacy: PrivacyClass | None = None
+        self, kind: str, data: JsonObject, *, now: Moment, privacy: PrivacyClass | None = None
     ) -> Draft:
         """Return a draft of the run under way."""
         run, turn = self.session.run, self.session.turn
@@ -196,9 +196,14 @@ def _step_started(state: LoopState, record: Record) -> None:
 def _step_retrying(state: LoopState, record: Record) -> None:
     notes = state.run_notes
     notes.is_retry = True
-    notes.retry_at_ms = ms_of(record.at) + number_in(record.data, "delayMs")
+    notes.pause = _pause(record, number_in(record.data, "delayMs"))
     notes.failures += record.data.get("code") != INTERRUPTED
     notes.charge(record.data.get("usage"))
+
+
+def _pause(record: Record, wait_ms: int) -> Pause:
+    since_ms = ms_of(record.at)
+    return Pause(since_ms, since_ms + wait_ms)
 
 
 def _step_failed(state: LoopState, record: Record) -> None:
@@ -224,12 +229,11 @@ def _policy_decided(state: LoopState, record: Record) -> None:
     note = _note(state, call_id)
     note.policy = policy_version(decision)
     note.outcome = None
-    note.not_before_ms = None
+    note.pause = None
     match decision.get("decision"):
         case "defer":
             # A policy that names no time must not be asked again and again without a pause.
-            wait_ms = max(number_in(decision, "resumeAfterMs"), DEFER_MS_MIN)
-            note.not_before_ms = ms_of(record.at) + wait_ms
+            note.pause = _pause(record, max(number_in(decision, "resumeAfterMs"), DEFER_MS_MIN))
         case "interrupt":
             state.run_notes.failure = failures.interrupted(decision)
         case _:

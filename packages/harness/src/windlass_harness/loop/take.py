@@ -34,7 +34,7 @@ from windlass_protocol import ErrorInfo, OutputError
 JsonObject = dict[str, JsonValue]
 
 
-def take(state: LoopState, event: LoopEvent, now: Moment, *, rules: Rules = DEFAULT_RULES) -> list[Draft]:
+def take(state: LoopState, event: LoopEvent, *, now: Moment, rules: Rules = DEFAULT_RULES) -> list[Draft]:
     """Return the records that an event causes; none if it comes too late to matter.
 
     A run is asked for only when the one before it has ended.
@@ -45,17 +45,17 @@ def take(state: LoopState, event: LoopEvent, now: Moment, *, rules: Rules = DEFA
         case Taken():
             return _taken(state, event, now)
         case AnswersGiven():
-            return people.answered(state, event, now)
+            return people.answered(state, event, now=now)
         case CancelAsked():
             return _cancel(state, event, now)
         case HooksRan():
-            return hooks.ran(state, event, now, rules)
+            return hooks.ran(state, event, now=now, rules=rules)
         case DeliverySettled():
-            return delivery.settled(state, event, now)
+            return delivery.settled(state, event, now=now)
         case _:
             if state.run is None:
                 return []
-            notes = [state.draft(note.type, note.data, now) for note in event.notes]
+            notes = [state.draft(note.type, note.data, now=now) for note in event.notes]
             return [*notes, *_take_work(state, event, now, rules)]
 
 
@@ -92,7 +92,7 @@ def _take_step(
         case OutputChecked():
             return _checked(state, event, now, rules)
         case Stopped():
-            return [*ends.failed(state, event.error, now)]
+            return [*ends.failed(state, event.error, now=now)]
         case _:
             assert_never(event)
 
@@ -139,11 +139,11 @@ def _taken(state: LoopState, event: Taken, now: Moment) -> list[Draft]:
     if run is None or not _is_interrupted(state, event.epoch):
         return []
     data: JsonObject = {"epoch": event.epoch, "reason": event.reason, "runId": run.run_id}
-    return [state.draft("recovery.started", data, now)]
+    return [state.draft("recovery.started", data, now=now)]
 
 
 def _is_interrupted(state: LoopState, epoch: int) -> bool:
-    """Whether an owner before this one left something undone that nobody is being asked about."""
+    """Whether an older owner left undone what nobody is being asked about."""
     history = state.session.history
     if history.unanswered is not None and history.unanswered.epoch != epoch:
         return True
@@ -164,7 +164,7 @@ def _cancel(state: LoopState, event: CancelAsked, now: Moment) -> list[Draft]:
         data["by"] = event.by
     if event.reason is not None:
         data["reason"] = event.reason
-    return [state.draft("run.cancel_requested", data, now)]
+    return [state.draft("run.cancel_requested", data, now=now)]
 
 
 # the model
@@ -179,25 +179,25 @@ def _answered(state: LoopState, event: ModelAnswered, now: Moment, rules: Rules)
     place = state.place()
     drafts: list[Draft] = []
     if event.reasoning:
-        drafts.append(state.draft("reasoning.completed", {"reasoning": event.reasoning, **place}, now))
+        drafts.append(state.draft("reasoning.completed", {"reasoning": event.reasoning, **place}, now=now))
     said: JsonObject = {
         "message": event.text or None,
         "finishReason": event.finish_reason.value,
         **place,
     }
-    drafts.append(state.draft("message.completed", said, now))
+    drafts.append(state.draft("message.completed", said, now=now))
     if event.calls:
         actions: list[JsonValue] = [
             {"kind": "tool-call", "callId": call.call_id, "toolName": call.tool_name, "input": call.input}
             for call in event.calls
         ]
-        drafts.append(state.draft("actions.requested", {"actions": actions, **place}, now))
+        drafts.append(state.draft("actions.requested", {"actions": actions, **place}, now=now))
     done: JsonObject = {"finishReason": event.finish_reason.value, **place}
     if event.usage:
         done["usage"] = event.usage
     if event.latency_ms is not None:
         done["latencyMs"] = event.latency_ms
-    drafts.append(state.draft("step.completed", done, now))
+    drafts.append(state.draft("step.completed", done, now=now))
     return drafts
 
 
@@ -219,7 +219,7 @@ def _model_failed(state: LoopState, event: ModelFailed, now: Moment, rules: Rule
     }
     if event.usage:
         data["usage"] = event.usage
-    return [state.draft("step.retrying", data, now)]
+    return [state.draft("step.retrying", data, now=now)]
 
 
 def _give_up(state: LoopState, error: ErrorInfo, usage: JsonObject | None, now: Moment) -> Draft:
@@ -232,7 +232,7 @@ def _give_up(state: LoopState, error: ErrorInfo, usage: JsonObject | None, now: 
     }
     if usage:
         data["usage"] = usage
-    return state.draft("step.failed", data, now)
+    return state.draft("step.failed", data, now=now)
 
 
 # calls
@@ -260,14 +260,16 @@ def _judged(state: LoopState, call: Call, event: CallJudged, now: Moment) -> lis
         "toolName": call.tool_name,
         **place,
     }
-    drafts = [state.draft("policy.decided", decided, now)]
+    drafts = [state.draft("policy.decided", decided, now=now)]
     match decision.decision:
         case "allow" | "modify":
             drafts.append(_begun(state, call, event, now))
         case "ask":
-            drafts.append(people.requested(state, [people.approval_request(state, call, event)], now))
+            drafts.append(
+                people.requested(state, [people.approval_request(state, call, judged=event)], now=now)
+            )
         case "deny":
-            drafts.append(refused(state, call, now, code=decision.code, message=decision.reason))
+            drafts.append(refused(state, call, now=now, code=decision.code, message=decision.reason))
         case _:
             pass
     return drafts
@@ -287,14 +289,14 @@ def _begun(state: LoopState, call: Call, event: CallJudged, now: Moment) -> Draf
     }
     if event.arguments != call.input:
         data["arguments"] = event.arguments
-    return state.draft("action.started", data, now)
+    return state.draft("action.started", data, now=now)
 
 
 def _failed(state: LoopState, call: Call, event: CallRefused, now: Moment) -> Draft:
     error: JsonObject = {"code": event.code, "message": event.message}
     result = _result(call, None, is_error=True)
     data: JsonObject = {"result": result, "status": "failed", "error": error, **state.place(call.step_index)}
-    return state.draft("action.result", data, now)
+    return state.draft("action.result", data, now=now)
 
 
 def _returned(state: LoopState, call: Call, event: CallReturned, now: Moment) -> Draft:
@@ -307,7 +309,7 @@ def _returned(state: LoopState, call: Call, event: CallReturned, now: Moment) ->
         data["contentRef"] = event.content
     if event.duration_ms is not None:
         data["durationMs"] = event.duration_ms
-    return state.draft("action.result", data, now)
+    return state.draft("action.result", data, now=now)
 
 
 def _result(call: Call, output: JsonValue, *, is_error: bool) -> JsonObject:
@@ -333,14 +335,14 @@ def _checked(state: LoopState, event: OutputChecked, now: Moment, rules: Rules) 
     facts: JsonObject = {"schemaId": contract.schema_id, "runId": run.run_id}
     if not event.errors:
         hashed: JsonObject = {} if event.hash is None else {"hash": event.hash}
-        fits = state.draft("output.validated", {**facts, "attempt": attempt, **hashed}, now)
+        fits = state.draft("output.validated", {**facts, "attempt": attempt, **hashed}, now=now)
         if event.veto is not None:
-            return [fits, *hooks.vetoed(state, event.veto, now, rules)]
-        return [fits, state.draft("result.completed", {"result": event.value, **state.place()}, now)]
+            return [fits, *hooks.vetoed(state, event.veto, now=now, rules=rules)]
+        return [fits, state.draft("result.completed", {"result": event.value, **state.place()}, now=now)]
     errors: list[JsonValue] = [error.model_dump(mode="json", by_alias=True) for error in event.errors]
     repairs = OUTPUT_REPAIRS if contract.max_repair_attempts is None else contract.max_repair_attempts
     if attempt > repairs:
-        return [state.draft("output.failed", {**facts, "attempts": attempt, "errors": errors}, now)]
+        return [state.draft("output.failed", {**facts, "attempts": attempt, "errors": errors}, now=now)]
     repair: JsonObject = {
         "message": "",
         "context": [repair_prompt(event.errors)],
@@ -348,8 +350,8 @@ def _checked(state: LoopState, event: OutputChecked, now: Moment, rules: Rules) 
         **state.turn_place(),
     }
     return [
-        state.draft("output.rejected", {**facts, "attempt": attempt, "errors": errors}, now),
-        state.draft("message.received", repair, now),
+        state.draft("output.rejected", {**facts, "attempt": attempt, "errors": errors}, now=now),
+        state.draft("message.received", repair, now=now),
     ]
 
 

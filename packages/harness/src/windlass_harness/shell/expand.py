@@ -190,14 +190,14 @@ def _default(part: Parameter, value: Field | None, scene: Scene, engine: Engine)
     ]
     if part.operator.endswith("="):
         value = Field("".join(piece.text for piece in pieces), "", is_sure=sure)
-        set_variable(Call(part.name, (), scene, engine, f"${{{part.name}=}}"), part.name, (value,))
+        set_variable(Call(part.name, (), scene, engine, f"${{{part.name}=}}"), part.name, value=(value,))
     if not sure and is_secret_variable(part.name) and not wants_argument:
         return [_Piece(SECRET, kind, is_sure=False)]
     return pieces or [_Piece("", kind, is_sure=sure)]
 
 
 def _transformed(part: Parameter, text: str, argument: str) -> str | None:
-    """Return what an operator makes of a value, or None when that cannot be said for sure."""
+    """Return what an operator makes of a value; None if that is not certain."""
     operator = part.operator
     if operator in ("?", ":?") or any(char in text for char in UNKNOWNS):
         return text

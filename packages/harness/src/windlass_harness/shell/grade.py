@@ -205,7 +205,7 @@ class Grader:
             items = items * 2
         call = Call(command.name, (), scene, self, command.raw)
         for item in items:
-            set_variable(call, command.name, (item,))
+            set_variable(call, command.name, value=(item,))
             output += self.run_script(command.bodies[0], scene)
         return output
 
@@ -274,7 +274,7 @@ class Grader:
             for text in (head, *(f.text.partition("]")[0] for f in value if f.text.startswith("["))):
                 evaluate_name(text, scene, engine=self)
             value = tuple(replace(f, is_sure=False) for f in value)
-        set_variable(Call(variable, (), scene, self, word.raw), variable, value)
+        set_variable(Call(variable, (), scene, self, word.raw), variable, value=value)
         return variable
 
     def run_words(self, fields: Sequence[Field], scene: Scene) -> str:
@@ -316,7 +316,10 @@ class Grader:
         return COMPUTED
 
     def _note_shadowed(self, call: Call) -> None:
-        """A function may not have been defined, or may be gone: what its name means otherwise counts."""
+        """A function may not have been defined, or may be gone.
+
+        What its name means otherwise counts.
+        """
         trial = self._trial()
         inner = call.scene.copy()
         inner.is_trial = True

@@ -189,7 +189,7 @@ def read_heredocs(source: Source) -> None:
 
 
 def _heredoc_line(source: Source, *, quoted: bool, strips_tabs: bool) -> str:
-    """Take one line; unless the end is quoted, a backslash joins it with the next one first."""
+    """Take one line; unless the end is quoted, a backslash joins the next."""
     line = ""
     while True:
         stop = source.text.find("\n", source.pos)

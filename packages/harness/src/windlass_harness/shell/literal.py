@@ -9,7 +9,7 @@ _DESCRIPTOR = re.compile(r"[0-9]+")
 
 
 def literal_commands(script: Script) -> tuple[tuple[str, ...], ...]:
-    """Return the words of each command, or nothing if any of them could become something else."""
+    """Return the words of each command; nothing if any could become another."""
     found: list[tuple[str, ...]] = []
     for item in script.items:
         if item.operator == "&":

@@ -275,7 +275,10 @@ _SPLIT_OPTIONS = frozenset("-0 -d -E -e -I -i --null --delimiter --eof --replace
 
 
 def _input_fields(stdin: str | None, options: set[str]) -> list[Field]:
-    """Return the words of the input; where it is split by other rules than blanks, only one word is sure."""
+    """Return the words of the input.
+
+    Where it is split by other rules than blanks, only one word is sure.
+    """
     if stdin is None or options & {"-a", "--arg-file"}:
         return [Field(COMPUTED, "xargs")]
     # xargs takes quotes and backslashes for its own.

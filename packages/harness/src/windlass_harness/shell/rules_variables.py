@@ -32,7 +32,7 @@ def printf(call: Call) -> str:
     output = _format([arg.text for arg in args if arg.text != "--"])
     if variable:
         name, bracket, _ = variable.partition("[")
-        set_variable(call, name, (Field(output, call.raw, is_sure=not bracket),))
+        set_variable(call, name, value=(Field(output, call.raw, is_sure=not bracket),))
         return ""
     return output
 
@@ -92,7 +92,7 @@ def _declare_one(call: Call, arg: Field, options: str) -> None:
     if call.name == "export" or "x" in options:
         grade_setting(call, variable, is_prefix=True)
     if equals:
-        set_variable(call, variable, (Field(value, arg.raw, is_sure=arg.is_sure and not is_list),))
+        set_variable(call, variable, value=(Field(value, arg.raw, is_sure=arg.is_sure and not is_list),))
 
 
 def unset(call: Call) -> str:
@@ -127,7 +127,7 @@ def read(call: Call) -> str:
         name = _READ_LIST.sub("", text)
         evaluate_name(name, call.scene, engine=call.engine)
         if _NAME.fullmatch(name):
-            set_variable(call, name, (value,))
+            set_variable(call, name, value=(value,))
     if call.name == "mapfile" and any(re.match(r"-[A-Za-z]*C", text) for text in call.texts):
         call.note("destructive/eval")
     return ""
@@ -138,7 +138,7 @@ def set_by_shell(call: Call) -> str:
     for arg in call.args:
         evaluate_name(arg.text, call.scene, engine=call.engine)
         if _NAME.fullmatch(arg.text):
-            set_variable(call, arg.text, (Field(COMPUTED, arg.raw, is_sure=False),))
+            set_variable(call, arg.text, value=(Field(COMPUTED, arg.raw, is_sure=False),))
     return ""
 
 

@@ -189,7 +189,10 @@ def awk_effects(program: str) -> list[Effect]:
 
 
 def _awk_code(program: str) -> tuple[str, bool]:
-    """Return a program without its strings and expressions; say whether each was told from code for sure."""
+    """Return a program without its strings and expressions.
+
+    Say whether each was told from code for sure.
+    """
     code = last = ""
     position = 0
     is_sure = True

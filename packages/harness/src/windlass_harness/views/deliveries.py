@@ -1,4 +1,4 @@
-"""Deliveries: what was to be given to which sink, and what is known to have come of it."""
+"""Deliveries: what was to be given to which sink, and what came of it."""
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -129,4 +129,3 @@ DELIVERY_RECORDS: Final = frozenset(
         "delivery.unknown",
     }
 )
-

@@ -34,7 +34,10 @@ JsonObject = Mapping[str, JsonValue]
 
 
 class Place(NamedTuple):
-    """A step: the turn, and the number of the step in it; another attempt has the same."""
+    """A step: the turn, and the number of the step in it.
+
+    Another attempt has the same.
+    """
 
     turn_id: str
     step_index: int

@@ -52,7 +52,10 @@ def fold_session(records: Iterable[Record], state: SessionState | None = None) -
 
 
 class SessionDraft:
-    """A session while records are applied: what it knows can be read between any two of them."""
+    """A session while records are applied.
+
+    What it knows can be read between any two of them.
+    """
 
     def __init__(self, state: SessionState) -> None:
         self._session_id = state.position.session_id

@@ -22,7 +22,10 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 def maker(model: type[ModelT], *given: str) -> Callable[..., ModelT]:
-    """Return what makes a model of these fields, without a check; the others have their defaults."""
+    """Return what makes a model of these fields, without a check.
+
+    The others have their defaults.
+    """
     defaults = {name: field.default for name, field in model.model_fields.items()}
     fields_set, extra = set(given), dict[str, object]()  # shared by all: models are frozen
     new, set_field = object.__new__, object.__setattr__

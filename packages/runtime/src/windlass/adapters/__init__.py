@@ -1,1 +1,4 @@
-"""What the world answers: each module here implements ports and knows no other adapter."""
+"""What the world answers.
+
+Each module here implements ports and knows no other adapter.
+"""

@@ -1,1 +1,4 @@
-"""The engine: the only place that performs effects. Journal first, act second, show third."""
+"""The engine: the only place that performs effects.
+
+Journal first, act second, show third.
+"""

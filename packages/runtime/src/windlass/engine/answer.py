@@ -153,7 +153,7 @@ def _input(piece: _Piece) -> JsonValue:
 
 
 def whole(text: str) -> str:
-    """Return a text without halves of characters, which no record can hold; halves that meet are joined."""
+    """Return a text without halves of characters; halves that meet are joined."""
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
@@ -200,6 +200,7 @@ def finish_reason(reason: FinishReason | str) -> FinishReason:
 async def collect(
     chunks: AsyncIterator[LLMStreamChunk] | Awaitable[AsyncIterator[LLMStreamChunk]],
     collector: Collector,
+    *,
     on_chunk: Callable[[], None],
 ) -> None:
     """Feed the collector until the stream ends; the stream is closed in any case."""

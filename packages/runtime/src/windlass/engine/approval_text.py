@@ -1,4 +1,4 @@
-"""What people are shown of a call: exactly what will run, and nothing that can lie.
+"""What people are shown of a call: exactly what will run, nothing that can lie.
 
 Two calls that differ never look the same: what is shown can be read back to the very bytes that are hashed.
 """
@@ -20,7 +20,7 @@ _BLANK: Final = frozenset("\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\u034f")
 _INDENT: Final = "  "
 
 
-def approval_prompt(tool_name: str, arguments: JsonValue, reason: str) -> str | None:
+def approval_prompt(tool_name: str, arguments: JsonValue, *, reason: str) -> str | None:
     """Return the words of a request for consent; None if they are too many to be read.
 
     The arguments are rendered from their canonical JSON, each value on a line of its own, so that no text can
@@ -59,7 +59,7 @@ def _is_hidden(character: str) -> bool:
 
 
 def _is_variant(code: int) -> bool:
-    """Whether it is a mark that selects a variant of the character before it and is not seen itself."""
+    """Whether it selects a variant of the character before it, unseen itself."""
     return 0xFE00 <= code <= 0xFE0F or 0x180B <= code <= 0x180F or 0xE0100 <= code <= 0xE01EF
 
 
@@ -74,7 +74,7 @@ def _escape(character: str) -> str:
 
 
 def _laid_out(text: str) -> str:
-    """Return canonical JSON with one value to a line; nothing but line ends and indents is added."""
+    """Return canonical JSON, one value to a line; only blanks are added."""
     parts: list[str] = []
     level, at = 0, 0
     while at < len(text):

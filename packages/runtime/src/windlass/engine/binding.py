@@ -1,4 +1,7 @@
-"""What a run is bound to: its package, and the things of this process that the package names."""
+"""What a run is bound to.
+
+Its package, and the things of this process that the package names.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

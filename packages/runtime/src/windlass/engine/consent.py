@@ -19,9 +19,12 @@ APPROVED: Final = "approval.granted"
 
 
 def with_consent(
-    decision: PolicyDecision, effect: JudgeCall, arguments: Arguments, *, version: str
+    decision: PolicyDecision, effect: JudgeCall, *, arguments: Arguments, version: str
 ) -> PolicyDecision:
-    """A consent turns an ask into an allow, if it was given for this very call under these very rules."""
+    """Turn an ask into an allow, if a person consented to it.
+
+    Consent counts for this very call, with these very arguments, under these very rules.
+    """
     if not isinstance(decision, AskDecision):
         return decision
     if arguments.hash != effect.approved_hash or effect.approved_policy != version:
@@ -31,7 +34,7 @@ def with_consent(
 
 
 def under_version(decision: AskDecision, version: str) -> AskDecision:
-    """Name the rules that a consent is asked for under; a policy of the host need not do so itself."""
+    """Name the rules that consent is asked for under; the host's may not."""
     first = next((ref.version for ref in decision.policy_refs if ref.version is not None), None)
     if first == version:
         return decision
@@ -42,20 +45,22 @@ def under_version(decision: AskDecision, version: str) -> AskDecision:
 def plead(
     binding: Binding,
     run: RunState | None,
+    *,
     call: tuple[Tool[..., object], Arguments],
     decision: AskDecision,
-    *,
     clock: Clock,
     can_grant_session: bool,
 ) -> Plea | DenyDecision:
-    """Return how to ask for consent; a call that nobody could answer for, or read, is denied."""
+    """Return how to ask; what nobody may answer or could read is denied."""
     tool, arguments = call
     responders = responders_of(binding, run)
     if isinstance(responders, str):
         return _deny("policy.four_eyes", responders, decision)
     # Masked before it is laid out: an escape inside a secret would hide it from whoever masks the record.
     shown = masked(binding.redactor, arguments.json)
-    prompt = approval_prompt(tool.name, shown, binding.redactor.text(decision.prompt or decision.reason))
+    prompt = approval_prompt(
+        tool.name, shown, reason=binding.redactor.text(decision.prompt or decision.reason)
+    )
     if prompt is None:
         reason = (
             f"The call is too large to be shown to a person: over {PROMPT_CHARS_MAX:,} characters. "
@@ -71,7 +76,7 @@ def plead(
 
 
 def responders_of(binding: Binding, run: RunState | None) -> tuple[str, ...] | str | None:
-    """Return who may consent to a call of a run, None for anybody; or say why nobody may."""
+    """Return who may consent, None for anybody; or say why nobody may."""
     if not binding.four_eyes:
         return binding.responders
     source = None if run is None else run.source
@@ -82,7 +87,7 @@ def responders_of(binding: Binding, run: RunState | None) -> tuple[str, ...] | s
 
 
 def _is_same(name: str, other: str) -> bool:
-    """Whether two names may mean one person; of two that look alike only one may speak."""
+    """Whether two names may mean one person."""
     return _folded(name) == _folded(other)
 
 

@@ -58,7 +58,7 @@ async def _guarded(work: Coroutine[object, object, T]) -> Returned[T] | Raised:
 
 
 def _leave(task: asyncio.Task[object]) -> None:
-    """Let a task end by itself; it is held until it does, so that it is not lost half-way."""
+    """Let a task end by itself; it is held until then, so that it is not lost."""
     task.cancel()
     _LEFT.add(task)
     task.add_done_callback(_LEFT.discard)

@@ -1,4 +1,4 @@
-"""Deliveries, made: the output of a run is given to a sink, and what is known of the outcome is told."""
+"""Deliveries, made: output is given to sinks, and what is known of it is told."""
 
 from collections.abc import Mapping
 
@@ -13,7 +13,7 @@ from windlass_harness.loop.events import DeliverySettled
 from windlass_protocol import ErrorCode, ErrorInfo, ErrorKind, JsonObject, RetryClass
 
 
-async def deliver(sinks: Mapping[str, OutputSink], effect: Deliver, clock: Clock) -> DeliverySettled:
+async def deliver(sinks: Mapping[str, OutputSink], effect: Deliver, *, clock: Clock) -> DeliverySettled:
     """Give an output to its sink; again only if the sink says that nothing happened.
 
     Raises nothing but cancellation: then nobody knows what happened, and whoever looks next says so.
@@ -21,13 +21,12 @@ async def deliver(sinks: Mapping[str, OutputSink], effect: Deliver, clock: Clock
     sink = sinks.get(effect.sink_id)
     if sink is None:
         return DeliverySettled(effect.delivery_id, error=_nobody(effect.sink_id))
-    for attempt in range(1, DELIVERY_ATTEMPTS_MAX + 1):
+    for attempt in range(DELIVERY_ATTEMPTS_MAX - 1):
         settled = await _attempt(sink, effect)
-        error = settled.error
-        if error is None or error.retry is not RetryClass.RETRYABLE or attempt == DELIVERY_ATTEMPTS_MAX:
+        if settled.error is None or settled.error.retry is not RetryClass.RETRYABLE:
             return settled
-        await clock.sleep(DELIVERY_RETRY_DELAY_MS * 2 ** (attempt - 1) / 1_000)
-    raise AssertionError("the last attempt returns")
+        await clock.sleep(DELIVERY_RETRY_DELAY_MS * 2**attempt / 1_000)
+    return await _attempt(sink, effect)
 
 
 async def _attempt(sink: OutputSink, effect: Deliver) -> DeliverySettled:

@@ -1,4 +1,6 @@
-"""The driver of one session: the one task that writes its records and performs its effects.
+"""The driver of one session.
+
+The task that writes its records and has effects done.
 
 What happened becomes records (`take`), the records say what comes next (`advance`), and nothing touches the
 world before the record of its intent is durable. Records are folded as soon as they are drafted, ahead of
@@ -8,10 +10,11 @@ session next reads it anew.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
+from windlass.engine.mail import event_of
 from windlass.engine.patience import patiently
 from windlass.engine.performer import Work
 from windlass.engine.writer import Lost, SessionWriter
@@ -31,8 +34,6 @@ from windlass_harness.loop.effects import (
     is_errand,
 )
 from windlass_harness.loop.events import (
-    AnswersGiven,
-    CancelAsked,
     LoopEvent,
     Moment,
     RunAsked,
@@ -42,7 +43,6 @@ from windlass_harness.loop.events import (
 from windlass_harness.loop.rules import Rules
 from windlass_harness.loop.state import LoopState
 from windlass_harness.loop.take import take
-from windlass_protocol import InputResponse
 
 SHORT_WAIT_MS: Final = 30_000
 """A wait up to this long is spent awake; a longer one costs a row, not a task."""
@@ -105,7 +105,10 @@ class Driver:
         self._bell.set()
 
     def stop(self) -> None:
-        """Begin nothing more and end without ending the run; tools that run may finish within the grace."""
+        """Begin nothing more; tools that run may finish within the grace.
+
+        The run does not end: whoever owns the session next goes on with it.
+        """
         self._is_stopping = True
         for key, task in self._tasks.items():
             if key == CallModel.key:
@@ -163,7 +166,7 @@ class Driver:
 
     def _take_events(self, now: Moment) -> None:
         while self._events:
-            self._writer.add(take(self.state, self._events.popleft(), now, rules=self._rules))
+            self._writer.add(take(self.state, self._events.popleft(), now=now, rules=self._rules))
 
     async def _bind(self, now: Moment) -> None:
         """See what a run is done with, before anything is done for it."""
@@ -173,9 +176,9 @@ class Driver:
         bound = await self._work.bind(self.state)
         self._bound = run.run_id
         if isinstance(bound, Stopped):
-            self._writer.add(take(self.state, bound, now, rules=self._rules))
+            self._writer.add(take(self.state, bound, now=now, rules=self._rules))
         else:
-            self._writer.add([self.state.draft(note.type, note.data, now) for note in bound])
+            self._writer.add([self.state.draft(note.type, note.data, now=now) for note in bound])
 
     async def _rules_of_run(self) -> Rules:
         """The rules of the newest run; it may have ended."""
@@ -188,16 +191,16 @@ class Driver:
 
     def _plan(self, now: Moment, rules: Rules) -> Plan:
         under_way = self._tasks.keys() | {effect.key for effect in self._ready if not is_errand(effect)}
-        plan = advance(self.state, under_way, now, rules=rules)
+        plan = advance(self.state, under_way, now=now, rules=rules)
         self._wake_at_ms = plan.wake_at_ms
         return plan
 
     def _plan_errands(self, now: Moment, rules: Rules) -> Plan:
         under_way = self._errands.keys() | {effect.key for effect in self._ready if is_errand(effect)}
-        return errands(self.state, under_way, now, rules=rules)
+        return errands(self.state, under_way, now=now, rules=rules)
 
     async def _accept(self, effect: Effect, rules: Rules) -> None:
-        """What touches nothing is done at once; the rest waits until its intent is durable."""
+        """Do at once what touches nothing; the rest waits until its intent is durable."""
         if isinstance(effect, CallModel | RunTool) or is_errand(effect):
             self._ready.append(effect)
             return
@@ -280,7 +283,7 @@ class Driver:
             self._abandon(with_errands=self._is_stopping)
 
     def _end_grace(self) -> None:
-        """All effects that were told to end have ended; those that begin from now on were not told."""
+        """Give up on nothing any more: all that was told to end has ended."""
         if self._gives_up is not None:
             self._gives_up.cancel()
             self._gives_up = None
@@ -297,6 +300,8 @@ class Driver:
     async def _finish_tools(self) -> None:
         """Record what tools that were running when the driver was stopped still return."""
         while self._tasks or self._errands:
+            # Whoever rings now, and whatever is due, is for the next owner.
+            self._has_mail, self._wake_at_ms = False, None
             await self._wait()
             self._take_events(moment(self._clock))
         await self._writer.commit(standing=Standing.RUNNING, wake_at_ms=None, is_last=True)
@@ -366,34 +371,3 @@ class Driver:
             run_id = item.body.get("runId")
             return any(one.kind == "start" and one.body.get("runId") == run_id for one in left)
         return False
-
-
-def event_of(item: InboxItem) -> LoopEvent:
-    """Return what an item of the inbox means to the loop."""
-    return _EVENTS[item.kind](item)
-
-
-def _cancel(item: InboxItem) -> LoopEvent:
-    by, reason = item.body.get("by"), item.body.get("reason")
-    return CancelAsked(
-        str(item.body["runId"]),
-        by if isinstance(by, str) else None,
-        reason if isinstance(reason, str) else None,
-    )
-
-
-def _answers(item: InboxItem) -> LoopEvent:
-    responses = item.body["responses"]
-    assert isinstance(responses, list)
-    return AnswersGiven(tuple(InputResponse.model_validate(one) for one in responses))
-
-
-def _start(item: InboxItem) -> LoopEvent:
-    return RunAsked(item.body)
-
-
-_EVENTS: Final[dict[str, Callable[[InboxItem], LoopEvent]]] = {
-    "start": _start,
-    "answer": _answers,
-    "cancel": _cancel,
-}

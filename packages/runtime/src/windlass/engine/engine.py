@@ -54,7 +54,7 @@ class Ports:
 
 
 class Engine:
-    """Drives sessions, each in a task of its own, for as long as it has something to do."""
+    """Drives sessions, each in a task of its own while it has something to do."""
 
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
@@ -66,6 +66,7 @@ class Engine:
         """Sessions that could not be driven, and how often in a row; they are tried again."""
         self._turn = asyncio.Semaphore(DRIVEN_MAX)
         self._keeper: asyncio.Task[None] | None = None
+        self._watched = ports.store if isinstance(ports.store, Watched) else None
         self._change: int | None = None
         self.is_closed = False
 
@@ -114,7 +115,7 @@ class Engine:
         _LOG.log(level, "session %s could not be driven and is tried again: %s", session_id, name)
 
     async def aclose(self) -> None:
-        """Stop driving; tools that run get a moment to finish, runs go on with the next owner."""
+        """Stop driving; tools get a moment to finish, runs go on with the next owner."""
         if self.is_closed:
             return
         self.is_closed = True
@@ -141,26 +142,31 @@ class Engine:
         self._dropped.pop(session_id, None)
 
     async def _drive_once(self, session_id: str, *events: LoopEvent) -> Rejected | None:
-        """Drive a session until it is parked; return what the journal will never take, if that ended it."""
+        """Drive a session until it is parked; return why if it was refused for good."""
         ports = self._ports
         claim = await self._claim(session_id)
         if claim is None:
             return None
-        loaded = await load(ports.store, ports.store, session_id)
+        loaded = await load(ports.store, ports.store, session_id=session_id)
         if session_id in self._dropped:
             # Whoever drove it last may have written something without knowing, and nobody was shown it.
             ports.shared.bus.notify()
         state = loaded.state
         state.epoch = claim.epoch
         writer = SessionWriter(
-            state, claim, ports.store, publisher=ports.publisher, scribe=ports.scribe, clock=ports.clock
+            state,
+            claim,
+            journal=ports.store,
+            publisher=ports.publisher,
+            scribe=ports.scribe,
+            clock=ports.clock,
         )
         if not await self._can_drive(state, session_id):
             self._foreign.add(session_id)
             standing = Standing.IDLE if state.run is None else Standing.RUNNING
             await writer.commit(standing=standing, wake_at_ms=None, is_last=True)
             return None
-        work = AgentWork(ports.binder, writer, ports.shared)
+        work = AgentWork(ports.binder, writer, shared=ports.shared)
         driver = Driver(state, writer, inbox=ports.store, work=work, clock=ports.clock, rules=ports.rules)
         self._drivers[session_id] = driver
         if self.is_closed:
@@ -172,7 +178,7 @@ class Engine:
         if wants_snapshot(state, loaded.snapshot_seq) and writer.is_released:
             # A cache: whoever misses it reads more records.
             with suppress(AgentError):
-                await save(ports.store, session_id, state)
+                await save(ports.store, session_id, state=state)
         return None
 
     async def _claim(self, session_id: str) -> Claim | None:
@@ -200,7 +206,7 @@ class Engine:
     # the keeper
 
     async def _keep(self) -> None:
-        """Stay an owner, and look after sessions whose time has come or whose owner is gone."""
+        """Stay an owner, and look after sessions that nobody drives."""
         ports = self._ports
         beat_ms = moment(ports.clock).ms
         while True:
@@ -217,9 +223,8 @@ class Engine:
                 continue
 
     def _look_around(self) -> None:
-        """Pass on what other processes wrote: to the readers, and to the drivers whose inbox it may be in."""
-        store = self._ports.store
-        change = store.change_token() if isinstance(store, Watched) else self._change
+        """Pass on what other processes wrote, to the readers and to the drivers."""
+        change = self._change if self._watched is None else self._watched.change_token()
         if change == self._change:
             return
         self._change = change

@@ -1,4 +1,7 @@
-"""What hooks are shown and what they answer: copies in, and only declared, allowed and sound changes out."""
+"""What hooks are shown, and what they answer.
+
+Copies go in, and only declared, allowed and sound changes come out.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace

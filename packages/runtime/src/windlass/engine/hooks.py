@@ -1,11 +1,11 @@
-"""Hooks, called: each within its time, its answer held against what it may do, every call noted once."""
+"""Hooks, called: each within its time and its rights, every call noted once."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from inspect import isawaitable, iscoroutinefunction
 from threading import Lock
-from typing import Final, cast
+from typing import Final, assert_never, cast
 from weakref import WeakKeyDictionary
 
 from pydantic import JsonValue
@@ -225,7 +225,7 @@ def _completed(bound: BoundHook, after: Outcome, answer: object, facts: JsonObje
 
 
 def _kept(call: HookCall, change: Change) -> JsonObject:
-    """What the record of a hook keeps of its change; a result is kept by the record of the call."""
+    """What the record of a hook keeps of its change; a result is in that of the call."""
     if change.arguments is not UNCHANGED:
         return {"change": {"arguments": call.arguments}}
     if change.prompt is not UNCHANGED:
@@ -261,6 +261,8 @@ def _failed(bound: BoundHook, before: Outcome, failed: _Failed, facts: JsonObjec
                 message=reason,
             )
             return _stopping(before, "hook.failed", data, error)
+        case _:
+            assert_never(failure)
 
 
 def _denied(bound: BoundHook, reason: str) -> ErrorInfo:

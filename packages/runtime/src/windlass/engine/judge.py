@@ -1,4 +1,4 @@
-"""Whether a call may be made: its tool, its arguments, the policy, and what a person said."""
+"""Whether a call may be made: what the policy, the tool and people say."""
 
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, replace
@@ -57,7 +57,7 @@ class Judged:
 
 
 async def judge(
-    binding: Binding, state: LoopState, effect: JudgeCall, *, clock: Clock, is_attended: bool
+    binding: Binding, state: LoopState, *, effect: JudgeCall, clock: Clock, is_attended: bool
 ) -> Judged | CallRefused:
     """Decide about one call."""
     tool = binding.tools.get(effect.tool_name)
@@ -68,14 +68,14 @@ async def judge(
         arguments = arguments_of(tool, effect.input, mask=binding.redactor.text)
     except Rejected as error:
         return CallRefused(effect.call_id, "invalid_arguments", error.message)
-    gate = await before_call(binding, state, effect, arguments, clock)
+    gate = await before_call(binding, state, effect=effect, arguments=arguments, clock=clock)
     if isinstance(gate, CallRefused):
         return gate
     decision, final, notes = gate.decision, gate.arguments, gate.notes
     if decision is None:
         decision, final = await _decide(binding, state, effect, gate.arguments, is_attended=is_attended)
     if isinstance(decision, AskDecision):
-        request = await before_request(binding, state, effect, decision, clock)
+        request = await before_request(binding, state, effect=effect, decision=decision, clock=clock)
         if isinstance(request, CallRefused):
             return replace(request, notes=(*notes, *request.notes))
         decision, notes = request.decision, (*notes, *request.notes)
@@ -86,8 +86,15 @@ async def judge(
         )
     plea = None
     if isinstance(decision, AskDecision):
-        can_grant = _can_grant(binding, tool, final, decision)
-        asked = plead(binding, state.run, (tool, final), decision, clock=clock, can_grant_session=can_grant)
+        can_grant = _can_grant(binding, tool, arguments=final, decision=decision)
+        asked = plead(
+            binding,
+            state.run,
+            call=(tool, final),
+            decision=decision,
+            clock=clock,
+            can_grant_session=can_grant,
+        )
         decision, plea = (decision, asked) if isinstance(asked, Plea) else (asked, None)
     event = CallJudged(
         effect.call_id,
@@ -105,11 +112,11 @@ async def judge(
 async def _decide(
     binding: Binding, state: LoopState, effect: JudgeCall, arguments: Arguments, *, is_attended: bool
 ) -> tuple[PolicyDecision, Arguments]:
-    """Return what is decided about a call, and the arguments that the decision is about."""
+    """Return what is decided about a call, and which arguments that is about."""
     tool = binding.tools[effect.tool_name]
-    decision = await decide_call(binding, state, tool, arguments, is_attended=is_attended)
+    decision = await decide_call(binding, state, tool=tool, arguments=arguments, is_attended=is_attended)
     if effect.approved_hash is not None:
-        decision = with_consent(decision, effect, arguments, version=binding.policy.version)
+        decision = with_consent(decision, effect, arguments=arguments, version=binding.policy.version)
     if isinstance(decision, AskDecision):
         decision = under_version(decision, binding.policy.version)
     if not isinstance(decision, ModifyDecision | AskDecision) or decision.arguments is None:
@@ -122,9 +129,9 @@ async def _decide(
 
 
 async def decide_call(
-    binding: Binding, state: LoopState, tool: Tool[..., object], arguments: Arguments, *, is_attended: bool
+    binding: Binding, state: LoopState, *, tool: Tool[..., object], arguments: Arguments, is_attended: bool
 ) -> PolicyDecision:
-    """Return what the policy and the tool's own rule say of a call; a policy that fails says no."""
+    """Return what the policy and the tool's own rule say of a call."""
     is_granted = not tool.is_shell and state.is_granted(tool.name, binding.policy.version)
     decision = await _by_policy(
         binding.policy, tool, arguments, is_granted=is_granted, is_attended=is_attended
@@ -194,9 +201,9 @@ def _ask(tool: Tool[..., object], version: str, arguments: Mapping[str, JsonValu
 
 
 def _can_grant(
-    binding: Binding, tool: Tool[..., object], arguments: Arguments, decision: AskDecision
+    binding: Binding, tool: Tool[..., object], *, arguments: Arguments, decision: AskDecision
 ) -> bool:
-    """Whether consent for the rest of the session may be given, and would change anything."""
+    """Whether the session may be granted, and it would change anything."""
     rule, policy = tool.approval_for(arguments.json), binding.policy
     if tool.is_shell or rule is ApprovalRule.ALWAYS:
         return False

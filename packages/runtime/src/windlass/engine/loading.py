@@ -22,7 +22,7 @@ class Loaded:
     snapshot_seq: int
 
 
-async def load(store: Journal, snapshots: Snapshots, session_id: str) -> Loaded:
+async def load(store: Journal, snapshots: Snapshots, *, session_id: str) -> Loaded:
     """Fold a session. A snapshot that cannot be used is passed over.
 
     Raises:
@@ -42,14 +42,14 @@ async def load(store: Journal, snapshots: Snapshots, session_id: str) -> Loaded:
 
 
 def wants_snapshot(state: LoopState, snapshot_seq: int) -> bool:
-    """Whether so much has happened since the last snapshot that a new one is worth its bytes.
+    """Whether enough has happened for a new snapshot to be worth its bytes.
 
     The distance grows with the session, so that all snapshots of it together stay a fraction of its records.
     """
     return state.seq - snapshot_seq >= max(SNAPSHOT_RECORDS_MIN, snapshot_seq)
 
 
-async def save(snapshots: Snapshots, session_id: str, state: LoopState) -> None:
+async def save(snapshots: Snapshots, session_id: str, *, state: LoopState) -> None:
     """Keep the state of a session."""
     await snapshots.save(session_id, state.seq, state=zlib.compress(dump_loop(state), 1))
 

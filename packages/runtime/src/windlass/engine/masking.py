@@ -12,11 +12,13 @@ from windlass_harness.redact_stream import MaskedStream
 
 JsonObject = dict[str, JsonValue]
 
+SECRET_INPUTS_MAX: Final = 4_096
+SECRET_INPUTS_BYTES_MAX: Final = 64 * 1_048_576
 _MASKED: Final = re.compile(rb"\[redacted(?::[a-z_]+)?\]").search
 
 
 class MaskedAnswer:
-    """An answer that is shown while it is written, without the secrets in it; see `LiveAnswer`.
+    """An answer shown while it is written, without secrets; see `LiveAnswer`.
 
     A secret may come in pieces, so the end of a text is held back for as long as it may be the beginning of
     one; `end` shows the rest.
@@ -69,10 +71,46 @@ def masked(redactor: Redactor, value: JsonValue) -> JsonValue:
 
 
 def masked_end(redactor: Redactor, text: str) -> str:
-    """Return a text that was cut somewhere, without secrets and without the beginning of one at its end."""
+    """Return a text that was cut, also without half a secret at its end."""
     return redactor.stream().feed(text)
 
 
 def has_mask(value: JsonValue) -> bool:
-    """Whether a value as the journal has it is not what it was: a secret was masked in it."""
+    """Whether a secret was masked in a value that the journal has."""
     return _MASKED(to_json(value)) is not None
+
+
+class SecretInputs:
+    """Arguments of calls that wait, with the secrets that records do not have.
+
+    A session that waits has no memory of its own, so they are kept for it here, as long as the process lives
+    and there is room; what is forgotten has to be asked for anew.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str, str], JsonValue] = {}
+        self._sizes: dict[tuple[str, str], int] = {}
+
+    def keep(self, session_id: str, call_id: str, *, value: JsonValue, redactor: Redactor) -> None:
+        """Keep the arguments of a call, if there are secrets in them."""
+        if redactor.value(value) is value:
+            return
+        key = session_id, call_id
+        self._drop(key)
+        self._kept[key], self._sizes[key] = value, len(to_json(value))
+        while sum(self._sizes.values()) > SECRET_INPUTS_BYTES_MAX or len(self._kept) > SECRET_INPUTS_MAX:
+            self._drop(next(iter(self._kept)))
+
+    def find(self, session_id: str, call_id: str, *, recorded: JsonValue, redactor: Redactor) -> JsonValue:
+        """Return the arguments of a recorded call; None if they are not here."""
+        value = self._kept.get((session_id, call_id))
+        return value if value is not None and redactor.value(value) == recorded else None
+
+    def forget(self, session_id: str) -> None:
+        """Forget the calls of a session: its model has answered anew."""
+        for key in [key for key in self._kept if key[0] == session_id]:
+            self._drop(key)
+
+    def _drop(self, key: tuple[str, str]) -> None:
+        self._kept.pop(key, None)
+        self._sizes.pop(key, None)

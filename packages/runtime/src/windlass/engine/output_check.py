@@ -29,7 +29,10 @@ _FENCE: Final = re.compile(r"\A\s*```[a-zA-Z]*\n(?P<inside>.*)\n```\s*\Z", re.DO
 
 
 def check_output(contract: OutputContract, text: str) -> OutputChecked:
-    """Return the value of an answer, or what is wrong with it; a code fence around it is forgiven."""
+    """Return the value of an answer, or what is wrong with it.
+
+    A code fence around it is forgiven.
+    """
     fenced = _FENCE.match(text)
     candidate = (fenced["inside"] if fenced else text).encode("utf-8", "surrogatepass")
     bytes_max = min(contract.max_candidate_bytes or OUTPUT_BYTES, OUTPUT_BYTES_MAX)
@@ -52,7 +55,7 @@ def _unfit(code: str, message: str) -> OutputChecked:
 
 def _errors(contract: OutputContract, value: JsonValue) -> tuple[OutputError, ...]:
     # A run without a contract does not pay for the validator.
-    from windlass.engine.output_validator import TooMuch, validation_errors  # noqa: PLC0415
+    from windlass.engine.output_validator import TooMuch, validation_errors  # noqa: PLC0415 - slow to import
 
     most = min(contract.max_errors_returned or OUTPUT_ERRORS, OUTPUT_ERRORS_MAX)
     found: list[OutputError] = []
@@ -81,7 +84,10 @@ def _told(error: "ValidationError") -> OutputError:
 
 
 def _words(error: "ValidationError") -> str:
-    """Say what was expected, and nothing of what was found but its type: the answer may quote anything."""
+    """Say what was expected, and only the type of what was found.
+
+    The answer itself may quote anything.
+    """
     wanted: JsonValue = cast(JsonValue, error.validator_value)
     match str(error.validator):
         case "type":

@@ -1,4 +1,4 @@
-"""The formats of texts that are checked; any other is a remark, as JSON Schema has it."""
+"""The formats of texts that are checked; any other is only a remark."""
 
 import re
 from collections.abc import Callable
@@ -33,7 +33,7 @@ def _is_moment(text: str) -> bool:
 
 
 def _iso(clock: str) -> str:
-    """A time as Python reads it: fractions of a second do not matter, only whether it is one."""
+    """A time as Python reads it; fractions of a second do not matter."""
     return _FRACTION.sub("", clock).replace("Z", "+00:00").replace("z", "+00:00")
 
 

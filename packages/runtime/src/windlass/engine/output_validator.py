@@ -1,4 +1,4 @@
-"""JSON Schema 2020-12 with bounds: nothing is fetched, no pattern goes back, the work is counted.
+"""JSON Schema 2020-12 with bounds: nothing is fetched, and the work is counted.
 
 This module brings in the validator, which takes longer to import than all the rest of an agent; it is
 imported when the first answer has to fit a schema.
@@ -29,7 +29,7 @@ class Validator(Protocol):
         ...
 
     def descend(
-        self, instance: object, schema: object, path: str | None = None, schema_path: str | None = None
+        self, instance: object, schema: object, *, path: str | None = None, schema_path: str | None = None
     ) -> Iterator[ValidationError]:
         """Yield where a part of the value misses a part of the schema."""
         ...

@@ -10,7 +10,10 @@ from windlass_harness.views.runs import RunState
 
 
 class Work(Protocol):
-    """Who performs effects; each answers with what happened and raises nothing but cancellation."""
+    """Who performs effects; each answers with what happened.
+
+    Nothing is raised but cancellation.
+    """
 
     async def bind(self, state: LoopState) -> tuple[Note, ...] | Stopped:
         """Find what the run needs of this process; return what to record of that.
@@ -37,7 +40,10 @@ class Work(Protocol):
         ...
 
     async def rules(self, run: RunState, rules: Rules) -> Rules:
-        """Return the rules of a run, also of one that has ended: those given, and what its package adds."""
+        """Return the rules of a run, which may have ended.
+
+        They are those given, and what its package adds.
+        """
         ...
 
     async def hooks(self, state: LoopState, effect: CallHooks) -> LoopEvent:

@@ -1,4 +1,4 @@
-"""The points of a run where hooks are called, and what follows from what they said."""
+"""The points of a run where hooks are called, and what follows from them."""
 
 import asyncio
 from dataclasses import dataclass, replace
@@ -49,7 +49,7 @@ class Gate:
 
 
 async def before_call(
-    binding: Binding, state: LoopState, effect: JudgeCall, arguments: Arguments, clock: Clock
+    binding: Binding, state: LoopState, *, effect: JudgeCall, arguments: Arguments, clock: Clock
 ) -> Gate | CallRefused:
     """Let hooks see a call before the policy does, once for each call."""
     run, tool = state.run, binding.tools[effect.tool_name]
@@ -80,7 +80,7 @@ class Request:
 
 
 async def before_request(
-    binding: Binding, state: LoopState, effect: JudgeCall, decision: AskDecision, clock: Clock
+    binding: Binding, state: LoopState, *, effect: JudgeCall, decision: AskDecision, clock: Clock
 ) -> Request | CallRefused:
     """Let hooks see what a person is about to be asked."""
     run = state.run
@@ -110,7 +110,7 @@ def _denial(outcome: Outcome) -> DenyDecision | None:
 
 
 async def after_call(
-    binding: Binding, run: RunState, effect: RunTool, returned: CallReturned, clock: Clock
+    binding: Binding, run: RunState, *, effect: RunTool, returned: CallReturned, clock: Clock
 ) -> CallReturned:
     """Let hooks see what a tool returned, before the policy and the model do."""
     if AFTER_TOOL_CALL not in binding.hooks.points:
@@ -151,9 +151,9 @@ def _withheld(returned: CallReturned, reason: str) -> CallReturned:
 
 
 async def check_answer(
-    binding: Binding, state: LoopState, contract: OutputContract, text: str, clock: Clock
+    binding: Binding, state: LoopState, *, contract: OutputContract, text: str, clock: Clock
 ) -> LoopEvent:
-    """Hold an answer against its contract; if it fits, let hooks say whether the run may complete."""
+    """Hold an answer against its contract; if it fits, hooks may object."""
     run, hooks = state.run, binding.hooks
     assert run is not None, "only a run is asked for output"
     before = await hooks.run(replace(hook_call(BEFORE_VALIDATION, run), text=text), clock=clock)
@@ -178,7 +178,7 @@ async def check_answer(
     return replace(checked, veto=None if last.refusal is None else last.refusal.reason, notes=notes)
 
 
-async def at_point(binding: Binding, state: LoopState, effect: CallHooks, clock: Clock) -> LoopEvent:
+async def at_point(binding: Binding, state: LoopState, *, effect: CallHooks, clock: Clock) -> LoopEvent:
     """Call the hooks of a point of the run itself."""
     run = effect.run
     outcome = await binding.hooks.run(_facts(state, effect), clock=clock)

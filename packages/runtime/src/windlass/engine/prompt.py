@@ -57,7 +57,10 @@ def system_words(instructions: str, contract: OutputContract | None) -> str:
 
 
 def to_llm(message: ModelMessage) -> list[LLMMessage]:
-    """Return a message of the history as a model gets it; a tool message may be several."""
+    """Return a message of the history as a model gets it.
+
+    A tool message may be several.
+    """
     match message:
         case SystemMessage():
             return [LLMMessage("system", message.content)]

@@ -1,4 +1,4 @@
-"""What came of a call or of asking the model, as the loop hears it: bounded, and without secrets."""
+"""What came of a call or of the model: bounded, and without secrets."""
 
 from pydantic import JsonValue
 from pydantic_core import to_json
@@ -6,7 +6,7 @@ from pydantic_core import to_json
 from windlass.engine.judge import call_facts, settled
 from windlass.engine.masking import has_mask, masked, masked_end
 from windlass.engine.patience import patiently
-from windlass.errors import AgentError, Rejected
+from windlass.errors import MESSAGE_CHARS_MAX, AgentError, Rejected
 from windlass.limits import CONTENT_BYTES_MAX, TOOL_OUTPUT_CHARS_MAX
 from windlass.ports.clock import Clock
 from windlass.ports.content import ContentStore
@@ -38,16 +38,16 @@ _MASK_HERE_CHARS_MAX = 1_000_000
 class Results:
     """Makes results of what tools returned."""
 
-    def __init__(self, content: ContentStore, clock: Clock, redactor: Redactor) -> None:
+    def __init__(self, content: ContentStore, *, clock: Clock, redactor: Redactor) -> None:
         self._content = content
         self._clock = clock
         self._redactor = redactor
 
-    async def returned(self, call_id: str, outcome: ToolRun, duration_ms: int) -> CallReturned:
+    async def returned(self, call_id: str, outcome: ToolRun, *, duration_ms: int) -> CallReturned:
         """Return what came of a call; secrets are masked before anything is cut."""
         if not outcome.result.success:
             code = "timeout" if outcome.is_timeout else "failed"
-            return failed(call_id, code, self._told(outcome), duration_ms)
+            return failed(call_id, code, message=self._told(outcome), duration_ms=duration_ms)
         output = output_of(outcome.result)
         text = _text(output)
         if len(text) > CONTENT_BYTES_MAX:
@@ -99,7 +99,7 @@ def _text(output: JsonValue) -> str:
     return output if isinstance(output, str) else to_json(output).decode()
 
 
-def failed(call_id: str, code: str, message: str, duration_ms: int | None = None) -> CallReturned:
+def failed(call_id: str, code: str, *, message: str, duration_ms: int | None = None) -> CallReturned:
     """Return the result of a call that failed."""
     return CallReturned(
         call_id, ActionStatus.FAILED, None, code=code, message=message, duration_ms=duration_ms
@@ -109,33 +109,33 @@ def failed(call_id: str, code: str, message: str, duration_ms: int | None = None
 def kept_arguments(tool: Tool[..., object], effect: RunTool) -> Arguments | CallReturned:
     """Return the arguments of a call as the journal has them; it never has secrets."""
     if has_mask(effect.arguments):
-        return failed(effect.call_id, SECRET_ARGUMENTS, _NOT_KEPT)
+        return failed(effect.call_id, SECRET_ARGUMENTS, message=_NOT_KEPT)
     try:
         return arguments_of(tool, effect.arguments)
     except Rejected as error:
-        return failed(effect.call_id, "invalid_arguments", error.message)
+        return failed(effect.call_id, "invalid_arguments", message=error.message)
 
 
 def lost_secret(call_id: str, kept: JsonValue) -> CallRefused | None:
-    """Refuse a call that only the journal knows any more, if a secret was masked in it."""
+    """Refuse a call that only the journal knows, if it masked a secret."""
     return CallRefused(call_id, SECRET_ARGUMENTS, _NOT_KEPT) if has_mask(kept) else None
 
 
 def output_of(result: ToolResult) -> JsonValue:
-    """Return what a model sees of a success: the data, or the whole result if it says more."""
+    """Return what a model sees of a success: the data, or all if there is more."""
     more = result.model_dump(mode="json", by_alias=True, exclude={"success"}, exclude_none=True)
     return result.data if more.keys() <= {"data"} else {**more, "success": True}
 
 
 def clipped(text: str, where: str) -> str:
-    """Return the beginning and the end of a text that is too long, and say what is missing."""
+    """Return both ends of a text that is too long, and say what is missing."""
     half = TOOL_OUTPUT_CHARS_MAX // 2
     gap = f"[… {len(text) - 2 * half:,} characters left out; {where} …]"
     return f"{text[:half]}\n{gap}\n{text[-half:]}"
 
 
 async def review(
-    policy: ToolPolicy, tool: Tool[..., object], arguments: Arguments, returned: CallReturned
+    policy: ToolPolicy, tool: Tool[..., object], *, arguments: Arguments, returned: CallReturned
 ) -> CallReturned:
     """Let the policy see a result before the model does; one that fails withholds it."""
     if returned.status is not ActionStatus.COMPLETED:
@@ -148,13 +148,15 @@ async def review(
     except Exception as error:  # noqa: BLE001 - a policy is the host's code: whatever it raises, the answer is no
         code, reason = "policy.failed", f"The policy failed ({type(error).__name__})."
     message = f"The call was made, and its result is withheld: {reason}"
-    return failed(returned.call_id, code, message, returned.duration_ms)
+    return failed(returned.call_id, code, message=message, duration_ms=returned.duration_ms)
 
 
-def model_error(error: Exception) -> ErrorInfo:
-    """Return a failure of a provider in our words; its own may quote the prompt, so they are left out."""
+def model_error(error: Exception, redactor: Redactor) -> ErrorInfo:
+    """Return a failure of a provider in our words; its own may quote the prompt."""
     if isinstance(error, AgentError):
-        return error.info()
+        # Masked before it is cut to its limit: a mask may be longer than what it hides.
+        told = redactor.text(error.message)[:MESSAGE_CHARS_MAX]
+        return error.info().model_copy(update={"message": told or type(error).__name__})
     is_passing = isinstance(error, TimeoutError | ConnectionError)
     kind = ErrorKind.TIMEOUT if isinstance(error, TimeoutError) else ErrorKind.PROVIDER_FAILURE
     return ErrorInfo(

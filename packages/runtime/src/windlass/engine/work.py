@@ -1,9 +1,9 @@
-"""The effects of a session, performed: the model is asked, tools are run, calls are judged."""
+"""The effects of a session: the model is asked, calls are judged and made."""
 
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Final, Protocol
 
@@ -14,7 +14,7 @@ from windlass.engine.binding import Binding
 from windlass.engine.delivery import deliver
 from windlass.engine.driver import moment
 from windlass.engine.judge import Judged, judge
-from windlass.engine.masking import MaskedAnswer
+from windlass.engine.masking import MaskedAnswer, SecretInputs
 from windlass.engine.points import after_call, at_point, check_answer, hook_call
 from windlass.engine.prompt import Prompt, system_words
 from windlass.engine.results import Results, failed, kept_arguments, lost_secret, model_error, review
@@ -32,6 +32,7 @@ from windlass.tool_run import run_tool
 from windlass.tools import Tool
 from windlass_harness.loop.effects import CallHooks, CallModel, CheckOutput, Deliver, JudgeCall, RunTool
 from windlass_harness.loop.events import (
+    CallRefused,
     CallReturned,
     LoopEvent,
     ModelAnswered,
@@ -42,8 +43,11 @@ from windlass_harness.loop.events import (
 )
 from windlass_harness.loop.rules import Rules
 from windlass_harness.loop.state import LoopState
+from windlass_harness.redact import Redactor
 from windlass_harness.views.runs import RunState
 from windlass_protocol import (
+    AskDecision,
+    DeferDecision,
     ErrorCode,
     ErrorInfo,
     ErrorKind,
@@ -74,6 +78,7 @@ class Shared:
     random: Random
     is_attended: bool
     gates: dict[str, asyncio.Semaphore]
+    secret_inputs: SecretInputs = field(default_factory=SecretInputs)
 
 
 class Binder(Protocol):
@@ -92,7 +97,7 @@ class Binder(Protocol):
 class AgentWork:
     """Performs the effects of one session."""
 
-    def __init__(self, binder: Binder, writer: SessionWriter, shared: Shared) -> None:
+    def __init__(self, binder: Binder, writer: SessionWriter, *, shared: Shared) -> None:
         self._binder = binder
         self._writer = writer
         self._shared = shared
@@ -128,17 +133,38 @@ class AgentWork:
         binding, shared = await self._binding(state), self._shared
         if binding is None:
             return Stopped(_NOBODY)
-        lost = None if effect.call_id in self._inputs else lost_secret(effect.call_id, effect.input)
+        lost = self._remember(effect, binding.redactor)
         if lost is not None:
             return lost
         written = replace(effect, input=self._inputs.get(effect.call_id, effect.input))
-        judged = await judge(binding, state, written, clock=shared.clock, is_attended=shared.is_attended)
+        judged = await judge(
+            binding, state, effect=written, clock=shared.clock, is_attended=shared.is_attended
+        )
         if isinstance(judged, Judged):
             self._arguments[effect.call_id] = judged.arguments
             # Whoever judges it again judges what it would run with.
             self._inputs[effect.call_id] = judged.arguments.json
+            if isinstance(judged.event.decision, AskDecision | DeferDecision):
+                shared.secret_inputs.keep(
+                    self._writer.session_id,
+                    effect.call_id,
+                    value=judged.arguments.json,
+                    redactor=binding.redactor,
+                )
             return judged.event
         return judged
+
+    def _remember(self, effect: JudgeCall, redactor: Redactor) -> CallRefused | None:
+        """Find the secrets of a call that has waited; refuse it if they are lost."""
+        if effect.call_id in self._inputs:
+            return None
+        found = self._shared.secret_inputs.find(
+            self._writer.session_id, effect.call_id, recorded=effect.input, redactor=redactor
+        )
+        if found is None:
+            return lost_secret(effect.call_id, effect.input)
+        self._inputs[effect.call_id] = found
+        return None
 
     async def check(self, state: LoopState, effect: CheckOutput) -> LoopEvent:
         """Hold an answer against the output contract; touches nothing."""
@@ -146,7 +172,9 @@ class AgentWork:
         assert contract is not None, "only an answer to a contract is checked"
         if binding is None:
             return Stopped(_NOBODY)
-        return await check_answer(binding, state, contract, effect.text, self._shared.clock)
+        return await check_answer(
+            binding, state, contract=contract, text=effect.text, clock=self._shared.clock
+        )
 
     async def rules(self, run: RunState, rules: Rules) -> Rules:
         """Return the rules of a run: those given, its hooks and its sinks."""
@@ -160,13 +188,13 @@ class AgentWork:
         """Call the hooks of a point."""
         binding = await self._bound_to(effect.run)
         assert binding is not None, "only a run that is bound has hooks"
-        return await at_point(binding, state, effect, self._shared.clock)
+        return await at_point(binding, state, effect=effect, clock=self._shared.clock)
 
     async def deliver(self, effect: Deliver) -> LoopEvent:
         """Give an output to a sink."""
         binding = await self._bound_to(effect.run)
         assert binding is not None, "only a run that is bound has sinks"
-        return await deliver(binding.sinks, effect, self._shared.clock)
+        return await deliver(binding.sinks, effect, clock=self._shared.clock)
 
     async def ask(self, state: LoopState, effect: CallModel) -> LoopEvent:
         """Ask the model; whatever goes wrong is an answer too."""
@@ -207,7 +235,7 @@ class AgentWork:
         clock = self._shared.clock
         started = clock.monotonic()
         loop = asyncio.get_running_loop()
-        most_s = time_left_ms(state, moment(clock), MODEL_TIMEOUT_MS) / 1000
+        most_s = time_left_ms(state, moment(clock), most_ms=MODEL_TIMEOUT_MS) / 1000
         latest = loop.time() + most_s
         idle_s = min(most_s, MODEL_IDLE_TIMEOUT_MS / 1000)
         try:
@@ -215,14 +243,17 @@ class AgentWork:
                 chunks = binding.provider.stream(
                     messages, tools=binding.definitions or None, temperature=binding.temperature
                 )
-                await collect(chunks, collector, lambda: limit.reschedule(min(latest, loop.time() + idle_s)))
+                await collect(
+                    chunks, collector, on_chunk=lambda: limit.reschedule(min(latest, loop.time() + idle_s))
+                )
             answer = collector.answer(latency_ms=elapsed_ms(clock, started))
             self._inputs = {call.call_id: call.input for call in answer.calls}
             self._arguments.clear()
+            self._shared.secret_inputs.forget(self._writer.session_id)
             return answer
         except Exception as error:  # noqa: BLE001 - the model boundary: a provider may raise anything
             self._live.close()
-            failure = model_error(error)
+            failure = model_error(error, binding.redactor)
         except asyncio.CancelledError:
             self._live.close()
             if is_told_to_end():
@@ -230,7 +261,7 @@ class AgentWork:
             failure = _BROKEN_OFF
         if failure.retry_after_ms is not None:
             # A run does not wait for a busy server longer than it may live.
-            wait_ms = time_left_ms(state, moment(clock), failure.retry_after_ms)
+            wait_ms = time_left_ms(state, moment(clock), most_ms=failure.retry_after_ms)
             failure = failure.model_copy(update={"retry_after_ms": wait_ms})
         return ModelFailed(failure, chance=self._shared.random(), usage=usage_data(collector.usage))
 
@@ -240,7 +271,9 @@ class AgentWork:
         assert run is not None, "only a run calls tools"
         tool = None if binding is None else binding.tools.get(effect.tool_name)
         if binding is None or tool is None:
-            return failed(effect.call_id, "unknown_tool", f"there is no tool {effect.tool_name} any more")
+            return failed(
+                effect.call_id, "unknown_tool", message=f"there is no tool {effect.tool_name} any more"
+            )
         arguments = self._arguments.get(effect.call_id) or kept_arguments(tool, effect)
         if isinstance(arguments, CallReturned):
             return arguments
@@ -266,11 +299,13 @@ class AgentWork:
             if is_told_to_end():
                 raise
             told = f"{tool.name} broke off by itself; whether it did anything is not known"
-            return failed(effect.call_id, "cancelled", told, elapsed_ms(clock, started))
-        results = Results(self._shared.content, clock, binding.redactor)
-        returned = await results.returned(effect.call_id, outcome, elapsed_ms(clock, started))
-        returned = await after_call(binding, run, effect, returned, clock)
-        return replace(await review(binding.policy, tool, arguments, returned), notes=returned.notes)
+            return failed(effect.call_id, "cancelled", message=told, duration_ms=elapsed_ms(clock, started))
+        results = Results(self._shared.content, clock=clock, redactor=binding.redactor)
+        returned = await results.returned(effect.call_id, outcome, duration_ms=elapsed_ms(clock, started))
+        returned = await after_call(binding, run, effect=effect, returned=returned, clock=clock)
+        return replace(
+            await review(binding.policy, tool, arguments=arguments, returned=returned), notes=returned.notes
+        )
 
     def _progress(self, effect: RunTool) -> Callable[[JsonValue], None]:
         live = self._live
@@ -293,7 +328,7 @@ def is_told_to_end() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-def time_left_ms(state: LoopState, now: Moment, most_ms: int) -> int:
-    """Return how long an effect may take: not longer than the run has left of its budget."""
+def time_left_ms(state: LoopState, now: Moment, *, most_ms: int) -> int:
+    """Return how long an effect may take before the budget of its run is used up."""
     limit_ms = state.run_notes.limits.max_wall_ms
     return most_ms if limit_ms is None else max(0, min(most_ms, limit_ms - state.wall_ms(now)))

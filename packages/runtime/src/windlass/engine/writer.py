@@ -1,4 +1,7 @@
-"""The writer of one session: drafts become records, folded at once and durable together."""
+"""The writer of one session.
+
+Drafts become records, folded at once and durable together.
+"""
 
 from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
@@ -30,7 +33,7 @@ class Scribe(Protocol):
 
     @property
     def redactor(self) -> Redactor:
-        """What it masks with, for all that is shown or cut short before it becomes a record."""
+        """What it masks with, for what is shown before it becomes a record."""
         ...
 
     def __call__(self, draft: Draft) -> Draft:
@@ -45,17 +48,17 @@ class SessionWriter:
         self,
         state: LoopState,
         claim: Claim,
-        journal: Journal,
         *,
+        journal: Journal,
         publisher: Publisher,
         scribe: Scribe,
         clock: Clock,
     ) -> None:
         self.session_id = claim.session_id
         self.is_released = False
-        self._state = state
+        self.state = state
         self._claim = claim
-        self._journal = journal
+        self.journal = journal
         self._publisher = publisher
         self._scribe = scribe
         self._clock = clock
@@ -70,14 +73,14 @@ class SessionWriter:
         """The durable record of the newest step's beginning."""
 
     def add(self, drafts: Iterable[Draft]) -> None:
-        """Draft records: the state knows them from now on, the journal after the next commit."""
+        """Draft records: the state knows them at once, the journal after a commit."""
         for draft in drafts:
             kept = self._scribe(draft)
             self._drafts.append(kept)
             seq = self._seq + len(self._drafts)
-            record = number(kept, self.session_id, seq, epoch=self._claim.epoch)
+            record = number(kept, self.session_id, seq=seq, epoch=self._claim.epoch)
             self._records.append(record)
-            self._state.apply(record)
+            self.state.apply(record)
             status = _RUN_STATUS.get(kept.type)
             if status is not None and kept.run_id is not None:
                 self._runs[kept.run_id] = status
@@ -128,7 +131,7 @@ class SessionWriter:
             nonlocal is_in_doubt
             found = await self._look(batch) if is_in_doubt else None
             try:
-                return found or await self._journal.append(batch)
+                return found or await self.journal.append(batch)
             except Ambiguous:
                 is_in_doubt = True
                 raise
@@ -140,7 +143,7 @@ class SessionWriter:
 
     async def _look(self, batch: Batch) -> Appended | None:
         """Read back what an append that may have happened left; None if it did not happen."""
-        records = await self._journal.read(self.session_id, after=batch.expected_seq)
+        records = await self.journal.read(self.session_id, after=batch.expected_seq)
         if not records:
             # A batch without records leaves nothing to look at. Writing it twice is harmless; if the first
             # time took an item from the inbox, or let go of the session, the second one is refused.

@@ -1,1 +1,4 @@
-"""What the runtime asks of the world: small Protocols, and the data that crosses them."""
+"""What the runtime asks of the world.
+
+Small Protocols, and the data that crosses them.
+"""

@@ -24,7 +24,10 @@ class IdFactory(Protocol):
     """Where new names come from."""
 
     def __call__(self) -> str:
-        """Return a name that nobody else has: at least 128 random bits, safe in addresses and file names."""
+        """Return a name that nobody else has.
+
+        At least 128 random bits, safe in addresses and file names.
+        """
         ...
 
 

@@ -75,7 +75,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Veto:
-    """No: the call is refused, the run stopped or sent back to work, as the point has it."""
+    """No: the call is refused, or the run stopped or sent back to work."""
 
     reason: str
 

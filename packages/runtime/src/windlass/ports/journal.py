@@ -101,7 +101,9 @@ class Journal(Protocol):
         ...
 
     async def read(self, session_id: str, *, after: int = 0, limit: int = 512) -> tuple[Record, ...]:
-        """Return durable records in order, without gaps, from `after + 1`; empty at the end.
+        """Return durable records in order, without gaps, from `after + 1`.
+
+        Empty at the end.
 
         An unknown session has no records. At least `limit` records are returned if there are so many; the
         rest of the append that holds the last one may come along.
@@ -147,7 +149,9 @@ class Inbox(Protocol):
     async def post(
         self, session_id: str, *, kind: str, key: str, body: JsonObject, run: NewRun | None = None
     ) -> Posted:
-        """Keep an item durably; the same key with the same body is the same item, also after it was consumed.
+        """Keep an item durably.
+
+        The same key with the same body is the same item, also after it was consumed.
 
         An item that starts a run is the same if its request is.
 
@@ -216,10 +220,16 @@ class Catalog(Protocol):
 
 
 class Ownership(Protocol):
-    """Who is alive. An owner that has not been heard of for the lease, or whose process is gone, is not."""
+    """Who is alive.
+
+    An owner that has not been heard of for the lease, or whose process is gone, is not.
+    """
 
     async def enlist(self, owner_id: str, *, now_ms: int) -> None:
-        """Become an owner that may claim sessions; call again before the lease ends to stay one."""
+        """Become an owner that may claim sessions.
+
+        Call again before the lease ends to stay one.
+        """
         ...
 
     async def retire(self, owner_id: str) -> None:
@@ -246,11 +256,17 @@ class Snapshots(Protocol):
     """Folded states, as a cache: losing one costs time and nothing else."""
 
     async def save(self, session_id: str, seq: int, *, state: bytes) -> None:
-        """Keep the state of a session after record `seq`, instead of an older one; it may be dropped."""
+        """Keep the state of a session after record `seq`, instead of an older one.
+
+        It may be dropped.
+        """
         ...
 
     async def load(self, session_id: str) -> tuple[int, bytes] | None:
-        """Return the newest state and the number of its last record; None if there is none."""
+        """Return the newest state and the number of its last record.
+
+        None if there is none.
+        """
         ...
 
 

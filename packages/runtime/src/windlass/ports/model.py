@@ -46,7 +46,10 @@ class LLMMessage:
 
 @dataclass(frozen=True, slots=True)
 class ToolCallDelta:
-    """A piece of a tool call; pieces with the same index belong together, arguments are joined as text."""
+    """A piece of a tool call.
+
+    Pieces with the same index belong together, arguments are joined as text.
+    """
 
     index: int
     id: str | None = None

@@ -10,7 +10,10 @@ from windlass_protocol import PolicyDecision, RunRequest, RuntimePackage
 
 
 class StartPolicy(Protocol):
-    """Decides whether a run may start. Anything but allow refuses it, before anything is written."""
+    """Decides whether a run may start.
+
+    Anything but allow refuses it, before anything is written.
+    """
 
     def __call__(
         self, request: RunRequest, package: RuntimePackage
@@ -20,7 +23,7 @@ class StartPolicy(Protocol):
 
 
 class ToolPolicy(Protocol):
-    """Decides about each call of a tool, before it is made and when its result is there."""
+    """Decides about each call, before it is made and when its result is there."""
 
     @property
     def version(self) -> str:

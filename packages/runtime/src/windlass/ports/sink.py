@@ -26,7 +26,10 @@ class Delivery:
 
 
 class OutputSink(Protocol):
-    """Takes output. It is called at most once for each dedupe key, unless it says that nothing happened."""
+    """Takes output, at most once for each dedupe key.
+
+    It is called again only if it says that nothing happened.
+    """
 
     @property
     def sink_id(self) -> str:

@@ -1,4 +1,4 @@
-"""Failpoints: places that a program passes, counted, so that it can be ended at any one of them."""
+"""Failpoints: counted places of a program, at any of which it can be ended."""
 
 import os
 import signal

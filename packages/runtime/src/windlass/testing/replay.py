@@ -6,9 +6,7 @@ from typing import Final
 
 from windlass.engine.writer import SessionWriter
 from windlass.ports.journal import Journal, Standing
-from windlass_harness.loop.snapshot import dump_loop
 from windlass_harness.loop.state import LoopState
-from windlass_protocol import Record
 
 _PAGE: Final = 4_096
 
@@ -30,7 +28,9 @@ def always_replay(journal: ReadJournal | None = None) -> Iterator[None]:
     ) -> None:
         await commit(writer, standing=standing, wake_at_ms=wake_at_ms, is_last=is_last)
         state = writer.state
-        found = await folded(journal(writer) if journal else writer.journal, writer.session_id, upto=state.seq)
+        found = await folded(
+            journal(writer) if journal else writer.journal, writer.session_id, upto=state.seq
+        )
         found.epoch = state.epoch
         # The driver and its work hold the very same object, so it is emptied and filled again.
         vars(state).clear()
@@ -50,15 +50,3 @@ async def folded(journal: Journal, session_id: str, *, upto: int) -> LoopState:
         records = await journal.read(session_id, after=state.seq, limit=_PAGE)
         state.apply_all(record for record in records if record.seq <= upto)
     return state
-
-
-def fold_all(records: tuple[Record, ...]) -> LoopState:
-    """Return the state that records make."""
-    state = LoopState()
-    state.apply_all(records)
-    return state
-
-
-def same_state(first: LoopState, second: LoopState) -> bool:
-    """Tell whether two states are the same, to the last byte."""
-    return dump_loop(first) == dump_loop(second)

@@ -1,4 +1,6 @@
-"""A deterministic simulator of the whole runtime: one seed is one story, with faults, crashes and clock jumps.
+"""A deterministic simulator of the whole runtime.
+
+One seed is one story, with faults, crashes and clock jumps.
 
     report = simulate(17)
     assert not report.problems, report.text()
@@ -9,7 +11,7 @@ The same seed tells the same story, to the last identifier and millisecond.
 import asyncio
 import logging
 from collections.abc import Coroutine, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import Context
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -18,8 +20,10 @@ from typing import Final, TypeVar
 from pydantic_core import to_json
 
 from windlass import errors
+from windlass.engine import loading
 from windlass.errors import AgentError
 from windlass.testing.fake_time import run_in_fake_time
+from windlass.testing.replay import always_replay
 from windlass.testing.simulator_checks import check
 from windlass.testing.simulator_people import People
 from windlass.testing.simulator_plan import HORIZON_S, DoomPlan, Scenario, draw
@@ -32,12 +36,13 @@ T = TypeVar("T")
 QUIET_S_MAX: Final = 900.0
 """How long everything may take to end once the faults have stopped and people answer."""
 ROUND_S: Final = 5.0
-READ_S_MAX: Final = 30.0
-"""How long readers may take to see the last events: a call of a slow store may be under way."""
+SNAPSHOT_RECORDS_MIN: Final = 8
+REST_S_MAX: Final = 30.0
+"""How long the last calls may take: one of a slow store may be under way."""
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class SimulationReport:
     """What came of a simulation."""
 
     seed: int
@@ -47,6 +52,8 @@ class Report:
     """The records of each session."""
     crashes: int
     effects: int
+    jumps: int
+    """Of the wall clock."""
 
     @property
     def records(self) -> int:
@@ -68,22 +75,27 @@ class Report:
         return "\n".join((*head, f"the last of seed {self.seed}:", *self.trace))
 
 
-def simulate(seed: int) -> Report:
-    """Play the story of a seed and check everything that has to be true of it."""
+def simulate(seed: int, *, forgets: bool = False) -> SimulationReport:
+    """Play the story of a seed and check everything that has to be true of it.
+
+    With `forgets`, every session drops its state after each commit and folds it anew; the story is the same.
+    """
     world = World(seed)
     stage = _Stage(world)
-    with _watched_log(world):
+    memory = always_replay(lambda _: world.store) if forgets else nullcontext()
+    with _watched_log(world), _small_snapshots(), memory:
         try:
             run_in_fake_time(stage.play(), clock=world.clock)
         except RuntimeError as error:
             world.blame(f"the story does not end: {error}")
-    return Report(
+    return SimulationReport(
         seed,
         tuple(world.problems),
         tuple(world.trace),
         stage.journals,
         crashes=sum(process.was_gated for process in stage.people.processes),
         effects=sum(len(facts.begun) for facts in world.calls.values()),
+        jumps=world.jumps,
     )
 
 
@@ -114,7 +126,8 @@ class _Stage:
                 self._begin(people.cancel(plan))
             self._begin(self._wait_for(plan.run_id))
         self._begin(self._jump())
-        await self._until(HORIZON_S)
+        while self._is_busy() and world.clock.monotonic() < HORIZON_S:
+            await world.clock.sleep(ROUND_S)
         await self._quieten()
         self.journals = await check(world, people)
         for process in people.processes:
@@ -134,7 +147,10 @@ class _Stage:
     def _keep(
         self, loop: asyncio.AbstractEventLoop, work: Coroutine[object, object, T], **options: Context | None
     ) -> asyncio.Task[T]:
-        """Hold every task to the end: whoever is frozen must not be collected, at a time that nobody chose."""
+        """Hold every task to the end.
+
+        Whoever is frozen must not be collected, at a time that nobody chose.
+        """
         task = asyncio.Task(work, loop=loop, context=options.get("context"))
         self._kept.append(task)
         return task
@@ -153,8 +169,7 @@ class _Stage:
         for at_s, seconds in self.scenario.jumps:
             await self.world.clock.sleep(at_s - before)
             before = at_s
-            self.world.note(f"the wall clock jumps by {seconds} s")
-            self.world.clock.jump(seconds)
+            self.world.jump(seconds)
 
     # processes
 
@@ -209,10 +224,6 @@ class _Stage:
 
     # the end
 
-    async def _until(self, at_s: float) -> None:
-        clock = self.world.clock
-        await clock.sleep(max(0.0, at_s - clock.monotonic()))
-
     async def _quieten(self) -> None:
         """Stop all faults, wake all sleepers, and wait until every run has ended."""
         world, people = self.world, self.people
@@ -234,10 +245,18 @@ class _Stage:
                 break
             await people.answer_everything()
             await world.clock.sleep(ROUND_S)
-        latest = world.clock.monotonic() + READ_S_MAX
-        while world.clock.monotonic() < latest and not people.have_seen_all():
+        latest = world.clock.monotonic() + REST_S_MAX
+        while world.clock.monotonic() < latest and not await self._is_at_rest():
             await world.clock.sleep(1.0)
         await people.leave()
+
+    async def _is_at_rest(self) -> bool:
+        """Tell whether nobody drives anything and all readers are at the end."""
+        for plan in self.scenario.runs:
+            row = await self.world.store.session(plan.session_id)
+            if row is not None and row.owner_id is not None:
+                return False
+        return self.people.have_seen_all()
 
     def _is_busy(self) -> bool:
         people = self.people
@@ -269,6 +288,17 @@ class _Problems(logging.Handler):
 _EXPECTED: Final = frozenset(
     name for name, one in vars(errors).items() if isinstance(one, type) and issubclass(one, AgentError)
 )
+
+
+@contextmanager
+def _small_snapshots() -> Iterator[None]:
+    """Let short sessions have snapshots too."""
+    usual = loading.SNAPSHOT_RECORDS_MIN
+    vars(loading)["SNAPSHOT_RECORDS_MIN"] = SNAPSHOT_RECORDS_MIN
+    try:
+        yield
+    finally:
+        vars(loading)["SNAPSHOT_RECORDS_MIN"] = usual
 
 
 @contextmanager

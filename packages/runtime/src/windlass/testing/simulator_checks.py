@@ -10,9 +10,8 @@ from windlass.engine.loading import load
 from windlass.errors import AgentError
 from windlass.ports.journal import Standing
 from windlass.testing.simulator_people import Gone, People, Watcher
-from windlass.testing.world import Post, World
+from windlass.testing.world import Post, World, folded
 from windlass_harness.loop.snapshot import dump_loop, load_loop
-from windlass_harness.loop.state import LoopState
 from windlass_harness.views import fold_runs
 from windlass_harness.views.runs import RUN_ENDS, run_id_of
 from windlass_protocol import EVENT_DATA, JsonObject, Record
@@ -21,7 +20,10 @@ Journals = dict[str, tuple[Record, ...]]
 
 
 async def check(world: World, people: People) -> Journals:
-    """Check everything; what is wrong is a problem of the world. Return the records of each session."""
+    """Check everything; what is wrong is a problem of the world.
+
+    Return the records of each session.
+    """
     journals: Journals = {}
     for session_id in sorted({plan.session_id for plan in people.scenario.runs}):
         records = await world.store.read(session_id, limit=100_000)
@@ -58,7 +60,10 @@ def _check_stream(world: World, session_id: str, records: Sequence[Record]) -> N
 
 
 def _check_runs(world: World, session_id: str, records: Sequence[Record]) -> None:
-    """One run at a time; each begins once and ends once, its turn before it; a cancel is obeyed."""
+    """One run at a time; each begins once and ends once, its turn before it.
+
+    A cancel is obeyed.
+    """
     current: str | None = None
     seen: set[str] = set()
     is_cancelled = is_turn_over = False
@@ -145,7 +150,10 @@ def _check_calls(world: World, records: Sequence[Record]) -> None:
 def _check_consent(
     world: World, key: str, verdict: JsonObject | None, *, yeses: Counter[str], call: Record
 ) -> None:
-    """A call begins after the policy, or a person whom it asked, said yes; a yes counts once."""
+    """A call begins after the policy, or a person whom it asked, said yes.
+
+    A yes counts once.
+    """
     if verdict is None or verdict["decision"] not in ("allow", "modify"):
         world.blame(f"{key} was begun without a yes of the policy")
     elif verdict["code"] == "approval.granted":
@@ -169,6 +177,7 @@ def _check_requests(world: World, records: Sequence[Record]) -> None:
     expiries: dict[str, str] = {}
     hashes: dict[str, object] = {}
     settled: Counter[str] = Counter()
+    outcomes: dict[str, str] = {}
     for record in records:
         data = record.data
         if record.type == "input.requested":
@@ -181,9 +190,15 @@ def _check_requests(world: World, records: Sequence[Record]) -> None:
                     world.blame(f"{request_id} was asked twice")
                 hashes[request_id] = request.get("argumentsHash")
                 expiries[request_id] = str(request.get("expiresAt") or "9999")
+        elif record.type == "input.resolved":
+            outcomes |= _outcomes(world, record)
         elif record.type == "approval.settled":
             request_id = str(data["requestId"])
             settled[request_id] += 1
+            if outcomes.get(request_id) != data["outcome"]:
+                world.blame(
+                    f"{request_id} was {outcomes.get(request_id)} and is settled as {data['outcome']}"
+                )
             if data["outcome"] == "approved" and record.at >= expiries.get(request_id, ""):
                 world.blame(f"{request_id} was approved at {record.at}, after {expiries.get(request_id)}")
         elif record.type == "action.started" and record.data.get("argumentsHash") is not None:
@@ -193,6 +208,21 @@ def _check_requests(world: World, records: Sequence[Record]) -> None:
     for request_id, count in settled.items():
         if count != 1:
             world.blame(f"{request_id} was settled {count} times")
+
+
+def _outcomes(world: World, record: Record) -> dict[str, str]:
+    """Return what requests were resolved as: what a person said is what counts."""
+    outcomes: dict[str, str] = {}
+    resolutions = record.data["resolutions"]
+    assert isinstance(resolutions, list)
+    for one in resolutions:
+        assert isinstance(one, dict)
+        response = one.get("response")
+        option = response.get("optionId") if isinstance(response, dict) else None
+        if (option == "deny") != (one["outcome"] == "denied"):
+            world.blame(f"{one['requestId']} was answered {option} and resolved as {one['outcome']}")
+        outcomes[str(one["requestId"])] = str(one["outcome"])
+    return outcomes
 
 
 def _check_posts(world: World, session_id: str, records: Sequence[Record]) -> None:
@@ -257,16 +287,9 @@ async def _check_state(world: World, session_id: str, records: Sequence[Record])
         middle.apply_all(records[cut:])
         if dump_loop(middle) != dump_loop(whole):
             world.blame(f"{session_id} from its snapshot at {cut} is another state")
-    stored = (await load(world.store, world.store, session_id)).state
+    stored = (await load(world.store, world.store, session_id=session_id)).state
     if dump_loop(stored) != dump_loop(whole):
         world.blame(f"{session_id} from the store is another state")
-
-
-def folded(records: Sequence[Record]) -> LoopState:
-    """Return the state that records make."""
-    state = LoopState()
-    state.apply_all(records)
-    return state
 
 
 async def _check_rest(world: World, session_id: str) -> None:

@@ -1,4 +1,7 @@
-"""The people of a simulation: they start runs, watch them, answer requests and lose patience."""
+"""The people of a simulation.
+
+They start runs, watch them, answer requests and lose patience.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -267,7 +270,10 @@ async def _wait(asked: Awaitable[T]) -> T:
 
 
 def _forget(task: "asyncio.Task[T]") -> None:
-    """Whoever asked may be gone; an error that nobody hears of is no problem of the loop."""
+    """Whoever asked may be gone.
+
+    An error that nobody hears of is no problem of the loop.
+    """
     if not task.cancelled():
         task.exception()
 

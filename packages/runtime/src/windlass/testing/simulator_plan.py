@@ -88,8 +88,8 @@ class Scenario:
 
 def draw(world: World) -> Scenario:
     """Draw a story."""
-    sessions = 1 + world.below(3)
-    runs = tuple(_run(world, number, sessions) for number in range(1 + world.below(4)))
+    sessions = 1 + world.below(2)
+    runs = tuple(_run(world, number, sessions) for number in range(1 + world.below(3)))
     dooms = tuple(_doom(world) for _ in range(world.below(4)))
     rate = (0.0, 0.0, 0.02, 0.06)[world.below(4)]
     rates = FaultRates(rate, rate, rate, rate / 2, delay_s=1.0 + world.below(12)) if rate else None
@@ -111,8 +111,8 @@ def draw(world: World) -> Scenario:
 def _run(world: World, number: int, sessions: int) -> RunPlan:
     run_id = f"r{number}"
     steps = tuple(
-        tuple(_call(world, f"{run_id}.{step}.{at}") for at in range(1 + world.below(3)))
-        for step in range(world.below(4))
+        tuple(_call(world, f"{run_id}.{step}.{at}") for at in range(1 + world.below(3) // 2 + world.below(2)))
+        for step in range(world.below(3))
     )
     return RunPlan(
         run_id,
@@ -148,7 +148,7 @@ def _doom(world: World) -> DoomPlan | None:
     kinds: tuple[Doom, ...] = ("crash", "crash", "crash", "sleep", "close")
     return DoomPlan(
         kinds[world.below(5)],
-        at_point=1 + world.below(160 if world.chance(0.7) else 30),
+        at_point=1 + world.below(120 if world.chance(0.6) else 40),
         is_noticed=world.chance(0.6),
         next_s=world.random() * 5,
         back_s=world.random() * 60,

@@ -1,4 +1,6 @@
-"""A process of a simulation: a real runtime whose every way out leads through a gate.
+"""A process of a simulation.
+
+A real runtime whose every way out leads through a gate.
 
 When the gate closes, nothing that the process does reaches the store, the model, the tools or the clock any
 more. A process that crashed never gets through again; one that slept goes on where it was, much later.
@@ -101,7 +103,10 @@ class Process:
             await asyncio.shield(self._gate)
 
     def _go_down(self, doom: DoomPlan) -> None:
-        """Serve nobody any more; nothing gets out from now on, unless it ends in good order."""
+        """Serve nobody any more.
+
+        Nothing gets out from now on, unless it ends in good order.
+        """
         self.world.note(f"process {self.number} goes at point {self.points}: {doom.kind}")
         self.is_down = True
         self.down.set_result(None)
@@ -129,7 +134,7 @@ class Process:
         world, plan = self.world, self.scenario.call(tag)
         await self.pass_through()
         _check_call(world, plan, context, verdict)
-        world.begin(context, tag, is_late=self.was_gated)
+        world.begin(context, tag, effect=_EFFECTS[plan.tool], is_late=self.was_gated)
         await self.pass_through()
         try:
             await self.clock.sleep(60.0 if plan.fate == "hang" else plan.delay_s)
@@ -144,6 +149,7 @@ class Process:
         return f"{tag} is done"
 
 
+_EFFECTS: Final = {"look": "read", "put": "idempotent", "pay": "once"}
 _PROCESS: ContextVar[Process] = ContextVar("process of the simulation")
 
 
@@ -267,8 +273,14 @@ _FAILURES: Final[tuple[Callable[[], Exception], ...]] = (
 )
 
 
+_HOPELESS: Final = len(_FAILURES) - 1
+
+
 class Model:
-    """A model that asks for the calls of the plan; which, it learns from the history alone."""
+    """A model that asks for the calls of the plan.
+
+    Which, it learns from the history alone.
+    """
 
     def __init__(self, process: Process) -> None:
         self._process = process
@@ -296,7 +308,9 @@ class Model:
             await process.clock.sleep(world.random() * 4)
             if world.chance(0.2):
                 return
-            raise _FAILURES[world.below(40) // 13]()
+            kind = world.below(40) // 13
+            world.run(run_id).is_hopeless = kind == _HOPELESS and not process.was_gated
+            raise _FAILURES[kind]()
         if not is_last:
             for index, call in enumerate(plan.steps[step]):
                 yield LLMStreamChunk(tool_call_delta=_delta(call, index))

@@ -1,12 +1,19 @@
-"""The world of a simulation: what was really done and what became durable, seen from outside.
+"""The world of a simulation.
+
+What was really done and what became durable, seen from outside.
 
 Nothing here takes the runtime's word for anything. The store is watched at its innermost wall, tools and the
 model are the world's own, and what does not fit together is a problem.
 """
 
+import zlib
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Final
+
+from pydantic import JsonValue
 
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.ports.journal import Appended, Batch, Claim, JsonObject, NewRun, Posted
@@ -14,9 +21,15 @@ from windlass.testing.chance import SeededRandom, seeded_random
 from windlass.testing.clock import FakeClock
 from windlass.tool_context import ToolContext
 from windlass_harness.loop.drafts import Draft
-from windlass_protocol import Event
+from windlass_harness.loop.snapshot import dump_loop
+from windlass_harness.loop.state import LoopState
+from windlass_harness.times import elapsed_ms
+from windlass_protocol import Event, Record
 
 TRACE_LINES_MAX: Final = 60
+_COMMIT_S_MAX: Final = 35.0
+_ROUNDING_S: Final = 0.002
+"""Records have milliseconds, and moments are cut to them."""
 PROBLEMS_MAX: Final = 8
 
 
@@ -45,6 +58,20 @@ class RunFacts:
     asks: int = 0
     answers: int = 0
     ends: int = 0
+    is_hopeless: bool = False
+    """The newest failure of the model was one that trying again does not mend."""
+    pause: "Timer | None" = None
+    """Before the model is asked again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timer:
+    """Something that has to wait, by the clock that does not jump."""
+
+    since_s: float
+    wait_s: float
+    jumps: int
+    """How often the wall clock had jumped by then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +109,9 @@ class World:
         self.taken: dict[str, list[Taken]] = {}
         self.owners: dict[tuple[str, int], str] = {}
         """Who got which epoch of a session."""
+        self.expiries: dict[str, Timer] = {}
+        """Of requests that expire."""
+        self.jumps = 0
         self.deferred: set[str] = set()
         """Calls that a policy has put off before."""
 
@@ -120,19 +150,44 @@ class World:
         """A number that is another one after anything was written."""
         return len(self.posts) + sum(len(drafts) for drafts in self.drafts.values())
 
+    def jump(self, seconds: float) -> None:
+        """Move the wall clock."""
+        self.note(f"the wall clock jumps by {seconds} s")
+        self.jumps += 1
+        self.clock.jump(seconds)
+
+    def timer(self, at: str, wait_ms: int) -> Timer:
+        """Return a timer that began at a moment of the wall clock, not long ago."""
+        ago_s = self.clock.now().timestamp() - datetime.fromisoformat(at).timestamp()
+        # A jump between the drafting of a record and its commit leaves nothing to go by.
+        jumps = self.jumps if 0 <= ago_s < _COMMIT_S_MAX else -1
+        return Timer(self.clock.monotonic() - ago_s, wait_ms / 1_000, jumps)
+
+    def check_timer(self, timer: Timer | None, what: str) -> None:
+        """Something that had to wait begins.
+
+        It must not be early, unless the wall clock jumped meanwhile.
+        """
+        if timer is None or timer.jumps != self.jumps:
+            return
+        waited_s = self.clock.monotonic() - timer.since_s
+        if waited_s < timer.wait_s - _ROUNDING_S:
+            self.blame(f"{what} after {waited_s:.3f} s, not after {timer.wait_s:.3f} s")
+
     # effects
 
     def ask(self, run_id: str, step: int, *, is_late: bool) -> None:
         """The model is asked for the answer of a step."""
         facts = self.run(run_id)
         facts.asks += 1
+        facts.is_hopeless = False
         self.note(f"model is asked for step {step} of {run_id}")
         if facts.asks > facts.steps:
             self.blame(f"the model of {run_id} was asked without a durable intent")
         if facts.answers > step and not is_late:
             self.blame(f"the model of {run_id} was asked for step {step} again after its answer was durable")
 
-    def begin(self, context: ToolContext, tag: str, *, is_late: bool) -> None:
+    def begin(self, context: ToolContext, tag: str, *, effect: str, is_late: bool) -> None:
         """A tool touches the world; `is_late` if its process slept at some time."""
         key, attempt = context.idempotency_key, context.attempt
         facts = self.call(key)
@@ -143,6 +198,7 @@ class World:
             self.blame(f"effect {key} attempt {attempt} was performed twice")
         if facts.results and not is_late:
             self.blame(f"effect {key} was performed again after its result was durable")
+        facts.effect = effect
         facts.begun.append(attempt)
 
     def finish(self, key: str) -> None:
@@ -182,13 +238,24 @@ class World:
         data, run_id = draft.data, draft.run_id or ""
         match draft.type:
             case "step.started":
-                self.run(run_id).steps += 1
+                facts = self.run(run_id)
+                facts.steps += 1
+                self.check_timer(facts.pause, f"the model of {run_id} is asked again")
+                facts.pause = None
+            case "step.retrying":
+                delay = data["delayMs"]
+                if self.run(run_id).is_hopeless and data["code"] != "interrupted":
+                    self.blame(f"the model of {run_id} is tried again after it failed for good")
+                self.run(run_id).pause = self.timer(draft.at, delay if isinstance(delay, int) else 0)
+            case "input.requested":
+                self._expect(data["requests"], draft.at)
+            case "approval.settled" if data["outcome"] == "expired":
+                self.check_timer(self.expiries.get(str(data["requestId"])), f"{data['requestId']} expires")
             case "step.completed":
                 self.run(run_id).answers += 1
             case "action.started":
                 facts = self.call(str(data["idempotencyKey"]))
                 facts.intents += 1
-                facts.effect = str(data["effect"])
             case "action.result":
                 result = data["result"]
                 assert isinstance(result, dict)
@@ -197,6 +264,13 @@ class World:
                 self.run(str(data["runId"])).ends += 1
             case _:
                 pass
+
+    def _expect(self, requests: JsonValue, at: str) -> None:
+        """Note when requests may expire."""
+        for request in requests if isinstance(requests, list) else ():
+            if isinstance(request, dict) and isinstance(request.get("expiresAt"), str):
+                wait_ms = elapsed_ms(at, str(request["expiresAt"]))
+                self.expiries[str(request["requestId"])] = self.timer(at, wait_ms)
 
 
 class WitnessedStore(MemoryStore):
@@ -230,3 +304,17 @@ class WitnessedStore(MemoryStore):
             self._world.posts.append(Post(posted.number, session_id, kind, body))
             self._world.note(f"{session_id} gets {kind} {posted.number}")
         return posted
+
+    async def save(self, session_id: str, seq: int, *, state: bytes) -> None:
+        """Keep a snapshot: what its maker believed must be what the records say."""
+        records = [one for one in await self.read(session_id, limit=seq) if one.seq <= seq]
+        if dump_loop(folded(records)) != zlib.decompress(state):
+            self._world.blame(f"the snapshot of {session_id} at {seq} is not what its records say")
+        await super().save(session_id, seq, state=state)
+
+
+def folded(records: Iterable[Record]) -> LoopState:
+    """Return the state that records make."""
+    state = LoopState()
+    state.apply_all(records)
+    return state

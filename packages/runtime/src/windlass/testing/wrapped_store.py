@@ -1,4 +1,4 @@
-"""A store around another one: every call goes through one place, where a test can do something to it."""
+"""A store around another one, with one place that every call goes through."""
 
 from collections.abc import Awaitable, Callable
 from typing import Final, Protocol, TypeVar
@@ -30,7 +30,7 @@ class FullStore(Store, ContentStore, Protocol):
 
 
 class WrappedStore:
-    """A `Store` and `ContentStore` that hands everything on; `_pass` is for subclasses to change."""
+    """A `Store` and `ContentStore` that hands on every call; change `_pass`."""
 
     def __init__(self, inner: FullStore) -> None:
         self.inner = inner

@@ -69,7 +69,10 @@ def pack(body: bytes) -> bytes:
 
 
 def unpack(stored: bytes) -> bytes:
-    """Return a body that was stored; ValueError if it is none, or larger than any body may be."""
+    """Return a body that was stored.
+
+    ValueError if it is none, or larger than any body may be.
+    """
     kind, rest = stored[:1], stored[1:]
     if kind == _PLAIN:
         return rest

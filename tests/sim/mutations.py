@@ -1,0 +1,403 @@
+"""Bugs, planted one at a time.
+
+The simulator has to find each of them, or it proves nothing.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import replace
+from typing import Any, Final
+
+from windlass import runtime
+from windlass.adapters.journals import memory
+from windlass.engine import driver, loading, work
+from windlass.engine.driver import Driver
+from windlass.engine.work import AgentWork
+from windlass.engine.writer import SessionWriter
+from windlass.errors import Ambiguous
+from windlass.feed.bus import Feed
+from windlass.feed.line import SessionLine, StoreLine
+from windlass.ports.journal import Appended, Claim, Posted
+from windlass.testing.wrapped_store import WrappedStore
+from windlass_harness.loop import people
+from windlass_harness.loop.effects import Plan, RunTool
+from windlass_harness.loop.events import (
+    AnswersGiven,
+    CallJudged,
+    CallReturned,
+    CancelAsked,
+    ModelFailed,
+    RunAsked,
+)
+from windlass_harness.loop.notes import Pause
+from windlass_protocol import AllowDecision, PolicyKind, PolicyRef, RetryClass
+
+Mutation = Callable[[], AbstractContextManager[None]]
+MUTATIONS: Final[dict[str, Mutation]] = {}
+_REFS: Final = (PolicyRef(kind=PolicyKind.HOST, id="mutation", version="1"),)
+
+
+@contextmanager
+def _patched(*patches: tuple[Any, str, Any]) -> Iterator[None]:
+    """Put something else in the place of something that is there."""
+    with ExitStack() as stack:
+        for owner, name, value in patches:
+            before = vars(owner)[name]
+            stack.callback(setattr, owner, name, before)
+            setattr(owner, name, value)
+        yield
+
+
+def mutation(make: Callable[[], list[tuple[Any, str, Any]]]) -> Mutation:
+    """Keep a mutation by its name.
+
+    `make` returns what to patch, anew for each simulation.
+    """
+
+    def planted() -> AbstractContextManager[None]:
+        return _patched(*make())
+
+    MUTATIONS[make.__name__] = planted
+    return planted
+
+
+def _taking(kind: type, change: Callable[..., Any]) -> list[tuple[Any, str, Any]]:
+    """Change what comes of one kind of event."""
+    take = driver.take
+
+    def taken(state: Any, event: Any, now: Any, **more: Any) -> Any:
+        if isinstance(event, kind):
+            return change(take, state, event, now, **more)
+        return take(state, event, now, **more)
+
+    return [(driver, "take", taken)]
+
+
+def _advancing(change: Callable[[Plan], Plan]) -> list[tuple[Any, str, Any]]:
+    """Change what comes next."""
+    advance = driver.advance
+    return [(driver, "advance", lambda *given, **more: change(advance(*given, **more)))]
+
+
+def _judging(change: Callable[[Any, Any, Any], Any]) -> list[tuple[Any, str, Any]]:
+    """Change what is decided about a call."""
+    judge = AgentWork.judge
+
+    async def judged(self: AgentWork, state: Any, effect: Any) -> Any:
+        event = await judge(self, state, effect)
+        return change(state, effect, event) if isinstance(event, CallJudged) else event
+
+    return [(AgentWork, "judge", judged)]
+
+
+def _allowed(event: CallJudged, code: str = "ok") -> CallJudged:
+    decision = AllowDecision(code=code, reason="fine", policy_refs=_REFS)
+    return replace(event, decision=decision, plea=None)
+
+
+# intents, effects and results
+
+
+@mutation
+def effects_begin_before_their_intent_is_durable() -> list[tuple[Any, str, Any]]:
+    commit = Driver._commit
+
+    async def early(self: Driver) -> None:
+        for effect in self._ready:
+            self._start(effect)
+        self._ready.clear()
+        await commit(self)
+
+    return [(Driver, "_commit", early)]
+
+
+@mutation
+def the_result_of_a_tool_is_dropped() -> list[tuple[Any, str, Any]]:
+    return _taking(CallReturned, lambda *_, **__: [])
+
+
+@mutation
+def effects_that_must_happen_once_are_repeated_after_a_crash() -> list[tuple[Any, str, Any]]:
+    return _judging(lambda state, effect, event: replace(event, effect="idempotent"))
+
+
+@mutation
+def a_repeated_effect_gets_another_key() -> list[tuple[Any, str, Any]]:
+    def other(effect: Any) -> Any:
+        if isinstance(effect, RunTool) and effect.attempt > 1:
+            return replace(effect, idempotency_key=f"{effect.idempotency_key}+")
+        return effect
+
+    return _advancing(lambda plan: replace(plan, effects=tuple(other(one) for one in plan.effects)))
+
+
+@mutation
+def other_arguments_are_executed() -> list[tuple[Any, str, Any]]:
+    run_tool = work.run_tool
+
+    async def changed(tool: Any, values: Any, **more: Any) -> Any:
+        return await run_tool(tool, {**values, "verdict": "allow"}, **more)
+
+    return [(work, "run_tool", changed)]
+
+
+# policy and people
+
+
+@mutation
+def the_policy_is_not_asked() -> list[tuple[Any, str, Any]]:
+    return _judging(lambda state, effect, event: _allowed(event))
+
+
+@mutation
+def one_approval_counts_for_every_later_call() -> list[tuple[Any, str, Any]]:
+    approved: set[int] = set()
+
+    def reused(state: Any, effect: Any, event: CallJudged) -> CallJudged:
+        if effect.approved_hash is not None:
+            approved.add(id(state))
+        is_asked = event.decision.decision == "ask"
+        return _allowed(event, "approval.granted") if is_asked and id(state) in approved else event
+
+    return _judging(reused)
+
+
+@mutation
+def an_approval_counts_after_it_expired() -> list[tuple[Any, str, Any]]:
+    def late(take: Any, state: Any, event: Any, now: Any, **more: Any) -> Any:
+        return take(state, event, replace(now, ms=0), **more)
+
+    refusal = runtime.refusal
+    return [
+        *_taking(AnswersGiven, late),
+        (people, "expired", lambda *_: []),
+        (runtime, "refusal", lambda request, response, **_: refusal(request, response, now_ms=0)),
+    ]
+
+
+@mutation
+def a_no_is_taken_for_a_yes() -> list[tuple[Any, str, Any]]:
+    def yes(take: Any, state: Any, event: AnswersGiven, now: Any, **more: Any) -> Any:
+        drafts = take(state, event, now, **more)
+        return [
+            replace(one, data={**one.data, "outcome": "approved"}) if one.type == "approval.settled" else one
+            for one in drafts
+        ]
+
+    return _taking(AnswersGiven, yes)
+
+
+@mutation
+def an_answer_is_taken_without_a_record() -> list[tuple[Any, str, Any]]:
+    return _taking(AnswersGiven, lambda *_, **__: [])
+
+
+# runs
+
+
+@mutation
+def a_cancel_is_forgotten() -> list[tuple[Any, str, Any]]:
+    return _taking(CancelAsked, lambda *_, **__: [])
+
+
+@mutation
+def a_start_is_lost_when_another_run_goes_on() -> list[tuple[Any, str, Any]]:
+    must_wait = Driver._must_wait
+
+    def lost(self: Driver, item: Any, left: Any) -> bool:
+        if item.kind == "start" and must_wait(self, item, left):
+            self._writer.consume(item.number)
+            item.body["runId"] = "lost"
+            return False
+        return must_wait(self, item, left)
+
+    events = driver.event_of
+
+    def nothing(item: Any) -> Any:
+        return AnswersGiven(()) if item.body.get("runId") == "lost" else events(item)
+
+    consume = SessionWriter.consume
+
+    def once(self: SessionWriter, number: int) -> None:
+        if number not in self._consumes:
+            consume(self, number)
+
+    return [(Driver, "_must_wait", lost), (driver, "event_of", nothing), (SessionWriter, "consume", once)]
+
+
+@mutation
+def two_runs_go_on_at_once() -> list[tuple[Any, str, Any]]:
+    return [(Driver, "_must_wait", lambda *_: False)]
+
+
+@mutation
+def a_run_ends_twice() -> list[tuple[Any, str, Any]]:
+    def twice(plan: Plan) -> Plan:
+        ends = tuple(one for one in plan.drafts if one.type in ("run.completed", "run.failed"))
+        return replace(plan, drafts=(*plan.drafts, *ends))
+
+    return _advancing(twice)
+
+
+@mutation
+def the_turn_ends_after_its_run() -> list[tuple[Any, str, Any]]:
+    def swapped(plan: Plan) -> Plan:
+        drafts = list(plan.drafts)
+        for at, one in enumerate(drafts[:-1]):
+            if one.type.startswith("turn.") and drafts[at + 1].type == "run.completed":
+                drafts[at], drafts[at + 1] = drafts[at + 1], one
+        return replace(plan, drafts=tuple(drafts))
+
+    return _advancing(swapped)
+
+
+@mutation
+def the_output_of_a_run_is_lost() -> list[tuple[Any, str, Any]]:
+    def emptied(plan: Plan) -> Plan:
+        drafts = [
+            replace(one, data={**one.data, "output": ""}) if one.type == "run.completed" else one
+            for one in plan.drafts
+        ]
+        return replace(plan, drafts=tuple(drafts))
+
+    return _advancing(emptied)
+
+
+# the model and time
+
+
+@mutation
+def a_hopeless_failure_is_tried_again() -> list[tuple[Any, str, Any]]:
+    def again(take: Any, state: Any, event: ModelFailed, now: Any, **more: Any) -> Any:
+        error = event.error.model_copy(update={"retry": RetryClass.RETRYABLE})
+        return take(state, replace(event, error=error), now, **more)
+
+    return _taking(ModelFailed, again)
+
+
+@mutation
+def nobody_waits_before_the_model_is_asked_again() -> list[tuple[Any, str, Any]]:
+    return [(Pause, "has", lambda *_: False)]
+
+
+@mutation
+def timers_never_ring() -> list[tuple[Any, str, Any]]:
+    return [(Driver, "_timer", lambda _: None)]
+
+
+# the journal
+
+
+@mutation
+def a_stale_owner_may_write() -> list[tuple[Any, str, Any]]:
+    return [(memory, "check_fence", lambda *_: None)]
+
+
+@mutation
+def a_new_owner_gets_an_old_epoch() -> list[tuple[Any, str, Any]]:
+    claim = memory.MemoryStore.claim
+
+    async def same(self: Any, session_id: str, owner_id: str, **more: Any) -> Claim:
+        claimed = await claim(self, session_id, owner_id, **more)
+        session = self._sessions[session_id]
+        session.row = replace(session.row, epoch=max(1, claimed.epoch - 1))
+        return replace(claimed, epoch=max(1, claimed.epoch - 1))
+
+    return [(memory.MemoryStore, "claim", same)]
+
+
+@mutation
+def a_post_is_acknowledged_before_it_is_durable() -> list[tuple[Any, str, Any]]:
+    post = WrappedStore.post
+    left: list[Any] = []
+
+    async def early(self: Any, session_id: str, **item: Any) -> Posted:
+        async def later() -> None:
+            await asyncio.sleep(0)
+            await post(self, session_id, **item)
+
+        left.append(asyncio.ensure_future(later()))
+        return Posted(1, is_new=True)
+
+    return [(WrappedStore, "post", early)]
+
+
+@mutation
+def a_doubtful_append_is_taken_for_done() -> list[tuple[Any, str, Any]]:
+    append = WrappedStore.append
+
+    async def believed(self: Any, batch: Any) -> Appended:
+        try:
+            return await append(self, batch)
+        except Ambiguous:
+            return Appended(batch.expected_seq + 1, 1)
+
+    return [(WrappedStore, "append", believed)]
+
+
+@mutation
+def a_record_is_skipped_after_the_snapshot() -> list[tuple[Any, str, Any]]:
+    unpacked = loading._unpacked
+
+    def older(snapshot: bytes) -> Any:
+        state = unpacked(snapshot)
+        if state is not None:
+            state.notes.clear()
+            state.run_notes = type(state.run_notes)()
+        return state
+
+    return [(loading, "_unpacked", older)]
+
+
+# the feed
+
+
+@mutation
+def records_are_shown_before_they_are_durable() -> list[tuple[Any, str, Any]]:
+    commit = SessionWriter.commit
+
+    async def early(self: SessionWriter, **more: Any) -> None:
+        journal: Any = self.journal
+        for at, record in enumerate(self._records, 1 + await journal.inner.last_position()):
+            vars(record)["position"] = at
+        if self._records:
+            self._publisher.publish([*self._records])
+        await commit(self, **more)
+
+    return [(SessionWriter, "commit", early)]
+
+
+@mutation
+def a_cursor_skips_one() -> list[tuple[Any, str, Any]]:
+    begin = SessionLine.begin
+
+    async def further(self: Any, order: int | None) -> Any:
+        span = await begin(self, order)
+        return replace(span, after=span.after + 1) if order else span
+
+    return [(SessionLine, "begin", further)]
+
+
+@mutation
+def a_cursor_repeats_one() -> list[tuple[Any, str, Any]]:
+    begin = StoreLine.begin
+
+    async def back(self: Any, order: int | None) -> Any:
+        span = await begin(self, order)
+        return replace(span, after=max(0, span.after - 1))
+
+    return [(StoreLine, "begin", back)]
+
+
+@mutation
+def nobody_hears_of_what_other_processes_write() -> list[tuple[Any, str, Any]]:
+    return [(Feed, "notify", lambda _: None)]
+
+
+@mutation
+def the_last_record_of_a_start_is_dropped() -> list[tuple[Any, str, Any]]:
+    def shortened(take: Any, state: Any, event: RunAsked, now: Any, **more: Any) -> Any:
+        return take(state, event, now, **more)[:-1]
+
+    return _taking(RunAsked, shortened)

@@ -27,9 +27,9 @@ def goal_rows(results: Results) -> list[list[str]]:
 
 def _goals(results: Results) -> list[Goal]:
     cpu, of = results.cpu_ms, results.number
-    at_once = [of(results.concurrent, peer, "cpu_s") for peer in DURABLE_PEERS]
+    at_once = [of(results.concurrent, peer, key="cpu_s") for peer in DURABLE_PEERS]
     best = min((number for number in at_once if number is not None), default=None)
-    parked = of(results.parked, WAITING, "per_session")
+    parked = of(results.parked, WAITING, key="per_session")
     names = ("import windlass", "from windlass import Agent, AgentRuntime, tool")
     return [
         (f"power / raw FULL, CPU a step at {MIDDLE}", 3, ratio(cpu(US, MIDDLE), cpu(RAW_FULL, MIDDLE))),
@@ -49,11 +49,11 @@ def _goals(results: Results) -> list[Goal]:
         (
             "resume / raw read",
             2,
-            ratio(of(results.resume, US, "cpu_s"), of(results.resume, RAW_READ, "cpu_s")),
+            ratio(of(results.resume, US, key="cpu_s"), of(results.resume, RAW_READ, key="cpu_s")),
         ),
-        ("200 x 20 at once / best durable peer", 0.1, ratio(of(results.concurrent, US, "cpu_s"), best)),
+        ("200 x 20 at once / best durable peer", 0.1, ratio(of(results.concurrent, US, key="cpu_s"), best)),
         ("KiB a parked session", 2, None if parked is None else parked / 1024),
-        *((f"ms of CPU, {code}", 150, _ms(of(results.imports, code, "cpu_s"))) for code in names),
+        *((f"ms of CPU, {code}", 150, _ms(of(results.imports, code, key="cpu_s"))) for code in names),
     ]
 
 
@@ -62,7 +62,9 @@ def _ms(seconds: float | None) -> float | None:
 
 
 def _growth(results: Results) -> float | None:
-    early, late = (results.more_ms(US, *span) for span in ((SHORT, MIDDLE), (200, LONG)))
+    early, late = (
+        results.more_ms(US, shorter, longer=longer) for shorter, longer in ((SHORT, MIDDLE), (200, LONG))
+    )
     return ratio(late, early)
 
 

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import cast
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +36,8 @@ def read_line(text: str) -> Outcome:
     if "skipped" in raw:
         return Problem(f"left out: {raw['skipped']}")
     numbers = {name: float(value) for name, value in raw.items() if isinstance(value, int | float)}
-    versions = raw.get("versions")
-    return Line(numbers, {str(k): str(v) for k, v in versions.items()} if isinstance(versions, dict) else {})  # pyright: ignore
+    versions = cast("dict[str, object]", raw.get("versions") or {})
+    return Line(numbers, {name: str(version) for name, version in versions.items()})
 
 
 @dataclass(slots=True)

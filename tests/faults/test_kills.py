@@ -26,6 +26,9 @@ def torture(*options: str, tmp_path: Path) -> dict[str, Any]:
     return json.loads(done.stdout)
 
 
+@pytest.mark.promise("J1")
+@pytest.mark.promise("J5")
+@pytest.mark.promise("J6")
 def test_a_run_that_is_killed_at_any_of_its_points_goes_on_as_if_nothing_had_been(tmp_path: Path) -> None:
     told = torture("every-point", tmp_path=tmp_path)
     assert told["wrong"] == 0, told
@@ -35,6 +38,9 @@ def test_a_run_that_is_killed_at_any_of_its_points_goes_on_as_if_nothing_had_bee
     assert told["parked"] > 10
 
 
+@pytest.mark.promise("J1")
+@pytest.mark.promise("J5")
+@pytest.mark.promise("J6")
 def test_a_hundred_kills_of_several_sessions_lose_and_repeat_nothing(tmp_path: Path) -> None:
     told = torture(
         "kills", "--first", "20260201", "--trials", "45", "--durability", "power", tmp_path=tmp_path
@@ -57,11 +63,13 @@ def test_what_is_broken_is_found(part: str, mutant: str, found: str, tmp_path: P
     assert any(one.startswith(found) for one in told["violations"]), told
 
 
+@pytest.mark.promise("J4")
 def test_one_run_that_many_processes_start_at_once_is_one_run(tmp_path: Path) -> None:
     told = torture("starts", "--processes", "3", "--starts", "20", tmp_path=tmp_path)
     assert told["wrong"] == 0, told
 
 
+@pytest.mark.promise("J4")
 def test_an_owner_that_slept_through_its_replacement_is_refused(tmp_path: Path) -> None:
     told = torture("zombies", "--trials", "6", tmp_path=tmp_path)
     assert told["wrong"] == 0, told

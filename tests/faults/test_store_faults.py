@@ -139,6 +139,8 @@ def play_in_memory(
     return store, scene.play(story)
 
 
+@pytest.mark.promise("J3")
+@pytest.mark.promise("J5")
 @pytest.mark.parametrize("seed", [SEED])
 def test_ten_thousand_appends_on_a_faulty_store_lose_and_repeat_nothing(seed: int) -> None:
     store, wrong = play_in_memory(plots_of(SESSIONS, RUNS, STEPS), seed=seed, rates=FaultRates())

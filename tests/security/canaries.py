@@ -33,13 +33,16 @@ SECRETS: Final = tuple(
     f"{odd}.{number:02d}.Zq{(number * 7919 + 104729) ** 3:x}" for number, odd in enumerate(_ODD * 2)
 )
 assert len(set(SECRETS)) == 40
+_PART: Final = 12
 
 
 def forms(secret: str) -> dict[str, str]:
-    """Return a secret as it may turn up."""
+    """Return a secret as it may turn up, whole or cut."""
     raw = secret.encode()
     return {
         "plain": secret,
+        "its beginning": secret[:_PART],
+        "its end": secret[-_PART:],
         "json": json.dumps(secret, ensure_ascii=False)[1:-1],
         "json ascii": json.dumps(secret)[1:-1],
         "json in json": json.dumps(json.dumps(secret, ensure_ascii=False), ensure_ascii=False)[3:-3],

@@ -132,7 +132,7 @@ def test_no_consent_for_the_session_is_offered_or_taken_for_shell_commands(appro
     ran = list[str]()
 
     async def story() -> None:
-        agent = shell_agent(ran, "rm -rf build", "rm -rf /", approval=approval)
+        agent = shell_agent(ran, "touch a", "rm -rf /", approval=approval)
         async with AgentRuntime.in_memory([agent]) as runtime:
             handle = await runtime.start(agent, "go", run_id="r1")
             (request,) = await asked(handle)
@@ -145,7 +145,7 @@ def test_no_consent_for_the_session_is_offered_or_taken_for_shell_commands(appro
             assert await ended(handle) == "completed"
 
     play(story())
-    assert ran == ["rm -rf build"]
+    assert ran == ["touch a"]
 
 
 @pytest.mark.promise("A1")

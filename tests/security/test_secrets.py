@@ -37,7 +37,7 @@ EDGES = tuple(range(0, 60, 7))
 """How far a secret stands over the place where a text is cut."""
 
 
-def tools(heard: list[str]) -> list[Tool[..., object]]:
+def tools(heard: list[str], seen: asyncio.Event) -> list[Tool[..., object]]:
     """Tools that take, return, show and raise secrets."""
 
     @tool(mode="read")
@@ -45,6 +45,8 @@ def tools(heard: list[str]) -> list[Tool[..., object]]:
         """Say it back."""
         heard.append(text)
         ctx.progress({"so far": ALL})
+        async with asyncio.timeout(10):
+            await seen.wait()
         return {"text": text, "all": ALL, SECRETS[0]: [ALL]}
 
     @tool(mode="read")
@@ -88,20 +90,24 @@ def script() -> list[Answer]:
     ]
 
 
-async def shown(handle: RunHandle, sink: list[tuple[str, object]]) -> None:
+async def shown(
+    handle: RunHandle, sink: list[tuple[str, object]], *, seen: asyncio.Event | None = None
+) -> None:
     async for event in handle.events():
+        if seen is not None and event.type == "action.partial":
+            seen.set()
         sink.append((event.type, json.dumps(event.data, ensure_ascii=False)))
         sink.append((event.type, event.model_dump_json()))
 
 
 async def tour(folder: Path, secrets: Sequence[str], sink: list[tuple[str, object]]) -> list[str]:
     """Put every secret through every door; return what the tools got."""
-    heard: list[str] = []
+    heard, seen = list[str](), asyncio.Event()
     rules = PolicySet((Rule("ask", "ask", tools=("send",), reason=f"Because of {SECRETS[5]}"),))
     agent = Agent(
         "leaky",
         model=ScriptedModel(by_history(script())),
-        tools=tools(heard),
+        tools=tools(heard, seen),
         policy=rules,
     )
     simple = Agent("simple", model=ScriptedModel(lambda _: say(ALL)))
@@ -117,7 +123,7 @@ async def tour(folder: Path, secrets: Sequence[str], sink: list[tuple[str, objec
             context=[ALL],
             metadata={"note": ALL, SECRETS[6]: 1},
         )
-        watcher = asyncio.ensure_future(shown(handle, sink))
+        watcher = asyncio.ensure_future(shown(handle, sink, seen=seen))
         for times, option in ((1, "approve"), (2, "deny")):
             for request in await asked(handle, times):
                 sink.append(("request", request))
@@ -173,7 +179,9 @@ def test_no_registered_secret_is_written_shown_or_logged(
     assert hits_in_files(tmp_path) == []
     assert hits_in_texts(sink) == []
     assert hits("log", caplog.text.encode()) == []
-    assert {"run.completed", "run.cancelled", "request", "action.result"} <= {where for where, _ in sink}
+    assert {"run.completed", "run.cancelled", "request", "action.result", "action.partial"} <= {
+        where for where, _ in sink
+    }
 
 
 def test_the_search_finds_secrets_that_are_not_registered(tmp_path: Path) -> None:

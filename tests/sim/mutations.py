@@ -66,10 +66,10 @@ def _taking(kind: type, change: Callable[..., Any]) -> list[tuple[Any, str, Any]
     """Change what comes of one kind of event."""
     take = driver.take
 
-    def taken(state: Any, event: Any, now: Any, **more: Any) -> Any:
+    def taken(state: Any, event: Any, **more: Any) -> Any:
         if isinstance(event, kind):
-            return change(take, state, event, now, **more)
-        return take(state, event, now, **more)
+            return change(take, state, event, **more)
+        return take(state, event, **more)
 
     return [(driver, "take", taken)]
 
@@ -165,8 +165,8 @@ def one_approval_counts_for_every_later_call() -> list[tuple[Any, str, Any]]:
 
 @mutation
 def an_approval_counts_after_it_expired() -> list[tuple[Any, str, Any]]:
-    def late(take: Any, state: Any, event: Any, now: Any, **more: Any) -> Any:
-        return take(state, event, replace(now, ms=0), **more)
+    def late(take: Any, state: Any, event: Any, **more: Any) -> Any:
+        return take(state, event, **{**more, "now": replace(more["now"], ms=0)})
 
     refusal = runtime.refusal
     return [
@@ -178,8 +178,8 @@ def an_approval_counts_after_it_expired() -> list[tuple[Any, str, Any]]:
 
 @mutation
 def a_no_is_taken_for_a_yes() -> list[tuple[Any, str, Any]]:
-    def yes(take: Any, state: Any, event: AnswersGiven, now: Any, **more: Any) -> Any:
-        drafts = take(state, event, now, **more)
+    def yes(take: Any, state: Any, event: AnswersGiven, **more: Any) -> Any:
+        drafts = take(state, event, **more)
         return [
             replace(one, data={**one.data, "outcome": "approved"}) if one.type == "approval.settled" else one
             for one in drafts
@@ -269,9 +269,9 @@ def the_output_of_a_run_is_lost() -> list[tuple[Any, str, Any]]:
 
 @mutation
 def a_hopeless_failure_is_tried_again() -> list[tuple[Any, str, Any]]:
-    def again(take: Any, state: Any, event: ModelFailed, now: Any, **more: Any) -> Any:
+    def again(take: Any, state: Any, event: ModelFailed, **more: Any) -> Any:
         error = event.error.model_copy(update={"retry": RetryClass.RETRYABLE})
-        return take(state, replace(event, error=error), now, **more)
+        return take(state, replace(event, error=error), **more)
 
     return _taking(ModelFailed, again)
 
@@ -397,7 +397,7 @@ def nobody_hears_of_what_other_processes_write() -> list[tuple[Any, str, Any]]:
 
 @mutation
 def the_last_record_of_a_start_is_dropped() -> list[tuple[Any, str, Any]]:
-    def shortened(take: Any, state: Any, event: RunAsked, now: Any, **more: Any) -> Any:
-        return take(state, event, now, **more)[:-1]
+    def shortened(take: Any, state: Any, event: RunAsked, **more: Any) -> Any:
+        return take(state, event, **more)[:-1]
 
     return _taking(RunAsked, shortened)

@@ -1,4 +1,4 @@
-"""What tests need: a scripted model, a clock that obeys, chance that repeats."""
+"""What tests need: a scripted model, a clock that obeys, chance that repeats, a simulator of it all."""
 
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from windlass.testing.fake_time import run_in_fake_time as run_in_fake_time
     from windlass.testing.faulty_store import FaultRates as FaultRates
     from windlass.testing.faulty_store import FaultyStore as FaultyStore
+    from windlass.testing.replay import always_replay as always_replay
     from windlass.testing.scripted import Answer as Answer
     from windlass.testing.scripted import Request as Request
     from windlass.testing.scripted import ScriptedModel as ScriptedModel
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from windlass.testing.scripted import call as call
     from windlass.testing.scripted import fail as fail
     from windlass.testing.scripted import say as say
+    from windlass.testing.simulator import SimulationReport as SimulationReport
+    from windlass.testing.simulator import simulate as simulate
 
 _NAMES = {
     "chance": ("SeededRandom", "SequentialIds", "seeded_random", "sequential_ids"),
@@ -29,7 +32,9 @@ _NAMES = {
     "failpoints": ("FailpointStore", "Failpoints"),
     "fake_time": ("run_in_fake_time",),
     "faulty_store": ("FaultRates", "FaultyStore"),
+    "replay": ("always_replay",),
     "scripted": ("Answer", "Request", "ScriptedModel", "by_history", "call", "fail", "say"),
+    "simulator": ("SimulationReport", "simulate"),
 }
 
 __getattr__, __dir__ = _lazy_names(__name__, {name: home for home, names in _NAMES.items() for name in names})

@@ -93,7 +93,12 @@ def prepare(
         Rejected: the file is not ours, or of a newer version.
         Corrupt: the row that describes the store is damaged.
     """
-    version = _version(connection, path)
+    # In one transaction: another process may be making the file at this very moment.
+    connection.execute("BEGIN")
+    try:
+        version = _version(connection, path)
+    finally:
+        connection.execute("COMMIT")
     _check_version(version, len(migrations), path)
     connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
     connection.execute("PRAGMA journal_mode = WAL").fetchall()

@@ -1,0 +1,46 @@
+"""R9, R13: seeds of the real engine with faults, crashes and clock jumps; R14: the same without a memory."""
+
+import pytest
+from tests.sim.runner import finish, start
+
+from windlass.testing import simulate
+
+SEEDS = 2_400
+"""As many as two processes play in about 40 s."""
+DIGEST_SEEDS = 40
+FORGETFUL_SEEDS = 60
+
+
+@pytest.mark.promise("J4")
+@pytest.mark.promise("J5")
+@pytest.mark.promise("J6")
+def test_no_seed_breaks_a_promise() -> None:
+    jobs = [start(["--first", str(first), "--count", str(SEEDS // 2)]) for first in (0, SEEDS // 2)]
+    ends = [finish(job) for job in jobs]
+    assert [code for code, _ in ends] == [0, 0], "\n".join(text for _, text in ends)
+
+
+def test_a_seed_tells_the_same_story_in_every_process() -> None:
+    """To the last id and millisecond, whatever order Python gives to its sets."""
+    arguments = ["--first", "100", "--count", str(DIGEST_SEEDS), "--digests"]
+    first, second = (finish(job)[1] for job in [start(arguments, hash_seed=one) for one in ("1", "2")])
+    assert len(first.splitlines()) > DIGEST_SEEDS
+    assert first == second
+
+
+def test_another_seed_is_another_story() -> None:
+    assert simulate(1).digest != simulate(2).digest
+
+
+def test_a_session_that_forgets_everything_after_each_commit_goes_on_the_same_way() -> None:
+    for seed in range(FORGETFUL_SEEDS):
+        usual, forgetful = simulate(seed), simulate(seed, forgets=True)
+        assert forgetful.problems == (), forgetful.text()
+        assert forgetful.digest == usual.digest, f"seed {seed}"
+
+
+def test_timers_and_leases_hold_when_the_wall_clock_jumps() -> None:
+    """These seeds have jumps of a day in both directions; the world measures by the monotonic clock."""
+    reports = [simulate(seed) for seed in JUMPING_SEEDS]
+    assert all(report.jumps for report in reports)
+    assert [report.text() for report in reports if report.problems] == []

@@ -44,7 +44,8 @@ def tools(heard: list[str], seen: asyncio.Event) -> list[Tool[..., object]]:
     async def echo(text: str, ctx: ToolContext) -> JsonObject:
         """Say it back."""
         heard.append(text)
-        ctx.progress({"so far": ALL})
+        for secret in SECRETS:
+            ctx.progress({"so far": spoken(secret), secret: 1})
         async with asyncio.timeout(10):
             await seen.wait()
         return {"text": text, "all": ALL, SECRETS[0]: [ALL]}
@@ -191,6 +192,27 @@ def test_the_search_finds_secrets_that_are_not_registered(tmp_path: Path) -> Non
     assert len({hit.split(" as ")[0] for hit in found}) == 40
     assert any(" as base64 at 2 " in hit for hit in found)
     assert len({hit.split(" as ")[0] for hit in hits_in_texts(sink)}) == 40
+
+
+@pytest.mark.promise("S1")
+def test_what_waits_in_the_inbox_holds_no_secret(tmp_path: Path) -> None:
+    """A run that waits for another one, with a message that is not a record yet."""
+
+    @tool(mode="external")
+    async def send(text: str) -> str:
+        """Send it."""
+        return text
+
+    async def story() -> None:
+        agent = Agent("a", model=ScriptedModel(by_history([call("send", {"text": "x"})])), tools=[send])
+        async with await AgentRuntime.open(tmp_path / "a.db", agents=[agent], secrets=SECRETS) as runtime:
+            first = await runtime.start(agent, "go", run_id="r1", session_id="s")
+            await asked(first)
+            await runtime.start(agent, ALL, run_id="r2", session_id="s", context=[ALL], metadata={"n": ALL})
+            assert hits_in_files(tmp_path) == []
+
+    play(story())
+    assert hits_in_files(tmp_path) == []
 
 
 class Slow:

@@ -187,19 +187,19 @@ class Subscription(Reader):
             await self.aclose()
             return True
         items: Sequence[Shown | Record] | None = topic.after(self._after)
-        if items is None:
+        # Another process may have written what lies before the end without the topic knowing it yet.
+        if items is None or (not items and self._end is not None):
             version = topic.version
             items = await self._line.read(self._after)
-            if not items:
+            if not items and self._end is not None:
+                await self.aclose()
+            elif not items:
                 # At the end, unless something was published while the journal was read.
                 if version == topic.version:
                     topic.cover(self._after)
                 return True
         if items:
             self._take(topic, items)
-            return True
-        if self._end is not None:
-            await self.aclose()
             return True
         return self._options.with_live and self._take_live(topic)
 

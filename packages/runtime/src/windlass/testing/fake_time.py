@@ -16,13 +16,15 @@ T = TypeVar("T")
 
 REAL_WAIT_S_MAX: Final = 10.0
 """How long to wait for a thread or a socket before the test is taken for stuck."""
+TURNS_MAX: Final = 50_000
+"""How often the event loop may turn at one moment before the test is taken for busy for ever."""
 
 
 def run_in_fake_time(main: Coroutine[object, object, T], *, clock: FakeClock) -> T:
     """Run a coroutine to its end, as `asyncio.run` does, in the time of the clock.
 
     Raises:
-        RuntimeError: everybody waits, and there is no moment to wait for.
+        RuntimeError: everybody waits, and there is no moment to wait for; or somebody is busy for ever.
     """
     with asyncio.Runner(loop_factory=lambda: _Loop(clock)) as runner:
         return runner.run(main)
@@ -45,11 +47,18 @@ class _Jump(selectors.DefaultSelector):
     def __init__(self, clock: FakeClock) -> None:
         super().__init__()
         self._clock = clock
+        self._turns = 0
+        """Since time passed last."""
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         ready = super().select(0)
         if ready or timeout == 0:
+            self._turns += 1
+            if self._turns > TURNS_MAX:
+                self._turns = 0
+                raise RuntimeError(f"busy: time has stood still for {TURNS_MAX:,} turns of the event loop")
             return ready
+        self._turns = 0
         waits = [wait for wait in (timeout, self._clock.next_wake) if wait is not None]
         if waits:
             self._clock.advance(max(0.0, min(waits)))

@@ -1,6 +1,6 @@
 """Forgetting: what a runtime believes after every commit is what its journal says, and nothing else."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Final
 
@@ -15,8 +15,8 @@ ReadJournal = Callable[[SessionWriter], Journal]
 
 
 @contextmanager
-def always_replay(journal: ReadJournal | None = None) -> Iterator[None]:
-    """Drop the state of every session after each commit and fold it anew from its records, from the first one.
+def always_replay(journal: ReadJournal | None = None) -> Generator[None]:
+    """Drop the state of every session after each commit and fold all its records anew.
 
     Whatever a session knows and its journal does not is lost at once, so a test that passes with and without
     this proves that a crash after any commit would have changed nothing.
@@ -24,13 +24,11 @@ def always_replay(journal: ReadJournal | None = None) -> Iterator[None]:
     commit = SessionWriter.commit
 
     async def forgetful(
-        writer: SessionWriter, *, standing: Standing, wake_at_ms: int | None, is_last: bool = False
+        self: SessionWriter, *, standing: Standing, wake_at_ms: int | None, is_last: bool = False
     ) -> None:
-        await commit(writer, standing=standing, wake_at_ms=wake_at_ms, is_last=is_last)
-        state = writer.state
-        found = await folded(
-            journal(writer) if journal else writer.journal, writer.session_id, upto=state.seq
-        )
+        await commit(self, standing=standing, wake_at_ms=wake_at_ms, is_last=is_last)
+        state = self.state
+        found = await folded(journal(self) if journal else self.journal, self.session_id, upto=state.seq)
         found.epoch = state.epoch
         # The driver and its work hold the very same object, so it is emptied and filled again.
         vars(state).clear()

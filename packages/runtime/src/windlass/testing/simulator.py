@@ -10,7 +10,7 @@ The same seed tells the same story, to the last identifier and millisecond.
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Coroutine, Generator, Mapping
 from contextlib import contextmanager, nullcontext
 from contextvars import Context
 from dataclasses import dataclass, field
@@ -32,11 +32,13 @@ from windlass.testing.world import World
 from windlass_protocol import Record
 
 T = TypeVar("T")
+_Work = Coroutine[object, object, T] | Generator[asyncio.Future[object] | None, None, T]
 
 QUIET_S_MAX: Final = 900.0
 """How long everything may take to end once the faults have stopped and people answer."""
 ROUND_S: Final = 5.0
 SNAPSHOT_RECORDS_MIN: Final = 8
+_SNAPSHOTS: Final = "SNAPSHOT_RECORDS_MIN"
 REST_S_MAX: Final = 30.0
 """How long the last calls may take: one of a slow store may be under way."""
 
@@ -145,7 +147,7 @@ class _Stage:
             self.world.blame(f"somebody outside got an error: {error!r}")
 
     def _keep(
-        self, loop: asyncio.AbstractEventLoop, work: Coroutine[object, object, T], **options: Context | None
+        self, loop: asyncio.AbstractEventLoop, work: _Work[T], **options: Context | None
     ) -> asyncio.Task[T]:
         """Hold every task to the end.
 
@@ -291,18 +293,18 @@ _EXPECTED: Final = frozenset(
 
 
 @contextmanager
-def _small_snapshots() -> Iterator[None]:
+def _small_snapshots() -> Generator[None]:
     """Let short sessions have snapshots too."""
     usual = loading.SNAPSHOT_RECORDS_MIN
-    vars(loading)["SNAPSHOT_RECORDS_MIN"] = SNAPSHOT_RECORDS_MIN
+    setattr(loading, _SNAPSHOTS, SNAPSHOT_RECORDS_MIN)
     try:
         yield
     finally:
-        vars(loading)["SNAPSHOT_RECORDS_MIN"] = usual
+        setattr(loading, _SNAPSHOTS, usual)
 
 
 @contextmanager
-def _watched_log(world: World) -> Iterator[None]:
+def _watched_log(world: World) -> Generator[None]:
     logger, handler = logging.getLogger("windlass"), _Problems(world)
     was_heard = logger.propagate
     logger.propagate = False

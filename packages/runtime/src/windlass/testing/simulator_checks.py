@@ -9,12 +9,13 @@ from pydantic_core import to_json
 from windlass.engine.loading import load
 from windlass.errors import AgentError
 from windlass.ports.journal import Standing
+from windlass.testing.simulator_calls import check_calls, check_requests, objects
 from windlass.testing.simulator_people import Gone, People, Watcher
 from windlass.testing.world import Post, World, folded
 from windlass_harness.loop.snapshot import dump_loop, load_loop
 from windlass_harness.views import fold_runs
 from windlass_harness.views.runs import RUN_ENDS, run_id_of
-from windlass_protocol import EVENT_DATA, JsonObject, Record
+from windlass_protocol import EVENT_DATA, Record
 
 Journals = dict[str, tuple[Record, ...]]
 
@@ -29,9 +30,9 @@ async def check(world: World, people: People) -> Journals:
         records = await world.store.read(session_id, limit=100_000)
         journals[session_id] = records
         _check_stream(world, session_id, records)
-        _check_runs(world, session_id, records)
-        _check_calls(world, records)
-        _check_requests(world, records)
+        _check_runs(world, records)
+        check_calls(world, records)
+        check_requests(world, records)
         _check_posts(world, session_id, records)
         await _check_state(world, session_id, records)
         await _check_rest(world, session_id)
@@ -59,170 +60,63 @@ def _check_stream(world: World, session_id: str, records: Sequence[Record]) -> N
             world.blame(f"{where} is not valid: {error.errors()[0]['loc']} {error.errors()[0]['msg']}")
 
 
-def _check_runs(world: World, session_id: str, records: Sequence[Record]) -> None:
-    """One run at a time; each begins once and ends once, its turn before it.
+class _Runs:
+    """One run at a time; each begins once and ends once, its turn before it; a cancel is obeyed."""
 
-    A cancel is obeyed.
-    """
-    current: str | None = None
-    seen: set[str] = set()
-    is_cancelled = is_turn_over = False
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._current: str | None = None
+        self._seen: set[str] = set()
+        self._is_cancelled = False
+        self._is_turn_over = False
+
+    def take(self, record: Record) -> None:
+        match record.type:
+            case "run.started":
+                self._start(record)
+            case "run.cancel_requested":
+                self._is_cancelled = True
+            case "turn.completed" | "turn.failed" | "turn.cancelled":
+                self._is_turn_over = True
+            case kind if kind in RUN_ENDS:
+                self._end(record)
+            case kind if kind not in _AFTERTHOUGHTS and run_id_of(record) not in (None, self._current):
+                self._blame(record, "it is not going on")
+            case _:
+                pass
+
+    def end(self) -> None:
+        if self._current is not None:
+            self._world.blame(f"{self._current} has no end")
+
+    def _start(self, record: Record) -> None:
+        run_id = run_id_of(record) or ""
+        if self._current is not None or run_id in self._seen:
+            self._blame(record, f"while {self._current} goes on, or again")
+        self._current = run_id
+        self._seen.add(run_id)
+        self._is_cancelled = self._is_turn_over = False
+
+    def _end(self, record: Record) -> None:
+        if self._current != run_id_of(record) or not self._is_turn_over:
+            self._blame(record, "it is not going on, or its turn is")
+        if self._is_cancelled and record.type != "run.cancelled":
+            self._blame(record, "it was to be cancelled")
+        self._current = None
+
+    def _blame(self, record: Record, problem: str) -> None:
+        where = f"{record.session_id}/{record.seq} {record.type} of {run_id_of(record)}"
+        self._world.blame(f"{where}: {problem}")
+
+
+def _check_runs(world: World, records: Sequence[Record]) -> None:
+    checks = _Runs(world)
     for record in records:
-        run_id = run_id_of(record)
-        where = f"{session_id}/{record.seq} {record.type} of {run_id}"
-        if record.type == "run.started":
-            if current is not None or run_id in seen:
-                world.blame(f"{where}: while {current} goes on, or again")
-            current = run_id
-            seen.add(run_id or "")
-            is_cancelled = is_turn_over = False
-        elif record.type == "run.cancel_requested":
-            is_cancelled = True
-        elif record.type in ("turn.completed", "turn.failed", "turn.cancelled"):
-            is_turn_over = True
-        elif record.type in RUN_ENDS:
-            if current != run_id or not is_turn_over:
-                world.blame(f"{where}: it is not going on, or its turn is")
-            if is_cancelled and record.type != "run.cancelled":
-                world.blame(f"{where}: it was to be cancelled")
-            current = None
-        elif run_id is not None and run_id != current and record.type not in _AFTERTHOUGHTS:
-            world.blame(f"{where}: it is not going on")
-    if current is not None:
-        world.blame(f"{current} has no end")
+        checks.take(record)
+    checks.end()
 
 
 _AFTERTHOUGHTS = frozenset({"approval.candidate", "hook.completed", "hook.failed"})
-
-
-def _key(record: Record, call_id: object) -> str:
-    return f"{record.run_id}/{record.data.get('stepIndex')}/{call_id}"
-
-
-def _check_calls(world: World, records: Sequence[Record]) -> None:
-    """Effects begin after a yes, are repeated only if they may be, and have one result."""
-    verdicts: dict[str, JsonObject] = {}
-    yeses: Counter[str] = Counter()
-    choices: Counter[str] = Counter()
-    results: Counter[str] = Counter()
-    starts: Counter[str] = Counter()
-    step = 0
-    for record in records:
-        data = record.data
-        match record.type:
-            case "step.started":
-                step = record.step_index or 0
-            case "policy.decided":
-                decision = data["decision"]
-                assert isinstance(decision, dict)
-                verdicts[_key(record, data.get("callId"))] = decision
-            case "approval.settled":
-                yeses[str(data["requestId"]).rpartition(":")[0]] += data["outcome"] == "approved"
-            case "recovery.effect_settled":
-                choices[f"{record.run_id}/{step}/{data['callId']}"] += data["choice"] == "retry"
-            case "action.started":
-                key = _key(record, data["callId"])
-                starts[key] += 1
-                if results[key]:
-                    world.blame(f"{key} was begun after its result")
-                if starts[key] == 1:
-                    _check_consent(world, key, verdicts.get(key), yeses=yeses, call=record)
-                elif data["effect"] == "once" and starts[key] > 1 + choices[key]:
-                    world.blame(f"{key} was begun again without anybody's choice")
-                if data["idempotencyKey"] != key:
-                    world.blame(f"{key} has the idempotency key {data['idempotencyKey']}")
-            case "action.result":
-                result = data["result"]
-                assert isinstance(result, dict)
-                key = _key(record, result["callId"])
-                results[key] += 1
-                _check_result(world, key, record)
-            case _:
-                pass
-    for key, count in results.items():
-        if count != 1:
-            world.blame(f"{key} has {count} results")
-    for key, facts in world.calls.items():
-        if facts.effect == "once" and len(facts.begun) > 1 + choices[key] and key in starts:
-            world.blame(f"{key} was performed {len(facts.begun)} times, chosen {choices[key]} times")
-
-
-def _check_consent(
-    world: World, key: str, verdict: JsonObject | None, *, yeses: Counter[str], call: Record
-) -> None:
-    """A call begins after the policy, or a person whom it asked, said yes.
-
-    A yes counts once.
-    """
-    if verdict is None or verdict["decision"] not in ("allow", "modify"):
-        world.blame(f"{key} was begun without a yes of the policy")
-    elif verdict["code"] == "approval.granted":
-        request = f"approval:{call.run_id}:{call.data.get('stepIndex')}:{call.data['callId']}"
-        yeses[request] -= 1
-        if yeses[request] < 0:
-            world.blame(f"{key} was begun without a yes of a person")
-
-
-def _check_result(world: World, key: str, record: Record) -> None:
-    """What is said to be done was done."""
-    result = record.data["result"]
-    assert isinstance(result, dict)
-    is_supplied = result["output"] == "supplied"
-    if record.data["status"] == "completed" and not is_supplied and not world.call(key).is_done:
-        world.blame(f"{key} has a result and was never done")
-
-
-def _check_requests(world: World, records: Sequence[Record]) -> None:
-    """A request is settled once, and approved only before it expires, for the arguments it shows."""
-    expiries: dict[str, str] = {}
-    hashes: dict[str, object] = {}
-    settled: Counter[str] = Counter()
-    outcomes: dict[str, str] = {}
-    for record in records:
-        data = record.data
-        if record.type == "input.requested":
-            requests = data["requests"]
-            assert isinstance(requests, list)
-            for request in requests:
-                assert isinstance(request, dict)
-                request_id = str(request["requestId"])
-                if request_id in hashes:
-                    world.blame(f"{request_id} was asked twice")
-                hashes[request_id] = request.get("argumentsHash")
-                expiries[request_id] = str(request.get("expiresAt") or "9999")
-        elif record.type == "input.resolved":
-            outcomes |= _outcomes(world, record)
-        elif record.type == "approval.settled":
-            request_id = str(data["requestId"])
-            settled[request_id] += 1
-            if outcomes.get(request_id) != data["outcome"]:
-                world.blame(
-                    f"{request_id} was {outcomes.get(request_id)} and is settled as {data['outcome']}"
-                )
-            if data["outcome"] == "approved" and record.at >= expiries.get(request_id, ""):
-                world.blame(f"{request_id} was approved at {record.at}, after {expiries.get(request_id)}")
-        elif record.type == "action.started" and record.data.get("argumentsHash") is not None:
-            request_id = f"approval:{record.run_id}:{data.get('stepIndex')}:{data['callId']}:{1}"
-            if hashes.get(request_id, data["argumentsHash"]) != data["argumentsHash"]:
-                world.blame(f"{request_id} was given for other arguments than those of the call")
-    for request_id, count in settled.items():
-        if count != 1:
-            world.blame(f"{request_id} was settled {count} times")
-
-
-def _outcomes(world: World, record: Record) -> dict[str, str]:
-    """Return what requests were resolved as: what a person said is what counts."""
-    outcomes: dict[str, str] = {}
-    resolutions = record.data["resolutions"]
-    assert isinstance(resolutions, list)
-    for one in resolutions:
-        assert isinstance(one, dict)
-        response = one.get("response")
-        option = response.get("optionId") if isinstance(response, dict) else None
-        if (option == "deny") != (one["outcome"] == "denied"):
-            world.blame(f"{one['requestId']} was answered {option} and resolved as {one['outcome']}")
-        outcomes[str(one["requestId"])] = str(one["outcome"])
-    return outcomes
 
 
 def _check_posts(world: World, session_id: str, records: Sequence[Record]) -> None:
@@ -237,21 +131,18 @@ def _check_posts(world: World, session_id: str, records: Sequence[Record]) -> No
     for post in world.posts:
         if post.session_id != session_id:
             continue
+        if post.kind == "answer":
+            heard.subtract(_request_ids(post))
         if post.number not in taken:
             world.blame(f"{post.kind} {post.number} of {session_id} was never taken")
-        elif post.kind == "answer":
-            for request_id in _request_ids(post):
-                heard[request_id] -= 1
-                if heard[request_id] < 0:
-                    world.blame(f"answer {post.number} to {request_id} left no trace")
-        elif not _has_trace(post, records[: taken[post.number]]):
+        elif post.kind != "answer" and not _has_trace(post, records[: taken[post.number]]):
             world.blame(f"{post.kind} {post.number} of {session_id} left no trace")
+    for request_id in sorted(request_id for request_id, left in heard.items() if left < 0):
+        world.blame(f"an answer to {request_id} left no trace")
 
 
 def _request_ids(post: Post) -> list[str]:
-    responses = post.body["responses"]
-    assert isinstance(responses, list)
-    return [str(one["requestId"]) for one in responses if isinstance(one, dict)]
+    return [str(one["requestId"]) for one in objects(post.body["responses"])]
 
 
 def _answers(records: Sequence[Record]) -> list[str]:
@@ -261,12 +152,8 @@ def _answers(records: Sequence[Record]) -> list[str]:
         if record.type == "approval.candidate":
             found.append(str(record.data["requestId"]))
         elif record.type == "input.resolved":
-            resolutions = record.data["resolutions"]
-            assert isinstance(resolutions, list)
-            for one in resolutions:
-                assert isinstance(one, dict)
-                if one.get("response") is not None:
-                    found.append(str(one["requestId"]))
+            resolved = objects(record.data["resolutions"])
+            found += [str(one["requestId"]) for one in resolved if one.get("response") is not None]
     return found
 
 

@@ -1,7 +1,7 @@
 """The story of one simulation, drawn from its seed before it begins."""
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 
 from windlass.testing.faulty_store import FaultRates
 from windlass.testing.world import World
@@ -12,7 +12,8 @@ Verdict = Literal["allow", "deny", "ask", "brief", "modify", "defer", "interrupt
 Fate = Literal["ok", "slow", "fail", "hang", "stubborn"]
 Doom = Literal["crash", "sleep", "close"]
 """How a process ends: at once and for ever, only for a while, or in good order."""
-Person = Literal["approve", "deny", "grant", "late", "never", "twice", "wrong"]
+
+T = TypeVar("T")
 
 HORIZON_S: Final = 45.0
 """When the faults stop."""
@@ -127,18 +128,37 @@ def _run(world: World, number: int, sessions: int) -> RunPlan:
 
 
 _TOOLS: Final = ("look", "put", "put", "pay", "pay")
-_VERDICTS: Final[tuple[Verdict, ...]] = (
-    *("allow",) * 8,
-    *("ask",) * 4,
-    *("brief", "modify", "deny", "defer", "interrupt"),
+_VERDICTS: Final[tuple[tuple[Verdict, int], ...]] = (
+    ("allow", 8),
+    ("ask", 4),
+    ("brief", 1),
+    ("modify", 1),
+    ("deny", 1),
+    ("defer", 1),
+    ("interrupt", 1),
 )
-_FATES: Final[tuple[Fate, ...]] = (*("ok",) * 7, *("slow",) * 4, "fail", "hang", "stubborn")
+_FATES: Final[tuple[tuple[Fate, int], ...]] = (
+    ("ok", 7),
+    ("slow", 4),
+    ("fail", 1),
+    ("hang", 1),
+    ("stubborn", 1),
+)
+
+
+def _one_of(world: World, odds: tuple[tuple[T, int], ...]) -> T:
+    at = world.below(sum(weight for _, weight in odds))
+    for value, weight in odds:
+        at -= weight
+        if at < 0:
+            return value
+    raise AssertionError("a number below the sum of all weights")
 
 
 def _call(world: World, tag: str) -> CallPlan:
     tool = "nothing" if world.chance(0.02) else _TOOLS[world.below(5)]
-    verdict = _VERDICTS[world.below(len(_VERDICTS))]
-    fate = _FATES[world.below(len(_FATES))]
+    verdict: Verdict = _one_of(world, _VERDICTS)
+    fate: Fate = _one_of(world, _FATES)
     return CallPlan(tool, tag, verdict, fate, delay_s=world.random() * 8 if fate != "ok" else 0.0)
 
 

@@ -1,0 +1,80 @@
+"""Golden journals: how they are kept, and what is remembered of the states that they make."""
+
+import gzip
+import json
+from collections.abc import Callable, Iterable, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+from pydantic import JsonValue
+from pydantic_core import to_json
+
+from windlass_harness.loop.snapshot import dump_loop
+from windlass_harness.loop.state import LoopState
+from windlass_harness.tracing import fold_trace
+from windlass_harness.views import (
+    dump_state,
+    fold_chat,
+    fold_decisions,
+    fold_runs,
+    fold_session,
+    fold_usage,
+)
+from windlass_protocol import Record, canonical
+
+JOURNALS: Final = Path(__file__).parent / "journals"
+HASHES: Final = "hashes.json"
+
+
+def write(folder: Path, name: str, records: Iterable[Record]) -> None:
+    """Keep a journal: one record a line, the same bytes whenever it is written."""
+    lines = b"".join(to_json(record.model_dump(mode="json", by_alias=True)) + b"\n" for record in records)
+    (folder / f"{name}.jsonl.gz").write_bytes(gzip.compress(lines, mtime=0))
+
+
+def read(path: Path) -> tuple[Record, ...]:
+    """Read a journal, as strictly as the wire is read."""
+    lines = gzip.decompress(path.read_bytes()).splitlines()
+    return tuple(Record.model_validate_json(line, strict=True) for line in lines)
+
+
+def hashes(records: Sequence[Record]) -> dict[str, str]:
+    """Return a hash of every state that is folded from records."""
+    return {name: digest(fold(records)) for name, fold in FOLDS.items()}
+
+
+def _loop(records: Sequence[Record]) -> bytes:
+    state = LoopState()
+    state.apply_all(records)
+    return dump_loop(state)
+
+
+FOLDS: Final[dict[str, Callable[[Sequence[Record]], bytes]]] = {
+    "session": lambda records: dump_state(fold_session(records)),
+    "chat": lambda records: dump_state(fold_chat(records)),
+    "usage": lambda records: dump_state(fold_usage(records)),
+    "runs": lambda records: dump_state(fold_runs(records)),
+    "decisions": lambda records: dump_state(fold_decisions(records)),
+    "trace": lambda records: dump_state(fold_trace(records)),
+    "loop": _loop,
+}
+
+
+def digest(state: bytes) -> str:
+    """Return the hash of a state.
+
+    Its version and whatever is empty are left out, so that a later release may add a field that these
+    journals do not fill.
+    """
+    value: JsonValue = json.loads(state.partition(b"\n")[2])
+    return sha256(canonical(_filled(value))).hexdigest()[:32]
+
+
+def _filled(value: JsonValue) -> JsonValue:
+    if isinstance(value, dict):
+        found = {name: _filled(one) for name, one in value.items()}
+        return {name: one for name, one in found.items() if one not in (None, False, 0, "", [], {})}
+    if isinstance(value, list):
+        return [_filled(one) for one in value]
+    return value

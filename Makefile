@@ -5,7 +5,8 @@ BIN := $(VENV)/bin
 NODE := node_modules/.bin
 PACKAGES := packages/protocol packages/harness packages/runtime
 SOURCES := packages tests tools examples benchmarks
-HARD := tests/faults tests/sim tests/contracts/test_store_machine.py
+HARD := tests/faults tests/sim tests/contracts/test_store_machine.py \
+	tests/harness/loop/test_crash.py tests/harness/loop/test_properties.py
 
 .DEFAULT_GOAL := help
 .PHONY: help dev test check gen lock bench torture clean python-tests hard-tests web-tests

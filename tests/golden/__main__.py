@@ -1,4 +1,4 @@
-"""python -m tests.golden VERSION: write the journals of a release, once; they are never written again."""
+"""python -m tests.golden VERSION: write the journals of a release, once for all."""
 
 import json
 import sys

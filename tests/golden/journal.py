@@ -1,4 +1,4 @@
-"""Golden journals: how they are kept, and what is remembered of the states that they make."""
+"""Golden journals: how they are kept, and the hashes of the states they make."""
 
 import gzip
 import json

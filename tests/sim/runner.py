@@ -1,4 +1,4 @@
-"""Many seeds, and what is asked of them: the same command for a minute and for a night."""
+"""Many seeds: the same command for a minute and for a night."""
 
 import argparse
 import os

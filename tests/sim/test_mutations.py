@@ -17,7 +17,7 @@ def test_every_planted_bug_is_found() -> None:
 
 
 def test_a_finding_names_its_seed_and_shows_how_it_came_to_it() -> None:
-    with MUTATIONS["two_runs_go_on_at_once"]():
+    with MUTATIONS["a_run_ends_twice"]():
         report = simulate(0)
     assert report.problems
     assert report.text().startswith("seed 0: ")

@@ -1,4 +1,4 @@
-"""R9, R13: seeds of the real engine with faults, crashes and clock jumps; R14: the same without a memory."""
+"""R9, R13, R14: the real engine with faults, crashes, clock jumps, and no memory."""
 
 import pytest
 from tests.sim.runner import finish, start
@@ -42,7 +42,7 @@ def test_a_session_that_forgets_everything_after_each_commit_goes_on_the_same_wa
 
 
 def test_timers_and_leases_hold_when_the_wall_clock_jumps() -> None:
-    """These seeds have jumps of a day in both directions; the world measures by the monotonic clock."""
+    """By a day, in both directions; the world measures by the monotonic clock."""
     reports = [simulate(seed) for seed in JUMPING_SEEDS]
     assert all(report.jumps for report in reports)
     assert [report.text() for report in reports if report.problems] == []

@@ -136,7 +136,8 @@ class Driver:
                 if self._is_done():
                     await self._park()
                     return
-                await self._wait()
+                if not self._is_stopping:
+                    await self._wait()
             await self._finish_tools()
         except Lost:
             self.is_lost = True
@@ -225,15 +226,18 @@ class Driver:
         if run is not None and run.is_cancel_requested:
             self._ready = [effect for effect in self._ready if is_errand(effect)]
             self._cancel_effects()
-        for effect in self._ready:
-            self._start(effect)
+        if not self._is_stopping:
+            # What was given up on while stopping looks as if nobody performed it, and must not begin again.
+            for effect in self._ready:
+                self._start(effect)
         self._ready.clear()
 
     def _standing(self) -> tuple[Standing, int | None]:
         if self.state.run is None:
             is_busy = self._waiting_items or self._ready or self._errands
             return (Standing.RUNNING if is_busy else Standing.IDLE), None
-        if self._ready or self._tasks or self._errands:
+        if self._ready or not self._is_done():
+            # A short wait too: after a crash somebody must go on with it at once, whatever the clock says.
             return Standing.RUNNING, None
         return Standing.WAITING, self._wake_at_ms
 

@@ -191,11 +191,11 @@ class Subscription(Reader):
         if items is None or (not items and self._end is not None):
             version = topic.version
             items = await self._line.read(self._after)
-            if not items and self._end is not None:
-                await self.aclose()
-            elif not items:
-                # At the end, unless something was published while the journal was read.
-                if version == topic.version:
+            if not items:
+                if self._end is not None:
+                    await self.aclose()
+                elif version == topic.version:
+                    # At the end: nothing was published while the journal was read.
                     topic.cover(self._after)
                 return True
         if items:

@@ -1,4 +1,4 @@
-"""What tests need: a scripted model, a clock that obeys, chance that repeats, a simulator of it all."""
+"""What tests need: a scripted model, a clock that obeys, a simulator of it all."""
 
 from typing import TYPE_CHECKING
 

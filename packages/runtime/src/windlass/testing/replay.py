@@ -1,4 +1,4 @@
-"""Forgetting: what a runtime believes after every commit is what its journal says, and nothing else."""
+"""Forgetting: a runtime believes what its journal says, and nothing else."""
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager

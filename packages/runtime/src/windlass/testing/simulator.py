@@ -25,7 +25,7 @@ from windlass.errors import AgentError
 from windlass.testing.fake_time import run_in_fake_time
 from windlass.testing.replay import always_replay
 from windlass.testing.simulator_checks import check
-from windlass.testing.simulator_people import People
+from windlass.testing.simulator_people import Gone, People
 from windlass.testing.simulator_plan import HORIZON_S, DoomPlan, Scenario, draw
 from windlass.testing.simulator_process import Process
 from windlass.testing.world import World
@@ -37,6 +37,9 @@ _Work = Coroutine[object, object, T] | Generator[asyncio.Future[object] | None, 
 QUIET_S_MAX: Final = 900.0
 """How long everything may take to end once the faults have stopped and people answer."""
 ROUND_S: Final = 5.0
+OPENINGS_MAX: Final = 100
+OPENING_S: Final = 0.5
+"""Before a process that could not be opened is tried again."""
 SNAPSHOT_RECORDS_MIN: Final = 8
 _SNAPSHOTS: Final = "SNAPSHOT_RECORDS_MIN"
 REST_S_MAX: Final = 30.0
@@ -102,7 +105,7 @@ def simulate(seed: int, *, forgets: bool = False) -> SimulationReport:
 
 
 class _Stage:
-    """Processes come and go, the clock jumps, and in the end everything has to be quiet."""
+    """Processes come and go, the clock jumps, and in the end all has to be quiet."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -176,24 +179,25 @@ class _Stage:
     # processes
 
     async def _open(self) -> None:
-        """Open a process; it may have to try more than once."""
+        """Open a process."""
         people = self.people
         doom = self._dooms.pop(0) if self._dooms and not self._is_quiet else None
         process = Process(self.world, self.scenario, number=len(people.processes) + 1, doom=doom)
         process.on_down = self._on_down
-        if self._is_quiet:
-            process.store.is_faulty = False
+        process.store.is_faulty = process.store.is_faulty and not self._is_quiet
         people.processes.append(process)
-        for _ in range(40):
+        await self._resume(process)
+
+    async def _resume(self, process: Process) -> None:
+        """Make a process take work; it may have to try more than once."""
+        for _ in range(OPENINGS_MAX):
             try:
-                await people.via(lambda runtime: runtime.resume(), process)
+                await self.people.via(lambda runtime: runtime.resume(), process)
+                return
+            except Gone:
                 return
             except AgentError:
-                await self.world.clock.sleep(0.5)
-            except Exception as error:  # noqa: BLE001 - whatever it is, it is a finding
-                if not process.is_down:
-                    self.world.blame(f"a process could not be opened: {type(error).__name__}")
-                return
+                await self.world.clock.sleep(OPENING_S)
 
     def _on_down(self, process: Process) -> None:
         doom = process.doom
@@ -211,7 +215,12 @@ class _Stage:
         await self._open()
         if doom.kind == "sleep":
             await clock.sleep(doom.back_s)
-            process.open_gate()
+            await self._wake(process)
+
+    async def _wake(self, process: Process) -> None:
+        """A process that slept goes on; if it had not been opened yet, it is now."""
+        process.open_gate()
+        await self._resume(process)
 
     async def _close(self, process: Process) -> None:
         loop = asyncio.get_running_loop()
@@ -236,7 +245,7 @@ class _Stage:
             if not process.is_down:
                 process.doom = None
             elif process.doom is not None and process.doom.kind == "sleep":
-                process.open_gate()
+                self._begin(self._wake(process))
             else:
                 await self._retire(process)
         await self._open()
@@ -274,7 +283,7 @@ class _Stage:
 
 
 class _Problems(logging.Handler):
-    """Errors that the engine only logs are problems, unless they say that the store failed."""
+    """Errors that are only logged are problems, unless it was the store that failed."""
 
     def __init__(self, world: World) -> None:
         super().__init__()

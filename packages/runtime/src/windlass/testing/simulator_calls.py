@@ -10,7 +10,7 @@ from windlass_protocol import JsonObject, Record
 
 
 def check_calls(world: World, records: Sequence[Record]) -> None:
-    """Effects begin after a yes, are repeated only if they may be, and have one result."""
+    """Effects begin after a yes, are repeated only if they may be, have one result."""
     checks = _Calls(world)
     for record in records:
         checks.take(record)
@@ -18,7 +18,7 @@ def check_calls(world: World, records: Sequence[Record]) -> None:
 
 
 def check_requests(world: World, records: Sequence[Record]) -> None:
-    """A request is settled once, as it was answered, and approved only before it expires."""
+    """A request is settled once, as it was answered, and before it expires."""
     checks = _Requests(world)
     for record in records:
         checks.take(record)
@@ -96,7 +96,7 @@ class _Calls:
             world.blame(f"{key} was begun again without anybody's choice")
 
     def _check_consent(self, key: str, call: Record) -> None:
-        """A call begins after the policy, or a person whom it asked, said yes; a yes counts once."""
+        """A call begins after a yes: of the policy, or of a person, which counts once."""
         verdict = self._verdicts.get(key)
         if verdict is None or verdict["decision"] not in ("allow", "modify"):
             self._world.blame(f"{key} was begun without a yes of the policy")

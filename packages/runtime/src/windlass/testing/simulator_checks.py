@@ -1,4 +1,4 @@
-"""What must be true of a story when it has ended, read from the journal and the ledger of the world."""
+"""What must be true of a story when it has ended: the journal against the world."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ async def check(world: World, people: People) -> Journals:
 
 
 def _check_stream(world: World, session_id: str, records: Sequence[Record]) -> None:
-    """Numbered without a gap, valid by the strict rules of the wire, owners one after another."""
+    """Numbered without a gap, valid by the strict rules, owners one after another."""
     epoch = 0
     for seq, record in enumerate(records, 1):
         where = f"{session_id}/{seq} {record.type}"
@@ -61,7 +61,7 @@ def _check_stream(world: World, session_id: str, records: Sequence[Record]) -> N
 
 
 class _Runs:
-    """One run at a time; each begins once and ends once, its turn before it; a cancel is obeyed."""
+    """One run at a time, each with one end, its turn before it; a cancel is obeyed."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -120,7 +120,7 @@ _AFTERTHOUGHTS = frozenset({"approval.candidate", "hook.completed", "hook.failed
 
 
 def _check_posts(world: World, session_id: str, records: Sequence[Record]) -> None:
-    """Every item that became durable was taken once, and left its traces in the journal."""
+    """Every item that became durable was taken once, and left its traces."""
     taken: dict[int, int] = {}
     for one in world.taken.get(session_id, []):
         for number in one.consumes:
@@ -146,7 +146,7 @@ def _request_ids(post: Post) -> list[str]:
 
 
 def _answers(records: Sequence[Record]) -> list[str]:
-    """Return the request of every answer that the journal knows, whether it counted or not."""
+    """Return the request of every answer that is recorded, counted or not."""
     found: list[str] = []
     for record in records:
         if record.type == "approval.candidate":
@@ -164,7 +164,7 @@ def _has_trace(post: Post, records: Sequence[Record]) -> bool:
 
 
 async def _check_state(world: World, session_id: str, records: Sequence[Record]) -> None:
-    """The state folded anew, from a snapshot in the middle, and from the store are one and the same."""
+    """Folded anew, from a snapshot in the middle and from the store: one state."""
     whole = folded(records)
     cut = world.below(len(records) + 1)
     middle = load_loop(dump_loop(folded(records[:cut])))
@@ -217,7 +217,7 @@ async def _check_results(world: World, people: People, journals: Journals) -> No
             world.blame(f"the result of {plan.run_id} is not that of the journal")
             continue
         try:
-            again = await people.via(lambda runtime: runtime.run_result(plan.run_id))  # noqa: B023
+            again = await people.via(lambda runtime: runtime.run_result(plan.run_id))  # noqa: B023 - it is called before the next turn
         except (AgentError, Gone) as error:
             world.blame(f"the result of {plan.run_id} cannot be read: {error!r}")
             continue

@@ -252,7 +252,7 @@ class People:
         """Answer whatever is still asked."""
         for session_id in sorted({plan.session_id for plan in self.scenario.runs}):
             try:
-                requests = await self.via(lambda runtime: runtime.session_requests(session_id))  # noqa: B023
+                requests = await self.via(lambda runtime: runtime.session_requests(session_id))  # noqa: B023 - it is called before the next turn
             except (Gone, AgentError):
                 continue
             for request in requests:

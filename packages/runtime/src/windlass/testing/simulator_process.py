@@ -129,7 +129,7 @@ class Process:
         if self._gate is not None:
             self._gate.cancel()
 
-    async def perform(self, context: ToolContext, tag: str, verdict: str) -> str:
+    async def perform(self, context: ToolContext, tag: str, *, verdict: str) -> str:
         """Do what a tool does."""
         world, plan = self.world, self.scenario.call(tag)
         await self.pass_through()
@@ -341,21 +341,21 @@ def _where(messages: Sequence[LLMMessage]) -> tuple[str, int]:
 
 
 @tool(effect="read", timeout_ms=TOOL_TIMEOUT_MS)
-async def look(tag: str, verdict: str, context: ToolContext) -> str:
+async def look(tag: str, verdict: str, *, context: ToolContext) -> str:
     """Look at something."""
-    return await _PROCESS.get().perform(context, tag, verdict)
+    return await _PROCESS.get().perform(context, tag, verdict=verdict)
 
 
 @tool(effect="idempotent", timeout_ms=TOOL_TIMEOUT_MS)
-async def put(tag: str, verdict: str, context: ToolContext) -> str:
+async def put(tag: str, verdict: str, *, context: ToolContext) -> str:
     """Put something somewhere."""
-    return await _PROCESS.get().perform(context, tag, verdict)
+    return await _PROCESS.get().perform(context, tag, verdict=verdict)
 
 
 @tool(effect="once", timeout_ms=TOOL_TIMEOUT_MS)
-async def pay(tag: str, verdict: str, context: ToolContext) -> str:
+async def pay(tag: str, verdict: str, *, context: ToolContext) -> str:
     """Pay for something."""
-    return await _PROCESS.get().perform(context, tag, verdict)
+    return await _PROCESS.get().perform(context, tag, verdict=verdict)
 
 
 _MADE: list[Registry] = []

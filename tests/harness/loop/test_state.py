@@ -1,0 +1,35 @@
+"""What the loop knows is what the records say, all at once or from a snapshot."""
+
+from tests.harness.loop.stage import MODIFY, asked, call, calls, interrupt, judge_all, run_asked, says
+
+from windlass_harness.loop.effects import RunTool
+from windlass_harness.loop.snapshot import load_loop
+from windlass_harness.loop.state import LoopState
+
+
+def test_records_are_folded_one_by_one_or_all_at_once() -> None:
+    session = asked(says("hello"))
+    session.turn()
+    state = LoopState()
+    state.apply_all(session.records)
+    assert state.seq == len(session.records)
+    assert state.run is None
+
+
+def test_a_snapshot_that_cannot_be_read_is_no_state() -> None:
+    assert load_loop(b"a snapshot of something else") is None
+
+
+def test_a_turn_without_a_step_has_a_place_without_one() -> None:
+    session = asked()
+    session.tell(run_asked())
+    assert "stepIndex" not in session.state.place()
+
+
+def test_a_call_that_a_policy_changed_is_run_again_as_it_was_changed() -> None:
+    before = asked(calls(call("look", "c1", wild=True)))
+    judge_all(before, MODIFY)
+    after = interrupt(before, len(before.records))
+    (effect,) = (one for one in after.turn() if isinstance(one, RunTool))
+    assert effect.arguments == {"safe": True}
+    assert after.records[-1].data["arguments"] == {"safe": True}

@@ -95,9 +95,9 @@ def test_continuous_integration_runs_make_test_and_nothing_else() -> None:
 def test_the_makefile_has_the_promised_targets_and_test_runs_everything() -> None:
     found = make_rules(read("Makefile"))
     assert found.keys() >= PROMISED_TARGETS, f"Makefile: missing targets: {PROMISED_TARGETS - found.keys()}"
-    assert {"check", "python-tests", "web-tests"} <= found["test"], (
-        f"Makefile: `test` needs only {found['test']}"
-    )
+    assert "check" in found["test"], f"Makefile: `test` needs only {found['test']}"
+    # The three groups run side by side, so they stand in its recipe.
+    assert "$(MAKE) --no-print-directory -j2 python-tests hard-tests web-tests" in read("Makefile")
 
 
 def test_targets_are_read_from_a_makefile_without_its_variables() -> None:

@@ -125,5 +125,5 @@ def start(arguments: Sequence[str], *, hash_seed: str = "random") -> subprocess.
 def finish(process: subprocess.Popen[str]) -> tuple[int, str]:
     """Return how it ended and what it said."""
     text, _ = process.communicate()
-    _say(text.rstrip())
+    _say(text.rstrip() or f"ended with {process.returncode} and without a word")
     return process.returncode, text

@@ -133,11 +133,14 @@ class Driver:
                 if self._has_mail:
                     await self._read_inbox()
                 await self._crank()
+                if self._writer.is_released:
+                    return
+                if self._is_stopping:
+                    break
                 if self._is_done():
                     await self._park()
                     return
-                if not self._is_stopping:
-                    await self._wait()
+                await self._wait()
             await self._finish_tools()
         except Lost:
             self.is_lost = True
@@ -341,9 +344,8 @@ class Driver:
         return self._wake_at_ms - moment(self._clock).ms > SHORT_WAIT_MS
 
     async def _park(self) -> None:
-        if not self._writer.is_released:
-            standing, wake_at_ms = self._standing()
-            await self._writer.commit(standing=standing, wake_at_ms=wake_at_ms, is_last=True)
+        standing, wake_at_ms = self._standing()
+        await self._writer.commit(standing=standing, wake_at_ms=wake_at_ms, is_last=True)
 
     # the inbox
 

@@ -22,6 +22,7 @@ def test_there_are_enough_journals_and_they_are_small() -> None:
     assert sum(path.stat().st_size for folder in VERSIONS for path in folder.iterdir()) <= BYTES_MAX
 
 
+@pytest.mark.promise("J7")
 @pytest.mark.parametrize("folder", VERSIONS, ids=lambda folder: folder.name)
 def test_every_journal_of_a_release_makes_the_states_that_it_made_then(folder: Path) -> None:
     known = json.loads((folder / HASHES).read_text(encoding="utf-8"))

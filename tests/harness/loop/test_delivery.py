@@ -4,7 +4,8 @@ from typing import Any
 
 from tests.harness.loop.stage import Session, run_asked, says
 
-from windlass_harness.loop.delivery import ID_CHARS_MAX, INTERRUPTED, errands, joined
+from windlass_harness.loop.delivery import INTERRUPTED, errands, joined
+from windlass_harness.loop.drafts import ID_CHARS_MAX
 from windlass_harness.loop.effects import CallHooks, Deliver, Effect, is_errand
 from windlass_harness.loop.events import CancelAsked, DeliverySettled, HooksRan, Note, OutputChecked
 from windlass_harness.loop.hooked import AFTER_RUN_TERMINAL

@@ -12,7 +12,7 @@ from typing import Final, assert_never
 from pydantic import JsonValue
 
 from windlass_harness.loop import hooks
-from windlass_harness.loop.drafts import Draft
+from windlass_harness.loop.drafts import Draft, within_limit
 from windlass_harness.loop.effects import CallHooks, Deliver, Plan
 from windlass_harness.loop.events import DeliverySettled, Moment
 from windlass_harness.loop.hooked import AFTER_RUN_TERMINAL
@@ -27,7 +27,6 @@ JsonObject = dict[str, JsonValue]
 FINAL_MESSAGE: Final = "final_message"
 FINAL_VALIDATED_OUTPUT: Final = "final_validated_output"
 INTERRUPTED: Final = "The delivery was interrupted before its result was known."
-ID_CHARS_MAX: Final = 512
 _LIMITS: Final = CodecLimits(message_bytes_max=64 * 1_048_576, depth_max=128)
 
 
@@ -115,10 +114,7 @@ def dedupe_key(sink: SinkRule, run: RunState) -> str:
 
 def joined(*parts: str) -> str:
     """Return one identifier for several: no two lists of parts have the same."""
-    text = "/".join(part.replace("%", "%25").replace("/", "%2F") for part in parts)
-    if len(text) <= ID_CHARS_MAX:
-        return text
-    return f"sha256:{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
+    return within_limit("/".join(part.replace("%", "%25").replace("/", "%2F") for part in parts))
 
 
 def _digest(result: RunResult | None) -> str:

@@ -17,6 +17,7 @@ from windlass_protocol import (
     ToolOutput,
     ToolResultPart,
 )
+from windlass_protocol.unchecked import unchecked
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
@@ -27,16 +28,10 @@ def maker(model: type[ModelT], *given: str) -> Callable[..., ModelT]:
     The others have their defaults.
     """
     defaults = {name: field.default for name, field in model.model_fields.items()}
-    fields_set, extra = set(given), dict[str, object]()  # shared by all: models are frozen
-    new, set_field = object.__new__, object.__setattr__
+    names = set(given)
 
     def make(**values: object) -> ModelT:
-        one = new(model)
-        set_field(one, "__dict__", {**defaults, **values})
-        set_field(one, "__pydantic_fields_set__", fields_set)
-        set_field(one, "__pydantic_extra__", extra)
-        set_field(one, "__pydantic_private__", None)
-        return one
+        return unchecked(model, {**defaults, **values}, given=names)
 
     return make
 

@@ -21,15 +21,14 @@ from windlass.limits import (
     RECORD_BYTES_MAX,
 )
 from windlass.ports.journal import Batch, JsonObject, NewRun
-from windlass_harness.loop.drafts import Draft
+from windlass_harness.loop.drafts import ID_CHARS_MAX, Draft
 from windlass_protocol import ContentRef, PrivacyClass, Record
+from windlass_protocol.unchecked import unchecked
 
-ID_CHARS_MAX: Final = 512
 INTEGER_MAX: Final = 2**63 - 1
 _SAFE_BRACKETS_MAX: Final = 190
 _LONG_NUMBER: Final = re.compile(rb"(?<!\d)\d{4300}")
 _EMPTY: Final = (None,) * len(fields(Draft))
-_set: Final = object.__setattr__
 _FIELDS_SET: Final = set(Record.model_fields)
 _NAME: Final = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]{1,512}")
 
@@ -105,10 +104,8 @@ def decode_records(
         position += 1
         row += _EMPTY[len(row) :]
         type_, at, data, run_id, agent_id, turn_id, step_index, attempt, privacy = row
-        # Filled by hand, which costs a fifth of the ordinary way: a session of a thousand steps has many
-        # thousand records, and the checksum already says that they are what was written.
-        record = Record.__new__(Record)
-        values = {
+        # The checksum already says that they are what was written.
+        values: dict[str, object] = {
             "session_id": session_id,
             "seq": seq,
             "type": type_,
@@ -125,11 +122,7 @@ def decode_records(
             "causal_ids": None,
             "privacy": privacy if privacy is None else PrivacyClass(cast("str", privacy)),
         }
-        _set(record, "__dict__", values)
-        _set(record, "__pydantic_fields_set__", _FIELDS_SET)
-        _set(record, "__pydantic_extra__", {})
-        _set(record, "__pydantic_private__", None)
-        records.append(record)
+        records.append(unchecked(Record, values, given=_FIELDS_SET))
     return tuple(records)
 
 

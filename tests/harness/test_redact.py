@@ -7,6 +7,7 @@ from base64 import b64encode, encodebytes, urlsafe_b64encode
 from collections.abc import Callable
 from copy import deepcopy
 from datetime import date
+from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
@@ -94,6 +95,22 @@ def test_only_what_holds_a_secret_is_built_anew() -> None:
     assert masked == {"clean": clean, "rest": (clean, "Bearer [redacted:bearer]")}
     assert isinstance(masked, dict)
     assert masked["clean"] is clean
+
+
+def test_a_word_of_an_enumeration_and_many_keys_are_looked_at_like_any_text() -> None:
+    class Word(StrEnum):
+        PLAIN = "plain"
+        KEY = "sk-proj-" + "a1B2c3D4" * 6
+
+    clean = {f"name {index}": Word.PLAIN for index in range(40)}
+    assert sanitize_for_trace(clean) is clean
+    assert Word.KEY not in str(sanitize_for_trace({**clean, "word": Word.KEY}))
+
+
+def test_keys_that_were_clean_before_are_not_clean_for_another_redactor() -> None:
+    value = {"hunter2-hunter2": 1}
+    assert sanitize_for_trace(value) is value
+    assert Redactor(secrets=["hunter2-hunter2"]).value(value) == {MASK: 1}
 
 
 def test_texts_of_no_secret_are_the_same_object() -> None:

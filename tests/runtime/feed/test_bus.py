@@ -1,5 +1,7 @@
 """Runs, other processes, and appends that are published out of order."""
 
+import asyncio
+
 import pytest
 from hypothesis import given
 from tests.harness.views.journal import streams
@@ -114,6 +116,51 @@ def test_the_event_that_ended_a_run_is_found() -> None:
         event = await world.feed.latest_terminal_event("r1")
         assert event is not None
         assert (event.type, event.seq) == ("run.failed", 604)
+
+    run(main)
+
+
+def test_whoever_waits_for_the_end_of_a_run_is_told_once_and_holds_nothing() -> None:
+    async def main() -> None:
+        world = World()
+        await world.begin()
+        waiting = asyncio.gather(*(world.feed.terminal_event("r1") for _ in range(3)))
+        given_up = asyncio.ensure_future(world.feed.terminal_event("r1"))
+        await ticks(ENOUGH)
+        given_up.cancel()
+        await world.append(BEGIN, ended(run_id="r2"))
+        await ticks(ENOUGH)
+        assert not waiting.done()
+        assert world.feed.topic_count == 0
+        await world.append(ended("run.failed"), draft("x.after"))
+        assert {(event.type, event.seq) for event in await waiting} == {("run.failed", 3)}
+        assert (await world.feed.terminal_event("r1")).seq == 3
+
+    run(main)
+
+
+@pytest.mark.promise("F1")
+def test_the_end_of_a_run_that_another_process_wrote_is_told_after_a_notice() -> None:
+    async def main() -> None:
+        world = World()
+        await world.begin()
+        waiting = asyncio.ensure_future(world.feed.terminal_event("r1"))
+        await ticks(ENOUGH)
+        await world.write(BEGIN, ended())
+        await ticks(ENOUGH)
+        assert not waiting.done()
+        world.feed.notify()
+        assert (await waiting).type == "run.completed"
+
+    run(main)
+
+
+def test_the_end_of_an_earlier_run_of_a_long_session_is_found() -> None:
+    async def main() -> None:
+        world = World()
+        await world.begin()
+        await world.append(BEGIN, ended(), *[draft("x.any", run_id="r2")] * 600)
+        assert (await world.feed.terminal_event("r1")).seq == 2
 
     run(main)
 

@@ -50,6 +50,8 @@ def as_labels(value: object, what: str, *, known: Sequence[str]) -> frozenset[st
 
 def as_mode(value: object) -> ToolMode:
     """Return the mode of this name."""
+    if isinstance(value, ToolMode):
+        return value
     check_choice(value, "declared", known=tuple(ToolMode))
     return ToolMode(value)
 

@@ -36,6 +36,7 @@ Effect = Literal["allow", "modify", "ask", "defer", "interrupt", "deny"]
 Taint = Literal["untrusted", "private"]
 """What a session has read: content that anybody may have written, and data that must not get out."""
 
+_TAINTS: Final = get_args(Taint)
 RULES_MAX: Final = 1_000
 RESERVED_PREFIXES: Final = ("default.", "floor.")
 GRANTS: Final[frozenset[Effect]] = frozenset({"allow", "modify"})
@@ -75,7 +76,7 @@ class CallFacts:
         if self.shell is not None:
             check_choice(self.shell, "shell", known=tuple(GRADE))
         object.__setattr__(self, "commands", as_commands(self.commands))
-        object.__setattr__(self, "taint", as_labels(self.taint, "taint", known=get_args(Taint)))
+        object.__setattr__(self, "taint", as_labels(self.taint, "taint", known=_TAINTS))
         if self.is_outbound is not None:
             check_flag(self.is_outbound, "is_outbound")
         check_mapping(self.arguments, "arguments")

@@ -5,10 +5,9 @@ and the exact values that the host registered, in every encoding they are likely
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import InitVar, dataclass, field
 from enum import Enum
-from functools import lru_cache
 from itertools import count
 from typing import Final, Protocol, cast, runtime_checkable
 
@@ -48,6 +47,7 @@ class Redactor:
     _known: Registered = field(init=False, repr=False)
     _has_digits: bool = field(init=False, repr=False)
     _long_numbers: frozenset[float] = field(init=False, repr=False)
+    _plain_keys: set[tuple[object, ...]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self, secrets: Iterable[str]) -> None:
         registered = _registered(secrets)
@@ -63,6 +63,7 @@ class Redactor:
         object.__setattr__(self, "_has_digits", any(map(_DIGITS, registered)))
         long = frozenset(float(secret) for secret in registered if _LONG_NUMBER(secret))
         object.__setattr__(self, "_long_numbers", long)
+        object.__setattr__(self, "_plain_keys", set())
 
     def text(self, text: str) -> str:
         """Mask the secrets in a text; return the same object if there are none."""
@@ -98,7 +99,7 @@ class Redactor:
         texts: list[str] = []
         level: list[object] = [value]
         for _ in range(DEPTH_MAX):
-            below = _open(level, texts, self.is_secret_number)
+            below = self._open(level, texts)
             if below is None:
                 return False
             if not below:
@@ -107,6 +108,42 @@ class Redactor:
             # A value that holds itself twice doubles with every level; one look at it is enough.
             level = below if len(below) < _SHARING_MIN else list({id(item): item for item in below}.values())
         return False
+
+    def _open(self, level: list[object], texts: list[str]) -> list[object] | None:
+        """Collect the texts of one level; return the next, or None if it needs a walk."""
+        below: list[object] = []
+        for item in level:
+            kind = type(item)
+            if kind is str:
+                texts.append(cast(str, item))
+            elif kind is dict:
+                entries = cast(dict[object, object], item)
+                # Records have few shapes, so the same keys come together again and again.
+                if (keys := tuple(entries)) not in self._plain_keys and not self._are_plain(keys):
+                    return None
+                below += entries.values()
+            elif kind is list or kind is tuple:
+                below += cast(_Sequence, item)
+            elif kind is int or kind is float:
+                if self._has_digits and self.is_secret_number(cast(float, item)):
+                    return None
+            elif isinstance(item, str):
+                texts.append(item)
+            elif item is not None and kind is not bool:
+                return None
+        return below
+
+    def _are_plain(self, keys: tuple[object, ...]) -> bool:
+        """Say that what lies under these keys is not secret because of them, and remember it."""
+        # Under `value` may be what a `name` beside it says: that takes a look at both.
+        if "value" in keys or any(not isinstance(key, str) or is_secret_key(key) for key in keys):
+            return False
+        text = "\n".join(cast(tuple[str, ...], keys))
+        if may_hold_secret(text) or self._known.spans(text):
+            return False
+        if len(self._plain_keys) < _PLAIN_KEYS_MAX and len(keys) <= _KEYS_MAX:
+            self._plain_keys.add(keys)
+        return True
 
 
 def sanitize_for_trace(value: object) -> object:
@@ -283,48 +320,11 @@ def _names_a_secret(value: Mapping[object, object]) -> bool:
     return "value" in value and isinstance(name, str) and is_secret_key(name)
 
 
-def _open(
-    level: list[object], texts: list[str], is_secret_number: Callable[[float], bool]
-) -> list[object] | None:
-    """Collect the texts of one level; return the next, or None if it needs a walk."""
-    below: list[object] = []
-    for item in level:
-        if isinstance(item, str):
-            texts.append(item)
-        elif isinstance(item, dict):
-            entries = cast(dict[object, object], item)
-            if _is_secret_mapping(entries):
-                return None
-            texts.extend(cast(Iterable[str], entries))
-            below.extend(entries.values())
-        elif isinstance(item, (list, tuple)):
-            below.extend(cast(_Sequence, item))
-        elif isinstance(item, (int, float)):
-            if is_secret_number(item):
-                return None
-        elif item is not None:
-            return None
-    return below
-
-
 def _number_text(value: float) -> str:
     """A number as JSON has it; every language writes the whole ones alike."""
     if isinstance(value, int):
         return str(value) if value.bit_length() <= _NUMBER_BITS_MAX else "Infinity"
     return str(int(value)) if value.is_integer() else repr(value)
-
-
-def _is_secret_mapping(value: dict[object, object]) -> bool:
-    if "value" in value and _names_a_secret(value):
-        return True
-    # Records have few shapes, so the same keys come together again and again.
-    keys = tuple(value)
-    return (_has_secret_key if len(keys) <= _KEYS_MAX else _has_secret_key.__wrapped__)(keys)
-
-
-@lru_cache(maxsize=4096)
-def _has_secret_key(keys: tuple[object, ...]) -> bool:
-    return any(not isinstance(key, str) or is_secret_key(key) for key in keys)
 
 
 _OPTION: Final = re.compile("--[A-Za-z][A-Za-z0-9_-]{1,40}").fullmatch
@@ -337,6 +337,7 @@ _LOGIN_OPTIONS: Final = frozenset({"-u", "--user", "--proxy-user"})
 _NUMBER_BITS_MAX: Final = 10_000  # Python writes no longer one in digits
 _SHARING_MIN: Final = 1_000
 _KEYS_MAX: Final = 24
+_PLAIN_KEYS_MAX: Final = 4_096
 _VALUE_KEYS: Final = frozenset({"value", "default", "const", "example", "examples"})
 _SCHEMA_KEYS: Final = frozenset({"$ref", "anyOf", "oneOf", "allOf", "enum"})
 _SCHEMA_TYPES: Final = frozenset({"string", "number", "integer", "boolean", "object", "array", "null"})

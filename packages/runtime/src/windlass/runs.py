@@ -3,14 +3,13 @@
 import asyncio
 from typing import Final
 
-from windlass.ports.feed import EventBus, StreamOptions
+from windlass.ports.feed import EventBus
 from windlass.ports.journal import RunRow, Store
 from windlass.refusals import unknown_run
 from windlass_harness.views.runs import RUN_ENDS, RunState, advance_run, start_run
 from windlass_protocol import Event, Record, RunResult, RunSnapshot, RunStatus
 
 TERMINAL: Final = frozenset(RUN_ENDS.values())
-_STORED_ONLY: Final = StreamOptions(with_live=False)
 
 
 class Runs:
@@ -82,18 +81,12 @@ class Runs:
             event = await self._bus.latest_terminal_event(run_id)
         else:
             async with asyncio.timeout(timeout):
-                event = await self._end_of(run_id)
+                event = await self._bus.terminal_event(run_id)
         assert event is not None, "a run that has ended has a last event"
         run = RunState(run_id, row.agent_id, row.session_id, started_at=event.meta.at)
         result = advance_run(run, record_of(event, row.session_id)).result
         assert result is not None, "the last event of a run seals its result"
         return result
-
-    async def _end_of(self, run_id: str) -> Event | None:
-        last: Event | None = None
-        async for event in self._bus.subscribe_run(run_id, options=_STORED_ONLY, until_terminal=True):
-            last = event
-        return last
 
 
 def record_of(event: Event, session_id: str) -> Record:

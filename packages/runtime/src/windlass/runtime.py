@@ -186,7 +186,7 @@ class CoreRuntime:
     def _masked(self, body: JsonObject) -> JsonObject:
         """Return what may wait in the inbox."""
         # It is as durable as a record, so no secret may be in it either.
-        return self._ports.scribe(Draft("inbox", "", body)).data
+        return self._ports.scribe([Draft("inbox", "", body)])[0].data
 
     def _wake(self, session_id: str) -> None:
         assert self._engine is not None, "a runtime is resumed before it is woken"

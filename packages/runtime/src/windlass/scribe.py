@@ -1,6 +1,6 @@
 """The one place where records are made fit to be kept: no secret gets past it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -17,7 +17,10 @@ class RedactingScribe:
         self.redactor = Redactor(secrets=tuple(secrets))
         """What it masks with, for what is shown before it becomes a record."""
 
-    def __call__(self, draft: Draft) -> Draft:
-        """Return the draft as it may be kept; the same one if there is nothing to hide."""
-        data = self.redactor.value(draft.data)
-        return draft if data is draft.data else replace(draft, data=cast(dict[str, JsonValue], data))
+    def __call__(self, drafts: Sequence[Draft]) -> Sequence[Draft]:
+        """Return drafts as they may be kept; the same ones if there is nothing to hide."""
+        told = [draft.data for draft in drafts]
+        return drafts if self.redactor.value(told) is told else [self._masked(draft) for draft in drafts]
+
+    def _masked(self, draft: Draft) -> Draft:
+        return replace(draft, data=cast(dict[str, JsonValue], self.redactor.value(draft.data)))

@@ -33,6 +33,8 @@ class _Piece:
     name: str = ""
     text: list[str] = field(default_factory=list[str])
     arguments: JsonObject | None = None
+    size: int = 0
+    """Of the arguments that came whole, in characters."""
 
 
 class Collector:
@@ -73,9 +75,10 @@ class Collector:
 
     def _take_call(self, delta: ToolCall | ToolCallDelta) -> None:
         if isinstance(delta, ToolCall):
-            self._grow(len(delta.id) + len(delta.name) + len(json.dumps(delta.arguments)))
+            size = len(json.dumps(delta.arguments))
+            self._grow(len(delta.id) + len(delta.name) + size)
             index = max(self._calls, default=-1) + 1
-            self._calls[index] = _Piece(delta.id, delta.name, arguments=delta.arguments)
+            self._calls[index] = _Piece(delta.id, delta.name, arguments=delta.arguments, size=size)
         else:
             self._grow(len(delta.id or "") + len(delta.name or "") + len(delta.arguments_delta))
             piece = self._calls.setdefault(delta.index, _Piece())
@@ -133,13 +136,15 @@ def _named(pieces: dict[int, _Piece], redactor: Redactor) -> list[AskedCall]:
 
 def _name(name: str) -> str:
     """What a record can hold of a name; one that is changed is the name of no tool."""
+    if name.isprintable() and 0 < len(name) <= NAME_CHARS_MAX:
+        return name
     shown = "".join(one if one.isprintable() else "�" for one in whole(name[:NAME_CHARS_MAX]))
     return f"{shown}…" if len(name) > NAME_CHARS_MAX else shown or "unnamed"
 
 
 def _input(piece: _Piece) -> JsonValue:
     text = whole("".join(piece.text))
-    size = len(text) if piece.arguments is None else len(json.dumps(piece.arguments))
+    size = len(text) if piece.arguments is None else piece.size
     if size > ARGUMENT_BYTES_MAX:
         return f"(arguments of {size:,} characters, which are too many to be kept)"
     if piece.arguments is not None:

@@ -151,8 +151,8 @@ class Driver:
 
     async def _crank(self) -> None:
         """Take what happened, do what follows, until something has to be waited for."""
+        now = moment(self._clock)
         while True:
-            now = moment(self._clock)
             self._take_items()
             self._take_events(now)
             await self._bind(now)
@@ -166,6 +166,8 @@ class Driver:
                 await self._accept(effect, rules)
             if plan.is_empty and left.is_empty and not self._events:
                 break
+            if self._events:
+                now = moment(self._clock)
         await self._commit()
 
     def _take_events(self, now: Moment) -> None:

@@ -79,7 +79,7 @@ async def judge(
         if isinstance(request, CallRefused):
             return replace(request, notes=(*notes, *request.notes))
         decision, notes = request.decision, (*notes, *request.notes)
-    if arguments_hash(final.json) != final.hash:
+    if _is_exposed(binding, tool) and arguments_hash(final.json) != final.hash:
         # It would be shown and recorded otherwise than it runs.
         decision = _deny(
             "policy.changed_arguments", "Something changed the arguments while it looked at them."
@@ -107,6 +107,12 @@ async def judge(
         notes=notes,
     )
     return Judged(event, final)
+
+
+def _is_exposed(binding: Binding, tool: Tool[..., object]) -> bool:
+    """Whether code of the host has seen the arguments."""
+    is_by_rules = isinstance(binding.policy, RulesPolicy) and isinstance(tool.approval, ApprovalRule)
+    return bool(binding.hooks.points) or not is_by_rules
 
 
 async def _decide(

@@ -29,16 +29,18 @@ class MaskedAnswer:
     def __init__(self, live: LiveAnswer, redactor: Redactor) -> None:
         self._live = live
         self._redactor = redactor
-        self._text = redactor.stream()
-        self._reasoning = redactor.stream()
+        self._text: MaskedStream | None = None
+        self._reasoning: MaskedStream | None = None
         self._inputs: dict[str, MaskedStream] = {}
 
     def text(self, delta: str) -> None:
         """Show a piece of the answer."""
+        self._text = self._text or self._redactor.stream()
         self._live.text(self._text.feed(delta))
 
     def reasoning(self, delta: str) -> None:
         """Show a piece of the reasoning."""
+        self._reasoning = self._reasoning or self._redactor.stream()
         self._live.reasoning(self._reasoning.feed(delta))
 
     def tool_input(self, call_id: str, delta: str, *, tool_name: str | None = None) -> None:
@@ -57,8 +59,9 @@ class MaskedAnswer:
 
     def end(self) -> None:
         """Show what was held back: the model has said all it had to say."""
-        self._live.reasoning(self._reasoning.finish())
-        self._live.text(self._text.finish())
+        for stream, show in ((self._reasoning, self._live.reasoning), (self._text, self._live.text)):
+            if stream is not None:
+                show(stream.finish())
 
     def close(self) -> None:
         """Forget the step."""

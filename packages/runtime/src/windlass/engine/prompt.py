@@ -21,8 +21,10 @@ from windlass_protocol import (
     ToolResultPart,
     UserMessage,
 )
+from windlass_protocol.unchecked import unchecked
 
 JsonObject = dict[str, JsonValue]
+_CALL_FIELDS = set(ToolCall.model_fields)
 _ERRORS = {ToolOutputType.ERROR_TEXT, ToolOutputType.ERROR_JSON, ToolOutputType.EXECUTION_DENIED}
 
 
@@ -101,7 +103,8 @@ def _assistant(message: AssistantMessage) -> LLMMessage:
 def _call(part: ToolCallPart) -> ToolCall:
     # Providers want an object back; what was no JSON goes along as text, so that the model sees its own slip.
     arguments: JsonObject = part.input if isinstance(part.input, dict) else {"": part.input}
-    return ToolCall.model_construct(id=part.tool_call_id, name=part.tool_name, arguments=arguments)
+    values: dict[str, object] = {"id": part.tool_call_id, "name": part.tool_name, "arguments": arguments}
+    return unchecked(ToolCall, values, given=_CALL_FIELDS)
 
 
 def _tool(part: ToolResultPart) -> LLMMessage:

@@ -8,6 +8,7 @@ from windlass.engine.masking import has_mask, masked, masked_end
 from windlass.engine.patience import patiently
 from windlass.errors import MESSAGE_CHARS_MAX, AgentError, Rejected
 from windlass.limits import CONTENT_BYTES_MAX, TOOL_OUTPUT_CHARS_MAX
+from windlass.policy import RulesPolicy
 from windlass.ports.clock import Clock
 from windlass.ports.content import ContentStore
 from windlass.ports.policy import ToolPolicy
@@ -31,6 +32,7 @@ from windlass_protocol import (
 
 SECRET_ARGUMENTS = "secret_arguments"
 _NOT_KEPT = "the arguments held a secret, which is not kept; ask for the call anew"
+_PLAIN_RESULT = frozenset({"success", "data"})
 _MASK_HERE_CHARS_MAX = 1_000_000
 """A longer output is masked in a thread, so that nobody waits for it."""
 
@@ -123,6 +125,8 @@ def lost_secret(call_id: str, kept: JsonValue) -> CallRefused | None:
 
 def output_of(result: ToolResult) -> JsonValue:
     """Return what a model sees of a success: the data, or all if there is more."""
+    if result.model_fields_set <= _PLAIN_RESULT:
+        return result.data
     more = result.model_dump(mode="json", by_alias=True, exclude={"success"}, exclude_none=True)
     return result.data if more.keys() <= {"data"} else {**more, "success": True}
 
@@ -138,7 +142,8 @@ async def review(
     policy: ToolPolicy, tool: Tool[..., object], *, arguments: Arguments, returned: CallReturned
 ) -> CallReturned:
     """Let the policy see a result before the model does; one that fails withholds it."""
-    if returned.status is not ActionStatus.COMPLETED:
+    if returned.status is not ActionStatus.COMPLETED or isinstance(policy, RulesPolicy):
+        # Rules speak of calls alone: they let every result through.
         return returned
     try:
         decision = await settled(policy.after(call_facts(tool, arguments), returned.output))

@@ -54,6 +54,8 @@ from windlass_protocol import (
     RetryClass,
 )
 
+_IDLE_SLACK: Final = 0.05
+"""The part of the idle limit by which it may be too short."""
 _NOBODY: Final = ErrorInfo(
     code=ErrorCode.REJECTED,
     kind=ErrorKind.HOST_CONFIGURATION_NEEDED,
@@ -136,9 +138,11 @@ class AgentWork:
         lost = self._remember(effect, binding.redactor)
         if lost is not None:
             return lost
-        written = replace(effect, input=self._inputs.get(effect.call_id, effect.input))
+        written = self._inputs.get(effect.call_id, effect.input)
+        if written is not effect.input:
+            effect = replace(effect, input=written)
         judged = await judge(
-            binding, state, effect=written, clock=shared.clock, is_attended=shared.is_attended
+            binding, state, effect=effect, clock=shared.clock, is_attended=shared.is_attended
         )
         if isinstance(judged, Judged):
             self._arguments[effect.call_id] = judged.arguments
@@ -244,7 +248,7 @@ class AgentWork:
                     messages, tools=binding.definitions or None, temperature=binding.temperature
                 )
                 await collect(
-                    chunks, collector, on_chunk=lambda: limit.reschedule(min(latest, loop.time() + idle_s))
+                    chunks, collector, on_chunk=_patience(loop, limit, idle_s=idle_s, latest=latest)
                 )
             answer = collector.answer(latency_ms=elapsed_ms(clock, started))
             self._inputs = {call.call_id: call.input for call in answer.calls}
@@ -303,9 +307,8 @@ class AgentWork:
         results = Results(self._shared.content, clock=clock, redactor=binding.redactor)
         returned = await results.returned(effect.call_id, outcome, duration_ms=elapsed_ms(clock, started))
         returned = await after_call(binding, run, effect=effect, returned=returned, clock=clock)
-        return replace(
-            await review(binding.policy, tool, arguments=arguments, returned=returned), notes=returned.notes
-        )
+        reviewed = await review(binding.policy, tool, arguments=arguments, returned=returned)
+        return reviewed if reviewed is returned else replace(reviewed, notes=returned.notes)
 
     def _progress(self, effect: RunTool) -> Callable[[JsonValue], None]:
         live = self._live
@@ -320,6 +323,22 @@ class AgentWork:
         if tool.concurrency is None:
             return nullcontext()
         return self._shared.gates.setdefault(tool.name, asyncio.Semaphore(tool.concurrency))
+
+
+def _patience(
+    loop: asyncio.AbstractEventLoop, limit: asyncio.Timeout, *, idle_s: float, latest: float
+) -> Callable[[], None]:
+    """Return what puts a limit off with every chunk; not to the millisecond, which would be dear."""
+    touched = loop.time()
+
+    def on_chunk() -> None:
+        nonlocal touched
+        now = loop.time()
+        if now - touched > idle_s * _IDLE_SLACK:
+            touched = now
+            limit.reschedule(min(latest, now + idle_s))
+
+    return on_chunk
 
 
 def is_told_to_end() -> bool:

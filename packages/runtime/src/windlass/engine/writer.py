@@ -3,7 +3,7 @@
 Drafts become records, folded at once and durable together.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final, Protocol
 
 from windlass.engine.patience import patiently
@@ -36,8 +36,8 @@ class Scribe(Protocol):
         """What it masks with, for what is shown before it becomes a record."""
         ...
 
-    def __call__(self, draft: Draft) -> Draft:
-        """Return the draft as it may be kept."""
+    def __call__(self, drafts: Sequence[Draft]) -> Sequence[Draft]:
+        """Return drafts as they may be kept."""
         ...
 
 
@@ -72,10 +72,11 @@ class SessionWriter:
         self.step: Record | None = None
         """The durable record of the newest step's beginning."""
 
-    def add(self, drafts: Iterable[Draft]) -> None:
+    def add(self, drafts: Sequence[Draft]) -> None:
         """Draft records: the state knows them at once, the journal after a commit."""
-        for draft in drafts:
-            kept = self._scribe(draft)
+        if not drafts:
+            return
+        for kept in self._scribe(drafts):
             self._drafts.append(kept)
             seq = self._seq + len(self._drafts)
             record = number(kept, self.session_id, seq=seq, epoch=self._claim.epoch)

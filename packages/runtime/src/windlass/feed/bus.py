@@ -1,5 +1,6 @@
 """The feed: the event bus of one process, over the journal of its store."""
 
+from asyncio import Future, get_running_loop
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
@@ -24,6 +25,7 @@ from windlass.ports.feed import (
     StreamOptions,
     refused,
 )
+from windlass.ports.journal import RunRow
 from windlass_harness.views.runs import RUN_ENDS, run_id_of
 from windlass_protocol import (
     AgentCursor,
@@ -37,6 +39,7 @@ from windlass_protocol import (
 )
 
 _STORED: Final = StreamOptions(follow=False, with_live=False)
+_NEWEST_RECORDS: Final = 16
 _TEXT_ENDS: Final = frozenset(
     {"message.completed", "actions.requested", "step.completed", "step.failed", "step.retrying"}
 )
@@ -65,6 +68,8 @@ class Feed:
         self._topics: dict[str, ReferenceType[Topic]] = {}
         self._live: OrderedDict[str, LiveStep] = OrderedDict()
         """The open step of each session; the one that showed something last is at the end."""
+        self._ends: dict[str, set[Future[Event | None]]] = {}
+        """Those who wait for the end of a run and for nothing else; None tells them to look again."""
         self.stamp = 0
 
     # What the engine calls.
@@ -73,6 +78,8 @@ class Feed:
         """Show the records of one append, which must be durable."""
         if not records:
             return
+        if self._ends:
+            self._end(records)
         session_id = records[0].session_id
         tails = self._settle(session_id, records) if session_id in self._live else ()
         if not self._topics:
@@ -104,6 +111,8 @@ class Feed:
         """Make every reader look at the journal again."""
         for key in tuple(self._topics):
             self.topic(key).doubt()
+        for run_id in tuple(self._ends):
+            self._tell(run_id, None)
 
     # What readers call.
 
@@ -159,17 +168,38 @@ class Feed:
         """Return what is stored of a run after the cursor, up to now."""
         return self.subscribe_run(run_id, cursor, options=_STORED)
 
+    async def terminal_event(self, run_id: str) -> Event:
+        """Return the event that ends a run, once it has ended."""
+        while True:
+            end: Future[Event | None] = get_running_loop().create_future()
+            # First, so that an end while the journal is read is not missed.
+            self._ends.setdefault(run_id, set()).add(end)
+            try:
+                event = await self.latest_terminal_event(run_id) or await end
+            finally:
+                self._forget_end(run_id, end)
+            if event is not None:
+                return event
+
     async def latest_terminal_event(self, run_id: str) -> Event | None:
         """Return the event that ended a run; None while it goes on."""
         run = await find_run(self._store, run_id)
-        after = max(run.first_seq - 1, 0)
-        while run.status in RUN_ENDS.values():
-            records = await self._store.read(run.session_id, after=after, limit=EVENTS_PER_READ)
+        if run.status not in RUN_ENDS.values():
+            return None
+        first, session = max(run.first_seq - 1, 0), await self._store.session(run.session_id)
+        # Mostly it is the newest run of its session, and ended a few records ago.
+        newest = first if session is None else max(first, session.last_seq - _NEWEST_RECORDS)
+        for after in (newest, first):
+            event = await self._find_end(run, after)
+            if event is not None:
+                return event
+        return None
+
+    async def _find_end(self, run: RunRow, after: int) -> Event | None:
+        while records := await self._store.read(run.session_id, after=after, limit=EVENTS_PER_READ):
             for record in records:
-                if record.type in RUN_ENDS and run_id_of(record) == run_id:
+                if record.type in RUN_ENDS and run_id_of(record) == run.run_id:
                     return show(record)
-            if not records:
-                break
             after = records[-1].seq
         return None
 
@@ -252,6 +282,24 @@ class Feed:
         session_id = step.started.session_id
         if self._live.get(session_id) is step:
             del self._live[session_id]
+
+    def _end(self, records: Sequence[Record]) -> None:
+        for record in records:
+            if record.type in RUN_ENDS:
+                run_id = run_id_of(record)
+                if run_id in self._ends:
+                    self._tell(run_id, show(record))
+
+    def _tell(self, run_id: str, event: Event | None) -> None:
+        for end in self._ends.pop(run_id):
+            if not end.done():
+                end.set_result(event)
+
+    def _forget_end(self, run_id: str, end: "Future[Event | None]") -> None:
+        waiting = self._ends.get(run_id, set())
+        waiting.discard(end)
+        if not waiting:
+            self._ends.pop(run_id, None)
 
     def _settle(self, session_id: str, records: Sequence[Record]) -> Iterable[tuple[int, Pieces]]:
         """Drop the deltas that records make needless; return those to show before one."""

@@ -364,6 +364,14 @@ class EventBus(Protocol):
         """Return what is stored of a run after the cursor, up to now."""
         ...
 
+    async def terminal_event(self, run_id: str) -> Event:
+        """Return the event that ends a run, once it has ended.
+
+        Raises:
+            Rejected: there is no such run.
+        """
+        ...
+
     async def latest_terminal_event(self, run_id: str) -> Event | None:
         """Return the event that ended a run; None while it goes on.
 

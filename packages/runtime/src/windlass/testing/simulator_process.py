@@ -165,9 +165,9 @@ def _check_call(world: World, plan: CallPlan, context: ToolContext, verdict: str
 class _Trusting(RedactingScribe):
     """A scribe that does not look for secrets: there are none, and looking takes time."""
 
-    def __call__(self, draft: Draft) -> Draft:
-        """Return the draft as it is."""
-        return draft
+    def __call__(self, drafts: Sequence[Draft]) -> Sequence[Draft]:
+        """Return drafts as they are."""
+        return drafts
 
 
 _SCRIBE: Final = _Trusting()

@@ -8,7 +8,7 @@ from typing import Final, cast
 
 from windlass.adapters.journals.faults import conflict, rejected, too_large
 from windlass.adapters.journals.rules import check_fence, is_in_lease
-from windlass.adapters.journals.sqlite_integrity import START, StoredSession, StoreKey
+from windlass.adapters.journals.sqlite_integrity import SESSION_KEYS_MAX, START, StoredSession, StoreKey
 from windlass.adapters.journals.sqlite_owners import OwnerLocks
 from windlass.adapters.journals.sqlite_reads import find_session, last_position
 from windlass.adapters.journals.sqlite_schema import Connection
@@ -51,11 +51,18 @@ class Transaction:
         self._locks = locks
         self._last_position: int | None = None
         self._is_moved = False
+        self._sessions: dict[str, StoredSession] = {}
+        """What was read or written last, good for as long as nobody else writes."""
+        self._version: object = None
 
     def begin(self) -> None:
         """Start to write: nobody else does, until this ends."""
-        self._last_position, self._is_moved = None, False
+        self._is_moved = False
         self._connection.execute("BEGIN IMMEDIATE")
+        [(version,)] = self._connection.execute("PRAGMA data_version").fetchall()
+        if version != self._version:
+            self._forget()
+            self._version = version
 
     def finish(self) -> None:
         """Write down where the journal ends now; the commit itself comes after."""
@@ -70,13 +77,14 @@ class Transaction:
 
     def rollback(self) -> None:
         """Forget everything."""
+        self._forget()
         self._connection.execute("ROLLBACK")
 
     def claim(self, session_id: str, owner_id: str, *, now_ms: int, must_exist: bool) -> Claim:
         """Make an owner the only writer of a session."""
         if self._connection.execute(_BEAT, (owner_id,)).fetchone() is None:
             raise rejected(f"owner {owner_id} is not enlisted")
-        session = find_session(self._connection, self._key, session_id=session_id)
+        session = self._find(session_id)
         if session is None:
             if must_exist:
                 raise rejected(f"there is no session {session_id}")
@@ -89,7 +97,7 @@ class Transaction:
 
     def append(self, batch: Batch, body: bytes) -> Appended:
         """Write a batch whose records are already encoded."""
-        session = find_session(self._connection, self._key, session_id=batch.claim.session_id)
+        session = self._find(batch.claim.session_id)
         if session is None:
             raise rejected(f"there is no session {batch.claim.session_id}")
         check_fence(session.row, batch)
@@ -120,7 +128,7 @@ class Transaction:
         self, session_id: str, *, kind: str, key: str, body: bytes, digest: bytes, run: NewRun | None
     ) -> Posted:
         """Keep an item, unless it is there."""
-        session = find_session(self._connection, self._key, session_id=session_id)
+        session = self._find(session_id)
         session_key = self._key.session_key(session_id)
         known, what = self._connection.execute(_BY_KEY, (session_key, key)).fetchone(), f"key {key}"
         if known is None and run is not None:
@@ -151,8 +159,7 @@ class Transaction:
 
     def retire(self, owner_id: str) -> None:
         """Strike an owner off and free its sessions."""
-        self._connection.execute(_FREE, (owner_id,))
-        self._connection.execute(_STRIKE, (owner_id,))
+        self._free(owner_id)
         self._locks.drop(owner_id)
 
     def retire_all(self) -> None:
@@ -163,8 +170,12 @@ class Transaction:
     def bury(self, owner_id: str, now_ms: int) -> None:
         """Free the sessions of an owner, if it is still dead."""
         if not self.is_alive(owner_id, now_ms):
-            self._connection.execute(_FREE, (owner_id,))
-            self._connection.execute(_STRIKE, (owner_id,))
+            self._free(owner_id)
+
+    def _free(self, owner_id: str) -> None:
+        self._connection.execute(_FREE, (owner_id,))
+        self._connection.execute(_STRIKE, (owner_id,))
+        self._sessions.clear()
 
     def put(self, ref: ContentRef, content: bytes) -> None:
         """Keep bytes under their hash."""
@@ -172,10 +183,27 @@ class Transaction:
 
     def save(self, session_id: str, seq: int, *, state: bytes) -> None:
         """Keep a state, unless a newer one is there or its records are not."""
-        session = find_session(self._connection, self._key, session_id=session_id)
+        session = self._find(session_id)
         if session is not None and seq <= session.row.last_seq:
             seal = self._key.snapshot_seal(session.key, seq, state=state)
             self._connection.execute(_SNAPSHOT, (session.key, seq, seal, state))
+
+    def _find(self, session_id: str) -> StoredSession | None:
+        session = self._sessions.get(session_id)
+        if session is None:
+            session = find_session(self._connection, self._key, session_id=session_id)
+            if session is not None:
+                self._know(session)
+        return session
+
+    def _know(self, session: StoredSession) -> None:
+        if len(self._sessions) >= SESSION_KEYS_MAX:
+            self._sessions.clear()
+        self._sessions[session.row.session_id] = session
+
+    def _forget(self) -> None:
+        self._sessions.clear()
+        self._last_position = None
 
     def is_alive(self, owner_id: str, now_ms: int) -> bool:
         """Tell whether an owner was heard of and its process lives."""
@@ -190,6 +218,7 @@ class Transaction:
         seal = self._key.session_seal(session)
         columns = (session.key, session_id, 0, 0, 0, START.chain, row.standing.value, None, None, seal)
         self._connection.execute(_NEW_SESSION, columns)
+        self._know(session)
         return session
 
     def _save(self, session: StoredSession) -> None:
@@ -208,6 +237,7 @@ class Transaction:
                 session.key,
             ),
         )
+        self._know(session)
 
     def _check_consumes(self, session: StoredSession, batch: Batch) -> None:
         is_repeated = len(set(batch.consumes)) != len(batch.consumes)

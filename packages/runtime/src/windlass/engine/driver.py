@@ -43,6 +43,7 @@ from windlass_harness.loop.events import (
 from windlass_harness.loop.rules import Rules
 from windlass_harness.loop.state import LoopState
 from windlass_harness.loop.take import take
+from windlass_harness.views.runs import RunState
 
 SHORT_WAIT_MS: Final = 30_000
 """A wait up to this long is spent awake; a longer one costs a row, not a task."""
@@ -86,7 +87,8 @@ class Driver:
         self._tasks: dict[str, asyncio.Task[LoopEvent]] = {}
         self._errands: dict[str, asyncio.Task[LoopEvent]] = {}
         """What is done for runs that have ended; cancelling the next run does not touch it."""
-        self._ruled: tuple[str, Rules] | None = None
+        self._ruled: str | None = None
+        self._run_rules = rules
         """The rules of the run that was asked about last."""
         self._ready: list[Effect] = []
         self._bell = asyncio.Event()
@@ -155,8 +157,10 @@ class Driver:
         while True:
             self._take_items()
             self._take_events(now)
-            await self._bind(now)
-            rules = await self._rules_of_run()
+            run = self.state.run
+            if run is not None and run.run_id != self._bound and not run.is_cancel_requested:
+                await self._bind(run, now)
+            rules = await self._rules_of_run() if self._is_ruled_anew() else self._run_rules
             plan = self._plan(now, rules)
             self._writer.add(plan.drafts)
             # A run may have ended just now; the next one does not begin before this is planned.
@@ -164,21 +168,19 @@ class Driver:
             self._writer.add(left.drafts)
             for effect in (*plan.effects, *left.effects):
                 await self._accept(effect, rules)
-            if plan.is_empty and left.is_empty and not self._events:
-                break
             if self._events:
                 now = moment(self._clock)
+            elif not plan.drafts and not left.drafts:
+                # What is only to be performed changes nothing until it is done.
+                break
         await self._commit()
 
     def _take_events(self, now: Moment) -> None:
         while self._events:
             self._writer.add(take(self.state, self._events.popleft(), now=now, rules=self._rules))
 
-    async def _bind(self, now: Moment) -> None:
+    async def _bind(self, run: RunState, now: Moment) -> None:
         """See what a run is done with, before anything is done for it."""
-        run = self.state.run
-        if run is None or run.run_id == self._bound or run.is_cancel_requested:
-            return
         bound = await self._work.bind(self.state)
         self._bound = run.run_id
         if isinstance(bound, Stopped):
@@ -186,14 +188,17 @@ class Driver:
         else:
             self._writer.add([self.state.draft(note.type, note.data, now=now) for note in bound])
 
+    def _is_ruled_anew(self) -> bool:
+        run = self.state.session.run
+        return run is not None and run.run_id != self._ruled
+
     async def _rules_of_run(self) -> Rules:
         """The rules of the newest run; it may have ended."""
         run = self.state.session.run
-        if run is None:
-            return self._rules
-        if self._ruled is None or self._ruled[0] != run.run_id:
-            self._ruled = run.run_id, await self._work.rules(run, self._rules)
-        return self._ruled[1]
+        assert run is not None, "only a run has rules of its own"
+        self._run_rules = await self._work.rules(run, self._rules)
+        self._ruled = run.run_id
+        return self._run_rules
 
     def _plan(self, now: Moment, rules: Rules) -> Plan:
         under_way = self._tasks.keys() | {effect.key for effect in self._ready if not is_errand(effect)}
@@ -249,20 +254,31 @@ class Driver:
     # effects
 
     def _start(self, effect: Effect) -> None:
-        match effect:
-            case CallModel():
-                work = self._work.ask(self.state, effect)
-            case RunTool():
-                work = self._work.run(self.state, effect)
-            case CallHooks():
-                work = self._work.hooks(self.state, effect)
-            case Deliver():
-                work = self._work.deliver(effect)
-            case _:
-                raise AssertionError(f"{effect.key} is not performed beside the loop")
-        task = asyncio.create_task(work, name=f"windlass {effect.key}")
+        task = asyncio.create_task(self._perform(effect), name=f"windlass {effect.key}")
         (self._errands if is_errand(effect) else self._tasks)[effect.key] = task
-        task.add_done_callback(lambda _: self._bell.set())
+        task.add_done_callback(self._on_done)
+
+    async def _perform(self, effect: Effect) -> LoopEvent:
+        try:
+            match effect:
+                case CallModel():
+                    return await self._work.ask(self.state, effect)
+                case RunTool():
+                    return await self._work.run(self.state, effect)
+                case CallHooks():
+                    return await self._work.hooks(self.state, effect)
+                case Deliver():
+                    return await self._work.deliver(effect)
+                case _:
+                    raise AssertionError(f"{effect.key} is not performed beside the loop")
+        finally:
+            # Now and not when the task is done: the driver wakes right after that.
+            self._bell.set()
+
+    def _on_done(self, task: "asyncio.Task[LoopEvent]") -> None:
+        # One that was cancelled before it began never got to the bell.
+        if task.cancelled():
+            self._bell.set()
 
     def _collect(self) -> None:
         """Take the results of what has been done."""

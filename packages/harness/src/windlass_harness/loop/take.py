@@ -180,12 +180,13 @@ def _answered(state: LoopState, event: ModelAnswered, now: Moment, rules: Rules)
     drafts: list[Draft] = []
     if event.reasoning:
         drafts.append(state.draft("reasoning.completed", {"reasoning": event.reasoning, **place}, now=now))
-    said: JsonObject = {
-        "message": event.text or None,
-        "finishReason": event.finish_reason.value,
-        **place,
-    }
-    drafts.append(state.draft("message.completed", said, now=now))
+    if event.text or not event.calls:
+        said: JsonObject = {
+            "message": event.text or None,
+            "finishReason": event.finish_reason.value,
+            **place,
+        }
+        drafts.append(state.draft("message.completed", said, now=now))
     if event.calls:
         actions: list[JsonValue] = [
             {"kind": "tool-call", "callId": call.call_id, "toolName": call.tool_name, "input": call.input}

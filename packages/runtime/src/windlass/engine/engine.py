@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from typing import Final, Protocol, runtime_checkable
 
 from windlass.engine.driver import Driver, moment
-from windlass.engine.loading import load, save, wants_snapshot
+from windlass.engine.loading import Loaded, load, save, wants_snapshot
+from windlass.engine.prompt import Prompt
+from windlass.engine.recent import Known, Recent
 from windlass.engine.work import AgentWork, Binder, Shared
 from windlass.engine.writer import Publisher, Scribe, SessionWriter
 from windlass.errors import AgentError, Ambiguous, Conflict, Rejected, Unavailable
@@ -64,6 +66,7 @@ class Engine:
         """Sessions of agents that this process does not have."""
         self._dropped: dict[str, int] = {}
         """Sessions that could not be driven, and how often in a row; they are tried again."""
+        self._recent = Recent()
         self._turn = asyncio.Semaphore(DRIVEN_MAX)
         self._keeper: asyncio.Task[None] | None = None
         self._watched = ports.store if isinstance(ports.store, Watched) else None
@@ -147,11 +150,13 @@ class Engine:
         claim = await self._claim(session_id)
         if claim is None:
             return None
-        loaded = await load(ports.store, ports.store, session_id=session_id)
+        known = self._recent.take(session_id, seq=claim.last_seq) or Known(
+            await load(ports.store, ports.store, session_id=session_id), Prompt()
+        )
         if session_id in self._dropped:
             # Whoever drove it last may have written something without knowing, and nobody was shown it.
             ports.shared.bus.notify()
-        state = loaded.state
+        state = known.loaded.state
         state.epoch = claim.epoch
         writer = SessionWriter(
             state,
@@ -166,7 +171,7 @@ class Engine:
             standing = Standing.IDLE if state.run is None else Standing.RUNNING
             await writer.commit(standing=standing, wake_at_ms=None, is_last=True)
             return None
-        work = AgentWork(ports.binder, writer, shared=ports.shared)
+        work = AgentWork(ports.binder, writer, shared=ports.shared, prompt=known.prompt)
         driver = Driver(state, writer, inbox=ports.store, work=work, clock=ports.clock, rules=ports.rules)
         self._drivers[session_id] = driver
         if self.is_closed:
@@ -175,11 +180,18 @@ class Engine:
             await driver.drive(*events)
         except Rejected as error:
             return error
-        if wants_snapshot(state, loaded.snapshot_seq) and writer.is_released:
-            # A cache: whoever misses it reads more records.
-            with suppress(AgentError):
-                await save(ports.store, session_id, state=state)
+        if writer.is_released:
+            await self._remember(session_id, known)
         return None
+
+    async def _remember(self, session_id: str, known: Known) -> None:
+        """Keep what is known of a session: caches, and whoever misses them reads more records."""
+        loaded = known.loaded
+        if wants_snapshot(loaded.state, loaded.snapshot_seq):
+            with suppress(AgentError):
+                await save(self._ports.store, session_id, state=loaded.state)
+            known = Known(Loaded(loaded.state, loaded.state.seq), known.prompt)
+        self._recent.keep(session_id, known)
 
     async def _claim(self, session_id: str) -> Claim | None:
         ports = self._ports

@@ -99,11 +99,13 @@ class Binder(Protocol):
 class AgentWork:
     """Performs the effects of one session."""
 
-    def __init__(self, binder: Binder, writer: SessionWriter, *, shared: Shared) -> None:
+    def __init__(
+        self, binder: Binder, writer: SessionWriter, *, shared: Shared, prompt: Prompt | None = None
+    ) -> None:
         self._binder = binder
         self._writer = writer
         self._shared = shared
-        self._prompt = Prompt()
+        self._prompt = prompt or Prompt()
         self._live: MaskedAnswer | None = None
         self._bound: tuple[str, Binding] | None = None
         self._inputs: dict[str, JsonValue] = {}

@@ -170,6 +170,11 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True)
+class HandedOver:
+    """The owner lets go of the session in order; whoever comes next goes on with it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Stopped:
     """The run cannot go on, for a reason that lies outside of the model and the tools."""
 
@@ -215,6 +220,7 @@ LoopEvent = (
     | CallReturned
     | OutputChecked
     | Taken
+    | HandedOver
     | Stopped
     | HooksRan
     | DeliverySettled

@@ -33,6 +33,21 @@ def too_many_steps(rules: Rules) -> ErrorInfo:
     return _rejected(ErrorKind.RECOVERY_REPAIR_NEEDED, message)
 
 
+def interrupted_too_often(times: int) -> ErrorInfo:
+    """The process ended in each attempt of a model call."""
+    message = (
+        f"The process ended {times} times during this model call, so it is not made again by itself. "
+        "Find out what ends the process (memory, a provider that crashes), then start a new run."
+    )
+    return ErrorInfo(
+        code=ErrorCode.AMBIGUOUS,
+        kind=ErrorKind.RECOVERY_REPAIR_NEEDED,
+        retry=RetryClass.USER_ACTION_NEEDED,
+        message=message,
+        details={"reason": "interrupted_too_often", "attempts": times},
+    )
+
+
 def unfit(attempts: int) -> ErrorInfo:
     """The model gave no answer that fits the output contract."""
     message = f"No answer fitted the output contract in {attempts} attempts."

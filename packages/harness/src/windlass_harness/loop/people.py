@@ -21,6 +21,10 @@ INTERRUPTED: Final = (
     "This call was interrupted before its result was known, so it may or may not have taken effect. "
     "Run it again, skip it, or supply its result?"
 )
+INTERRUPTED_AGAIN: Final = (
+    "This call was begun {times} times, and each time the process ended before its result was known: it may "
+    "be what ends the process. Run it again, skip it, or supply its result? To stop here, cancel the run."
+)
 
 
 def approval_request(state: LoopState, call: Call, *, judged: CallJudged) -> JsonObject:
@@ -51,12 +55,15 @@ def approval_request(state: LoopState, call: Call, *, judged: CallJudged) -> Jso
     return request
 
 
-def recovery_request(state: LoopState, call: Call) -> JsonObject:
-    """Return the question what to do about a call whose outcome nobody knows."""
+def recovery_request(state: LoopState, call: Call, *, times: int) -> JsonObject:
+    """Return the question what to do about a call whose outcome nobody knows.
+
+    `times` says how often in a row it was interrupted.
+    """
     return {
         "requestId": _request_id(state, call, "recovery"),
         "action": _action(call, call.input if call.arguments is None else call.arguments),
-        "prompt": INTERRUPTED,
+        "prompt": INTERRUPTED if times == 1 else INTERRUPTED_AGAIN.format(times=times),
         "display": "select",
         "options": [
             {"id": RecoveryChoice.RETRY.value, "label": "Run it again"},

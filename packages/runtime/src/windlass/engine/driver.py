@@ -34,6 +34,7 @@ from windlass_harness.loop.effects import (
     is_errand,
 )
 from windlass_harness.loop.events import (
+    HandedOver,
     LoopEvent,
     Moment,
     RunAsked,
@@ -311,6 +312,8 @@ class Driver:
             self._has_mail, self._wake_at_ms = False, None
             await self._wait()
             self._take_events(moment(self._clock))
+        self._events.append(HandedOver())
+        self._take_events(moment(self._clock))
         await self._writer.commit(standing=Standing.RUNNING, wake_at_ms=None, is_last=True)
 
     # waiting

@@ -254,7 +254,7 @@ def _advance_started(state: LoopState, call: Call, plan: _Calls, now: Moment, ru
 
 
 def _recover(state: LoopState, call: Call, plan: _Calls, now: Moment, rules: Rules) -> None:
-    """Run an interrupted call again if that is safe; ask if it is not, or was done too often."""
+    """Run an interrupted call again if that is safe and not done too often; or ask."""
     effect, key = _intent(call)
     times = state.note(call.call_id).interruptions + 1
     data: JsonObject = {

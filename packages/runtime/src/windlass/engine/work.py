@@ -304,7 +304,7 @@ class AgentWork:
         returned = await results.returned(effect.call_id, outcome, duration_ms=elapsed_ms(clock, started))
         returned = await after_call(binding, run, effect=effect, returned=returned, clock=clock)
         return replace(
-            await review(binding.policy, tool, arguments=arguments, returned=returned), notes=returned.notes
+            await review(binding, tool, arguments=arguments, returned=returned), notes=returned.notes
         )
 
     def _progress(self, effect: RunTool) -> Callable[[JsonValue], None]:

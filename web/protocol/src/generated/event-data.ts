@@ -306,6 +306,8 @@ export const RunBudgetExhaustedData = open({
   used: BudgetUsage,
   /** What was allowed. */
   limits: BudgetLimits,
+  /** Which budgets, how much was allowed and how much was used, as an error. */
+  error: ErrorInfo.optional(),
   /** What it used. */
   usage: Usage.optional(),
 });

@@ -192,7 +192,7 @@ def _cancelled(run: RunState, record: Record) -> RunState:
 
 def _exhausted(run: RunState, record: Record) -> RunState:
     data = read(RunBudgetExhaustedData, record.data)
-    return _seal(run, record, _unsuccessful(run, RunStatus.BUDGET_EXHAUSTED, data.usage))
+    return _seal(run, record, _unsuccessful(run, RunStatus.BUDGET_EXHAUSTED, data.usage, data.error))
 
 
 def _unsuccessful(

@@ -350,6 +350,8 @@ class RunBudgetExhaustedData(Open):
     """What was used."""
     limits: BudgetLimits
     """What was allowed."""
+    error: Maybe[ErrorInfo] = None
+    """Which budgets, how much was allowed and how much was used, as an error."""
     usage: Maybe[Usage] = None
     """What it used."""
 

@@ -1,7 +1,7 @@
 """Policies: who decides whether a run may start and whether a tool may be called.
 
-A policy that has to be waited for has a time to decide (`POLICY_TIMEOUT_MS`); whoever takes longer, or fails, has
-said no.
+A policy that has to be waited for has a time to decide (`POLICY_TIMEOUT_MS`); one that takes longer
+or fails has said no.
 """
 
 from collections.abc import Awaitable

@@ -340,7 +340,9 @@ class Driver:
 
     def _is_done(self) -> bool:
         """Whether nothing will happen unless somebody or the clock makes it happen."""
-        if self._events or self._tasks or self._errands or self._ready or self._waiting_items:
+        if self._events or self._tasks or self._errands or self._ready:
+            return False
+        if self._waiting_items and self.state.run is None:
             return False
         if self._wake_at_ms is None:
             return True

@@ -291,6 +291,8 @@ export const RunCancelledData = open({
   runId: Id,
   /** Why. */
   reason: z.string().optional(),
+  /** What it would have begun with, when it was cancelled before its turn came. */
+  unstarted: RunStartedData.optional(),
   /** What it used. */
   usage: Usage.optional(),
 });

@@ -60,6 +60,18 @@ class CancelAsked:
 
 
 @dataclass(frozen=True, slots=True)
+class RunWithdrawn:
+    """Somebody wants a run to end whose turn has not come.
+
+    `body` is that of its `RunAsked`.
+    """
+
+    body: JsonObject
+    by: str | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class AskedCall:
     """A call that the model asks for. `input` is text if it was no JSON."""
 
@@ -213,6 +225,7 @@ LoopEvent = (
     RunAsked
     | AnswersGiven
     | CancelAsked
+    | RunWithdrawn
     | ModelAnswered
     | ModelFailed
     | CallJudged

@@ -22,6 +22,7 @@ from windlass_harness.loop.events import (
     Moment,
     OutputChecked,
     RunAsked,
+    RunWithdrawn,
     Stopped,
     Taken,
 )
@@ -51,6 +52,8 @@ def take(state: LoopState, event: LoopEvent, *, now: Moment, rules: Rules = DEFA
             return people.answered(state, event, now=now)
         case CancelAsked():
             return _cancel(state, event, now)
+        case RunWithdrawn():
+            return _withdrawn(state, event, now)
         case HooksRan():
             return hooks.ran(state, event, now=now, rules=rules)
         case DeliverySettled():
@@ -109,7 +112,7 @@ def _start(state: LoopState, event: RunAsked, now: Moment) -> list[Draft]:
     if run_id in state.session.run_ids:
         return []
     assert state.run is None, "a run waits until the one before it has ended"
-    run: JsonObject = {name: value for name, value in body.items() if name not in _NOT_OF_THE_RUN}
+    run = _facts_of(body)
     turn = state.session.turn
     sequence = 0 if turn is None else turn.sequence + 1
     given = body.get("turnId")
@@ -132,6 +135,11 @@ def _start(state: LoopState, event: RunAsked, now: Moment) -> list[Draft]:
     if body.get("contract") is not None:
         drafts.append(draft("output.requested", {"contract": body["contract"], "runId": run_id}))
     return drafts
+
+
+def _facts_of(body: JsonObject) -> JsonObject:
+    """What the record of a run's beginning says, of what it begins with."""
+    return {name: value for name, value in body.items() if name not in _NOT_OF_THE_RUN}
 
 
 _NOT_OF_THE_RUN = {"message", "parts", "context", "contract", "session", "turnId"}
@@ -170,12 +178,31 @@ def _cancel(state: LoopState, event: CancelAsked, now: Moment) -> list[Draft]:
     run = state.run
     if run is None or run.run_id != event.run_id or run.is_cancel_requested:
         return []
-    data: JsonObject = {"runId": event.run_id}
+    return [state.draft("run.cancel_requested", _cancel_facts(event.run_id, event), now=now)]
+
+
+def _withdrawn(state: LoopState, event: RunWithdrawn, now: Moment) -> list[Draft]:
+    """A run ends that never began; the one under way does not notice."""
+    run_id, agent_id = str(event.body["runId"]), str(event.body["agentId"])
+    if run_id in state.session.run_ids:
+        return []
+    asked = _cancel_facts(run_id, event)
+    ended: JsonObject = {"runId": run_id, "unstarted": _facts_of(event.body)}
+    if event.reason is not None:
+        ended["reason"] = event.reason
+    return [
+        Draft("run.cancel_requested", now.at, asked, run_id=run_id, agent_id=agent_id),
+        Draft("run.cancelled", now.at, ended, run_id=run_id, agent_id=agent_id),
+    ]
+
+
+def _cancel_facts(run_id: str, event: CancelAsked | RunWithdrawn) -> JsonObject:
+    data: JsonObject = {"runId": run_id}
     if event.by is not None:
         data["by"] = event.by
     if event.reason is not None:
         data["reason"] = event.reason
-    return [state.draft("run.cancel_requested", data, now=now)]
+    return data
 
 
 # the model

@@ -105,6 +105,8 @@ class _Draft:
             self._runs.setdefault(started.run_id, started)
         elif (run_id := run_id_of(record)) in self._runs:
             self._runs[run_id] = advance_run(self._runs[run_id], record)
+        elif (withdrawn := unstarted_run(record)) is not None:
+            self._runs[withdrawn.run_id] = withdrawn
 
     def freeze(self) -> RunsState:
         return RunsState(self.position, self._runs)
@@ -120,7 +122,19 @@ def start_run(record: Record) -> RunState | None:
     """Return the run that a record starts; None if it starts none."""
     if record.type != "run.started":
         return None
-    data = read(RunStartedData, record.data)
+    return _run_of(read(RunStartedData, record.data), record)
+
+
+def unstarted_run(record: Record) -> RunState | None:
+    """Return the run that a record ends before it began; None if it ends none."""
+    if record.type != "run.cancelled" or "unstarted" not in record.data:
+        return None
+    data = read(RunCancelledData, record.data).unstarted
+    assert data is not None, "it is in the data"
+    return advance_run(_cancel(_run_of(data, record), record), record)
+
+
+def _run_of(data: RunStartedData, record: Record) -> RunState:
     return RunState(
         run_id=data.run_id,
         agent_id=data.agent_id,

@@ -335,6 +335,8 @@ class RunCancelledData(Open):
     """The run."""
     reason: Maybe[Str] = None
     """Why."""
+    unstarted: Maybe[RunStartedData] = None
+    """What it would have begun with, when it was cancelled before its turn came."""
     usage: Maybe[Usage] = None
     """What it used."""
 

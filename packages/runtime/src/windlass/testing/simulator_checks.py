@@ -69,13 +69,18 @@ class _Runs:
         self._seen: set[str] = set()
         self._is_cancelled = False
         self._is_turn_over = False
+        self._withdrawn: str | None = None
 
     def take(self, record: Record) -> None:
         match record.type:
             case "run.started":
                 self._start(record)
-            case "run.cancel_requested":
+            case "run.cancel_requested" if run_id_of(record) == self._current:
                 self._is_cancelled = True
+            case "run.cancel_requested":
+                self._withdrawn = run_id_of(record)
+            case "run.cancelled" if "unstarted" in record.data:
+                self._withdraw(record)
             case "turn.completed" | "turn.failed" | "turn.cancelled":
                 self._is_turn_over = True
             case kind if kind in RUN_ENDS:
@@ -96,6 +101,13 @@ class _Runs:
         self._current = run_id
         self._seen.add(run_id)
         self._is_cancelled = self._is_turn_over = False
+
+    def _withdraw(self, record: Record) -> None:
+        """A run that was cancelled while another one went on; it never begins."""
+        run_id = run_id_of(record) or ""
+        if self._current is None or run_id in self._seen or run_id != self._withdrawn:
+            self._blame(record, "nobody cancelled it, nothing goes on before it, or it had begun")
+        self._seen.add(run_id)
 
     def _end(self, record: Record) -> None:
         if self._current != run_id_of(record) or not self._is_turn_over:
@@ -159,8 +171,10 @@ def _answers(records: Sequence[Record]) -> list[str]:
 
 def _has_trace(post: Post, records: Sequence[Record]) -> bool:
     run_id = post.body["runId"]
-    wanted = {"run.started"} if post.kind == "start" else {"run.cancel_requested", *RUN_ENDS}
-    return any(record.type in wanted and run_id_of(record) == run_id for record in records)
+    mine = [record for record in records if run_id_of(record) == run_id]
+    if post.kind == "start":
+        return any(record.type == "run.started" or "unstarted" in record.data for record in mine)
+    return any(record.type in {"run.cancel_requested", *RUN_ENDS} for record in mine)
 
 
 async def _check_state(world: World, session_id: str, records: Sequence[Record]) -> None:

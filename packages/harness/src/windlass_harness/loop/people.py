@@ -120,12 +120,24 @@ def answered(state: LoopState, event: AnswersGiven, *, now: Moment) -> list[Draf
     for response in event.responses:
         request = state.session.requests.get(response.request_id)
         if response.request_id in seen or refusal(request, response, now_ms=now.ms) is not None:
-            drafts.append(state.draft("approval.candidate", _candidate(response), now=now))
+            drafts.append(_noted(state, response, now))
             continue
         assert request is not None
         seen.add(response.request_id)
         drafts += _answer(state, request, response, now)
     return drafts
+
+
+def _noted(state: LoopState, response: InputResponse, now: Moment) -> Draft:
+    """The record of an answer that does not count.
+
+    It is of the run under way if that asked, and else of the session alone: who answers too late must not
+    add to a run that has ended, nor to the one that goes on by now.
+    """
+    asked = {note.asked_as for note in state.notes.values()}
+    if state.run is not None and response.request_id in asked:
+        return state.draft("approval.candidate", _candidate(response), now=now)
+    return Draft("approval.candidate", now.at, _candidate(response))
 
 
 def _candidate(response: InputResponse) -> JsonObject:

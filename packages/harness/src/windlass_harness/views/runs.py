@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from windlass_harness.views.deliveries import DELIVERY_RECORDS
 from windlass_harness.views.fold import START, Position, fold, read
 from windlass_protocol import (
     BudgetLimits,
@@ -34,6 +35,11 @@ RUN_ENDS: Final = {
     "run.budget_exhausted": RunStatus.BUDGET_EXHAUSTED,
 }
 """The records that end a run, and the status each one leaves."""
+AFTER_END: Final = DELIVERY_RECORDS | {"hook.completed", "hook.failed"}
+"""All records of a run that may come after its end: what is made of its output, and its last hooks.
+
+Nothing else does. An answer that comes too late is a record of the session, without a run.
+"""
 
 
 @dataclass(frozen=True, slots=True)

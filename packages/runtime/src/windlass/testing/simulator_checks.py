@@ -14,7 +14,7 @@ from windlass.testing.simulator_people import Gone, People, Watcher
 from windlass.testing.world import Post, World, folded
 from windlass_harness.loop.snapshot import dump_loop, load_loop
 from windlass_harness.views import fold_runs
-from windlass_harness.views.runs import RUN_ENDS, run_id_of
+from windlass_harness.views.runs import AFTER_END, RUN_ENDS, run_id_of
 from windlass_protocol import EVENT_DATA, Record
 
 Journals = dict[str, tuple[Record, ...]]
@@ -85,7 +85,7 @@ class _Runs:
                 self._is_turn_over = True
             case kind if kind in RUN_ENDS:
                 self._end(record)
-            case kind if kind not in _AFTERTHOUGHTS and run_id_of(record) not in (None, self._current):
+            case kind if kind not in AFTER_END and run_id_of(record) not in (None, self._current):
                 self._blame(record, "it is not going on")
             case _:
                 pass
@@ -126,9 +126,6 @@ def _check_runs(world: World, records: Sequence[Record]) -> None:
     for record in records:
         checks.take(record)
     checks.end()
-
-
-_AFTERTHOUGHTS = frozenset({"approval.candidate", "hook.completed", "hook.failed"})
 
 
 def _check_posts(world: World, session_id: str, records: Sequence[Record]) -> None:

@@ -31,6 +31,7 @@ from windlass_harness.loop.rules import DEFAULT_RULES, Rules
 from windlass_harness.loop.snapshot import dump_loop
 from windlass_harness.loop.state import LoopState
 from windlass_harness.loop.take import take
+from windlass_harness.views.runs import AFTER_END
 from windlass_protocol import (
     EVENT_DATA,
     ActionStatus,
@@ -181,6 +182,11 @@ def valid(record: Record) -> Record:
 def assert_run_ends_once(records: Sequence[Record]) -> None:
     ended = [str(record.data["runId"]) for record in records if record.type in ENDS]
     assert len(ended) == len(set(ended)), "a run ended twice"
+    over: set[str | None] = set()
+    for record in records:
+        assert record.run_id not in over or record.type in AFTER_END, f"{record.type} after the end"
+        if record.type in ENDS:
+            over.add(record.run_id)
 
 
 # what happens

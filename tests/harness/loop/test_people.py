@@ -23,7 +23,7 @@ from tests.harness.loop.stage import (
 from tests.harness.loop.test_calls import outputs
 
 from windlass_harness.loop.effects import CallModel, JudgeCall, RunTool
-from windlass_harness.loop.events import AnswersGiven, Plea
+from windlass_harness.loop.events import AnswersGiven, CancelAsked, Plea
 from windlass_harness.loop.notes import Grant
 from windlass_harness.loop.snapshot import dump_loop, load_loop
 from windlass_harness.views.content import SKIPPED
@@ -174,7 +174,23 @@ def test_an_answer_counts_once() -> None:
         "optionId": "deny",
     }
     assert session.tell(AnswersGiven((no,))) == NOTED
+    assert session.records[-1].run_id == "r1", "the run goes on, and it asked"
     assert session.state.note("c-pay").outcome == "approved"
+
+
+def test_an_answer_after_the_end_of_its_run_is_a_record_of_the_session_alone() -> None:
+    session = asking()
+    late = AnswersGiven((InputResponse(request_id="approval:r1:0:c-pay:1", option_id="approve"),))
+    session.tell(CancelAsked("r1"))
+    session.turn()
+    assert session.end == "cancelled"
+    assert session.tell(late) == NOTED
+    noted = session.records[-1]
+    assert (noted.run_id, noted.agent_id, noted.turn_id, noted.step_index) == (None, None, None, None)
+    session.tell(run_asked("r2"))
+    session.turn()
+    assert session.tell(late) == NOTED
+    assert session.records[-1].run_id is None, "nor of a run that never asked"
 
 
 @pytest.mark.parametrize(

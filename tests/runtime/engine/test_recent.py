@@ -1,4 +1,4 @@
-"""Sessions that were driven lately are not read again, and never believed against the journal."""
+"""What is remembered of sessions that were driven lately."""
 
 from pathlib import Path
 

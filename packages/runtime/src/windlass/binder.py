@@ -56,6 +56,7 @@ class RuntimeBinder:
             approval_expires_ms=ports.approval_expires_ms,
             responders=ports.responders,
             four_eyes=ports.four_eyes,
+            policy_timeout_ms=ports.policy_timeout_ms,
             redactor=ports.scribe.redactor,
             hooks=Hooks(BoundHook(spec, known.get(spec.hook_id)) for spec in package.hooks or ()),
             sinks=ports.sinks,

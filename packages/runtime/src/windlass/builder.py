@@ -54,6 +54,7 @@ class _Ports(TypedDict, total=False):
     approval_expires_ms: int
     responders: tuple[str, ...]
     four_eyes: bool
+    policy_timeout_ms: int
     package_change: PackageChange
 
 
@@ -146,6 +147,15 @@ class AgentRuntimeBuilder(Generic[R]):
     def tool_policy(self, policy: ToolPolicy, *, replace: bool = False) -> Self:
         """Say who decides about tool calls, instead of the policies of the agents."""
         return self._set("tool_policy", policy, replace=replace)
+
+    def policy_timeout(self, after_ms: int, *, replace: bool = False) -> Self:
+        """Say how long a policy may take to decide; one that takes longer has said no.
+
+        It is for policies that wait for something. One that is busy in the event loop cannot be cut off.
+        """
+        if after_ms <= 0:
+            raise bad_setup(f"after_ms must be 1 or more, found {after_ms}")
+        return self._set("policy_timeout_ms", after_ms, replace=replace)
 
     def approval_dispatcher(
         self,

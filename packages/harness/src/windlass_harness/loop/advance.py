@@ -5,7 +5,6 @@ older owner was interrupted, and what happens then depends on what kind of effec
 """
 
 from collections.abc import Set
-from typing import assert_never
 
 from pydantic import JsonValue
 
@@ -27,6 +26,7 @@ from windlass_protocol import (
     AssistantMessage,
     BudgetName,
     EffectClass,
+    ErrorInfo,
     FinishReason,
     InputOutcome,
     RecoveryChoice,
@@ -48,7 +48,7 @@ def advance(state: LoopState, under_way: Set[str], *, now: Moment, rules: Rules 
         return NOTHING if under_way else _end(state, now, rules)
     step = state.session.history.unanswered
     if step is not None:
-        return _ask_on(state, step, under_way, now)
+        return _ask_on(state, step, under_way, now, rules)
     calls = state.session.history.open_calls()
     if calls:
         return _advance_calls(state, calls, under_way, now, rules)
@@ -83,18 +83,39 @@ def _go_on(state: LoopState, now: Moment, rules: Rules) -> Plan:
 # the model
 
 
-def _ask_on(state: LoopState, step: Step, under_way: Set[str], now: Moment) -> Plan:
+def _ask_on(state: LoopState, step: Step, under_way: Set[str], now: Moment, rules: Rules) -> Plan:
     """A model call was begun.
 
-    Perform it, or begin another attempt if its owner is gone.
+    Perform it, or begin another attempt if its owner is gone. Not for ever: it may be what ends its owners.
     """
     effect = CallModel(step.step_index, state.run_notes.attempt)
     if effect.key in under_way:
         return NOTHING
     if step.epoch == state.epoch:
         return Plan(effects=(effect,))
-    data: JsonObject = {"code": INTERRUPTED, "attempt": effect.attempt, "delayMs": 0, **state.place()}
-    return Plan((state.draft("step.retrying", data, now=now),))
+    times = state.run_notes.interruptions + 1
+    if times >= rules.interruptions_max:
+        return Plan((give_up(state, failures.interrupted_too_often(times), now=now),))
+    return Plan((retried(state, INTERRUPTED, now=now),))
+
+
+def retried(state: LoopState, code: str, *, now: Moment) -> Draft:
+    """Return the record of a model call that was broken off and is made again at once."""
+    data: JsonObject = {"code": code, "attempt": state.run_notes.attempt, "delayMs": 0, **state.place()}
+    return state.draft("step.retrying", data, now=now)
+
+
+def give_up(state: LoopState, error: ErrorInfo, *, now: Moment, usage: JsonObject | None = None) -> Draft:
+    """Return the record of a model call that failed for good; the run ends with it."""
+    data: JsonObject = {
+        "code": error.kind.value,
+        "message": error.message,
+        "details": {"error": error.model_dump(mode="json", by_alias=True)},
+        **state.place(),
+    }
+    if usage:
+        data["usage"] = usage
+    return state.draft("step.failed", data, now=now)
 
 
 def _ask(state: LoopState, now: Moment, rules: Rules) -> Plan:
@@ -173,7 +194,7 @@ def _advance_calls(
         if f"call:{call.call_id}" in under_way or f"judge:{call.call_id}" in under_way:
             continue
         if call.stage is CallStage.STARTED:
-            _advance_started(state, call, plan, now)
+            _advance_started(state, call, plan, now, rules)
         else:
             _advance_requested(state, call, plan, now, rules)
     if plan.requests:
@@ -219,7 +240,7 @@ def _judge(state: LoopState, call: Call, note: CallNotes, now: Moment) -> JudgeC
     )
 
 
-def _advance_started(state: LoopState, call: Call, plan: _Calls, now: Moment) -> None:
+def _advance_started(state: LoopState, call: Call, plan: _Calls, now: Moment, rules: Rules) -> None:
     """A call that has begun: perform it, or decide about it if its owner is gone."""
     note = state.note(call.call_id)
     if note.request_id is not None:
@@ -229,31 +250,27 @@ def _advance_started(state: LoopState, call: Call, plan: _Calls, now: Moment) ->
     elif note.choice is RecoveryChoice.RETRY:
         plan.drafts.append(_started_again(state, call, now))
     else:
-        _recover(state, call, plan, now)
+        _recover(state, call, plan, now, rules)
 
 
-def _recover(state: LoopState, call: Call, plan: _Calls, now: Moment) -> None:
+def _recover(state: LoopState, call: Call, plan: _Calls, now: Moment, rules: Rules) -> None:
+    """Run an interrupted call again if that is safe and not done too often; or ask."""
     effect, key = _intent(call)
+    times = state.note(call.call_id).interruptions + 1
     data: JsonObject = {
         "callId": call.call_id,
         "effect": effect.value,
         "toolName": call.tool_name,
         "idempotencyKey": key,
     }
-    match effect:
-        case EffectClass.READ | EffectClass.IDEMPOTENT:
-            plan.drafts += [
-                state.draft("recovery.effect_found", data, now=now),
-                _started_again(state, call, now),
-            ]
-        case EffectClass.ONCE:
-            request = people.recovery_request(state, call)
-            plan.drafts.append(
-                state.draft("recovery.effect_found", {**data, "requestId": request["requestId"]}, now=now)
-            )
-            plan.requests.append(request)
-        case _:
-            assert_never(effect)
+    if effect is not EffectClass.ONCE and times < rules.interruptions_max:
+        again = _started_again(state, call, now)
+        plan.drafts += [state.draft("recovery.effect_found", data, now=now), again]
+        return
+    request = people.recovery_request(state, call, times=1 if effect is EffectClass.ONCE else times)
+    data["requestId"] = request["requestId"]
+    plan.drafts.append(state.draft("recovery.effect_found", data, now=now))
+    plan.requests.append(request)
 
 
 def _intent(call: Call) -> tuple[EffectClass, str]:

@@ -60,6 +60,18 @@ class CancelAsked:
 
 
 @dataclass(frozen=True, slots=True)
+class RunWithdrawn:
+    """Somebody wants a run to end whose turn has not come.
+
+    `body` is that of its `RunAsked`.
+    """
+
+    body: JsonObject
+    by: str | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class AskedCall:
     """A call that the model asks for. `input` is text if it was no JSON."""
 
@@ -170,6 +182,11 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True)
+class HandedOver:
+    """The owner lets go of the session in order; whoever comes next goes on with it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Stopped:
     """The run cannot go on, for a reason that lies outside of the model and the tools."""
 
@@ -208,6 +225,7 @@ LoopEvent = (
     RunAsked
     | AnswersGiven
     | CancelAsked
+    | RunWithdrawn
     | ModelAnswered
     | ModelFailed
     | CallJudged
@@ -215,6 +233,7 @@ LoopEvent = (
     | CallReturned
     | OutputChecked
     | Taken
+    | HandedOver
     | Stopped
     | HooksRan
     | DeliverySettled

@@ -73,6 +73,8 @@ class CallNotes:
     choice: RecoveryChoice | None = None
     asks: int = 0
     """How often people were asked about it."""
+    interruptions: int = 0
+    """How often in a row it ended with its owner and was begun again by itself."""
 
 
 @dataclass(slots=True)
@@ -93,6 +95,8 @@ class RunNotes:
     """Before that."""
     failures: int = 0
     """Of the model call under way; that its owner was interrupted is none."""
+    interruptions: int = 0
+    """Attempts of the model call under way that ended with their owner."""
     finish_reason: FinishReason | None = None
     """Of the newest answer; None while there is none."""
     failure: ErrorInfo | None = None

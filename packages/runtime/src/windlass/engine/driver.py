@@ -10,11 +10,10 @@ session next reads it anew.
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
-from windlass.engine.mail import event_of
+from windlass.engine.mail import sort
 from windlass.engine.patience import patiently
 from windlass.engine.performer import Work
 from windlass.engine.writer import Lost, SessionWriter
@@ -34,6 +33,7 @@ from windlass_harness.loop.effects import (
     is_errand,
 )
 from windlass_harness.loop.events import (
+    HandedOver,
     LoopEvent,
     Moment,
     RunAsked,
@@ -329,6 +329,8 @@ class Driver:
             self._has_mail, self._wake_at_ms = False, None
             await self._wait()
             self._take_events(moment(self._clock))
+        self._events.append(HandedOver())
+        self._take_events(moment(self._clock))
         await self._writer.commit(standing=Standing.RUNNING, wake_at_ms=None, is_last=True)
 
     # waiting
@@ -355,7 +357,9 @@ class Driver:
 
     def _is_done(self) -> bool:
         """Whether nothing will happen unless somebody or the clock makes it happen."""
-        if self._events or self._tasks or self._errands or self._ready or self._waiting_items:
+        if self._events or self._tasks or self._errands or self._ready:
+            return False
+        if self._waiting_items and self.state.run is None:
             return False
         if self._wake_at_ms is None:
             return True
@@ -378,20 +382,9 @@ class Driver:
         """Turn items into events; a run waits until the one before it has ended."""
         if not self._waiting_items:
             return
-        left: list[InboxItem] = []
-        for item in self._waiting_items:
-            if self._must_wait(item, left):
-                left.append(item)
-            else:
-                self._events.append(event_of(item))
-                self._writer.consume(item.number)
-        self._waiting_items = left
-
-    def _must_wait(self, item: InboxItem, left: Sequence[InboxItem]) -> bool:
-        if item.kind == "start":
-            is_starting = any(isinstance(event, RunAsked) for event in self._events)
-            return self.state.run is not None or is_starting or bool(left)
-        if item.kind == "cancel":
-            run_id = item.body.get("runId")
-            return any(one.kind == "start" and one.body.get("runId") == run_id for one in left)
-        return False
+        is_starting = any(isinstance(event, RunAsked) for event in self._events)
+        mail = sort(self._waiting_items, is_busy=self.state.run is not None or is_starting)
+        self._events += mail.events
+        for item in mail.taken:
+            self._writer.consume(item)
+        self._waiting_items = mail.left

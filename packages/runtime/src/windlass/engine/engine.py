@@ -185,7 +185,7 @@ class Engine:
         return None
 
     async def _remember(self, session_id: str, known: Known) -> None:
-        """Keep what is known of a session: caches, and whoever misses them reads more records."""
+        """Keep what is known of a session, so that less has to be read."""
         loaded = known.loaded
         if wants_snapshot(loaded.state, loaded.snapshot_seq):
             with suppress(AgentError):

@@ -309,7 +309,7 @@ class AgentWork:
         results = Results(self._shared.content, clock=clock, redactor=binding.redactor)
         returned = await results.returned(effect.call_id, outcome, duration_ms=elapsed_ms(clock, started))
         returned = await after_call(binding, run, effect=effect, returned=returned, clock=clock)
-        reviewed = await review(binding.policy, tool, arguments=arguments, returned=returned)
+        reviewed = await review(binding, tool, arguments=arguments, returned=returned)
         return reviewed if reviewed is returned else replace(reviewed, notes=returned.notes)
 
     def _progress(self, effect: RunTool) -> Callable[[JsonValue], None]:
@@ -330,7 +330,7 @@ class AgentWork:
 def _patience(
     loop: asyncio.AbstractEventLoop, limit: asyncio.Timeout, *, idle_s: float, latest: float
 ) -> Callable[[], None]:
-    """Return what puts a limit off with every chunk; not to the millisecond, which would be dear."""
+    """Return what puts a limit off with every chunk, not to the millisecond."""
     touched = loop.time()
 
     def on_chunk() -> None:

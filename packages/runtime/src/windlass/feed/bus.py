@@ -13,7 +13,7 @@ from windlass.feed.limits import EVENTS_PER_READ
 from windlass.feed.line import EVERYTHING, Floor, Line, RunLine, SessionLine, StoreLine, find_run
 from windlass.feed.live import LiveStep, Pieces
 from windlass.feed.overflow import QueuedSubscription
-from windlass.feed.subscription import STEP_ENDS, Subscription
+from windlass.feed.subscription import Subscription, ends_step
 from windlass.feed.topic import Topic
 from windlass.limits import SUBSCRIBER_EVENTS_MAX
 from windlass.ports.clock import Clock
@@ -311,11 +311,11 @@ class Feed:
                 continue
             if record.type == "action.result":
                 pieces.forget("action.partial", _call_id(record))
-            elif record.type in _TEXT_ENDS or record.type in STEP_ENDS:
+            elif record.type in _TEXT_ENDS or ends_step(record):
                 if pieces.next_index > pieces.base:
                     tails.append((record.seq, pieces))
                     step.pieces = Pieces(step.started, pieces.next_index)
-                if record.type in STEP_ENDS:
+                if ends_step(record):
                     step.close()
         return tails
 

@@ -5,6 +5,7 @@ older owner was interrupted, and what happens then depends on what kind of effec
 """
 
 from collections.abc import Set
+from typing import Final
 
 from pydantic import JsonValue
 
@@ -34,6 +35,7 @@ from windlass_protocol import (
 )
 
 JsonObject = dict[str, JsonValue]
+_NOT_AGAIN: Final = "The call was interrupted: it may or may not have taken effect, and is not run again."
 
 
 def advance(state: LoopState, under_way: Set[str], *, now: Moment, rules: Rules = DEFAULT_RULES) -> Plan:
@@ -220,13 +222,21 @@ def _advance_requested(state: LoopState, call: Call, plan: _Calls, now: Moment, 
         plan.effects += seen
     elif note.outcome is not None and note.outcome is not InputOutcome.APPROVED:
         plan.drafts.append(_denied(state, call, note, now))
-    elif names := state.exceeding(now, tool_call=True):
+    elif call.stage is CallStage.REQUESTED and (names := state.exceeding(now, tool_call=True)):
         plan.exceeded = names
     else:
         plan.effects.append(_judge(state, call, note, now))
 
 
 def _judge(state: LoopState, call: Call, note: CallNotes, now: Moment) -> JudgeCall:
+    if note.outcome is None and call.stage is CallStage.STARTED:
+        return JudgeCall(
+            call.call_id,
+            call.tool_name,
+            call.input if call.arguments is None else call.arguments,
+            approved_hash=note.arguments_hash if note.is_consented else None,
+            approved_policy=note.policy or "",
+        )
     if note.outcome is None:
         given = state.run_notes.hooked.arguments.get(call.call_id, call.input)
         return JudgeCall(call.call_id, call.tool_name, given)
@@ -248,7 +258,8 @@ def _advance_started(state: LoopState, call: Call, plan: _Calls, now: Moment, ru
     if call.epoch == state.epoch and note.choice is None:
         plan.effects.append(run_tool(call))
     elif note.choice is RecoveryChoice.RETRY:
-        plan.drafts.append(_started_again(state, call, now))
+        # The rules may have changed since it began: they are asked again.
+        _advance_requested(state, call, plan, now, rules)
     else:
         _recover(state, call, plan, now, rules)
 
@@ -264,10 +275,11 @@ def _recover(state: LoopState, call: Call, plan: _Calls, now: Moment, rules: Rul
         "idempotencyKey": key,
     }
     if effect is not EffectClass.ONCE and times < rules.interruptions_max:
-        again = _started_again(state, call, now)
-        plan.drafts += [state.draft("recovery.effect_found", data, now=now), again]
+        plan.drafts.append(state.draft("recovery.effect_found", data, now=now))
         return
-    request = people.recovery_request(state, call, times=1 if effect is EffectClass.ONCE else times)
+    request = people.recovery_request(
+        state, call, times=1 if effect is EffectClass.ONCE else times, responders=rules.responders
+    )
     data["requestId"] = request["requestId"]
     plan.drafts.append(state.draft("recovery.effect_found", data, now=now))
     plan.requests.append(request)
@@ -292,20 +304,6 @@ def run_tool(call: Call) -> RunTool:
     )
 
 
-def _started_again(state: LoopState, call: Call, now: Moment) -> Draft:
-    effect, key = _intent(call)
-    data: JsonObject = {
-        "callId": call.call_id,
-        "toolName": call.tool_name,
-        "effect": effect.value,
-        "idempotencyKey": key,
-        **state.place(call.step_index),
-    }
-    if call.arguments is not None:
-        data["arguments"] = call.arguments
-    return state.draft("action.started", data, now=now)
-
-
 def _denied(state: LoopState, call: Call, note: CallNotes, now: Moment) -> Draft:
     words = {
         InputOutcome.EXPIRED: "Nobody approved the call in time.",
@@ -316,7 +314,9 @@ def _denied(state: LoopState, call: Call, note: CallNotes, now: Moment) -> Draft
 
 
 def refused(state: LoopState, call: Call, *, now: Moment, code: str, message: str) -> Draft:
-    """Return the result of a call that was not made."""
+    """Return the result of a call that was not made, or not again."""
+    if call.stage is CallStage.STARTED:
+        message = f"{_NOT_AGAIN} {message}"
     result: JsonObject = {
         "kind": "tool-result",
         "callId": call.call_id,

@@ -70,6 +70,8 @@ class CallNotes:
     reason: str | None = None
     pause: Pause | None = None
     """Put off by a policy."""
+    is_consented: bool = False
+    """A person has consented to what it began with, or to running it again."""
     choice: RecoveryChoice | None = None
     asks: int = 0
     """How often people were asked about it."""

@@ -55,12 +55,14 @@ def approval_request(state: LoopState, call: Call, *, judged: CallJudged) -> Jso
     return request
 
 
-def recovery_request(state: LoopState, call: Call, *, times: int) -> JsonObject:
+def recovery_request(
+    state: LoopState, call: Call, *, times: int, responders: tuple[str, ...] | None = None
+) -> JsonObject:
     """Return the question what to do about a call whose outcome nobody knows.
 
     `times` says how often in a row it was interrupted.
     """
-    return {
+    request: JsonObject = {
         "requestId": _request_id(state, call, "recovery"),
         "action": _action(call, call.input if call.arguments is None else call.arguments),
         "prompt": INTERRUPTED if times == 1 else INTERRUPTED_AGAIN.format(times=times),
@@ -73,6 +75,9 @@ def recovery_request(state: LoopState, call: Call, *, times: int) -> JsonObject:
         "allowFreeform": True,
         "kind": InputKind.RECOVERY.value,
     }
+    if responders is not None:
+        request["responders"] = list(responders)
+    return request
 
 
 def requested(state: LoopState, requests: list[JsonValue], *, now: Moment) -> Draft:

@@ -57,6 +57,8 @@ class Rules:
     completion_vetoes_max: int = COMPLETION_VETOES_MAX
     """How often hooks may send the model back to work before the run fails."""
     sinks: tuple[SinkRule, ...] = ()
+    responders: tuple[str, ...] | None = None
+    """Who may say what becomes of an interrupted call; None for anybody."""
 
 
 DEFAULT_RULES: Final = Rules()

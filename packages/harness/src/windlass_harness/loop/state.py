@@ -232,6 +232,7 @@ def _policy_decided(state: LoopState, record: Record) -> None:
         return
     note = _note(state, call_id)
     note.policy = policy_version(decision)
+    note.is_consented = decision.get("code") == CONSENTED
     note.outcome = None
     note.pause = None
     match decision.get("decision"):
@@ -259,6 +260,7 @@ def _action_started(state: LoopState, record: Record) -> None:
     note = _note(state, call_id)
     note.choice = None
     note.outcome = None
+    note.arguments_hash = str(record.data.get("argumentsHash"))
     state.run_notes.refusals = 0
     call = state.call(call_id)
     if call is not None and call.attempt == 1:
@@ -282,7 +284,8 @@ def _input_requested(state: LoopState, record: Record) -> None:
         state.run_notes.hooked.ask(call_id)
         given, hashed = action.get("input"), request.get("argumentsHash")
         note.arguments = given if isinstance(given, dict) else None
-        note.arguments_hash = hashed if isinstance(hashed, str) else None
+        if isinstance(hashed, str):
+            note.arguments_hash = hashed
         lapses = request.get("expiresAt")
         note.until_ms = ms_of(lapses) if isinstance(lapses, str) else None
 
@@ -309,12 +312,16 @@ def _input_resolved(state: LoopState, record: Record) -> None:
 
 
 def _effect_found(state: LoopState, record: Record) -> None:
-    _note(state, str(record.data.get("callId"))).interruptions += 1
+    note = _note(state, str(record.data.get("callId")))
+    note.interruptions += 1
+    if "requestId" not in record.data:
+        note.choice = RecoveryChoice.RETRY
 
 
 def _effect_settled(state: LoopState, record: Record) -> None:
     note = _note(state, str(record.data.get("callId")))
     note.choice = RecoveryChoice(str(record.data.get("choice")))
+    note.is_consented = note.is_consented or note.choice is RecoveryChoice.RETRY
     note.interruptions = 0
     note.request_id = None
 
@@ -355,6 +362,8 @@ def ms_of(at: str) -> int:
     return int(datetime.fromisoformat(at).timestamp() * 1000)
 
 
+CONSENTED: Final = "approval.granted"
+"""Code of a decision that lets a call through because a person consented to it."""
 INTERRUPTED: Final = "interrupted"
 """Code of an attempt that ended with its owner."""
 HANDED_OVER: Final = "handed_over"

@@ -31,7 +31,7 @@ from windlass_harness.loop.state import HANDED_OVER, LoopState
 from windlass_harness.retry import next_retry_delay_ms, should_retry
 from windlass_harness.views.session_state import SessionStatus
 from windlass_harness.views.steps import Call, CallStage
-from windlass_protocol import OutputError
+from windlass_protocol import OutputError, RecoveryChoice
 
 JsonObject = dict[str, JsonValue]
 
@@ -266,17 +266,25 @@ def _model_failed(state: LoopState, event: ModelFailed, now: Moment, rules: Rule
 
 def _decided(state: LoopState, event: CallJudged | CallRefused, now: Moment) -> list[Draft]:
     call = state.call(event.call_id)
-    if call is None or call.stage is not CallStage.REQUESTED:
+    if call is None or not _is_undecided(state, call):
         return []
     if isinstance(event, CallJudged):
         return _judged(state, call, event, now)
     return [_failed(state, call, event, now)]
 
 
+def _is_undecided(state: LoopState, call: Call) -> bool:
+    """Whether a call has not begun, or is to begin again."""
+    if call.stage is CallStage.STARTED:
+        return state.note(call.call_id).choice is RecoveryChoice.RETRY
+    return call.stage is CallStage.REQUESTED
+
+
 def _judged(state: LoopState, call: Call, event: CallJudged, now: Moment) -> list[Draft]:
     decision = event.decision
     is_begun = decision.decision in ("allow", "modify")
-    if is_begun and state.exceeding(now, tool_call=True):
+    is_repeated = call.stage is CallStage.STARTED
+    if is_begun and not is_repeated and state.exceeding(now, tool_call=True):
         return []
     place = state.place(call.step_index)
     decided: JsonObject = {
@@ -308,7 +316,8 @@ def _begun(state: LoopState, call: Call, event: CallJudged, now: Moment) -> Draf
         "callId": call.call_id,
         "toolName": call.tool_name,
         "effect": event.effect,
-        "idempotencyKey": within_limit(f"{run.run_id}/{call.step_index}/{call.call_id}"),
+        "idempotencyKey": call.idempotency_key
+        or within_limit(f"{run.run_id}/{call.step_index}/{call.call_id}"),
         "argumentsHash": event.arguments_hash,
         "mode": event.mode,
         **state.place(call.step_index),

@@ -11,6 +11,7 @@ from pydantic import JsonValue
 
 from windlass.engine.answer import Collector, collect, elapsed_ms, usage_data
 from windlass.engine.binding import Binding
+from windlass.engine.consent import deciders_of
 from windlass.engine.delivery import deliver
 from windlass.engine.driver import moment
 from windlass.engine.judge import Judged, judge
@@ -188,7 +189,9 @@ class AgentWork:
             binding = await self._bound_to(run)
         except AgentError:
             return rules
-        return rules if binding is None else binding.rules_from(rules)
+        if binding is None:
+            return rules
+        return replace(binding.rules_from(rules), responders=deciders_of(binding, run))
 
     async def hooks(self, state: LoopState, effect: CallHooks) -> LoopEvent:
         """Call the hooks of a point."""

@@ -272,12 +272,7 @@ def test_a_delivery_that_was_recorded_is_not_made_again_after_a_restart(tmp_path
 
 
 def test_the_output_of_a_run_goes_to_no_sink_that_its_agent_got_later(tmp_path: Path):
-    class Later(Box):
-        @property
-        def sink_id(self) -> str:
-            return "later"
-
-    box, later = Box(asyncio.Event()), Later()
+    box, later = Box(asyncio.Event()), Box(sink_id="later")
 
     async def story() -> tuple[DeliveryState, ...]:
         await left_behind(tmp_path / "app.db", box, "delivery.intended")

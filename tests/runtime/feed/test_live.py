@@ -347,6 +347,24 @@ def test_pieces_are_limited_in_number_and_forgotten_ones_make_room(monkeypatch: 
     run(main)
 
 
+def test_what_is_shown_of_running_calls_is_limited_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_module, "LIVE_BYTES_MAX", 3_000)
+
+    async def main() -> None:
+        world = World()
+        await world.append(started())
+        for number in range(10):
+            world.live().partial("c1", f"{number}" * 1_000)
+        world.live().partial("c2", "x" * 5_000)
+        [_, delta] = await joined(world)
+        assert delta.data["output"] == "9" * 1_000
+        world.live().partial("c2", "fits")
+        world.live().partial("c1", "y" * 5_000)
+        assert [event.data["output"] for event in (await joined(world))[1:]] == ["fits"]
+
+    run(main)
+
+
 def test_a_run_that_ended_leaves_no_answer_behind() -> None:
     async def main() -> None:
         world = World()

@@ -72,7 +72,7 @@ def _end(state: LoopState, now: Moment, rules: Rules) -> Plan:
 def _go_on(state: LoopState, now: Moment, rules: Rules) -> Plan:
     """Nothing is open: finish, or ask the model when it is time."""
     notes = state.run_notes
-    if notes.is_retry and notes.pause is not None and notes.pause.has(now.ms):
+    if notes.is_retry and notes.pause is not None and now.is_in(notes.pause):
         return Plan(wake_at_ms=notes.pause.until_ms)
     if notes.refusals > rules.refusals_max:
         return Plan(ends.failed(state, failures.too_many_refusals(rules), now=now))
@@ -214,7 +214,7 @@ def _advance_requested(state: LoopState, call: Call, plan: _Calls, now: Moment, 
     note = state.note(call.call_id)
     if note.request_id is not None:
         plan.wakes += _expiries(state, note.request_id)
-    elif note.pause is not None and note.pause.has(now.ms):
+    elif note.pause is not None and now.is_in(note.pause):
         plan.wakes.append(note.pause.until_ms)
     elif note.outcome is not None and (
         seen := hooks.due(state, AFTER_APPROVAL_DECISION, rules=rules, call_id=call.call_id)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
+from windlass_harness.loop.notes import Pause
 from windlass_protocol import (
     ActionStatus,
     ErrorInfo,
@@ -22,6 +23,12 @@ class Moment:
 
     at: str
     ms: int
+    held: frozenset[Pause] | None = None
+    """The pauses that go on, by whoever knows better than the wall clock; None if nobody does."""
+
+    def is_in(self, pause: Pause) -> bool:
+        """Whether a pause goes on."""
+        return pause.has(self.ms) if self.held is None else pause in self.held
 
 
 @dataclass(frozen=True, slots=True)

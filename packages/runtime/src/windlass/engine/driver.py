@@ -16,6 +16,7 @@ from typing import Final
 from windlass.engine.mail import sort
 from windlass.engine.patience import patiently
 from windlass.engine.performer import Work
+from windlass.engine.steady import Steady
 from windlass.engine.writer import Lost, SessionWriter
 from windlass.ports.clock import Clock
 from windlass.ports.journal import Inbox, InboxItem, Standing
@@ -94,6 +95,7 @@ class Driver:
         self._bell = asyncio.Event()
         self._has_mail = True
         self._wake_at_ms: int | None = None
+        self._steady = Steady(clock)
         self._is_stopping = False
         self._bound: str | None = None
         """The run that was bound last."""
@@ -202,7 +204,7 @@ class Driver:
 
     def _plan(self, now: Moment, rules: Rules) -> Plan:
         under_way = self._tasks.keys() | {effect.key for effect in self._ready if not is_errand(effect)}
-        plan = advance(self.state, under_way, now=now, rules=rules)
+        plan = advance(self.state, under_way, now=self._steady.at(self.state, now), rules=rules)
         self._wake_at_ms = plan.wake_at_ms
         return plan
 
@@ -349,8 +351,8 @@ class Driver:
     def _timer(self) -> asyncio.Task[None] | None:
         if self._wake_at_ms is None:
             return None
-        delay_s = max(0, self._wake_at_ms - moment(self._clock).ms) / 1000
-        timer = asyncio.create_task(self._clock.sleep(delay_s))
+        delay_ms = self._steady.delay_ms(self._wake_at_ms, moment(self._clock))
+        timer = asyncio.create_task(self._clock.sleep(delay_ms / 1_000))
         # One that is cancelled must not ring: whoever it woke would wait anew, and cancel the next one.
         timer.add_done_callback(lambda timer: None if timer.cancelled() else self._bell.set())
         return timer
@@ -363,7 +365,7 @@ class Driver:
             return False
         if self._wake_at_ms is None:
             return True
-        return self._wake_at_ms - moment(self._clock).ms > SHORT_WAIT_MS
+        return self._steady.delay_ms(self._wake_at_ms, moment(self._clock)) > SHORT_WAIT_MS
 
     async def _park(self) -> None:
         standing, wake_at_ms = self._standing()

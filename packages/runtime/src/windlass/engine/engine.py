@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Protocol, runtime_checkable
@@ -27,6 +27,8 @@ SWEEP_S: Final = 1.0
 """How often somebody looks for sessions that nobody drives."""
 ATTEMPTS_MAX: Final = 10
 """How often in a row a session that cannot be driven is tried before it is left alone until a restart."""
+CLOCK_BACK_MS_MIN: Final = 5_000
+"""A wall clock that was put back less is let be."""
 DRIVEN_MAX: Final = 10_000
 """Sessions driven at the same time; more wait their turn."""
 
@@ -69,6 +71,8 @@ class Engine:
         self._recent = Recent()
         self._turn = asyncio.Semaphore(DRIVEN_MAX)
         self._keeper: asyncio.Task[None] | None = None
+        self._late: set[asyncio.Task[None]] = set()
+        """They wake sessions in time that the wall clock would wake late."""
         self._watched = ports.store if isinstance(ports.store, Watched) else None
         self._change: int | None = None
         self.is_closed = False
@@ -122,9 +126,11 @@ class Engine:
         if self.is_closed:
             return
         self.is_closed = True
-        if self._keeper is not None:
-            self._keeper.cancel()
-            await asyncio.wait([self._keeper])
+        helpers = [*self._late, *(() if self._keeper is None else (self._keeper,))]
+        for task in helpers:
+            task.cancel()
+        if helpers:
+            await asyncio.wait(helpers)
         for driver in self._drivers.values():
             if driver is not None:
                 driver.stop()
@@ -221,10 +227,15 @@ class Engine:
         """Stay an owner, and look after sessions that nobody drives."""
         ports = self._ports
         beat_ms = moment(ports.clock).ms
+        ahead_ms = beat_ms - ports.clock.monotonic() * 1_000
         while True:
             await ports.clock.sleep(SWEEP_S)
             now_ms = moment(ports.clock).ms
+            back_ms = ahead_ms - (now_ms - ports.clock.monotonic() * 1_000)
             try:
+                if back_ms >= CLOCK_BACK_MS_MIN:
+                    await self._catch_late(now_ms + int(back_ms))
+                ahead_ms -= back_ms
                 if abs(now_ms - beat_ms) >= OWNER_LEASE_MS / 4:
                     await ports.store.enlist(ports.owner_id, now_ms=now_ms)
                     beat_ms = now_ms
@@ -233,6 +244,30 @@ class Engine:
             except AgentError:
                 # The store is out of reach for now; runs that cannot be written end by themselves.
                 continue
+
+    async def _catch_late(self, now_ms: int) -> None:
+        """Remember who waits for a moment that has just moved away with the wall clock.
+
+        `now_ms` is what it would be if nobody had put it back. Each is woken once when it would have been,
+        and waits on if it goes by the wall clock, as a request that expires does.
+        """
+        store, since_s = self._ports.store, self._ports.clock.monotonic()
+        wakes: list[tuple[int, str]] = []
+        after: str | None = None
+        while rows := await store.sessions(after=after):
+            for row in rows:
+                if row.standing is Standing.WAITING and row.wake_at_ms is not None:
+                    wakes.append((row.wake_at_ms - now_ms, row.session_id))
+            after = rows[-1].session_id
+        task = asyncio.create_task(self._wake_late(sorted(wakes), since_s), name="windlass late wakes")
+        self._late.add(task)
+        task.add_done_callback(self._late.discard)
+
+    async def _wake_late(self, wakes: Sequence[tuple[int, str]], since_s: float) -> None:
+        clock = self._ports.clock
+        for delay_ms, session_id in wakes:
+            await clock.sleep(since_s + delay_ms / 1_000 - clock.monotonic())
+            self.wake(session_id)
 
     def _look_around(self) -> None:
         """Pass on what other processes wrote, to the readers and to the drivers."""

@@ -15,6 +15,7 @@ from windlass.feed.live import LiveStep, Pieces
 from windlass.feed.overflow import QueuedSubscription
 from windlass.feed.subscription import Subscription, ends_step
 from windlass.feed.topic import Topic
+from windlass.feed.weight import weight
 from windlass.limits import SUBSCRIBER_EVENTS_MAX
 from windlass.ports.clock import Clock
 from windlass.ports.feed import (
@@ -89,7 +90,7 @@ class Feed:
             topic = self._listened(key)
             if topic is None:
                 continue
-            shown = shown or [Shown(record, show(record)) for record in records]
+            shown = shown or [Shown(record, show(record), weight(record.data)) for record in records]
             for seq, pieces in tails:
                 topic.add_tail((session_id, seq), pieces)
             if first is None:

@@ -51,6 +51,16 @@ class RunAsked:
 
 
 @dataclass(frozen=True, slots=True)
+class Steered:
+    """Somebody says something to the run under way.
+
+    `body` has `message`, `messageId`, and what may come with it: `parts`, `context`, `sender`.
+    """
+
+    body: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
 class AnswersGiven:
     """Somebody answers requests."""
 
@@ -152,6 +162,20 @@ class CallRefused:
 
 
 @dataclass(frozen=True, slots=True)
+class CallAsks:
+    """A call is a question to a person; its answer is the result."""
+
+    call_id: str
+    arguments: JsonObject
+    prompt: str
+    options: tuple[JsonObject, ...] = ()
+    allow_freeform: bool = True
+    expires_at: str | None = None
+    responders: tuple[str, ...] | None = None
+    notes: tuple[Note, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class CallReturned:
     """A tool is done."""
 
@@ -230,6 +254,7 @@ class DeliverySettled:
 
 LoopEvent = (
     RunAsked
+    | Steered
     | AnswersGiven
     | CancelAsked
     | RunWithdrawn
@@ -237,6 +262,7 @@ LoopEvent = (
     | ModelFailed
     | CallJudged
     | CallRefused
+    | CallAsks
     | CallReturned
     | OutputChecked
     | Taken

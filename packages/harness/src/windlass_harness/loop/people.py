@@ -6,7 +6,7 @@ from pydantic import JsonValue
 from pydantic_core import from_json
 
 from windlass_harness.loop.drafts import Draft, within_limit
-from windlass_harness.loop.events import AnswersGiven, CallJudged, Moment
+from windlass_harness.loop.events import AnswersGiven, CallAsks, CallJudged, Moment
 from windlass_harness.loop.state import LoopState, ms_of
 from windlass_harness.views.steps import Call
 from windlass_protocol import InputKind, InputOutcome, InputRequest, InputResponse, RecoveryChoice
@@ -80,6 +80,25 @@ def recovery_request(
     return request
 
 
+def question_request(state: LoopState, call: Call, *, asks: CallAsks) -> JsonObject:
+    """Return the request that puts a question of the model to a person."""
+    request: JsonObject = {
+        "requestId": _request_id(state, call, "question"),
+        "action": _action(call, asks.arguments),
+        "prompt": asks.prompt,
+        "display": "select" if asks.options else "text",
+        "allowFreeform": asks.allow_freeform,
+        "kind": InputKind.QUESTION.value,
+    }
+    if asks.options:
+        request["options"] = list(asks.options)
+    if asks.expires_at is not None:
+        request["expiresAt"] = asks.expires_at
+    if asks.responders is not None:
+        request["responders"] = list(asks.responders)
+    return request
+
+
 def requested(state: LoopState, requests: list[JsonValue], *, now: Moment) -> Draft:
     """Return the record that asks people."""
     return state.draft("input.requested", {"requests": requests, **state.place()}, now=now)
@@ -94,6 +113,26 @@ def _request_id(state: LoopState, call: Call, kind: str) -> str:
     asks = state.note(call.call_id).asks
     run_id = "" if run is None else run.run_id
     return within_limit(f"{kind}:{run_id}:{call.step_index}:{call.call_id}:{asks + 1}")
+
+
+def matched(request: InputRequest, response: InputResponse) -> InputResponse:
+    """Return the answer with the option that its words name, if they name one.
+
+    That is its id, its label, or its number from 1 on, and nothing but that. What a person types to supply a
+    result is the result.
+    """
+    if response.option_id is not None or response.text is None or request.kind is InputKind.RECOVERY:
+        return response
+    words, options = response.text.strip().casefold(), request.options or ()
+    for names in (
+        [option.id for option in options],
+        [option.label for option in options],
+        [str(number + 1) for number in range(len(options))],
+    ):
+        if words in (folded := [name.strip().casefold() for name in names]):
+            option = options[folded.index(words)]
+            return response.model_copy(update={"option_id": option.id, "text": None})
+    return response
 
 
 def refusal(request: InputRequest | None, response: InputResponse, *, now_ms: int) -> str | None:
@@ -122,8 +161,9 @@ def answered(state: LoopState, event: AnswersGiven, *, now: Moment) -> list[Draf
     """Return the records that answers cause; one that does not count is only noted."""
     drafts: list[Draft] = []
     seen: set[str] = set()
-    for response in event.responses:
-        request = state.session.requests.get(response.request_id)
+    for given in event.responses:
+        request = state.session.requests.get(given.request_id)
+        response = given if request is None else matched(request, given)
         if response.request_id in seen or refusal(request, response, now_ms=now.ms) is not None:
             drafts.append(_noted(state, response, now))
             continue
@@ -199,6 +239,20 @@ def _supplied(text: str | None) -> JsonValue:
     except ValueError:
         return text
     return value
+
+
+def passed_over(state: LoopState, now: Moment) -> list[Draft]:
+    """Return the records of requests that somebody passes over by going on without them.
+
+    What became of an interrupted call stays open: nobody can pass that over.
+    """
+    drafts: list[Draft] = []
+    for request in state.session.requests.values():
+        if request.kind is not InputKind.RECOVERY:
+            drafts.append(_resolved(state, request, InputOutcome.IGNORED, now))
+            if request.kind is InputKind.APPROVAL:
+                drafts.append(settled(state, request, outcome=InputOutcome.IGNORED, now=now))
+    return drafts
 
 
 def expired(state: LoopState, now: Moment) -> list[Draft]:

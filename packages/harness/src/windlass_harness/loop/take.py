@@ -4,11 +4,12 @@ from typing import assert_never
 
 from pydantic import JsonValue
 
-from windlass_harness.loop import delivery, ends, failures, hooks, people
+from windlass_harness.loop import delivery, ends, failures, hooks, people, wishes
 from windlass_harness.loop.advance import give_up, refused, retried
 from windlass_harness.loop.drafts import Draft, within_limit
 from windlass_harness.loop.events import (
     AnswersGiven,
+    CallAsks,
     CallJudged,
     CallRefused,
     CallReturned,
@@ -23,13 +24,13 @@ from windlass_harness.loop.events import (
     OutputChecked,
     RunAsked,
     RunWithdrawn,
+    Steered,
     Stopped,
     Taken,
 )
 from windlass_harness.loop.rules import DEFAULT_RULES, OUTPUT_REPAIRS, Rules
 from windlass_harness.loop.state import HANDED_OVER, LoopState
 from windlass_harness.retry import next_retry_delay_ms, should_retry
-from windlass_harness.views.session_state import SessionStatus
 from windlass_harness.views.steps import Call, CallStage
 from windlass_protocol import OutputError, RecoveryChoice
 
@@ -42,18 +43,12 @@ def take(state: LoopState, event: LoopEvent, *, now: Moment, rules: Rules = DEFA
     A run is asked for only when the one before it has ended.
     """
     match event:
-        case RunAsked():
-            return _start(state, event, now)
+        case RunAsked() | Steered() | AnswersGiven() | CancelAsked() | RunWithdrawn():
+            return wishes.granted(state, event, now=now)
         case Taken():
             return _taken(state, event, now)
         case HandedOver():
             return _handed_over(state, now)
-        case AnswersGiven():
-            return people.answered(state, event, now=now)
-        case CancelAsked():
-            return _cancel(state, event, now)
-        case RunWithdrawn():
-            return _withdrawn(state, event, now)
         case HooksRan():
             return hooks.ran(state, event, now=now, rules=rules)
         case DeliverySettled():
@@ -65,7 +60,8 @@ def take(state: LoopState, event: LoopEvent, *, now: Moment, rules: Rules = DEFA
             return [*notes, *_take_work(state, event, now, rules)]
 
 
-_Work = ModelAnswered | ModelFailed | CallJudged | CallRefused | CallReturned | OutputChecked | Stopped
+_Decided = CallJudged | CallRefused | CallAsks
+_Work = ModelAnswered | ModelFailed | _Decided | CallReturned | OutputChecked | Stopped
 
 
 def _take_work(state: LoopState, event: _Work, now: Moment, rules: Rules) -> list[Draft]:
@@ -77,7 +73,7 @@ def _take_work(state: LoopState, event: _Work, now: Moment, rules: Rules) -> lis
         case CallReturned():
             call = state.call(event.call_id)
             return [] if call is None else [_returned(state, call, event, now)]
-        case CallJudged() | CallRefused() | OutputChecked() | Stopped():
+        case CallJudged() | CallRefused() | CallAsks() | OutputChecked() | Stopped():
             return [] if _is_ending(state) else _take_step(state, event, now, rules)
         case _:
             assert_never(event)
@@ -90,10 +86,10 @@ def _is_ending(state: LoopState) -> bool:
 
 
 def _take_step(
-    state: LoopState, event: CallJudged | CallRefused | OutputChecked | Stopped, now: Moment, rules: Rules
+    state: LoopState, event: _Decided | OutputChecked | Stopped, now: Moment, rules: Rules
 ) -> list[Draft]:
     match event:
-        case CallJudged() | CallRefused():
+        case CallJudged() | CallRefused() | CallAsks():
             return _decided(state, event, now)
         case OutputChecked():
             return _checked(state, event, now, rules)
@@ -103,46 +99,7 @@ def _take_step(
             assert_never(event)
 
 
-# the run
-
-
-def _start(state: LoopState, event: RunAsked, now: Moment) -> list[Draft]:
-    body = event.body
-    run_id, agent_id = str(body["runId"]), str(body["agentId"])
-    if run_id in state.session.run_ids:
-        return []
-    assert state.run is None, "a run waits until the one before it has ended"
-    run = _facts_of(body)
-    turn = state.session.turn
-    sequence = 0 if turn is None else turn.sequence + 1
-    given = body.get("turnId")
-    turn_id = given if isinstance(given, str) else f"turn_{sequence}"
-    place: JsonObject = {"sequence": sequence, "turnId": turn_id}
-
-    def draft(kind: str, data: JsonObject) -> Draft:
-        return Draft(kind, now.at, data, run_id=run_id, agent_id=agent_id, turn_id=turn_id)
-
-    message: JsonObject = {"message": body.get("message", ""), **place}
-    for name in ("parts", "context"):
-        if body.get(name) is not None:
-            message[name] = body[name]
-    drafts: list[Draft] = []
-    if state.session.status is SessionStatus.NEW:
-        opening = body.get("session")
-        data: JsonObject = opening if isinstance(opening, dict) else {}
-        drafts.append(Draft("session.started", now.at, data, agent_id=agent_id))
-    drafts += [draft("run.started", run), draft("turn.started", place), draft("message.received", message)]
-    if body.get("contract") is not None:
-        drafts.append(draft("output.requested", {"contract": body["contract"], "runId": run_id}))
-    return drafts
-
-
-def _facts_of(body: JsonObject) -> JsonObject:
-    """What the record of a run's beginning says, of what it begins with."""
-    return {name: value for name, value in body.items() if name not in _NOT_OF_THE_RUN}
-
-
-_NOT_OF_THE_RUN = {"message", "parts", "context", "contract", "session", "turnId"}
+# the owner
 
 
 def _taken(state: LoopState, event: Taken, now: Moment) -> list[Draft]:
@@ -172,37 +129,6 @@ def _handed_over(state: LoopState, now: Moment) -> list[Draft]:
     if state.run is None or step is None or step.epoch != state.epoch:
         return []
     return [retried(state, HANDED_OVER, now=now)]
-
-
-def _cancel(state: LoopState, event: CancelAsked, now: Moment) -> list[Draft]:
-    run = state.run
-    if run is None or run.run_id != event.run_id or run.is_cancel_requested:
-        return []
-    return [state.draft("run.cancel_requested", _cancel_facts(event.run_id, event), now=now)]
-
-
-def _withdrawn(state: LoopState, event: RunWithdrawn, now: Moment) -> list[Draft]:
-    """A run ends that never began; the one under way does not notice."""
-    run_id, agent_id = str(event.body["runId"]), str(event.body["agentId"])
-    if run_id in state.session.run_ids:
-        return []
-    asked = _cancel_facts(run_id, event)
-    ended: JsonObject = {"runId": run_id, "unstarted": _facts_of(event.body)}
-    if event.reason is not None:
-        ended["reason"] = event.reason
-    return [
-        Draft("run.cancel_requested", now.at, asked, run_id=run_id, agent_id=agent_id),
-        Draft("run.cancelled", now.at, ended, run_id=run_id, agent_id=agent_id),
-    ]
-
-
-def _cancel_facts(run_id: str, event: CancelAsked | RunWithdrawn) -> JsonObject:
-    data: JsonObject = {"runId": run_id}
-    if event.by is not None:
-        data["by"] = event.by
-    if event.reason is not None:
-        data["reason"] = event.reason
-    return data
 
 
 # the model
@@ -264,12 +190,15 @@ def _model_failed(state: LoopState, event: ModelFailed, now: Moment, rules: Rule
 # calls
 
 
-def _decided(state: LoopState, event: CallJudged | CallRefused, now: Moment) -> list[Draft]:
+def _decided(state: LoopState, event: _Decided, now: Moment) -> list[Draft]:
     call = state.call(event.call_id)
     if call is None or not _is_undecided(state, call):
         return []
     if isinstance(event, CallJudged):
         return _judged(state, call, event, now)
+    if isinstance(event, CallAsks):
+        asked = people.question_request(state, call, asks=event)
+        return [people.requested(state, [asked], now=now)]
     return [_failed(state, call, event, now)]
 
 

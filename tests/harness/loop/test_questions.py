@@ -1,4 +1,4 @@
-"""Questions of the model, words that name an option, and people who speak instead of answering."""
+"""Questions of the model, and people who answer them or speak instead."""
 
 import pytest
 from tests.harness.loop.stage import (

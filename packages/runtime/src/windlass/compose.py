@@ -25,6 +25,7 @@ from windlass.run_handle import RunHandle
 from windlass.runtime import CoreRuntime
 from windlass.runtime_ports import Machine, PackageChange
 from windlass_harness.budget import BudgetLimit
+from windlass_harness.loop.drafts import within_limit
 from windlass_harness.loop.rules import Rules
 from windlass_protocol import (
     BudgetLimits,
@@ -33,6 +34,7 @@ from windlass_protocol import (
     RetryClass,
     RunMode,
     RunRequest,
+    SessionCapabilities,
     SourceRef,
     UserContent,
 )
@@ -85,6 +87,8 @@ class RunOptions(TypedDict, total=False):
     """A name for the run, the same for every attempt to start it; a new one when left out."""
     turn_id: str | None
     mode: RunMode | None
+    capabilities: SessionCapabilities | None
+    """What the channel of the message can do; everything when left out."""
     budget: BudgetLimit | BudgetLimits | None
     output: Output | None
     """What it must return: a type, a JSON Schema or a contract."""
@@ -165,6 +169,29 @@ class AgentRuntime(CoreRuntime):
             Conflict: the run id was used for something else.
             Denied: the start policy does not allow it.
         """
+        return await self.start_run(self._request(agent, message, options))
+
+    async def steer(
+        self, agent: Agent | str, message: UserContent, *, session_id: str, message_id: str | None = None
+    ) -> str:
+        """Say something to the run under way in a session; return the id of the message.
+
+        The model hears it at its next step, after the tools that run have ended. What people are being asked
+        is passed over; nothing said here is taken for an answer. If no run is under way the message begins
+        one. To wait until the run under way has ended, `start` another one in the session.
+
+        Raises:
+            Rejected: the agent is not one of this runtime.
+            Conflict: the message id was used for something else.
+            Denied: the start policy does not allow it.
+        """
+        known = message_id or self._ports.machine.new_id()
+        run_id = within_limit(f"steer/{session_id}/{known}")
+        request = self._request(agent, message, {"session_id": session_id, "run_id": run_id})
+        await self.steer_session(request, message_id=known)
+        return known
+
+    def _request(self, agent: Agent | str, message: UserContent, options: RunOptions) -> RunRequest:
         agent_id = agent if isinstance(agent, str) else agent.agent_id
         registered = self._ports.registry.agent(agent_id)
         run_id = options.get("run_id") or self._ports.machine.new_id()
@@ -174,7 +201,7 @@ class AgentRuntime(CoreRuntime):
             )
         budget, output = options.get("budget"), options.get("output")
         context = options.get("context")
-        request = RunRequest(
+        return RunRequest(
             run_id=run_id,
             agent_id=agent_id,
             input=message,
@@ -182,13 +209,13 @@ class AgentRuntime(CoreRuntime):
             turn_id=options.get("turn_id"),
             package_id=registered.package.package_id,
             mode=options.get("mode"),
+            capabilities=options.get("capabilities"),
             budget=budget_limits(budget) if isinstance(budget, BudgetLimit) else budget,
             output_contract=None if output is None else output_contract(output, agent_id),
             context=None if context is None else tuple(context),
             metadata=options.get("metadata"),
             source=options.get("source"),
         )
-        return await self.start_run(request)
 
 
 def _choose(builder: AgentRuntimeBuilder[T], options: RuntimeOptions) -> None:

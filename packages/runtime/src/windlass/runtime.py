@@ -17,7 +17,7 @@ from windlass.engine.loading import load
 from windlass.engine.work import Shared
 from windlass.errors import Conflict
 from windlass.ports.feed import CompiledEventFilter, EventBus, EventStream
-from windlass.ports.journal import NewRun, Store
+from windlass.ports.journal import STEER, NewRun, Store
 from windlass.ports.model import LLMProvider
 from windlass.ports.sink import OutputSink
 from windlass.refusals import missing_port, refused_answer, taken_run
@@ -27,7 +27,7 @@ from windlass.runtime_ports import RuntimePorts
 from windlass.start import EffectivePackage, check_no_secret, check_start, effective_package, start_body
 from windlass.typed_result import TypedResult, typed_result
 from windlass_harness.loop.drafts import Draft
-from windlass_harness.loop.people import refusal
+from windlass_harness.loop.people import matched, refusal
 from windlass_harness.views.deliveries import DeliveryState
 from windlass_protocol import (
     Cursor,
@@ -171,6 +171,25 @@ class CoreRuntime:
         self._run_count += posted.is_new
         self._wake(session_id)
         return RunHandle(self, run_id)
+
+    async def steer_session(self, request: RunRequest, *, message_id: str) -> None:
+        """Say something to the run under way in a session; return once that is durable.
+
+        The model hears it at its next step. Requests that wait for an answer are passed over by it: nothing
+        that somebody says is taken for consent or for an answer. If no run is under way, or it ends before
+        it could hear, the request begins a run. The same message id with the same words is the same message.
+
+        Raises:
+            Rejected, Unavailable, Denied: as for `start_run`; a request that is refused leaves nothing.
+            Conflict: the message id was used for something else.
+        """
+        effective = await check_start(self._ports, request)
+        await self.resume()
+        await self._keep_package(effective, request.run_id)
+        session_id = request.session_id or f"session:{request.run_id}"
+        body = self._masked({**start_body(request, effective), "messageId": message_id})
+        await self._store().post(session_id, kind=STEER, key=f"steer:{message_id}", body=body)
+        self._wake(session_id)
 
     async def _keep_package(self, effective: EffectivePackage, run_id: str) -> None:
         """Keep the package of a run, so that it can go on under it whatever comes."""
@@ -345,8 +364,9 @@ class CoreRuntime:
         self, session_id: str, responses: Sequence[InputResponse], requests: Mapping[str, InputRequest]
     ) -> None:
         now_ms = moment(self._ports.machine.clock).ms
-        for response in responses:
-            request = requests.get(response.request_id)
+        for given in responses:
+            request = requests.get(given.request_id)
+            response = given if request is None else matched(request, given)
             problem = refusal(request, response, now_ms=now_ms)
             if problem is not None:
                 raise refused_answer(request, response, problem=problem, session_id=session_id)

@@ -292,7 +292,7 @@ def start_body(request: RunRequest, effective: EffectivePackage) -> JsonObject:
         "modelId": package.provider_route.model_id,
     }
     given = request.model_dump(mode="json", by_alias=True)
-    for name in ("source", "mode", "metadata", "context", "turnId"):
+    for name in ("source", "mode", "capabilities", "metadata", "context", "turnId"):
         if given.get(name) is not None:
             body[name] = given[name]
     content = given["input"]

@@ -69,6 +69,8 @@ class ToolOptions(TypedDict, total=False):
     """Whether a call can carry data out; assumed when left out."""
     is_shell: bool
     """Whether the parameter `command` is a shell command, which is then graded."""
+    is_question: bool
+    """Whether a call is put to a person, whose answer is its result; the function is never called."""
     metadata: Mapping[str, JsonValue]
     """Anything else to pin with the tool."""
     router: "ToolRouter"
@@ -91,6 +93,7 @@ class Tool(Generic[P, R]):
     concurrency: int | None = None
     is_outbound: bool | None = None
     is_shell: bool = False
+    is_question: bool = False
     metadata: JsonObject = field(default_factory=dict[str, JsonValue])
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -118,6 +121,8 @@ class Tool(Generic[P, R]):
     def spec(self) -> ToolSpec:
         """The tool as data, with everything that decides how it is used."""
         rule, metadata = self.approval, dict(self.metadata)
+        if self.is_question:
+            metadata["isQuestion"] = True
         if not isinstance(rule, ApprovalRule):
             # Whoever does not have the function asks: that is the safe side.
             metadata["approvalFunction"] = getattr(rule, "__qualname__", type(rule).__qualname__)
@@ -198,6 +203,7 @@ def _made(function: Callable[P, R], options: ToolOptions) -> Tool[P, R]:
         concurrency=_concurrency(options.get("concurrency"), name),
         is_outbound=_flag(options.get("is_outbound"), f"tool {name}: is_outbound"),
         is_shell=_flag(options.get("is_shell"), f"tool {name}: is_shell") or False,
+        is_question=_flag(options.get("is_question"), f"tool {name}: is_question") or False,
         metadata=_metadata(options.get("metadata"), name),
     )
     if made.is_shell and not has_parameter(shape.signature, SHELL_PARAMETER):

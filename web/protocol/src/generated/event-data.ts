@@ -20,6 +20,7 @@ import {
   ModelMessage,
   RunMode,
   SessionAgent,
+  SessionCapabilities,
   UserPart,
 } from "./sessions.js";
 import { EffectClass, ToolMode } from "./tools.js";
@@ -205,6 +206,8 @@ export const RunStartedData = open({
   source: SourceRef.optional(),
   /** How it ends. */
   mode: RunMode.optional(),
+  /** What the channel of the request can do. */
+  capabilities: SessionCapabilities.optional(),
   /** Most that it may use. */
   budget: BudgetLimits.optional(),
   /** Goal it pursues. */

@@ -6,7 +6,7 @@ import { Id, SourceRef, Usage } from "./common.js";
 import { ErrorInfo } from "./errors.js";
 import { OutputContract } from "./output.js";
 import { BudgetLimits } from "./policy.js";
-import { RunMode, UserContent } from "./sessions.js";
+import { RunMode, SessionCapabilities, UserContent } from "./sessions.js";
 
 /** Where a run is; the last four are final. */
 export const RunStatus = z.enum(["pending", "running", "waiting", "cancelling", "completed", "failed", "cancelled", "budget_exhausted"]);
@@ -32,6 +32,8 @@ export const RunRequest = z.strictObject({
   outputContract: OutputContract.optional(),
   /** conversation when absent. */
   mode: RunMode.optional(),
+  /** What the channel of the request can do; everything when absent. */
+  capabilities: SessionCapabilities.optional(),
   /** Most that the run may use. */
   budget: BudgetLimits.optional(),
   /** Texts added before the input. */

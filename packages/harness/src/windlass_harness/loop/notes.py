@@ -157,3 +157,13 @@ def number_in(data: Mapping[str, JsonValue], name: str) -> int:
     """Return a number of an object; 0 if it is missing or something else."""
     value = data.get(name)
     return value if isinstance(value, int) else 0
+
+
+def policy_version(decision: Mapping[str, JsonValue]) -> str | None:
+    """Return the version of the policy that made a decision."""
+    refs = decision.get("policyRefs")
+    for ref in refs if isinstance(refs, list) else ():
+        version = ref.get("version") if isinstance(ref, dict) else None
+        if isinstance(version, str):
+            return version
+    return None

@@ -242,7 +242,7 @@ def _supplied(text: str | None) -> JsonValue:
 
 
 def passed_over(state: LoopState, now: Moment) -> list[Draft]:
-    """Return the records of requests that somebody passes over by going on without them.
+    """Return the records of requests that somebody goes on without.
 
     What became of an interrupted call stays open: nobody can pass that over.
     """

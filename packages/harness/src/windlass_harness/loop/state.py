@@ -14,7 +14,16 @@ from windlass_harness.budget import would_exceed
 from windlass_harness.loop import failures
 from windlass_harness.loop.drafts import Draft
 from windlass_harness.loop.events import Moment
-from windlass_harness.loop.notes import NO_LIMITS, CallNotes, Grant, Pause, RunNotes, limits_of, number_in
+from windlass_harness.loop.notes import (
+    NO_LIMITS,
+    CallNotes,
+    Grant,
+    Pause,
+    RunNotes,
+    limits_of,
+    number_in,
+    policy_version,
+)
 from windlass_harness.loop.rules import DEFER_MS_MIN
 from windlass_harness.times import elapsed_ms
 from windlass_harness.views.deliveries import DELIVERY_RECORDS, Deliveries
@@ -61,6 +70,12 @@ class LoopState:
         """Take the next records."""
         for record in records:
             self.apply(record)
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether the run under way begins nothing more."""
+        run = self.run
+        return run is not None and (run.is_cancel_requested or self.run_notes.failure is not None)
 
     @property
     def seq(self) -> int:
@@ -243,16 +258,6 @@ def _policy_decided(state: LoopState, record: Record) -> None:
             state.run_notes.failure = failures.interrupted(decision)
         case _:
             pass
-
-
-def policy_version(decision: Mapping[str, JsonValue]) -> str | None:
-    """Return the version of the policy that made a decision."""
-    refs = decision.get("policyRefs")
-    for ref in refs if isinstance(refs, list) else ():
-        version = ref.get("version") if isinstance(ref, dict) else None
-        if isinstance(version, str):
-            return version
-    return None
 
 
 def _action_started(state: LoopState, record: Record) -> None:

@@ -74,15 +74,9 @@ def _take_work(state: LoopState, event: _Work, now: Moment, rules: Rules) -> lis
             call = state.call(event.call_id)
             return [] if call is None else [_returned(state, call, event, now)]
         case CallJudged() | CallRefused() | CallAsks() | OutputChecked() | Stopped():
-            return [] if _is_ending(state) else _take_step(state, event, now, rules)
+            return [] if state.is_ending else _take_step(state, event, now, rules)
         case _:
             assert_never(event)
-
-
-def _is_ending(state: LoopState) -> bool:
-    """Whether the run begins nothing more."""
-    run = state.run
-    return run is None or run.is_cancel_requested or state.run_notes.failure is not None
 
 
 def _take_step(

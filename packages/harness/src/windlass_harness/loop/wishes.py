@@ -69,8 +69,8 @@ _NOT_OF_THE_RUN: Final = frozenset({*_SAID, "contract", "session", "turnId"})
 
 
 def _steered(state: LoopState, event: Steered, now: Moment) -> list[Draft]:
-    """Whoever speaks instead of answering goes on without the answer, and is never taken for it."""
-    if state.run is None:
+    """Whoever speaks instead of answering goes on without the answer."""
+    if state.run is None or state.is_ending:
         return []
     message: JsonObject = {"message": "", **_said(event.body), "delivery": "steer", **state.turn_place()}
     return [*people.passed_over(state, now), state.draft("message.received", message, now=now)]

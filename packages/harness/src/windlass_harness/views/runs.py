@@ -55,6 +55,8 @@ class RunState:
     turn_id: str | None = None
     source: SourceRef | None = None
     mode: RunMode | None = None
+    can_ask: bool = True
+    """Whether the channel of the request can put questions to people."""
     budget: BudgetLimits | None = None
     package_id: str | None = None
     package_fingerprint: str | None = None
@@ -149,6 +151,7 @@ def _run_of(data: RunStartedData, record: Record) -> RunState:
         turn_id=record.turn_id,
         source=data.source,
         mode=data.mode,
+        can_ask=data.capabilities is None or data.capabilities.request_input is not False,
         budget=data.budget,
         package_id=data.package_id,
         package_fingerprint=data.package_fingerprint,

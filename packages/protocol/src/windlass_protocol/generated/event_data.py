@@ -40,6 +40,7 @@ from windlass_protocol.generated.sessions import (
     ModelMessage,
     RunMode,
     SessionAgent,
+    SessionCapabilities,
     UserPart,
 )
 from windlass_protocol.generated.tools import EffectClass, ToolMode
@@ -249,6 +250,8 @@ class RunStartedData(Open):
     """Where the request came from."""
     mode: Maybe[RunMode] = None
     """How it ends."""
+    capabilities: Maybe[SessionCapabilities] = None
+    """What the channel of the request can do."""
     budget: Maybe[BudgetLimits] = None
     """Most that it may use."""
     goal_id: Maybe[Str] = None

@@ -10,7 +10,7 @@ from windlass_protocol.generated.common import Id, SourceRef, Usage
 from windlass_protocol.generated.errors import ErrorInfo
 from windlass_protocol.generated.output import OutputContract
 from windlass_protocol.generated.policy import BudgetLimits
-from windlass_protocol.generated.sessions import RunMode, UserContent
+from windlass_protocol.generated.sessions import RunMode, SessionCapabilities, UserContent
 
 
 class RunStatus(StrEnum):
@@ -47,6 +47,8 @@ class RunRequest(Closed):
     """What the run must return."""
     mode: Maybe[RunMode] = None
     """conversation when absent."""
+    capabilities: Maybe[SessionCapabilities] = None
+    """What the channel of the request can do; everything when absent."""
     budget: Maybe[BudgetLimits] = None
     """Most that the run may use."""
     context: Maybe[tuple[Str, ...]] = None

@@ -37,7 +37,6 @@ from windlass_harness.loop.events import (
     HandedOver,
     LoopEvent,
     Moment,
-    RunAsked,
     Stopped,
     Taken,
 )
@@ -157,6 +156,8 @@ class Driver:
         """Take what happened, do what follows, until something has to be waited for."""
         now = moment(self._clock)
         while True:
+            self._take_events(now)
+            # After what has happened: it says whether there is still a run to speak to.
             self._take_items()
             self._take_events(now)
             run = self.state.run
@@ -378,15 +379,16 @@ class Driver:
         items = await patiently(lambda: self._inbox.pending(self._writer.session_id), self._clock)
         self._waiting_items += [item for item in items if item.number > self._seen]
         self._seen = max((item.number for item in items), default=self._seen)
-        self._take_items()
 
     def _take_items(self) -> None:
         """Turn items into events; a run waits until the one before it has ended."""
         if not self._waiting_items:
             return
-        is_starting = any(isinstance(event, RunAsked) for event in self._events)
-        mail = sort(self._waiting_items, is_busy=self.state.run is not None or is_starting)
+        assert not self._events, "what has happened is taken before what is wanted"
+        mail = sort(self._waiting_items, is_busy=self.state.run is not None, is_ending=self.state.is_ending)
         self._events += mail.events
+        for run, item in mail.begun:
+            self._writer.begin(run, item)
         for item in mail.taken:
             self._writer.consume(item)
         self._waiting_items = mail.left

@@ -10,15 +10,16 @@ from pydantic import JsonValue
 from windlass.engine.binding import Binding
 from windlass.engine.consent import plead, under_version, with_consent
 from windlass.engine.cut import TooLate, within
-from windlass.engine.points import before_call, before_request
+from windlass.engine.points import Gate, before_call, before_request
 from windlass.errors import Rejected
 from windlass.policy import RulesPolicy, strongest
 from windlass.ports.clock import Clock
+from windlass.question import question_of
 from windlass.tool_arguments import Arguments, arguments_hash, arguments_of
 from windlass.tool_router import unknown_tool
 from windlass.tools import SHELL_PARAMETER, Tool
 from windlass_harness.loop.effects import JudgeCall
-from windlass_harness.loop.events import CallJudged, CallRefused, Plea
+from windlass_harness.loop.events import CallAsks, CallJudged, CallRefused, Plea
 from windlass_harness.loop.state import LoopState
 from windlass_harness.policy import decide_tool_mode
 from windlass_harness.policy_rules import CallFacts
@@ -60,7 +61,7 @@ class Judged:
 
 async def judge(
     binding: Binding, state: LoopState, *, effect: JudgeCall, clock: Clock, is_attended: bool
-) -> Judged | CallRefused:
+) -> Judged | CallRefused | CallAsks:
     """Decide about one call."""
     tool = binding.tools.get(effect.tool_name)
     if tool is None:
@@ -73,6 +74,8 @@ async def judge(
     gate = await before_call(binding, state, effect=effect, arguments=arguments, clock=clock)
     if isinstance(gate, CallRefused):
         return gate
+    if tool.is_question:
+        return _asks(binding, effect.call_id, gate, is_attended=is_attended)
     decision, final, notes = gate.decision, gate.arguments, gate.notes
     if decision is None:
         decision, final = await _decide(binding, state, effect, gate.arguments, is_attended=is_attended)
@@ -109,6 +112,27 @@ async def judge(
         notes=notes,
     )
     return Judged(event, final)
+
+
+def _asks(binding: Binding, call_id: str, gate: Gate, *, is_attended: bool) -> CallAsks | CallRefused:
+    """Put a question to people, if anybody is there and could answer it."""
+    if isinstance(gate.decision, DenyDecision):
+        return CallRefused(call_id, gate.decision.code, gate.decision.reason, gate.notes)
+    if not is_attended:
+        told = "Nobody is there to ask; go on without the answer, or say what you would need to know."
+        return CallRefused(call_id, "unattended", told, gate.notes)
+    question = question_of(gate.arguments.json)
+    if question.problem is not None:
+        return CallRefused(call_id, "invalid_arguments", question.problem, gate.notes)
+    mask = binding.redactor.text
+    return CallAsks(
+        call_id,
+        gate.arguments.json,
+        mask(question.prompt),
+        options=tuple({name: mask(str(text)) for name, text in one.items()} for one in question.options),
+        allow_freeform=question.allow_freeform,
+        notes=gate.notes,
+    )
 
 
 def _is_exposed(binding: Binding, tool: Tool[..., object]) -> bool:

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from windlass.ports.journal import START, InboxItem
-from windlass_harness.loop.events import AnswersGiven, CancelAsked, LoopEvent, RunAsked, RunWithdrawn
+from windlass.ports.journal import START, STEER, InboxItem, NewRun
+from windlass_harness.loop.events import AnswersGiven, CancelAsked, LoopEvent, RunAsked, RunWithdrawn, Steered
 from windlass_protocol import InputResponse
 
 
@@ -18,14 +18,25 @@ class Mail:
     """Numbers of the items that these events answer."""
     left: list[InboxItem] = field(default_factory=list[InboxItem])
     """Starts whose turn has not come."""
+    begun: list[tuple[NewRun, int]] = field(default_factory=list[tuple[NewRun, int]])
+    """Runs that begin with words to a run which has ended, and the items of these words."""
 
 
-def sort(items: Iterable[InboxItem], *, is_busy: bool) -> Mail:
-    """Turn items into events, in their order; behind a run under way, starts wait."""
+def sort(items: Iterable[InboxItem], *, is_busy: bool, is_ending: bool = False) -> Mail:
+    """Turn items into events, in their order; behind a run under way, starts wait.
+
+    Words to a run are for the one under way; if it has ended they begin a run, so that they are heard.
+    """
     mail = Mail()
     for item in items:
-        if item.kind == START and (is_busy or mail.left):
+        if (item.kind == START and (is_busy or mail.left)) or (item.kind == STEER and is_ending):
             mail.left.append(item)
+            continue
+        if item.kind == STEER and not is_busy:
+            mail.begun.append((_run_of(item), item.number))
+            mail.events.append(RunAsked(item.body))
+            mail.taken.append(item.number)
+            is_busy = True
             continue
         is_busy = is_busy or item.kind == START
         queued = _queued(item, mail.left)
@@ -35,6 +46,11 @@ def sort(items: Iterable[InboxItem], *, is_busy: bool) -> Mail:
         mail.events.append(_EVENTS[item.kind](item) if queued is None else _withdraw(queued, item))
         mail.taken.append(item.number)
     return mail
+
+
+def _run_of(item: InboxItem) -> NewRun:
+    body = item.body
+    return NewRun(str(body["runId"]), str(body["agentId"]), str(body["packageFingerprint"]))
 
 
 def _queued(item: InboxItem, left: Iterable[InboxItem]) -> InboxItem | None:
@@ -68,12 +84,17 @@ def _answers(item: InboxItem) -> LoopEvent:
     return AnswersGiven(tuple(InputResponse.model_validate(one) for one in responses))
 
 
+def _steered(item: InboxItem) -> LoopEvent:
+    return Steered(item.body)
+
+
 def _start(item: InboxItem) -> LoopEvent:
     return RunAsked(item.body)
 
 
 _EVENTS: Final[dict[str, Callable[[InboxItem], LoopEvent]]] = {
     START: _start,
+    STEER: _steered,
     "answer": _answers,
     "cancel": _cancel,
 }

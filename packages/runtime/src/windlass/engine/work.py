@@ -125,6 +125,10 @@ class AgentWork:
             self._bound = run.run_id, binding
         return self._bound[1]
 
+    def _can_ask(self, state: LoopState) -> bool:
+        """Whether anybody is there to ask, and the channel of the run can reach them."""
+        return self._shared.is_attended and (state.run is None or state.run.can_ask)
+
     async def bind(self, state: LoopState) -> tuple[Note, ...] | Stopped:
         """Find what the run under way needs of this process."""
         try:
@@ -145,7 +149,7 @@ class AgentWork:
         if written is not effect.input:
             effect = replace(effect, input=written)
         judged = await judge(
-            binding, state, effect=effect, clock=shared.clock, is_attended=shared.is_attended
+            binding, state, effect=effect, clock=shared.clock, is_attended=self._can_ask(state)
         )
         if isinstance(judged, Judged):
             self._arguments[effect.call_id] = judged.arguments
@@ -250,7 +254,9 @@ class AgentWork:
         try:
             async with asyncio.timeout(idle_s) as limit:
                 chunks = binding.provider.stream(
-                    messages, tools=binding.definitions or None, temperature=binding.temperature
+                    messages,
+                    tools=binding.definitions(can_ask=self._can_ask(state)) or None,
+                    temperature=binding.temperature,
                 )
                 await collect(
                     chunks, collector, on_chunk=_patience(loop, limit, idle_s=idle_s, latest=latest)

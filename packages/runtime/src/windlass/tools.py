@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Generic, ParamSpec, TypedDict, TypeVar,
 
 from pydantic import JsonValue
 
-from windlass.definitions import check_name, check_text, check_whole, kind_of, wrong
+from windlass.definitions import check_name, check_text, check_whole, kind_of, option_problem, wrong
 from windlass.limits import TOOL_TIMEOUT_MS
 from windlass.tool_docstring import read_docstring
 from windlass.tool_limits import CONCURRENCY_MAX, DESCRIPTION_CHARS_MAX, FAILED_CHARS_MAX, TIMEOUT_MS_MAX
@@ -159,7 +159,21 @@ def tool(
     """Make a tool of a typed function: `@tool`, `@tool(mode=…)` or `tool(function)`.
 
     The schema comes from the type hints, descriptions from the docstring. A function that is not async runs
-    in a thread. A parameter of type ToolContext gets the context of the call.
+    in a thread. A parameter of type ToolContext gets the context of the call. ToolOptions says more.
+
+    Options:
+        name: the name of the function when left out.
+        description: for the model; the docstring when left out.
+        mode: read, safe_write, destructive, local or external; without one a person is asked first.
+        effect: read, idempotent or once: what becomes of a call that a crash interrupted.
+        timeout_ms: 120,000 when left out.
+        timeout: in seconds, instead of timeout_ms.
+        approval: policy (when left out), always, once or never, or a function of the arguments.
+        concurrency: how many calls may run at the same time; any number when left out.
+        is_outbound: whether a call can carry data out; assumed when left out.
+        is_shell: whether the parameter `command` is a shell command, which is then graded.
+        metadata: JSON to pin with the tool.
+        router: where to register it.
 
     Raises:
         Rejected: the function or an option cannot be used; the message says what to write.
@@ -170,10 +184,9 @@ def tool(
 
 
 def _made(function: Callable[P, R], options: ToolOptions) -> Tool[P, R]:
-    unknown = sorted(options.keys() - ToolOptions.__annotations__.keys())
-    if unknown:
-        known = ", ".join(ToolOptions.__annotations__)
-        raise wrong(f"tool does not know {', '.join(unknown)}; it takes {known}")
+    problem = option_problem(options, ToolOptions, what="tool")
+    if problem is not None:
+        raise wrong(problem)
     if not _is_function(function):
         raise wrong(f"a tool is made of a function, found {kind_of(function)}")
     name = check_name(options.get("name", _name_of(function)), "a tool")

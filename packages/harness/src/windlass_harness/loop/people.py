@@ -32,7 +32,9 @@ def approval_request(state: LoopState, call: Call, *, judged: CallJudged) -> Jso
     assert plea is not None, "an ask decision says how to ask"
     options: list[JsonValue] = [{"id": APPROVE, "label": "Approve", "style": "primary"}]
     if plea.can_grant_session:
-        options.append({"id": APPROVE_SESSION, "label": "Approve for this session"})
+        # It is for any arguments, so it says so: a person who consents must know to what.
+        label = f"Approve every call of {call.tool_name} in this session"
+        options.append({"id": APPROVE_SESSION, "label": label})
     options.append({"id": DENY, "label": "Deny", "style": "danger"})
     request: JsonObject = {
         "requestId": _request_id(state, call, "approval"),

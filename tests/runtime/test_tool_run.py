@@ -9,6 +9,7 @@ import pytest
 from windlass import tool_thread
 from windlass.tool_context import ToolContext
 from windlass.tool_limits import FAILED_CHARS_MAX, FAILURE_CHARS_MAX
+from windlass.tool_result import NoJsonForm
 from windlass.tool_run import ToolRun, failure_text, run_tool
 from windlass.tools import Tool, ToolFailed, tool
 from windlass_protocol import ToolResult
@@ -215,3 +216,19 @@ def test_an_exception_without_words_is_told_by_its_name():
 
     assert "Mute" in failure_text(Mute())
     assert failure_text(ValueError()) == "ValueError"
+
+
+def test_a_result_that_is_no_data_is_a_failure_that_says_the_tool_has_run():
+    @tool
+    def look() -> object:
+        return {"rows": threading.Lock()}
+
+    ran = run(tried(look))
+    assert not ran.result.success
+    assert ran.result.error is not None
+    assert ran.result.error.startswith(
+        "the tool has run, and whatever it does is done, but its result cannot"
+    )
+    assert "it holds a value of type lock;" in ran.result.error
+    assert isinstance(ran.error, NoJsonForm)
+    assert not ran.is_retryable

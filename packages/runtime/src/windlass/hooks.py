@@ -116,6 +116,7 @@ def hook(point: str, **options: Unpack[HookOptions]) -> Callable[[HookFunction],
 
 def _spec(hook_id: str, point: str, options: HookOptions) -> HookSpec:
     where = f"hook {hook_id}"
+    point = _point(point, where)
     order = options.get("order", ORDER)
     if type(order) is not int:
         raise wrong(f"{where}: order is a whole number, found {kind_of(order)}")
@@ -127,7 +128,7 @@ def _spec(hook_id: str, point: str, options: HookOptions) -> HookSpec:
     timeout_ms = options.get("timeout_ms", HOOK_TIMEOUT_MS)
     return HookSpec(
         hook_id=hook_id,
-        point=_point(point, where),
+        point=point,
         right=right,
         order=order,
         phase=_member(HookPhase, options.get("phase", HookPhase.NORMAL), f"{where}: phase"),

@@ -27,6 +27,7 @@ ApprovalCheck = Callable[[JsonObject], bool | str]
 
 SHELL_PARAMETER: Final = "command"
 """The parameter of a shell tool that holds the command."""
+_WRITES: Final = frozenset({ToolMode.SAFE_WRITE, ToolMode.DESTRUCTIVE})
 
 
 class ToolFailed(Exception):
@@ -198,14 +199,13 @@ def _made(function: Callable[P, R], options: ToolOptions) -> Tool[P, R]:
     )
     shape = ArgumentShape(name, read_signature(function, name), docs.parameters)
     mode = _choice(ToolMode, options.get("mode"), f"tool {name}: mode")
-    default = EffectClass.READ if mode == ToolMode.READ else EffectClass.ONCE
     made = Tool(
         function,
         name=name,
         shape=shape,
         description=description,
         mode=mode,
-        effect=_choice(EffectClass, options.get("effect"), f"tool {name}: effect") or default,
+        effect=_effect(options.get("effect"), mode, name=name),
         approval=_approval(options.get("approval"), name),
         timeout_ms=_timeout_ms(options, name),
         concurrency=_concurrency(options.get("concurrency"), name),
@@ -217,6 +217,7 @@ def _made(function: Callable[P, R], options: ToolOptions) -> Tool[P, R]:
         raise wrong(
             f"tool {name}: a shell tool takes its command in a parameter that is called {SHELL_PARAMETER}"
         )
+    shape.check()
     router = options.get("router")
     return made if router is None else router.register(made)
 
@@ -246,6 +247,16 @@ def _choice(known: type[F], value: object, what: str) -> F | None:
         if member == value:
             return member
     raise wrong(f"{what} must be one of {', '.join(map(str, members))}, found {value!r}")
+
+
+def _effect(value: object, mode: ToolMode | None, *, name: str) -> EffectClass:
+    effect = _choice(EffectClass, value, f"tool {name}: effect")
+    if effect is EffectClass.READ and mode in _WRITES:
+        raise wrong(
+            f"tool {name}: mode {mode} says that it changes something and effect read that it does not; "
+            "write effect idempotent or once, or mode read"
+        )
+    return effect or (EffectClass.READ if mode == ToolMode.READ else EffectClass.ONCE)
 
 
 def _approval(value: object, name: str) -> ApprovalRule | ApprovalCheck:

@@ -9,7 +9,6 @@ import pytest
 from windlass import tool_thread
 from windlass.tool_context import ToolContext
 from windlass.tool_limits import FAILED_CHARS_MAX, FAILURE_CHARS_MAX
-from windlass.tool_result import NoJsonForm
 from windlass.tool_run import ToolRun, failure_text, run_tool
 from windlass.tools import Tool, ToolFailed, tool
 from windlass_protocol import ToolResult
@@ -230,5 +229,5 @@ def test_a_result_that_is_no_data_is_a_failure_that_says_the_tool_has_run():
         "the tool has run, and whatever it does is done, but its result cannot"
     )
     assert "it holds a value of type lock;" in ran.result.error
-    assert isinstance(ran.error, NoJsonForm)
+    assert isinstance(ran.error, ToolFailed)
     assert not ran.is_retryable

@@ -49,7 +49,7 @@ async def run_tool(tool: Tool[..., object], values: Mapping[str, object], *, con
         told = mask_text(error.message)[:FAILED_CHARS_MAX]
         return ToolRun(failure(told), error, is_retryable=error.is_retryable)
     except NoJsonForm as error:
-        return ToolRun(failure(str(error)), error)
+        return ToolRun(failure(str(error)), ToolFailed(str(error)))
     except asyncio.CancelledError:
         context.control.cancel()
         raise

@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 from collections.abc import Callable, Coroutine
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, cast
 
@@ -61,7 +62,7 @@ MISSPELT: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "run_typed": (lambda: memory().run_typed("shop", "go", int, runid="r"), "did you mean run_id?"),
     "in_memory": (lambda: memory(attended=True), "did you mean is_attended?"),
-    "open": (lambda: LOOSE.open("a.db", agents=[], secret=["x"]), "did you mean secrets?"),
+    "open": (lambda: LOOSE.open("/nowhere/a.db", agents=[], secret=["x"]), "did you mean secrets?"),
     "hook": (lambda: LOOSE_HOOK("before_tool_call", oder=3), "hook does not know oder; it takes hook_id"),
     "tool": (lambda: LOOSE_TOOL(mod="read")(_nothing), "did you mean mode?"),
     "nothing close": (lambda: memory(xyzzy=1), "in_memory does not know xyzzy; it takes providers"),
@@ -344,3 +345,40 @@ def test_numbers_and_names_that_are_right_are_taken() -> None:
                 await runtime.answer_run(handle.run_id, [InputResponse(request_id="q", option_id="a")])
 
     play(story())
+
+
+# What authors define
+
+
+LOOSE_AGENT: Any = Agent
+FIELDS = [field.name for field in fields(Agent) if field.name not in ("_", "name")]
+
+
+@pytest.mark.parametrize("name", ["name", *FIELDS])
+@pytest.mark.parametrize("at", range(len(WRONG)))
+def test_an_agent_is_made_of_what_it_can_use_or_not_at_all(name: str, at: int) -> None:
+    given = {"name": "a", "model": "openai/gpt-5", name: WRONG[at]}
+    fine = {("name", 2), ("instructions", 2), ("description", 2), ("version", 2), ("version", 0)}
+    fine |= {(one, 0) for one in ("budget", "output", "compaction", "temperature")}
+    message = refused(lambda: LOOSE_AGENT(**given))
+    assert (message is None) == ((name, at) in fine)
+
+
+@pytest.mark.parametrize("name", ToolOptions.__annotations__)
+@pytest.mark.parametrize("at", range(len(WRONG)))
+def test_an_option_of_a_tool_is_used_or_refused(name: str, at: int) -> None:
+    refused(lambda: LOOSE_TOOL(_nothing, **{name: WRONG[at]}))
+
+
+@pytest.mark.parametrize("name", HookOptions.__annotations__)
+@pytest.mark.parametrize("at", range(len(WRONG)))
+def test_an_option_of_a_hook_is_used_or_refused(name: str, at: int) -> None:
+    refused(lambda: LOOSE_HOOK("before_tool_call", **{name: WRONG[at]})(_nothing))
+
+
+@pytest.mark.parametrize("at", range(len(WRONG)))
+def test_a_run_in_one_line_refuses_what_it_cannot_use(at: int) -> None:
+    loose: Any = shop(model_of("done"))
+    assert (refused(lambda: loose.run(WRONG[at])) is None) == isinstance(WRONG[at], str)
+    message = refused(lambda: loose.run("go", providers=WRONG[at]))
+    assert (message is None) == (WRONG[at] is None)

@@ -219,7 +219,11 @@ def _made(function: Callable[P, R], options: ToolOptions) -> Tool[P, R]:
         )
     shape.check()
     router = options.get("router")
-    return made if router is None else router.register(made)
+    if router is None:
+        return made
+    if not callable(getattr(router, "register", None)) or isinstance(router, type):
+        raise wrong(f"tool {name}: router is a ToolRouter, found {kind_of(router)}")
+    return router.register(made)
 
 
 def _is_function(value: object) -> bool:
@@ -291,8 +295,10 @@ def _flag(value: object, what: str) -> bool | None:
     return value
 
 
-def _metadata(value: Mapping[str, JsonValue] | None, name: str) -> JsonObject:
-    metadata = dict(value or {})
+def _metadata(value: object, name: str) -> JsonObject:
+    if value is not None and not isinstance(value, Mapping):
+        raise wrong(f"tool {name}: metadata is a dictionary, found {kind_of(value)}")
+    metadata: JsonObject = dict(cast(Mapping[str, JsonValue], value or {}))
     try:
         canonical(metadata)
     except CodecError as error:

@@ -22,7 +22,7 @@ from tests.contracts.stores import (
 
 from windlass.errors import Conflict, Rejected, Unavailable
 from windlass.limits import BATCH_RECORDS_MAX, OWNER_LEASE_MS, RECORD_BYTES_MAX
-from windlass.ports.journal import Appended, Batch, Claim, SessionRow, Standing
+from windlass.ports.journal import START, Appended, Batch, Claim, NewRun, SessionRow, Standing
 from windlass_harness.loop.drafts import Draft, number, place
 from windlass_protocol import PrivacyClass, RunStatus
 
@@ -322,6 +322,21 @@ def test_sessions_with_items_are_due_in_the_order_of_their_oldest_item(play: Pla
         mine = await claim(store, "b")
         await store.append(Batch(mine, 1, drafts(2), consumes=(3,), is_last=True))
         assert await other.due(now_ms=NOW_MS) == ("a", "c")
+
+    play(story)
+
+
+def test_a_start_in_the_inbox_of_a_waiting_session_waits_as_well(play: Play) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        mine = await claim(store, "s1")
+        await write(store, mine, 1, standing=Standing.WAITING, is_last=True)
+        await store.post("s1", kind=START, key="r2", body={}, run=NewRun("r2", "a1", "sha256:1"))
+        assert await other.due(now_ms=NOW_MS) == ()
+        await post(store, "answer")
+        assert await other.due(now_ms=NOW_MS) == ("s1",)
+        mine = await claim(store, "s1")
+        await store.append(Batch(mine, 1, drafts(2), consumes=(2,), standing=Standing.IDLE, is_last=True))
+        assert await other.due(now_ms=NOW_MS) == ("s1",), "its turn has come"
 
     play(story)
 

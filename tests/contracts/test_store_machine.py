@@ -18,7 +18,7 @@ from tests.faults.disk import fast_folder
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.adapters.journals.sqlite import SqliteStore
 from windlass.errors import Conflict
-from windlass.ports.journal import Appended, Batch, Claim, Posted, Standing
+from windlass.ports.journal import START, Appended, Batch, Claim, Posted, Standing
 
 T = TypeVar("T")
 
@@ -54,6 +54,11 @@ class Item:
     key: str
     body: int
     is_pending: bool = True
+
+
+def kind_of(key: str) -> str:
+    """Every kind but one wakes a session that waits."""
+    return START if key in "ab" else "message"
 
 
 class StoreMachine(RuleBasedStateMachine):
@@ -158,7 +163,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(session_id=SESSIONS, key=st.sampled_from("abcdef"), body=st.integers(0, 1))
     def post(self, session_id: str, key: str, body: int) -> None:
         known = [item for item in self.items if (item.session_id, item.key) == (session_id, key)]
-        posting = self.store.post(session_id, kind="message", key=key, body={"body": body})
+        posting = self.store.post(session_id, kind=kind_of(key), key=key, body={"body": body})
         if known and known[0].body != body:
             with pytest.raises(Conflict):
                 self.wait(posting)
@@ -212,11 +217,13 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(now_ms=st.integers(NOW_MS - 3, NOW_MS + 3))
     def due(self, now_ms: int) -> None:
         free = {name: model for name, model in self.sessions.items() if model.owner_id is None}
-        waiting = {item.session_id for item in self.items if item.is_pending}
+        waiting = {item.session_id for item in self.items if item.is_pending and kind_of(item.key) != START}
+        starting = {item.session_id for item in self.items if item.is_pending and kind_of(item.key) == START}
         expected = {
             name
             for name, model in free.items()
             if name in waiting
+            or (name in starting and model.standing is not Standing.WAITING)
             or model.standing is Standing.RUNNING
             or (model.standing is Standing.WAITING and (model.wake_at_ms or now_ms + 1) <= now_ms)
         }

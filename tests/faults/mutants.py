@@ -19,8 +19,8 @@ def mutated(name: str) -> Generator[None]:
             # An interrupted effect is repeated whatever it is.
             recover: Any = vars(advance)["_recover"]
 
-            def blindly(state: Any, call: Any, plan: Any, now: Any) -> None:
-                recover(state, replace(call, effect=EffectClass.IDEMPOTENT), plan, now)
+            def blindly(state: Any, call: Any, *rest: Any) -> None:
+                recover(state, replace(call, effect=EffectClass.IDEMPOTENT), *rest)
 
             with patch.object(advance, "_recover", blindly):
                 yield

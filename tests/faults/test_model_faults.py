@@ -14,9 +14,9 @@ from windlass.engine import answer as answers
 from windlass.limits import MODEL_IDLE_TIMEOUT_MS, MODEL_TIMEOUT_MS
 from windlass.ports.clock import Clock
 from windlass.testing import Answer, ScriptedModel, fail, say
+from windlass_harness.retry import RETRY_AFTER_MS_MAX
 from windlass_protocol import (
     BudgetLimits,
-    ErrorInfo,
     ErrorKind,
     FinishReason,
     JsonObject,
@@ -91,7 +91,7 @@ def run(chunks: Chunks, *, budget: BudgetLimits | None = None, script: Sequence[
         async with scene.runtime([agent]) as runtime:
             began = scene.clock.monotonic()
             handle = await runtime.start(agent, "go", session_id="s1", run_id="r1", budget=budget)
-            result = await handle.wait(timeout=ATTEMPTS * TIMEOUT_S * 2)
+            result = await handle.wait(timeout=ATTEMPTS * TIMEOUT_S * 3)
             took_s = scene.clock.monotonic() - began
             records = await records_of(scene.store)
             assert ends_of(records) == [f"run.{result.status}"]
@@ -175,12 +175,9 @@ def test_a_run_with_a_deadline_does_not_wait_longer_for_a_busy_server() -> None:
 
 def status_error(retry: RetryClass, retry_after_ms: int | None = None) -> Unavailable:
     """Return what an adapter makes of a status of a provider."""
-
-    class Refused(Unavailable):
-        def info(self) -> ErrorInfo:
-            return super().info().model_copy(update={"retry_after_ms": retry_after_ms})
-
-    return Refused("the provider refused", kind=ErrorKind.PROVIDER_FAILURE, retry=retry)
+    return Unavailable(
+        "the provider refused", kind=ErrorKind.PROVIDER_FAILURE, retry=retry, retry_after_ms=retry_after_ms
+    )
 
 
 def test_a_server_that_is_busy_is_asked_again_when_it_says_so() -> None:
@@ -188,6 +185,15 @@ def test_a_server_that_is_busy_is_asked_again_when_it_says_so() -> None:
     told = run(listed(), script=[fail(busy), fail(busy), say(TEXT)])
     assert told.result.output == TEXT
     assert 120 <= told.took_s <= 121
+
+
+def test_a_server_that_says_never_is_asked_again_after_the_limit() -> None:
+    busy = status_error(RetryClass.RETRYABLE, 30 * 86_400_000)
+    told = run(listed(), script=[fail(busy), say(TEXT)])
+    assert told.result.output == TEXT
+    waits = [record.data["delayMs"] for record in told.records if record.type == "step.retrying"]
+    assert waits == [RETRY_AFTER_MS_MAX]
+    assert RETRY_AFTER_MS_MAX / 1_000 <= told.took_s <= RETRY_AFTER_MS_MAX / 1_000 + 2
 
 
 def test_a_server_that_stays_broken_fails_the_run_after_its_attempts() -> None:

@@ -131,6 +131,27 @@ def test_a_session_of_a_killed_process_can_be_claimed_without_asking_what_is_due
     run(story())
 
 
+def test_a_clock_that_was_put_back_does_not_make_a_dead_owner_live_on(tmp_path: Path) -> None:
+    """It was heard of in what is the future now; its lock tells that it is gone."""
+    path = tmp_path / "store.db"
+    process = worker(path, "s1", 1)
+    assert answer(process) == "written\n"
+
+    async def story() -> None:
+        before = NOW_MS - 20 * OWNER_LEASE_MS
+        store = await SqliteStore.open(path)
+        await store.enlist("o2", now_ms=before)
+        assert await store.due(now_ms=before) == (), "it lives"
+        process.kill()
+        await asyncio.to_thread(process.wait)
+        assert await store.due(now_ms=before) == ("s1",)
+        assert (await store.claim("s1", "o2", now_ms=before)).epoch == 2
+        await store.aclose()
+
+    run(story())
+    process.communicate()
+
+
 @pytest.mark.promise("J4")
 def test_a_frozen_process_is_replaced_after_its_lease_and_refused_when_it_wakes(tmp_path: Path) -> None:
     path = tmp_path / "store.db"

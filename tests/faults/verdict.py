@@ -163,8 +163,7 @@ def _ends(sessions: dict[str, list[Fact]], runs: Iterable[str]) -> Iterator[Viol
         starts = sum(record["type"] == "run.started" for record in mine)
         if ends != ["run.completed"] or starts != 1:
             yield Violation("ends", f"run {run} has {starts} starts and ends {ends}")
-        # An answer that comes too late is noted, also after the end.
-        last = [record["type"] for record in mine if record["type"] != "approval.candidate"][-2:]
+        last = [record["type"] for record in mine][-2:]
         if mine and last != ["turn.completed", "run.completed"]:
             yield Violation("ends", f"run {run} ends with {last}")
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from windlass_harness.policy import decide, decide_tool_mode
 from windlass_harness.policy_rules import STRENGTH, CallFacts, Effect, PolicySet, Rule
+from windlass_harness.shell import classify_shell_command
 from windlass_harness.shell.model import Severity
 from windlass_protocol import PolicyDecision, ToolMode
 
@@ -202,3 +203,30 @@ def test_every_way_out_asks_once_a_session_is_tainted(
         assert (decision.decision, decision.code) == ("ask", "policy.tainted")
     else:
         assert decision.decision == "allow"
+
+
+@pytest.mark.promise("S2")
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git push",
+        "ls; git push",
+        "git push > log",
+        "x=push; git $x",
+        "echo $(git push)",
+        "git push '",
+        "if true; then git push; fi",
+        "((",
+        "",
+    ],
+)
+def test_a_forbidden_shell_command_is_forbidden_however_it_is_written(command: str) -> None:
+    policy = PolicySet(
+        (
+            Rule("no-push", "deny", commands=("git push",)),
+            Rule("rest", "allow", max_shell="dangerous"),
+        )
+    )
+    verdict = classify_shell_command(command)
+    call = CallFacts("sh", ToolMode.LOCAL, shell=verdict.severity, commands=verdict.commands)
+    assert decide(policy, call, is_attended=True).decision == "deny"

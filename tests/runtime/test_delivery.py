@@ -271,6 +271,22 @@ def test_a_delivery_that_was_recorded_is_not_made_again_after_a_restart(tmp_path
     assert later.got == []
 
 
+def test_the_output_of_a_run_goes_to_no_sink_that_its_agent_got_later(tmp_path: Path):
+    box, later = Box(asyncio.Event()), Box(sink_id="later")
+
+    async def story() -> tuple[DeliveryState, ...]:
+        await left_behind(tmp_path / "app.db", box, "delivery.intended")
+        agent = shop([say("done")], Ledger(), output_sinks=[BOX, OutputSinkSpec(sink_id="later")])
+        async with await AgentRuntime.open(
+            tmp_path / "app.db", agents=[agent], output_sinks=[Box(), later], package_change="move"
+        ) as runtime:
+            await events_of(runtime, until=["delivery.unknown"])
+            return await runtime.deliveries("r1")
+
+    assert [one.sink_id for one in play(story())] == ["box"]
+    assert later.got == []
+
+
 def test_a_delivery_that_ends_while_the_runtime_closes_is_recorded(tmp_path: Path):
     gate = asyncio.Event()
 

@@ -1,19 +1,22 @@
+from typing import Any
+
 import pytest
 
 import windlass
-from windlass.errors import CLASS_OF_KIND, AgentError, Conflict, Denied
+from windlass.errors import CLASS_OF_KIND, AgentError, Conflict, Denied, Unavailable
+from windlass_harness.retry import DELAY_MS_MAX
 from windlass_protocol import CausalIds, ErrorCode, ErrorKind, PolicyRef, RetryClass, SourceRef
 from windlass_protocol.codec import decode, encode
 
 
-def denied(**facts: CausalIds) -> AgentError:
+def denied(causal_ids: CausalIds) -> AgentError:
     return Denied(
         "the policy refused the call: ask an owner of the session",
         kind=ErrorKind.POLICY_DENIAL,
         retry=RetryClass.USER_ACTION_NEEDED,
         policy_refs=[PolicyRef.model_validate({"kind": "approval", "id": "no-deletes"})],
         source=SourceRef.model_validate({"kind": "user", "id": "ada"}),
-        **facts,
+        causal_ids=causal_ids,
     )
 
 
@@ -47,6 +50,23 @@ def test_an_error_without_causes_says_nothing_of_causes():
         b'{"code":"conflict","kind":"invalid_state_transition","retry":"not_retryable",'
         b'"message":"the run has ended: start a new one"}'
     )
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [(None, None), (0, 0), (1_500, 1_500), (-1, 0), (DELAY_MS_MAX, DELAY_MS_MAX), (10**18, DELAY_MS_MAX)],
+)
+def test_an_error_says_when_to_try_again(given: int | None, kept: int | None):
+    error = Unavailable(
+        "busy", kind=ErrorKind.PROVIDER_FAILURE, retry=RetryClass.RETRYABLE, retry_after_ms=given
+    )
+    assert error.retry_after_ms == error.info().retry_after_ms == kept
+
+
+def test_an_error_refuses_reasons_that_it_does_not_know():
+    facts: dict[str, Any] = {"kind": ErrorKind.TIMEOUT, "retry": RetryClass.RETRYABLE, "retry_after": 5}
+    with pytest.raises(TypeError, match="does not know retry_after; it takes causal_ids"):
+        Unavailable("busy", **facts)
 
 
 def test_the_six_classes_are_the_public_names():

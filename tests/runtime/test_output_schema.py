@@ -105,6 +105,8 @@ HOSTILE: list[tuple[dict[str, Any], str]] = [
     ({"anyOf": [5]}, "it is not a JSON Schema"),
     ({"pattern": 5}, "it is not a JSON Schema"),
     ({"items": object()}, "JSON"),
+    ({"properties": {"apiKey": {"type": "string"}}}, "the property 'apiKey' names a secret"),
+    ({"items": {"properties": {"auth": {"enum": ["oauth", "basic"]}}}}, "choose another name"),
 ]
 
 

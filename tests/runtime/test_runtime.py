@@ -334,7 +334,13 @@ def test_a_run_that_uses_up_its_budget_says_so() -> None:
     async def story() -> None:
         async with memory(*ASKS) as runtime:
             handle = await runtime.start("shop", "go", budget=BudgetLimit(max_steps=0))
-            assert (await handle.wait()).status is RunStatus.BUDGET_EXHAUSTED
+            result = await handle.wait()
+            assert result.status is RunStatus.BUDGET_EXHAUSTED
+            assert result.error is not None
+            assert result.error.details == {
+                "reason": "budget_exhausted",
+                "budgets": [{"name": "steps", "limit": 0, "used": 0}],
+            }
 
     play(story())
 

@@ -213,6 +213,7 @@ SETUP: dict[str, tuple[object, str]] = {
     "providers": ([1], "providers is a dictionary of routes and LLMProviders, found list"),
     "policy": (5, "policy is a function of a RunRequest and a RuntimePackage"),
     "tool_policy": (5, "tool_policy is an object with version, before() and after()"),
+    "policy_timeout_ms": (0.5, "policy_timeout_ms is a whole number of milliseconds, found float"),
     "output_sinks": ([object()], "an output sink is an object with a sink_id and deliver(output)"),
     "approval_dispatcher": (5, "an approval dispatcher is an object with dispatch("),
     "is_attended": ("no", "is_attended is True or False, found str"),
@@ -267,7 +268,7 @@ def test_a_builder_refuses_what_it_cannot_use(name: str, at: int) -> None:
     method = inspect.signature(getattr(AgentRuntimeBuilder, name))
     (first, *_) = [one for one in method.parameters if one not in ("self", "replace")]
     given = {**BUILDER_RULES.get(name, {}), first: WRONG[at]}
-    fine = {("default_package_id", 2), ("provider", 2), ("approvals_expire", 1)}
+    fine = {("default_package_id", 2), ("provider", 2), ("approvals_expire", 1), ("policy_timeout", 1)}
     message = refused(lambda: getattr(AgentRuntime.builder(), name)(**given))
     assert (message is None) == ((name, at) in fine)
 

@@ -16,6 +16,7 @@ from windlass_harness.policy_rules import CallFacts
 from windlass_protocol import (
     AllowDecision,
     AskDecision,
+    DenyDecision,
     InputRequest,
     JsonObject,
     JsonValue,
@@ -316,8 +317,10 @@ class HostPolicy:
 
     version = "h1"
 
-    def __init__(self, answer: object) -> None:
+    def __init__(self, answer: object, *, after: object = None) -> None:
         self.answer = answer
+        self.after_answer = after
+        self.seen: list[JsonValue] = []
 
     def before(self, call: CallFacts, *, is_attended: bool) -> PolicyDecision:
         if isinstance(self.answer, Exception):
@@ -325,10 +328,14 @@ class HostPolicy:
         return cast(PolicyDecision, self.answer)
 
     def after(self, call: CallFacts, output: JsonValue) -> PolicyDecision:
-        return AllowDecision(code="ok", reason="ok", policy_refs=_REFS)
+        self.seen.append(output)
+        if isinstance(self.after_answer, Exception):
+            raise self.after_answer
+        return cast(PolicyDecision, self.after_answer or ALLOW)
 
 
 _REFS = (PolicyRef(kind=PolicyKind.HOST, id="host"),)
+ALLOW = AllowDecision(code="ok", reason="ok", policy_refs=_REFS)
 ASK = AskDecision(code="host.ask", reason="The host asks.", policy_refs=_REFS)
 
 
@@ -364,6 +371,33 @@ def test_a_policy_that_gives_no_decision_says_no(answer: object) -> None:
 
     play(story())
     assert bank.paid == []
+
+
+@pytest.mark.promise("S2")
+@pytest.mark.parametrize(
+    ("after", "code"),
+    [
+        (DenyDecision(code="host.private", reason="Not for the model.", policy_refs=_REFS), "host.private"),
+        (RuntimeError("no"), "policy.failed"),
+        ("allow", "policy.failed"),
+    ],
+)
+def test_a_result_that_the_policy_does_not_let_through_is_withheld_from_the_model(
+    after: object, code: str
+) -> None:
+    bank, policy = Bank(), HostPolicy(ALLOW, after=after)
+
+    async def story() -> None:
+        agent = bank.agent([pay(7), DONE])
+        async with AgentRuntime.in_memory([agent], tool_policy=policy) as runtime:
+            handle = await runtime.start(agent, "go", run_id="r1")
+            assert await ended(handle) == "completed"
+            assert await codes(handle) == [code]
+            (data,) = await results(handle)
+            assert cast(JsonObject, data["result"])["output"] is None
+
+    play(story())
+    assert len(bank.paid) == len(policy.seen) == 1, "it was made, and the policy has seen what came of it"
 
 
 # nobody there

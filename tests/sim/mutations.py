@@ -31,6 +31,7 @@ from windlass_harness.loop.events import (
     CancelAsked,
     ModelFailed,
     RunAsked,
+    RunWithdrawn,
 )
 from windlass_harness.loop.notes import Pause
 from windlass_protocol import AllowDecision, PolicyKind, PolicyRef, RetryClass
@@ -204,32 +205,50 @@ def a_cancel_is_forgotten() -> list[tuple[Any, str, Any]]:
 
 @mutation
 def a_start_is_lost_when_another_run_goes_on() -> list[tuple[Any, str, Any]]:
-    must_wait = Driver._must_wait
+    sort = driver.sort
 
-    def lost(self: Driver, item: Any, left: Any) -> bool:
-        if item.kind == "start" and must_wait(self, item, left):
-            self._writer.consume(item.number)
-            item.body["runId"] = "lost"
-            return False
-        return must_wait(self, item, left)
+    def lost(items: Any, *, is_busy: bool) -> Any:
+        mail = sort(items, is_busy=is_busy)
+        mail.taken += [item.number for item in mail.left]
+        mail.left.clear()
+        return mail
 
-    events = driver.event_of
-
-    def nothing(item: Any) -> Any:
-        return AnswersGiven(()) if item.body.get("runId") == "lost" else events(item)
-
-    consume = SessionWriter.consume
-
-    def once(self: SessionWriter, number: int) -> None:
-        if number not in self._consumes:
-            consume(self, number)
-
-    return [(Driver, "_must_wait", lost), (driver, "event_of", nothing), (SessionWriter, "consume", once)]
+    return [(driver, "sort", lost)]
 
 
 @mutation
 def two_runs_go_on_at_once() -> list[tuple[Any, str, Any]]:
-    return [(Driver, "_must_wait", lambda *_: False)]
+    sort = driver.sort
+
+    def at_once(items: Any, *, is_busy: bool) -> Any:
+        whole = sort((), is_busy=False)
+        for item in items:
+            mail = sort((item,), is_busy=False)
+            whole.events += mail.events
+            whole.taken += mail.taken
+        return whole
+
+    return [(driver, "sort", at_once)]
+
+
+@mutation
+def a_cancel_of_a_queued_run_is_forgotten() -> list[tuple[Any, str, Any]]:
+    return _taking(RunWithdrawn, lambda *_, **__: [])
+
+
+@mutation
+def a_queued_run_that_was_cancelled_starts_all_the_same() -> list[tuple[Any, str, Any]]:
+    sort = driver.sort
+
+    def kept(items: Any, *, is_busy: bool) -> Any:
+        mail = sort(items, is_busy=is_busy)
+        gone = {event.body["runId"] for event in mail.events if isinstance(event, RunWithdrawn)}
+        back = [item for item in items if item.kind == "start" and item.body["runId"] in gone]
+        mail.taken = [number for number in mail.taken if number not in [item.number for item in back]]
+        mail.left = [*back, *mail.left]
+        return mail
+
+    return [(driver, "sort", kept)]
 
 
 @mutation

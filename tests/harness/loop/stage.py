@@ -29,8 +29,9 @@ from windlass_harness.loop.events import (
 )
 from windlass_harness.loop.rules import DEFAULT_RULES, Rules
 from windlass_harness.loop.snapshot import dump_loop
-from windlass_harness.loop.state import LoopState
+from windlass_harness.loop.state import CONSENTED, LoopState
 from windlass_harness.loop.take import take
+from windlass_harness.views.runs import AFTER_END
 from windlass_protocol import (
     EVENT_DATA,
     ActionStatus,
@@ -181,6 +182,11 @@ def valid(record: Record) -> Record:
 def assert_run_ends_once(records: Sequence[Record]) -> None:
     ended = [str(record.data["runId"]) for record in records if record.type in ENDS]
     assert len(ended) == len(set(ended)), "a run ended twice"
+    over: set[str | None] = set()
+    for record in records:
+        assert record.run_id not in over or record.type in AFTER_END, f"{record.type} after the end"
+        if record.type in ENDS:
+            over.add(record.run_id)
 
 
 # what happens
@@ -221,6 +227,7 @@ REFS: Final = (
     PolicyRef(kind=PolicyKind.HOST, id="rules", version=VERSION),
 )
 ALLOW: Final = AllowDecision(code="ok", reason="fine", policy_refs=REFS)
+CONSENT: Final = AllowDecision(code=CONSENTED, reason="a person said so", policy_refs=REFS)
 ASK: Final = AskDecision(code="ask", reason="who knows", policy_refs=REFS)
 DENY: Final = DenyDecision(code="no", reason="not allowed", policy_refs=REFS)
 STOP: Final = InterruptDecision(code="stop", reason="enough", policy_refs=REFS)
@@ -312,7 +319,7 @@ class World:
             return CallRefused(effect.call_id, "invalid_arguments", "no object")
         decision = tool.decision
         if effect.approved_hash == hash_of(effect.input) and effect.approved_policy == VERSION:
-            decision = ALLOW
+            decision = CONSENT
         if isinstance(decision, DeferDecision) and now.ms >= moment(60_000).ms:
             decision = ALLOW
         return judged(effect, decision, kind=tool.effect, plea=tool.plea)

@@ -5,6 +5,7 @@ from tests.harness.loop.stage import (
     ASK,
     CONTRACT,
     STOP,
+    JsonObject,
     Session,
     World,
     asked,
@@ -24,7 +25,8 @@ from tests.harness.loop.stage import (
 from tests.harness.loop.test_calls import outputs
 
 from windlass_harness.loop.effects import JudgeCall
-from windlass_harness.loop.events import CancelAsked, Stopped
+from windlass_harness.loop.events import CancelAsked, RunWithdrawn, Stopped
+from windlass_harness.views import fold_runs
 from windlass_harness.views.steps import INTERRUPTED, NOT_EXECUTED
 from windlass_protocol import RetryClass
 
@@ -184,3 +186,40 @@ def test_the_next_owner_ends_a_run_that_was_being_cancelled(stage: int) -> None:
     after = interrupt(session, len(session.records))
     assert after.turn() == []
     assert after.end == "cancelled"
+
+
+def withdrawn(run_id: str = "r2", **more: str) -> RunWithdrawn:
+    body: JsonObject = {"runId": run_id, "agentId": "helper", "message": "secretly", "mode": "task"}
+    return RunWithdrawn(body, **more)
+
+
+def test_a_run_that_is_cancelled_before_its_turn_ends_without_touching_the_one_under_way() -> None:
+    session = asked(calls(call("pay")))
+    judge_all(session, ASK)
+    session.turn()
+    before = (session.state.run, session.state.session.requests, session.state.session.waiting)
+    assert session.tell(withdrawn(by="ann", reason="late")) == ["run.cancel_requested", "run.cancelled"]
+    assert (session.state.run, session.state.session.requests, session.state.session.waiting) == before
+    assert session.data("run.cancel_requested") == {"runId": "r2", "by": "ann", "reason": "late"}
+    assert session.data("run.cancelled") == {
+        "runId": "r2",
+        "reason": "late",
+        "unstarted": {"runId": "r2", "agentId": "helper", "mode": "task"},
+    }
+    assert session.plan().is_empty
+    runs = fold_runs(session.records).runs
+    assert (runs["r1"].status, runs["r2"].status) == ("waiting", "cancelled")
+    assert runs["r2"].result is not None
+    assert runs["r2"].is_cancel_requested
+
+
+def test_without_words_it_ends_without_words() -> None:
+    session = asked()
+    session.tell(withdrawn())
+    assert session.data("run.cancel_requested") == {"runId": "r2"}
+    assert "reason" not in session.data("run.cancelled")
+
+
+def test_a_run_that_has_begun_cannot_be_withdrawn() -> None:
+    session = asked()
+    assert session.tell(withdrawn("r1")) == []

@@ -2,7 +2,9 @@
 
 import pytest
 from tests.harness.loop.stage import (
+    ALLOW,
     ASK,
+    DENY,
     VERSION,
     JsonObject,
     Session,
@@ -23,9 +25,11 @@ from tests.harness.loop.stage import (
 from tests.harness.loop.test_calls import outputs
 
 from windlass_harness.loop.effects import CallModel, JudgeCall, RunTool
-from windlass_harness.loop.events import AnswersGiven, Plea
+from windlass_harness.loop.events import AnswersGiven, CancelAsked, Plea
 from windlass_harness.loop.notes import Grant
+from windlass_harness.loop.rules import Rules
 from windlass_harness.loop.snapshot import dump_loop, load_loop
+from windlass_harness.loop.state import CONSENTED
 from windlass_harness.views.content import SKIPPED
 from windlass_protocol import InputResponse
 
@@ -174,7 +178,23 @@ def test_an_answer_counts_once() -> None:
         "optionId": "deny",
     }
     assert session.tell(AnswersGiven((no,))) == NOTED
+    assert session.records[-1].run_id == "r1", "the run goes on, and it asked"
     assert session.state.note("c-pay").outcome == "approved"
+
+
+def test_an_answer_after_the_end_of_its_run_is_a_record_of_the_session_alone() -> None:
+    session = asking()
+    late = AnswersGiven((InputResponse(request_id="approval:r1:0:c-pay:1", option_id="approve"),))
+    session.tell(CancelAsked("r1"))
+    session.turn()
+    assert session.end == "cancelled"
+    assert session.tell(late) == NOTED
+    noted = session.records[-1]
+    assert (noted.run_id, noted.agent_id, noted.turn_id, noted.step_index) == (None, None, None, None)
+    session.tell(run_asked("r2"))
+    session.turn()
+    assert session.tell(late) == NOTED
+    assert session.records[-1].run_id is None, "nor of a run that never asked"
 
 
 @pytest.mark.parametrize(
@@ -318,17 +338,60 @@ def test_a_call_that_is_to_be_retried_runs_again_under_its_key() -> None:
     session = parked()
     assert answer(session, "retry", responder="ann") == ["input.resolved", "recovery.effect_settled"]
     assert session.data("recovery.effect_settled") == {"callId": "c-send", "choice": "retry", "by": "ann"}
-    (effect,) = session.turn()
-    assert effect == RunTool(
-        "c-send", "send", {"n": 1}, idempotency_key="r1/0/c-send", step_index=0, attempt=2
+    (again,) = judge_all(session)
+    assert (again.approved_hash, again.approved_policy) == (hash_of({"n": 1}), VERSION)
+    assert session.turn() == [
+        RunTool("c-send", "send", {"n": 1}, idempotency_key="r1/0/c-send", step_index=0, attempt=2)
+    ]
+    assert session.types[-3:] == ["run.resumed", "policy.decided", "action.started"]
+
+
+def test_a_call_that_is_to_be_retried_is_not_if_the_policy_has_changed_its_mind() -> None:
+    session = parked()
+    answer(session, "retry")
+    judge_all(session, DENY)
+    assert session.turn() == [CallModel(1, 1)]
+    ((_, said),) = outputs(session)
+    assert "may or may not have taken effect" in str(said)
+    assert str(said).endswith("not allowed")
+
+
+def test_a_retry_that_needs_consent_anew_waits_for_it_and_may_be_denied() -> None:
+    session = parked()
+    answer(session, "retry")
+    judge_all(session, ASK)
+    assert session.turn() == []
+    again = interrupt(session, len(session.records), epoch=3)
+    assert again.turn() == []
+    answer(again, "deny", request_id=str(request(again, 1)["requestId"]))
+    assert again.turn() == [CallModel(1, 1)]
+
+
+def test_who_may_decide_about_an_interrupted_call_is_a_rule() -> None:
+    session = asked(calls(call("send", n=1)), rules=Rules(responders=("boss",)))
+    begin_all(session)
+    after = interrupt(session, len(session.records))
+    after.turn()
+    assert answer(after, "retry", responder="intern") == ["approval.candidate"]
+    assert answer(after, "retry", responder="boss") == ["input.resolved", "recovery.effect_settled"]
+
+
+def test_a_consent_counts_for_a_call_that_is_repeated_by_itself() -> None:
+    session = asked(calls(call("put", n=1)))
+    judge_all(session, ALLOW.model_copy(update={"code": CONSENTED}))
+    session.turn()
+    after = interrupt(session, len(session.records))
+    (effect,) = after.turn()
+    assert effect == JudgeCall(
+        "c-put", "put", {"n": 1}, approved_hash=hash_of({"n": 1}), approved_policy=VERSION
     )
-    assert session.types[-2:] == ["run.resumed", "action.started"]
+    assert after.types[-1] == "recovery.effect_found"
 
 
 def test_a_retry_that_is_interrupted_is_put_before_a_person_again() -> None:
     session = parked()
     answer(session, "retry")
-    session.turn()
+    begin_all(session)
     after = interrupt(session, len(session.records), epoch=3)
     assert after.turn() == []
     assert request(after, 1)["requestId"] == "recovery:r1:0:c-send:2"

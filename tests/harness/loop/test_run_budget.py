@@ -22,7 +22,7 @@ from tests.harness.loop.test_calls import outputs
 from windlass_harness.loop.effects import CallModel, JudgeCall
 from windlass_harness.loop.events import AnswersGiven, ModelAnswered
 from windlass_harness.views.steps import NOT_EXECUTED
-from windlass_protocol import FinishReason, InputResponse
+from windlass_protocol import ErrorInfo, FinishReason, InputResponse
 from windlass_protocol.limits import INTEGER_MAX
 
 LOOK = [calls(call("look"))]
@@ -96,7 +96,42 @@ def test_the_record_says_what_was_used_and_what_was_allowed() -> None:
     assert session.data("budget.exhausted") == {
         name: data[name] for name in ("exceeded", "used", "limits", "runId")
     }
-    assert session.data("turn.failed")["message"] == "The run has used up its budget of steps."
+    error = ErrorInfo.model_validate(data["error"])
+    assert session.data("turn.failed")["message"] == error.message
+    assert error.message.startswith("The run has used up its budget: 1 of 1 steps.")
+
+
+@pytest.mark.parametrize(
+    ("budget", "name", "limit", "used", "told"),
+    [
+        ({"maxSteps": 2}, "steps", 2, 2, "2 of 2 steps"),
+        ({"maxTokens": 21}, "tokens", 21, 30, "30 of 21 tokens"),
+        ({"maxCostMicros": 15}, "cost", 15, 20, "20 of 15 millionths of a dollar"),
+        ({"maxToolCalls": 2}, "tool_calls", 2, 2, "2 of 2 tool calls"),
+        ({"maxWallMs": 55}, "wall", 55, 60, "60 of 55 milliseconds"),
+    ],
+)
+def test_the_result_names_the_budget_that_ran_out_its_limit_and_what_was_used(
+    budget: JsonObject, name: str, limit: int, used: int, told: str
+) -> None:
+    run = spent(budget).state.session.run
+    assert run is not None
+    assert run.result is not None
+    error = run.result.error
+    assert error is not None
+    assert told in error.message
+    assert error.details == {
+        "reason": "budget_exhausted",
+        "budgets": [{"name": name, "limit": limit, "used": used}],
+    }
+    assert (error.code, error.kind) == ("denied", "policy_denial")
+
+
+def test_all_budgets_that_ran_out_at_once_are_named() -> None:
+    error = ErrorInfo.model_validate(
+        spent({"maxSteps": 2, "maxTokens": 20}).data("run.budget_exhausted")["error"]
+    )
+    assert "20 of 20 tokens, 2 of 2 steps" in error.message
 
 
 def test_of_many_calls_only_as_many_begin_as_may() -> None:

@@ -30,6 +30,8 @@ def test_a_call_that_a_policy_changed_is_run_again_as_it_was_changed() -> None:
     before = asked(calls(call("look", "c1", wild=True)))
     judge_all(before, MODIFY)
     after = interrupt(before, len(before.records))
+    (judged,) = judge_all(after, MODIFY)
+    assert judged.input == {"safe": True}
     (effect,) = (one for one in after.turn() if isinstance(one, RunTool))
     assert effect.arguments == {"safe": True}
     assert after.records[-1].data["arguments"] == {"safe": True}

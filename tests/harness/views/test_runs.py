@@ -77,6 +77,11 @@ def test_a_run_that_is_to_be_cancelled_stays_so_until_it_ends() -> None:
         ("run.failed", {"error": ERROR}, {"status": "failed", "output": "", "error": ERROR}),
         ("run.cancelled", {"reason": "enough"}, {"status": "cancelled", "output": ""}),
         ("run.budget_exhausted", EXHAUSTED, {"status": "budget_exhausted", "output": ""}),
+        (
+            "run.budget_exhausted",
+            {**EXHAUSTED, "error": ERROR},
+            {"status": "budget_exhausted", "output": "", "error": ERROR},
+        ),
     ],
 )
 def test_the_result_is_what_the_last_record_says(kind: str, data: Facts, result: Facts) -> None:

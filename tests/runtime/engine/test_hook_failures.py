@@ -38,7 +38,8 @@ class Answer(BaseModel):
 
 
 def at(point: str, function: Callable[[HookCall], object], **options: Any) -> Any:
-    return LOOSE_HOOK(point, **{"hook_id": "h", "timeout_ms": 20, **options})(function)
+    timeout_ms = 20 if function in (hangs, hangs_on) else 10_000
+    return LOOSE_HOOK(point, **{"hook_id": "h", "timeout_ms": timeout_ms, **options})(function)
 
 
 def raises(_call: HookCall) -> None:

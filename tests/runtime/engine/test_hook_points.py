@@ -35,7 +35,7 @@ class Seen(list[HookCall]):
 
 
 def at(point: str, seen: Callable[[HookCall], object], **options: Any) -> Any:
-    return LOOSE_HOOK(point, **{"hook_id": f"{point}-hook", **options})(seen)
+    return LOOSE_HOOK(point, **{"hook_id": f"{point}-hook", "timeout_ms": 10_000, **options})(seen)
 
 
 ALLOW = AllowDecision(code="ok", reason="ok", policy_refs=(PolicyRef(kind=PolicyKind.HOST, id="t"),))

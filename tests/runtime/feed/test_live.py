@@ -1,6 +1,7 @@
 """Deltas: what a reader gets of an answer that is being written."""
 
 import pytest
+from pydantic import JsonValue
 from tests.runtime.feed.scene import (
     ENOUGH,
     Reader,
@@ -52,6 +53,25 @@ def test_a_late_reader_gets_the_text_so_far_as_one_delta() -> None:
         assert (rest.index, rest.data["messageDelta"]) == (2, "two three ")
         assert "messageSoFar" not in rest.data
         assert await joined(world, seq=1, index=3) == []
+
+    run(main)
+
+
+def test_the_end_of_a_run_that_never_began_leaves_the_answer_of_another_alone() -> None:
+    async def main() -> None:
+        world = World()
+        await world.append(started())
+        reader = Reader(world.feed.subscribe_session("s1", SessionCursor(session_id="s1", seq=0)))
+        world.live().text("one ")
+        await ticks(ENOUGH)
+        unstarted: JsonValue = {"runId": "r2", "agentId": "helper"}
+        await world.append(draft("run.cancelled", {"runId": "r2", "unstarted": unstarted}, run_id="r2"))
+        await ticks(ENOUGH)
+        world.live().text("two")
+        await ticks(ENOUGH)
+        await reader.stop()
+        assert texts(reader.events) == {("s1", 1): "one two"}
+        assert [event.type for event in await joined(world)][-1] == "message.appended"
 
     run(main)
 
@@ -323,6 +343,24 @@ def test_pieces_are_limited_in_number_and_forgotten_ones_make_room(monkeypatch: 
         world.live().partial("c1", 10)
         world.live().text("c")
         assert [event.index for event in await joined(world, seq=1)] == [11, 12]
+
+    run(main)
+
+
+def test_what_is_shown_of_running_calls_is_limited_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_module, "LIVE_BYTES_MAX", 3_000)
+
+    async def main() -> None:
+        world = World()
+        await world.append(started())
+        for number in range(10):
+            world.live().partial("c1", f"{number}" * 1_000)
+        world.live().partial("c2", "x" * 5_000)
+        [_, delta] = await joined(world)
+        assert delta.data["output"] == "9" * 1_000
+        world.live().partial("c2", "fits")
+        world.live().partial("c1", "y" * 5_000)
+        assert [event.data["output"] for event in (await joined(world))[1:]] == ["fits"]
 
     run(main)
 

@@ -18,8 +18,10 @@ from tests.runtime.feed.scene import (
     ticks,
 )
 
+from windlass.feed import topic as topic_module
 from windlass.feed.limits import EVENTS_PER_READ, TAILS_MAX
 from windlass.feed.line import EVERYTHING
+from windlass.feed.weight import PART_BYTES, weight
 from windlass.ports.feed import StreamOptions
 
 
@@ -34,6 +36,33 @@ def test_a_slow_reader_is_caught_up_from_the_journal() -> None:
         assert world.feed.topic("s1").held == 4
         got += [(await anext(stream)).seq for _ in range(300)]
         assert got == [*range(1, 302)]
+
+    run(main)
+
+
+@pytest.mark.promise("L1")
+def test_what_is_held_for_a_slow_reader_is_bounded_in_bytes_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    large = weight({"text": "x" * 1_000})
+    monkeypatch.setattr(topic_module, "RING_BYTES_MAX", 5 * large)
+
+    async def main() -> None:
+        world = World(WatchedStore(1))
+        stream = world.feed.subscribe_session("s1")
+        await world.append(draft("x.first"))
+        got = [(await anext(stream)).seq]
+        topic = world.feed.topic("s1")
+        for _ in range(50):
+            await world.append(draft("x.large", {"text": "x" * 1_000}))
+            assert topic.held_bytes <= 5 * large
+        assert (topic.held, topic.held_bytes) == (5, 5 * large), "and not less than fits"
+        await world.append(*(draft("x.large", {"text": "x" * 1_000}) for _ in range(9)))
+        assert topic.held == 5
+        await world.append(draft("x.huge", {"text": "x" * 100_000}))
+        assert (topic.held, topic.held_bytes) == (0, 0)
+        await world.append(draft("x.small"))
+        assert topic.held == 1
+        got += [(await anext(stream)).seq for _ in range(61)]
+        assert got == [*range(1, 63)], "all of it is in the journal"
 
     run(main)
 
@@ -247,3 +276,30 @@ def test_only_so_many_ended_answers_wait_for_a_reader() -> None:
         assert len(texts(got)) == TAILS_MAX
 
     run(main)
+
+
+def test_ended_answers_that_wait_for_a_reader_are_bounded_in_bytes_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(topic_module, "TAIL_BYTES_MAX", 10_000)
+
+    async def main() -> None:
+        world = World()
+        stream = world.feed.subscribe_all()
+        await stream.open()
+        for step in range(10):
+            await world.append(started(step))
+            world.live().text("w" * 1_000)
+            await world.append(said("word", step))
+            tails = world.feed.topic(EVERYTHING).tails.values()
+            assert sum(one.weight for one in tails) <= 10_000
+        assert len(world.feed.topic(EVERYTHING).tails) == 2
+
+    run(main)
+
+
+def test_a_weight_is_about_that_of_its_texts_and_parts() -> None:
+    assert weight(None) == weight(1) == weight({}) == PART_BYTES
+    assert weight("abc") == PART_BYTES + 3
+    assert weight("äbc") == PART_BYTES + 12
+    assert weight({"ab": ["c", {"d": True}]}) == 5 * PART_BYTES + 4

@@ -53,8 +53,9 @@ export interface CallFacts {
  *
  * A rule matches a call if all that it names fits; what it leaves out fits everything. `tools` are exact
  * names in which `*` stands for any characters. `commands` are the first words of shell commands: a grant
- * needs every command of the call to start so, any other rule needs one. `tainted` is about sessions that
- * have read both untrusted content and private data.
+ * needs every command of the call to start so, any other rule needs one. A shell call whose commands are not
+ * known may run any of them: no grant by commands covers it, and every other rule about commands does.
+ * `tainted` is about sessions that have read both untrusted content and private data.
  *
  * An allow or modify rule is a grant. It covers a dangerous shell command only with
  * `maxShell: "dangerous"`, and a tainted session's way out only with `tainted: true`. A grant with `modes`
@@ -221,8 +222,14 @@ function fitsShell(rule: Rule, call: CallFacts): boolean {
   return (
     grade >= gradeOf(minShell ?? "safe") &&
     grade <= gradeOf(maxShell ?? "dangerous") &&
-    (commands.length === 0 || fitsCommands(rule, commands, call.commands ?? []))
+    (commands.length === 0 || isBlind(rule, call) || fitsCommands(rule, commands, call.commands ?? []))
   );
+}
+
+/** Say whether the rule holds because nobody knows what a shell call runs. */
+export function isBlind(rule: Rule, call: CallFacts): boolean {
+  const isUnknown = call.shell !== undefined && (call.commands ?? []).length === 0;
+  return isUnknown && (rule.commands ?? []).length > 0 && !isGrant(rule);
 }
 
 function fitsCommands(rule: Rule, starts: readonly string[], commands: readonly (readonly string[])[]): boolean {

@@ -17,7 +17,7 @@ import { ToolMode } from "@windlass/protocol";
 
 import type { CallFacts, Effect, PolicySet, Rule } from "./policy-rules.js";
 import { problemOfChoice } from "./policy-checks.js";
-import { callFacts, EFFECTS, isGrant, isTainted, matches, policySet } from "./policy-rules.js";
+import { callFacts, EFFECTS, isBlind, isGrant, isTainted, matches, policySet } from "./policy-rules.js";
 
 export type { CallFacts, Effect, PolicySet, Rule, Taint } from "./policy-rules.js";
 export { policySet } from "./policy-rules.js";
@@ -73,7 +73,7 @@ export function decide(
   const isSure = call.declared !== undefined || policy.trustsNames === true;
   const matching = policy.rules.filter((rule) => matches(rule, call, mode, isSure)).sort(byId);
   const grants = matching.filter(isGrant);
-  const votes = [...matching.map(voteOf), ...floors(call, grants, isOutbound(call, mode, isSure))];
+  const votes = [...matching.map((rule) => voteOf(rule, call)), ...floors(call, grants, isOutbound(call, mode, isSure))];
   if (grants.length === 0) votes.push(defaultVote(mode, isSure));
   const effect = strongest(votes);
   const winners = votes.filter((vote) => vote.effect === effect);
@@ -93,9 +93,10 @@ function byId(a: Rule, b: Rule): number {
   return at < 0 ? left.length - right.length : (left[at]?.codePointAt(0) ?? 0) - (right[at]?.codePointAt(0) ?? 0);
 }
 
-function voteOf(rule: Rule): Vote {
-  const { code, reason } = WORDS[rule.effect];
-  return { effect: rule.effect, code, reason: rule.reason === undefined || rule.reason === "" ? reason : rule.reason, ref: rule.id };
+function voteOf(rule: Rule, call: CallFacts): Vote {
+  const { code, reason: usual } = WORDS[rule.effect];
+  const reason = rule.reason === undefined || rule.reason === "" ? usual : rule.reason;
+  return { effect: rule.effect, code, reason: isBlind(rule, call) ? `${reason} ${BLIND}` : reason, ref: rule.id };
 }
 
 function defaultVote(mode: ToolMode, isSure: boolean): Vote {
@@ -171,6 +172,10 @@ const WORDS: Readonly<Record<Effect, { readonly code: string; readonly reason: s
   interrupt: { code: "policy.interrupted", reason: "A rule stops the run here." },
   deny: { code: "policy.denied", reason: "A rule forbids it." },
 };
+
+const BLIND =
+  "The rule is about certain commands, and those of this call cannot be told from its text; " +
+  "write it as plain commands.";
 
 const UNATTENDED: Vote = {
   effect: "deny",

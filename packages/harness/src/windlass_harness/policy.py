@@ -87,7 +87,7 @@ def decide(policy: PolicySet, call: CallFacts, *, is_attended: bool) -> PolicyDe
         key=lambda rule: rule.id,
     )
     grants = [rule for rule in matching if rule.effect in GRANTS]
-    votes = [_vote(rule) for rule in matching]
+    votes = [_vote(rule, call) for rule in matching]
     votes += _floors(call, grants, is_outbound=_is_outbound(call, mode, is_sure=is_sure))
     if not grants:
         votes.append(_default(mode, is_sure=is_sure))
@@ -103,8 +103,11 @@ def decide(policy: PolicySet, call: CallFacts, *, is_attended: bool) -> PolicyDe
     return _build(effect, _Answer(winners[0].code, winners[0].reason, refs), matching, call)
 
 
-def _vote(rule: Rule) -> _Vote:
-    return _Vote(rule.effect, _CODES[rule.effect], rule.reason or _REASONS[rule.effect], rule.id)
+def _vote(rule: Rule, call: CallFacts) -> _Vote:
+    reason = rule.reason or _REASONS[rule.effect]
+    if rule.is_blind(call):
+        reason = f"{reason} {_BLIND}"
+    return _Vote(rule.effect, _CODES[rule.effect], reason, rule.id)
 
 
 def _default(mode: ToolMode, *, is_sure: bool) -> _Vote:
@@ -205,6 +208,10 @@ _REASONS: Final[dict[Effect, str]] = {
     "interrupt": "A rule stops the run here.",
     "deny": "A rule forbids it.",
 }
+_BLIND: Final = (
+    "The rule is about certain commands, and those of this call cannot be told from its text; "
+    "write it as plain commands."
+)
 _UNATTENDED: Final = _Vote(
     "deny",
     "policy.unattended",

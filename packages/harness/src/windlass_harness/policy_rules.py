@@ -88,8 +88,9 @@ class Rule:
 
     A rule matches a call if all that it names fits; what it leaves out fits everything. `tools` are exact
     names in which `*` stands for any characters. `commands` are the first words of shell commands: a grant
-    needs every command of the call to start so, any other rule needs one. `tainted` is about sessions that
-    have read both untrusted content and private data.
+    needs every command of the call to start so, any other rule needs one. A shell call whose commands are not
+    known may run any of them: no grant by commands covers it, and every other rule about commands does.
+    `tainted` is about sessions that have read both untrusted content and private data.
 
     An allow or modify rule is a grant. It covers a dangerous shell command only with
     `max_shell="dangerous"`, and a tainted session's way out only with `tainted=True`. A grant with `modes`
@@ -188,15 +189,20 @@ class Rule:
         return (
             grade >= GRADE[self.min_shell or "safe"]
             and grade <= GRADE[self.max_shell or "dangerous"]
-            and self._fits_commands(call.commands)
+            and self._fits_commands(call)
         )
 
-    def _fits_commands(self, commands: tuple[tuple[str, ...], ...]) -> bool:
-        if not self.commands:
+    def _fits_commands(self, call: CallFacts) -> bool:
+        if not self.commands or self.is_blind(call):
             return True
         starts = [tuple(command.split(" ")) for command in self.commands]
-        fits = [any(words[: len(start)] == start for start in starts) for words in commands]
+        fits = [any(words[: len(start)] == start for start in starts) for words in call.commands]
         return bool(fits) and all(fits) if self.effect in GRANTS else any(fits)
+
+    def is_blind(self, call: CallFacts) -> bool:
+        """Say whether the rule holds because nobody knows what a shell call runs."""
+        is_unknown = call.shell is not None and not call.commands
+        return is_unknown and bool(self.commands) and self.effect not in GRANTS
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,7 +134,7 @@ class Redactor:
         return below
 
     def _are_plain(self, keys: tuple[object, ...]) -> bool:
-        """Say that what lies under these keys is not secret because of them, and remember it."""
+        """Say, and remember, that nothing is secret because of these keys."""
         # Under `value` may be what a `name` beside it says: that takes a look at both.
         if "value" in keys or any(not isinstance(key, str) or is_secret_key(key) for key in keys):
             return False

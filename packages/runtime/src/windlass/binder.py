@@ -56,6 +56,7 @@ class RuntimeBinder:
             approval_expires_ms=ports.approval_expires_ms,
             responders=ports.responders,
             four_eyes=ports.four_eyes,
+            policy_timeout_ms=ports.policy_timeout_ms,
             redactor=ports.scribe.redactor,
             hooks=Hooks(BoundHook(spec, known.get(spec.hook_id)) for spec in package.hooks or ()),
             sinks=ports.sinks,
@@ -76,7 +77,8 @@ class RuntimeBinder:
         if pinned is None:
             raise invalid_package("the run began without a package and cannot go on", run.run_id)
         old = await self._pinned(pinned, run.run_id)
-        if self._ports.package_change is PackageChange.CONTINUE:
+        if self._ports.package_change is PackageChange.CONTINUE or run.result is not None:
+            # What is left to do for a run that has ended is what it ended with.
             return old, ()
         today = await self._today(run)
         # What a run must return was settled when it began, so another contract alone is no change.

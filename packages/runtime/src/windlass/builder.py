@@ -66,6 +66,7 @@ class _Ports(TypedDict, total=False):
     approval_expires_ms: int
     responders: tuple[str, ...]
     four_eyes: bool
+    policy_timeout_ms: int
     package_change: PackageChange
 
 
@@ -172,6 +173,13 @@ class AgentRuntimeBuilder(Generic[R]):
         check_port(policy, "tool_policy", has=("before", "after"), words=words)
         check_part(getattr(policy, "version", None), str, what="the version of a tool_policy", words="a text")
         return self._set("tool_policy", policy, replace=replace)
+
+    def policy_timeout(self, after_ms: int, *, replace: bool = False) -> Self:
+        """Say how long a policy may take to decide; one that takes longer has said no.
+
+        It is for policies that wait for something. One that is busy in the event loop cannot be cut off.
+        """
+        return self._set("policy_timeout_ms", check_ms(after_ms, "policy_timeout_ms"), replace=replace)
 
     def approval_dispatcher(
         self,

@@ -57,6 +57,8 @@ class RuntimeOptions(TypedDict, total=False):
     """Decides whether a run may start; every run may when left out."""
     tool_policy: ToolPolicy
     """Decides about tool calls, instead of the policies of the agents."""
+    policy_timeout_ms: int
+    """How long either of them may take to decide; one that takes longer has said no."""
     output_sinks: Iterable[OutputSink]
     """Where the output of agents that name them is delivered."""
     approval_dispatcher: ApprovalDispatcher
@@ -130,6 +132,7 @@ class AgentRuntime(CoreRuntime):
             providers: LLMProviders by their routes, for agents whose model is a text.
             policy: decides whether a run may start; every run may when left out.
             tool_policy: decides about tool calls, instead of the policies of the agents.
+            policy_timeout_ms: how long either of them may take; 10,000 when left out.
             output_sinks: where the output of agents that name them is delivered.
             approval_dispatcher: takes requests to people.
             is_attended: whether somebody answers requests; True when left out.
@@ -307,6 +310,8 @@ def _choose(builder: AgentRuntimeBuilder[T], options: RuntimeOptions) -> None:
     """Give a builder what has no default of its own here."""
     if "tool_policy" in options:
         builder.tool_policy(options["tool_policy"])
+    if "policy_timeout_ms" in options:
+        builder.policy_timeout(options["policy_timeout_ms"])
     if "approval_dispatcher" in options:
         builder.approval_dispatcher(options["approval_dispatcher"])
     if "approval_expires_ms" in options:

@@ -13,12 +13,29 @@ are stable, texts are not. A message never carries a payload.
 """
 
 from collections.abc import Sequence
-from typing import ClassVar, Final, Self
+from typing import ClassVar, Final, Self, TypedDict, Unpack
 
+from windlass_harness.retry import DELAY_MS_MAX
 from windlass_protocol import CausalIds, ErrorCode, ErrorInfo, ErrorKind, PolicyRef, RetryClass, SourceRef
 
 MESSAGE_CHARS_MAX: Final = 4_096
 """What an error may say on the wire."""
+
+
+class Reasons(TypedDict, total=False):
+    """What an error may say of how it came about, as keyword arguments."""
+
+    causal_ids: CausalIds | None
+    policy_refs: Sequence[PolicyRef]
+    source: SourceRef | None
+    retry_after_ms: int | None
+    """How long to wait before another attempt, as the other side said; see `parse_retry_after_ms`.
+
+    A model call that is tried again waits at least so long, up to `RETRY_AFTER_MS_MAX`, an hour.
+    """
+
+
+_REASONS: Final = tuple(Reasons.__annotations__)
 
 
 class AgentError(Exception):
@@ -32,17 +49,20 @@ class AgentError(Exception):
         *,
         kind: ErrorKind,
         retry: RetryClass,
-        causal_ids: CausalIds | None = None,
-        policy_refs: Sequence[PolicyRef] = (),
-        source: SourceRef | None = None,
+        **reasons: Unpack[Reasons],
     ) -> None:
+        unknown = sorted(set(reasons) - set(_REASONS))
+        if unknown:
+            raise TypeError(f"an error does not know {', '.join(unknown)}; it takes {', '.join(_REASONS)}")
         super().__init__(message)
         self.message = message
         self.kind = kind
         self.retry = retry
-        self.causal_ids = causal_ids or CausalIds()
-        self.policy_refs = tuple(policy_refs)
-        self.source = source
+        self.causal_ids = reasons.get("causal_ids") or CausalIds()
+        self.policy_refs = tuple(reasons.get("policy_refs", ()))
+        self.source = reasons.get("source")
+        after_ms = reasons.get("retry_after_ms")
+        self.retry_after_ms = None if after_ms is None else min(max(after_ms, 0), DELAY_MS_MAX)
 
     def caused_by(self, ids: CausalIds) -> Self:
         """Return the error itself with `ids` added; ids it already has stay."""
@@ -60,6 +80,7 @@ class AgentError(Exception):
             causal_ids=self.causal_ids if self.causal_ids.model_dump() else None,
             policy_refs=self.policy_refs or None,
             source=self.source,
+            retry_after_ms=self.retry_after_ms,
         )
 
 

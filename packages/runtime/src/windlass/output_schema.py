@@ -18,6 +18,7 @@ from windlass.limits import (
     SCHEMA_PROPERTIES_MAX,
 )
 from windlass.output_pattern import pattern_problem
+from windlass_harness.redact_keys import is_secret_key
 from windlass_protocol import CodecError, CodecLimits, JsonObject, canonical, parse
 
 Path = tuple[str, ...]
@@ -114,7 +115,14 @@ class _Walk:
         values, properties = schema.get("enum"), schema.get("properties")
         if isinstance(values, list) and len(values) > SCHEMA_ENUM_VALUES_MAX:
             raise _Unusable(f"too many enum values: {len(values):,}, limit {SCHEMA_ENUM_VALUES_MAX:,}")
-        self._properties += len(properties) if isinstance(properties, dict) else 0
+        names = properties if isinstance(properties, dict) else {}
+        secret = next(filter(is_secret_key, names), None)
+        if secret is not None:
+            raise _Unusable(
+                f"the property {secret!r} names a secret, and the journal keeps none: its value would be "
+                "masked; choose another name"
+            )
+        self._properties += len(names)
         if self._properties > SCHEMA_PROPERTIES_MAX:
             raise _Unusable(f"too many properties: over the limit of {SCHEMA_PROPERTIES_MAX:,}")
         self._check_patterns(schema)

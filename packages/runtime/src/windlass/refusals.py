@@ -157,8 +157,14 @@ def no_value(result: RunResult) -> AgentError:
     error = result.error
     if error is not None:
         kind = _CLASSES[error.code]
-        refs, source = error.policy_refs or (), error.source
-        found = kind(error.message, kind=error.kind, retry=error.retry, policy_refs=refs, source=source)
+        found = kind(
+            error.message,
+            kind=error.kind,
+            retry=error.retry,
+            policy_refs=error.policy_refs or (),
+            source=error.source,
+            retry_after_ms=error.retry_after_ms,
+        )
         return found.caused_by(error.causal_ids or ids).caused_by(ids)
     if result.status is RunStatus.CANCELLED:
         return Conflict(

@@ -9,7 +9,7 @@ from windlass.ports.feed import EventBus
 from windlass.ports.journal import RunRow, Store
 from windlass.refusals import unknown_run
 from windlass.setup_check import check_id, check_seconds
-from windlass_harness.views.runs import RUN_ENDS, RunState, advance_run, start_run
+from windlass_harness.views.runs import RUN_ENDS, RunState, advance_run, start_run, unstarted_run
 from windlass_protocol import Event, InputRequest, Record, RunResult, RunSnapshot, RunStatus
 
 TERMINAL: Final = frozenset(RUN_ENDS.values())
@@ -66,7 +66,7 @@ class Runs:
         run: RunState | None = None
         async for event in self._bus.replay_run_from_cursor(row.run_id):
             record = record_of(event, row.session_id)
-            started = start_run(record)
+            started = start_run(record) or unstarted_run(record)
             run = started if started is not None else run and advance_run(run, record)
         snapshot = None if run is None else run.snapshot
         assert snapshot is not None, "a run that has left the inbox begins with its package"

@@ -7,6 +7,7 @@ from typing import Final
 
 from windlass.engine.writer import Scribe
 from windlass.hooks import Hook
+from windlass.limits import POLICY_TIMEOUT_MS
 from windlass.ports.approval import ApprovalDispatcher
 from windlass.ports.clock import Clock, IdFactory, Random
 from windlass.ports.content import ContentStore
@@ -94,4 +95,5 @@ class RuntimePorts:
     approval_expires_ms: int | None = None
     responders: tuple[str, ...] | None = None
     four_eyes: bool = False
+    policy_timeout_ms: int = POLICY_TIMEOUT_MS
     package_change: PackageChange = PackageChange.CONTINUE

@@ -12,7 +12,8 @@ from typing import Final
 from pydantic import JsonValue
 
 from windlass.delivery import check_sink
-from windlass.engine.judge import settled
+from windlass.engine.cut import TooLate, within
+from windlass.engine.judge import settled, timed_out
 from windlass.errors import AgentError, Rejected
 from windlass.hooks import Hook, check_hook
 from windlass.package import fingerprint, package_json
@@ -144,7 +145,7 @@ async def check_start(ports: RuntimePorts, request: RunRequest) -> EffectivePack
     _check_hooks(ports, effective.package, request.run_id)
     _check_tools(ports, effective.package, request.run_id)
     _check_sinks(ports, effective.package, request.run_id)
-    await _check_policy(policy, request, effective.package)
+    await _check_policy(policy, request, effective.package, timeout_ms=ports.policy_timeout_ms)
     return effective
 
 
@@ -162,11 +163,15 @@ def _check_ports(ports: RuntimePorts, run_id: str) -> StartPolicy:
     return ports.start_policy
 
 
-async def _check_policy(policy: StartPolicy, request: RunRequest, package: RuntimePackage) -> None:
+async def _check_policy(
+    policy: StartPolicy, request: RunRequest, package: RuntimePackage, *, timeout_ms: int
+) -> None:
     problem = ""
     decision: object = None
     try:
-        decision = await settled(policy(request, package))
+        decision = await within(policy(request, package), timeout_ms)
+    except TooLate:
+        decision = timed_out(timeout_ms, "the run is denied")
     except AgentError as error:
         raise error.caused_by(CausalIds(run_id=request.run_id)) from None
     except Exception as error:  # noqa: BLE001 - a policy is the host's code: whatever it raises, the answer is no

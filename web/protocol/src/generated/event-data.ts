@@ -291,6 +291,8 @@ export const RunCancelledData = open({
   runId: Id,
   /** Why. */
   reason: z.string().optional(),
+  /** What it would have begun with, when it was cancelled before its turn came. */
+  unstarted: RunStartedData.optional(),
   /** What it used. */
   usage: Usage.optional(),
 });
@@ -306,6 +308,8 @@ export const RunBudgetExhaustedData = open({
   used: BudgetUsage,
   /** What was allowed. */
   limits: BudgetLimits,
+  /** Which budgets, how much was allowed and how much was used, as an error. */
+  error: ErrorInfo.optional(),
   /** What it used. */
   usage: Usage.optional(),
 });

@@ -53,7 +53,7 @@ export const RunResult = open({
   sessionId: Id.optional(),
   /** The validated output, when the run had a contract. */
   structuredOutput: Json.optional(),
-  /** Why it failed. */
+  /** Why it failed, or which budget it used up. */
   error: ErrorInfo.optional(),
   /** What it used. */
   usage: Usage.optional(),

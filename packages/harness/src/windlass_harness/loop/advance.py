@@ -5,7 +5,7 @@ older owner was interrupted, and what happens then depends on what kind of effec
 """
 
 from collections.abc import Set
-from typing import assert_never
+from typing import Final
 
 from pydantic import JsonValue
 
@@ -27,6 +27,7 @@ from windlass_protocol import (
     AssistantMessage,
     BudgetName,
     EffectClass,
+    ErrorInfo,
     FinishReason,
     InputOutcome,
     RecoveryChoice,
@@ -34,6 +35,7 @@ from windlass_protocol import (
 )
 
 JsonObject = dict[str, JsonValue]
+_NOT_AGAIN: Final = "The call was interrupted: it may or may not have taken effect, and is not run again."
 
 
 def advance(state: LoopState, under_way: Set[str], *, now: Moment, rules: Rules = DEFAULT_RULES) -> Plan:
@@ -48,7 +50,7 @@ def advance(state: LoopState, under_way: Set[str], *, now: Moment, rules: Rules 
         return NOTHING if under_way else _end(state, now, rules)
     step = state.session.history.unanswered
     if step is not None:
-        return _ask_on(state, step, under_way, now)
+        return _ask_on(state, step, under_way, now, rules)
     calls = state.session.history.open_calls()
     if calls:
         return _advance_calls(state, calls, under_way, now, rules)
@@ -70,7 +72,7 @@ def _end(state: LoopState, now: Moment, rules: Rules) -> Plan:
 def _go_on(state: LoopState, now: Moment, rules: Rules) -> Plan:
     """Nothing is open: finish, or ask the model when it is time."""
     notes = state.run_notes
-    if notes.is_retry and notes.pause is not None and notes.pause.has(now.ms):
+    if notes.is_retry and notes.pause is not None and now.is_in(notes.pause):
         return Plan(wake_at_ms=notes.pause.until_ms)
     if notes.refusals > rules.refusals_max:
         return Plan(ends.failed(state, failures.too_many_refusals(rules), now=now))
@@ -83,18 +85,39 @@ def _go_on(state: LoopState, now: Moment, rules: Rules) -> Plan:
 # the model
 
 
-def _ask_on(state: LoopState, step: Step, under_way: Set[str], now: Moment) -> Plan:
+def _ask_on(state: LoopState, step: Step, under_way: Set[str], now: Moment, rules: Rules) -> Plan:
     """A model call was begun.
 
-    Perform it, or begin another attempt if its owner is gone.
+    Perform it, or begin another attempt if its owner is gone. Not for ever: it may be what ends its owners.
     """
     effect = CallModel(step.step_index, state.run_notes.attempt)
     if effect.key in under_way:
         return NOTHING
     if step.epoch == state.epoch:
         return Plan(effects=(effect,))
-    data: JsonObject = {"code": INTERRUPTED, "attempt": effect.attempt, "delayMs": 0, **state.place()}
-    return Plan((state.draft("step.retrying", data, now=now),))
+    times = state.run_notes.interruptions + 1
+    if times >= rules.interruptions_max:
+        return Plan((give_up(state, failures.interrupted_too_often(times), now=now),))
+    return Plan((retried(state, INTERRUPTED, now=now),))
+
+
+def retried(state: LoopState, code: str, *, now: Moment) -> Draft:
+    """Return the record of a model call that was broken off and is made again at once."""
+    data: JsonObject = {"code": code, "attempt": state.run_notes.attempt, "delayMs": 0, **state.place()}
+    return state.draft("step.retrying", data, now=now)
+
+
+def give_up(state: LoopState, error: ErrorInfo, *, now: Moment, usage: JsonObject | None = None) -> Draft:
+    """Return the record of a model call that failed for good; the run ends with it."""
+    data: JsonObject = {
+        "code": error.kind.value,
+        "message": error.message,
+        "details": {"error": error.model_dump(mode="json", by_alias=True)},
+        **state.place(),
+    }
+    if usage:
+        data["usage"] = usage
+    return state.draft("step.failed", data, now=now)
 
 
 def _ask(state: LoopState, now: Moment, rules: Rules) -> Plan:
@@ -173,7 +196,7 @@ def _advance_calls(
         if f"call:{call.call_id}" in under_way or f"judge:{call.call_id}" in under_way:
             continue
         if call.stage is CallStage.STARTED:
-            _advance_started(state, call, plan, now)
+            _advance_started(state, call, plan, now, rules)
         else:
             _advance_requested(state, call, plan, now, rules)
     if plan.requests:
@@ -191,7 +214,7 @@ def _advance_requested(state: LoopState, call: Call, plan: _Calls, now: Moment, 
     note = state.note(call.call_id)
     if note.request_id is not None:
         plan.wakes += _expiries(state, note.request_id)
-    elif note.pause is not None and note.pause.has(now.ms):
+    elif note.pause is not None and now.is_in(note.pause):
         plan.wakes.append(note.pause.until_ms)
     elif note.outcome is not None and (
         seen := hooks.due(state, AFTER_APPROVAL_DECISION, rules=rules, call_id=call.call_id)
@@ -199,13 +222,21 @@ def _advance_requested(state: LoopState, call: Call, plan: _Calls, now: Moment, 
         plan.effects += seen
     elif note.outcome is not None and note.outcome is not InputOutcome.APPROVED:
         plan.drafts.append(_denied(state, call, note, now))
-    elif names := state.exceeding(now, tool_call=True):
+    elif call.stage is CallStage.REQUESTED and (names := state.exceeding(now, tool_call=True)):
         plan.exceeded = names
     else:
         plan.effects.append(_judge(state, call, note, now))
 
 
 def _judge(state: LoopState, call: Call, note: CallNotes, now: Moment) -> JudgeCall:
+    if note.outcome is None and call.stage is CallStage.STARTED:
+        return JudgeCall(
+            call.call_id,
+            call.tool_name,
+            call.input if call.arguments is None else call.arguments,
+            approved_hash=note.arguments_hash if note.is_consented else None,
+            approved_policy=note.policy or "",
+        )
     if note.outcome is None:
         given = state.run_notes.hooked.arguments.get(call.call_id, call.input)
         return JudgeCall(call.call_id, call.tool_name, given)
@@ -219,7 +250,7 @@ def _judge(state: LoopState, call: Call, note: CallNotes, now: Moment) -> JudgeC
     )
 
 
-def _advance_started(state: LoopState, call: Call, plan: _Calls, now: Moment) -> None:
+def _advance_started(state: LoopState, call: Call, plan: _Calls, now: Moment, rules: Rules) -> None:
     """A call that has begun: perform it, or decide about it if its owner is gone."""
     note = state.note(call.call_id)
     if note.request_id is not None:
@@ -227,33 +258,31 @@ def _advance_started(state: LoopState, call: Call, plan: _Calls, now: Moment) ->
     if call.epoch == state.epoch and note.choice is None:
         plan.effects.append(run_tool(call))
     elif note.choice is RecoveryChoice.RETRY:
-        plan.drafts.append(_started_again(state, call, now))
+        # The rules may have changed since it began: they are asked again.
+        _advance_requested(state, call, plan, now, rules)
     else:
-        _recover(state, call, plan, now)
+        _recover(state, call, plan, now, rules)
 
 
-def _recover(state: LoopState, call: Call, plan: _Calls, now: Moment) -> None:
+def _recover(state: LoopState, call: Call, plan: _Calls, now: Moment, rules: Rules) -> None:
+    """Run an interrupted call again if that is safe and not done too often; or ask."""
     effect, key = _intent(call)
+    times = state.note(call.call_id).interruptions + 1
     data: JsonObject = {
         "callId": call.call_id,
         "effect": effect.value,
         "toolName": call.tool_name,
         "idempotencyKey": key,
     }
-    match effect:
-        case EffectClass.READ | EffectClass.IDEMPOTENT:
-            plan.drafts += [
-                state.draft("recovery.effect_found", data, now=now),
-                _started_again(state, call, now),
-            ]
-        case EffectClass.ONCE:
-            request = people.recovery_request(state, call)
-            plan.drafts.append(
-                state.draft("recovery.effect_found", {**data, "requestId": request["requestId"]}, now=now)
-            )
-            plan.requests.append(request)
-        case _:
-            assert_never(effect)
+    if effect is not EffectClass.ONCE and times < rules.interruptions_max:
+        plan.drafts.append(state.draft("recovery.effect_found", data, now=now))
+        return
+    request = people.recovery_request(
+        state, call, times=1 if effect is EffectClass.ONCE else times, responders=rules.responders
+    )
+    data["requestId"] = request["requestId"]
+    plan.drafts.append(state.draft("recovery.effect_found", data, now=now))
+    plan.requests.append(request)
 
 
 def _intent(call: Call) -> tuple[EffectClass, str]:
@@ -275,20 +304,6 @@ def run_tool(call: Call) -> RunTool:
     )
 
 
-def _started_again(state: LoopState, call: Call, now: Moment) -> Draft:
-    effect, key = _intent(call)
-    data: JsonObject = {
-        "callId": call.call_id,
-        "toolName": call.tool_name,
-        "effect": effect.value,
-        "idempotencyKey": key,
-        **state.place(call.step_index),
-    }
-    if call.arguments is not None:
-        data["arguments"] = call.arguments
-    return state.draft("action.started", data, now=now)
-
-
 def _denied(state: LoopState, call: Call, note: CallNotes, now: Moment) -> Draft:
     words = {
         InputOutcome.EXPIRED: "Nobody approved the call in time.",
@@ -299,7 +314,9 @@ def _denied(state: LoopState, call: Call, note: CallNotes, now: Moment) -> Draft
 
 
 def refused(state: LoopState, call: Call, *, now: Moment, code: str, message: str) -> Draft:
-    """Return the result of a call that was not made."""
+    """Return the result of a call that was not made, or not again."""
+    if call.stage is CallStage.STARTED:
+        message = f"{_NOT_AGAIN} {message}"
     result: JsonObject = {
         "kind": "tool-result",
         "callId": call.call_id,

@@ -1,9 +1,13 @@
 """How a run ends: one terminal record, the turn's before the run's."""
 
+from typing import Final
+
 from pydantic import JsonValue
 
+from windlass_harness.loop import failures
 from windlass_harness.loop.drafts import Draft
 from windlass_harness.loop.events import Moment
+from windlass_harness.loop.notes import number_in
 from windlass_harness.loop.state import LoopState
 from windlass_protocol import BudgetName, ErrorInfo, RunMode
 
@@ -53,13 +57,30 @@ def exhausted(state: LoopState, names: tuple[BudgetName, ...], *, now: Moment) -
         },
         "limits": run.budget.model_dump(mode="json", by_alias=True),
     }
-    message = f"The run has used up its budget of {', '.join(names)}."
-    words: JsonObject = {"code": "budget_exhausted", "message": message}
+    error = failures.out_of_budget([(name, *_spent(facts, name)) for name in names])
+    words: JsonObject = {"code": "budget_exhausted", "message": error.message}
     told = state.draft("budget.exhausted", {**facts, "runId": run.run_id}, now=now)
-    turn, ending = ("turn.failed", words), ("run.budget_exhausted", facts)
+    ended: JsonObject = {**facts, "error": error.model_dump(mode="json", by_alias=True)}
+    turn, ending = ("turn.failed", words), ("run.budget_exhausted", ended)
     return (told, *_end(state, now, turn=turn, run=ending, session=("session.failed", words)))
 
 
+def _spent(facts: JsonObject, name: BudgetName) -> tuple[int, int]:
+    """What was used of a budget that ran out, and what was allowed."""
+    used, limits = facts["used"], facts["limits"]
+    assert isinstance(used, dict)
+    assert isinstance(limits, dict)
+    of_used, of_limit = _FIELDS[name]
+    return number_in(used, of_used), number_in(limits, of_limit)
+
+
+_FIELDS: Final = {
+    BudgetName.TOKENS: ("tokensUsed", "maxTokens"),
+    BudgetName.STEPS: ("stepsUsed", "maxSteps"),
+    BudgetName.TOOL_CALLS: ("toolCallsUsed", "maxToolCalls"),
+    BudgetName.COST: ("costMicrosUsed", "maxCostMicros"),
+    BudgetName.WALL: ("wallMsUsed", "maxWallMs"),
+}
 _Fact = tuple[str, JsonObject]
 _NEXT: _Fact = ("session.waiting", {"wait": "next-user-message"})
 

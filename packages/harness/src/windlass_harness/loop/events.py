@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
+from windlass_harness.loop.notes import Pause
 from windlass_protocol import (
     ActionStatus,
     ErrorInfo,
@@ -22,6 +23,12 @@ class Moment:
 
     at: str
     ms: int
+    held: frozenset[Pause] | None = None
+    """The pauses that go on, by whoever knows better than the wall clock; None if nobody does."""
+
+    def is_in(self, pause: Pause) -> bool:
+        """Whether a pause goes on."""
+        return pause.has(self.ms) if self.held is None else pause in self.held
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +62,18 @@ class CancelAsked:
     """Somebody wants a run to end."""
 
     run_id: str
+    by: str | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunWithdrawn:
+    """Somebody wants a run to end whose turn has not come.
+
+    `body` is that of its `RunAsked`.
+    """
+
+    body: JsonObject
     by: str | None = None
     reason: str | None = None
 
@@ -170,6 +189,11 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True)
+class HandedOver:
+    """The owner lets go of the session in order; whoever comes next goes on with it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Stopped:
     """The run cannot go on, for a reason that lies outside of the model and the tools."""
 
@@ -208,6 +232,7 @@ LoopEvent = (
     RunAsked
     | AnswersGiven
     | CancelAsked
+    | RunWithdrawn
     | ModelAnswered
     | ModelFailed
     | CallJudged
@@ -215,6 +240,7 @@ LoopEvent = (
     | CallReturned
     | OutputChecked
     | Taken
+    | HandedOver
     | Stopped
     | HooksRan
     | DeliverySettled

@@ -1,9 +1,12 @@
 """Why a run cannot go on, as errors."""
 
+from collections.abc import Sequence
+from typing import Final
+
 from pydantic import JsonValue
 
 from windlass_harness.loop.rules import Rules
-from windlass_protocol import ErrorCode, ErrorInfo, ErrorKind, FinishReason, RetryClass
+from windlass_protocol import BudgetName, ErrorCode, ErrorInfo, ErrorKind, FinishReason, RetryClass
 
 
 def cut_off(reason: FinishReason) -> ErrorInfo:
@@ -31,6 +34,45 @@ def too_many_steps(rules: Rules) -> ErrorInfo:
     """The run does not come to an end."""
     message = f"The run has made {rules.steps_max} model calls, which is the most one run may make."
     return _rejected(ErrorKind.RECOVERY_REPAIR_NEEDED, message)
+
+
+def interrupted_too_often(times: int) -> ErrorInfo:
+    """The process ended in each attempt of a model call."""
+    message = (
+        f"The process ended {times} times during this model call, so it is not made again by itself. "
+        "Find out what ends the process (memory, a provider that crashes), then start a new run."
+    )
+    return ErrorInfo(
+        code=ErrorCode.AMBIGUOUS,
+        kind=ErrorKind.RECOVERY_REPAIR_NEEDED,
+        retry=RetryClass.USER_ACTION_NEEDED,
+        message=message,
+        details={"reason": "interrupted_too_often", "attempts": times},
+    )
+
+
+def out_of_budget(spent: Sequence[tuple[BudgetName, int, int]]) -> ErrorInfo:
+    """The run has used what it may: each budget, how much of it, and of how much."""
+    told = ", ".join(f"{used:,} of {limit:,} {_UNITS[name]}" for name, used, limit in spent)
+    budgets: list[JsonValue] = [
+        {"name": name.value, "limit": limit, "used": used} for name, used, limit in spent
+    ]
+    return ErrorInfo(
+        code=ErrorCode.DENIED,
+        kind=ErrorKind.POLICY_DENIAL,
+        retry=RetryClass.USER_ACTION_NEEDED,
+        message=f"The run has used up its budget: {told}. Give a new run more, or ask for less.",
+        details={"reason": "budget_exhausted", "budgets": budgets},
+    )
+
+
+_UNITS: Final = {
+    BudgetName.TOKENS: "tokens",
+    BudgetName.STEPS: "steps",
+    BudgetName.TOOL_CALLS: "tool calls",
+    BudgetName.COST: "millionths of a dollar",
+    BudgetName.WALL: "milliseconds",
+}
 
 
 def unfit(attempts: int) -> ErrorInfo:

@@ -70,9 +70,13 @@ class CallNotes:
     reason: str | None = None
     pause: Pause | None = None
     """Put off by a policy."""
+    is_consented: bool = False
+    """A person has consented to what it began with, or to running it again."""
     choice: RecoveryChoice | None = None
     asks: int = 0
     """How often people were asked about it."""
+    interruptions: int = 0
+    """How often in a row it ended with its owner and was begun again by itself."""
 
 
 @dataclass(slots=True)
@@ -93,6 +97,8 @@ class RunNotes:
     """Before that."""
     failures: int = 0
     """Of the model call under way; that its owner was interrupted is none."""
+    interruptions: int = 0
+    """Attempts of the model call under way that ended with their owner."""
     finish_reason: FinishReason | None = None
     """Of the newest answer; None while there is none."""
     failure: ErrorInfo | None = None

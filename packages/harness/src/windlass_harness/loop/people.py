@@ -21,6 +21,10 @@ INTERRUPTED: Final = (
     "This call was interrupted before its result was known, so it may or may not have taken effect. "
     "Run it again, skip it, or supply its result?"
 )
+INTERRUPTED_AGAIN: Final = (
+    "This call was begun {times} times, and each time the process ended before its result was known: it may "
+    "be what ends the process. Run it again, skip it, or supply its result? To stop here, cancel the run."
+)
 
 
 def approval_request(state: LoopState, call: Call, *, judged: CallJudged) -> JsonObject:
@@ -53,12 +57,17 @@ def approval_request(state: LoopState, call: Call, *, judged: CallJudged) -> Jso
     return request
 
 
-def recovery_request(state: LoopState, call: Call) -> JsonObject:
-    """Return the question what to do about a call whose outcome nobody knows."""
-    return {
+def recovery_request(
+    state: LoopState, call: Call, *, times: int, responders: tuple[str, ...] | None = None
+) -> JsonObject:
+    """Return the question what to do about a call whose outcome nobody knows.
+
+    `times` says how often in a row it was interrupted.
+    """
+    request: JsonObject = {
         "requestId": _request_id(state, call, "recovery"),
         "action": _action(call, call.input if call.arguments is None else call.arguments),
-        "prompt": INTERRUPTED,
+        "prompt": INTERRUPTED if times == 1 else INTERRUPTED_AGAIN.format(times=times),
         "display": "select",
         "options": [
             {"id": RecoveryChoice.RETRY.value, "label": "Run it again"},
@@ -68,6 +77,9 @@ def recovery_request(state: LoopState, call: Call) -> JsonObject:
         "allowFreeform": True,
         "kind": InputKind.RECOVERY.value,
     }
+    if responders is not None:
+        request["responders"] = list(responders)
+    return request
 
 
 def requested(state: LoopState, requests: list[JsonValue], *, now: Moment) -> Draft:
@@ -115,12 +127,24 @@ def answered(state: LoopState, event: AnswersGiven, *, now: Moment) -> list[Draf
     for response in event.responses:
         request = state.session.requests.get(response.request_id)
         if response.request_id in seen or refusal(request, response, now_ms=now.ms) is not None:
-            drafts.append(state.draft("approval.candidate", _candidate(response), now=now))
+            drafts.append(_noted(state, response, now))
             continue
         assert request is not None
         seen.add(response.request_id)
         drafts += _answer(state, request, response, now)
     return drafts
+
+
+def _noted(state: LoopState, response: InputResponse, now: Moment) -> Draft:
+    """The record of an answer that does not count.
+
+    It is of the run under way if that asked, and else of the session alone: who answers too late must not
+    add to a run that has ended, nor to the one that goes on by now.
+    """
+    asked = {note.asked_as for note in state.notes.values()}
+    if state.run is not None and response.request_id in asked:
+        return state.draft("approval.candidate", _candidate(response), now=now)
+    return Draft("approval.candidate", now.at, _candidate(response))
 
 
 def _candidate(response: InputResponse) -> JsonObject:

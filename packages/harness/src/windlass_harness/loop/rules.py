@@ -13,6 +13,7 @@ OUTPUT_REPAIRS: Final = 2
 DEFER_MS_MIN: Final = 1_000
 """How long a call that a policy put off waits at least."""
 COMPLETION_VETOES_MAX: Final = 3
+INTERRUPTIONS_MAX: Final = 5
 DEFAULT_RETRY: Final = RetryPolicy()
 
 
@@ -45,11 +46,19 @@ class Rules:
     calls_per_step_max: int = CALLS_PER_STEP_MAX
     steps_max: int = STEPS_MAX
     """Model calls of one run, whatever its budget says."""
+    interruptions_max: int = INTERRUPTIONS_MAX
+    """Attempts of a model call or tool call that ended with their process; then it is not repeated by itself.
+
+    An owner that lets go of its session in order says so, and its model call does not count; a tool that
+    outlives the grace does. A person who says retry begins the count anew.
+    """
     hook_points: frozenset[str] = frozenset()
     """Where the run has hooks."""
     completion_vetoes_max: int = COMPLETION_VETOES_MAX
     """How often hooks may send the model back to work before the run fails."""
     sinks: tuple[SinkRule, ...] = ()
+    responders: tuple[str, ...] | None = None
+    """Who may say what becomes of an interrupted call; None for anybody."""
 
 
 DEFAULT_RULES: Final = Rules()

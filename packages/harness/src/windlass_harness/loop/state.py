@@ -197,7 +197,9 @@ def _step_retrying(state: LoopState, record: Record) -> None:
     notes = state.run_notes
     notes.is_retry = True
     notes.pause = _pause(record, number_in(record.data, "delayMs"))
-    notes.failures += record.data.get("code") != INTERRUPTED
+    code = record.data.get("code")
+    notes.failures += code not in (INTERRUPTED, HANDED_OVER)
+    notes.interruptions += code == INTERRUPTED
     notes.charge(record.data.get("usage"))
 
 
@@ -207,6 +209,7 @@ def _pause(record: Record, wait_ms: int) -> Pause:
 
 
 def _step_failed(state: LoopState, record: Record) -> None:
+    state.run_notes.interruptions = 0
     state.run_notes.charge(record.data.get("usage"))
     details = record.data.get("details")
     error = details.get("error") if isinstance(details, dict) else None
@@ -215,6 +218,7 @@ def _step_failed(state: LoopState, record: Record) -> None:
 
 
 def _step_completed(state: LoopState, record: Record) -> None:
+    state.run_notes.interruptions = 0
     reason = FinishReason(str(record.data["finishReason"]))
     state.run_notes.finish_reason = reason
     if reason in _BROKEN:
@@ -228,6 +232,7 @@ def _policy_decided(state: LoopState, record: Record) -> None:
         return
     note = _note(state, call_id)
     note.policy = policy_version(decision)
+    note.is_consented = decision.get("code") == CONSENTED
     note.outcome = None
     note.pause = None
     match decision.get("decision"):
@@ -255,6 +260,7 @@ def _action_started(state: LoopState, record: Record) -> None:
     note = _note(state, call_id)
     note.choice = None
     note.outcome = None
+    note.arguments_hash = str(record.data.get("argumentsHash"))
     state.run_notes.refusals = 0
     call = state.call(call_id)
     if call is not None and call.attempt == 1:
@@ -278,7 +284,8 @@ def _input_requested(state: LoopState, record: Record) -> None:
         state.run_notes.hooked.ask(call_id)
         given, hashed = action.get("input"), request.get("argumentsHash")
         note.arguments = given if isinstance(given, dict) else None
-        note.arguments_hash = hashed if isinstance(hashed, str) else None
+        if isinstance(hashed, str):
+            note.arguments_hash = hashed
         lapses = request.get("expiresAt")
         note.until_ms = ms_of(lapses) if isinstance(lapses, str) else None
 
@@ -304,9 +311,18 @@ def _input_resolved(state: LoopState, record: Record) -> None:
             note.request_id = None
 
 
+def _effect_found(state: LoopState, record: Record) -> None:
+    note = _note(state, str(record.data.get("callId")))
+    note.interruptions += 1
+    if "requestId" not in record.data:
+        note.choice = RecoveryChoice.RETRY
+
+
 def _effect_settled(state: LoopState, record: Record) -> None:
     note = _note(state, str(record.data.get("callId")))
     note.choice = RecoveryChoice(str(record.data.get("choice")))
+    note.is_consented = note.is_consented or note.choice is RecoveryChoice.RETRY
+    note.interruptions = 0
     note.request_id = None
 
 
@@ -346,8 +362,12 @@ def ms_of(at: str) -> int:
     return int(datetime.fromisoformat(at).timestamp() * 1000)
 
 
+CONSENTED: Final = "approval.granted"
+"""Code of a decision that lets a call through because a person consented to it."""
 INTERRUPTED: Final = "interrupted"
 """Code of an attempt that ended with its owner."""
+HANDED_OVER: Final = "handed_over"
+"""Code of an attempt that its owner broke off to let go of the session in order."""
 _BROKEN: Final = (FinishReason.CONTENT_FILTER, FinishReason.ERROR)
 """An answer that ended so is not acted upon, whatever calls it asks for."""
 REFUSALS: Final = frozenset({"unknown_tool", "invalid_arguments"})
@@ -368,6 +388,7 @@ _FOLLOW: Final[dict[str, Callable[[LoopState, Record], None]]] = {
     "input.requested": _input_requested,
     "input.resolved": _input_resolved,
     "approval.settled": _approval_settled,
+    "recovery.effect_found": _effect_found,
     "recovery.effect_settled": _effect_settled,
     "output.rejected": _output_rejected,
     "output.failed": _output_failed,

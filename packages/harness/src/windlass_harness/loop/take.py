@@ -5,7 +5,7 @@ from typing import assert_never
 from pydantic import JsonValue
 
 from windlass_harness.loop import delivery, ends, failures, hooks, people
-from windlass_harness.loop.advance import refused
+from windlass_harness.loop.advance import give_up, refused, retried
 from windlass_harness.loop.drafts import Draft, within_limit
 from windlass_harness.loop.events import (
     AnswersGiven,
@@ -14,6 +14,7 @@ from windlass_harness.loop.events import (
     CallReturned,
     CancelAsked,
     DeliverySettled,
+    HandedOver,
     HooksRan,
     LoopEvent,
     ModelAnswered,
@@ -21,15 +22,16 @@ from windlass_harness.loop.events import (
     Moment,
     OutputChecked,
     RunAsked,
+    RunWithdrawn,
     Stopped,
     Taken,
 )
 from windlass_harness.loop.rules import DEFAULT_RULES, OUTPUT_REPAIRS, Rules
-from windlass_harness.loop.state import LoopState
+from windlass_harness.loop.state import HANDED_OVER, LoopState
 from windlass_harness.retry import next_retry_delay_ms, should_retry
 from windlass_harness.views.session_state import SessionStatus
 from windlass_harness.views.steps import Call, CallStage
-from windlass_protocol import ErrorInfo, OutputError
+from windlass_protocol import OutputError, RecoveryChoice
 
 JsonObject = dict[str, JsonValue]
 
@@ -44,10 +46,14 @@ def take(state: LoopState, event: LoopEvent, *, now: Moment, rules: Rules = DEFA
             return _start(state, event, now)
         case Taken():
             return _taken(state, event, now)
+        case HandedOver():
+            return _handed_over(state, now)
         case AnswersGiven():
             return people.answered(state, event, now=now)
         case CancelAsked():
             return _cancel(state, event, now)
+        case RunWithdrawn():
+            return _withdrawn(state, event, now)
         case HooksRan():
             return hooks.ran(state, event, now=now, rules=rules)
         case DeliverySettled():
@@ -106,7 +112,7 @@ def _start(state: LoopState, event: RunAsked, now: Moment) -> list[Draft]:
     if run_id in state.session.run_ids:
         return []
     assert state.run is None, "a run waits until the one before it has ended"
-    run: JsonObject = {name: value for name, value in body.items() if name not in _NOT_OF_THE_RUN}
+    run = _facts_of(body)
     turn = state.session.turn
     sequence = 0 if turn is None else turn.sequence + 1
     given = body.get("turnId")
@@ -129,6 +135,11 @@ def _start(state: LoopState, event: RunAsked, now: Moment) -> list[Draft]:
     if body.get("contract") is not None:
         drafts.append(draft("output.requested", {"contract": body["contract"], "runId": run_id}))
     return drafts
+
+
+def _facts_of(body: JsonObject) -> JsonObject:
+    """What the record of a run's beginning says, of what it begins with."""
+    return {name: value for name, value in body.items() if name not in _NOT_OF_THE_RUN}
 
 
 _NOT_OF_THE_RUN = {"message", "parts", "context", "contract", "session", "turnId"}
@@ -155,16 +166,43 @@ def _is_interrupted(state: LoopState, epoch: int) -> bool:
     )
 
 
+def _handed_over(state: LoopState, now: Moment) -> list[Draft]:
+    """The model call of this owner is broken off; nobody has to take that for a crash."""
+    step = state.session.history.unanswered
+    if state.run is None or step is None or step.epoch != state.epoch:
+        return []
+    return [retried(state, HANDED_OVER, now=now)]
+
+
 def _cancel(state: LoopState, event: CancelAsked, now: Moment) -> list[Draft]:
     run = state.run
     if run is None or run.run_id != event.run_id or run.is_cancel_requested:
         return []
-    data: JsonObject = {"runId": event.run_id}
+    return [state.draft("run.cancel_requested", _cancel_facts(event.run_id, event), now=now)]
+
+
+def _withdrawn(state: LoopState, event: RunWithdrawn, now: Moment) -> list[Draft]:
+    """A run ends that never began; the one under way does not notice."""
+    run_id, agent_id = str(event.body["runId"]), str(event.body["agentId"])
+    if run_id in state.session.run_ids:
+        return []
+    asked = _cancel_facts(run_id, event)
+    ended: JsonObject = {"runId": run_id, "unstarted": _facts_of(event.body)}
+    if event.reason is not None:
+        ended["reason"] = event.reason
+    return [
+        Draft("run.cancel_requested", now.at, asked, run_id=run_id, agent_id=agent_id),
+        Draft("run.cancelled", now.at, ended, run_id=run_id, agent_id=agent_id),
+    ]
+
+
+def _cancel_facts(run_id: str, event: CancelAsked | RunWithdrawn) -> JsonObject:
+    data: JsonObject = {"runId": run_id}
     if event.by is not None:
         data["by"] = event.by
     if event.reason is not None:
         data["reason"] = event.reason
-    return [state.draft("run.cancel_requested", data, now=now)]
+    return data
 
 
 # the model
@@ -175,7 +213,7 @@ def _answered(state: LoopState, event: ModelAnswered, now: Moment, rules: Rules)
         return []
     if len(event.calls) > rules.calls_per_step_max:
         error = failures.too_many_calls(len(event.calls), rules)
-        return [_give_up(state, error, event.usage, now)]
+        return [give_up(state, error, now=now, usage=event.usage)]
     place = state.place()
     drafts: list[Draft] = []
     if event.reasoning:
@@ -207,7 +245,7 @@ def _model_failed(state: LoopState, event: ModelFailed, now: Moment, rules: Rule
         return []
     notes, error = state.run_notes, event.error
     if not should_retry(rules.retry, notes.failures + 1, retry_class=error.retry):
-        return [_give_up(state, error, event.usage, now)]
+        return [give_up(state, error, now=now, usage=event.usage)]
     delay_ms = next_retry_delay_ms(
         rules.retry, notes.failures + 1, lambda: event.chance, retry_after_ms=error.retry_after_ms
     )
@@ -223,35 +261,30 @@ def _model_failed(state: LoopState, event: ModelFailed, now: Moment, rules: Rule
     return [state.draft("step.retrying", data, now=now)]
 
 
-def _give_up(state: LoopState, error: ErrorInfo, usage: JsonObject | None, now: Moment) -> Draft:
-    """The model call failed for good; the record says why, and the run ends with it."""
-    data: JsonObject = {
-        "code": error.kind.value,
-        "message": error.message,
-        "details": {"error": error.model_dump(mode="json", by_alias=True)},
-        **state.place(),
-    }
-    if usage:
-        data["usage"] = usage
-    return state.draft("step.failed", data, now=now)
-
-
 # calls
 
 
 def _decided(state: LoopState, event: CallJudged | CallRefused, now: Moment) -> list[Draft]:
     call = state.call(event.call_id)
-    if call is None or call.stage is not CallStage.REQUESTED:
+    if call is None or not _is_undecided(state, call):
         return []
     if isinstance(event, CallJudged):
         return _judged(state, call, event, now)
     return [_failed(state, call, event, now)]
 
 
+def _is_undecided(state: LoopState, call: Call) -> bool:
+    """Whether a call has not begun, or is to begin again."""
+    if call.stage is CallStage.STARTED:
+        return state.note(call.call_id).choice is RecoveryChoice.RETRY
+    return call.stage is CallStage.REQUESTED
+
+
 def _judged(state: LoopState, call: Call, event: CallJudged, now: Moment) -> list[Draft]:
     decision = event.decision
     is_begun = decision.decision in ("allow", "modify")
-    if is_begun and state.exceeding(now, tool_call=True):
+    is_repeated = call.stage is CallStage.STARTED
+    if is_begun and not is_repeated and state.exceeding(now, tool_call=True):
         return []
     place = state.place(call.step_index)
     decided: JsonObject = {
@@ -283,7 +316,8 @@ def _begun(state: LoopState, call: Call, event: CallJudged, now: Moment) -> Draf
         "callId": call.call_id,
         "toolName": call.tool_name,
         "effect": event.effect,
-        "idempotencyKey": within_limit(f"{run.run_id}/{call.step_index}/{call.call_id}"),
+        "idempotencyKey": call.idempotency_key
+        or within_limit(f"{run.run_id}/{call.step_index}/{call.call_id}"),
         "argumentsHash": event.arguments_hash,
         "mode": event.mode,
         **state.place(call.step_index),

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from windlass_harness.views.deliveries import DELIVERY_RECORDS
 from windlass_harness.views.fold import START, Position, fold, read
 from windlass_protocol import (
     BudgetLimits,
@@ -34,6 +35,11 @@ RUN_ENDS: Final = {
     "run.budget_exhausted": RunStatus.BUDGET_EXHAUSTED,
 }
 """The records that end a run, and the status each one leaves."""
+AFTER_END: Final = DELIVERY_RECORDS | {"hook.completed", "hook.failed"}
+"""All records of a run that may come after its end: what is made of its output, and its last hooks.
+
+Nothing else does. An answer that comes too late is a record of the session, without a run.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +111,8 @@ class _Draft:
             self._runs.setdefault(started.run_id, started)
         elif (run_id := run_id_of(record)) in self._runs:
             self._runs[run_id] = advance_run(self._runs[run_id], record)
+        elif (withdrawn := unstarted_run(record)) is not None:
+            self._runs[withdrawn.run_id] = withdrawn
 
     def freeze(self) -> RunsState:
         return RunsState(self.position, self._runs)
@@ -120,7 +128,19 @@ def start_run(record: Record) -> RunState | None:
     """Return the run that a record starts; None if it starts none."""
     if record.type != "run.started":
         return None
-    data = read(RunStartedData, record.data)
+    return _run_of(read(RunStartedData, record.data), record)
+
+
+def unstarted_run(record: Record) -> RunState | None:
+    """Return the run that a record ends before it began; None if it ends none."""
+    if record.type != "run.cancelled" or "unstarted" not in record.data:
+        return None
+    data = read(RunCancelledData, record.data).unstarted
+    assert data is not None, "it is in the data"
+    return advance_run(_cancel(_run_of(data, record), record), record)
+
+
+def _run_of(data: RunStartedData, record: Record) -> RunState:
     return RunState(
         run_id=data.run_id,
         agent_id=data.agent_id,
@@ -192,7 +212,7 @@ def _cancelled(run: RunState, record: Record) -> RunState:
 
 def _exhausted(run: RunState, record: Record) -> RunState:
     data = read(RunBudgetExhaustedData, record.data)
-    return _seal(run, record, _unsuccessful(run, RunStatus.BUDGET_EXHAUSTED, data.usage))
+    return _seal(run, record, _unsuccessful(run, RunStatus.BUDGET_EXHAUSTED, data.usage, data.error))
 
 
 def _unsuccessful(

@@ -335,6 +335,8 @@ class RunCancelledData(Open):
     """The run."""
     reason: Maybe[Str] = None
     """Why."""
+    unstarted: Maybe[RunStartedData] = None
+    """What it would have begun with, when it was cancelled before its turn came."""
     usage: Maybe[Usage] = None
     """What it used."""
 
@@ -350,6 +352,8 @@ class RunBudgetExhaustedData(Open):
     """What was used."""
     limits: BudgetLimits
     """What was allowed."""
+    error: Maybe[ErrorInfo] = None
+    """Which budgets, how much was allowed and how much was used, as an error."""
     usage: Maybe[Usage] = None
     """What it used."""
 

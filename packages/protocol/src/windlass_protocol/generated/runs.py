@@ -71,7 +71,7 @@ class RunResult(KeepsNulls, Open):
     structured_output: JsonValue = None
     """The validated output, when the run had a contract."""
     error: Maybe[ErrorInfo] = None
-    """Why it failed."""
+    """Why it failed, or which budget it used up."""
     usage: Maybe[Usage] = None
     """What it used."""
 

@@ -11,6 +11,7 @@ from pydantic import JsonValue
 
 from windlass.delivery import check_sink
 from windlass.engine.hooks import NO_HOOKS, Hooks
+from windlass.limits import POLICY_TIMEOUT_MS
 from windlass.ports.model import LLMProvider
 from windlass.ports.policy import ToolPolicy
 from windlass.ports.sink import OutputSink
@@ -42,6 +43,7 @@ class Binding:
     four_eyes: bool = False
     """Whoever asked for a run may not consent to what it does."""
     redactor: Redactor = NO_SECRETS
+    policy_timeout_ms: int = POLICY_TIMEOUT_MS
     hooks: Hooks = NO_HOOKS
     sinks: Mapping[str, OutputSink] = field(default_factory=dict[str, OutputSink])
     notes: tuple[Note, ...] = ()

@@ -2,7 +2,6 @@
 
 import unicodedata
 from datetime import timedelta
-from typing import Final
 
 from windlass.engine.approval_text import PROMPT_CHARS_MAX, approval_prompt
 from windlass.engine.binding import Binding
@@ -12,10 +11,9 @@ from windlass.tool_arguments import Arguments
 from windlass.tools import Tool
 from windlass_harness.loop.effects import JudgeCall
 from windlass_harness.loop.events import Plea
+from windlass_harness.loop.state import CONSENTED
 from windlass_harness.views.runs import RunState
 from windlass_protocol import AllowDecision, AskDecision, DenyDecision, PolicyDecision, PolicyKind, PolicyRef
-
-APPROVED: Final = "approval.granted"
 
 
 def with_consent(
@@ -29,8 +27,8 @@ def with_consent(
         return decision
     if arguments.hash != effect.approved_hash or effect.approved_policy != version:
         return decision
-    refs = (*decision.policy_refs, PolicyRef(kind=PolicyKind.APPROVAL, id=APPROVED, version=version))
-    return AllowDecision(code=APPROVED, reason="A person approved this call.", policy_refs=refs)
+    refs = (*decision.policy_refs, PolicyRef(kind=PolicyKind.APPROVAL, id=CONSENTED, version=version))
+    return AllowDecision(code=CONSENTED, reason="A person approved this call.", policy_refs=refs)
 
 
 def under_version(decision: AskDecision, version: str) -> AskDecision:
@@ -84,6 +82,13 @@ def responders_of(binding: Binding, run: RunState | None) -> tuple[str, ...] | s
         return "It needs the consent of a second person, and the run does not say who asked for it."
     others = tuple(name for name in binding.responders or () if not _is_same(name, source.id))
     return others or "It needs the consent of a second person, and there is none who may give it."
+
+
+def deciders_of(binding: Binding, run: RunState) -> tuple[str, ...] | None:
+    """Return who may say what becomes of an interrupted call, None for anybody."""
+    responders = responders_of(binding, run)
+    # That nobody may consent does not mean that nobody may look after what has begun without.
+    return binding.responders if isinstance(responders, str) else responders
 
 
 def _is_same(name: str, other: str) -> bool:

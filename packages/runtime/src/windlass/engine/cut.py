@@ -1,9 +1,10 @@
 """Waiting for code of the host, but never longer than it may take."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Coroutine
 from dataclasses import dataclass
-from typing import Final, Generic, TypeVar
+from inspect import isawaitable
+from typing import Final, Generic, TypeVar, cast
 
 T = TypeVar("T")
 
@@ -43,6 +44,31 @@ async def cut(work: Coroutine[object, object, T], timeout_s: float) -> Returned[
         return task.result()
     _leave(task)
     return Late()
+
+
+class TooLate(Exception):
+    """Whoever was waited for took longer than it may."""
+
+
+async def within(value: T | Awaitable[T], timeout_ms: int) -> T:
+    """Return a value that may have to be waited for, but not longer than this.
+
+    Raises:
+        TooLate: the time was over.
+    """
+    if not isawaitable(value):
+        return cast(T, value)
+    match await cut(_waited(value), timeout_ms / 1_000):
+        case Returned(found):
+            return found
+        case Raised(error):
+            raise error
+        case _:
+            raise TooLate
+
+
+async def _waited(value: Awaitable[T]) -> T:
+    return await value
 
 
 async def _guarded(work: Coroutine[object, object, T]) -> Returned[T] | Raised:

@@ -10,13 +10,13 @@ session next reads it anew.
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
-from windlass.engine.mail import event_of
+from windlass.engine.mail import sort
 from windlass.engine.patience import patiently
 from windlass.engine.performer import Work
+from windlass.engine.steady import Steady
 from windlass.engine.writer import Lost, SessionWriter
 from windlass.ports.clock import Clock
 from windlass.ports.journal import Inbox, InboxItem, Standing
@@ -34,6 +34,7 @@ from windlass_harness.loop.effects import (
     is_errand,
 )
 from windlass_harness.loop.events import (
+    HandedOver,
     LoopEvent,
     Moment,
     RunAsked,
@@ -94,6 +95,7 @@ class Driver:
         self._bell = asyncio.Event()
         self._has_mail = True
         self._wake_at_ms: int | None = None
+        self._steady = Steady(clock)
         self._is_stopping = False
         self._bound: str | None = None
         """The run that was bound last."""
@@ -202,7 +204,7 @@ class Driver:
 
     def _plan(self, now: Moment, rules: Rules) -> Plan:
         under_way = self._tasks.keys() | {effect.key for effect in self._ready if not is_errand(effect)}
-        plan = advance(self.state, under_way, now=now, rules=rules)
+        plan = advance(self.state, under_way, now=self._steady.at(self.state, now), rules=rules)
         self._wake_at_ms = plan.wake_at_ms
         return plan
 
@@ -329,6 +331,8 @@ class Driver:
             self._has_mail, self._wake_at_ms = False, None
             await self._wait()
             self._take_events(moment(self._clock))
+        self._events.append(HandedOver())
+        self._take_events(moment(self._clock))
         await self._writer.commit(standing=Standing.RUNNING, wake_at_ms=None, is_last=True)
 
     # waiting
@@ -347,19 +351,21 @@ class Driver:
     def _timer(self) -> asyncio.Task[None] | None:
         if self._wake_at_ms is None:
             return None
-        delay_s = max(0, self._wake_at_ms - moment(self._clock).ms) / 1000
-        timer = asyncio.create_task(self._clock.sleep(delay_s))
+        delay_ms = self._steady.delay_ms(self._wake_at_ms, moment(self._clock))
+        timer = asyncio.create_task(self._clock.sleep(delay_ms / 1_000))
         # One that is cancelled must not ring: whoever it woke would wait anew, and cancel the next one.
         timer.add_done_callback(lambda timer: None if timer.cancelled() else self._bell.set())
         return timer
 
     def _is_done(self) -> bool:
         """Whether nothing will happen unless somebody or the clock makes it happen."""
-        if self._events or self._tasks or self._errands or self._ready or self._waiting_items:
+        if self._events or self._tasks or self._errands or self._ready:
+            return False
+        if self._waiting_items and self.state.run is None:
             return False
         if self._wake_at_ms is None:
             return True
-        return self._wake_at_ms - moment(self._clock).ms > SHORT_WAIT_MS
+        return self._steady.delay_ms(self._wake_at_ms, moment(self._clock)) > SHORT_WAIT_MS
 
     async def _park(self) -> None:
         standing, wake_at_ms = self._standing()
@@ -378,20 +384,9 @@ class Driver:
         """Turn items into events; a run waits until the one before it has ended."""
         if not self._waiting_items:
             return
-        left: list[InboxItem] = []
-        for item in self._waiting_items:
-            if self._must_wait(item, left):
-                left.append(item)
-            else:
-                self._events.append(event_of(item))
-                self._writer.consume(item.number)
-        self._waiting_items = left
-
-    def _must_wait(self, item: InboxItem, left: Sequence[InboxItem]) -> bool:
-        if item.kind == "start":
-            is_starting = any(isinstance(event, RunAsked) for event in self._events)
-            return self.state.run is not None or is_starting or bool(left)
-        if item.kind == "cancel":
-            run_id = item.body.get("runId")
-            return any(one.kind == "start" and one.body.get("runId") == run_id for one in left)
-        return False
+        is_starting = any(isinstance(event, RunAsked) for event in self._events)
+        mail = sort(self._waiting_items, is_busy=self.state.run is not None or is_starting)
+        self._events += mail.events
+        for item in mail.taken:
+            self._writer.consume(item)
+        self._waiting_items = mail.left

@@ -2,13 +2,15 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Protocol, runtime_checkable
 
 from windlass.engine.driver import Driver, moment
-from windlass.engine.loading import load, save, wants_snapshot
+from windlass.engine.loading import Loaded, load, save, wants_snapshot
+from windlass.engine.prompt import Prompt
+from windlass.engine.recent import Known, Recent
 from windlass.engine.work import AgentWork, Binder, Shared
 from windlass.engine.writer import Publisher, Scribe, SessionWriter
 from windlass.errors import AgentError, Ambiguous, Conflict, Rejected, Unavailable
@@ -25,6 +27,8 @@ SWEEP_S: Final = 1.0
 """How often somebody looks for sessions that nobody drives."""
 ATTEMPTS_MAX: Final = 10
 """How often in a row a session that cannot be driven is tried before it is left alone until a restart."""
+CLOCK_BACK_MS_MIN: Final = 5_000
+"""A wall clock that was put back less is let be."""
 DRIVEN_MAX: Final = 10_000
 """Sessions driven at the same time; more wait their turn."""
 
@@ -64,8 +68,11 @@ class Engine:
         """Sessions of agents that this process does not have."""
         self._dropped: dict[str, int] = {}
         """Sessions that could not be driven, and how often in a row; they are tried again."""
+        self._recent = Recent()
         self._turn = asyncio.Semaphore(DRIVEN_MAX)
         self._keeper: asyncio.Task[None] | None = None
+        self._late: set[asyncio.Task[None]] = set()
+        """They wake sessions in time that the wall clock would wake late."""
         self._watched = ports.store if isinstance(ports.store, Watched) else None
         self._change: int | None = None
         self.is_closed = False
@@ -119,9 +126,11 @@ class Engine:
         if self.is_closed:
             return
         self.is_closed = True
-        if self._keeper is not None:
-            self._keeper.cancel()
-            await asyncio.wait([self._keeper])
+        helpers = [*self._late, *(() if self._keeper is None else (self._keeper,))]
+        for task in helpers:
+            task.cancel()
+        if helpers:
+            await asyncio.wait(helpers)
         for driver in self._drivers.values():
             if driver is not None:
                 driver.stop()
@@ -147,11 +156,13 @@ class Engine:
         claim = await self._claim(session_id)
         if claim is None:
             return None
-        loaded = await load(ports.store, ports.store, session_id=session_id)
+        known = self._recent.take(session_id, seq=claim.last_seq) or Known(
+            await load(ports.store, ports.store, session_id=session_id), Prompt()
+        )
         if session_id in self._dropped:
             # Whoever drove it last may have written something without knowing, and nobody was shown it.
             ports.shared.bus.notify()
-        state = loaded.state
+        state = known.loaded.state
         state.epoch = claim.epoch
         writer = SessionWriter(
             state,
@@ -166,7 +177,7 @@ class Engine:
             standing = Standing.IDLE if state.run is None else Standing.RUNNING
             await writer.commit(standing=standing, wake_at_ms=None, is_last=True)
             return None
-        work = AgentWork(ports.binder, writer, shared=ports.shared)
+        work = AgentWork(ports.binder, writer, shared=ports.shared, prompt=known.prompt)
         driver = Driver(state, writer, inbox=ports.store, work=work, clock=ports.clock, rules=ports.rules)
         self._drivers[session_id] = driver
         if self.is_closed:
@@ -175,11 +186,18 @@ class Engine:
             await driver.drive(*events)
         except Rejected as error:
             return error
-        if wants_snapshot(state, loaded.snapshot_seq) and writer.is_released:
-            # A cache: whoever misses it reads more records.
-            with suppress(AgentError):
-                await save(ports.store, session_id, state=state)
+        if writer.is_released:
+            await self._remember(session_id, known)
         return None
+
+    async def _remember(self, session_id: str, known: Known) -> None:
+        """Keep what is known of a session, so that less has to be read."""
+        loaded = known.loaded
+        if wants_snapshot(loaded.state, loaded.snapshot_seq):
+            with suppress(AgentError):
+                await save(self._ports.store, session_id, state=loaded.state)
+            known = Known(Loaded(loaded.state, loaded.state.seq), known.prompt)
+        self._recent.keep(session_id, known)
 
     async def _claim(self, session_id: str) -> Claim | None:
         ports = self._ports
@@ -209,10 +227,15 @@ class Engine:
         """Stay an owner, and look after sessions that nobody drives."""
         ports = self._ports
         beat_ms = moment(ports.clock).ms
+        ahead_ms = beat_ms - ports.clock.monotonic() * 1_000
         while True:
             await ports.clock.sleep(SWEEP_S)
             now_ms = moment(ports.clock).ms
+            back_ms = ahead_ms - (now_ms - ports.clock.monotonic() * 1_000)
             try:
+                if back_ms >= CLOCK_BACK_MS_MIN:
+                    await self._catch_late(now_ms + int(back_ms))
+                ahead_ms -= back_ms
                 if abs(now_ms - beat_ms) >= OWNER_LEASE_MS / 4:
                     await ports.store.enlist(ports.owner_id, now_ms=now_ms)
                     beat_ms = now_ms
@@ -221,6 +244,30 @@ class Engine:
             except AgentError:
                 # The store is out of reach for now; runs that cannot be written end by themselves.
                 continue
+
+    async def _catch_late(self, now_ms: int) -> None:
+        """Remember who waits for a moment that has just moved away with the wall clock.
+
+        `now_ms` is what it would be if nobody had put it back. Each is woken once when it would have been,
+        and waits on if it goes by the wall clock, as a request that expires does.
+        """
+        store, since_s = self._ports.store, self._ports.clock.monotonic()
+        wakes: list[tuple[int, str]] = []
+        after: str | None = None
+        while rows := await store.sessions(after=after):
+            for row in rows:
+                if row.standing is Standing.WAITING and row.wake_at_ms is not None:
+                    wakes.append((row.wake_at_ms - now_ms, row.session_id))
+            after = rows[-1].session_id
+        task = asyncio.create_task(self._wake_late(sorted(wakes), since_s), name="windlass late wakes")
+        self._late.add(task)
+        task.add_done_callback(self._late.discard)
+
+    async def _wake_late(self, wakes: Sequence[tuple[int, str]], since_s: float) -> None:
+        clock = self._ports.clock
+        for delay_ms, session_id in wakes:
+            await clock.sleep(since_s + delay_ms / 1_000 - clock.monotonic())
+            self.wake(session_id)
 
     def _look_around(self) -> None:
         """Pass on what other processes wrote, to the readers and to the drivers."""

@@ -9,11 +9,11 @@ from pydantic import JsonValue
 
 from windlass.engine.binding import Binding
 from windlass.engine.consent import plead, under_version, with_consent
+from windlass.engine.cut import TooLate, within
 from windlass.engine.points import before_call, before_request
 from windlass.errors import Rejected
 from windlass.policy import RulesPolicy, strongest
 from windlass.ports.clock import Clock
-from windlass.ports.policy import ToolPolicy
 from windlass.tool_arguments import Arguments, arguments_hash, arguments_of
 from windlass.tool_router import unknown_tool
 from windlass.tools import SHELL_PARAMETER, Tool
@@ -38,6 +38,8 @@ from windlass_protocol import (
 )
 
 T = TypeVar("T")
+POLICY_TIMEOUT: Final = "policy.timeout"
+"""Code of a no that was none: the policy did not decide in time."""
 _TOOL_ASKS: Final = "tool.approval"
 _DECISIONS: Final = (
     AllowDecision,
@@ -140,9 +142,7 @@ async def decide_call(
 ) -> PolicyDecision:
     """Return what the policy and the tool's own rule say of a call."""
     is_granted = not tool.is_shell and state.is_granted(tool.name, binding.policy.version)
-    decision = await _by_policy(
-        binding.policy, tool, arguments, is_granted=is_granted, is_attended=is_attended
-    )
+    decision = await _by_policy(binding, tool, arguments, is_granted=is_granted, is_attended=is_attended)
     changed = decision.arguments if isinstance(decision, ModifyDecision | AskDecision) else None
     rule = tool.approval_for(arguments.json if changed is None else changed)
     if rule is ApprovalRule.ALWAYS or (rule is ApprovalRule.ONCE and not is_granted):
@@ -158,18 +158,22 @@ async def decide_call(
 
 
 async def _by_policy(
-    policy: ToolPolicy, tool: Tool[..., object], arguments: Arguments, *, is_granted: bool, is_attended: bool
+    binding: Binding, tool: Tool[..., object], arguments: Arguments, *, is_granted: bool, is_attended: bool
 ) -> PolicyDecision:
     """Return what the policy says; whatever goes wrong with it, the answer is no.
 
     Rules are asked as if somebody were there: the tool may say that nobody has to be.
     """
+    policy, most_ms = binding.policy, binding.policy_timeout_ms
     is_rules = isinstance(policy, RulesPolicy)
     if isinstance(policy, RulesPolicy) and is_granted:
         policy = policy.granting((tool.name,))
     try:
         facts = call_facts(tool, arguments)
-        decision = cast(object, await settled(policy.before(facts, is_attended=is_attended or is_rules)))
+        asked = policy.before(facts, is_attended=is_attended or is_rules)
+        decision = cast(object, await within(asked, most_ms))
+    except TooLate:
+        return timed_out(most_ms, "the call is denied")
     except Exception as error:  # noqa: BLE001 - a policy is the host's code: whatever it raises, the answer is no
         return _deny("policy.failed", f"The policy failed ({type(error).__name__}), so the call is denied.")
     if isinstance(decision, _DECISIONS):
@@ -222,6 +226,11 @@ def _can_grant(
         return decision.code == _TOOL_ASKS
     granted = policy.granting((tool.name,)).before(call_facts(tool, arguments), is_attended=True)
     return not isinstance(granted, AskDecision)
+
+
+def timed_out(most_ms: int, consequence: str) -> DenyDecision:
+    """Return the no of a policy that did not decide in time."""
+    return _deny(POLICY_TIMEOUT, f"The policy did not decide within {most_ms:,} ms, so {consequence}.")
 
 
 def _deny(code: str, reason: str) -> DenyDecision:

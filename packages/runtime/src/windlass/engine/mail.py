@@ -1,16 +1,56 @@
 """What the items of an inbox mean to the loop."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Final
 
-from windlass.ports.journal import InboxItem
-from windlass_harness.loop.events import AnswersGiven, CancelAsked, LoopEvent, RunAsked
+from windlass.ports.journal import START, InboxItem
+from windlass_harness.loop.events import AnswersGiven, CancelAsked, LoopEvent, RunAsked, RunWithdrawn
 from windlass_protocol import InputResponse
 
 
-def event_of(item: InboxItem) -> LoopEvent:
-    """Return what an item of the inbox means to the loop."""
-    return _EVENTS[item.kind](item)
+@dataclass(slots=True)
+class Mail:
+    """What to do about the items of an inbox."""
+
+    events: list[LoopEvent] = field(default_factory=list[LoopEvent])
+    taken: list[int] = field(default_factory=list[int])
+    """Numbers of the items that these events answer."""
+    left: list[InboxItem] = field(default_factory=list[InboxItem])
+    """Starts whose turn has not come."""
+
+
+def sort(items: Iterable[InboxItem], *, is_busy: bool) -> Mail:
+    """Turn items into events, in their order; behind a run under way, starts wait."""
+    mail = Mail()
+    for item in items:
+        if item.kind == START and (is_busy or mail.left):
+            mail.left.append(item)
+            continue
+        is_busy = is_busy or item.kind == START
+        queued = _queued(item, mail.left)
+        if queued is not None:
+            mail.left.remove(queued)
+            mail.taken.append(queued.number)
+        mail.events.append(_EVENTS[item.kind](item) if queued is None else _withdraw(queued, item))
+        mail.taken.append(item.number)
+    return mail
+
+
+def _queued(item: InboxItem, left: Iterable[InboxItem]) -> InboxItem | None:
+    """The start that a cancel is for, if its turn has not come."""
+    if item.kind != "cancel":
+        return None
+    return next((one for one in left if one.body.get("runId") == item.body.get("runId")), None)
+
+
+def _withdraw(start: InboxItem, cancel: InboxItem) -> LoopEvent:
+    by, reason = cancel.body.get("by"), cancel.body.get("reason")
+    return RunWithdrawn(
+        start.body,
+        by if isinstance(by, str) else None,
+        reason if isinstance(reason, str) else None,
+    )
 
 
 def _cancel(item: InboxItem) -> LoopEvent:
@@ -33,7 +73,7 @@ def _start(item: InboxItem) -> LoopEvent:
 
 
 _EVENTS: Final[dict[str, Callable[[InboxItem], LoopEvent]]] = {
-    "start": _start,
+    START: _start,
     "answer": _answers,
     "cancel": _cancel,
 }

@@ -3,7 +3,9 @@
 from pydantic import JsonValue
 from pydantic_core import to_json
 
-from windlass.engine.judge import call_facts, settled
+from windlass.engine.binding import Binding
+from windlass.engine.cut import TooLate, within
+from windlass.engine.judge import call_facts, timed_out
 from windlass.engine.masking import has_mask, masked, masked_end
 from windlass.engine.patience import patiently
 from windlass.errors import MESSAGE_CHARS_MAX, AgentError, Rejected
@@ -11,7 +13,6 @@ from windlass.limits import CONTENT_BYTES_MAX, TOOL_OUTPUT_CHARS_MAX
 from windlass.policy import RulesPolicy
 from windlass.ports.clock import Clock
 from windlass.ports.content import ContentStore
-from windlass.ports.policy import ToolPolicy
 from windlass.tool_arguments import Arguments, arguments_of
 from windlass.tool_limits import FAILED_CHARS_MAX
 from windlass.tool_run import ToolRun, failure_text
@@ -139,17 +140,21 @@ def clipped(text: str, where: str) -> str:
 
 
 async def review(
-    policy: ToolPolicy, tool: Tool[..., object], *, arguments: Arguments, returned: CallReturned
+    binding: Binding, tool: Tool[..., object], *, arguments: Arguments, returned: CallReturned
 ) -> CallReturned:
     """Let the policy see a result before the model does; one that fails withholds it."""
-    if returned.status is not ActionStatus.COMPLETED or isinstance(policy, RulesPolicy):
+    if returned.status is not ActionStatus.COMPLETED or isinstance(binding.policy, RulesPolicy):
         # Rules speak of calls alone: they let every result through.
         return returned
     try:
-        decision = await settled(policy.after(call_facts(tool, arguments), returned.output))
+        asked = binding.policy.after(call_facts(tool, arguments), returned.output)
+        decision = await within(asked, binding.policy_timeout_ms)
         if isinstance(decision, AllowDecision):
             return returned
         code, reason = decision.code, decision.reason
+    except TooLate:
+        late = timed_out(binding.policy_timeout_ms, "nobody gets it")
+        code, reason = late.code, late.reason
     except Exception as error:  # noqa: BLE001 - a policy is the host's code: whatever it raises, the answer is no
         code, reason = "policy.failed", f"The policy failed ({type(error).__name__})."
     message = f"The call was made, and its result is withheld: {reason}"

@@ -11,6 +11,7 @@ from pydantic import JsonValue
 
 from windlass.engine.answer import Collector, collect, elapsed_ms, usage_data
 from windlass.engine.binding import Binding
+from windlass.engine.consent import deciders_of
 from windlass.engine.delivery import deliver
 from windlass.engine.driver import moment
 from windlass.engine.judge import Judged, judge
@@ -99,11 +100,13 @@ class Binder(Protocol):
 class AgentWork:
     """Performs the effects of one session."""
 
-    def __init__(self, binder: Binder, writer: SessionWriter, *, shared: Shared) -> None:
+    def __init__(
+        self, binder: Binder, writer: SessionWriter, *, shared: Shared, prompt: Prompt | None = None
+    ) -> None:
         self._binder = binder
         self._writer = writer
         self._shared = shared
-        self._prompt = Prompt()
+        self._prompt = prompt or Prompt()
         self._live: MaskedAnswer | None = None
         self._bound: tuple[str, Binding] | None = None
         self._inputs: dict[str, JsonValue] = {}
@@ -186,7 +189,9 @@ class AgentWork:
             binding = await self._bound_to(run)
         except AgentError:
             return rules
-        return rules if binding is None else binding.rules_from(rules)
+        if binding is None:
+            return rules
+        return replace(binding.rules_from(rules), responders=deciders_of(binding, run))
 
     async def hooks(self, state: LoopState, effect: CallHooks) -> LoopEvent:
         """Call the hooks of a point."""
@@ -307,7 +312,7 @@ class AgentWork:
         results = Results(self._shared.content, clock=clock, redactor=binding.redactor)
         returned = await results.returned(effect.call_id, outcome, duration_ms=elapsed_ms(clock, started))
         returned = await after_call(binding, run, effect=effect, returned=returned, clock=clock)
-        reviewed = await review(binding.policy, tool, arguments=arguments, returned=returned)
+        reviewed = await review(binding, tool, arguments=arguments, returned=returned)
         return reviewed if reviewed is returned else replace(reviewed, notes=returned.notes)
 
     def _progress(self, effect: RunTool) -> Callable[[JsonValue], None]:
@@ -328,7 +333,7 @@ class AgentWork:
 def _patience(
     loop: asyncio.AbstractEventLoop, limit: asyncio.Timeout, *, idle_s: float, latest: float
 ) -> Callable[[], None]:
-    """Return what puts a limit off with every chunk; not to the millisecond, which would be dear."""
+    """Return what puts a limit off with every chunk, not to the millisecond."""
     touched = loop.time()
 
     def on_chunk() -> None:

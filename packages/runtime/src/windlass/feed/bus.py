@@ -13,8 +13,9 @@ from windlass.feed.limits import EVENTS_PER_READ
 from windlass.feed.line import EVERYTHING, Floor, Line, RunLine, SessionLine, StoreLine, find_run
 from windlass.feed.live import LiveStep, Pieces
 from windlass.feed.overflow import QueuedSubscription
-from windlass.feed.subscription import STEP_ENDS, Subscription
+from windlass.feed.subscription import Subscription, ends_step
 from windlass.feed.topic import Topic
+from windlass.feed.weight import weight
 from windlass.limits import SUBSCRIBER_EVENTS_MAX
 from windlass.ports.clock import Clock
 from windlass.ports.feed import (
@@ -89,7 +90,7 @@ class Feed:
             topic = self._listened(key)
             if topic is None:
                 continue
-            shown = shown or [Shown(record, show(record)) for record in records]
+            shown = shown or [Shown(record, show(record), weight(record.data)) for record in records]
             for seq, pieces in tails:
                 topic.add_tail((session_id, seq), pieces)
             if first is None:
@@ -311,11 +312,11 @@ class Feed:
                 continue
             if record.type == "action.result":
                 pieces.forget("action.partial", _call_id(record))
-            elif record.type in _TEXT_ENDS or record.type in STEP_ENDS:
+            elif record.type in _TEXT_ENDS or ends_step(record):
                 if pieces.next_index > pieces.base:
                     tails.append((record.seq, pieces))
                     step.pieces = Pieces(step.started, pieces.next_index)
-                if record.type in STEP_ENDS:
+                if ends_step(record):
                     step.close()
         return tails
 

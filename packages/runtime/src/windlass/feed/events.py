@@ -16,6 +16,8 @@ class Shown(NamedTuple):
 
     record: Record
     event: Event
+    weight: int
+    """Bytes, about."""
 
 
 def show(record: Record) -> Event:

@@ -7,7 +7,8 @@ from typing import Final
 from pydantic import JsonValue
 
 from windlass.feed.events import show_delta
-from windlass.feed.limits import LIVE_CHARS_MAX, LIVE_PIECES_MAX
+from windlass.feed.limits import LIVE_BYTES_MAX, LIVE_CHARS_MAX, LIVE_PIECES_MAX
+from windlass.feed.weight import PART_BYTES, weight
 from windlass_protocol import Event, Record
 
 JsonObject = dict[str, JsonValue]
@@ -26,6 +27,8 @@ _TEXT: Final = _Kind("message.appended", "messageDelta", "messageSoFar")
 _REASONING: Final = _Kind("reasoning.appended", "reasoningDelta", "reasoningSoFar")
 _INPUT: Final = _Kind("action.input.appended", "inputDelta", "inputSoFar")
 
+_WIDE: Final = 4
+"""Bytes of the widest character."""
 Call = tuple[str, str | None]
 Joined = tuple[_Kind, Call | None, str]
 """A piece of a text: its kind, its call, the piece."""
@@ -39,7 +42,7 @@ class Pieces:
     The index of a delta is its place here, plus `base`.
     """
 
-    __slots__ = ("_chars", "_last", "_newest", "_pieces", "_started", "base")
+    __slots__ = ("_bytes", "_chars", "_last", "_newest", "_pieces", "_started", "base")
 
     def __init__(self, started: Record, base: int = 0) -> None:
         self._started = started
@@ -47,6 +50,8 @@ class Pieces:
         self._pieces: list[Joined | Newest | None] = []
         self._newest: dict[tuple[str, str], int] = {}
         self._chars = 0
+        self._bytes = 0
+        """Of what was added with `replace`."""
         self._last: tuple[int, int, list[Event]] | None = None
 
     @property
@@ -58,6 +63,11 @@ class Pieces:
     def next_index(self) -> int:
         """The index that the next delta will have."""
         return self.base + len(self._pieces)
+
+    @property
+    def weight(self) -> int:
+        """How many bytes it takes, about."""
+        return _WIDE * min(self._chars, LIVE_CHARS_MAX) + PART_BYTES * len(self._pieces) + self._bytes
 
     def join(self, kind: _Kind, delta: str, *, call: Call | None = None) -> bool:
         """Add a piece of a text; False if the answer is too long to be kept."""
@@ -71,8 +81,12 @@ class Pieces:
     def replace(self, event_type: str, key: str, *, data: JsonObject) -> bool:
         """Add something that makes the one before it needless; False if there is no room."""
         self.forget(event_type, key)
+        size = weight(data)
+        if self._bytes + size > LIVE_BYTES_MAX:
+            return False
         if len(self._pieces) >= LIVE_PIECES_MAX and not self._trim():
             return False
+        self._bytes += size
         self._newest[event_type, key] = self.next_index
         self._pieces.append((event_type, data))
         return True
@@ -81,6 +95,9 @@ class Pieces:
         """Drop what was added with `replace`; the indexes of the others stay."""
         index = self._newest.pop((event_type, key), None)
         if index is not None:
+            piece = self._pieces[index - self.base]
+            assert piece is not None, "it is forgotten once"
+            self._bytes -= weight(piece[1]) if len(piece) == 2 else 0
             self._pieces[index - self.base] = None
             self._last = None
 

@@ -27,6 +27,11 @@ STEP_ENDS: Final = frozenset(RUN_ENDS) | {
 """Records after which the step before them shows nothing more."""
 
 
+def ends_step(record: Record) -> bool:
+    """Whether a record ends the open step; the end of a run that never began does not."""
+    return record.type in STEP_ENDS and "unstarted" not in record.data
+
+
 class Source(Protocol):
     """What a subscription needs of its feed."""
 
@@ -229,7 +234,7 @@ class Subscription(Reader):
         pieces = topic.tails.get((session_id, record.seq)) if topic.tails else None
         if pieces is not None:
             ready += self._unseen(pieces)
-        if record.type in STEP_ENDS:
+        if ends_step(record):
             self._seen.pop(session_id, None)
 
     def _take_live(self, topic: Topic) -> bool:

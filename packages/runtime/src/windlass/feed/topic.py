@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from weakref import WeakSet
 
 from windlass.feed.events import Shown
-from windlass.feed.limits import EVENTS_PER_READ, TAILS_MAX
+from windlass.feed.limits import EVENTS_PER_READ, RING_BYTES_MAX, TAIL_BYTES_MAX, TAILS_MAX
 from windlass.feed.live import Pieces
 
 
@@ -19,14 +19,15 @@ class Reader:
 class Topic:
     """The end of one session, or of the whole store.
 
-    It holds all events behind its floor, which rises when they get too many. Whoever stands before the floor
-    reads the journal. Once every reader has seen everything and waits, nothing is held at all. A topic lives
-    as long as one of its readers does.
+    It holds all events behind its floor, which rises when they get too many or too large. Whoever stands
+    before the floor reads the journal. Once every reader has seen everything and waits, nothing is held at
+    all. A topic lives as long as one of its readers does.
     """
 
     __slots__ = (
         "__weakref__",
         "_awake",
+        "_bytes",
         "_events_max",
         "_floor",
         "_last",
@@ -45,6 +46,7 @@ class Topic:
         self._last = 0
         self._orders: list[int] = []
         self._shown: list[Shown] = []
+        self._bytes = 0
         self._awake: WeakSet[Reader] = WeakSet()
         self._parked: dict[Reader, Future[None]] = {}
         self._parked_live: dict[Reader, Future[None]] = {}
@@ -57,6 +59,11 @@ class Topic:
     def held(self) -> int:
         """How many events are held in memory."""
         return len(self._shown)
+
+    @property
+    def held_bytes(self) -> int:
+        """How many bytes they take, about."""
+        return self._bytes
 
     @property
     def is_empty(self) -> bool:
@@ -95,18 +102,29 @@ class Topic:
         self._last = first + len(shown) - 1
         self._orders += range(first, self._last + 1)
         self._shown += shown
-        excess = len(self._shown) - self._events_max
+        self._bytes += sum(one.weight for one in shown)
+        excess = self._excess()
         if excess > 0:
             self._floor = self._orders[excess - 1]
             del self._orders[:excess], self._shown[:excess]
         self._wake(self._parked)
         self._wake(self._parked_live)
 
+    def _excess(self) -> int:
+        """How many of the oldest events have to go; those that are left fit."""
+        excess = max(0, len(self._shown) - self._events_max)
+        self._bytes -= sum(one.weight for one in self._shown[:excess])
+        while self._bytes > RING_BYTES_MAX:
+            self._bytes -= self._shown[excess].weight
+            excess += 1
+        return excess
+
     def add_tail(self, place: tuple[str, int], pieces: Pieces) -> None:
         """Keep the deltas before a record until all readers have passed it."""
         self.tails[place] = pieces
-        if len(self.tails) > TAILS_MAX:
-            del self.tails[next(iter(self.tails))]
+        total = sum(one.weight for one in self.tails.values())
+        while len(self.tails) > TAILS_MAX or total > TAIL_BYTES_MAX:
+            total -= self.tails.pop(next(iter(self.tails))).weight
 
     def stir(self) -> None:
         """Wake those who want live deltas."""
@@ -142,6 +160,7 @@ class Topic:
     def _clear(self) -> None:
         self._orders.clear()
         self._shown.clear()
+        self._bytes = 0
 
     def _wake(self, parked: "dict[Reader, Future[None]]") -> None:
         for reader, future in parked.items():

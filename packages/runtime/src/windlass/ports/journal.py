@@ -11,7 +11,7 @@ records. Taking an item and writing the records that it caused is one append, so
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Final, Protocol
 
 from pydantic import JsonValue
 
@@ -19,6 +19,9 @@ from windlass_harness.loop.drafts import Draft
 from windlass_protocol import Record, RunStatus
 
 JsonObject = dict[str, JsonValue]
+
+START: Final = "start"
+"""The kind of an item that starts a run. It waits while the session waits with the run before it."""
 
 
 class Standing(StrEnum):
@@ -210,7 +213,8 @@ class Catalog(Protocol):
         """Return sessions that somebody should drive now and no living owner has.
 
         They are the running ones, those with items in their inbox, and waiting ones whose time has come;
-        those that waited longest first.
+        those that waited longest first. A start in the inbox of a waiting session can only wait as well: it
+        does not count.
         """
         ...
 

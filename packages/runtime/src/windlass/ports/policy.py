@@ -1,4 +1,8 @@
-"""Policies: who decides whether a run may start and whether a tool may be called."""
+"""Policies: who decides whether a run may start and whether a tool may be called.
+
+A policy that has to be waited for has a time to decide (`POLICY_TIMEOUT_MS`); one that takes longer
+or fails has said no.
+"""
 
 from collections.abc import Awaitable
 from typing import Protocol

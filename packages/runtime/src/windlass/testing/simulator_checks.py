@@ -14,7 +14,7 @@ from windlass.testing.simulator_people import Gone, People, Watcher
 from windlass.testing.world import Post, World, folded
 from windlass_harness.loop.snapshot import dump_loop, load_loop
 from windlass_harness.views import fold_runs
-from windlass_harness.views.runs import RUN_ENDS, run_id_of
+from windlass_harness.views.runs import AFTER_END, RUN_ENDS, run_id_of
 from windlass_protocol import EVENT_DATA, Record
 
 Journals = dict[str, tuple[Record, ...]]
@@ -69,18 +69,23 @@ class _Runs:
         self._seen: set[str] = set()
         self._is_cancelled = False
         self._is_turn_over = False
+        self._withdrawn: str | None = None
 
     def take(self, record: Record) -> None:
         match record.type:
             case "run.started":
                 self._start(record)
-            case "run.cancel_requested":
+            case "run.cancel_requested" if run_id_of(record) == self._current:
                 self._is_cancelled = True
+            case "run.cancel_requested":
+                self._withdrawn = run_id_of(record)
+            case "run.cancelled" if "unstarted" in record.data:
+                self._withdraw(record)
             case "turn.completed" | "turn.failed" | "turn.cancelled":
                 self._is_turn_over = True
             case kind if kind in RUN_ENDS:
                 self._end(record)
-            case kind if kind not in _AFTERTHOUGHTS and run_id_of(record) not in (None, self._current):
+            case kind if kind not in AFTER_END and run_id_of(record) not in (None, self._current):
                 self._blame(record, "it is not going on")
             case _:
                 pass
@@ -96,6 +101,13 @@ class _Runs:
         self._current = run_id
         self._seen.add(run_id)
         self._is_cancelled = self._is_turn_over = False
+
+    def _withdraw(self, record: Record) -> None:
+        """A run that was cancelled while another one went on; it never begins."""
+        run_id = run_id_of(record) or ""
+        if self._current is None or run_id in self._seen or run_id != self._withdrawn:
+            self._blame(record, "nobody cancelled it, nothing goes on before it, or it had begun")
+        self._seen.add(run_id)
 
     def _end(self, record: Record) -> None:
         if self._current != run_id_of(record) or not self._is_turn_over:
@@ -114,9 +126,6 @@ def _check_runs(world: World, records: Sequence[Record]) -> None:
     for record in records:
         checks.take(record)
     checks.end()
-
-
-_AFTERTHOUGHTS = frozenset({"approval.candidate", "hook.completed", "hook.failed"})
 
 
 def _check_posts(world: World, session_id: str, records: Sequence[Record]) -> None:
@@ -159,8 +168,10 @@ def _answers(records: Sequence[Record]) -> list[str]:
 
 def _has_trace(post: Post, records: Sequence[Record]) -> bool:
     run_id = post.body["runId"]
-    wanted = {"run.started"} if post.kind == "start" else {"run.cancel_requested", *RUN_ENDS}
-    return any(record.type in wanted and run_id_of(record) == run_id for record in records)
+    mine = [record for record in records if run_id_of(record) == run_id]
+    if post.kind == "start":
+        return any(record.type == "run.started" or "unstarted" in record.data for record in mine)
+    return any(record.type in {"run.cancel_requested", *RUN_ENDS} for record in mine)
 
 
 async def _check_state(world: World, session_id: str, records: Sequence[Record]) -> None:

@@ -16,6 +16,7 @@ from windlass.adapters.journals.faults import conflict, rejected, too_large, una
 from windlass.adapters.journals.rules import check_fence, in_turns, is_in_lease
 from windlass.limits import INBOX_ITEMS_MAX, SNAPSHOT_BYTES_MAX
 from windlass.ports.journal import (
+    START,
     Appended,
     Batch,
     Claim,
@@ -201,9 +202,13 @@ class MemoryStore:
             and each.row.wake_at_ms is not None
             and each.row.wake_at_ms <= now_ms
         ]
-        names = {session.row.session_id for session in free}
+        stands = {session.row.session_id: session.row.standing for session in free}
         called = [
-            item.session_id for item in self._items if not item.is_consumed and item.session_id in names
+            item.session_id
+            for item in self._items
+            if not item.is_consumed
+            and item.session_id in stands
+            and not (item.kind == START and stands[item.session_id] is Standing.WAITING)
         ]
         running.sort(key=lambda each: each.last_position)
         woken.sort()

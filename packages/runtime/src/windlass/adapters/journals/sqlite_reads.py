@@ -41,7 +41,7 @@ _WOKEN = """SELECT session_id FROM sessions
     WHERE standing = 'waiting' AND wake_at_ms IS NOT NULL AND wake_at_ms <= ? AND owner_id IS NULL
     ORDER BY wake_at_ms, session_id LIMIT ?"""
 _CALLED = """SELECT s.session_id FROM inbox i JOIN sessions s USING (session_key)
-    WHERE i.consumed_seq IS NULL AND s.owner_id IS NULL
+    WHERE i.consumed_seq IS NULL AND s.owner_id IS NULL AND NOT (i.kind = 'start' AND s.standing = 'waiting')
     GROUP BY i.session_key ORDER BY min(i.number) LIMIT ?"""
 _NEXT_WAKE = "SELECT min(wake_at_ms) FROM sessions WHERE standing = 'waiting' AND wake_at_ms IS NOT NULL"
 _OWNERS = "SELECT owner_id, beat_at_ms FROM owners"

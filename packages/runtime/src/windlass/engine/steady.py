@@ -1,0 +1,56 @@
+"""Pauses by the clock that does not jump, for as long as one driver waits.
+
+A pause is written by the wall clock, because a record has no other. Whoever waits for its end in one process
+measures it by the monotonic clock, so that nothing is tried early or late when somebody sets the wall clock.
+"""
+
+from dataclasses import replace
+from math import inf
+from typing import Final
+
+from windlass.ports.clock import Clock
+from windlass_harness.loop.events import Moment
+from windlass_harness.loop.notes import Pause
+from windlass_harness.loop.state import LoopState
+
+_ROUNDING_S: Final = 1e-6
+
+
+class Steady:
+    """Knows when the pauses of a session end."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._ends: dict[Pause, float] = {}
+
+    def at(self, state: LoopState, now: Moment) -> Moment:
+        """Return a moment that knows which pauses of the session go on."""
+        pauses = _pauses(state)
+        if not pauses:
+            self._ends.clear()
+            return now
+        self._ends = {pause: self._ends.get(pause) or self._end(pause, now) for pause in pauses}
+        return replace(now, held=frozenset(self._held()))
+
+    def _end(self, pause: Pause, now: Moment) -> float:
+        left_ms = pause.until_ms - now.ms if pause.has(now.ms) else 0
+        return self._clock.monotonic() + left_ms / 1_000
+
+    def delay_ms(self, wake_at_ms: int, now: Moment) -> float:
+        """Return how long to wait for a moment, or for the end of a pause before it."""
+        held = self._held()
+        since_s = self._clock.monotonic()
+        first = min((end - since_s for end in held.values()), default=inf) * 1_000
+        if any(pause.until_ms == wake_at_ms for pause in held):
+            return first
+        return min(first, max(0, wake_at_ms - now.ms))
+
+    def _held(self) -> dict[Pause, float]:
+        over_s = self._clock.monotonic() + _ROUNDING_S
+        return {pause: end for pause, end in self._ends.items() if end > over_s}
+
+
+def _pauses(state: LoopState) -> list[Pause]:
+    run = state.run_notes
+    found = [run.pause] if run.is_retry and run.pause is not None else []
+    return found + [note.pause for note in state.notes.values() if note.pause is not None]

@@ -1,0 +1,189 @@
+"""An effect that ends its process each time is not repeated for ever."""
+
+import pytest
+from tests.harness.loop.stage import (
+    Session,
+    asked,
+    begin_all,
+    call,
+    calls,
+    failure,
+    interrupt,
+    judge_all,
+    returned,
+    run_asked,
+    says,
+)
+
+from windlass_harness.loop.effects import CallModel, RunTool
+from windlass_harness.loop.events import AnswersGiven, CallReturned, HandedOver
+from windlass_harness.loop.rules import INTERRUPTIONS_MAX, Rules
+from windlass_protocol import ActionStatus, ErrorInfo, InputResponse, RetryClass
+
+
+def crash(session: Session) -> Session:
+    """The process ends; the next one has nothing but the records."""
+    return interrupt(session, len(session.records), epoch=session.epoch + 1)
+
+
+def crashes(session: Session, times: int) -> Session:
+    """The process ends whenever something has begun."""
+    for _ in range(times):
+        assert judge_all(session) or session.under_way, "something begins"
+        session.turn()
+        session = crash(session)
+    return session
+
+
+def begun(tool: str, rules: Rules | None = None) -> Session:
+    """A session in which a call of a tool has just begun, and its process ended."""
+    session = asked(calls(call(tool)), rules=rules or Rules())
+    assert [effect.tool_name for effect in begin_all(session)] == [tool]
+    return crash(session)
+
+
+@pytest.mark.parametrize("tool", ["look", "put"])
+def test_a_call_that_ends_its_process_each_time_is_asked_about_in_the_end(tool: str) -> None:
+    session = crashes(begun(tool), INTERRUPTIONS_MAX - 1)
+    assert session.turn() == []
+    assert session.types.count("action.started") == INTERRUPTIONS_MAX
+    assert session.types[-4:] == ["recovery.effect_found", "input.requested", "turn.waiting", "run.waiting"]
+    (request,) = session.state.session.requests.values()
+    assert request.kind == "recovery"
+    assert [option.id for option in request.options or ()] == ["retry", "skip", "supply"]
+    assert f"{INTERRUPTIONS_MAX} times" in request.prompt
+    assert session.data("recovery.effect_found")["requestId"] == request.request_id
+    again = crash(session)
+    assert again.turn() == [], "and the question outlives a crash"
+    assert again.types.count("input.requested") == 1
+
+
+def test_a_person_who_says_retry_begins_the_count_anew() -> None:
+    session = crashes(begun("look"), INTERRUPTIONS_MAX - 1)
+    session.turn()
+    (request_id,) = session.state.session.requests
+    response = InputResponse(request_id=request_id, option_id="retry")
+    session.tell(AnswersGiven((response,)))
+    session = crashes(session, INTERRUPTIONS_MAX)
+    assert session.turn() == []
+    assert session.types.count("action.started") == 2 * INTERRUPTIONS_MAX
+    assert len(session.state.session.requests) == 1
+
+
+@pytest.mark.parametrize("option", ["skip", "supply"])
+def test_a_person_may_skip_it_or_supply_its_result(option: str) -> None:
+    session = crashes(begun("look"), INTERRUPTIONS_MAX - 1)
+    session.turn()
+    (request_id,) = session.state.session.requests
+    session.tell(AnswersGiven((InputResponse(request_id=request_id, option_id=option, text="42"),)))
+    (effect,) = session.turn()
+    assert isinstance(effect, CallModel)
+    session.done(effect, says())
+    session.turn()
+    assert session.end == "completed"
+
+
+def test_calls_are_counted_each_for_itself_and_an_end_of_one_ends_its_count() -> None:
+    session = asked(calls(call("look"), call("put")))
+    first, _ = begin_all(session)
+    session.done(first, CallReturned(first.call_id, ActionStatus.COMPLETED, "found"))
+    session = crashes(crash(session), INTERRUPTIONS_MAX - 1)
+    session.turn()
+    (request,) = session.state.session.requests.values()
+    assert request.action.call_id == "c-put"
+
+
+def test_the_limit_is_a_rule() -> None:
+    session = begun("look", Rules(interruptions_max=1))
+    assert session.turn() == []
+    assert session.types.count("action.started") == 1
+    assert len(session.state.session.requests) == 1
+
+
+def ended(session: Session) -> ErrorInfo:
+    session.turn()
+    assert session.end == "failed"
+    return ErrorInfo.model_validate(session.data("run.failed")["error"])
+
+
+def test_a_model_call_that_ends_its_process_each_time_fails_the_run_and_says_what_to_do() -> None:
+    session = Session()
+    session.tell(run_asked())
+    error = ended(crashes(session, INTERRUPTIONS_MAX))
+    assert (error.code, error.kind, error.retry) == (
+        "ambiguous",
+        "recovery_repair_needed",
+        RetryClass.USER_ACTION_NEEDED,
+    )
+    assert error.details == {"reason": "interrupted_too_often", "attempts": INTERRUPTIONS_MAX}
+    assert "start a new run" in error.message
+
+
+def test_one_crash_less_and_the_model_is_asked_again() -> None:
+    session = Session()
+    session.tell(run_asked())
+    session = crashes(session, INTERRUPTIONS_MAX - 1)
+    (effect,) = session.turn()
+    assert isinstance(effect, CallModel)
+    assert effect.attempt == INTERRUPTIONS_MAX
+    session.done(effect, says())
+    session.turn()
+    assert session.end == "completed"
+
+
+def test_every_model_call_has_a_count_of_its_own() -> None:
+    session = Session()
+    session.tell(run_asked())
+    session = crashes(session, INTERRUPTIONS_MAX - 1)
+    (effect,) = session.turn()
+    session.done(effect, calls(call("look")))
+    (tool,) = begin_all(session)
+    session.done(tool, returned(tool.call_id))
+    session = crashes(session, INTERRUPTIONS_MAX - 1)
+    (effect,) = session.turn()
+    session.done(effect, says())
+    session.turn()
+    assert session.end == "completed"
+
+
+def test_failures_that_a_process_lived_to_tell_are_another_count() -> None:
+    session = Session()
+    session.tell(run_asked())
+    for _ in range(2):
+        session = crashes(session, 2)
+        (effect,) = session.turn()
+        session.done(effect, failure())
+        session.pass_ms(60_000)
+    (effect,) = session.turn()
+    session.done(effect, failure())
+    error = ended(session)
+    assert error.kind == "timeout", "three failures are the limit of the retry policy; four crashes are none"
+
+
+def test_an_owner_that_lets_go_in_order_does_not_count() -> None:
+    session = Session()
+    session.tell(run_asked())
+    for _ in range(3 * INTERRUPTIONS_MAX):
+        (effect,) = session.turn()
+        assert isinstance(effect, CallModel)
+        assert session.tell(HandedOver()) == ["step.retrying"]
+        assert session.data("step.retrying")["code"] == "handed_over"
+        session = crash(session)
+        assert session.types[-1] == "step.retrying", "nothing has to be recovered"
+    (effect,) = session.turn()
+    session.done(effect, says())
+    session.turn()
+    assert session.end == "completed"
+
+
+def test_letting_go_says_nothing_of_what_an_older_owner_left() -> None:
+    session = Session()
+    session.tell(run_asked())
+    session.turn()
+    session = crash(session)
+    assert session.tell(HandedOver()) == []
+    idle = Session()
+    assert idle.tell(HandedOver()) == []
+    running = asked(calls(call("look")))
+    assert isinstance(begin_all(running)[0], RunTool)
+    assert running.tell(HandedOver()) == []

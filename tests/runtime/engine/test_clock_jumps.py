@@ -1,0 +1,214 @@
+"""Somebody sets the wall clock, while a session waits and while a run goes on."""
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from typing import Any, Final
+
+import pytest
+
+from windlass import Agent, AgentRuntime, tool
+from windlass.adapters.journals.memory import MemoryStore
+from windlass.engine.engine import SWEEP_S
+from windlass.errors import Unavailable
+from windlass.feed import Feed
+from windlass.policy import allow_start
+from windlass.ports.journal import Appended, Batch, Standing
+from windlass.ports.model import LLMMessage, LLMStreamChunk
+from windlass.testing import Answer, FakeClock, ScriptedModel, call, fail, run_in_fake_time, say
+from windlass_harness.loop.rules import Rules
+from windlass_harness.retry import RetryPolicy
+from windlass_protocol import ErrorKind, JsonObject, RetryClass, RunStatus
+
+DAY_S: Final = 86_400.0
+HOUR_S: Final = 3_600.0
+SHORT_S: Final = 20.0
+LONG_S: Final = 120.0
+SLACK_S: Final = 2 * SWEEP_S
+RULES: Final = Rules(retry=RetryPolicy(base_delay_ms=20_000, max_delay_ms=20_000, jitter=False))
+
+
+def busy(after_s: float | None = None) -> Answer:
+    after_ms = None if after_s is None else int(after_s * 1_000)
+    facts: dict[str, Any] = {"kind": ErrorKind.PROVIDER_FAILURE, "retry": RetryClass.RETRYABLE}
+    return fail(Unavailable("busy", retry_after_ms=after_ms, **facts))
+
+
+class TimedModel(ScriptedModel):
+    """A model that notes when it is asked, by the clock that does not jump."""
+
+    def __init__(self, script: Iterable[Answer], clock: FakeClock) -> None:
+        super().__init__(script)
+        self._steady = clock
+        self.asked_s: list[float] = []
+
+    async def stream(
+        self,
+        messages: Sequence[LLMMessage],
+        *,
+        tools: Iterable[JsonObject] | None = None,
+        temperature: float | None = None,
+    ) -> AsyncIterator[LLMStreamChunk]:
+        self.asked_s.append(self._steady.monotonic())
+        async for chunk in super().stream(messages, tools=tools, temperature=temperature):
+            yield chunk
+
+
+class CountingStore(MemoryStore):
+    """A store that counts what is written."""
+
+    appends = 0
+
+    async def append(self, batch: Batch) -> Appended:
+        self.appends += 1
+        return await super().append(batch)
+
+
+class Scene:
+    """A runtime whose clocks a test sets."""
+
+    def __init__(self, *script: Answer) -> None:
+        self.clock, self.store = FakeClock(), CountingStore()
+        self.model = TimedModel(script, self.clock)
+
+        @tool(mode="safe_write", effect="once", timeout_ms=30_000)
+        async def work() -> str:
+            """Take ten seconds."""
+            await self.clock.sleep(10)
+            return "worked"
+
+        @tool(mode="external")
+        async def mail() -> str:
+            """Ask first."""
+            return "sent"
+
+        agent = Agent("shop", model=self.model, tools=[work, mail])
+        builder = (
+            AgentRuntime.builder().clock(self.clock).journal(self.store).content(self.store).agent(agent)
+        )
+        builder.event_bus(Feed(self.store, self.clock)).policy(allow_start).attended().rules(RULES)
+        self.runtime = builder.approvals_expire(int(HOUR_S * 1_000)).build()
+
+    async def standing(self) -> Standing | None:
+        row = await self.store.session("s1")
+        return None if row is None else row.standing
+
+
+@pytest.mark.parametrize("jump_s", [DAY_S, -DAY_S, 15.0, -15.0, -1.0])
+@pytest.mark.parametrize("is_rung", [False, True], ids=["undisturbed", "somebody rings"])
+def test_a_pause_of_a_driver_ends_by_the_clock_that_does_not_jump(jump_s: float, is_rung: bool) -> None:
+    scene = Scene(busy(), say("one"), say("two"))
+
+    async def story() -> None:
+        async with scene.runtime as runtime:
+            handle = await runtime.start("shop", "go", session_id="s1", run_id="r1")
+            await scene.clock.sleep(5)
+            scene.clock.jump(jump_s)
+            if is_rung:
+                await scene.clock.sleep(1)
+                await runtime.start("shop", "go", session_id="s1", run_id="r2")
+            assert (await handle.wait(timeout=HOUR_S)).output == "one"
+
+    run_in_fake_time(story(), clock=scene.clock)
+    first_s, second_s = scene.model.asked_s[:2]
+    assert SHORT_S <= second_s - first_s <= SHORT_S + 0.1
+
+
+@pytest.mark.parametrize("jump_s", [-DAY_S, -40.0])
+def test_a_parked_pause_is_not_prolonged_for_ever_by_a_clock_that_was_put_back(jump_s: float) -> None:
+    scene = Scene(busy(LONG_S), say("one"))
+
+    async def story() -> None:
+        async with scene.runtime as runtime:
+            handle = await runtime.start("shop", "go", session_id="s1", run_id="r1")
+            await scene.clock.sleep(10)
+            assert await scene.standing() is Standing.WAITING
+            scene.clock.jump(jump_s)
+            assert (await handle.wait(timeout=2 * DAY_S)).output == "one"
+
+    run_in_fake_time(story(), clock=scene.clock)
+    first_s, second_s = scene.model.asked_s
+    late_s = 40.0 if jump_s == -40.0 else 0.0
+    assert LONG_S <= second_s - first_s <= LONG_S + late_s + SLACK_S
+
+
+def test_a_parked_pause_goes_by_the_wall_clock_when_that_is_put_forward() -> None:
+    """All that is left of it is a row, and that has no other clock."""
+    scene = Scene(busy(LONG_S), say("one"))
+
+    async def story() -> None:
+        async with scene.runtime as runtime:
+            handle = await runtime.start("shop", "go", session_id="s1", run_id="r1")
+            await scene.clock.sleep(10)
+            scene.clock.jump(DAY_S)
+            assert (await handle.wait(timeout=LONG_S)).output == "one"
+
+    run_in_fake_time(story(), clock=scene.clock)
+    assert len(scene.model.asked_s) == 2, "once"
+
+
+@pytest.mark.parametrize("jump_s", [DAY_S, -DAY_S])
+def test_a_run_that_goes_on_does_not_notice(jump_s: float) -> None:
+    scene = Scene(call("work"), say("one"))
+
+    async def story() -> float:
+        async with scene.runtime as runtime:
+            handle = await runtime.start("shop", "go", session_id="s1", run_id="r1")
+            await scene.clock.sleep(5)
+            scene.clock.jump(jump_s)
+            result = await handle.wait(timeout=HOUR_S)
+            assert (result.status, result.output) == (RunStatus.COMPLETED, "one")
+            types = [record.type for record in await scene.store.read("s1")]
+            assert types.count("action.started") == types.count("action.result") == 1
+            assert "recovery.started" not in types, "nobody was taken for dead"
+            return scene.clock.monotonic()
+
+    assert run_in_fake_time(story(), clock=scene.clock) <= 11
+
+
+def test_a_request_expires_at_once_when_the_clock_is_put_behind_its_time() -> None:
+    scene = Scene(call("mail"), say("one"))
+
+    async def story() -> None:
+        async with scene.runtime as runtime:
+            handle = await runtime.start("shop", "go", session_id="s1", run_id="r1")
+            await scene.clock.sleep(10)
+            assert len(await handle.requests()) == 1
+            scene.clock.jump(DAY_S)
+            assert (await handle.wait(timeout=SLACK_S)).output == "one"
+            settled = [one for one in await scene.store.read("s1") if one.type == "approval.settled"]
+            assert [one.data["outcome"] for one in settled] == ["expired"]
+
+    run_in_fake_time(story(), clock=scene.clock)
+
+
+def test_a_request_stays_open_until_the_wall_clock_says_that_it_has_expired() -> None:
+    scene = Scene(call("mail"), say("one"))
+
+    async def story() -> None:
+        async with scene.runtime as runtime:
+            handle = await runtime.start("shop", "go", session_id="s1", run_id="r1")
+            await scene.clock.sleep(10)
+            scene.clock.jump(-DAY_S)
+            written = scene.store.appends
+            await scene.clock.sleep(3 * HOUR_S)
+            assert len(await handle.requests()) == 1
+            assert await scene.standing() is Standing.WAITING
+            assert scene.store.appends - written <= 2, "it is looked after once, not again and again"
+            await scene.clock.sleep(DAY_S - 3 * HOUR_S)
+            assert len(await handle.requests()) == 1
+            await handle.wait(timeout=HOUR_S + SLACK_S)
+
+    run_in_fake_time(story(), clock=scene.clock)
+
+
+def test_an_owner_whose_clock_is_put_back_is_not_taken_for_dead_and_can_stop_at_any_moment() -> None:
+    scene = Scene(busy(LONG_S), say("one"))
+
+    async def story() -> None:
+        async with scene.runtime as runtime:
+            await runtime.start("shop", "go", session_id="s1", run_id="r1")
+            await scene.clock.sleep(10)
+            scene.clock.jump(-DAY_S)
+            await scene.clock.sleep(SLACK_S)
+        assert scene.clock.sleepers == 0, "nobody is left to wake it"
+
+    run_in_fake_time(story(), clock=scene.clock)

@@ -1,0 +1,92 @@
+"""What is remembered of sessions that were driven lately."""
+
+from pathlib import Path
+
+from tests.runtime.runtime_rig import play
+
+from windlass import Agent, AgentRuntime
+from windlass.adapters.journals.memory import MemoryStore
+from windlass.adapters.system import SystemClock
+from windlass.engine.loading import Loaded
+from windlass.engine.prompt import Prompt
+from windlass.engine.recent import RECORDS_MAX, SESSIONS_MAX, Known, Recent
+from windlass.feed import Feed
+from windlass.policy import allow_start
+from windlass.testing import ScriptedModel, say
+from windlass_harness.loop.state import LoopState
+from windlass_protocol import Record
+
+
+def known(seq: int) -> Known:
+    state = LoopState()
+    state.session.seq = seq
+    return Known(Loaded(state, 0), Prompt())
+
+
+def counting() -> Agent:
+    """An agent that answers with the number of messages that it was given."""
+    return Agent("parrot", model=ScriptedModel(lambda messages: say(str(len(messages)))))
+
+
+class ReadStore(MemoryStore):
+    """A store that notes who is read from the beginning."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.whole: list[str] = []
+
+    async def read(self, session_id: str, *, after: int = 0, limit: int = 512) -> tuple[Record, ...]:
+        if after == 0:
+            self.whole.append(session_id)
+        return await super().read(session_id, after=after, limit=limit)
+
+
+def test_a_session_is_given_back_once_and_only_as_the_journal_has_it() -> None:
+    recent, one = Recent(), known(7)
+    recent.keep("s1", one)
+    assert recent.take("s1", seq=7) is one
+    assert recent.take("s1", seq=7) is None
+    recent.keep("s1", one)
+    assert recent.take("s1", seq=8) is None
+    assert recent.take("s1", seq=7) is None
+
+
+def test_the_oldest_ones_make_room() -> None:
+    recent = Recent()
+    for number in range(SESSIONS_MAX + 1):
+        recent.keep(f"s{number}", known(1))
+    assert recent.take("s0", seq=1) is None
+    assert recent.take("s1", seq=1) is not None
+    recent.keep("long", known(RECORDS_MAX))
+    assert recent.take("s2", seq=1) is None
+    assert recent.take("long", seq=RECORDS_MAX) is not None
+    recent.keep("too long", known(RECORDS_MAX + 1))
+    assert recent.take("too long", seq=RECORDS_MAX + 1) is None
+
+
+def test_the_next_turn_of_a_session_does_not_read_it_again() -> None:
+    async def story() -> None:
+        agent, store = counting(), ReadStore()
+        builder = AgentRuntime.builder().journal(store).content(store).event_bus(Feed(store, SystemClock()))
+        async with builder.policy(allow_start).agent(agent).build() as runtime:
+            for turn in range(5):
+                handle = await runtime.start(agent, "hello", session_id="s1", run_id=f"r{turn}")
+                assert (await handle.wait()).output == str(2 * turn + 1)
+        assert store.whole == ["s1"]
+
+    play(story())
+
+
+def test_what_another_process_did_with_a_session_is_seen(tmp_path: Path) -> None:
+    async def story() -> None:
+        file = tmp_path / "app.db"
+        async with (
+            await AgentRuntime.open(file, agents=[counting()]) as here,
+            await AgentRuntime.open(file, agents=[counting()]) as there,
+        ):
+            for turn in range(6):
+                runtime = here if turn % 2 else there
+                handle = await runtime.start(counting(), "hello", session_id="s1", run_id=f"r{turn}")
+                assert (await handle.wait()).output == str(2 * turn + 1)
+
+    play(story())

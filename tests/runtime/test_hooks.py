@@ -124,3 +124,12 @@ def test_an_agent_has_so_many_hooks_and_not_one_more():
 def test_every_point_lets_everybody_observe():
     for point in POINTS:
         assert hook(point)(look).spec.right is HookRight.OBSERVE
+
+
+def test_a_hook_without_a_point_is_refused_with_the_points_there_are():
+    with pytest.raises(
+        Rejected, match=r'@hook takes the point it is for, such as @hook\("before_tool_call"\)'
+    ):
+        LOOSE_HOOK(look)
+    with pytest.raises(Rejected, match="there is no point"):
+        LOOSE_HOOK(["before_tool_call"])(look)

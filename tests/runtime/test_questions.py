@@ -1,10 +1,11 @@
 """Questions to people, and words to a run under way, in a real runtime."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
+from pydantic import JsonValue
 from tests.runtime.runtime_rig import play, until
 
 from windlass import Agent, AgentRuntime, tool
@@ -18,13 +19,13 @@ from windlass_protocol import InputRequest, JsonObject, SessionCapabilities
 COLOURS: list[JsonObject] = [{"id": "red", "label": "Deep red"}, {"id": "blue", "label": "Blue"}]
 
 
-def asking(**arguments: object) -> Answer:
-    return call("ask_question", {"prompt": "Which colour?", **arguments})  # type: ignore[dict-item]
+def asking(arguments: Mapping[str, JsonValue] | None = None) -> Answer:
+    return call("ask_question", {"prompt": "Which colour?", **(arguments or {})})
 
 
-def painter(*script: Answer, **parts: object) -> tuple[Agent, ScriptedModel]:
+def painter(*script: Answer) -> tuple[Agent, ScriptedModel]:
     model = ScriptedModel(by_history(script))
-    return Agent("painter", model=model, tools=[ask_question], **parts), model  # type: ignore[arg-type]
+    return Agent("painter", model=model, tools=[ask_question]), model
 
 
 async def the_request(handle: RunHandle) -> InputRequest:
@@ -34,7 +35,7 @@ async def the_request(handle: RunHandle) -> InputRequest:
 
 
 def test_a_question_waits_over_a_restart_and_its_answer_is_the_result(tmp_path: Path) -> None:
-    script = (asking(options=COLOURS), say("painted"))
+    script = (asking({"options": [*COLOURS]}), say("painted"))
 
     async def story() -> None:
         agent, _ = painter(*script)
@@ -85,7 +86,7 @@ def test_a_question_without_options_takes_any_words() -> None:
 )
 def test_a_question_that_nobody_could_answer_goes_back_to_the_model(arguments: JsonObject, told: str) -> None:
     async def story() -> None:
-        agent, model = painter(asking(**arguments), say("never mind"))
+        agent, model = painter(asking(arguments), say("never mind"))
         async with AgentRuntime.in_memory([agent]) as runtime:
             handle = await runtime.start(agent, "paint")
             assert (await handle.wait(timeout=10)).output == "never mind"

@@ -71,7 +71,7 @@ def test_a_request_shows_the_call_and_is_bound_to_its_arguments() -> None:
         "display": "confirmation",
         "options": [
             {"id": "approve", "label": "Approve", "style": "primary"},
-            {"id": "approve_session", "label": "Approve for this session"},
+            {"id": "approve_session", "label": "Approve every call of pay in this session"},
             {"id": "deny", "label": "Deny", "style": "danger"},
         ],
         "allowFreeform": True,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, TypedDict, TypeVar, Unpack
 
-from windlass.definitions import check_name, check_whole, kind_of, wrong
+from windlass.definitions import check_name, check_whole, kind_of, option_problem, wrong
 from windlass.limits import HOOK_TIMEOUT_MS, HOOK_TIMEOUT_MS_MAX
 from windlass.ports.hook import HookFunction
 from windlass_harness.loop import hooked
@@ -82,9 +82,26 @@ class HookOptions(TypedDict, total=False):
 def hook(point: str, **options: Unpack[HookOptions]) -> Callable[[HookFunction], Hook]:
     """Make a hook of a function: a HookCall in; None, a Change or a Veto out.
 
+    Options:
+        hook_id: what records call it; the name of the function when left out.
+        right: observe (when left out), mutate or veto.
+        order: hooks of a point run by phase, then by order (100 when left out), then by id.
+        phase: early, normal (when left out) or late.
+        timeout_ms: how long the run waits for it; 250 when left out.
+        failure: what becomes of the run when the hook fails: fail_open, deny, interrupt_run or fail_run.
+
     Raises:
         Rejected: there is no such point, or the point does not allow it; the message says what to write.
     """
+
+    if callable(point):
+        raise wrong(
+            '@hook takes the point it is for, such as @hook("before_tool_call"); the points are '
+            f"{', '.join(POINTS)}"
+        )
+    problem = option_problem(options, HookOptions, what="hook")
+    if problem is not None:
+        raise wrong(problem)
 
     def make(function: HookFunction) -> Hook:
         if not callable(function):
@@ -99,6 +116,7 @@ def hook(point: str, **options: Unpack[HookOptions]) -> Callable[[HookFunction],
 
 def _spec(hook_id: str, point: str, options: HookOptions) -> HookSpec:
     where = f"hook {hook_id}"
+    point = _point(point, where)
     order = options.get("order", ORDER)
     if type(order) is not int:
         raise wrong(f"{where}: order is a whole number, found {kind_of(order)}")
@@ -110,7 +128,7 @@ def _spec(hook_id: str, point: str, options: HookOptions) -> HookSpec:
     timeout_ms = options.get("timeout_ms", HOOK_TIMEOUT_MS)
     return HookSpec(
         hook_id=hook_id,
-        point=_point(point, where),
+        point=point,
         right=right,
         order=order,
         phase=_member(HookPhase, options.get("phase", HookPhase.NORMAL), f"{where}: phase"),

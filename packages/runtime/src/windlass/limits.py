@@ -10,6 +10,8 @@ INBOX_ITEMS_MAX: Final = 1_000
 """Items of one session that nobody has consumed yet."""
 CONTENT_BYTES_MAX: Final = 64 * 1_048_576
 SNAPSHOT_BYTES_MAX: Final = 256 * 1_048_576
+WAIT_MS_MAX: Final = 3_155_760_000_000
+"""A hundred years: the longest that anything may be told to wait."""
 OWNER_LEASE_MS: Final = 30_000
 """An owner that was not heard of for so long is taken for dead."""
 TOOL_OUTPUT_CHARS_MAX: Final = 100_000

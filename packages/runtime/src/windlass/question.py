@@ -1,6 +1,6 @@
-"""The tool with which a model asks a person something and gets the answer as its result."""
+"""The tool with which a model asks a person something."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Final, cast
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
@@ -48,11 +48,9 @@ class Question:
         return None
 
 
-@tool(mode=ToolMode.READ, effect=EffectClass.READ, approval=ApprovalRule.NEVER, is_question=True)
-async def ask_question(
-    prompt: Prompt,
-    options: Options | None = None,
-    allow_freeform: bool | None = None,
+@tool(mode=ToolMode.READ, effect=EffectClass.READ, approval=ApprovalRule.NEVER, name="ask_question")
+async def _ask(
+    prompt: Prompt, *, options: Options | None = None, allow_freeform: bool | None = None
 ) -> JsonObject:
     """Ask the person you work for, and wait for the answer.
 
@@ -65,6 +63,10 @@ async def ask_question(
         allow_freeform: Whether a free text is an answer too; it is, unless there are options.
     """
     raise AssertionError("a question is put to people, not called")
+
+
+ask_question: Final = replace(_ask, is_question=True)
+"""Lets a model ask the person it works for; give it to an agent as one of its tools."""
 
 
 def question_of(arguments: JsonObject) -> Question:

@@ -1,6 +1,10 @@
 """The errors that a run is refused with, each with the ids that caused it."""
 
+from collections.abc import Sequence
+from typing import Final
+
 from windlass.errors import AgentError, Ambiguous, Conflict, Corrupt, Denied, Rejected, Unavailable
+from windlass.tool_limits import NAMES_SHOWN_MAX
 from windlass_protocol import (
     CausalIds,
     ErrorKind,
@@ -12,7 +16,10 @@ from windlass_protocol import (
     RunStatus,
     SourceRef,
 )
+from windlass_protocol.codec_errors import shown
 
+NAME_SHOWN_CHARS_MAX: Final = 128
+"""Of a name that a message quotes."""
 _CLASSES = {one.code: one for one in (Rejected, Denied, Conflict, Unavailable, Ambiguous, Corrupt)}
 
 
@@ -35,6 +42,16 @@ def bad_setup(message: str) -> Rejected:
     )
 
 
+def bad_request(message: str, run_id: str | None = None) -> Rejected:
+    """Return the error of a caller whose request cannot be read."""
+    return Rejected(
+        message,
+        kind=ErrorKind.HOST_CONFIGURATION_NEEDED,
+        retry=RetryClass.NOT_RETRYABLE,
+        causal_ids=CausalIds(run_id=run_id),
+    )
+
+
 def invalid_package(message: str, run_id: str | None = None) -> Rejected:
     """Return the error of a package that cannot be run."""
     return Rejected(
@@ -42,6 +59,17 @@ def invalid_package(message: str, run_id: str | None = None) -> Rejected:
         kind=ErrorKind.INVALID_PACKAGE,
         retry=RetryClass.HOST_CONFIGURATION_NEEDED,
         causal_ids=CausalIds(run_id=run_id),
+    )
+
+
+def unknown_agent(agent_id: str, known: Sequence[str], *, run_id: str | None = None) -> Rejected:
+    """Return the error of a run of an agent that the runtime does not have."""
+    names = ", ".join(known[:NAMES_SHOWN_MAX]) or "none"
+    more = f" and {len(known) - NAMES_SHOWN_MAX} more" if len(known) > NAMES_SHOWN_MAX else ""
+    return invalid_package(
+        f"agent {shown(agent_id, NAME_SHOWN_CHARS_MAX)} is not one of this runtime, which has {names}{more}; "
+        "give it to open(agents=[…])",
+        run_id,
     )
 
 
@@ -67,7 +95,7 @@ def missing_provider(route_id: str, run_id: str | None = None) -> Unavailable:
 
 def unknown_run(run_id: str) -> Conflict:
     """Return the error of somebody who asks for a run that nobody ever started."""
-    return contract_violation("run is not registered with this runtime", run_id)
+    return contract_violation(f"nobody started a run called {shown(run_id, NAME_SHOWN_CHARS_MAX)}", run_id)
 
 
 def taken_run(run_id: str) -> Conflict:

@@ -27,6 +27,11 @@ class Registered:
     policy: RulesPolicy | None = None
     provider: LLMProvider | None = None
     """The model of the agent itself; None if its route names one."""
+    agent: Agent | None = None
+
+    def is_of(self, agent: Agent) -> bool:
+        """Whether this is the package of an agent, or of one that is just like it."""
+        return agent is self.agent or fingerprint(compile_package(agent)) == self.fingerprint
 
 
 def register_agent(agent: Agent) -> Registered:
@@ -44,6 +49,7 @@ def register_agent(agent: Agent) -> Registered:
         hooks={hook.spec.hook_id: hook for hook in agent.hooks if isinstance(hook, Hook)},
         policy=RulesPolicy(agent.policy),
         provider=None if isinstance(agent.model, str) else agent.model,
+        agent=agent,
     )
 
 
@@ -109,6 +115,11 @@ class Registry:
     def agent(self, agent_id: str) -> Registered | None:
         """Return the package of an agent."""
         return self._agents.get(agent_id)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The agents that have a package."""
+        return tuple(sorted(self._agents))
 
     def resolve(self, package_id: str) -> RuntimePackage:
         """Return a package.

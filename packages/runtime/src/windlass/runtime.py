@@ -4,11 +4,10 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import Final, Self, TypeVar, overload
+from typing import Final, Self
 
 from pydantic import JsonValue
 
-from windlass.agent_output import Output, output_contract
 from windlass.binder import RuntimeBinder
 from windlass.dispatch import ApprovalDesk
 from windlass.engine.driver import moment
@@ -24,8 +23,8 @@ from windlass.refusals import missing_port, refused_answer, taken_run
 from windlass.run_handle import RunHandle
 from windlass.runs import TERMINAL, Runs
 from windlass.runtime_ports import RuntimePorts
+from windlass.setup_check import check_given, check_id, check_items
 from windlass.start import EffectivePackage, check_no_secret, check_start, effective_package, start_body
-from windlass.typed_result import TypedResult, typed_result
 from windlass_harness.loop.drafts import Draft
 from windlass_harness.loop.people import matched, refusal
 from windlass_harness.views.deliveries import DeliveryState
@@ -33,14 +32,12 @@ from windlass_protocol import (
     Cursor,
     InputRequest,
     InputResponse,
-    OutputContract,
     RunRequest,
     RunResult,
     RunSnapshot,
     RunStatus,
 )
 
-T = TypeVar("T")
 JsonObject = dict[str, JsonValue]
 
 KEPT_MAX: Final = 1_024
@@ -156,6 +153,7 @@ class CoreRuntime:
             Denied: the start policy does not allow it.
             Conflict: the run id was used with another request.
         """
+        _check_request(request)
         effective = await check_start(self._ports, request)
         await self.resume()
         run_id = request.run_id
@@ -180,9 +178,10 @@ class CoreRuntime:
         it could hear, the request begins a run. The same message id with the same words is the same message.
 
         Raises:
-            Rejected, Unavailable, Denied: as for `start_run`; a request that is refused leaves nothing.
+            Rejected, Unavailable, Denied: as for `start_run`.
             Conflict: the message id was used for something else.
         """
+        _check_request(request)
         effective = await check_start(self._ports, request)
         await self.resume()
         await self._keep_package(effective, request.run_id)
@@ -215,30 +214,13 @@ class CoreRuntime:
         """Start a run and return what came of it; a run that failed has a result too."""
         return await (await self.start_run(request)).wait()
 
-    @overload
-    async def run_typed(self, request: RunRequest, output: type[T]) -> TypedResult[T]: ...
-    @overload
-    async def run_typed(
-        self, request: RunRequest, output: Mapping[str, object] | OutputContract
-    ) -> TypedResult[JsonValue]: ...
-    async def run_typed(self, request: RunRequest, output: Output) -> TypedResult[object]:
-        """Start a run that must return a value, and return the value.
-
-        It is of a type, or fits a JSON Schema. The contract of the request, if it has one, is replaced.
-
-        Raises:
-            AgentError: the run was refused, or it ended without a value.
-        """
-        contract = output_contract(output, request.agent_id)
-        asked = request.model_copy(update={"output_contract": contract})
-        return typed_result(await self.run_text(asked), output)
-
     async def resolve_effective_package(self, request: RunRequest) -> EffectivePackage:
         """Return the package that a request would run under; nothing is written.
 
         Raises:
             Rejected: there is no such package, it cannot be run, or it is not of this agent.
         """
+        _check_request(request)
         return await effective_package(self._ports, request)
 
     @property
@@ -260,7 +242,7 @@ class CoreRuntime:
 
     def handle(self, run_id: str) -> RunHandle:
         """Return the handle of a run, whoever started it, ended or not."""
-        return RunHandle(self, run_id)
+        return RunHandle(self, check_id(run_id, "a run id"))
 
     async def run_status(self, run_id: str) -> RunStatus:
         """Return where a run is.
@@ -294,9 +276,12 @@ class CoreRuntime:
             Conflict: nobody ever started it.
         """
         row = await self._runs.row(run_id)
+        body: dict[str, str | None] = {"runId": run_id, "by": by, "reason": reason}
+        for name, value in body.items():
+            if value is not None:
+                check_given(value, str, what=name, words="a text")
         if row.status in TERMINAL:
             return
-        body: dict[str, str | None] = {"runId": run_id, "by": by, "reason": reason}
         given: JsonObject = {name: value for name, value in body.items() if value is not None}
         # Somebody else may have asked first, for another reason; the run ends all the same.
         with suppress(Conflict):
@@ -334,10 +319,7 @@ class CoreRuntime:
         return tuple((await self._requests(session_id)).values())
 
     async def _requests(self, session_id: str, run_id: str | None = None) -> Mapping[str, InputRequest]:
-        store = self._store()
-        state = (await load(store, store, session_id=session_id)).state
-        is_other = run_id is not None and (state.run is None or state.run.run_id != run_id)
-        return {} if is_other else state.session.requests
+        return await self._runs.requests(check_id(session_id, "a session id"), run_id)
 
     async def answer_run(self, run_id: str, responses: Sequence[InputResponse]) -> None:
         """Answer requests of a run; return once the answers are durable.
@@ -364,7 +346,7 @@ class CoreRuntime:
         self, session_id: str, responses: Sequence[InputResponse], requests: Mapping[str, InputRequest]
     ) -> None:
         now_ms = moment(self._ports.machine.clock).ms
-        for given in responses:
+        for given in check_items(responses, InputResponse, what="responses", words="InputResponses"):
             request = requests.get(given.request_id)
             response = given if request is None else matched(request, given)
             problem = refusal(request, response, now_ms=now_ms)
@@ -408,4 +390,12 @@ class CoreRuntime:
         self, event_filter: CompiledEventFilter, cursor: Cursor | None = None
     ) -> EventStream:
         """Watch what a filter lets through."""
+        words = "a filter that is compiled: EventFilter(…).compile()"
+        check_given(event_filter, CompiledEventFilter, what="event_filter", words=words)
         return self._bus().subscribe_filtered(event_filter, cursor)
+
+
+def _check_request(request: object) -> None:
+    check_given(
+        request, RunRequest, what="a request", words="a RunRequest; start() takes an agent and a message"
+    )

@@ -27,6 +27,7 @@ from windlass.refusals import (
     missing_provider,
     policy_failed,
     start_denied,
+    unknown_agent,
 )
 from windlass.runtime_ports import RuntimePorts
 from windlass.tools import Tool
@@ -90,7 +91,11 @@ async def effective_package(ports: RuntimePorts, request: RunRequest) -> Effecti
 
 
 async def _resolve(ports: RuntimePorts, request: RunRequest) -> RuntimePackage:
-    package_id = request.package_id or ports.default_package_id
+    registered = ports.registry.agent(request.agent_id)
+    own = None if registered is None else registered.package.package_id
+    package_id = request.package_id or own or ports.default_package_id
+    if package_id is None and len(ports.registry):
+        raise unknown_agent(request.agent_id, ports.registry.names)
     if package_id is None:
         raise missing_port("default runtime package")
     resolver = ports.resolver or (ports.registry if len(ports.registry) else None)

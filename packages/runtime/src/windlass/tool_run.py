@@ -13,7 +13,7 @@ from typing import cast
 
 from windlass.tool_context import ToolContext
 from windlass.tool_limits import FAILED_CHARS_MAX, FAILURE_CHARS_MAX
-from windlass.tool_result import tool_result
+from windlass.tool_result import NoJsonForm, tool_result
 from windlass.tool_thread import in_thread
 from windlass.tools import Tool, ToolFailed
 from windlass_harness.redact import mask_text
@@ -48,6 +48,8 @@ async def run_tool(tool: Tool[..., object], values: Mapping[str, object], *, con
     except ToolFailed as error:
         told = mask_text(error.message)[:FAILED_CHARS_MAX]
         return ToolRun(failure(told), error, is_retryable=error.is_retryable)
+    except NoJsonForm as error:
+        return ToolRun(failure(str(error)), ToolFailed(str(error)))
     except asyncio.CancelledError:
         context.control.cancel()
         raise

@@ -14,7 +14,7 @@ export type RunStatus = z.infer<typeof RunStatus>;
 
 /** Asks for a run. */
 export const RunRequest = z.strictObject({
-  /** Identifier of the run, chosen by the caller; starting it twice is refused. */
+  /** Identifier of the run, chosen by the caller: the same request again is the same run, another one under it is refused. */
   runId: Id,
   /** Agent that runs. */
   agentId: Id,
@@ -26,7 +26,7 @@ export const RunRequest = z.strictObject({
   turnId: Id.optional(),
   /** Where the request comes from. */
   source: SourceRef.optional(),
-  /** Package to run under; the default one when absent. */
+  /** Package to run under; when absent that of the agent, or the default one. */
   packageId: Id.optional(),
   /** What the run must return. */
   outputContract: OutputContract.optional(),

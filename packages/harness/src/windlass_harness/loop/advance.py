@@ -21,7 +21,8 @@ from windlass_harness.loop.hooked import (
 )
 from windlass_harness.loop.notes import CallNotes
 from windlass_harness.loop.rules import DEFAULT_RULES, Rules
-from windlass_harness.loop.state import INTERRUPTED, LoopState, ms_of
+from windlass_harness.loop.state import INTERRUPTED, LoopState
+from windlass_harness.times import ms_of
 from windlass_harness.views.steps import Call, CallStage, Step
 from windlass_protocol import (
     AssistantMessage,

@@ -7,7 +7,8 @@ from pydantic_core import from_json
 
 from windlass_harness.loop.drafts import Draft, within_limit
 from windlass_harness.loop.events import AnswersGiven, CallAsks, CallJudged, Moment
-from windlass_harness.loop.state import LoopState, ms_of
+from windlass_harness.loop.state import LoopState
+from windlass_harness.times import ms_of
 from windlass_harness.views.steps import Call
 from windlass_protocol import InputKind, InputOutcome, InputRequest, InputResponse, RecoveryChoice
 
@@ -36,7 +37,9 @@ def approval_request(state: LoopState, call: Call, *, judged: CallJudged) -> Jso
     assert plea is not None, "an ask decision says how to ask"
     options: list[JsonValue] = [{"id": APPROVE, "label": "Approve", "style": "primary"}]
     if plea.can_grant_session:
-        options.append({"id": APPROVE_SESSION, "label": "Approve for this session"})
+        # It is for any arguments, so it says so: a person who consents must know to what.
+        label = f"Approve every call of {call.tool_name} in this session"
+        options.append({"id": APPROVE_SESSION, "label": label})
     options.append({"id": DENY, "label": "Deny", "style": "danger"})
     request: JsonObject = {
         "requestId": _request_id(state, call, "approval"),

@@ -5,7 +5,6 @@ takes records one by one, because copying it for each record would make long ses
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
 from typing import Final, cast
 
 from pydantic import JsonValue
@@ -25,7 +24,7 @@ from windlass_harness.loop.notes import (
     policy_version,
 )
 from windlass_harness.loop.rules import DEFER_MS_MIN
-from windlass_harness.times import elapsed_ms
+from windlass_harness.times import elapsed_ms, ms_of
 from windlass_harness.views.deliveries import DELIVERY_RECORDS, Deliveries
 from windlass_harness.views.runs import RunState
 from windlass_harness.views.session import SessionDraft
@@ -360,11 +359,6 @@ def _delivery(state: LoopState, record: Record) -> None:
 def _objects(data: Mapping[str, JsonValue], name: str) -> list[JsonObject]:
     """A list of objects, which the record would not be valid without."""
     return cast(list[JsonObject], data[name])
-
-
-def ms_of(at: str) -> int:
-    """Return a moment in milliseconds since 1970."""
-    return int(datetime.fromisoformat(at).timestamp() * 1000)
 
 
 CONSENTED: Final = "approval.granted"

@@ -30,7 +30,9 @@ class RunRequest(Closed):
     """Asks for a run."""
 
     run_id: Id
-    """Identifier of the run, chosen by the caller; starting it twice is refused."""
+    """Identifier of the run, chosen by the caller: the same request again is the same run, another one under
+    it is refused.
+    """
     agent_id: Id
     """Agent that runs."""
     input: UserContent
@@ -42,7 +44,7 @@ class RunRequest(Closed):
     source: Maybe[SourceRef] = None
     """Where the request comes from."""
     package_id: Maybe[Id] = None
-    """Package to run under; the default one when absent."""
+    """Package to run under; when absent that of the agent, or the default one."""
     output_contract: Maybe[OutputContract] = None
     """What the run must return."""
     mode: Maybe[RunMode] = None

@@ -35,6 +35,7 @@ from windlass_protocol import (
     PolicyDecision,
     PolicyKind,
     PolicyRef,
+    ToolMode,
 )
 
 T = TypeVar("T")
@@ -237,9 +238,13 @@ def _ask(tool: Tool[..., object], version: str, arguments: Mapping[str, JsonValu
 def _can_grant(
     binding: Binding, tool: Tool[..., object], *, arguments: Arguments, decision: AskDecision
 ) -> bool:
-    """Whether the session may be granted, and it would change anything."""
+    """Whether the session may be granted, and it would change anything.
+
+    A grant is for any arguments, so a destructive tool has one only if its author wrote approval once.
+    """
     rule, policy = tool.approval_for(arguments.json), binding.policy
-    if tool.is_shell or rule is ApprovalRule.ALWAYS:
+    is_destructive = decide_tool_mode(tool.name, tool.mode) is ToolMode.DESTRUCTIVE
+    if tool.is_shell or rule is ApprovalRule.ALWAYS or (is_destructive and rule is not ApprovalRule.ONCE):
         return False
     if not isinstance(policy, RulesPolicy):
         return decision.code == _TOOL_ASKS

@@ -5,7 +5,8 @@ from typing import Final
 RECORD_BYTES_MAX: Final = 1_048_576
 """One record in the journal; larger values go to the content store and are referenced."""
 BATCH_RECORDS_MAX: Final = 1_024
-INBOX_ITEM_BYTES_MAX: Final = 1_048_576
+INBOX_ITEM_BYTES_MAX: Final = RECORD_BYTES_MAX - 8_192
+"""Less than a record, so that what is taken at the door fits the records that are made of it."""
 INBOX_ITEMS_MAX: Final = 1_000
 """Items of one session that nobody has consumed yet."""
 CONTENT_BYTES_MAX: Final = 64 * 1_048_576

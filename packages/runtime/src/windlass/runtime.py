@@ -11,9 +11,9 @@ from pydantic import JsonValue
 from windlass.agent_output import Output, output_contract
 from windlass.binder import RuntimeBinder
 from windlass.dispatch import ApprovalDesk
-from windlass.engine.driver import moment
 from windlass.engine.engine import Engine, Ports
 from windlass.engine.loading import load
+from windlass.engine.moments import moment
 from windlass.engine.work import Shared
 from windlass.errors import Conflict
 from windlass.ports.feed import CompiledEventFilter, EventBus, EventStream
@@ -345,9 +345,13 @@ class CoreRuntime:
         self, session_id: str, responses: Sequence[InputResponse], requests: Mapping[str, InputRequest]
     ) -> None:
         now_ms = moment(self._ports.machine.clock).ms
+        seen: set[str] = set()
         for response in responses:
             request = requests.get(response.request_id)
             problem = refusal(request, response, now_ms=now_ms)
+            if problem is None and response.request_id in seen:
+                problem = "the request is answered twice at once"
+            seen.add(response.request_id)
             if problem is not None:
                 raise refused_answer(request, response, problem=problem, session_id=session_id)
         body: list[JsonValue] = [response.model_dump(mode="json", by_alias=True) for response in responses]

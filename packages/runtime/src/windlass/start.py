@@ -38,9 +38,11 @@ from windlass_protocol import (
     CodecError,
     DeferDecision,
     DenyDecision,
+    ErrorKind,
     InterruptDecision,
     ModifyDecision,
     OutputContract,
+    RetryClass,
     RunRequest,
     RuntimePackage,
 )
@@ -135,6 +137,7 @@ async def check_start(ports: RuntimePorts, request: RunRequest) -> EffectivePack
         Denied: the start policy does not allow it.
     """
     policy = _check_ports(ports, request.run_id)
+    check_ids(ports, request)
     effective = await effective_package(ports, request)
     provider_of(ports, effective.package, run_id=request.run_id)
     _check_hooks(ports, effective.package, request.run_id)
@@ -261,6 +264,24 @@ def tools_of(ports: RuntimePorts, package: RuntimePackage) -> dict[str, Tool[...
         if tool is not None:
             found[spec.name] = tool
     return found
+
+
+def check_ids(ports: RuntimePorts, request: RunRequest) -> None:
+    """Refuse names that would be masked: a run whose name is hidden could not be found.
+
+    Raises:
+        Rejected: one holds a registered secret, or looks like one.
+    """
+    names = ("run_id", "agent_id", "session_id", "turn_id")
+    given = {name: getattr(request, name) for name in names}
+    hide = ports.scribe.redactor.text
+    hidden = [name for name, value in given.items() if value is not None and hide(value) != value]
+    if hidden:
+        raise Rejected(
+            f"{' and '.join(hidden)} would be masked, as a secret or as what looks like one; choose another",
+            kind=ErrorKind.INVALID_STATE_TRANSITION,
+            retry=RetryClass.REPAIR_NEEDED,
+        )
 
 
 def check_no_secret(ports: RuntimePorts, content: bytes, *, run_id: str | None = None) -> None:

@@ -280,6 +280,8 @@ export const RunFailedData = open({
   narrative: z.string().optional(),
   /** What it returned. */
   outputData: JsonObject.optional(),
+  /** What it would have begun with, when it could not begin. */
+  unstarted: RunStartedData.optional(),
   /** What it used. */
   usage: Usage.optional(),
 });

@@ -4,7 +4,7 @@ from typing import assert_never
 
 from pydantic import JsonValue
 
-from windlass_harness.loop import delivery, ends, failures, hooks, people
+from windlass_harness.loop import delivery, ends, failures, hooks, people, unstarted
 from windlass_harness.loop.advance import give_up, refused, retried
 from windlass_harness.loop.drafts import Draft, within_limit
 from windlass_harness.loop.events import (
@@ -22,6 +22,7 @@ from windlass_harness.loop.events import (
     Moment,
     OutputChecked,
     RunAsked,
+    RunRefused,
     RunWithdrawn,
     Stopped,
     Taken,
@@ -52,8 +53,8 @@ def take(state: LoopState, event: LoopEvent, *, now: Moment, rules: Rules = DEFA
             return people.answered(state, event, now=now)
         case CancelAsked():
             return _cancel(state, event, now)
-        case RunWithdrawn():
-            return _withdrawn(state, event, now)
+        case RunWithdrawn() | RunRefused():
+            return unstarted.ended(state, event, now=now)
         case HooksRan():
             return hooks.ran(state, event, now=now, rules=rules)
         case DeliverySettled():
@@ -112,7 +113,7 @@ def _start(state: LoopState, event: RunAsked, now: Moment) -> list[Draft]:
     if run_id in state.session.run_ids:
         return []
     assert state.run is None, "a run waits until the one before it has ended"
-    run = _facts_of(body)
+    run = unstarted.facts_of(body)
     turn = state.session.turn
     sequence = 0 if turn is None else turn.sequence + 1
     given = body.get("turnId")
@@ -135,14 +136,6 @@ def _start(state: LoopState, event: RunAsked, now: Moment) -> list[Draft]:
     if body.get("contract") is not None:
         drafts.append(draft("output.requested", {"contract": body["contract"], "runId": run_id}))
     return drafts
-
-
-def _facts_of(body: JsonObject) -> JsonObject:
-    """What the record of a run's beginning says, of what it begins with."""
-    return {name: value for name, value in body.items() if name not in _NOT_OF_THE_RUN}
-
-
-_NOT_OF_THE_RUN = {"message", "parts", "context", "contract", "session", "turnId"}
 
 
 def _taken(state: LoopState, event: Taken, now: Moment) -> list[Draft]:
@@ -178,31 +171,7 @@ def _cancel(state: LoopState, event: CancelAsked, now: Moment) -> list[Draft]:
     run = state.run
     if run is None or run.run_id != event.run_id or run.is_cancel_requested:
         return []
-    return [state.draft("run.cancel_requested", _cancel_facts(event.run_id, event), now=now)]
-
-
-def _withdrawn(state: LoopState, event: RunWithdrawn, now: Moment) -> list[Draft]:
-    """A run ends that never began; the one under way does not notice."""
-    run_id, agent_id = str(event.body["runId"]), str(event.body["agentId"])
-    if run_id in state.session.run_ids:
-        return []
-    asked = _cancel_facts(run_id, event)
-    ended: JsonObject = {"runId": run_id, "unstarted": _facts_of(event.body)}
-    if event.reason is not None:
-        ended["reason"] = event.reason
-    return [
-        Draft("run.cancel_requested", now.at, asked, run_id=run_id, agent_id=agent_id),
-        Draft("run.cancelled", now.at, ended, run_id=run_id, agent_id=agent_id),
-    ]
-
-
-def _cancel_facts(run_id: str, event: CancelAsked | RunWithdrawn) -> JsonObject:
-    data: JsonObject = {"runId": run_id}
-    if event.by is not None:
-        data["by"] = event.by
-    if event.reason is not None:
-        data["reason"] = event.reason
-    return data
+    return [state.draft("run.cancel_requested", unstarted.cancel_facts(event.run_id, event), now=now)]
 
 
 # the model

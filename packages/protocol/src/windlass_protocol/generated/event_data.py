@@ -324,6 +324,8 @@ class RunFailedData(Open):
     """What happened, for people."""
     output_data: Maybe[JsonObject] = None
     """What it returned."""
+    unstarted: Maybe[RunStartedData] = None
+    """What it would have begun with, when it could not begin."""
     usage: Maybe[Usage] = None
     """What it used."""
 

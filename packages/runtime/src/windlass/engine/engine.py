@@ -7,8 +7,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Protocol, runtime_checkable
 
-from windlass.engine.driver import Driver, moment
+from windlass.engine.care import NO_CARE, Care, Refusal
+from windlass.engine.driver import Driver
 from windlass.engine.loading import Loaded, load, save, wants_snapshot
+from windlass.engine.moments import moment
 from windlass.engine.prompt import Prompt
 from windlass.engine.recent import Known, Recent
 from windlass.engine.work import AgentWork, Binder, Shared
@@ -17,7 +19,6 @@ from windlass.errors import AgentError, Ambiguous, Conflict, Rejected, Unavailab
 from windlass.limits import OWNER_LEASE_MS
 from windlass.ports.clock import Clock
 from windlass.ports.journal import Claim, Standing, Store
-from windlass_harness.loop.events import LoopEvent, Stopped
 from windlass_harness.loop.rules import Rules
 from windlass_harness.loop.state import LoopState
 
@@ -136,15 +137,16 @@ class Engine:
 
     async def _drive(self, session_id: str) -> None:
         async with self._turn:
-            refused = await self._drive_once(session_id)
-            if refused is not None:
-                # The journal will never take what happened, so the run cannot go on; it may take that.
-                refused = await self._drive_once(session_id, Stopped(refused.info()))
-            if refused is not None:
-                raise refused
+            care: Care | None = NO_CARE
+            refusal = await self._drive_once(session_id, care)
+            while refusal is not None:
+                care = care.after(refusal)
+                if care is None:
+                    raise refusal.error
+                refusal = await self._drive_once(session_id, care)
         self._dropped.pop(session_id, None)
 
-    async def _drive_once(self, session_id: str, *events: LoopEvent) -> Rejected | None:
+    async def _drive_once(self, session_id: str, care: Care) -> Refusal | None:
         """Drive a session until it is parked; return why if it was refused for good."""
         ports = self._ports
         claim = await self._claim(session_id)
@@ -177,9 +179,9 @@ class Engine:
         if self.is_closed:
             driver.stop()
         try:
-            await driver.drive(*events)
+            await driver.drive(care)
         except Rejected as error:
-            return error
+            return Refusal(error, writer.consuming)
         if writer.is_released:
             await self._remember(session_id, known)
         return None

@@ -12,9 +12,9 @@ from pydantic import JsonValue
 from windlass.engine.answer import Collector, collect, elapsed_ms, usage_data
 from windlass.engine.binding import Binding
 from windlass.engine.delivery import deliver
-from windlass.engine.driver import moment
 from windlass.engine.judge import Judged, judge
 from windlass.engine.masking import MaskedAnswer, SecretInputs
+from windlass.engine.moments import moment
 from windlass.engine.points import after_call, at_point, check_answer, hook_call
 from windlass.engine.prompt import Prompt, system_words
 from windlass.engine.results import Results, failed, kept_arguments, lost_secret, model_error, review

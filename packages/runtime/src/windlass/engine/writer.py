@@ -86,6 +86,11 @@ class SessionWriter:
             if status is not None and kept.run_id is not None:
                 self._runs[kept.run_id] = status
 
+    @property
+    def consuming(self) -> frozenset[int]:
+        """The items that the next commit answers."""
+        return frozenset(self._consumes)
+
     def consume(self, item: int) -> None:
         """Note that the next commit answers an item of the inbox."""
         self._consumes.append(item)

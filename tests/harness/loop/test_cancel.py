@@ -1,5 +1,7 @@
 """Cancelling: at every stage, once, and never the wrong run."""
 
+from typing import Any
+
 import pytest
 from tests.harness.loop.stage import (
     ASK,
@@ -254,3 +256,26 @@ def test_a_run_that_cannot_begin_ends_without_touching_the_one_under_way() -> No
 def test_a_run_that_has_begun_cannot_be_refused() -> None:
     session = asked()
     assert session.tell(refused("r1")) == []
+
+
+def test_a_call_that_is_under_way_when_its_run_is_cancelled_has_an_unknown_outcome() -> None:
+    session = asked(calls(call("pay"), call("look", call_id="c2")))
+    begin_all(session)
+    cancel(session)
+    session.under_way.clear()
+    session.turn()
+    assert session.end == "cancelled"
+    found: list[Any] = [one.data for one in session.records if one.type == "action.result"]
+    assert [one["error"]["code"] for one in found] == ["outcome_unknown", "outcome_unknown"]
+    result = fold_runs(session.records).runs["r1"].result
+    assert result is not None
+    assert result.error is not None
+    assert (result.error.code, "pay" in result.error.message) == ("ambiguous", True)
+
+
+def test_a_run_that_is_cancelled_with_nothing_under_way_knows_all() -> None:
+    session = asked()
+    cancel(session)
+    session.under_way.clear()
+    session.turn()
+    assert "error" not in session.data("run.cancelled")

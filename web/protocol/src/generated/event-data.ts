@@ -295,6 +295,8 @@ export const RunCancelledData = open({
   reason: z.string().optional(),
   /** What it would have begun with, when it was cancelled before its turn came. */
   unstarted: RunStartedData.optional(),
+  /** What is not known, when calls were under way. */
+  error: ErrorInfo.optional(),
   /** What it used. */
   usage: Usage.optional(),
 });

@@ -20,7 +20,7 @@ _NOT_OF_THE_RUN: Final = frozenset({"message", "parts", "context", "contract", "
 
 
 def ended(state: LoopState, event: RunWithdrawn | RunRefused, *, now: Moment) -> list[Draft]:
-    """Return the end of a run that never began: somebody withdrew it, or it cannot begin."""
+    """Return the end of a run that never began: withdrawn, or unable to."""
     run_id, agent_id = str(event.body["runId"]), str(event.body["agentId"])
     if run_id in state.session.run_ids:
         return []

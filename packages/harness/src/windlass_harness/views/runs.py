@@ -211,7 +211,7 @@ def _fail(run: RunState, record: Record) -> RunState:
 
 def _cancelled(run: RunState, record: Record) -> RunState:
     data = read(RunCancelledData, record.data)
-    return _seal(run, record, _unsuccessful(run, RunStatus.CANCELLED, data.usage))
+    return _seal(run, record, _unsuccessful(run, RunStatus.CANCELLED, data.usage, data.error))
 
 
 def _exhausted(run: RunState, record: Record) -> RunState:

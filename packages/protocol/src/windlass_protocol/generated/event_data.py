@@ -339,6 +339,8 @@ class RunCancelledData(Open):
     """Why."""
     unstarted: Maybe[RunStartedData] = None
     """What it would have begun with, when it was cancelled before its turn came."""
+    error: Maybe[ErrorInfo] = None
+    """What is not known, when calls were under way."""
     usage: Maybe[Usage] = None
     """What it used."""
 

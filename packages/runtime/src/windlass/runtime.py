@@ -20,14 +20,13 @@ from windlass.ports.feed import CompiledEventFilter, EventBus, EventStream
 from windlass.ports.journal import NewRun, Store
 from windlass.ports.model import LLMProvider
 from windlass.ports.sink import OutputSink
-from windlass.refusals import missing_port, refused_answer, taken_run
+from windlass.refusals import check_answers, missing_port, taken_run
 from windlass.run_handle import RunHandle
 from windlass.runs import TERMINAL, Runs
 from windlass.runtime_ports import RuntimePorts
 from windlass.start import EffectivePackage, check_no_secret, check_start, effective_package, start_body
 from windlass.typed_result import TypedResult, typed_result
 from windlass_harness.loop.drafts import Draft
-from windlass_harness.loop.people import refusal
 from windlass_harness.views.deliveries import DeliveryState
 from windlass_protocol import (
     Cursor,
@@ -57,6 +56,7 @@ class CoreRuntime:
         self._run_count = 0
         self._kept: set[str] = set()
         self._opening = asyncio.Lock()
+        self._closing: asyncio.Future[None] | None = None
 
     async def __aenter__(self) -> Self:
         await self.resume()
@@ -86,6 +86,12 @@ class CoreRuntime:
 
         Runs that are not done go on when a runtime is opened on the same store.
         """
+        if self._closing is None:
+            self._closing = asyncio.ensure_future(self._close())
+        # Whoever closes it too waits for the same end, and nobody closes the store under the drivers.
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
         if self._desk is not None:
             await self._desk.aclose()
         if self._engine is not None:
@@ -345,15 +351,7 @@ class CoreRuntime:
         self, session_id: str, responses: Sequence[InputResponse], requests: Mapping[str, InputRequest]
     ) -> None:
         now_ms = moment(self._ports.machine.clock).ms
-        seen: set[str] = set()
-        for response in responses:
-            request = requests.get(response.request_id)
-            problem = refusal(request, response, now_ms=now_ms)
-            if problem is None and response.request_id in seen:
-                problem = "the request is answered twice at once"
-            seen.add(response.request_id)
-            if problem is not None:
-                raise refused_answer(request, response, problem=problem, session_id=session_id)
+        check_answers(responses, requests, session_id=session_id, now_ms=now_ms)
         body: list[JsonValue] = [response.model_dump(mode="json", by_alias=True) for response in responses]
         key = "answer:" + self._ports.machine.new_id()
         await self._store().post(session_id, kind="answer", key=key, body=self._masked({"responses": body}))

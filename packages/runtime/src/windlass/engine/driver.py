@@ -106,7 +106,8 @@ class Driver:
         for key, task in self._tasks.items():
             if key == CallModel.key:
                 task.cancel()
-        self._set_limit()
+        if self._tasks or self._errands:
+            self._set_limit()
         self._bell.set()
 
     @property
@@ -323,6 +324,8 @@ class Driver:
 
     async def _finish_tools(self) -> None:
         """Record what tools that were running when the driver was stopped still return."""
+        self._collect()
+        self._take_events(moment(self._clock))
         while self._tasks or self._errands:
             # Whoever rings now, and whatever is due, is for the next owner.
             self._has_mail, self._wake_at_ms = False, None

@@ -22,7 +22,13 @@ from pydantic import BaseModel, JsonValue
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from windlass.limits import CONTENT_BYTES_MAX
-from windlass.tool_limits import REPR_CHARS_MAX, RESULT_LEVELS_MAX, RESULT_VALUES_MAX
+from windlass.tool_limits import (
+    LIGHT_CHARS_MAX,
+    LIGHT_VALUES_MAX,
+    REPR_CHARS_MAX,
+    RESULT_LEVELS_MAX,
+    RESULT_VALUES_MAX,
+)
 from windlass_protocol import ToolResult
 from windlass_protocol.canonical_json import canonical_text
 from windlass_protocol.codec_values import is_sendable
@@ -40,6 +46,25 @@ def tool_result(value: object) -> ToolResult:
     if "data" not in value.model_fields_set:
         return value
     return value.model_copy(update={"data": result_value(value.data)})
+
+
+def is_light(value: object) -> bool:
+    """Whether a value is so small that nobody notices while it is looked through."""
+    values, chars = 1, 0
+    left = [value]
+    while left:
+        one = left.pop()
+        if isinstance(one, str | bytes):
+            chars += len(one)
+        elif isinstance(one, dict):
+            values += len(cast(dict[object, object], one))
+            left += cast(dict[object, object], one).values() if values <= LIGHT_VALUES_MAX else ()
+        elif isinstance(one, list | tuple):
+            values += len(cast(list[object], one))
+            left += cast(list[object], one) if values <= LIGHT_VALUES_MAX else ()
+        if values > LIGHT_VALUES_MAX or chars > LIGHT_CHARS_MAX:
+            return False
+    return True
 
 
 def result_value(value: object) -> JsonValue:

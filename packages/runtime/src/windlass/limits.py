@@ -20,6 +20,11 @@ MODEL_TIMEOUT_MS: Final = 600_000
 MODEL_IDLE_TIMEOUT_MS: Final = 120_000
 """The longest silence between two chunks of a model."""
 MODEL_TEXT_CHARS_MAX: Final = 4_000_000
+"""All that comes of one answer, its parts together."""
+MODEL_PART_BYTES_MAX: Final = RECORD_BYTES_MAX - 65_536
+"""The text, the reasoning or the calls of one answer, as JSON: each is kept in one record."""
+OUTPUT_RECORD_BYTES_MAX: Final = RECORD_BYTES_MAX - 65_536
+"""An answer to an output contract and its value, as JSON: the end of the run holds both."""
 TOOL_CALLS_PER_STEP_MAX: Final = 64
 TOOLS_PER_AGENT_MAX: Final = 512
 HOOKS_PER_AGENT_MAX: Final = 64
@@ -35,6 +40,8 @@ HOOK_STUCK_THREADS_MAX: Final = 4
 """Calls of one hook whose time was over and that still run; while there are so many, it is not called."""
 POLICY_TIMEOUT_MS: Final = 10_000
 """How long a policy may take to decide; one that takes longer has said no."""
+APPROVAL_EXPIRES_MS_MAX: Final = 100 * 366 * 86_400_000
+"""A request for consent that would wait for longer than a century expires then."""
 SINKS_PER_AGENT_MAX: Final = 32
 DELIVERY_TIMEOUT_MS: Final = 60_000
 DELIVERY_ATTEMPTS_MAX: Final = 3

@@ -14,7 +14,7 @@ from pydantic import JsonValue
 from windlass.delivery import check_sink
 from windlass.engine.cut import TooLate, within
 from windlass.engine.judge import settled, timed_out
-from windlass.errors import AgentError, Rejected
+from windlass.errors import AgentError, Rejected, is_for_us
 from windlass.hooks import Hook, check_hook
 from windlass.package import fingerprint, package_json
 from windlass.package_check import check_contract, check_package
@@ -103,7 +103,9 @@ async def _resolve(ports: RuntimePorts, request: RunRequest) -> RuntimePackage:
         package: object = await settled(resolver.resolve(package_id))
     except AgentError:
         raise
-    except Exception as error:  # noqa: BLE001 - a resolver is the host's code: what it raises may quote anything
+    except BaseException as error:  # a resolver is the host's code: what it raises may quote anything
+        if is_for_us(error):
+            raise
         package, problem = None, f"the package resolver failed ({type(error).__name__})"
     if problem:
         raise invalid_package(problem)
@@ -172,7 +174,9 @@ async def _check_policy(
         decision = timed_out(timeout_ms, "the run is denied")
     except AgentError as error:
         raise error.caused_by(CausalIds(run_id=request.run_id)) from None
-    except Exception as error:  # noqa: BLE001 - a policy is the host's code: whatever it raises, the answer is no
+    except BaseException as error:  # a policy is the host's code: whatever it raises, the answer is no
+        if is_for_us(error):
+            raise
         problem = f"failed ({type(error).__name__})"
     match decision:
         case AllowDecision():
@@ -267,7 +271,7 @@ def tools_of(ports: RuntimePorts, package: RuntimePackage) -> dict[str, Tool[...
 
 
 def check_ids(ports: RuntimePorts, request: RunRequest) -> None:
-    """Refuse names that would be masked: a run whose name is hidden could not be found.
+    """Refuse names that would be masked: nobody could find such a run.
 
     Raises:
         Rejected: one holds a registered secret, or looks like one.

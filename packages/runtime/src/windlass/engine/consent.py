@@ -7,6 +7,7 @@ from typing import Final
 from windlass.engine.approval_text import PROMPT_CHARS_MAX, approval_prompt
 from windlass.engine.binding import Binding
 from windlass.engine.masking import masked
+from windlass.limits import APPROVAL_EXPIRES_MS_MAX
 from windlass.ports.clock import Clock
 from windlass.tool_arguments import Arguments
 from windlass.tools import Tool
@@ -70,7 +71,7 @@ def plead(
     lifetime_ms = decision.expires_in_ms or binding.approval_expires_ms
     expires_at = None
     if lifetime_ms is not None:
-        moment = clock.now() + timedelta(milliseconds=lifetime_ms)
+        moment = clock.now() + timedelta(milliseconds=min(lifetime_ms, APPROVAL_EXPIRES_MS_MAX))
         expires_at = moment.isoformat(timespec="milliseconds")[:23] + "Z"
     return Plea(prompt, expires_at=expires_at, responders=responders, can_grant_session=can_grant_session)
 

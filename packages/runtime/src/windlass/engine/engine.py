@@ -7,8 +7,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Protocol, runtime_checkable
 
-from windlass.engine.care import NO_CARE, Care, Refusal
+from windlass.engine.care import NO_CARE, Care, Refusal, hopeless
 from windlass.engine.driver import Driver
+from windlass.engine.failures import log_failure
 from windlass.engine.loading import Loaded, load, save, wants_snapshot
 from windlass.engine.moments import moment
 from windlass.engine.prompt import Prompt
@@ -28,6 +29,8 @@ SWEEP_S: Final = 1.0
 """How often somebody looks for sessions that nobody drives."""
 ATTEMPTS_MAX: Final = 10
 """How often in a row a session that cannot be driven is tried before it is left alone until a restart."""
+BUG_ATTEMPTS_MAX: Final = 3
+"""How often in a row, if what is in the way is no error of ours: then the run is ended with it."""
 DRIVEN_MAX: Final = 10_000
 """Sessions driven at the same time; more wait their turn."""
 
@@ -67,6 +70,8 @@ class Engine:
         """Sessions of agents that this process does not have."""
         self._dropped: dict[str, int] = {}
         """Sessions that could not be driven, and how often in a row; they are tried again."""
+        self._hopeless: dict[str, Care] = {}
+        """Sessions that fail each time: their runs are ended."""
         self._recent = Recent()
         self._turn = asyncio.Semaphore(DRIVEN_MAX)
         self._keeper: asyncio.Task[None] | None = None
@@ -113,10 +118,15 @@ class Engine:
         is_passing = isinstance(error, Unavailable | Ambiguous)
         times = self._dropped.get(session_id, 0) + (not is_passing)
         self._dropped[session_id] = times
-        # The error itself may quote anything; its kind and the session are enough to find it again.
+        is_ours = isinstance(error, AgentError)
+        if not is_passing and times >= (ATTEMPTS_MAX if is_ours else BUG_ATTEMPTS_MAX) - 1:
+            self._hopeless[session_id] = hopeless(error)
         level = logging.WARNING if is_passing else logging.ERROR
         name = type(error).__name__
         _LOG.log(level, "session %s could not be driven and is tried again: %s", session_id, name)
+        if not is_passing:
+            redactor = self._ports.scribe.redactor
+            log_failure(f"session {session_id} could not be driven", error, redactor=redactor, level=level)
 
     async def aclose(self) -> None:
         """Stop driving; tools get a moment to finish, runs go on with the next owner."""
@@ -137,7 +147,7 @@ class Engine:
 
     async def _drive(self, session_id: str) -> None:
         async with self._turn:
-            care: Care | None = NO_CARE
+            care: Care | None = self._hopeless.pop(session_id, NO_CARE)
             refusal = await self._drive_once(session_id, care)
             while refusal is not None:
                 care = care.after(refusal)

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
-from windlass import runtime
+from windlass import refusals
 from windlass.adapters.journals import memory
 from windlass.engine import driver, loading, work
 from windlass.engine.driver import Driver
@@ -171,10 +171,10 @@ def an_approval_counts_after_it_expired() -> list[tuple[Any, str, Any]]:
     def late(take: Any, state: Any, event: Any, **more: Any) -> Any:
         return take(state, event, **{**more, "now": replace(more["now"], ms=0)})
 
-    refusal = runtime.refusal
+    refusal = refusals.refusal
     return [
         *_taking(AnswersGiven, late),
-        (runtime, "refusal", lambda request, response, **_: refusal(request, response, now_ms=0)),
+        (refusals, "refusal", lambda request, response, **_: refusal(request, response, now_ms=0)),
     ]
 
 

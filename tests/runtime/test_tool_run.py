@@ -184,8 +184,7 @@ def test_cancelling_gets_out_and_the_tool_is_told():
 
 
 def test_no_more_threads_than_the_limit_run_and_the_others_wait(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(tool_thread, "THREADS_MAX", 1)
-    monkeypatch.setattr(tool_thread, "_THREADS", type(tool_thread.__dict__["_THREADS"])())
+    monkeypatch.setattr(tool_thread, "_THREADS", type(tool_thread.__dict__["_THREADS"])("one", 1))
     order: list[str] = []
     release = threading.Event()
 

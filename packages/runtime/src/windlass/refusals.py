@@ -1,10 +1,11 @@
 """The errors that a run is refused with, each with the ids that caused it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from windlass.errors import AgentError, Ambiguous, Conflict, Corrupt, Denied, Rejected, Unavailable
 from windlass.tool_limits import NAMES_SHOWN_MAX
+from windlass_harness.loop.people import matched, refusal
 from windlass_protocol import (
     CausalIds,
     ErrorKind,
@@ -149,6 +150,32 @@ def refused_answer(
         )
     kind = Denied if "responder" in problem else Rejected
     return kind(problem, kind=ErrorKind.APPROVAL_FAILURE, retry=RetryClass.USER_ACTION_NEEDED, causal_ids=ids)
+
+
+def check_answers(
+    responses: Sequence[InputResponse],
+    requests: Mapping[str, InputRequest],
+    *,
+    session_id: str,
+    now_ms: int,
+) -> None:
+    """Refuse answers of which one does not count.
+
+    Raises:
+        Conflict: nobody is being asked this any more.
+        Denied: this responder may not answer.
+        Rejected: an answer does not fit its request, or is one of two to it.
+    """
+    seen: set[str] = set()
+    for given in responses:
+        request = requests.get(given.request_id)
+        response = given if request is None else matched(request, given)
+        problem = refusal(request, response, now_ms=now_ms)
+        if problem is None and response.request_id in seen:
+            problem = "the request is answered twice at once"
+        if problem is not None:
+            raise refused_answer(request, response, problem=problem, session_id=session_id)
+        seen.add(response.request_id)
 
 
 def no_value(result: RunResult) -> AgentError:

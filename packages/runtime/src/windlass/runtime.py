@@ -10,23 +10,22 @@ from pydantic import JsonValue
 
 from windlass.binder import RuntimeBinder
 from windlass.dispatch import ApprovalDesk
-from windlass.engine.driver import moment
 from windlass.engine.engine import Engine, Ports
 from windlass.engine.loading import load
+from windlass.engine.moments import moment
 from windlass.engine.work import Shared
 from windlass.errors import Conflict
 from windlass.ports.feed import CompiledEventFilter, EventBus, EventStream
 from windlass.ports.journal import STEER, NewRun, Store
 from windlass.ports.model import LLMProvider
 from windlass.ports.sink import OutputSink
-from windlass.refusals import missing_port, refused_answer, taken_run
+from windlass.refusals import check_answers, missing_port, taken_run
 from windlass.run_handle import RunHandle
 from windlass.runs import TERMINAL, Runs
 from windlass.runtime_ports import RuntimePorts
-from windlass.setup_check import check_given, check_id, check_items
+from windlass.setup_check import check_given, check_id, check_items, check_request
 from windlass.start import EffectivePackage, check_no_secret, check_start, effective_package, start_body
 from windlass_harness.loop.drafts import Draft
-from windlass_harness.loop.people import matched, refusal
 from windlass_harness.views.deliveries import DeliveryState
 from windlass_protocol import (
     Cursor,
@@ -54,6 +53,7 @@ class CoreRuntime:
         self._run_count = 0
         self._kept: set[str] = set()
         self._opening = asyncio.Lock()
+        self._closing: asyncio.Future[None] | None = None
 
     async def __aenter__(self) -> Self:
         await self.resume()
@@ -83,6 +83,12 @@ class CoreRuntime:
 
         Runs that are not done go on when a runtime is opened on the same store.
         """
+        if self._closing is None:
+            self._closing = asyncio.ensure_future(self._close())
+        # Whoever closes it too waits for the same end, and nobody closes the store under the drivers.
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
         if self._desk is not None:
             await self._desk.aclose()
         if self._engine is not None:
@@ -153,7 +159,7 @@ class CoreRuntime:
             Denied: the start policy does not allow it.
             Conflict: the run id was used with another request.
         """
-        _check_request(request)
+        check_request(request)
         effective = await check_start(self._ports, request)
         await self.resume()
         run_id = request.run_id
@@ -181,7 +187,7 @@ class CoreRuntime:
             Rejected, Unavailable, Denied: as for `start_run`.
             Conflict: the message id was used for something else.
         """
-        _check_request(request)
+        check_request(request)
         effective = await check_start(self._ports, request)
         await self.resume()
         await self._keep_package(effective, request.run_id)
@@ -220,7 +226,7 @@ class CoreRuntime:
         Raises:
             Rejected: there is no such package, it cannot be run, or it is not of this agent.
         """
-        _check_request(request)
+        check_request(request)
         return await effective_package(self._ports, request)
 
     @property
@@ -346,12 +352,8 @@ class CoreRuntime:
         self, session_id: str, responses: Sequence[InputResponse], requests: Mapping[str, InputRequest]
     ) -> None:
         now_ms = moment(self._ports.machine.clock).ms
-        for given in check_items(responses, InputResponse, what="responses", words="InputResponses"):
-            request = requests.get(given.request_id)
-            response = given if request is None else matched(request, given)
-            problem = refusal(request, response, now_ms=now_ms)
-            if problem is not None:
-                raise refused_answer(request, response, problem=problem, session_id=session_id)
+        check_items(responses, InputResponse, what="responses", words="InputResponses")
+        check_answers(responses, requests, session_id=session_id, now_ms=now_ms)
         body: list[JsonValue] = [response.model_dump(mode="json", by_alias=True) for response in responses]
         key = "answer:" + self._ports.machine.new_id()
         await self._store().post(session_id, kind="answer", key=key, body=self._masked({"responses": body}))
@@ -393,9 +395,3 @@ class CoreRuntime:
         words = "a filter that is compiled: EventFilter(…).compile()"
         check_given(event_filter, CompiledEventFilter, what="event_filter", words=words)
         return self._bus().subscribe_filtered(event_filter, cursor)
-
-
-def _check_request(request: object) -> None:
-    check_given(
-        request, RunRequest, what="a request", words="a RunRequest; start() takes an agent and a message"
-    )

@@ -10,6 +10,7 @@ from windlass.definitions import kind_of, option_problem
 from windlass.limits import WAIT_MS_MAX
 from windlass.refusals import bad_request, bad_setup
 from windlass_harness.loop.drafts import ID_CHARS_MAX
+from windlass_protocol import RunRequest
 from windlass_protocol.codec_issues import invalid
 
 T = TypeVar("T")
@@ -112,3 +113,10 @@ def check_callable(value: T, what: str, *, words: str) -> T:
     if not callable(value) or isinstance(value, type):
         raise bad_setup(f"{what} is {words}, found {kind_of(value)}")
     return value
+
+
+def check_request(request: object) -> None:
+    """Refuse what is no request for a run."""
+    check_given(
+        request, RunRequest, what="a request", words="a RunRequest; start() takes an agent and a message"
+    )

@@ -14,7 +14,7 @@ from pydantic import JsonValue
 from windlass.delivery import check_sink
 from windlass.engine.cut import TooLate, within
 from windlass.engine.judge import settled, timed_out
-from windlass.errors import AgentError, Rejected
+from windlass.errors import AgentError, Rejected, is_for_us
 from windlass.hooks import Hook, check_hook
 from windlass.package import fingerprint, package_json
 from windlass.package_check import check_contract, check_package
@@ -39,9 +39,11 @@ from windlass_protocol import (
     CodecError,
     DeferDecision,
     DenyDecision,
+    ErrorKind,
     InterruptDecision,
     ModifyDecision,
     OutputContract,
+    RetryClass,
     RunRequest,
     RuntimePackage,
 )
@@ -106,7 +108,9 @@ async def _resolve(ports: RuntimePorts, request: RunRequest) -> RuntimePackage:
         package: object = await settled(resolver.resolve(package_id))
     except AgentError:
         raise
-    except Exception as error:  # noqa: BLE001 - a resolver is the host's code: what it raises may quote anything
+    except BaseException as error:  # a resolver is the host's code: what it raises may quote anything
+        if is_for_us(error):
+            raise
         package, problem = None, f"the package resolver failed ({type(error).__name__})"
     if problem:
         raise invalid_package(problem)
@@ -140,6 +144,7 @@ async def check_start(ports: RuntimePorts, request: RunRequest) -> EffectivePack
         Denied: the start policy does not allow it.
     """
     policy = _check_ports(ports, request.run_id)
+    check_ids(ports, request)
     effective = await effective_package(ports, request)
     provider_of(ports, effective.package, run_id=request.run_id)
     _check_hooks(ports, effective.package, request.run_id)
@@ -174,7 +179,9 @@ async def _check_policy(
         decision = timed_out(timeout_ms, "the run is denied")
     except AgentError as error:
         raise error.caused_by(CausalIds(run_id=request.run_id)) from None
-    except Exception as error:  # noqa: BLE001 - a policy is the host's code: whatever it raises, the answer is no
+    except BaseException as error:  # a policy is the host's code: whatever it raises, the answer is no
+        if is_for_us(error):
+            raise
         problem = f"failed ({type(error).__name__})"
     match decision:
         case AllowDecision():
@@ -266,6 +273,24 @@ def tools_of(ports: RuntimePorts, package: RuntimePackage) -> dict[str, Tool[...
         if tool is not None:
             found[spec.name] = tool
     return found
+
+
+def check_ids(ports: RuntimePorts, request: RunRequest) -> None:
+    """Refuse names that would be masked: nobody could find such a run.
+
+    Raises:
+        Rejected: one holds a registered secret, or looks like one.
+    """
+    names = ("run_id", "agent_id", "session_id", "turn_id")
+    given = {name: getattr(request, name) for name in names}
+    hide = ports.scribe.redactor.text
+    hidden = [name for name, value in given.items() if value is not None and hide(value) != value]
+    if hidden:
+        raise Rejected(
+            f"{' and '.join(hidden)} would be masked, as a secret or as what looks like one; choose another",
+            kind=ErrorKind.INVALID_STATE_TRANSITION,
+            retry=RetryClass.REPAIR_NEEDED,
+        )
 
 
 def check_no_secret(ports: RuntimePorts, content: bytes, *, run_id: str | None = None) -> None:

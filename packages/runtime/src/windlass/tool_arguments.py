@@ -13,7 +13,7 @@ from typing import Final
 from pydantic import JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 
-from windlass.errors import Rejected
+from windlass.errors import Rejected, is_for_us
 from windlass.tool_limits import (
     ARGUMENT_BYTES_MAX,
     ARGUMENT_LEVELS_MAX,
@@ -86,6 +86,10 @@ def _validated(tool: Tool[..., object], value: JsonValue, text: bytes, *, mask: 
         values = tool.shape.validate(text)
     except ValidationError as error:
         problems = _problems(tool, error, value, mask=mask)
+    except BaseException as error:  # a check is the author's code, and a model can reach all of it
+        if is_for_us(error):
+            raise
+        problems = [f"a check of the tool failed with {type(error).__name__}"]
     else:
         return Arguments(value, _hash(text), values)
     # Raised out here: the validation error holds the input and must not stay on as the context.

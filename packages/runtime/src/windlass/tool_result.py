@@ -24,7 +24,14 @@ from pydantic import BaseModel, JsonValue
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from windlass.limits import CONTENT_BYTES_MAX
-from windlass.tool_limits import NAME_CHARS_MAX, REPR_CHARS_MAX, RESULT_LEVELS_MAX, RESULT_VALUES_MAX
+from windlass.tool_limits import (
+    LIGHT_CHARS_MAX,
+    LIGHT_VALUES_MAX,
+    NAME_CHARS_MAX,
+    REPR_CHARS_MAX,
+    RESULT_LEVELS_MAX,
+    RESULT_VALUES_MAX,
+)
 from windlass_protocol import ToolResult
 from windlass_protocol.canonical_json import canonical_text
 from windlass_protocol.codec_values import is_sendable
@@ -65,6 +72,25 @@ def _data(value: object) -> JsonValue:
     if walk.foreign is not None:
         raise NoJsonForm(walk.foreign)
     return data
+
+
+def is_light(value: object) -> bool:
+    """Whether a value is so small that nobody notices while it is looked through."""
+    values, chars = 1, 0
+    left = [value]
+    while left:
+        one = left.pop()
+        if isinstance(one, str | bytes):
+            chars += len(one)
+        elif isinstance(one, dict):
+            values += len(cast(dict[object, object], one))
+            left += cast(dict[object, object], one).values() if values <= LIGHT_VALUES_MAX else ()
+        elif isinstance(one, list | tuple):
+            values += len(cast(list[object], one))
+            left += cast(list[object], one) if values <= LIGHT_VALUES_MAX else ()
+        if values > LIGHT_VALUES_MAX or chars > LIGHT_CHARS_MAX:
+            return False
+    return True
 
 
 def result_value(value: object, walk: "_Walk | None" = None) -> JsonValue:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Generic, ParamSpec, TypedDict, TypeVar,
 from pydantic import JsonValue
 
 from windlass.definitions import check_name, check_text, check_whole, kind_of, option_problem, wrong
+from windlass.errors import is_for_us
 from windlass.limits import TOOL_TIMEOUT_MS
 from windlass.tool_docstring import read_docstring
 from windlass.tool_limits import CONCURRENCY_MAX, DESCRIPTION_CHARS_MAX, FAILED_CHARS_MAX, TIMEOUT_MS_MAX
@@ -147,7 +148,9 @@ class Tool(Generic[P, R]):
             return self.approval
         try:
             answer: object = self.approval(arguments)
-        except Exception:  # noqa: BLE001 - the tool boundary: the check is the author's
+        except BaseException as error:  # the tool boundary: the check is the author's
+            if is_for_us(error):
+                raise
             return ApprovalRule.ALWAYS
         if isinstance(answer, bool):
             return ApprovalRule.ALWAYS if answer else ApprovalRule.POLICY

@@ -283,6 +283,8 @@ export const RunFailedData = open({
   narrative: z.string().optional(),
   /** What it returned. */
   outputData: JsonObject.optional(),
+  /** What it would have begun with, when it could not begin. */
+  unstarted: RunStartedData.optional(),
   /** What it used. */
   usage: Usage.optional(),
 });
@@ -296,6 +298,8 @@ export const RunCancelledData = open({
   reason: z.string().optional(),
   /** What it would have begun with, when it was cancelled before its turn came. */
   unstarted: RunStartedData.optional(),
+  /** What is not known, when calls were under way. */
+  error: ErrorInfo.optional(),
   /** What it used. */
   usage: Usage.optional(),
 });

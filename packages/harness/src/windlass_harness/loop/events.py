@@ -89,6 +89,17 @@ class RunWithdrawn:
 
 
 @dataclass(frozen=True, slots=True)
+class RunRefused:
+    """A run cannot begin: the journal does not take what it would begin with.
+
+    `body` is what it takes of it.
+    """
+
+    body: JsonObject
+    error: ErrorInfo
+
+
+@dataclass(frozen=True, slots=True)
 class AskedCall:
     """A call that the model asks for. `input` is text if it was no JSON."""
 
@@ -258,6 +269,7 @@ LoopEvent = (
     | AnswersGiven
     | CancelAsked
     | RunWithdrawn
+    | RunRefused
     | ModelAnswered
     | ModelFailed
     | CallJudged

@@ -19,12 +19,13 @@ APPROVE_SESSION: Final = "approve_session"
 DENY: Final = "deny"
 GRANT_SESSION: Final = "session"
 INTERRUPTED: Final = (
-    "This call was interrupted before its result was known, so it may or may not have taken effect. "
+    "The call of {name} was interrupted before its result was known, so it may or may not have taken effect. "
     "Run it again, skip it, or supply its result?"
 )
 INTERRUPTED_AGAIN: Final = (
-    "This call was begun {times} times, and each time the process ended before its result was known: it may "
-    "be what ends the process. Run it again, skip it, or supply its result? To stop here, cancel the run."
+    "The call of {name} was begun {times} times, and each time the process ended before its result was "
+    "known: it may be what ends the process. Run it again, skip it, or supply its result? To stop here, "
+    "cancel the run."
 )
 
 
@@ -68,7 +69,7 @@ def recovery_request(
     request: JsonObject = {
         "requestId": _request_id(state, call, "recovery"),
         "action": _action(call, call.input if call.arguments is None else call.arguments),
-        "prompt": INTERRUPTED if times == 1 else INTERRUPTED_AGAIN.format(times=times),
+        "prompt": (INTERRUPTED if times == 1 else INTERRUPTED_AGAIN).format(name=call.tool_name, times=times),
         "display": "select",
         "options": [
             {"id": RecoveryChoice.RETRY.value, "label": "Run it again"},
@@ -157,6 +158,12 @@ def refusal(request: InputRequest | None, response: InputResponse, *, now_ms: in
         return "consent is given by an option, not by words"
     if request.kind is InputKind.RECOVERY and response.option_id is None:
         return "a recovery is decided by an option"
+    if (
+        response.option_id == RecoveryChoice.SUPPLY
+        and not response.text
+        and request.kind is InputKind.RECOVERY
+    ):
+        return "whoever supplies a result says what it is, as text; write null if it is nothing"
     return None
 
 
@@ -228,17 +235,17 @@ def _recover(state: LoopState, request: InputRequest, response: InputResponse, n
             "kind": "tool-result",
             "callId": call_id,
             "toolName": call.tool_name,
-            "output": _supplied(response.text),
+            "output": _supplied(response.text or ""),
         }
         data: JsonObject = {"result": result, "status": "completed", **state.place(call.step_index)}
         drafts.append(state.draft("action.result", data, now=now))
     return drafts
 
 
-def _supplied(text: str | None) -> JsonValue:
+def _supplied(text: str) -> JsonValue:
     """A result that somebody typed: JSON if it is any, else the words."""
     try:
-        value: JsonValue = from_json(text or "null", allow_inf_nan=False)
+        value: JsonValue = from_json(text, allow_inf_nan=False)
     except ValueError:
         return text
     return value

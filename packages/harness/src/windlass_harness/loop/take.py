@@ -23,6 +23,7 @@ from windlass_harness.loop.events import (
     Moment,
     OutputChecked,
     RunAsked,
+    RunRefused,
     RunWithdrawn,
     Steered,
     Stopped,
@@ -43,7 +44,7 @@ def take(state: LoopState, event: LoopEvent, *, now: Moment, rules: Rules = DEFA
     A run is asked for only when the one before it has ended.
     """
     match event:
-        case RunAsked() | Steered() | AnswersGiven() | CancelAsked() | RunWithdrawn():
+        case RunAsked() | Steered() | AnswersGiven() | CancelAsked() | RunWithdrawn() | RunRefused():
             return wishes.granted(state, event, now=now)
         case Taken():
             return _taken(state, event, now)

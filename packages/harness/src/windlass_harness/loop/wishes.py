@@ -1,17 +1,25 @@
 """What people want of a session: a run, a word to it, an answer, its end."""
 
-from typing import Final, assert_never
+from typing import assert_never
 
 from pydantic import JsonValue
 
-from windlass_harness.loop import people
+from windlass_harness.loop import people, unstarted
 from windlass_harness.loop.drafts import Draft
-from windlass_harness.loop.events import AnswersGiven, CancelAsked, Moment, RunAsked, RunWithdrawn, Steered
+from windlass_harness.loop.events import (
+    AnswersGiven,
+    CancelAsked,
+    Moment,
+    RunAsked,
+    RunRefused,
+    RunWithdrawn,
+    Steered,
+)
 from windlass_harness.loop.state import LoopState
 from windlass_harness.views.session_state import SessionStatus
 
 JsonObject = dict[str, JsonValue]
-Wish = RunAsked | Steered | AnswersGiven | CancelAsked | RunWithdrawn
+Wish = RunAsked | Steered | AnswersGiven | CancelAsked | RunWithdrawn | RunRefused
 
 
 def granted(state: LoopState, wish: Wish, *, now: Moment) -> list[Draft]:
@@ -25,8 +33,8 @@ def granted(state: LoopState, wish: Wish, *, now: Moment) -> list[Draft]:
             return people.answered(state, wish, now=now)
         case CancelAsked():
             return _cancel(state, wish, now)
-        case RunWithdrawn():
-            return _withdrawn(state, wish, now)
+        case RunWithdrawn() | RunRefused():
+            return unstarted.ended(state, wish, now=now)
         case _:
             assert_never(wish)
 
@@ -37,7 +45,7 @@ def _start(state: LoopState, event: RunAsked, now: Moment) -> list[Draft]:
     if run_id in state.session.run_ids:
         return []
     assert state.run is None, "a run waits until the one before it has ended"
-    run = _facts_of(body)
+    run = unstarted.facts_of(body)
     turn = state.session.turn
     sequence = 0 if turn is None else turn.sequence + 1
     given = body.get("turnId")
@@ -59,15 +67,6 @@ def _start(state: LoopState, event: RunAsked, now: Moment) -> list[Draft]:
     return drafts
 
 
-def _facts_of(body: JsonObject) -> JsonObject:
-    """What the record of a run's beginning says, of what it begins with."""
-    return {name: value for name, value in body.items() if name not in _NOT_OF_THE_RUN}
-
-
-_SAID: Final = ("message", "parts", "context", "messageId", "sender")
-_NOT_OF_THE_RUN: Final = frozenset({*_SAID, "contract", "session", "turnId"})
-
-
 def _steered(state: LoopState, event: Steered, now: Moment) -> list[Draft]:
     """Whoever speaks instead of answering goes on without the answer."""
     if state.run is None or state.is_ending:
@@ -77,35 +76,11 @@ def _steered(state: LoopState, event: Steered, now: Moment) -> list[Draft]:
 
 
 def _said(body: JsonObject) -> JsonObject:
-    return {name: body[name] for name in _SAID if body.get(name) is not None}
+    return {name: body[name] for name in unstarted.SAID if body.get(name) is not None}
 
 
 def _cancel(state: LoopState, event: CancelAsked, now: Moment) -> list[Draft]:
     run = state.run
     if run is None or run.run_id != event.run_id or run.is_cancel_requested:
         return []
-    return [state.draft("run.cancel_requested", _cancel_facts(event.run_id, event), now=now)]
-
-
-def _withdrawn(state: LoopState, event: RunWithdrawn, now: Moment) -> list[Draft]:
-    """A run ends that never began; the one under way does not notice."""
-    run_id, agent_id = str(event.body["runId"]), str(event.body["agentId"])
-    if run_id in state.session.run_ids:
-        return []
-    asked = _cancel_facts(run_id, event)
-    ended: JsonObject = {"runId": run_id, "unstarted": _facts_of(event.body)}
-    if event.reason is not None:
-        ended["reason"] = event.reason
-    return [
-        Draft("run.cancel_requested", now.at, asked, run_id=run_id, agent_id=agent_id),
-        Draft("run.cancelled", now.at, ended, run_id=run_id, agent_id=agent_id),
-    ]
-
-
-def _cancel_facts(run_id: str, event: CancelAsked | RunWithdrawn) -> JsonObject:
-    data: JsonObject = {"runId": run_id}
-    if event.by is not None:
-        data["by"] = event.by
-    if event.reason is not None:
-        data["reason"] = event.reason
-    return data
+    return [state.draft("run.cancel_requested", unstarted.cancel_facts(event.run_id, event), now=now)]

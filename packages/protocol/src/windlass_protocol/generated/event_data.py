@@ -327,6 +327,8 @@ class RunFailedData(Open):
     """What happened, for people."""
     output_data: Maybe[JsonObject] = None
     """What it returned."""
+    unstarted: Maybe[RunStartedData] = None
+    """What it would have begun with, when it could not begin."""
     usage: Maybe[Usage] = None
     """What it used."""
 
@@ -340,6 +342,8 @@ class RunCancelledData(Open):
     """Why."""
     unstarted: Maybe[RunStartedData] = None
     """What it would have begun with, when it was cancelled before its turn came."""
+    error: Maybe[ErrorInfo] = None
+    """What is not known, when calls were under way."""
     usage: Maybe[Usage] = None
     """What it used."""
 

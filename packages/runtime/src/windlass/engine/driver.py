@@ -10,16 +10,17 @@ session next reads it anew.
 
 import asyncio
 from collections import deque
-from datetime import datetime
 from typing import Final
 
+from windlass.engine.care import NO_CARE, Care
 from windlass.engine.mail import sort
+from windlass.engine.moments import moment
 from windlass.engine.patience import patiently
 from windlass.engine.performer import Work
 from windlass.engine.steady import Steady
 from windlass.engine.writer import Lost, SessionWriter
 from windlass.ports.clock import Clock
-from windlass.ports.journal import Inbox, InboxItem, Standing
+from windlass.ports.journal import START, Inbox, InboxItem, Standing
 from windlass_harness.loop.advance import advance
 from windlass_harness.loop.delivery import errands
 from windlass_harness.loop.effects import (
@@ -51,17 +52,6 @@ GRACE_S: Final = 2.0
 """How long an effect that was cancelled may take to end."""
 
 
-def moment(clock: Clock) -> Moment:
-    """Return what time it is."""
-    now = clock.now()
-    return Moment(stamp(now), int(now.timestamp() * 1000))
-
-
-def stamp(now: datetime) -> str:
-    """Return a moment as the wire writes it, to the millisecond."""
-    return now.isoformat(timespec="milliseconds")[:23] + "Z"
-
-
 class Driver:
     """Drives one session until there is nothing left to do."""
 
@@ -84,6 +74,7 @@ class Driver:
         self._events: deque[LoopEvent] = deque()
         self._waiting_items: list[InboxItem] = []
         self._seen = 0
+        self._care = NO_CARE
         self._tasks: dict[str, asyncio.Task[LoopEvent]] = {}
         self._errands: dict[str, asyncio.Task[LoopEvent]] = {}
         """What is done for runs that have ended; cancelling the next run does not touch it."""
@@ -116,7 +107,8 @@ class Driver:
         for key, task in self._tasks.items():
             if key == CallModel.key:
                 task.cancel()
-        self._set_limit()
+        if self._tasks or self._errands:
+            self._set_limit()
         self._bell.set()
 
     @property
@@ -124,18 +116,26 @@ class Driver:
         """Whether somebody rang and nobody has looked since."""
         return self._has_mail
 
-    async def drive(self, *events: LoopEvent) -> None:
+    async def drive(self, care: Care = NO_CARE) -> None:
         """Go on until the session is parked, or belongs to somebody else.
 
         Raises:
             AgentError: the journal does not take what happened; the session has to be read anew.
         """
-        self._events += (Taken(self.state.epoch, "recovery"), *events)
+        self._care = care
+        self._events.append(Taken(self.state.epoch, "recovery"))
+        if care.stop is not None:
+            self._events.append(care.stop)
         try:
+            if care.is_careful:
+                # What the inbox has comes after, in an append of its own.
+                await self._crank()
             while not self._is_stopping:
                 if self._has_mail:
                     await self._read_inbox()
                 await self._crank()
+                if care.is_careful and self._has_untaken():
+                    continue
                 if self._writer.is_released:
                     return
                 if self._is_stopping:
@@ -327,6 +327,8 @@ class Driver:
 
     async def _finish_tools(self) -> None:
         """Record what tools that were running when the driver was stopped still return."""
+        self._collect()
+        self._take_events(moment(self._clock))
         while self._tasks or self._errands:
             # Whoever rings now, and whatever is due, is for the next owner.
             self._has_mail, self._wake_at_ms = False, None
@@ -362,11 +364,16 @@ class Driver:
         """Whether nothing will happen unless somebody or the clock makes it happen."""
         if self._events or self._tasks or self._errands or self._ready:
             return False
-        if self._waiting_items and self.state.run is None:
+        if self._has_untaken():
             return False
         if self._wake_at_ms is None:
             return True
         return self._steady.delay_ms(self._wake_at_ms, moment(self._clock)) > SHORT_WAIT_MS
+
+    def _has_untaken(self) -> bool:
+        """Whether there are items that wait for no run to end."""
+        is_free = self.state.run is None
+        return any(is_free or item.kind != START for item in self._waiting_items)
 
     async def _park(self) -> None:
         standing, wake_at_ms = self._standing()
@@ -382,10 +389,11 @@ class Driver:
 
     def _take_items(self) -> None:
         """Turn items into events; a run waits until the one before it has ended."""
-        if not self._waiting_items:
+        if not self._waiting_items or (self._care.is_careful and self._writer.consuming):
             return
         assert not self._events, "what has happened is taken before what is wanted"
-        mail = sort(self._waiting_items, is_busy=self.state.run is not None, is_ending=self.state.is_ending)
+        is_busy, is_ending = self.state.run is not None, self.state.is_ending
+        mail = sort(self._waiting_items, is_busy=is_busy, is_ending=is_ending, care=self._care)
         self._events += mail.events
         for run, item in mail.begun:
             self._writer.begin(run, item)

@@ -6,12 +6,14 @@ from inspect import isawaitable
 from typing import Final, TypeVar, cast
 
 from pydantic import JsonValue
+from pydantic_core import from_json, to_json
 
 from windlass.engine.binding import Binding
 from windlass.engine.consent import plead, under_version, with_consent
 from windlass.engine.cut import TooLate, within
+from windlass.engine.failures import log_failure
 from windlass.engine.points import Gate, before_call, before_request
-from windlass.errors import Rejected
+from windlass.errors import Rejected, is_for_us
 from windlass.policy import RulesPolicy, strongest
 from windlass.ports.clock import Clock
 from windlass.question import question_of
@@ -28,6 +30,7 @@ from windlass_protocol import (
     AllowDecision,
     ApprovalRule,
     AskDecision,
+    CodecError,
     DeferDecision,
     DenyDecision,
     InterruptDecision,
@@ -63,7 +66,20 @@ class Judged:
 async def judge(
     binding: Binding, state: LoopState, *, effect: JudgeCall, clock: Clock, is_attended: bool
 ) -> Judged | CallRefused | CallAsks:
-    """Decide about one call."""
+    """Decide about one call; whatever fails in that, the call is not made."""
+    try:
+        return await _judge(binding, state, effect=effect, clock=clock, is_attended=is_attended)
+    except BaseException as error:  # code of the host is asked in many places: what it raises is a no
+        if is_for_us(error):
+            raise
+        log_failure(f"call of {effect.tool_name} could not be judged", error, redactor=binding.redactor)
+        told = f"The policy failed ({type(error).__name__}), so the call is denied."
+        return CallRefused(effect.call_id, "policy.failed", told)
+
+
+async def _judge(
+    binding: Binding, state: LoopState, *, effect: JudgeCall, clock: Clock, is_attended: bool
+) -> Judged | CallRefused | CallAsks:
     tool = binding.tools.get(effect.tool_name)
     if tool is None:
         told = unknown_tool(effect.tool_name, binding.tools).error or ""
@@ -72,11 +88,22 @@ async def judge(
         arguments = arguments_of(tool, effect.input, mask=binding.redactor.text)
     except Rejected as error:
         return CallRefused(effect.call_id, "invalid_arguments", error.message)
+    if _is_exposed(binding, tool):
+        # What it does to them must not get into the record of what the model wrote.
+        arguments = replace(arguments, json=from_json(to_json(arguments.json)))
     gate = await before_call(binding, state, effect=effect, arguments=arguments, clock=clock)
     if isinstance(gate, CallRefused):
         return gate
     if tool.is_question:
         return _asks(binding, effect.call_id, gate, is_attended=is_attended)
+    return await _weigh(binding, state, effect, gate, clock=clock, is_attended=is_attended)
+
+
+async def _weigh(
+    binding: Binding, state: LoopState, effect: JudgeCall, gate: Gate, *, clock: Clock, is_attended: bool
+) -> Judged | CallRefused:
+    """Ask the policy, and people if it says so."""
+    tool = binding.tools[effect.tool_name]
     decision, final, notes = gate.decision, gate.arguments, gate.notes
     if decision is None:
         decision, final = await _decide(binding, state, effect, gate.arguments, is_attended=is_attended)
@@ -85,7 +112,7 @@ async def judge(
         if isinstance(request, CallRefused):
             return replace(request, notes=(*notes, *request.notes))
         decision, notes = request.decision, (*notes, *request.notes)
-    if _is_exposed(binding, tool) and arguments_hash(final.json) != final.hash:
+    if _is_exposed(binding, tool) and not _is_unchanged(final):
         # It would be shown and recorded otherwise than it runs.
         decision = _deny(
             "policy.changed_arguments", "Something changed the arguments while it looked at them."
@@ -134,6 +161,13 @@ def _asks(binding: Binding, call_id: str, gate: Gate, *, is_attended: bool) -> C
         allow_freeform=question.allow_freeform,
         notes=gate.notes,
     )
+
+
+def _is_unchanged(arguments: Arguments) -> bool:
+    try:
+        return arguments_hash(arguments.json) == arguments.hash
+    except CodecError:
+        return False
 
 
 def _is_exposed(binding: Binding, tool: Tool[..., object]) -> bool:
@@ -198,7 +232,10 @@ async def _by_policy(
         decision = cast(object, await within(asked, most_ms))
     except TooLate:
         return timed_out(most_ms, "the call is denied")
-    except Exception as error:  # noqa: BLE001 - a policy is the host's code: whatever it raises, the answer is no
+    except BaseException as error:  # a policy is the host's code: whatever it raises, the answer is no
+        if is_for_us(error):
+            raise
+        log_failure("a policy failed", error, redactor=binding.redactor)
         return _deny("policy.failed", f"The policy failed ({type(error).__name__}), so the call is denied.")
     if isinstance(decision, _DECISIONS):
         return decision

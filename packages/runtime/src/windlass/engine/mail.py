@@ -4,9 +4,22 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from windlass.ports.journal import START, STEER, InboxItem, NewRun
-from windlass_harness.loop.events import AnswersGiven, CancelAsked, LoopEvent, RunAsked, RunWithdrawn, Steered
+from windlass.engine.care import NO_CARE, Care
+from windlass.ports.journal import START, STEER, InboxItem, JsonObject, NewRun
+from windlass_harness.loop.events import (
+    AnswersGiven,
+    CancelAsked,
+    LoopEvent,
+    RunAsked,
+    RunRefused,
+    RunWithdrawn,
+    Steered,
+)
 from windlass_protocol import InputResponse
+
+_NOT_KEPT: Final = "[A message that could not be kept.]"
+ANSWERS_NOTED_MAX: Final = 64
+"""Answers of one item that the journal refused, as many as are noted."""
 
 
 @dataclass(slots=True)
@@ -22,28 +35,30 @@ class Mail:
     """Runs that begin with words to a run which has ended, and the items of these words."""
 
 
-def sort(items: Iterable[InboxItem], *, is_busy: bool, is_ending: bool = False) -> Mail:
+def sort(items: Iterable[InboxItem], *, is_busy: bool, is_ending: bool = False, care: Care = NO_CARE) -> Mail:
     """Turn items into events, in their order; behind a run under way, starts wait.
 
     Words to a run are for the one under way; if it has ended they begin a run, so that they are heard.
     """
     mail = Mail()
     for item in items:
-        if (item.kind == START and (is_busy or mail.left)) or (item.kind == STEER and is_ending):
+        is_late = item.kind == STEER and is_ending
+        is_enough = care.is_careful and mail.taken
+        if is_enough or is_late or (item.kind == START and (is_busy or mail.left)):
             mail.left.append(item)
+            continue
+        if item.number in care.gone:
+            mail.taken.append(item.number)
             continue
         if item.kind == STEER and not is_busy:
             mail.begun.append((_run_of(item), item.number))
-            mail.events.append(RunAsked(item.body))
-            mail.taken.append(item.number)
-            is_busy = True
-            continue
-        is_busy = is_busy or item.kind == START
+        is_asked = item.kind == START or (item.kind == STEER and not is_busy)
+        is_busy = is_busy or is_asked
         queued = _queued(item, mail.left)
         if queued is not None:
             mail.left.remove(queued)
             mail.taken.append(queued.number)
-        mail.events.append(_EVENTS[item.kind](item) if queued is None else _withdraw(queued, item))
+        mail.events.append(_asked(item, care) if is_asked else _event(item, queued, care))
         mail.taken.append(item.number)
     return mail
 
@@ -51,6 +66,37 @@ def sort(items: Iterable[InboxItem], *, is_busy: bool, is_ending: bool = False) 
 def _run_of(item: InboxItem) -> NewRun:
     body = item.body
     return NewRun(str(body["runId"]), str(body["agentId"]), str(body["packageFingerprint"]))
+
+
+def _asked(item: InboxItem, care: Care) -> LoopEvent:
+    if item.number not in care.bare:
+        return RunAsked(item.body)
+    assert care.why is not None, "an item is bare for a reason"
+    return RunRefused(_facts(item), care.why)
+
+
+def _event(item: InboxItem, queued: InboxItem | None, care: Care) -> LoopEvent:
+    if item.number in care.bare:
+        return _bare(item, queued)
+    return _EVENTS[item.kind](item) if queued is None else _withdraw(queued, item)
+
+
+def _bare(item: InboxItem, queued: InboxItem | None) -> LoopEvent:
+    """What is left of an item that the journal does not take: as little as will do."""
+    if queued is not None:
+        return RunWithdrawn(_facts(queued))
+    if item.kind == STEER:
+        return Steered({"message": _NOT_KEPT})
+    if item.kind == "cancel":
+        return CancelAsked(str(item.body["runId"]))
+    given = _answers(item).responses
+    ids = [*dict.fromkeys(response.request_id for response in given)][:ANSWERS_NOTED_MAX]
+    # They name no option, so none of them counts.
+    return AnswersGiven(tuple(InputResponse(request_id=one) for one in ids))
+
+
+def _facts(start: InboxItem) -> JsonObject:
+    return {name: value for name, value in start.body.items() if name in _BARE}
 
 
 def _queued(item: InboxItem, left: Iterable[InboxItem]) -> InboxItem | None:
@@ -78,7 +124,7 @@ def _cancel(item: InboxItem) -> LoopEvent:
     )
 
 
-def _answers(item: InboxItem) -> LoopEvent:
+def _answers(item: InboxItem) -> AnswersGiven:
     responses = item.body["responses"]
     assert isinstance(responses, list)
     return AnswersGiven(tuple(InputResponse.model_validate(one) for one in responses))
@@ -88,12 +134,8 @@ def _steered(item: InboxItem) -> LoopEvent:
     return Steered(item.body)
 
 
-def _start(item: InboxItem) -> LoopEvent:
-    return RunAsked(item.body)
-
-
+_BARE: Final = frozenset({"runId", "agentId", "packageId", "packageFingerprint", "routeId", "modelId"})
 _EVENTS: Final[dict[str, Callable[[InboxItem], LoopEvent]]] = {
-    START: _start,
     STEER: _steered,
     "answer": _answers,
     "cancel": _cancel,

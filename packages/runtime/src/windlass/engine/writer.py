@@ -91,6 +91,11 @@ class SessionWriter:
         """Note that the next commit begins a run with an item that only might have."""
         self._new_runs.append((run, item))
 
+    @property
+    def consuming(self) -> frozenset[int]:
+        """The items that the next commit answers."""
+        return frozenset(self._consumes)
+
     def consume(self, item: int) -> None:
         """Note that the next commit answers an item of the inbox."""
         self._consumes.append(item)

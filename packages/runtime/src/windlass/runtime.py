@@ -1,7 +1,7 @@
 """The runtime: starts runs, goes on with them after a crash, and answers for them."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Final, Self, TypeVar, overload
@@ -120,14 +120,14 @@ class CoreRuntime:
                 scribe=ports.scribe,
                 clock=machine.clock,
                 binder=RuntimeBinder(ports),
-                has_agent=self._has_agent,
+                agents=self._agents,
                 rules=ports.rules,
                 owner_id=machine.new_id(),
             )
         )
 
-    def _has_agent(self, agent_id: str) -> bool:
-        return self._ports.resolver is not None or self._ports.registry.agent(agent_id) is not None
+    def _agents(self) -> Collection[str] | None:
+        return None if self._ports.resolver is not None else self._ports.registry.agent_ids
 
     def _store(self) -> Store:
         if self._ports.store is None:

@@ -120,9 +120,10 @@ def test_an_older_file_is_migrated_in_one_transaction_and_keeps_its_records(path
         prepare(connection, path, durability="power", migrations=(*sqlite_schema.MIGRATIONS, NEXT))
         prepare(connection, path, durability="power", migrations=(*sqlite_schema.MIGRATIONS, NEXT))
         assert connection.execute("SELECT * FROM extra").fetchall() == [(1,)]
-        assert connection.execute("PRAGMA user_version").fetchone() == (2,)
+        known = len(sqlite_schema.MIGRATIONS)
+        assert connection.execute("PRAGMA user_version").fetchone() == (known + 1,)
         assert connection.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,)
-        connection.execute("PRAGMA user_version = 1")
+        connection.execute(f"PRAGMA user_version = {known}")
         connection.close()
         store = await SqliteStore.open(path)
         assert numbers(await store.read("s1")) == [1, 2]

@@ -13,7 +13,7 @@ from collections import deque
 from datetime import datetime
 from typing import Final
 
-from windlass.engine.mail import sort
+from windlass.engine.mail import agent_of, sort
 from windlass.engine.patience import patiently
 from windlass.engine.performer import Work
 from windlass.engine.writer import Lost, SessionWriter
@@ -244,7 +244,7 @@ class Driver:
 
     def _standing(self) -> tuple[Standing, int | None]:
         if self.state.run is None:
-            is_busy = self._waiting_items or self._ready or self._errands
+            is_busy = self._has_next() or self._ready or self._errands
             return (Standing.RUNNING if is_busy else Standing.IDLE), None
         if self._ready or not self._is_done():
             # A short wait too: after a crash somebody must go on with it at once, whatever the clock says.
@@ -359,11 +359,15 @@ class Driver:
         """Whether nothing will happen unless somebody or the clock makes it happen."""
         if self._events or self._tasks or self._errands or self._ready:
             return False
-        if self._waiting_items and self.state.run is None:
+        if self.state.run is None and self._has_next():
             return False
         if self._wake_at_ms is None:
             return True
         return self._wake_at_ms - moment(self._clock).ms > SHORT_WAIT_MS
+
+    def _has_next(self) -> bool:
+        """Whether a run waits for its turn, and can be driven here."""
+        return bool(self._waiting_items) and self._work.has_agent(agent_of(self._waiting_items[0]))
 
     async def _park(self) -> None:
         standing, wake_at_ms = self._standing()
@@ -383,7 +387,8 @@ class Driver:
         if not self._waiting_items:
             return
         is_starting = any(isinstance(event, RunAsked) for event in self._events)
-        mail = sort(self._waiting_items, is_busy=self.state.run is not None or is_starting)
+        is_busy = self.state.run is not None or is_starting
+        mail = sort(self._waiting_items, is_busy=is_busy, has_agent=self._work.has_agent)
         self._events += mail.events
         for item in mail.taken:
             self._writer.consume(item)

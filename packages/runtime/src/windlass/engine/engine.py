@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Protocol, runtime_checkable
@@ -16,7 +16,7 @@ from windlass.engine.writer import Publisher, Scribe, SessionWriter
 from windlass.errors import AgentError, Ambiguous, Conflict, Rejected, Unavailable
 from windlass.limits import OWNER_LEASE_MS
 from windlass.ports.clock import Clock
-from windlass.ports.journal import Claim, Standing, Store
+from windlass.ports.journal import START, Claim, Store
 from windlass_harness.loop.events import LoopEvent, Stopped
 from windlass_harness.loop.rules import Rules
 from windlass_harness.loop.state import LoopState
@@ -27,6 +27,8 @@ SWEEP_S: Final = 1.0
 """How often somebody looks for sessions that nobody drives."""
 ATTEMPTS_MAX: Final = 10
 """How often in a row a session that cannot be driven is tried before it is left alone until a restart."""
+SWEPT_MAX: Final = 100
+"""Sessions that one sweep takes up; the next one goes on."""
 DRIVEN_MAX: Final = 10_000
 """Sessions driven at the same time; more wait their turn."""
 
@@ -50,7 +52,8 @@ class Ports:
     scribe: Scribe
     clock: Clock
     binder: Binder
-    has_agent: Callable[[str], bool]
+    agents: Callable[[], Collection[str] | None]
+    """The agents whose runs this process can drive; None means any."""
     rules: Rules
     owner_id: str
 
@@ -62,8 +65,8 @@ class Engine:
         self._ports = ports
         self._drivers: dict[str, Driver | None] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._foreign: set[str] = set()
-        """Sessions of agents that this process does not have."""
+        self._missed: set[str] = set()
+        """Agents that are not here and whose runs wait; each is told once."""
         self._dropped: dict[str, int] = {}
         """Sessions that could not be driven, and how often in a row; they are tried again."""
         self._recent = Recent()
@@ -79,6 +82,7 @@ class Engine:
             return
         ports = self._ports
         await ports.store.enlist(ports.owner_id, now_ms=moment(ports.clock).ms)
+        await self._tell_missed()
         await self._sweep()
         self._keeper = asyncio.create_task(self._keep(), name="windlass keeper")
 
@@ -167,11 +171,12 @@ class Engine:
             clock=ports.clock,
         )
         if not await self._can_drive(state, session_id):
-            self._foreign.add(session_id)
-            standing = Standing.IDLE if state.run is None else Standing.RUNNING
-            await writer.commit(standing=standing, wake_at_ms=None, is_last=True)
+            await writer.release()
+            await self._tell_missed()
             return None
-        work = AgentWork(ports.binder, writer, shared=ports.shared, prompt=known.prompt)
+        work = AgentWork(
+            ports.binder, writer, shared=ports.shared, prompt=known.prompt, has_agent=self._has_agent
+        )
         driver = Driver(state, writer, inbox=ports.store, work=work, clock=ports.clock, rules=ports.rules)
         self._drivers[session_id] = driver
         if self.is_closed:
@@ -207,13 +212,29 @@ class Engine:
             return await ports.store.claim(session_id, ports.owner_id, now_ms=now_ms)
 
     async def _can_drive(self, state: LoopState, session_id: str) -> bool:
+        """Whether the run under way, or else the next one, is of an agent that is here."""
         run = state.run
         if run is not None:
-            return self._ports.has_agent(run.agent_id)
+            return self._has_agent(run.agent_id)
+        if self._ports.agents() is None:
+            return True
         items = await self._ports.store.pending(session_id)
-        return all(
-            self._ports.has_agent(str(item.body.get("agentId"))) for item in items if item.kind == "start"
-        )
+        starts = (item.body.get("agentId") for item in items if item.kind == START)
+        first = next(starts, None)
+        return first is None or self._has_agent(str(first))
+
+    def _has_agent(self, agent_id: str) -> bool:
+        agents = self._ports.agents()
+        return agents is None or agent_id in agents
+
+    async def _tell_missed(self) -> None:
+        """Say whose runs wait here for a process that has their agent."""
+        if self._ports.agents() is None:
+            return
+        for agent_id, count in (await self._ports.store.unfinished()).items():
+            if agent_id not in self._missed and not self._has_agent(agent_id):
+                self._missed.add(agent_id)
+                _LOG.warning("%d unfinished runs wait for agent %s, which is not here", count, agent_id)
 
     # the keeper
 
@@ -247,9 +268,10 @@ class Engine:
 
     async def _sweep(self) -> None:
         ports = self._ports
-        due = await ports.store.due(now_ms=moment(ports.clock).ms)
+        # Those that were given up on are still due: without room for them they would hide the others.
+        room = SWEPT_MAX + len(self._dropped)
+        due = await ports.store.due(now_ms=moment(ports.clock).ms, limit=room, agents=ports.agents())
         again = [one for one, times in self._dropped.items() if times < ATTEMPTS_MAX]
         # In the order of the store: those that waited longest come first.
         for session_id in dict.fromkeys((*due, *again)):
-            if session_id not in self._foreign:
-                self.wake(session_id)
+            self.wake(session_id)

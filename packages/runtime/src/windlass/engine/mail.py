@@ -20,11 +20,14 @@ class Mail:
     """Starts whose turn has not come."""
 
 
-def sort(items: Iterable[InboxItem], *, is_busy: bool) -> Mail:
-    """Turn items into events, in their order; behind a run under way, starts wait."""
+def sort(items: Iterable[InboxItem], *, is_busy: bool, has_agent: Callable[[str], bool]) -> Mail:
+    """Turn items into events, in their order.
+
+    Starts wait behind a run under way, and for a process that has their agent.
+    """
     mail = Mail()
     for item in items:
-        if item.kind == START and (is_busy or mail.left):
+        if item.kind == START and (is_busy or mail.left or not has_agent(agent_of(item))):
             mail.left.append(item)
             continue
         is_busy = is_busy or item.kind == START
@@ -35,6 +38,11 @@ def sort(items: Iterable[InboxItem], *, is_busy: bool) -> Mail:
         mail.events.append(_EVENTS[item.kind](item) if queued is None else _withdraw(queued, item))
         mail.taken.append(item.number)
     return mail
+
+
+def agent_of(start: InboxItem) -> str:
+    """Return the agent whose run an item starts."""
+    return str(start.body.get("agentId"))
 
 
 def _queued(item: InboxItem, left: Iterable[InboxItem]) -> InboxItem | None:

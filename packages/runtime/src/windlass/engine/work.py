@@ -100,8 +100,15 @@ class AgentWork:
     """Performs the effects of one session."""
 
     def __init__(
-        self, binder: Binder, writer: SessionWriter, *, shared: Shared, prompt: Prompt | None = None
+        self,
+        binder: Binder,
+        writer: SessionWriter,
+        *,
+        shared: Shared,
+        prompt: Prompt | None = None,
+        has_agent: Callable[[str], bool] = lambda _: True,
     ) -> None:
+        self.has_agent = has_agent
         self._binder = binder
         self._writer = writer
         self._shared = shared

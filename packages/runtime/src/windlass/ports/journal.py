@@ -9,6 +9,7 @@ Everybody else speaks to a session through its inbox: a durable list of items th
 records. Taking an item and writing the records that it caused is one append, so an item counts once.
 """
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Protocol
@@ -209,13 +210,20 @@ class Catalog(Protocol):
         """Return sessions in the order of their ids, behind the one named."""
         ...
 
-    async def due(self, *, now_ms: int, limit: int = 100) -> tuple[str, ...]:
+    async def due(
+        self, *, now_ms: int, limit: int = 100, agents: Collection[str] | None = None
+    ) -> tuple[str, ...]:
         """Return sessions that somebody should drive now and no living owner has.
 
         They are the running ones, those with items in their inbox, and waiting ones whose time has come;
         those that waited longest first. A start in the inbox of a waiting session can only wait as well: it
-        does not count.
+        does not count. With `agents`, those whose next work is a run of another agent are left out: of the
+        run under way, or else of the oldest that waits in the inbox.
         """
+        ...
+
+    async def unfinished(self) -> Mapping[str, int]:
+        """Return how many runs have not ended, for each agent that has any."""
         ...
 
     async def next_wake_ms(self) -> int | None:

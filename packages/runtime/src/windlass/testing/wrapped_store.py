@@ -1,6 +1,6 @@
 """A store around another one, with one place that every call goes through."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Final, Protocol, TypeVar
 
 from windlass.engine.engine import Watched
@@ -69,8 +69,13 @@ class WrappedStore:
     async def sessions(self, *, after: str | None = None, limit: int = 100) -> tuple[SessionRow, ...]:
         return await self._pass("sessions", lambda: self.inner.sessions(after=after, limit=limit))
 
-    async def due(self, *, now_ms: int, limit: int = 100) -> tuple[str, ...]:
-        return await self._pass("due", lambda: self.inner.due(now_ms=now_ms, limit=limit))
+    async def due(
+        self, *, now_ms: int, limit: int = 100, agents: Collection[str] | None = None
+    ) -> tuple[str, ...]:
+        return await self._pass("due", lambda: self.inner.due(now_ms=now_ms, limit=limit, agents=agents))
+
+    async def unfinished(self) -> Mapping[str, int]:
+        return await self._pass("unfinished", self.inner.unfinished)
 
     async def next_wake_ms(self) -> int | None:
         return await self._pass("next_wake_ms", self.inner.next_wake_ms)

@@ -1,6 +1,8 @@
 """A store in memory: the reference that the durable stores are held against."""
 
 from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from windlass.adapters.journals.codec import (
@@ -13,7 +15,7 @@ from windlass.adapters.journals.codec import (
     encode_item,
 )
 from windlass.adapters.journals.faults import conflict, rejected, too_large, unavailable
-from windlass.adapters.journals.rules import check_fence, in_turns, is_in_lease
+from windlass.adapters.journals.rules import OPEN, check_fence, in_turns, is_in_lease
 from windlass.limits import INBOX_ITEMS_MAX, SNAPSHOT_BYTES_MAX
 from windlass.ports.journal import (
     START,
@@ -66,6 +68,16 @@ class _Session:
     last_position: int = 0
     appends: list[_Append] = field(default_factory=list[_Append])
     items: dict[str, _Item] = field(default_factory=dict[str, _Item])
+    open_runs: dict[str, RunRow] = field(default_factory=dict[str, RunRow])
+    """Runs that have not ended, in the order in which they were posted."""
+
+    @property
+    def next_agent(self) -> str | None:
+        """The agent of the run under way, or else of the next one."""
+        runs = self.open_runs.values()
+        under_way = (run for run in runs if run.status is not RunStatus.PENDING)
+        run = next(under_way, None) or next(iter(runs), None)
+        return None if run is None else run.agent_id
 
 
 class MemoryStore:
@@ -162,6 +174,7 @@ class MemoryStore:
         if run is not None:
             row = RunRow(run.run_id, session_id, run.agent_id, run.fingerprint, RunStatus.PENDING, 0)
             self._runs[run.run_id] = (row, item)
+            session.open_runs[run.run_id] = row
         return Posted(item.number, is_new=True)
 
     async def pending(self, session_id: str) -> tuple[InboxItem, ...]:
@@ -188,12 +201,19 @@ class MemoryStore:
         names = sorted(name for name in self._sessions if after is None or name > after)
         return tuple(self._sessions[name].row for name in names[:limit])
 
-    async def due(self, *, now_ms: int, limit: int = 100) -> tuple[str, ...]:
+    async def due(
+        self, *, now_ms: int, limit: int = 100, agents: Collection[str] | None = None
+    ) -> tuple[str, ...]:
         self._check_open()
         check_number("now_ms", now_ms)
         for owner_id in [owner for owner in self._owners if not self._is_alive(owner, now_ms)]:
             self._release(owner_id)
-        free = [session for session in self._sessions.values() if session.row.owner_id is None]
+        free = [
+            session
+            for session in self._sessions.values()
+            if session.row.owner_id is None
+            and (agents is None or session.next_agent is None or session.next_agent in agents)
+        ]
         running = [each for each in free if each.row.standing is Standing.RUNNING]
         woken = [
             (each.row.wake_at_ms, each.row.session_id)
@@ -218,6 +238,10 @@ class MemoryStore:
             dict.fromkeys(called),
         )
         return in_turns(queues, limit)
+
+    async def unfinished(self) -> Mapping[str, int]:
+        self._check_open()
+        return Counter(row.agent_id for row, _ in self._runs.values() if row.status in OPEN)
 
     async def next_wake_ms(self) -> int | None:
         self._check_open()
@@ -312,4 +336,10 @@ class MemoryStore:
 
     def _move_run(self, run_id: str, status: RunStatus, first_seq: int) -> None:
         row, item = self._runs[run_id]
-        self._runs[run_id] = (replace(row, status=status, first_seq=row.first_seq or first_seq), item)
+        row = replace(row, status=status, first_seq=row.first_seq or first_seq)
+        self._runs[run_id] = (row, item)
+        open_runs = self._sessions[row.session_id].open_runs
+        if status in OPEN:
+            open_runs[run_id] = row
+        else:
+            open_runs.pop(run_id, None)

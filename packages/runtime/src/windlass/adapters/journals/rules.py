@@ -2,10 +2,15 @@
 
 from collections.abc import Iterable, Sequence
 from itertools import chain, islice, zip_longest
+from typing import Final
 
 from windlass.adapters.journals.faults import conflict
 from windlass.limits import OWNER_LEASE_MS
 from windlass.ports.journal import Batch, SessionRow
+from windlass_protocol import RunStatus
+
+OPEN: Final = frozenset({RunStatus.PENDING, RunStatus.RUNNING, RunStatus.WAITING, RunStatus.CANCELLING})
+"""Where a run is that has not ended."""
 
 
 def check_fence(row: SessionRow, batch: Batch) -> None:

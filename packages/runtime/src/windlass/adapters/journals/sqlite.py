@@ -1,7 +1,7 @@
 """A store in one SQLite file, for many event loops and processes at once."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -131,11 +131,16 @@ class SqliteStore:
     async def sessions(self, *, after: str | None = None, limit: int = 100) -> tuple[SessionRow, ...]:
         return await self._read(lambda: self._reads.sessions(after, limit))
 
-    async def due(self, *, now_ms: int, limit: int = 100) -> tuple[str, ...]:
+    async def due(
+        self, *, now_ms: int, limit: int = 100, agents: Collection[str] | None = None
+    ) -> tuple[str, ...]:
         check_number("now_ms", now_ms)
         for owner_id in await self._read(lambda: self._dead(now_ms)):
             await self._writer.do(partial(Transaction.bury, owner_id=owner_id, now_ms=now_ms))
-        return await self._read(lambda: self._reads.due(now_ms, limit))
+        return await self._read(lambda: self._reads.due(now_ms, limit, agents=agents))
+
+    async def unfinished(self) -> Mapping[str, int]:
+        return await self._read(self._reads.unfinished)
 
     async def next_wake_ms(self) -> int | None:
         return await self._read(self._reads.next_wake_ms)

@@ -1,6 +1,7 @@
 """What readers ask of the tables: each question is one look at the database."""
 
-from collections.abc import Generator, Sequence
+import json
+from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import cast
 
@@ -18,7 +19,7 @@ from windlass.adapters.journals.sqlite_integrity import (
     StoreKey,
     damaged,
 )
-from windlass.adapters.journals.sqlite_schema import Connection
+from windlass.adapters.journals.sqlite_schema import OPEN_RUN, Connection
 from windlass.ports.journal import InboxItem, RunRow, SessionRow
 from windlass_protocol import Record, RunStatus
 
@@ -35,14 +36,21 @@ _SESSIONS = (
 )
 _RUN = """SELECT r.run_id, s.session_id, r.agent_id, r.fingerprint, r.status, r.first_seq
     FROM runs r JOIN sessions s USING (session_key) WHERE r.run_id = ?"""
-_RUNNING = """SELECT session_id FROM sessions WHERE standing = 'running' AND owner_id IS NULL
-    ORDER BY last_position LIMIT ?"""
-_WOKEN = """SELECT session_id FROM sessions
-    WHERE standing = 'waiting' AND wake_at_ms IS NOT NULL AND wake_at_ms <= ? AND owner_id IS NULL
-    ORDER BY wake_at_ms, session_id LIMIT ?"""
-_CALLED = """SELECT s.session_id FROM inbox i JOIN sessions s USING (session_key)
+_AGENT = f"""(SELECT agent_id FROM runs r WHERE r.session_key = s.session_key AND {OPEN_RUN}
+    AND status {{}} ORDER BY item LIMIT 1)"""
+# The agent of the run under way, or else of the oldest that waits; the parameters are agents, limit and now.
+_IS_OURS = f"""(?1 IS NULL
+    OR coalesce({_AGENT.format("!= 'pending'")}, {_AGENT.format("= 'pending'")}, '')
+    IN (SELECT value FROM json_each(?1)))"""
+_RUNNING = f"""SELECT session_id FROM sessions s WHERE standing = 'running' AND owner_id IS NULL
+    AND {_IS_OURS} ORDER BY last_position LIMIT ?2"""
+_WOKEN = f"""SELECT session_id FROM sessions s
+    WHERE standing = 'waiting' AND wake_at_ms IS NOT NULL AND wake_at_ms <= ?3 AND owner_id IS NULL
+    AND {_IS_OURS} ORDER BY wake_at_ms, session_id LIMIT ?2"""
+_CALLED = f"""SELECT s.session_id FROM inbox i JOIN sessions s USING (session_key)
     WHERE i.consumed_seq IS NULL AND s.owner_id IS NULL AND NOT (i.kind = 'start' AND s.standing = 'waiting')
-    GROUP BY i.session_key ORDER BY min(i.number) LIMIT ?"""
+    AND {_IS_OURS} GROUP BY i.session_key ORDER BY min(i.number) LIMIT ?2"""
+_UNFINISHED = f"SELECT agent_id, count(*) FROM runs WHERE {OPEN_RUN} GROUP BY agent_id"
 _NEXT_WAKE = "SELECT min(wake_at_ms) FROM sessions WHERE standing = 'waiting' AND wake_at_ms IS NOT NULL"
 _OWNERS = "SELECT owner_id, beat_at_ms FROM owners"
 _SNAPSHOT = """SELECT p.seq, p.seal, p.state FROM snapshots p JOIN sessions s USING (session_key)
@@ -151,18 +159,23 @@ class Reads:
         rows = self._connection.execute(_SESSIONS, (after or "", limit)).fetchall()
         return tuple(self._key.read_session(cast("int", key), columns).row for key, *columns in rows)
 
-    def due(self, now_ms: int, limit: int) -> tuple[str, ...]:
+    def due(self, now_ms: int, limit: int, *, agents: Collection[str] | None) -> tuple[str, ...]:
         """Return sessions without an owner that somebody should drive now."""
+        ours = None if agents is None else json.dumps(["", *agents])
         with self._look():
             queues = [
                 [cast("str", name) for (name,) in self._connection.execute(sql, parameters)]
                 for sql, parameters in (
-                    (_RUNNING, (limit,)),
-                    (_WOKEN, (now_ms, limit)),
-                    (_CALLED, (limit,)),
+                    (_RUNNING, (ours, limit)),
+                    (_WOKEN, (ours, limit, now_ms)),
+                    (_CALLED, (ours, limit)),
                 )
             ]
         return in_turns(queues, limit)
+
+    def unfinished(self) -> Mapping[str, int]:
+        """Return how many runs of each agent have not ended."""
+        return dict(cast("tuple[str, int]", tuple(row)) for row in self._connection.execute(_UNFINISHED))
 
     def next_wake_ms(self) -> int | None:
         """Return the earliest time that a waiting session named."""

@@ -8,6 +8,8 @@ BATCH_RECORDS_MAX: Final = 1_024
 INBOX_ITEM_BYTES_MAX: Final = 1_048_576
 INBOX_ITEMS_MAX: Final = 1_000
 """Items of one session that nobody has consumed yet."""
+INBOX_STARTS_MAX: Final = 900
+"""Items of one session at which no further run is queued; answers and cancels still have room."""
 CONTENT_BYTES_MAX: Final = 64 * 1_048_576
 SNAPSHOT_BYTES_MAX: Final = 256 * 1_048_576
 OWNER_LEASE_MS: Final = 30_000

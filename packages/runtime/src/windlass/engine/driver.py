@@ -13,12 +13,11 @@ from collections import deque
 from datetime import datetime
 from typing import Final
 
-from windlass.engine.mail import agent_of, sort
-from windlass.engine.patience import patiently
+from windlass.engine.mailbox import Mailbox
 from windlass.engine.performer import Work
 from windlass.engine.writer import Lost, SessionWriter
 from windlass.ports.clock import Clock
-from windlass.ports.journal import Inbox, InboxItem, Standing
+from windlass.ports.journal import Inbox, Standing
 from windlass_harness.loop.advance import advance
 from windlass_harness.loop.delivery import errands
 from windlass_harness.loop.effects import (
@@ -77,13 +76,11 @@ class Driver:
     ) -> None:
         self.state = state
         self._writer = writer
-        self._inbox = inbox
+        self._mailbox = Mailbox(inbox, writer.session_id, clock=clock, has_agent=work.has_agent)
         self._work = work
         self._clock = clock
         self._rules = rules
         self._events: deque[LoopEvent] = deque()
-        self._waiting_items: list[InboxItem] = []
-        self._seen = 0
         self._tasks: dict[str, asyncio.Task[LoopEvent]] = {}
         self._errands: dict[str, asyncio.Task[LoopEvent]] = {}
         """What is done for runs that have ended; cancelling the next run does not touch it."""
@@ -133,7 +130,8 @@ class Driver:
         try:
             while not self._is_stopping:
                 if self._has_mail:
-                    await self._read_inbox()
+                    self._has_mail = False
+                    await self._mailbox.read()
                 await self._crank()
                 if self._writer.is_released:
                     return
@@ -155,7 +153,7 @@ class Driver:
         """Take what happened, do what follows, until something has to be waited for."""
         now = moment(self._clock)
         while True:
-            self._take_items()
+            await self._take_items()
             self._take_events(now)
             run = self.state.run
             if run is not None and run.run_id != self._bound and not run.is_cancel_requested:
@@ -244,7 +242,7 @@ class Driver:
 
     def _standing(self) -> tuple[Standing, int | None]:
         if self.state.run is None:
-            is_busy = self._has_next() or self._ready or self._errands
+            is_busy = self._mailbox.has_next or self._ready or self._errands
             return (Standing.RUNNING if is_busy else Standing.IDLE), None
         if self._ready or not self._is_done():
             # A short wait too: after a crash somebody must go on with it at once, whatever the clock says.
@@ -359,37 +357,20 @@ class Driver:
         """Whether nothing will happen unless somebody or the clock makes it happen."""
         if self._events or self._tasks or self._errands or self._ready:
             return False
-        if self.state.run is None and self._has_next():
+        if self.state.run is None and self._mailbox.has_next:
             return False
         if self._wake_at_ms is None:
             return True
         return self._wake_at_ms - moment(self._clock).ms > SHORT_WAIT_MS
 
-    def _has_next(self) -> bool:
-        """Whether a run waits for its turn, and can be driven here."""
-        return bool(self._waiting_items) and self._work.has_agent(agent_of(self._waiting_items[0]))
-
     async def _park(self) -> None:
         standing, wake_at_ms = self._standing()
         await self._writer.commit(standing=standing, wake_at_ms=wake_at_ms, is_last=True)
 
-    # the inbox
-
-    async def _read_inbox(self) -> None:
-        self._has_mail = False
-        items = await patiently(lambda: self._inbox.pending(self._writer.session_id), self._clock)
-        self._waiting_items += [item for item in items if item.number > self._seen]
-        self._seen = max((item.number for item in items), default=self._seen)
-        self._take_items()
-
-    def _take_items(self) -> None:
+    async def _take_items(self) -> None:
         """Turn items into events; a run waits until the one before it has ended."""
-        if not self._waiting_items:
-            return
         is_starting = any(isinstance(event, RunAsked) for event in self._events)
-        is_busy = self.state.run is not None or is_starting
-        mail = sort(self._waiting_items, is_busy=is_busy, has_agent=self._work.has_agent)
+        mail = await self._mailbox.take(is_busy=self.state.run is not None or is_starting)
         self._events += mail.events
         for item in mail.taken:
             self._writer.consume(item)
-        self._waiting_items = mail.left

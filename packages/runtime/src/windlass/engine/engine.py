@@ -9,6 +9,8 @@ from typing import Final, Protocol, runtime_checkable
 
 from windlass.engine.driver import Driver, moment
 from windlass.engine.loading import Loaded, load, save, wants_snapshot
+from windlass.engine.mail import agent_of
+from windlass.engine.mailbox import each_item
 from windlass.engine.prompt import Prompt
 from windlass.engine.recent import Known, Recent
 from windlass.engine.work import AgentWork, Binder, Shared
@@ -31,6 +33,10 @@ SWEPT_MAX: Final = 100
 """Sessions that one sweep takes up; the next one goes on."""
 DRIVEN_MAX: Final = 10_000
 """Sessions driven at the same time; more wait their turn."""
+
+
+_ITEMS_END: Final = 2**53 - 1
+"""No item has a number behind it."""
 
 
 @runtime_checkable
@@ -74,6 +80,8 @@ class Engine:
         self._keeper: asyncio.Task[None] | None = None
         self._watched = ports.store if isinstance(ports.store, Watched) else None
         self._change: int | None = None
+        self._newest_item = 0
+        """Of all inboxes, when somebody last looked around."""
         self.is_closed = False
 
     async def open(self) -> None:
@@ -83,6 +91,7 @@ class Engine:
         ports = self._ports
         await ports.store.enlist(ports.owner_id, now_ms=moment(ports.clock).ms)
         await self._tell_missed()
+        self._newest_item = (await ports.store.arrivals(after=_ITEMS_END)).newest
         await self._sweep()
         self._keeper = asyncio.create_task(self._keep(), name="windlass keeper")
 
@@ -218,10 +227,10 @@ class Engine:
             return self._has_agent(run.agent_id)
         if self._ports.agents() is None:
             return True
-        items = await self._ports.store.pending(session_id)
-        starts = (item.body.get("agentId") for item in items if item.kind == START)
-        first = next(starts, None)
-        return first is None or self._has_agent(str(first))
+        async for item in each_item(self._ports.store, session_id):
+            if item.kind == START:
+                return self._has_agent(agent_of(item))
+        return True
 
     def _has_agent(self, agent_id: str) -> bool:
         agents = self._ports.agents()
@@ -249,20 +258,24 @@ class Engine:
                 if abs(now_ms - beat_ms) >= OWNER_LEASE_MS / 4:
                     await ports.store.enlist(ports.owner_id, now_ms=now_ms)
                     beat_ms = now_ms
-                self._look_around()
+                await self._look_around()
                 await self._sweep()
             except AgentError:
                 # The store is out of reach for now; runs that cannot be written end by themselves.
                 continue
 
-    def _look_around(self) -> None:
+    async def _look_around(self) -> None:
         """Pass on what other processes wrote, to the readers and to the drivers."""
         change = self._change if self._watched is None else self._watched.change_token()
         if change == self._change:
             return
         self._change = change
         self._ports.shared.bus.notify()
-        for driver in self._drivers.values():
+        # Our own writes are changes too, so only those are rung who got something.
+        arrived = await self._ports.store.arrivals(after=self._newest_item)
+        self._newest_item = arrived.newest
+        for session_id in arrived.session_ids:
+            driver = self._drivers.get(session_id)
             if driver is not None:
                 driver.ring()
 

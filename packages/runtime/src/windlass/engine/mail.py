@@ -8,6 +8,9 @@ from windlass.ports.journal import START, InboxItem
 from windlass_harness.loop.events import AnswersGiven, CancelAsked, LoopEvent, RunAsked, RunWithdrawn
 from windlass_protocol import InputResponse
 
+CANCEL: Final = "cancel"
+"""The kind of an item that asks a run to end."""
+
 
 @dataclass(slots=True)
 class Mail:
@@ -47,7 +50,7 @@ def agent_of(start: InboxItem) -> str:
 
 def _queued(item: InboxItem, left: Iterable[InboxItem]) -> InboxItem | None:
     """The start that a cancel is for, if its turn has not come."""
-    if item.kind != "cancel":
+    if item.kind != CANCEL:
         return None
     return next((one for one in left if one.body.get("runId") == item.body.get("runId")), None)
 
@@ -83,5 +86,5 @@ def _start(item: InboxItem) -> LoopEvent:
 _EVENTS: Final[dict[str, Callable[[InboxItem], LoopEvent]]] = {
     START: _start,
     "answer": _answers,
-    "cancel": _cancel,
+    CANCEL: _cancel,
 }

@@ -137,6 +137,15 @@ class Posted:
 
 
 @dataclass(frozen=True, slots=True)
+class Arrivals:
+    """What came into the inboxes of a store."""
+
+    newest: int
+    """The number of the newest item, consumed or not; 0 if there was never one."""
+    session_ids: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
 class NewRun:
     """A run that an item starts: its id is taken once for the whole store."""
 
@@ -165,8 +174,15 @@ class Inbox(Protocol):
         """
         ...
 
-    async def pending(self, session_id: str) -> tuple[InboxItem, ...]:
-        """Return the items that no append has consumed, oldest first."""
+    async def pending(self, session_id: str, *, after: int = 0, limit: int = 64) -> tuple[InboxItem, ...]:
+        """Return items that no append has consumed, oldest first, numbered behind `after`.
+
+        Fewer than `limit` are all there are.
+        """
+        ...
+
+    async def arrivals(self, *, after: int) -> Arrivals:
+        """Return which sessions got items numbered behind `after` that still wait."""
         ...
 
 

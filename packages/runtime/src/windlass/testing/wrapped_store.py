@@ -7,6 +7,7 @@ from windlass.engine.engine import Watched
 from windlass.ports.content import ContentStore
 from windlass.ports.journal import (
     Appended,
+    Arrivals,
     Batch,
     Claim,
     InboxItem,
@@ -57,8 +58,11 @@ class WrappedStore:
             "post", lambda: self.inner.post(session_id, kind=kind, key=key, body=body, run=run)
         )
 
-    async def pending(self, session_id: str) -> tuple[InboxItem, ...]:
-        return await self._pass("pending", lambda: self.inner.pending(session_id))
+    async def pending(self, session_id: str, *, after: int = 0, limit: int = 64) -> tuple[InboxItem, ...]:
+        return await self._pass("pending", lambda: self.inner.pending(session_id, after=after, limit=limit))
+
+    async def arrivals(self, *, after: int) -> Arrivals:
+        return await self._pass("arrivals", lambda: self.inner.arrivals(after=after))
 
     async def run(self, run_id: str) -> RunRow | None:
         return await self._pass("run", lambda: self.inner.run(run_id))

@@ -4,6 +4,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from windlass.adapters.journals.codec import (
     check_id,
@@ -14,12 +15,13 @@ from windlass.adapters.journals.codec import (
     encode_batch,
     encode_item,
 )
-from windlass.adapters.journals.faults import conflict, rejected, too_large, unavailable
-from windlass.adapters.journals.rules import OPEN, check_fence, in_turns, is_in_lease
-from windlass.limits import INBOX_ITEMS_MAX, SNAPSHOT_BYTES_MAX
+from windlass.adapters.journals.faults import conflict, rejected, unavailable
+from windlass.adapters.journals.rules import OPEN, check_fence, check_room, in_turns, is_in_lease
+from windlass.limits import SNAPSHOT_BYTES_MAX
 from windlass.ports.journal import (
     START,
     Appended,
+    Arrivals,
     Batch,
     Claim,
     InboxItem,
@@ -165,8 +167,8 @@ class MemoryStore:
             if known.digest != digest:
                 raise conflict(f"{what} was used for another request", session_id)
             return Posted(known.number, is_new=False)
-        if session and sum(not item.is_consumed for item in session.items.values()) >= INBOX_ITEMS_MAX:
-            raise too_large("inbox", INBOX_ITEMS_MAX + 1, limit=INBOX_ITEMS_MAX, unit="items")
+        waiting = 0 if session is None else sum(not item.is_consumed for item in session.items.values())
+        check_room(waiting, kind=kind)
         session = session or self._new(session_id)
         item = _Item(len(self._items) + 1, session_id, kind, key, raw, digest)
         self._items.append(item)
@@ -177,15 +179,20 @@ class MemoryStore:
             session.open_runs[run.run_id] = row
         return Posted(item.number, is_new=True)
 
-    async def pending(self, session_id: str) -> tuple[InboxItem, ...]:
+    async def pending(self, session_id: str, *, after: int = 0, limit: int = 64) -> tuple[InboxItem, ...]:
         self._check_open()
         session = self._sessions.get(session_id)
         items = session.items.values() if session else ()
+        waiting = (item for item in items if not item.is_consumed and item.number > after)
         return tuple(
             InboxItem(item.number, session_id, item.kind, item.key, decode_item(item.body))
-            for item in items
-            if not item.is_consumed
+            for item in islice(waiting, limit)
         )
+
+    async def arrivals(self, *, after: int) -> Arrivals:
+        self._check_open()
+        waiting = (item.session_id for item in self._items[after:] if not item.is_consumed)
+        return Arrivals(len(self._items), frozenset(waiting))
 
     async def run(self, run_id: str) -> RunRow | None:
         self._check_open()

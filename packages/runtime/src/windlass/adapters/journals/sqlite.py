@@ -29,6 +29,7 @@ from windlass.errors import AgentError
 from windlass.limits import SNAPSHOT_BYTES_MAX
 from windlass.ports.journal import (
     Appended,
+    Arrivals,
     Batch,
     Claim,
     InboxItem,
@@ -119,8 +120,11 @@ class SqliteStore:
             size_bytes=len(raw),
         )
 
-    async def pending(self, session_id: str) -> tuple[InboxItem, ...]:
-        return await self._read(lambda: self._reads.pending(session_id))
+    async def pending(self, session_id: str, *, after: int = 0, limit: int = 64) -> tuple[InboxItem, ...]:
+        return await self._read(lambda: self._reads.pending(session_id, after=after, limit=limit))
+
+    async def arrivals(self, *, after: int) -> Arrivals:
+        return await self._read(lambda: self._reads.arrivals(after))
 
     async def run(self, run_id: str) -> RunRow | None:
         return await self._read(lambda: self._reads.run(run_id))

@@ -20,7 +20,7 @@ from windlass.adapters.journals.sqlite_integrity import (
     damaged,
 )
 from windlass.adapters.journals.sqlite_schema import OPEN_RUN, Connection
-from windlass.ports.journal import InboxItem, RunRow, SessionRow
+from windlass.ports.journal import Arrivals, InboxItem, RunRow, SessionRow
 from windlass_protocol import Record, RunStatus
 
 _SESSION = f"SELECT {SESSION_COLUMNS} FROM sessions WHERE session_key = ?"
@@ -30,7 +30,11 @@ _BEFORE = """SELECT last_seq, chain FROM appends WHERE session_key = ? AND last_
 _APPENDS = f"SELECT {APPEND_COLUMNS} FROM appends WHERE session_key = ? AND last_seq > ? ORDER BY last_seq"
 _TIMELINE = f"""SELECT {APPEND_COLUMNS}, session_key FROM appends WHERE last_position > ?
     ORDER BY last_position"""
-_PENDING = f"SELECT {ITEM_COLUMNS} FROM inbox WHERE session_key = ? AND consumed_seq IS NULL ORDER BY number"
+_PENDING = f"""SELECT {ITEM_COLUMNS} FROM inbox WHERE session_key = ? AND consumed_seq IS NULL AND number > ?
+    ORDER BY number LIMIT ?"""
+_NEWEST_ITEM = "SELECT coalesce(max(number), 0) FROM inbox"
+_ARRIVED = """SELECT DISTINCT s.session_id FROM inbox i JOIN sessions s USING (session_key)
+    WHERE i.number > ? AND i.consumed_seq IS NULL"""
 _SESSIONS = (
     f"SELECT session_key, {SESSION_COLUMNS} FROM sessions WHERE session_id > ? ORDER BY session_id LIMIT ?"
 )
@@ -128,11 +132,18 @@ class Reads:
                     raise corrupt(f"a record up to position {end:,} is missing")
         return _behind(records, position_of(records[0]), after)
 
-    def pending(self, session_id: str) -> tuple[InboxItem, ...]:
+    def pending(self, session_id: str, *, after: int, limit: int) -> tuple[InboxItem, ...]:
         """Return the items of a session that nobody consumed."""
         session_key = self._key.session_key(session_id)
-        rows = self._connection.execute(_PENDING, (session_key,)).fetchall()
+        rows = self._connection.execute(_PENDING, (session_key, after, limit)).fetchall()
         return tuple(self._key.read_item((session_key, session_id), columns) for columns in rows)
+
+    def arrivals(self, after: int) -> Arrivals:
+        """Return the sessions with items behind a number, and the newest number."""
+        with self._look():
+            [(newest,)] = self._connection.execute(_NEWEST_ITEM).fetchall()
+            rows = self._connection.execute(_ARRIVED, (after,)).fetchall() if newest != after else ()
+        return Arrivals(cast("int", newest), frozenset(cast("str", name) for (name,) in rows))
 
     def run(self, run_id: str) -> RunRow | None:
         """Return a run of the catalogue."""

@@ -9,15 +9,19 @@ import pytest
 from tests.faults.rig import runtime_on
 from tests.faults.scene import Scene
 
-from windlass import Agent, AgentRuntime, tool
+from windlass import Agent, AgentRuntime, LLMProvider, tool
 from windlass.engine.engine import SWEEP_S, SWEPT_MAX
 from windlass.errors import Conflict
+from windlass.feed import Feed
+from windlass.limits import OWNER_LEASE_MS
+from windlass.package import compile_package
+from windlass.policy import allow_start
 from windlass.ports.journal import Claim, Standing
 from windlass.run_handle import RunHandle
 from windlass.runtime_ports import Machine
 from windlass.testing import Answer, ScriptedModel, call, say, seeded_random, sequential_ids
 from windlass.testing.wrapped_store import WrappedStore
-from windlass_protocol import ErrorKind, RetryClass, RunStatus
+from windlass_protocol import ErrorKind, RetryClass, RunRequest, RunStatus, RuntimePackage
 
 WAIT_S: Final = 100.0
 
@@ -165,3 +169,117 @@ def test_whose_runs_wait_for_a_process_that_has_their_agent_is_told_once(
     with caplog.at_level(logging.WARNING, "windlass"):
         Scene().play(story)
     assert caplog.messages == ["2 unfinished runs wait for agent A, which is not here"]
+
+
+class Shelf:
+    """A resolver that has the package of one agent."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._package = compile_package(agent)
+
+    def resolve(self, package_id: str) -> RuntimePackage:
+        return self._package
+
+
+def test_a_process_without_the_model_keeps_the_session_from_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(scene: Scene) -> None:
+        street, shelf = Street(scene), Shelf(Agent("A", model="lab/model"))
+
+        def process(name: str, providers: dict[str, LLMProvider]) -> AgentRuntime:
+            builder = AgentRuntime.builder().journal(street.store).content(street.store)
+            builder.event_bus(Feed(street.store, scene.clock)).policy(allow_start).package_resolver(shelf)
+            builder.clock(scene.clock).ids(sequential_ids(name)).random(seeded_random(1))
+            return builder.providers(providers).build()
+
+        gate = asyncio.Event()
+        async with process("without", {}):
+            async with process("one", {"lab": ScriptedModel(lambda _: Answer("x", gate=gate))}) as one:
+                package_id = shelf.resolve("").package_id
+                asked = RunRequest(
+                    run_id="r", agent_id="A", input="go", session_id="s", package_id=package_id
+                )
+                await one.start_run(asked)
+                await street.pause()
+            await street.pause(100)
+            row = await street.store.session("s")
+            assert row is not None
+            assert row.owner_id is None
+            assert row.epoch <= 6, "and it does not look again and again"
+            async with process("again", {"lab": ScriptedModel(lambda _: say("done"))}) as again:
+                assert (await again.handle("r").wait(timeout=WAIT_S)).output == "done"
+
+    with caplog.at_level(logging.WARNING, "windlass"):
+        Scene().play(story)
+    assert caplog.messages == [
+        "session s waits for what is not here: missing provider adapter for package route lab"
+    ]
+
+
+class Till:
+    """A tool that takes its time, one call after another."""
+
+    def __init__(self) -> None:
+        self.begun: list[int] = []
+        self.gate = asyncio.Event()
+
+    def agent(self) -> Agent:
+        @tool(mode="safe_write", effect="once", concurrency=1)
+        async def pay(number: int) -> str:
+            """Pay a bill."""
+            self.begun.append(number)
+            await self.gate.wait()
+            return "paid"
+
+        def write(messages: Any) -> Any:
+            asked = call("pay", {"number": 1}) + call("pay", {"number": 2})
+            return say("done") if messages[-1].role == "tool" else asked
+
+        return Agent("A", model=ScriptedModel(write), tools=[pay])
+
+    async def stop(self, scene: Scene) -> None:
+        """Let a process stand still, while its first call runs, for longer than its lease."""
+        while not self.begun:
+            await scene.clock.sleep(0.01)
+        scene.clock.jump(OWNER_LEASE_MS / 1000 + 1)
+
+
+async def turns(count: int = 50) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+def test_an_owner_that_was_replaced_while_it_stood_still_begins_nothing_more() -> None:
+    async def story(scene: Scene) -> None:
+        street, till = Street(scene), Till()
+        async with street.process([till.agent()]) as one:
+            await one.start("A", "go", session_id="s", run_id="r")
+            await till.stop(scene)
+            now_ms = int(scene.clock.now().timestamp() * 1000)
+            await street.store.enlist("rival", now_ms=now_ms)
+            assert await street.store.due(now_ms=now_ms) == ("s",)
+            await street.store.claim("s", "rival", now_ms=now_ms)
+            till.gate.set()
+            await turns()
+            assert till.begun == [1]
+            await street.pause()
+            assert till.begun == [1]
+            row = await street.store.session("s")
+            assert row is not None
+            assert row.owner_id == "rival"
+
+    Scene().play(story)
+
+
+def test_an_owner_that_stood_still_and_was_not_replaced_goes_on() -> None:
+    async def story(scene: Scene) -> None:
+        street, till = Street(scene), Till()
+        async with street.process([till.agent()]) as one:
+            handle = await one.start("A", "go", session_id="s", run_id="r")
+            await till.stop(scene)
+            till.gate.set()
+            await turns()
+            assert till.begun == [1], "not before it knows what it owns"
+            assert (await handle.wait(timeout=WAIT_S)).output == "done"
+            assert till.begun == [1, 2]
+
+    Scene().play(story)

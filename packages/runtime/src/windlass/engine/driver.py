@@ -16,6 +16,7 @@ from typing import Final
 from windlass.engine.mailbox import Mailbox
 from windlass.engine.performer import Work
 from windlass.engine.writer import Lost, SessionWriter
+from windlass.errors import Unavailable
 from windlass.ports.clock import Clock
 from windlass.ports.journal import Inbox, Standing
 from windlass_harness.loop.advance import advance
@@ -115,6 +116,12 @@ class Driver:
         self._set_limit()
         self._bell.set()
 
+    def lose(self) -> None:
+        """Do nothing more: somebody else has the session."""
+        self.is_lost = True
+        self._is_stopping = True
+        self._abandon()
+
     @property
     def has_mail(self) -> bool:
         """Whether somebody rang and nobody has looked since."""
@@ -141,7 +148,8 @@ class Driver:
                     await self._park()
                     return
                 await self._wait()
-            await self._finish_tools()
+            if not self.is_lost:
+                await self._finish_tools()
         except Lost:
             self.is_lost = True
         finally:
@@ -179,7 +187,12 @@ class Driver:
 
     async def _bind(self, run: RunState, now: Moment) -> None:
         """See what a run is done with, before anything is done for it."""
-        bound = await self._work.bind(self.state)
+        try:
+            bound = await self._work.bind(self.state)
+        except Unavailable:
+            # Somebody else may have what is missing here.
+            await self._writer.release()
+            raise
         self._bound = run.run_id
         if isinstance(bound, Stopped):
             self._writer.add(take(self.state, bound, now=now, rules=self._rules))

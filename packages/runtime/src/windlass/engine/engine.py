@@ -22,6 +22,7 @@ from windlass.ports.journal import START, Claim, Store
 from windlass_harness.loop.events import LoopEvent, Stopped
 from windlass_harness.loop.rules import Rules
 from windlass_harness.loop.state import LoopState
+from windlass_protocol import RetryClass
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -29,6 +30,8 @@ SWEEP_S: Final = 1.0
 """How often somebody looks for sessions that nobody drives."""
 ATTEMPTS_MAX: Final = 10
 """How often in a row a session that cannot be driven is tried before it is left alone until a restart."""
+LEFT_MS: Final = 30_000
+"""How long a session that needs what is not here is left to other processes."""
 SWEPT_MAX: Final = 100
 """Sessions that one sweep takes up; the next one goes on."""
 DRIVEN_MAX: Final = 10_000
@@ -75,6 +78,8 @@ class Engine:
         """Agents that are not here and whose runs wait; each is told once."""
         self._dropped: dict[str, int] = {}
         """Sessions that could not be driven, and how often in a row; they are tried again."""
+        self._left: dict[str, int] = {}
+        """Sessions that need what is not here, and until when they are left alone, in milliseconds."""
         self._recent = Recent()
         self._turn = asyncio.Semaphore(DRIVEN_MAX)
         self._keeper: asyncio.Task[None] | None = None
@@ -89,7 +94,7 @@ class Engine:
         if self._keeper is not None:
             return
         ports = self._ports
-        await ports.store.enlist(ports.owner_id, now_ms=moment(ports.clock).ms)
+        await self._beat()
         await self._tell_missed()
         self._newest_item = (await ports.store.arrivals(after=_ITEMS_END)).newest
         await self._sweep()
@@ -122,6 +127,9 @@ class Engine:
 
     def _drop(self, session_id: str, error: BaseException) -> None:
         """Try again at the next sweep; not for ever, unless the store was out of reach."""
+        if isinstance(error, Unavailable) and error.retry is RetryClass.HOST_CONFIGURATION_NEEDED:
+            self._leave(session_id, error)
+            return
         is_passing = isinstance(error, Unavailable | Ambiguous)
         times = self._dropped.get(session_id, 0) + (not is_passing)
         self._dropped[session_id] = times
@@ -129,6 +137,12 @@ class Engine:
         level = logging.WARNING if is_passing else logging.ERROR
         name = type(error).__name__
         _LOG.log(level, "session %s could not be driven and is tried again: %s", session_id, name)
+
+    def _leave(self, session_id: str, error: Unavailable) -> None:
+        """Leave a session to those who have what it needs, and look again later."""
+        if session_id not in self._left:
+            _LOG.warning("session %s waits for what is not here: %s", session_id, error.message)
+        self._left[session_id] = moment(self._ports.clock).ms + LEFT_MS
 
     async def aclose(self) -> None:
         """Stop driving; tools get a moment to finish, runs go on with the next owner."""
@@ -156,6 +170,7 @@ class Engine:
             if refused is not None:
                 raise refused
         self._dropped.pop(session_id, None)
+        self._left.pop(session_id, None)
 
     async def _drive_once(self, session_id: str, *events: LoopEvent) -> Rejected | None:
         """Drive a session until it is parked; return why if it was refused for good."""
@@ -217,7 +232,7 @@ class Engine:
             return None
         except Rejected:
             # Somebody took this process for dead, as after a long sleep of the machine.
-            await ports.store.enlist(ports.owner_id, now_ms=now_ms)
+            await self._beat(is_doubted=True)
             return await ports.store.claim(session_id, ports.owner_id, now_ms=now_ms)
 
     async def _can_drive(self, state: LoopState, session_id: str) -> bool:
@@ -256,13 +271,25 @@ class Engine:
             now_ms = moment(ports.clock).ms
             try:
                 if abs(now_ms - beat_ms) >= OWNER_LEASE_MS / 4:
-                    await ports.store.enlist(ports.owner_id, now_ms=now_ms)
+                    await self._beat()
                     beat_ms = now_ms
                 await self._look_around()
                 await self._sweep()
             except AgentError:
                 # The store is out of reach for now; runs that cannot be written end by themselves.
                 continue
+
+    async def _beat(self, *, is_doubted: bool = False) -> None:
+        """Be heard of; if that is late, find out what others have taken meanwhile."""
+        ports = self._ports
+        lease, now_ms = ports.shared.lease, moment(ports.clock).ms
+        is_doubted = is_doubted or lease.is_over(ports.clock)
+        await ports.store.enlist(ports.owner_id, now_ms=now_ms)
+        for session_id, driver in [*self._drivers.items()] if is_doubted else ():
+            row = await ports.store.session(session_id)
+            if driver is not None and (row is None or row.owner_id != ports.owner_id):
+                driver.lose()
+        lease.renew(now_ms)
 
     async def _look_around(self) -> None:
         """Pass on what other processes wrote, to the readers and to the drivers."""
@@ -282,9 +309,11 @@ class Engine:
     async def _sweep(self) -> None:
         ports = self._ports
         # Those that were given up on are still due: without room for them they would hide the others.
-        room = SWEPT_MAX + len(self._dropped)
-        due = await ports.store.due(now_ms=moment(ports.clock).ms, limit=room, agents=ports.agents())
+        room = SWEPT_MAX + len(self._dropped) + len(self._left)
+        now_ms = moment(ports.clock).ms
+        due = await ports.store.due(now_ms=now_ms, limit=room, agents=ports.agents())
         again = [one for one, times in self._dropped.items() if times < ATTEMPTS_MAX]
         # In the order of the store: those that waited longest come first.
         for session_id in dict.fromkeys((*due, *again)):
-            self.wake(session_id)
+            if self._left.get(session_id, 0) <= now_ms:
+                self.wake(session_id)

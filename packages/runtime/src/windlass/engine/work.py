@@ -1,8 +1,8 @@
 """The effects of a session: the model is asked, calls are judged and made."""
 
 import asyncio
-from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Final, Protocol
@@ -14,6 +14,7 @@ from windlass.engine.binding import Binding
 from windlass.engine.delivery import deliver
 from windlass.engine.driver import moment
 from windlass.engine.judge import Judged, judge
+from windlass.engine.lease import Lease
 from windlass.engine.masking import MaskedAnswer, SecretInputs
 from windlass.engine.points import after_call, at_point, check_answer, hook_call
 from windlass.engine.prompt import Prompt, system_words
@@ -81,6 +82,7 @@ class Shared:
     is_attended: bool
     gates: dict[str, asyncio.Semaphore]
     secret_inputs: SecretInputs = field(default_factory=SecretInputs)
+    lease: Lease = field(default_factory=Lease)
 
 
 class Binder(Protocol):
@@ -207,6 +209,7 @@ class AgentWork:
         """Give an output to a sink."""
         binding = await self._bound_to(effect.run)
         assert binding is not None, "only a run that is bound has sinks"
+        await self._shared.lease.held(self._shared.clock)
         return await deliver(binding.sinks, effect, clock=self._shared.clock)
 
     async def ask(self, state: LoopState, effect: CallModel) -> LoopEvent:
@@ -328,10 +331,16 @@ class AgentWork:
 
         return show
 
-    def _gate(self, tool: Tool[..., object]) -> AbstractAsyncContextManager[object]:
-        if tool.concurrency is None:
-            return nullcontext()
-        return self._shared.gates.setdefault(tool.name, asyncio.Semaphore(tool.concurrency))
+    @asynccontextmanager
+    async def _gate(self, tool: Tool[..., object]) -> AsyncGenerator[None]:
+        """Wait for the turn of a tool, and begin only what is still ours to begin."""
+        shared = self._shared
+        gate = nullcontext()
+        if tool.concurrency is not None:
+            gate = shared.gates.setdefault(tool.name, asyncio.Semaphore(tool.concurrency))
+        async with gate:
+            await shared.lease.held(shared.clock)
+            yield
 
 
 def _patience(

@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
@@ -11,6 +12,7 @@ from tests.faults.scene import Scene
 
 from windlass import Agent, AgentRuntime, LLMProvider, tool
 from windlass.engine.engine import SWEEP_S, SWEPT_MAX
+from windlass.engine.work import AgentWork
 from windlass.errors import Conflict
 from windlass.feed import Feed
 from windlass.limits import OWNER_LEASE_MS
@@ -21,6 +23,7 @@ from windlass.run_handle import RunHandle
 from windlass.runtime_ports import Machine
 from windlass.testing import Answer, ScriptedModel, call, say, seeded_random, sequential_ids
 from windlass.testing.wrapped_store import WrappedStore
+from windlass_harness.loop.rules import DEFAULT_RULES, Rules
 from windlass_protocol import ErrorKind, RetryClass, RunRequest, RunStatus, RuntimePackage
 
 WAIT_S: Final = 100.0
@@ -65,7 +68,7 @@ class Street:
 
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
-        self.store = SharedStore(scene.store)
+        self.store: SharedStore = SharedStore(scene.store)
         self._count = 0
 
     def process(self, agents: Iterable[Agent]) -> AgentRuntime:
@@ -266,6 +269,8 @@ def test_an_owner_that_was_replaced_while_it_stood_still_begins_nothing_more() -
             row = await street.store.session("s")
             assert row is not None
             assert row.owner_id == "rival"
+            feed: Any = one.events()
+            assert list(feed.stirred("s", -1)) == [], "and shows nothing more of it"
 
     Scene().play(story)
 
@@ -283,3 +288,89 @@ def test_an_owner_that_stood_still_and_was_not_replaced_goes_on() -> None:
             assert till.begun == [1, 2]
 
     Scene().play(story)
+
+
+class OddStore(SharedStore):
+    """A store with a defect that shows once."""
+
+    is_odd = False
+
+    async def due(
+        self, *, now_ms: int, limit: int = 100, agents: Collection[str] | None = None
+    ) -> tuple[str, ...]:
+        if self.is_odd:
+            raise ZeroDivisionError
+        return await super().due(now_ms=now_ms, limit=limit, agents=agents)
+
+
+def test_a_defect_while_looking_for_work_does_not_end_the_looking(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(scene: Scene) -> None:
+        street = Street(scene)
+        street.store = store = OddStore(scene.store)
+        async with street.process([talks("A")]) as one:
+            store.is_odd = True
+            await street.pause(5)
+            store.is_odd = False
+            await street.leave(("A", "s", "a1"))
+            assert (await one.handle("a1").wait(timeout=WAIT_S)).output == "A says"
+
+    with caplog.at_level(logging.WARNING, "windlass"):
+        Scene().play(story)
+    assert caplog.messages == ["sessions are not looked after for now: ZeroDivisionError"]
+
+
+def test_an_item_of_a_newer_release_is_left_for_it(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(scene: Scene) -> None:
+        street = Street(scene)
+        async with street.process([talks("A")]) as one:
+            await street.store.post("s", kind="sing", key="k1", body={})
+            handle = await one.start("A", "go", session_id="s", run_id="a1")
+            assert (await handle.wait(timeout=WAIT_S)).output == "A says"
+            await street.pause(10)
+            (item,) = await street.store.pending("s")
+            assert item.kind == "sing"
+            row = await street.store.session("s")
+            assert row is not None
+            assert row.epoch <= 3, "and it is not looked at again and again"
+
+    with caplog.at_level(logging.WARNING, "windlass"):
+        Scene().play(story)
+    assert len(caplog.messages) == 1
+    assert "does not know" in caplog.messages[0]
+
+
+def test_a_cancel_is_of_its_run_whatever_others_are_called() -> None:
+    async def story(scene: Scene) -> None:
+        gate = asyncio.Event()
+        async with Street(scene).process([talks("A", gate)]) as one:
+            handle = await one.start("A", "go", session_id="s", run_id="x")
+            long = await one.start("A", "go", session_id="s", run_id="y" * 512)
+            await one.start("A", "go", session_id="s", run_id="cancel:x")
+            await handle.cancel()
+            assert (await handle.wait(timeout=WAIT_S)).status is RunStatus.CANCELLED
+            await long.cancel()
+            assert (await long.wait(timeout=WAIT_S)).status is RunStatus.CANCELLED
+
+    Scene().play(story)
+
+
+def same(rules: Rules) -> Rules:
+    return rules
+
+
+def test_a_run_that_is_delivered_and_the_next_one_are_both_bound_once() -> None:
+    async def story() -> None:
+        bound: list[str] = []
+
+        async def bind(run: Any) -> Any:
+            bound.append(run.run_id)
+            return SimpleNamespace(rules_from=same)
+
+        unused: Any = None
+        work = AgentWork(bind, unused, shared=unused)
+        for run_id in ("r1", "r2", "r1", "r2", "r3", "r2"):
+            run: Any = SimpleNamespace(run_id=run_id)
+            assert await work.rules(run, DEFAULT_RULES) is DEFAULT_RULES
+        assert bound == ["r1", "r2", "r3"]
+
+    asyncio.run(story())

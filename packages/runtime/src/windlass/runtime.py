@@ -14,10 +14,11 @@ from windlass.dispatch import ApprovalDesk
 from windlass.engine.driver import moment
 from windlass.engine.engine import Engine, Ports
 from windlass.engine.loading import load
+from windlass.engine.mail import ANSWER, CANCEL, item_key
 from windlass.engine.work import Shared
 from windlass.errors import Conflict
 from windlass.ports.feed import CompiledEventFilter, EventBus, EventStream
-from windlass.ports.journal import NewRun, Store
+from windlass.ports.journal import START, NewRun, Store
 from windlass.ports.model import LLMProvider
 from windlass.ports.sink import OutputSink
 from windlass.refusals import missing_port, refused_answer, taken_run
@@ -165,7 +166,8 @@ class CoreRuntime:
         new_run = NewRun(run_id, request.agent_id, effective.fingerprint, request=asked)
         body = self._masked(start_body(request, effective))
         try:
-            posted = await self._store().post(session_id, kind="start", key=run_id, body=body, run=new_run)
+            key = item_key(START, run_id)
+            posted = await self._store().post(session_id, kind=START, key=key, body=body, run=new_run)
         except Conflict:
             raise taken_run(run_id) from None
         self._run_count += posted.is_new
@@ -282,7 +284,7 @@ class CoreRuntime:
         # Somebody else may have asked first, for another reason; the run ends all the same.
         with suppress(Conflict):
             await self._store().post(
-                row.session_id, kind="cancel", key=f"cancel:{run_id}", body=self._masked(given)
+                row.session_id, kind=CANCEL, key=item_key(CANCEL, run_id), body=self._masked(given)
             )
         await self.resume()
         self._wake(row.session_id)
@@ -351,8 +353,8 @@ class CoreRuntime:
             if problem is not None:
                 raise refused_answer(request, response, problem=problem, session_id=session_id)
         body: list[JsonValue] = [response.model_dump(mode="json", by_alias=True) for response in responses]
-        key = "answer:" + self._ports.machine.new_id()
-        await self._store().post(session_id, kind="answer", key=key, body=self._masked({"responses": body}))
+        key = item_key(ANSWER, self._ports.machine.new_id())
+        await self._store().post(session_id, kind=ANSWER, key=key, body=self._masked({"responses": body}))
         await self.resume()
         self._wake(session_id)
 

@@ -123,6 +123,11 @@ class Driver:
         self._abandon()
 
     @property
+    def is_puzzled(self) -> bool:
+        """Whether the inbox has something that this release does not know."""
+        return self._mailbox.is_puzzled
+
+    @property
     def has_mail(self) -> bool:
         """Whether somebody rang and nobody has looked since."""
         return self._has_mail

@@ -124,11 +124,13 @@ class Engine:
             self._dropped[session_id] = self._dropped.get(session_id, 0) + 1
         elif driver is not None and driver.has_mail:
             self.wake(session_id)
+        elif driver is not None and driver.is_puzzled:
+            self._leave(session_id, "its inbox has an item of a kind that this release does not know")
 
     def _drop(self, session_id: str, error: BaseException) -> None:
         """Try again at the next sweep; not for ever, unless the store was out of reach."""
         if isinstance(error, Unavailable) and error.retry is RetryClass.HOST_CONFIGURATION_NEEDED:
-            self._leave(session_id, error)
+            self._leave(session_id, error.message)
             return
         is_passing = isinstance(error, Unavailable | Ambiguous)
         times = self._dropped.get(session_id, 0) + (not is_passing)
@@ -138,10 +140,10 @@ class Engine:
         name = type(error).__name__
         _LOG.log(level, "session %s could not be driven and is tried again: %s", session_id, name)
 
-    def _leave(self, session_id: str, error: Unavailable) -> None:
+    def _leave(self, session_id: str, why: str) -> None:
         """Leave a session to those who have what it needs, and look again later."""
         if session_id not in self._left:
-            _LOG.warning("session %s waits for what is not here: %s", session_id, error.message)
+            _LOG.warning("session %s waits for what is not here: %s", session_id, why)
         self._left[session_id] = moment(self._ports.clock).ms + LEFT_MS
 
     async def aclose(self) -> None:
@@ -209,6 +211,8 @@ class Engine:
             await driver.drive(*events)
         except Rejected as error:
             return error
+        finally:
+            work.close()
         if writer.is_released:
             await self._remember(session_id, known)
         return None
@@ -265,7 +269,7 @@ class Engine:
     async def _keep(self) -> None:
         """Stay an owner, and look after sessions that nobody drives."""
         ports = self._ports
-        beat_ms = moment(ports.clock).ms
+        beat_ms, is_told = moment(ports.clock).ms, False
         while True:
             await ports.clock.sleep(SWEEP_S)
             now_ms = moment(ports.clock).ms
@@ -275,9 +279,13 @@ class Engine:
                     beat_ms = now_ms
                 await self._look_around()
                 await self._sweep()
-            except AgentError:
+                is_told = False
+            except Exception as error:  # noqa: BLE001 - without its keeper a process stops being an owner
                 # The store is out of reach for now; runs that cannot be written end by themselves.
-                continue
+                if not is_told:
+                    told = error.message if isinstance(error, AgentError) else type(error).__name__
+                    _LOG.error("sessions are not looked after for now: %s", told)
+                is_told = True
 
     async def _beat(self, *, is_doubted: bool = False) -> None:
         """Be heard of; if that is late, find out what others have taken meanwhile."""

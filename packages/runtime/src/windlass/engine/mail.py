@@ -5,11 +5,19 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from windlass.ports.journal import START, InboxItem
+from windlass_harness.loop.drafts import within_limit
 from windlass_harness.loop.events import AnswersGiven, CancelAsked, LoopEvent, RunAsked, RunWithdrawn
 from windlass_protocol import InputResponse
 
+ANSWER: Final = "answer"
+"""The kind of an item that answers people's requests."""
 CANCEL: Final = "cancel"
 """The kind of an item that asks a run to end."""
+
+
+def item_key(kind: str, name: str) -> str:
+    """Return the key of an item about a run or an answer; no two kinds share one."""
+    return within_limit(f"{kind}:{name}")
 
 
 @dataclass(slots=True)
@@ -85,6 +93,8 @@ def _start(item: InboxItem) -> LoopEvent:
 
 _EVENTS: Final[dict[str, Callable[[InboxItem], LoopEvent]]] = {
     START: _start,
-    "answer": _answers,
+    ANSWER: _answers,
     CANCEL: _cancel,
 }
+KINDS: Final = frozenset(_EVENTS)
+"""The kinds of items that this release knows."""

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from typing import Final
 
-from windlass.engine.mail import CANCEL, Mail, agent_of, sort
+from windlass.engine.mail import CANCEL, KINDS, Mail, agent_of, sort
 from windlass.engine.patience import patiently
 from windlass.ports.clock import Clock
 from windlass.ports.journal import START, Inbox, InboxItem
@@ -42,6 +42,8 @@ class Mailbox:
         """Numbers of those whose bodies have to be read again."""
         self._seen = 0
         self._has_new = False
+        self.is_puzzled = False
+        """Whether there is something that this release does not know."""
 
     @property
     def has_next(self) -> bool:
@@ -53,8 +55,11 @@ class Mailbox:
         while True:
             items = await self._page(self._seen, PAGE_ITEMS)
             for item in items:
-                self._items.append(self._held(item))
                 self._seen = item.number
+                if item.kind not in KINDS:
+                    self.is_puzzled = True
+                    continue
+                self._items.append(self._held(item))
                 self._has_new = True
             if len(items) < PAGE_ITEMS:
                 return

@@ -57,6 +57,8 @@ from windlass_protocol import (
 
 _IDLE_SLACK: Final = 0.05
 """The part of the idle limit by which it may be too short."""
+_BOUND_MAX: Final = 2
+"""Runs of a session that are bound at the same time."""
 _NOBODY: Final = ErrorInfo(
     code=ErrorCode.REJECTED,
     kind=ErrorKind.HOST_CONFIGURATION_NEEDED,
@@ -116,7 +118,8 @@ class AgentWork:
         self._shared = shared
         self._prompt = prompt or Prompt()
         self._live: MaskedAnswer | None = None
-        self._bound: tuple[str, Binding] | None = None
+        self._bound: dict[str, Binding] = {}
+        """By run: the one under way, and the one before it while it is delivered."""
         self._inputs: dict[str, JsonValue] = {}
         """What the model wrote for the calls of its last answer; records have it without secrets."""
         self._arguments: dict[str, Arguments] = {}
@@ -126,12 +129,14 @@ class AgentWork:
         return None if state.run is None else await self._bound_to(state.run)
 
     async def _bound_to(self, run: RunState) -> Binding | None:
-        if self._bound is None or self._bound[0] != run.run_id:
+        binding = self._bound.get(run.run_id)
+        if binding is None:
             binding = await self._binder(run)
-            if binding is None:
-                return None
-            self._bound = run.run_id, binding
-        return self._bound[1]
+            if binding is not None:
+                while len(self._bound) >= _BOUND_MAX:
+                    del self._bound[next(iter(self._bound))]
+                self._bound[run.run_id] = binding
+        return binding
 
     async def bind(self, state: LoopState) -> tuple[Note, ...] | Stopped:
         """Find what the run under way needs of this process."""
@@ -140,6 +145,11 @@ class AgentWork:
         except Rejected as error:
             return Stopped(error.info())
         return Stopped(_NOBODY) if binding is None else binding.notes
+
+    def close(self) -> None:
+        """Show nothing more: the session is not driven here any more."""
+        if self._live is not None:
+            self._live.close()
 
     async def judge(self, state: LoopState, effect: JudgeCall) -> LoopEvent:
         """Check a call and ask the policy about it; touches nothing."""

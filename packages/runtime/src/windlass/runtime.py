@@ -21,7 +21,7 @@ from windlass.ports.feed import CompiledEventFilter, EventBus, EventStream
 from windlass.ports.journal import START, NewRun, Store
 from windlass.ports.model import LLMProvider
 from windlass.ports.sink import OutputSink
-from windlass.refusals import missing_port, refused_answer, taken_run
+from windlass.refusals import missing_port, refused_answer, runtime_closed, taken_run
 from windlass.run_handle import RunHandle
 from windlass.runs import TERMINAL, Runs
 from windlass.runtime_ports import RuntimePorts
@@ -93,6 +93,8 @@ class CoreRuntime:
             await self._engine.aclose()
         if self._ports.store is not None:
             await self._ports.store.aclose()
+        if self._ports.bus is not None:
+            self._ports.bus.end(runtime_closed())
 
     def _make_engine(self) -> Engine:
         ports = self._ports

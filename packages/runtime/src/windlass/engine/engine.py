@@ -132,6 +132,7 @@ class Engine:
         if isinstance(error, Unavailable) and error.retry is RetryClass.HOST_CONFIGURATION_NEEDED:
             self._leave(session_id, error.message)
             return
+        self._end_if_stopped(error)
         is_passing = isinstance(error, Unavailable | Ambiguous)
         times = self._dropped.get(session_id, 0) + (not is_passing)
         self._dropped[session_id] = times
@@ -139,6 +140,11 @@ class Engine:
         level = logging.WARNING if is_passing else logging.ERROR
         name = type(error).__name__
         _LOG.log(level, "session %s could not be driven and is tried again: %s", session_id, name)
+
+    def _end_if_stopped(self, error: BaseException) -> None:
+        """Let nobody wait for a store that takes nothing more."""
+        if isinstance(error, Unavailable) and error.retry is RetryClass.REPAIR_NEEDED:
+            self._ports.shared.bus.end(error)
 
     def _leave(self, session_id: str, why: str) -> None:
         """Leave a session to those who have what it needs, and look again later."""
@@ -286,6 +292,7 @@ class Engine:
                     told = error.message if isinstance(error, AgentError) else type(error).__name__
                     _LOG.error("sessions are not looked after for now: %s", told)
                 is_told = True
+                self._end_if_stopped(error)
 
     async def _beat(self, *, is_doubted: bool = False) -> None:
         """Be heard of; if that is late, find out what others have taken meanwhile."""

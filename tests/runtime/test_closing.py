@@ -14,6 +14,7 @@ from windlass.adapters.journals.sqlite import SqliteStore
 from windlass.adapters.journals.sqlite_schema import Connection, Cursor, Value, connect
 from windlass.compose import AgentRuntime
 from windlass.errors import Unavailable
+from windlass.ports.feed import EventStream
 from windlass.testing import Answer, ScriptedModel
 
 
@@ -46,6 +47,11 @@ def test_whoever_waits_for_a_runtime_that_is_closed_is_told(tmp_path: Path, is_d
             await anext(stream)
 
     play(story())
+
+
+async def drain(stream: EventStream) -> None:
+    async for _ in stream:
+        pass
 
 
 class Broken:
@@ -87,7 +93,7 @@ def test_whoever_waits_for_a_store_that_takes_nothing_more_is_told(
             monkeypatch.setattr(Broken, "fails", True)
             gate.set()
             with pytest.raises(Unavailable, match="stopped writing"):
-                await anext(stream)
+                await drain(stream)
             with pytest.raises(Unavailable, match="stopped writing"):
                 await handle.wait()
             assert (await handle.status()).value == "running", "and what is there can be read"

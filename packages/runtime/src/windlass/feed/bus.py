@@ -324,10 +324,13 @@ class Feed:
                 pieces.forget("action.partial", _call_id(record))
             elif record.type in _TEXT_ENDS or ends_step(record):
                 if pieces.next_index > pieces.base:
+                    pieces.follow(record.seq - 1)
                     tails.append((record.seq, pieces))
                     step.pieces = Pieces(step.started, pieces.next_index)
                 if ends_step(record):
                     step.close()
+        if step.pieces is not None:
+            step.pieces.follow(records[-1].seq)
         return tails
 
 

@@ -39,7 +39,7 @@ class Pieces:
     The index of a delta is its place here, plus `base`.
     """
 
-    __slots__ = ("_chars", "_last", "_newest", "_pieces", "_started", "base")
+    __slots__ = ("_chars", "_last", "_newest", "_pieces", "_seq", "_started", "base")
 
     def __init__(self, started: Record, base: int = 0) -> None:
         self._started = started
@@ -48,6 +48,13 @@ class Pieces:
         self._newest: dict[tuple[str, str], int] = {}
         self._chars = 0
         self._last: tuple[int, int, list[Event]] | None = None
+        self._seq = started.seq
+
+    def follow(self, seq: int) -> None:
+        """Come behind a later record of the session: who resumes there gets nothing twice."""
+        if seq > self._seq:
+            self._seq = seq
+            self._last = None
 
     @property
     def started(self) -> Record:
@@ -111,8 +118,10 @@ class Pieces:
             at_piece += 1
             if piece is None:
                 continue
+            seq = self._started.seq
             if len(piece) == 2:
-                event_type, data = piece
+                # Progress comes late in a step: whoever resumes behind it must get nothing twice.
+                (event_type, data), seq = piece, self._seq
             else:
                 kind, call, delta = piece
                 texts = [delta]
@@ -124,7 +133,7 @@ class Pieces:
                     begun.add((kind.type, call))
                     data[kind.so_far] = data[kind.field]
             index = self.base + at_piece - 1
-            yield show_delta(self._started, event_type, data=data, index=index, at=at)
+            yield show_delta(self._started, event_type, data=data, place=(seq, index), at=at)
 
     def _text_data(self, kind: _Kind, call: Call | None, texts: list[str]) -> JsonObject:
         data: JsonObject = {kind.field: "".join(texts), **place_of(self._started)}

@@ -32,7 +32,7 @@ class ReadStore(WrappedStore):
         self.looks.append(session_id)
         return items
 
-    def change_token(self) -> int:
+    async def change_token(self) -> int:
         self.changes += 1
         return self.changes
 

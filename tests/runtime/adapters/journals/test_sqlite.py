@@ -406,17 +406,17 @@ def test_an_owner_that_came_back_before_its_funeral_keeps_its_sessions(path: Pat
 def test_the_change_token_changes_after_any_write_and_only_then(path: Path) -> None:
     async def story() -> None:
         store, other = await SqliteStore.open(path), await SqliteStore.open(path)
-        seen = {store.change_token()}
+        seen = {await store.change_token()}
         for writer in (store, other):
             await post(writer, f"k{len(seen)}")
-            token = store.change_token()
+            token = await store.change_token()
             assert token not in seen
             await store.pending("s1")
-            assert store.change_token() == token
+            assert await store.change_token() == token
             seen.add(token)
         await store.aclose()
         with pytest.raises(Unavailable, match="closed"):
-            store.change_token()
+            await store.change_token()
         await other.aclose()
 
     run(story())

@@ -46,7 +46,7 @@ _ITEMS_END: Final = 2**53 - 1
 class Watched(Protocol):
     """A store that other processes may write to as well."""
 
-    def change_token(self) -> int:
+    async def change_token(self) -> int:
         """Return a number that is another one after anybody has written."""
         ...
 
@@ -308,7 +308,7 @@ class Engine:
 
     async def _look_around(self) -> None:
         """Pass on what other processes wrote, to the readers and to the drivers."""
-        change = self._change if self._watched is None else self._watched.change_token()
+        change = self._change if self._watched is None else await self._watched.change_token()
         if change == self._change:
             return
         self._change = change

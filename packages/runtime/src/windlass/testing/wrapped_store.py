@@ -108,9 +108,9 @@ class WrappedStore:
     async def get(self, ref: ContentRef) -> bytes:
         return await self._pass("get", lambda: self.inner.get(ref))
 
-    def change_token(self) -> int:
+    async def change_token(self) -> int:
         """Return what the inner store says; 0 if nobody else can write to it."""
-        return self.inner.change_token() if isinstance(self.inner, Watched) else 0
+        return await self.inner.change_token() if isinstance(self.inner, Watched) else 0
 
     async def aclose(self) -> None:
         await self.inner.aclose()

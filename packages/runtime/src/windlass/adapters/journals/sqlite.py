@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from threading import Lock
 from typing import Self, TypeVar
 
 from windlass.adapters.journals.codec import (
@@ -51,14 +50,11 @@ class SqliteStore:
     process. Writes of all callers that wait at the same time share one transaction.
     """
 
-    def __init__(
-        self, path: Path, *, key: StoreKey, writing: Connection, reading: tuple[Reads, Reads]
-    ) -> None:
+    def __init__(self, path: Path, *, key: StoreKey, writing: Connection, reading: Reads) -> None:
         self.path = path
         self._locks = OwnerLocks(path)
         self._writer = Writer(writing, Transaction(writing, key, locks=self._locks))
-        self._reads, self._watch = reading
-        self._watch_lock = Lock()
+        self._reads = reading
         self._readers = ThreadPoolExecutor(1, thread_name_prefix="windlass-sqlite-reader")
         self._is_closed = False
 
@@ -84,9 +80,9 @@ class SqliteStore:
         try:
             connections.append(connect(path))
             key = prepare(connections[0], path, durability=durability)
-            connections += (connect(path), connect(path))
-            writing, reading, watching = connections
-            return cls(path, key=key, writing=writing, reading=(Reads(reading, key), Reads(watching, key)))
+            connections.append(connect(path))
+            writing, reading = connections
+            return cls(path, key=key, writing=writing, reading=Reads(reading, key))
         except FAILURES as error:
             failure = translate(error)
             _close_all(connections)
@@ -178,27 +174,22 @@ class SqliteStore:
     async def get(self, ref: ContentRef) -> bytes:
         return await self._read(lambda: self._reads.content(ref.hash))
 
-    def change_token(self) -> int:
+    async def change_token(self) -> int:
         """Return a number that is another one after anybody, in any process, has written.
 
-        It costs microseconds and blocks nobody: poll it to notice the writes of other processes.
+        It costs next to nothing: poll it to notice the writes of other processes.
         """
-        with self._watch_lock:
-            if self._is_closed:
-                raise unavailable("the store is closed")
-            return _translating(self._watch.data_version)
+        return await self._read(self._reads.data_version)
 
     async def aclose(self) -> None:
         """Write what is pending, retire the owners enlisted here, and let go of the file."""
-        with self._watch_lock:
-            if self._is_closed:
-                return
-            self._is_closed = True
+        if self._is_closed:
+            return
+        self._is_closed = True
         with suppress(AgentError):
             await self._writer.do(Transaction.retire_all)
         await asyncio.to_thread(self._readers.shutdown)
-        for reads in (self._reads, self._watch):
-            reads.close()
+        self._reads.close()
         await self._writer.aclose()
         self._locks.close()
 

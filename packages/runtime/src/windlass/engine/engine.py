@@ -289,8 +289,8 @@ class Engine:
             except Exception as error:  # noqa: BLE001 - without its keeper a process stops being an owner
                 # The store is out of reach for now; runs that cannot be written end by themselves.
                 if not is_told:
-                    told = error.message if isinstance(error, AgentError) else type(error).__name__
-                    _LOG.error("sessions are not looked after for now: %s", told)
+                    level = logging.WARNING if isinstance(error, AgentError) else logging.ERROR
+                    _LOG.log(level, "sessions are not looked after for now: %s", type(error).__name__)
                 is_told = True
                 self._end_if_stopped(error)
 

@@ -143,7 +143,11 @@ class LoopState:
         )
 
     def wall_ms(self, now: Moment) -> int:
-        """Return how long the run has been at work; waiting does not count."""
+        """Return how long the run has gone on, without the time that it waited for people.
+
+        All else counts, also the pause before a retry and the time in which no process was there to drive it:
+        the journal cannot tell an owner that worked in silence from one that was gone.
+        """
         since = self.run_notes.active_since
         return self.run_notes.budget.wall_ms_used + (0 if since is None else elapsed_ms(since, now.at))
 

@@ -14,7 +14,9 @@ from windlass_harness.loop import failures
 from windlass_harness.loop.drafts import Draft
 from windlass_harness.loop.events import Moment
 from windlass_harness.loop.notes import (
+    CONSENTED,
     NO_LIMITS,
+    REFUSALS,
     CallNotes,
     Grant,
     Pause,
@@ -73,8 +75,8 @@ class LoopState:
     @property
     def is_ending(self) -> bool:
         """Whether the run under way begins nothing more."""
-        run = self.run
-        return run is not None and (run.is_cancel_requested or self.run_notes.failure is not None)
+        is_failed = self.run_notes.failure is not None
+        return self.run is not None and (self.run.is_cancel_requested or is_failed)
 
     @property
     def seq(self) -> int:
@@ -94,7 +96,7 @@ class LoopState:
             return False
         messages = self.session.history.messages
         is_silent = len(messages) == self.session.prompt_message_count
-        return is_silent or isinstance(messages[-1], AssistantMessage)
+        return is_silent or isinstance(messages[-1] if messages else None, AssistantMessage)
 
     def is_granted(self, tool_name: str, policy: str | None) -> bool:
         """Whether a person granted a tool of this agent, under these rules."""
@@ -365,16 +367,12 @@ def _objects(data: Mapping[str, JsonValue], name: str) -> list[JsonObject]:
     return cast(list[JsonObject], data[name])
 
 
-CONSENTED: Final = "approval.granted"
-"""Code of a decision that lets a call through because a person consented to it."""
 INTERRUPTED: Final = "interrupted"
 """Code of an attempt that ended with its owner."""
 HANDED_OVER: Final = "handed_over"
 """Code of an attempt that its owner broke off to let go of the session in order."""
 _BROKEN: Final = (FinishReason.CONTENT_FILTER, FinishReason.ERROR)
 """An answer that ended so is not acted upon, whatever calls it asks for."""
-REFUSALS: Final = frozenset({"unknown_tool", "invalid_arguments"})
-"""Codes of results that say that a call could not be made at all."""
 
 _FOLLOW: Final[dict[str, Callable[[LoopState, Record], None]]] = {
     "run.started": _run_started,

@@ -137,15 +137,25 @@ async def _decide(
 async def decide_call(
     binding: Binding, state: LoopState, *, tool: Tool[..., object], arguments: Arguments, is_attended: bool
 ) -> PolicyDecision:
-    """Return what the policy and the tool's own rule say of a call."""
+    """Return what the policy and the tool's own rule say of a call in a session."""
     is_granted = not tool.is_shell and state.is_granted(tool.name, binding.policy.version)
-    decision = await _by_policy(
-        binding.policy, tool, arguments, is_granted=is_granted, is_attended=is_attended
+    return await decide_by(
+        binding.policy, tool, arguments=arguments, is_granted=is_granted, is_attended=is_attended
     )
+
+
+async def decide_by(
+    policy: ToolPolicy, tool: Tool[..., object], *, arguments: Arguments, is_granted: bool, is_attended: bool
+) -> PolicyDecision:
+    """Return what the policy and the tool's own rule say of a call.
+
+    `is_granted` says whether people have approved such calls before.
+    """
+    decision = await _by_policy(policy, tool, arguments, is_granted=is_granted, is_attended=is_attended)
     changed = decision.arguments if isinstance(decision, ModifyDecision | AskDecision) else None
     rule = tool.approval_for(arguments.json if changed is None else changed)
     if rule is ApprovalRule.ALWAYS or (rule is ApprovalRule.ONCE and not is_granted):
-        decision = strongest(decision, _ask(tool, binding.policy.version, changed))
+        decision = strongest(decision, _ask(tool, policy.version, changed))
     is_default = isinstance(decision, AskDecision) and decision.code in _ASKED_BY_DEFAULT
     if rule is ApprovalRule.NEVER and is_default:
         reason = "The tool's author says that it needs no consent."

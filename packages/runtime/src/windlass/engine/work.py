@@ -15,6 +15,7 @@ from windlass.engine.delivery import deliver
 from windlass.engine.driver import moment
 from windlass.engine.judge import Judged, judge
 from windlass.engine.masking import MaskedAnswer, SecretInputs
+from windlass.engine.patience import put_off
 from windlass.engine.points import after_call, at_point, check_answer, hook_call
 from windlass.engine.prompt import Prompt, system_words
 from windlass.engine.results import Results, failed, kept_arguments, lost_secret, model_error, review
@@ -54,8 +55,6 @@ from windlass_protocol import (
     RetryClass,
 )
 
-_IDLE_SLACK: Final = 0.05
-"""The part of the idle limit by which it may be too short."""
 _NOBODY: Final = ErrorInfo(
     code=ErrorCode.REJECTED,
     kind=ErrorKind.HOST_CONFIGURATION_NEEDED,
@@ -247,9 +246,7 @@ class AgentWork:
                 chunks = binding.provider.stream(
                     messages, tools=binding.definitions or None, temperature=binding.temperature
                 )
-                await collect(
-                    chunks, collector, on_chunk=_patience(loop, limit, idle_s=idle_s, latest=latest)
-                )
+                await collect(chunks, collector, on_chunk=put_off(loop, limit, idle_s=idle_s, latest=latest))
             answer = collector.answer(latency_ms=elapsed_ms(clock, started))
             self._inputs = {call.call_id: call.input for call in answer.calls}
             self._arguments.clear()
@@ -323,22 +320,6 @@ class AgentWork:
         if tool.concurrency is None:
             return nullcontext()
         return self._shared.gates.setdefault(tool.name, asyncio.Semaphore(tool.concurrency))
-
-
-def _patience(
-    loop: asyncio.AbstractEventLoop, limit: asyncio.Timeout, *, idle_s: float, latest: float
-) -> Callable[[], None]:
-    """Return what puts a limit off with every chunk; not to the millisecond, which would be dear."""
-    touched = loop.time()
-
-    def on_chunk() -> None:
-        nonlocal touched
-        now = loop.time()
-        if now - touched > idle_s * _IDLE_SLACK:
-            touched = now
-            limit.reschedule(min(latest, now + idle_s))
-
-    return on_chunk
 
 
 def is_told_to_end() -> bool:

@@ -1,14 +1,15 @@
 """What a test may say of a harness."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from windlass.ports.content import ContentStore
+from windlass.ports.model import LLMProvider
 from windlass.ports.policy import ToolPolicy
 from windlass.steps import Grammar, HandleEvent, HarnessTool
 from windlass_harness.redact import Redactor
 from windlass_harness.retry import RetryPolicy
-from windlass_protocol import ModelMessage, RunMode, RuntimeIdentity, SessionCapabilities
+from windlass_protocol import ModelMessage, ModelReference, RunMode, RuntimeIdentity, SessionCapabilities
 
 
 class Options(TypedDict, total=False):
@@ -16,7 +17,7 @@ class Options(TypedDict, total=False):
 
     mode: RunMode
     tools: Mapping[str, HarnessTool]
-    resolve_model: Callable[[Any], Any]
+    resolve_model: Callable[[ModelReference], LLMProvider]
     handle_event: HandleEvent | None
     capabilities: SessionCapabilities
     on_compaction: Callable[[], Sequence[ModelMessage]]

@@ -1,11 +1,12 @@
 """What the tests of the steps share: a session, a driver, and a reader of events."""
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, Unpack
+from typing import Any, TypeVar, Unpack, cast
 
 from tests.runtime.steps.options import Options
 
+from windlass.ports.model import LLMProvider
 from windlass.steps import (
     AgentTool,
     StepFn,
@@ -16,7 +17,7 @@ from windlass.steps import (
     state_of,
     write_session,
 )
-from windlass.testing import Answer, FakeClock, ScriptedModel, run_in_fake_time, seeded_random
+from windlass.testing import Answer, FakeClock, ScriptedModel, run_in_fake_time
 from windlass.tools import tool
 from windlass_protocol import (
     CompactionConfig,
@@ -25,6 +26,7 @@ from windlass_protocol import (
     InputRequest,
     InputResponse,
     JsonObject,
+    JsonValue,
     ModelMessage,
     ModelReference,
     RunMode,
@@ -83,54 +85,61 @@ class Stage:
     clock: FakeClock = field(default_factory=FakeClock)
     last: StepResult | None = None
     steps: int = 0
-    keeps: Callable[[int], bool] = lambda step: True
-    """Whether the session goes on as an object after that step; if not, as bytes to another process."""
+    keeps: Callable[[Iterable[int]], bool] = lambda steps: True
+    """Whether the session goes on as an object after these steps; if not, as bytes in another process."""
     make: Callable[[], StepFn] | None = None
-    _step: StepFn | None = None
+    step: StepFn | None = None
 
     def show(self, event: Event, messages: Sequence[ModelMessage] | None) -> None:
         """Take an event; it must be one on the wire."""
         assert decode(Event, encode(event)) == event
         self.events.append(event)
 
-    def harness(self, model: ScriptedModel | Callable[[], Any], **options: Unpack[Options]) -> "Stage":
+    def harness(
+        self, model: ScriptedModel | Callable[[], LLMProvider], **options: Unpack[Options]
+    ) -> "Stage":
         """Use a model and options; a maker of models gets a new one in each process."""
 
         def make() -> StepFn:
             provider = model if isinstance(model, ScriptedModel) else model()
+
+            def resolve(reference: ModelReference) -> LLMProvider:
+                return provider
+
             given: dict[str, Any] = {
                 "mode": RunMode.CONVERSATION,
                 "tools": {"add": add, "guarded": guarded, "agent": HELPER},
-                "resolve_model": lambda reference: provider,  # pyright: ignore[reportUnknownLambdaType]
+                "resolve_model": resolve,
                 "handle_event": self.show,
                 "capabilities": SessionCapabilities(request_input=True),
                 "clock": self.clock,
-                "random": seeded_random(1),
+                "random": lambda: 0.5,
                 **options,
             }
             return create_tool_loop_harness(ToolLoopHarnessConfig(**given))
 
-        self.make, self._step = make, make()
+        self.make, self.step = make, make()
         return self
 
     async def send(self, given: StepInput | str | None = None) -> StepResult:
         """Give an input and take steps until there is something to wait for."""
-        assert self.make is not None
-        assert self._step is not None
+        make, step = self.make, self.step
+        assert make is not None
         current: StepInput | None = StepInput(message=given) if isinstance(given, str) else given
         while True:
+            assert step is not None
             before = write_session(self.session)
-            result = await self._step(self.session, current)
+            result = await step(self.session, current)
             assert write_session(self.session) == before, "a step changed the session that it was given"
             self.last, self.session, current = result, result.session, None
             self.steps += 1
-            if not self.keeps(self.steps):
+            if not self.keeps((self.steps,)):
                 self.session = read_session(write_session(self.session))
-                self._step = self.make()
+                step = self.step = make()
             if result.next is None or isinstance(result.next, StepDone):
                 return result
-            if self.keeps(self.steps):
-                self._step = result.next
+            if self.keeps((self.steps,)):
+                step = self.step = result.next
 
     async def answer(self, *picked: str) -> StepResult:
         """Pick an option, by id, for each request that is open, in order."""
@@ -169,6 +178,13 @@ class Stage:
     def data(self, event_type: str) -> list[JsonObject]:
         """The data of all events of a type."""
         return [event.data for event in self.events if event.type == event_type]
+
+
+def inside(data: JsonValue, *path: str | int) -> JsonValue:
+    """Return what is at a place of some data."""
+    for key in path:
+        data = cast(Any, data)[key]
+    return data
 
 
 def play(story: Coroutine[Any, Any, T], stage: Stage) -> T:

@@ -1,14 +1,16 @@
 """Consent and questions: who is asked, what counts as an answer, what becomes of it."""
 
+from typing import cast
+
 import pytest
-from tests.runtime.steps.steps_rig import Stage, add, guarded, play, staged
+from tests.runtime.steps.steps_rig import Stage, add, guarded, inside, play, staged
 
 from windlass.errors import Rejected
 from windlass.policy import RulesPolicy
 from windlass.steps import HarnessTool, KeyedTool, answer_to
 from windlass.steps.questions import OPTIONS_MAX, match_option
-from windlass.testing import call, say
-from windlass.tools import Tool, tool
+from windlass.testing import ScriptedModel, call, say
+from windlass.tools import ApprovalCheck, Tool, tool
 from windlass_harness.policy import PolicySet, Rule
 from windlass_protocol import (
     InputDisplay,
@@ -16,6 +18,7 @@ from windlass_protocol import (
     InputRequest,
     InputResponse,
     JsonObject,
+    JsonValue,
     SessionCapabilities,
     StepInput,
     ToolCallAction,
@@ -23,6 +26,7 @@ from windlass_protocol import (
     ToolResultPart,
 )
 
+RED_AND_BLUE = (InputOption(id="red", label="Rot"), InputOption(id="blue", label="Blau"))
 NOBODY = SessionCapabilities(request_input=False)
 COLORS: JsonObject = {
     "prompt": "Which color?",
@@ -45,24 +49,31 @@ def outcomes(stage: Stage) -> list[object]:
     return [
         resolution["outcome"]
         for data in stage.data("input.resolved")
-        for resolution in data["resolutions"]  # pyright: ignore
+        for resolution in cast(list[JsonObject], data["resolutions"])
     ]
 
 
-def counted(approval: object, calls: list[JsonObject], **options: object) -> Tool[..., object]:
-    @tool(mode="safe_write", approval=approval, **options)  # pyright: ignore
+def counted(approval: ApprovalCheck | str, calls: list[JsonObject]) -> Tool[..., object]:
+    @tool(mode="safe_write", approval=approval)
     async def pay(cents: int, to: str = "bank") -> str:
         """Pay."""
         calls.append({"cents": cents, "to": to})
         return "paid"
 
-    return pay  # pyright: ignore
+    return cast(Tool[..., object], pay)
 
 
-def request(**fields: object) -> InputRequest:
-    given = {"options": (InputOption(id="red", label="Rot"), InputOption(id="blue", label="Blau")), **fields}
-    action = ToolCallAction(call_id="c", tool_name="ask_question", input={})
-    return InputRequest(request_id="r", action=action, prompt="?", display=InputDisplay.SELECT, **given)  # pyright: ignore
+def request(
+    *options: InputOption, is_select: bool = True, allow_freeform: bool | None = None
+) -> InputRequest:
+    return InputRequest(
+        request_id="r",
+        action=ToolCallAction(call_id="c", tool_name="ask_question", input={}),
+        prompt="?",
+        display=InputDisplay.SELECT,
+        options=(options or RED_AND_BLUE) if is_select else None,
+        allow_freeform=allow_freeform,
+    )
 
 
 @pytest.mark.parametrize(
@@ -90,20 +101,20 @@ def test_an_id_counts_before_a_label_and_a_label_before_a_number() -> None:
         InputOption(id="b", label="1"),
         InputOption(id="c", label="x"),
     )
-    assert match_option(request(options=tricky), "2") == "2"
-    assert match_option(request(options=tricky), "1") == "b"
+    assert match_option(request(*tricky), "2") == "2"
+    assert match_option(request(*tricky), "1") == "b"
 
 
 def test_a_label_that_two_options_have_names_neither() -> None:
     twins = (InputOption(id="a", label="Yes"), InputOption(id="b", label="yes"))
-    assert match_option(request(options=twins), "YES") is None
+    assert match_option(request(*twins), "YES") is None
 
 
 def test_a_channel_can_make_an_answer_of_a_text() -> None:
     assert answer_to(request(), "blau") == InputResponse(request_id="r", option_id="blue")
     assert answer_to(request(), "green") is None
     assert answer_to(request(allow_freeform=True), "green") == InputResponse(request_id="r", text="green")
-    assert answer_to(request(options=None), "green") == InputResponse(request_id="r", text="green")
+    assert answer_to(request(is_select=False), "green") == InputResponse(request_id="r", text="green")
 
 
 def test_an_answer_reaches_the_model_as_the_result_of_its_question() -> None:
@@ -223,8 +234,8 @@ def test_a_malformed_question_is_told_to_the_model_and_nobody_is_asked(malformed
 
 def test_a_question_has_at_most_so_many_options() -> None:
     def asked(count: int) -> Stage:
-        options = [{"id": f"o{at}", "label": f"O{at}"} for at in range(count)]
-        stage = staged(call("ask_question", {"prompt": "?", "options": [*options]}), say("Sorry."))
+        options: list[JsonValue] = [{"id": f"o{at}", "label": f"O{at}"} for at in range(count)]
+        stage = staged(call("ask_question", {"prompt": "?", "options": options}), say("Sorry."))
         play(stage.send("Ask."), stage)
         return stage
 
@@ -235,17 +246,15 @@ def test_a_question_has_at_most_so_many_options() -> None:
 def test_without_people_there_is_no_tool_to_ask_them() -> None:
     stage = staged(call("ask_question", COLORS), say("Nobody."), capabilities=NOBODY)
     play(stage.send("Ask."), stage)
-    assert stage.data("action.result")[0]["error"]["code"] == "unknown_tool"  # pyright: ignore
+    assert inside(stage.data("action.result")[0], "error", "code") == "unknown_tool"
 
 
 @pytest.mark.parametrize(("can_ask", "offered"), [(True, True), (False, False)])
 def test_the_tool_to_ask_people_is_offered_only_if_they_can_be_asked(can_ask: bool, offered: bool) -> None:
-    from windlass.testing import ScriptedModel  # noqa: PLC0415 - only here
-
     model = ScriptedModel([say("Hi.")])
     stage = Stage().harness(model, capabilities=SessionCapabilities(request_input=can_ask))
     play(stage.send("Hi."), stage)
-    assert ("ask_question" in {tool["name"] for tool in model.requests[0].tools}) is offered
+    assert ("ask_question" in [tool["name"] for tool in model.requests[0].tools]) is offered
 
 
 def test_without_people_what_needs_consent_is_denied() -> None:
@@ -397,7 +406,9 @@ def test_a_function_can_decide_who_is_asked() -> None:
     calls: list[JsonObject] = []
     pays = [call("pay", {"cents": cents}, call_id=f"p{cents}") for cents in (1, 1000)]
     stage = staged(
-        *pays, say("Done."), tools={"pay": counted(lambda arguments: arguments["cents"] > 10, calls)}
+        *pays,
+        say("Done."),
+        tools={"pay": counted(lambda arguments: int(str(arguments["cents"])) > 10, calls)},
     )
     play(stage.send("Pay."), stage)
     assert [one["cents"] for one in calls] == [1]
@@ -410,7 +421,7 @@ def test_a_policy_that_denies_is_heard_also_when_a_person_has_consented() -> Non
     stage = staged(call("pay", {"cents": 1}), say("Done."), tools=tools)
     play(stage.send("Pay."), stage)
     rule = Rule("no.pay", "deny", reason="Not today.", tools=("pay",))
-    stage.harness(_goes_on(say("Ok.")), tools=tools, policy=RulesPolicy(PolicySet(rules=(rule,))))
+    stage.harness(ScriptedModel([say("Ok.")]), tools=tools, policy=RulesPolicy(PolicySet(rules=(rule,))))
     play(stage.answer("approve"), stage)
     assert calls == []
     assert stage.data("action.result")[-1]["status"] == "rejected"
@@ -419,9 +430,9 @@ def test_a_policy_that_denies_is_heard_also_when_a_person_has_consented() -> Non
 def test_a_tool_that_is_gone_is_told_to_the_model() -> None:
     stage = staged(call("guarded", {"x": 1}), say("Done."))
     play(stage.send("Go."), stage)
-    stage.harness(_goes_on(say("Ok.")), tools={"add": add})
+    stage.harness(ScriptedModel([say("Ok.")]), tools={"add": add})
     play(stage.answer("approve"), stage)
-    assert stage.data("action.result")[-1]["error"]["code"] == "unknown_tool"  # pyright: ignore
+    assert inside(stage.data("action.result")[-1], "error", "code") == "unknown_tool"
 
 
 def test_a_policy_may_change_the_arguments_before_anybody_is_asked() -> None:
@@ -454,12 +465,6 @@ def test_names_of_requests_are_the_same_when_a_step_is_made_again() -> None:
     for stage in (first, second):
         play(stage.send("Go."), stage)
     assert first.requests == second.requests
-
-
-def _goes_on(*answers: object) -> object:
-    from windlass.testing import ScriptedModel  # noqa: PLC0415 - only here
-
-    return ScriptedModel(answers)  # pyright: ignore
 
 
 def test_names_that_the_steps_use_themselves_are_refused() -> None:

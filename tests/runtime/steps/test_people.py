@@ -1,4 +1,4 @@
-"""Consent and questions: who is asked, what counts as an answer, what becomes of it."""
+"""Consent and questions: who is asked, what is an answer, what becomes of it."""
 
 from typing import cast
 
@@ -446,6 +446,33 @@ def test_a_policy_may_change_the_arguments_before_anybody_is_asked() -> None:
     assert "500" not in stage.requests[0].prompt
     play(stage.answer("approve"), stage)
     assert calls[0]["cents"] == 5
+
+
+def test_a_policy_that_would_change_what_was_approved_denies_it() -> None:
+    calls: list[JsonObject] = []
+    tools: dict[str, HarnessTool] = {"pay": counted("always", calls)}
+    stage = staged(call("pay", {"cents": 500}), tools=tools)
+    play(stage.send("Pay."), stage)
+    rule = Rule("cap", "modify", reason="A cap.", tools=("pay",), arguments={"cents": 5})
+    stage.harness(ScriptedModel([say("Ok.")]), tools=tools, policy=RulesPolicy(PolicySet(rules=(rule,))))
+    play(stage.answer("approve"), stage)
+    assert calls == []
+    assert stage.data("action.result")[-1]["status"] == "rejected"
+
+
+@pytest.mark.parametrize("arguments", [{"cents": "many"}, {"euros": 1}])
+def test_arguments_of_a_policy_that_do_not_fit_are_not_used(arguments: JsonObject) -> None:
+    calls: list[JsonObject] = []
+    rule = Rule("cap", "modify", reason="A cap.", tools=("pay",), arguments=arguments)
+    stage = staged(
+        call("pay", {"cents": 500}),
+        say("Ok."),
+        tools={"pay": counted("never", calls)},
+        policy=RulesPolicy(PolicySet(rules=(rule,))),
+    )
+    play(stage.send("Pay."), stage)
+    assert calls == []
+    assert stage.data("action.result")[-1]["status"] == "rejected"
 
 
 def test_what_is_too_large_to_be_shown_is_denied() -> None:

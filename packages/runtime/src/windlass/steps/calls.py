@@ -13,7 +13,7 @@ from windlass.steps.harness import Harness
 from windlass.steps.output import FINAL_OUTPUT
 from windlass.steps.questions import APPROVAL_OPTIONS, ASK_QUESTION, question_request
 from windlass.steps.run import StepRun
-from windlass.tool_arguments import Arguments, arguments_of
+from windlass.tool_arguments import Arguments, arguments_hash, arguments_of
 from windlass.tool_router import unknown_tool
 from windlass.tools import Tool
 from windlass_harness.loop.events import AskedCall
@@ -141,13 +141,13 @@ def _delegated(call: AskedCall, agent: AgentTool) -> Delegated | Refused:
 
 
 async def _judged(run: StepRun, call: AskedCall, tool: Tool[..., object]) -> Ready | Refused | Asked:
-    arguments = read_arguments(run.harness, call, tool)
+    arguments = read_arguments(run.harness, call, tool=tool)
     if isinstance(arguments, Refused):
         return arguments
     decision = await _decide(run, tool, arguments)
     changed = decision.arguments if isinstance(decision, ModifyDecision | AskDecision) else None
     if changed is not None:
-        arguments = read_arguments(run.harness, AskedCall(call.call_id, tool.name, changed), tool)
+        arguments = read_arguments(run.harness, AskedCall(call.call_id, tool.name, changed), tool=tool)
         if isinstance(arguments, Refused):
             told = f"the policy's own arguments do not fit: {arguments.message}"
             return Refused(call, EXECUTION_DENIED, told, is_denied=True)
@@ -158,7 +158,7 @@ async def _judged(run: StepRun, call: AskedCall, tool: Tool[..., object]) -> Rea
     return Refused(call, EXECUTION_DENIED, decision.reason, is_denied=True)
 
 
-def read_arguments(harness: Harness, call: AskedCall, tool: Tool[..., object]) -> Arguments | Refused:
+def read_arguments(harness: Harness, call: AskedCall, *, tool: Tool[..., object]) -> Arguments | Refused:
     """Return the arguments of a call, or why it cannot be made."""
     try:
         return arguments_of(tool, call.input, mask=harness.config.redactor.text)
@@ -199,17 +199,21 @@ async def approved_call(run: StepRun, action: ToolCallAction) -> Ready | Refused
     tool = run.harness.tools.get(action.tool_name)
     if tool is None:
         return Refused(call, "unknown_tool", f"there is no tool {action.tool_name} any more")
-    arguments = read_arguments(run.harness, call, tool)
+    arguments = read_arguments(run.harness, call, tool=tool)
     if isinstance(arguments, Refused):
         return arguments
     decision = await _decide(run, tool, arguments)
     if not isinstance(decision, AllowDecision | AskDecision | ModifyDecision):
         return Refused(call, EXECUTION_DENIED, decision.reason, is_denied=True)
+    changed = None if isinstance(decision, AllowDecision) else decision.arguments
+    if changed is not None and arguments_hash(changed) != arguments.hash:
+        told = "the policy would change what a person approved; ask for the call anew"
+        return Refused(call, EXECUTION_DENIED, told, is_denied=True)
     return Ready(call, tool, arguments)
 
 
 async def _decide(run: StepRun, tool: Tool[..., object], arguments: Arguments) -> PolicyDecision:
-    key = grant_key(run.harness, tool, arguments.json)
+    key = grant_key(run.harness, tool, arguments=arguments.json)
     return await decide_by(
         run.harness.policy,
         tool,
@@ -219,8 +223,8 @@ async def _decide(run: StepRun, tool: Tool[..., object], arguments: Arguments) -
     )
 
 
-def grant_key(harness: Harness, tool: Tool[..., object], arguments: JsonObject) -> str | None:
-    """Return under which key an approval of this call is remembered; None if it is not.
+def grant_key(harness: Harness, tool: Tool[..., object], *, arguments: JsonObject) -> str | None:
+    """Return the key under which an approval is remembered; None if it is not.
 
     Only tools with approval once remember. A shell tool needs a key of its own: its name says nothing of
     what it does. A key that cannot be made remembers nothing.

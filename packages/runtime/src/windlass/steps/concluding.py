@@ -1,4 +1,4 @@
-"""What an answer of the model comes to: its calls are made, and the next thing is decided."""
+"""What an answer of the model comes to: calls are made, what is next is decided."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -234,7 +234,7 @@ async def fail_step(run: StepRun, code: str, *, message: str, is_terminal: bool 
     await run.emit("step.failed", {**problem, **at(run.place)})
     is_over = is_terminal or run.harness.is_task
     await run.emit("turn.failed", {**problem, **at_turn(run.place), "terminal": is_over, **_usage(run)})
-    run.change(is_turn_open=False, output_attempts=None)
+    run.change(is_turn_open=False)
     if not is_over:
         await run.emit("session.waiting", {"wait": "next-user-message"})
         return StepResult(None, run.saved())

@@ -1,4 +1,4 @@
-"""The contract of a step: a session goes in, a session and what to do next come out."""
+"""The contract of a step: a session in, a session and what to do next out."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -68,7 +68,7 @@ ResolveModel = Callable[[ModelReference], LLMProvider | Awaitable[LLMProvider]]
 HandleEvent = Callable[[Event, Sequence[ModelMessage] | None], Awaitable[None] | None]
 """Takes each event in order; with `step.started` come the messages that the model is going to read.
 
-Whatever it raises is logged and changes nothing.
+Secrets are masked in events; the messages are as they are. Whatever it raises is logged and changes nothing.
 """
 
 
@@ -106,6 +106,7 @@ class ToolLoopHarnessConfig:
     mode: RunMode
     """conversation waits after an answer, task is done with it."""
     tools: Mapping[str, HarnessTool]
+    """What the model gets, by name; the tools that a session lists are for its readers."""
     resolve_model: ResolveModel
     handle_event: HandleEvent | None = None
     capabilities: SessionCapabilities = field(default_factory=SessionCapabilities)

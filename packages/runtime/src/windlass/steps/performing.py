@@ -40,7 +40,7 @@ class Outcome:
 
 
 async def perform(run: StepRun, items: Sequence[Ready | Refused], *, place: StepPlace) -> tuple[Outcome, ...]:
-    """Make the calls that can be made, at the same time; results in the order of the calls.
+    """Make calls at the same time; their results come in the order of the calls.
 
     `place` is the step that asked for them, so that a call made again has the same idempotency key.
     """

@@ -47,7 +47,7 @@ _IGNORED: Final = "Nobody consented to the call."
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """What is left of an input once it was looked through for what the step waited for."""
+    """What is left of an input once the step took what it waited for."""
 
     given: StepInput
     is_waiting: bool = False
@@ -61,7 +61,7 @@ class Resumed:
 
 
 async def resume(run: StepRun, given: StepInput) -> Resumed:
-    """Take what the step waited for; if all of it is there, its calls get their results.
+    """Take what the step waited for; when all is there, calls get their results.
 
     A message that comes while something is open waits, unless it names an option of the only request that is
     open: then it is the answer.
@@ -138,7 +138,7 @@ def _is_open(actions: PendingActionBatch | None, asked: PendingInputBatch | None
 
 
 def _spoken_answer(batch: PendingInputBatch, message: UserContent | None) -> InputResponse | None:
-    """Return the answer that a message is: it names an option of the only open request."""
+    """Return the answer that a message is: an option of the only open request."""
     requests = _open_requests(batch)
     if not isinstance(message, str) or len(requests) != 1:
         return None
@@ -182,7 +182,7 @@ async def _tell(run: StepRun, resolutions: Sequence[InputResolution], place: Ste
 
 
 async def _settle(run: StepRun) -> tuple[Shown, ...]:
-    """Give every call of the answer that waited its result, and put both into the history."""
+    """Give the calls that waited their results; both go into the history."""
     state = run.state
     parts: dict[str, ToolResultPart] = {}
     late: tuple[Shown, ...] = ()
@@ -269,7 +269,7 @@ def _denied(action: ToolCallAction, outcome: InputOutcome) -> Refused:
 async def _approve(run: StepRun, action: ToolCallAction) -> Ready | Refused:
     item = await approved_call(run, action)
     if isinstance(item, Ready):
-        key = grant_key(run.harness, item.tool, item.arguments.json)
+        key = grant_key(run.harness, item.tool, arguments=item.arguments.json)
         known = run.state.approved_tools or ()
         if key is not None and key not in known:
             run.change(approved_tools=(*known, key))

@@ -177,9 +177,10 @@ async def _take_output(run: StepRun, answer: _Answer, final: FinalCall, *, again
     assert schema is not None, "only a schema has a tool for the output"
     checked = check_final(schema, final.call.input)
     if checked.errors:
-        run.say(
-            answer.message(), ToolMessage(content=(*answer.parts, _final_part(final, told(checked.errors))))
-        )
+        parts = (*answer.parts, _final_part(final, told(checked.errors)))
+        order = [call.call_id for call in answer.model.calls]
+        ordered = sorted(parts, key=lambda part: order.index(part.tool_call_id))
+        run.say(answer.message(), ToolMessage(content=tuple(ordered)))
         return await _reask(run, checked, again)
     if answer.parts:
         others = answer.message(without=final.call.call_id)

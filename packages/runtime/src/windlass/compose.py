@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Awaitable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Final, Literal, Self, TypedDict, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Final, Literal, Self, TypedDict, TypeVar, Unpack, cast, overload
 
 from pydantic import JsonValue, ValidationError
 
@@ -45,6 +46,9 @@ from windlass_protocol import (
     SourceRef,
     UserContent,
 )
+
+if TYPE_CHECKING:
+    from windlass.steps.contract import StepFn, ToolLoopHarnessConfig
 
 T = TypeVar("T")
 Durability = Literal["power", "process"]
@@ -374,3 +378,18 @@ def run_sync(work: Coroutine[object, object, T] | Awaitable[T]) -> T:
 
 async def _finish(work: Awaitable[T]) -> T:
     return await work
+
+
+def create_tool_loop_harness(config: "ToolLoopHarnessConfig") -> "StepFn":
+    """Return the step function of a configuration, on the clock of the machine.
+
+    A clock or random source in the configuration is kept.
+
+    Raises:
+        Rejected: the configuration cannot be used; the message says what to write.
+    """
+    # Whoever has a runtime does not pay for the steps.
+    from windlass.steps import loop  # noqa: PLC0415 - slow to import
+
+    given = replace(config, clock=config.clock or SystemClock(), random=config.random or chance)
+    return loop.create_tool_loop_harness(given)

@@ -37,7 +37,23 @@ R = TypeVar("R")
 CLOSENESS_MIN: Final = 0.5
 _CONSENT_MODES: Final = frozenset({ToolMode.LOCAL, ToolMode.DESTRUCTIVE})
 _CONSENT_RULES: Final = frozenset({ApprovalRule.ALWAYS, ApprovalRule.ONCE})
-_Gates = dict[str, asyncio.Semaphore]
+
+
+class ToolGates:
+    """Keeps tools to as many calls at the same time as they allow."""
+
+    def __init__(self) -> None:
+        # A semaphore belongs to one event loop, and a program may run several after one another.
+        self._gates: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, asyncio.Semaphore]] = (
+            WeakKeyDictionary()
+        )
+
+    def of(self, item: Tool[..., object]) -> AbstractAsyncContextManager[object]:
+        """Return what a call has to go through."""
+        if item.concurrency is None:
+            return nullcontext()
+        gates = self._gates.setdefault(asyncio.get_running_loop(), {})
+        return gates.setdefault(item.name, asyncio.Semaphore(item.concurrency))
 
 
 class ToolRouter:
@@ -45,7 +61,7 @@ class ToolRouter:
 
     def __init__(self, tools: Iterable[Tool[..., object]] = ()) -> None:
         self._tools: dict[str, Tool[..., object]] = {}
-        self._gates: WeakKeyDictionary[asyncio.AbstractEventLoop, _Gates] = WeakKeyDictionary()
+        self._gates = ToolGates()
         for item in tools:
             self.register(item)
 
@@ -100,16 +116,9 @@ class ToolRouter:
             return failure(error.message)
         if not consent_granted and _needs_consent(item, arguments):
             raise _no_consent(item, call)
-        async with self._gate(item):
+        async with self._gates.of(item):
             run = await run_tool(item, arguments.values, context=context or _direct(call))
         return run.result
-
-    def _gate(self, item: Tool[..., object]) -> AbstractAsyncContextManager[object]:
-        if item.concurrency is None:
-            return nullcontext()
-        # A semaphore belongs to one event loop, and a program may run several after one another.
-        gates = self._gates.setdefault(asyncio.get_running_loop(), {})
-        return gates.setdefault(item.name, asyncio.Semaphore(item.concurrency))
 
 
 def unknown_tool(name: str, known: Iterable[str]) -> ToolResult:

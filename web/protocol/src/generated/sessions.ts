@@ -2,8 +2,8 @@
 /** The state of a session as plain data, and what goes into and comes out of a step. */
 import { z } from "zod";
 import { Json, JsonObject, open, text } from "../wire.js";
-import { Count, Id, Positive } from "./common.js";
-import { InputResponse, RuntimeActionResult } from "./input.js";
+import { Count, Id, Positive, Usage } from "./common.js";
+import { InputRequest, InputResponse, RuntimeActionRequest, RuntimeActionResult } from "./input.js";
 
 /** Text. */
 export const TextPart = open({
@@ -308,3 +308,61 @@ export const SessionCapabilities = open({
   requestInput: z.boolean().optional(),
 });
 export type SessionCapabilities = z.infer<typeof SessionCapabilities>;
+
+/** Where in a session a step is. */
+export const StepPlace = open({
+  /** Number of the turn. */
+  sequence: Count,
+  /** Number of the step in its turn. */
+  stepIndex: Count,
+  /** The turn. */
+  turnId: Id,
+});
+export type StepPlace = z.infer<typeof StepPlace>;
+
+/** Actions that the runtime does while the step waits. */
+export const PendingActionBatch = open({
+  /** The step that asked for them. */
+  event: StepPlace,
+  /** What was asked for. */
+  actions: z.array(RuntimeActionRequest),
+  /** What has come back so far. */
+  results: z.array(RuntimeActionResult).optional(),
+});
+export type PendingActionBatch = z.infer<typeof PendingActionBatch>;
+
+/** Requests to people that the step waits for. */
+export const PendingInputBatch = open({
+  /** The step that asks. */
+  event: StepPlace,
+  /** What is asked. */
+  requests: z.array(InputRequest),
+  /** Answers that have come so far. */
+  responses: z.array(InputResponse).optional(),
+});
+export type PendingInputBatch = z.infer<typeof PendingInputBatch>;
+
+/** What the step function keeps in the state of its session. */
+export const StepState = open({
+  /** The step under way, or the last one; absent before the first turn. */
+  place: StepPlace.optional(),
+  /** Whether the turn goes on. */
+  isTurnOpen: z.boolean(),
+  /** Events shown so far. */
+  eventCount: Count,
+  /** The answer that waits and the results it has; no part of the history yet. */
+  pendingMessages: z.array(ModelMessage).optional(),
+  /** Actions that the runtime does. */
+  pendingActionBatch: PendingActionBatch.optional(),
+  /** Requests to people. */
+  pendingInputBatch: PendingInputBatch.optional(),
+  /** Input that waits until the requests are settled. */
+  deferredInput: StepInput.optional(),
+  /** Keys of tools that people approved for the session. */
+  approvedTools: z.array(z.string()).optional(),
+  /** What the turn has used so far. */
+  turnUsage: Usage.optional(),
+  /** Outputs of the turn that missed the schema. */
+  outputAttempts: Count.optional(),
+});
+export type StepState = z.infer<typeof StepState>;

@@ -7,8 +7,13 @@ from typing import Annotated, Literal
 from pydantic import Field, JsonValue
 
 from windlass_protocol._wire import Bool, Closed, JsonObject, KeepsNulls, Maybe, OnlyBool, Open, Str, Tagged
-from windlass_protocol.generated.common import Count, Id, Positive
-from windlass_protocol.generated.input import InputResponse, RuntimeActionResult
+from windlass_protocol.generated.common import Count, Id, Positive, Usage
+from windlass_protocol.generated.input import (
+    InputRequest,
+    InputResponse,
+    RuntimeActionRequest,
+    RuntimeActionResult,
+)
 
 
 class TextPart(Tagged, Open):
@@ -361,3 +366,61 @@ class SessionCapabilities(Open):
 
     request_input: Maybe[Bool] = None
     """Whether people can be asked."""
+
+
+class StepPlace(Open):
+    """Where in a session a step is."""
+
+    sequence: Count
+    """Number of the turn."""
+    step_index: Count
+    """Number of the step in its turn."""
+    turn_id: Id
+    """The turn."""
+
+
+class PendingActionBatch(Open):
+    """Actions that the runtime does while the step waits."""
+
+    event: StepPlace
+    """The step that asked for them."""
+    actions: tuple[RuntimeActionRequest, ...]
+    """What was asked for."""
+    results: Maybe[tuple[RuntimeActionResult, ...]] = None
+    """What has come back so far."""
+
+
+class PendingInputBatch(Open):
+    """Requests to people that the step waits for."""
+
+    event: StepPlace
+    """The step that asks."""
+    requests: tuple[InputRequest, ...]
+    """What is asked."""
+    responses: Maybe[tuple[InputResponse, ...]] = None
+    """Answers that have come so far."""
+
+
+class StepState(Open):
+    """What the step function keeps in the state of its session."""
+
+    is_turn_open: Bool
+    """Whether the turn goes on."""
+    event_count: Count
+    """Events shown so far."""
+    place: Maybe[StepPlace] = None
+    """The step under way, or the last one; absent before the first turn."""
+    pending_messages: Maybe[tuple[ModelMessage, ...]] = None
+    """The answer that waits and the results it has; no part of the history yet."""
+    pending_action_batch: Maybe[PendingActionBatch] = None
+    """Actions that the runtime does."""
+    pending_input_batch: Maybe[PendingInputBatch] = None
+    """Requests to people."""
+    deferred_input: Maybe[StepInput] = None
+    """Input that waits until the requests are settled."""
+    approved_tools: Maybe[tuple[Str, ...]] = None
+    """Keys of tools that people approved for the session."""
+    turn_usage: Maybe[Usage] = None
+    """What the turn has used so far."""
+    output_attempts: Maybe[Count] = None
+    """Outputs of the turn that missed the schema."""

@@ -222,14 +222,20 @@ async def collect(
     collector: Collector,
     *,
     on_chunk: Callable[[], None],
+    after_chunk: Callable[[], Awaitable[None]] | None = None,
 ) -> None:
-    """Feed the collector until the stream ends; the stream is closed in any case."""
+    """Feed the collector until the stream ends; the stream is closed in any case.
+
+    `on_chunk` is called before each chunk is taken, `after_chunk` when it is.
+    """
     stream = await chunks if isawaitable(chunks) else chunks
     count = 0
     try:
         async for chunk in stream:
             on_chunk()
             collector.take(chunk)
+            if after_chunk is not None:
+                await after_chunk()
             count += 1
             if not count % CHUNKS_IN_A_ROW_MAX:
                 # A stream that never waits would let nobody else have a turn.

@@ -1,0 +1,33 @@
+"""What a test may say of a harness."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypedDict
+
+from windlass.ports.content import ContentStore
+from windlass.ports.model import LLMProvider
+from windlass.ports.policy import ToolPolicy
+from windlass.steps import Grammar, HandleEvent, HarnessTool
+from windlass_harness.redact import Redactor
+from windlass_harness.retry import RetryPolicy
+from windlass_protocol import ModelMessage, ModelReference, RunMode, RuntimeIdentity, SessionCapabilities
+
+
+class Options(TypedDict, total=False):
+    """Fields of a configuration."""
+
+    mode: RunMode
+    tools: Mapping[str, HarnessTool]
+    resolve_model: Callable[[ModelReference], LLMProvider]
+    handle_event: HandleEvent | None
+    capabilities: SessionCapabilities
+    on_compaction: Callable[[], Sequence[ModelMessage]]
+    runtime_identity: RuntimeIdentity
+    code_mode: bool
+    workflow: bool
+    policy: ToolPolicy
+    retry: RetryPolicy
+    output_repairs_max: int
+    redactor: Redactor
+    content: ContentStore
+    attempt: int
+    grammar: Grammar

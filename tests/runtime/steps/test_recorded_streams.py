@@ -1,0 +1,212 @@
+"""Recorded streams: the same inputs and answers give the same events.
+
+The streams were recorded from a server whose turns end at a wait. What a reader relies on is compared: the
+order of types and the meaning of the data. Names, times and usage are each system's own, and so are words.
+"""
+
+import json
+from collections.abc import AsyncIterator, Iterable, Sequence
+from pathlib import Path
+from typing import cast
+
+import pytest
+from tests.runtime.steps.steps_rig import Stage, play
+
+from windlass.ports.model import LLMMessage, LLMStreamChunk
+from windlass.steps import Grammar
+from windlass_protocol import (
+    FinishReason,
+    JsonObject,
+    JsonValue,
+    RunMode,
+    StepInput,
+    SubagentActionResult,
+    ToolCall,
+)
+
+STREAMS = Path(__file__).parent / "streams"
+OURS = {
+    "step.started": {"modelId"},
+    "step.completed": {"latencyMs"},
+    "action.result": {"durationMs"},
+    "turn.completed": {"usage"},
+    "input.requested": {"argumentsHash", "prompt"},
+}
+"""What our events have beyond the recorded ones."""
+NAMES = {"callId", "requestId", "sessionId", "childSessionId", "usage", "runtime"}
+WORDS = {"TOOL_EXECUTION_DENIED"}
+"""Errors whose words are each system's own: the code is what is meant."""
+KINDS = {"approval", "question"}
+"""Why a person is asked: a recorded request does not say."""
+BY_THE_RUNTIME = {"subagent.called"}
+"""Events of whoever drives the steps."""
+
+Step = list[str] | tuple[str, JsonObject]
+"""Pieces of text, or a call."""
+
+
+def recorded(name: str) -> list[tuple[str, JsonObject]]:
+    """Return the types and data of a stream."""
+    lines = (STREAMS / f"{name}.ndjson").read_text("utf-8").splitlines()
+    events = [json.loads(line) for line in lines]
+    return [(event["type"], event.get("data", {})) for event in events if event["type"] not in BY_THE_RUNTIME]
+
+
+def pieces(name: str) -> list[str]:
+    """Return the pieces of text that the model gave."""
+    return [str(data["messageDelta"]) for type_, data in recorded(name) if type_ == "message.appended"]
+
+
+def meaning(event_type: str, data: JsonValue) -> JsonValue:
+    """Return data without what is each system's own."""
+    if isinstance(data, list):
+        return [meaning(event_type, one) for one in data]
+    if not isinstance(data, dict):
+        return data
+    dropped = NAMES | OURS.get(event_type, set())
+    if data.get("code") in WORDS:
+        dropped = dropped | {"message"}
+    if data.get("kind") in KINDS:
+        dropped = dropped | {"kind"}
+    return {key: meaning(event_type, value) for key, value in data.items() if key not in dropped}
+
+
+def meanings(events: Iterable[tuple[str, JsonObject]]) -> list[tuple[str, JsonValue]]:
+    return [(event_type, meaning(event_type, data)) for event_type, data in events]
+
+
+def prompts(events: Iterable[tuple[str, JsonObject]]) -> list[JsonValue]:
+    return [
+        request.get("prompt")
+        for event_type, data in events
+        if event_type == "input.requested"
+        for request in cast(list[JsonObject], data["requests"])
+    ]
+
+
+class Recorded:
+    """A model that gives the recorded answers, piece by piece."""
+
+    def __init__(self, *steps: Step) -> None:
+        self._steps = list(steps)
+
+    async def stream(
+        self,
+        messages: Sequence[LLMMessage],
+        *,
+        tools: Iterable[JsonObject] | None = None,
+        temperature: float | None = None,
+    ) -> AsyncIterator[LLMStreamChunk]:
+        """Give the next answer."""
+        step = self._steps.pop(0)
+        if isinstance(step, list):
+            for piece in step:
+                yield LLMStreamChunk(content_delta=piece)
+            yield LLMStreamChunk(finish_reason=FinishReason.STOP)
+            return
+        name, arguments = step
+        call = ToolCall(id=f"call-{len(self._steps)}", name=name, arguments=arguments)
+        yield LLMStreamChunk(tool_call_delta=call)
+        yield LLMStreamChunk(finish_reason=FinishReason.TOOL_CALLS)
+
+
+def shown(stage: Stage) -> list[tuple[str, JsonObject]]:
+    return [(event.type, event.data) for event in stage.events]
+
+
+def on_stage(*steps: Step, grammar: Grammar, mode: RunMode = RunMode.CONVERSATION) -> Stage:
+    model = Recorded(*steps)
+    return Stage().harness(lambda: model, grammar=grammar, mode=mode)
+
+
+BOTH = pytest.mark.parametrize("grammar", list(Grammar))
+
+
+@BOTH
+def test_an_answer(grammar: Grammar) -> None:
+    stage = on_stage(pieces("echo"), grammar=grammar)
+    play(stage.send("ECHO hi"), stage)
+    assert meanings(shown(stage)) == meanings(recorded("echo"))
+
+
+@BOTH
+def test_two_tools_one_after_the_other(grammar: Grammar) -> None:
+    calls: list[Step] = [("add", {"a": 0, "b": 1}), ("add", {"a": 1, "b": 1})]
+    stage = on_stage(*calls, pieces("two_tools"), grammar=grammar)
+    play(stage.send("TOOLS 2"), stage)
+    assert meanings(shown(stage)) == meanings(recorded("two_tools"))
+
+
+@BOTH
+def test_a_task_with_an_output(grammar: Grammar) -> None:
+    stage = on_stage(("final_output", {"answer": 42}), grammar=grammar, mode=RunMode.TASK)
+    schema: JsonObject = {"type": "object", "properties": {"answer": {"type": "integer"}}}
+    play(stage.send(StepInput(message="SCHEMA", output_schema=schema)), stage)
+    assert meanings(shown(stage)) == meanings(recorded("task_output"))
+    assert stage.done.output == {"answer": 42}
+    assert stage.session.output_schema is None
+
+
+@BOTH
+def test_the_task_of_a_subagent(grammar: Grammar) -> None:
+    stage = on_stage(pieces("subagent_child"), grammar=grammar, mode=RunMode.TASK)
+    play(stage.send("ECHO child"), stage)
+    assert meanings(shown(stage)) == meanings(recorded("subagent_child"))
+
+
+QUESTION: JsonObject = {
+    "prompt": "Which color?",
+    "options": [{"id": "red", "label": "Red"}, {"id": "blue", "label": "Blue"}],
+}
+
+
+def test_a_question_that_ends_the_turn() -> None:
+    stage = on_stage(("ask_question", QUESTION), grammar=Grammar.TURN_PER_INPUT)
+    play(stage.send("ASK me"), stage)
+    assert meanings(shown(stage)) == meanings(recorded("question_asked"))
+    assert prompts(shown(stage)) == prompts(recorded("question_asked"))
+
+
+def asked_for_consent(answer: Sequence[str]) -> Stage:
+    stage = on_stage(("guarded", {"x": 1}), list(answer), grammar=Grammar.TURN_PER_INPUT)
+    play(stage.send("APPROVE it"), stage)
+    assert meanings(shown(stage)) == meanings(recorded("approval_asked"))
+    stage.events.clear()
+    return stage
+
+
+@pytest.mark.parametrize(("option", "name"), [("approve", "approval_given"), ("deny", "approval_denied")])
+def test_consent_that_ends_the_turn_and_begins_another(option: str, name: str) -> None:
+    stage = asked_for_consent(pieces(name))
+    play(stage.answer(option), stage)
+    assert meanings(shown(stage)) == meanings(recorded(name))
+
+
+def test_a_subagent_whose_result_comes_into_the_same_turn() -> None:
+    output = "".join(pieces("subagent_child"))
+    stage = on_stage(("agent", {"message": "ECHO child"}), pieces("subagent"), grammar=Grammar.TURN_PER_INPUT)
+    play(stage.send("SUB delegate"), stage)
+    batch = stage.state.pending_action_batch
+    assert batch is not None
+    result = SubagentActionResult(call_id=batch.actions[0].call_id, subagent_name="agent", output=output)
+    play(stage.send(StepInput(runtime_action_results=(result,))), stage)
+    assert meanings(shown(stage)) == meanings(recorded("subagent"))
+
+
+def test_by_default_the_turn_waits_and_goes_on() -> None:
+    stage = on_stage(("guarded", {"x": 1}), pieces("approval_given"), grammar=Grammar.ONE_TURN)
+    play(stage.send("APPROVE it"), stage)
+    assert stage.types[-3:] == ["step.completed", "input.requested", "turn.waiting"]
+    stage.events.clear()
+    play(stage.answer("approve"), stage)
+    assert stage.types == [
+        "input.resolved",
+        "action.result",
+        "step.started",
+        "message.completed",
+        "step.completed",
+        "turn.completed",
+        "session.waiting",
+    ]
+    assert {str(event.data.get("turnId", "turn_0")) for event in stage.events} == {"turn_0"}
+    assert [data["stepIndex"] for data in stage.data("step.started")] == [1]

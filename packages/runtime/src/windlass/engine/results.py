@@ -38,6 +38,8 @@ from windlass_protocol import (
 )
 
 SECRET_ARGUMENTS = "secret_arguments"
+BUG = "bug"
+"""The fault of a provider that raised what no provider should."""
 _NOT_KEPT = "the arguments held a secret, which is not kept; ask for the call anew"
 _PLAIN_RESULT = frozenset({"success", "data"})
 _LOOKED_THROUGH_MAX = 65_536
@@ -198,4 +200,5 @@ def model_error(error: BaseException, redactor: Redactor) -> ErrorInfo:
         kind=kind,
         retry=RetryClass.RETRYABLE if is_passing else RetryClass.NOT_RETRYABLE,
         message=mask_text(f"the model failed with {type(error).__name__}"),
+        details=None if is_passing else {"fault": BUG},
     )

@@ -7,7 +7,7 @@ from pydantic import JsonValue
 
 from windlass.engine.judge import settled
 from windlass.engine.prompt import to_llm
-from windlass.engine.results import model_error
+from windlass.engine.results import BUG, model_error
 from windlass.ports.model import LLMMessage, LLMProvider
 from windlass.steps.asking import Prompt, ask_model
 from windlass.steps.compacting import compact_history
@@ -160,5 +160,7 @@ def _note_size(run: StepRun, usage: JsonObject | None) -> None:
 
 
 async def _model_failed(run: StepRun, error: ErrorInfo) -> StepResult:
-    is_terminal = error.code is ErrorCode.REJECTED and error.retry is RetryClass.NOT_RETRYABLE
+    is_refused = error.code is ErrorCode.REJECTED and error.retry is RetryClass.NOT_RETRYABLE
+    # Whoever mends a slip of a provider can go on with the conversation.
+    is_terminal = is_refused and (error.details or {}).get("fault") != BUG
     return await fail_step(run, MODEL_CALL_FAILED, message=error.message, is_terminal=is_terminal)

@@ -8,3 +8,8 @@ _MILLISECOND = timedelta(milliseconds=1)
 def elapsed_ms(start: str, end: str) -> int:
     """Return the whole milliseconds between two timestamps; 0 if they are reversed."""
     return max(0, (datetime.fromisoformat(end) - datetime.fromisoformat(start)) // _MILLISECOND)
+
+
+def ms_of(at: str) -> int:
+    """Return a moment in milliseconds since 1970."""
+    return int(datetime.fromisoformat(at).timestamp() * 1000)

@@ -4,8 +4,8 @@ import asyncio
 from typing import Final
 
 from windlass.ports.feed import EventBus
-from windlass.ports.journal import RunRow, Store
-from windlass.refusals import unknown_run
+from windlass.ports.journal import COMPACT, RunRow, Store
+from windlass.refusals import unknown_run, unknown_session
 from windlass_harness.views.runs import RUN_ENDS, RunState, advance_run, start_run, unstarted_run
 from windlass_protocol import Event, Record, RunResult, RunSnapshot, RunStatus
 
@@ -13,7 +13,7 @@ TERMINAL: Final = frozenset(RUN_ENDS.values())
 
 
 class Runs:
-    """Reads runs; it starts and changes none."""
+    """Reads runs; it starts none."""
 
     def __init__(self, store: Store, bus: EventBus) -> None:
         self._store = store
@@ -29,6 +29,16 @@ class Runs:
         if row is None:
             raise unknown_run(run_id)
         return row
+
+    async def ask_compaction(self, session_id: str, *, key: str) -> None:
+        """Put the wish for a shorter history into the inbox of a session.
+
+        Raises:
+            Conflict: there is no such session.
+        """
+        if await self._store.session(session_id) is None:
+            raise unknown_session(session_id)
+        await self._store.post(session_id, kind=COMPACT, key=f"{COMPACT}:{key}", body={})
 
     async def snapshot(self, run_id: str) -> RunSnapshot:
         """Return what is known of a run, also of one that has not begun.

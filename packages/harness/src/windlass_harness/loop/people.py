@@ -7,7 +7,8 @@ from pydantic_core import from_json
 
 from windlass_harness.loop.drafts import Draft, within_limit
 from windlass_harness.loop.events import AnswersGiven, CallJudged, Moment
-from windlass_harness.loop.state import LoopState, ms_of
+from windlass_harness.loop.state import LoopState
+from windlass_harness.times import ms_of
 from windlass_harness.views.steps import Call
 from windlass_protocol import InputKind, InputOutcome, InputRequest, InputResponse, RecoveryChoice
 

@@ -46,6 +46,12 @@ async def cut(work: Coroutine[object, object, T], timeout_s: float) -> Returned[
     return Late()
 
 
+def is_told_to_end() -> bool:
+    """Whether this task was cancelled from outside; if not, whoever it waited for was."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
 class TooLate(Exception):
     """Whoever was waited for took longer than it may."""
 

@@ -26,6 +26,7 @@ from windlass_harness.loop.effects import (
     CallHooks,
     CallModel,
     CheckOutput,
+    Compact,
     Deliver,
     Effect,
     JudgeCall,
@@ -115,7 +116,7 @@ class Driver:
         """
         self._is_stopping = True
         for key, task in self._tasks.items():
-            if key == CallModel.key:
+            if key in (CallModel.key, Compact.key):
                 task.cancel()
         self._set_limit()
         self._bell.set()
@@ -214,7 +215,7 @@ class Driver:
 
     async def _accept(self, effect: Effect, rules: Rules) -> None:
         """Do at once what touches nothing; the rest waits until its intent is durable."""
-        if isinstance(effect, CallModel | RunTool) or is_errand(effect):
+        if isinstance(effect, CallModel | Compact | RunTool) or is_errand(effect):
             self._ready.append(effect)
             return
         if rules.hook_points:
@@ -246,7 +247,7 @@ class Driver:
 
     def _standing(self) -> tuple[Standing, int | None]:
         if self.state.run is None:
-            is_busy = self._waiting_items or self._ready or self._errands
+            is_busy = self._waiting_items or self._ready or self._errands or self.state.compacting.is_due
             return (Standing.RUNNING if is_busy else Standing.IDLE), None
         if self._ready or not self._is_done():
             # A short wait too: after a crash somebody must go on with it at once, whatever the clock says.
@@ -265,6 +266,8 @@ class Driver:
             match effect:
                 case CallModel():
                     return await self._work.ask(self.state, effect)
+                case Compact():
+                    return await self._work.compact(self.state, effect)
                 case RunTool():
                     return await self._work.run(self.state, effect)
                 case CallHooks():
@@ -365,6 +368,9 @@ class Driver:
             return False
         if self._wake_at_ms is None:
             return True
+        if self.state.run is None:
+            # A compaction that nobody waits for; a row that waits would hold back the next run.
+            return False
         return self._steady.delay_ms(self._wake_at_ms, moment(self._clock)) > SHORT_WAIT_MS
 
     async def _park(self) -> None:
@@ -385,7 +391,8 @@ class Driver:
         if not self._waiting_items:
             return
         is_starting = any(isinstance(event, RunAsked) for event in self._events)
-        mail = sort(self._waiting_items, is_busy=self.state.run is not None or is_starting)
+        is_held = self.state.run is not None or self.state.compacting.is_open
+        mail = sort(self._waiting_items, is_busy=is_held or is_starting)
         self._events += mail.events
         for item in mail.taken:
             self._writer.consume(item)

@@ -16,7 +16,7 @@ from windlass.engine.writer import Publisher, Scribe, SessionWriter
 from windlass.errors import AgentError, Ambiguous, Conflict, Rejected, Unavailable
 from windlass.limits import OWNER_LEASE_MS
 from windlass.ports.clock import Clock
-from windlass.ports.journal import Claim, Standing, Store
+from windlass.ports.journal import COMPACT, START, Claim, Standing, Store
 from windlass_harness.loop.events import LoopEvent, Stopped
 from windlass_harness.loop.rules import Rules
 from windlass_harness.loop.state import LoopState
@@ -174,7 +174,8 @@ class Engine:
         )
         if not await self._can_drive(state, session_id):
             self._foreign.add(session_id)
-            standing = Standing.IDLE if state.run is None else Standing.RUNNING
+            is_idle = state.run is None and not state.compacting.is_due
+            standing = Standing.IDLE if is_idle else Standing.RUNNING
             await writer.commit(standing=standing, wake_at_ms=None, is_last=True)
             return None
         work = AgentWork(ports.binder, writer, shared=ports.shared, prompt=known.prompt)
@@ -217,9 +218,11 @@ class Engine:
         if run is not None:
             return self._ports.has_agent(run.agent_id)
         items = await self._ports.store.pending(session_id)
-        return all(
-            self._ports.has_agent(str(item.body.get("agentId"))) for item in items if item.kind == "start"
-        )
+        agents = [str(item.body.get("agentId")) for item in items if item.kind == START]
+        last = state.session.run
+        if last is not None and (state.compacting.is_due or any(item.kind == COMPACT for item in items)):
+            agents.append(last.agent_id)
+        return all(map(self._ports.has_agent, agents))
 
     # the keeper
 

@@ -4,8 +4,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from windlass.ports.journal import START, InboxItem
-from windlass_harness.loop.events import AnswersGiven, CancelAsked, LoopEvent, RunAsked, RunWithdrawn
+from windlass.ports.journal import COMPACT, START, InboxItem
+from windlass_harness.loop.events import (
+    AnswersGiven,
+    CancelAsked,
+    CompactionAsked,
+    LoopEvent,
+    RunAsked,
+    RunWithdrawn,
+)
 from windlass_protocol import InputResponse
 
 
@@ -76,4 +83,5 @@ _EVENTS: Final[dict[str, Callable[[InboxItem], LoopEvent]]] = {
     START: _start,
     "answer": _answers,
     "cancel": _cancel,
+    COMPACT: lambda _: CompactionAsked(),
 }

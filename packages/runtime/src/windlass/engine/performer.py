@@ -2,7 +2,15 @@
 
 from typing import Protocol
 
-from windlass_harness.loop.effects import CallHooks, CallModel, CheckOutput, Deliver, JudgeCall, RunTool
+from windlass_harness.loop.effects import (
+    CallHooks,
+    CallModel,
+    CheckOutput,
+    Compact,
+    Deliver,
+    JudgeCall,
+    RunTool,
+)
 from windlass_harness.loop.events import LoopEvent, Note, Stopped
 from windlass_harness.loop.rules import Rules
 from windlass_harness.loop.state import LoopState
@@ -33,6 +41,10 @@ class Work(Protocol):
 
     async def ask(self, state: LoopState, effect: CallModel) -> LoopEvent:
         """Ask the model."""
+        ...
+
+    async def compact(self, state: LoopState, effect: Compact) -> LoopEvent:
+        """Make the history of the session shorter."""
         ...
 
     async def run(self, state: LoopState, effect: RunTool) -> LoopEvent:

@@ -11,7 +11,9 @@ from pydantic import JsonValue
 
 from windlass.engine.answer import Collector, collect, elapsed_ms, usage_data
 from windlass.engine.binding import Binding
+from windlass.engine.compacting import Patience, compact
 from windlass.engine.consent import deciders_of
+from windlass.engine.cut import is_told_to_end
 from windlass.engine.delivery import deliver
 from windlass.engine.driver import moment
 from windlass.engine.judge import Judged, judge
@@ -31,10 +33,19 @@ from windlass.tool_arguments import Arguments
 from windlass.tool_context import ToolContext, ToolControl
 from windlass.tool_run import run_tool
 from windlass.tools import Tool
-from windlass_harness.loop.effects import CallHooks, CallModel, CheckOutput, Deliver, JudgeCall, RunTool
+from windlass_harness.loop.effects import (
+    CallHooks,
+    CallModel,
+    CheckOutput,
+    Compact,
+    Deliver,
+    JudgeCall,
+    RunTool,
+)
 from windlass_harness.loop.events import (
     CallRefused,
     CallReturned,
+    CompactionBroken,
     LoopEvent,
     ModelAnswered,
     ModelFailed,
@@ -235,6 +246,22 @@ class AgentWork:
             self._live.close()
         return ModelFailed(after.stop, usage=answer.usage, notes=notes)
 
+    async def compact(self, state: LoopState, effect: Compact) -> LoopEvent:
+        """Make the history shorter; whatever goes wrong is an answer too."""
+        run, shared = state.session.run, self._shared
+        assert run is not None, "only a session with a history is compacted"
+        try:
+            binding = await self._bound_to(run)
+        except AgentError as error:
+            return CompactionBroken(error.info(), chance=shared.random())
+        if binding is None:
+            return CompactionBroken(_NOBODY)
+        limit_ms = MODEL_TIMEOUT_MS
+        if state.run is not None:
+            limit_ms = time_left_ms(state, moment(shared.clock), most_ms=limit_ms)
+        patience = Patience(limit_ms, shared.random())
+        return await compact(binding, state, effect=effect, patience=patience)
+
     async def _converse(
         self, binding: Binding, state: LoopState, messages: Sequence[LLMMessage]
     ) -> ModelAnswered | ModelFailed:
@@ -344,12 +371,6 @@ def _patience(
             limit.reschedule(min(latest, now + idle_s))
 
     return on_chunk
-
-
-def is_told_to_end() -> bool:
-    """Whether this task was cancelled from outside; if not, whoever it waited for was."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 def time_left_ms(state: LoopState, now: Moment, *, most_ms: int) -> int:

@@ -22,6 +22,8 @@ JsonObject = dict[str, JsonValue]
 
 START: Final = "start"
 """The kind of an item that starts a run. It waits while the session waits with the run before it."""
+COMPACT: Final = "compact"
+"""The kind of an item that asks for a shorter history."""
 
 
 class Standing(StrEnum):

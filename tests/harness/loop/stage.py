@@ -220,6 +220,19 @@ def failure(retry: RetryClass = RetryClass.RETRYABLE, **more: int) -> ModelFaile
     return ModelFailed(error(retry, after=more.get("after")), usage={"inputTokens": 1, "outputTokens": 0})
 
 
+def overflow() -> ModelFailed:
+    """The model refuses a prompt that is too long."""
+    told = error(RetryClass.REPAIR_NEEDED, kind=ErrorKind.PROVIDER_FAILURE)
+    return ModelFailed(told.model_copy(update={"details": {"fault": "context_overflow"}}))
+
+
+def long_call(number: int, chars: int = 800) -> ModelAnswered:
+    """A call that is long, as its result is; nobody counts its tokens."""
+    return ModelAnswered(
+        "", FinishReason.TOOL_CALLS, (call("look", f"c-{number}", text="x" * chars),), usage={}
+    )
+
+
 def call(tool: str, call_id: str | None = None, **arguments: JsonValue) -> AskedCall:
     return AskedCall(call_id or f"c-{tool}", tool, arguments)
 

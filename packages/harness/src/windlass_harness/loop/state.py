@@ -96,7 +96,7 @@ class LoopState:
             return False
         messages = self.session.history.messages
         is_silent = len(messages) == self.session.prompt_message_count
-        return is_silent or isinstance(messages[-1], AssistantMessage)
+        return is_silent or (bool(messages) and isinstance(messages[-1], AssistantMessage))
 
     def is_granted(self, tool_name: str, policy: str | None) -> bool:
         """Whether a person granted a tool of this agent, under these rules."""

@@ -159,6 +159,7 @@ class Driver:
         now = moment(self._clock)
         while True:
             self._take_items()
+            was_open = self.state.compacting.is_open
             self._take_events(now)
             run = self.state.run
             if run is not None and run.run_id != self._bound and not run.is_cancel_requested:
@@ -171,7 +172,7 @@ class Driver:
             self._writer.add(left.drafts)
             for effect in (*plan.effects, *left.effects):
                 await self._accept(effect, rules)
-            if self._events:
+            if self._events or (was_open and not self.state.compacting.is_open):
                 now = moment(self._clock)
             elif not plan.drafts and not left.drafts:
                 # What is only to be performed changes nothing until it is done.
@@ -369,8 +370,7 @@ class Driver:
         if self._wake_at_ms is None:
             return True
         if self.state.run is None:
-            # A compaction that nobody waits for; a row that waits would hold back the next run.
-            return False
+            return False  # a compaction at rest: a row that waits would hold back the next run
         return self._steady.delay_ms(self._wake_at_ms, moment(self._clock)) > SHORT_WAIT_MS
 
     async def _park(self) -> None:

@@ -1,4 +1,4 @@
-"""A process is killed in the middle of a compaction; the next one goes on with the walk."""
+"""A process is killed in the middle of a compaction; the next one goes on."""
 
 import os
 import signal

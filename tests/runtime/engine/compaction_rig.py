@@ -1,4 +1,4 @@
-"""A long walk: an agent that makes hundreds of steps, and a model that checks every prompt."""
+"""A long walk: an agent of many steps, and a model that checks every prompt."""
 
 import re
 from collections.abc import Sequence

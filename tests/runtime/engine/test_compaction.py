@@ -1,4 +1,4 @@
-"""Histories are made shorter by the runtime: in time, durably, and without losing the task."""
+"""Histories are made shorter in time, durably, and without losing the task."""
 
 import asyncio
 from collections.abc import Callable, Sequence

@@ -107,7 +107,7 @@ class Compacting:
 
 
 def lowered(tokens: int) -> int:
-    """Return the threshold for a history of which less has to be left, however long it is."""
+    """Return the threshold for a history that has to get shorter, whatever it fills."""
     return tokens * 3 // 4
 
 

@@ -1,4 +1,4 @@
-"""Compaction in the loop: when the history is made shorter, and what follows from it.
+"""Compaction in the loop: when the history is made shorter, and what follows.
 
 It happens before the model is asked, and its intent is durable before anything is done. A compaction changes
 nothing outside of the session, so one that was interrupted is done again.
@@ -59,7 +59,7 @@ def asked(state: LoopState, *, now: Moment, rules: Rules) -> list[Draft]:
 
 
 def compacted(state: LoopState, event: HistoryCompacted, *, now: Moment) -> list[Draft]:
-    """Return the record of a compaction that is done; none if nobody wants it any more."""
+    """Return the record of a compaction that is done; none if it comes too late."""
     if not state.compacting.is_open:
         return []
     used: JsonObject = {"usage": event.usage} if event.usage else {}

@@ -1,4 +1,4 @@
-"""One compaction: what tools want kept is asked for, the plan is made, and a model writes the summary."""
+"""One compaction: tools say what has to stay, and a model writes the summary."""
 
 import asyncio
 import logging
@@ -110,7 +110,7 @@ def _data(binding: Binding, state: LoopState, made: CompactionPlan, summary: str
 
 
 async def _reminders(binding: Binding, state: LoopState) -> list[ModelMessage]:
-    """Return what tools want to be said after the summary; they forget what it leaves out."""
+    """Return what tools want to be said after the summary."""
     run = state.session.run
     assert run is not None, "only a session with a history is compacted"
     context = CompactionContext(run.session_id, run.run_id, agent_id=run.agent_id)

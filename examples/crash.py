@@ -12,6 +12,7 @@ from windlass import Agent, AgentRuntime, ToolContext, tool
 from windlass.testing import ScriptedModel, by_history, call, say
 
 FOLDER = Path(sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp())
+FOLDER.mkdir(parents=True, exist_ok=True)
 LEDGER = FOLDER / "ledger.txt"  # what really happened in the world
 
 

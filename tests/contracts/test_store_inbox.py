@@ -18,8 +18,8 @@ from tests.contracts.stores import (
 
 from windlass.errors import Conflict, Rejected
 from windlass.limits import CONTENT_BYTES_MAX, INBOX_ITEM_BYTES_MAX, INBOX_ITEMS_MAX
-from windlass.ports.journal import Batch, InboxItem, JsonObject, NewRun, Posted, Standing
-from windlass_protocol import ContentRef
+from windlass.ports.journal import Batch, InboxItem, JsonObject, NewRun, Posted, RunRow, Standing
+from windlass_protocol import ContentRef, RunStatus
 
 RUN = NewRun("r1", "a1", "sha256:1")
 
@@ -139,7 +139,7 @@ def test_an_item_may_be_as_large_as_the_limit_and_not_one_byte_larger(play: Play
         fits: JsonObject = {"t": "x" * (INBOX_ITEM_BYTES_MAX - len('{"t":""}'))}
         over: JsonObject = {"t": "x" * (INBOX_ITEM_BYTES_MAX - len('{"t":""}') + 1)}
         await store.post("s1", kind="message", key="k1", body=fits)
-        with pytest.raises(Rejected, match="inbox item too large: 1,048,577 bytes, limit 1,048,576"):
+        with pytest.raises(Rejected, match="inbox item too large: 1,040,385 bytes, limit 1,040,384"):
             await store.post("s1", kind="message", key="k2", body=over)
         assert [item.body for item in await other.pending("s1")] == [fits]
 
@@ -261,5 +261,30 @@ def test_a_run_is_the_same_if_its_request_is_whatever_the_process_adds(play: Pla
         another = NewRun("r1", "a1", "f1", request={"input": "stop"})
         with pytest.raises(Conflict):
             await other.post("s1", kind="start", key="r1", body={"package": 1}, run=another)
+
+    play(story)
+
+
+def test_a_batch_may_begin_a_run_with_an_item_that_did_not_say_so(play: Play) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        mine = await claim(store, "s1")
+        posted = await store.post("s1", kind="steer", key="steer:m1", body={"message": "hello"})
+        assert await other.run("r9") is None
+        run = NewRun("r9", "agent", "sha256:1")
+        batch = Batch(
+            mine,
+            0,
+            drafts(1),
+            consumes=(posted.number,),
+            runs=(("r9", RunStatus.RUNNING),),
+            new_runs=((run, posted.number),),
+        )
+        await store.append(batch)
+        assert await other.run("r9") == RunRow("r9", "s1", "agent", "sha256:1", RunStatus.RUNNING, 1)
+        assert await other.pending("s1") == ()
+        taken = await store.post("s1", kind="steer", key="steer:m2", body={"message": "again"})
+        with pytest.raises(Conflict):
+            await store.append(Batch(mine, 1, drafts(2), new_runs=((run, taken.number),)))
+        assert len(await other.read("s1")) == 1
 
     play(story)

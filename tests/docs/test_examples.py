@@ -37,3 +37,14 @@ def test_an_example_runs(path: Path, tmp_path: Path) -> None:
     )
     assert result.returncode == 0, f"{path}:\n{result.stdout}\n{result.stderr}"
     assert result.stdout.strip(), f"{path}: shows nothing; an example lets people see something"
+
+
+def test_the_example_of_a_crash_makes_its_folder_and_ends_in_a_second_process(tmp_path: Path) -> None:
+    folder = tmp_path / "not" / "there"
+    command = [sys.executable, "-I", str(ROOT / "examples" / "crash.py"), str(folder)]
+    first, second = (
+        subprocess.run(command, capture_output=True, text=True, timeout=RUN_TIMEOUT_S, check=False)
+        for _ in range(2)
+    )
+    assert (first.returncode, first.stderr) == (-9, "")
+    assert (second.returncode, second.stdout) == (0, "completed: Done.\n")

@@ -190,7 +190,7 @@ UNUSABLE: dict[str, Callable[[Builder], object]] = {
     "missing required field: sink_id": lambda b: b.output_sink(Box("")),
     "missing required field: tool_name": lambda b: b.tool_route(ToolRoute("", look)),
     "timeout_ms must be 1 or more, found 0": lambda b: b.approval_dispatcher(Nobody(), timeout_ms=0),
-    "after_ms must be 1 or more, found 0": lambda b: b.approvals_expire(0),
+    "approval_expires_ms must be 1 or more, found 0": lambda b: b.approvals_expire(0),
 }
 
 

@@ -1,7 +1,9 @@
 """The short ways in."""
 
 import asyncio
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.runtime.runtime_rig import look, mail, model_of, play, shop, until
@@ -13,6 +15,7 @@ from windlass.policy import RulesPolicy
 from windlass.ports.sink import Delivery
 from windlass.runtime_ports import Machine
 from windlass.testing import (
+    Answer,
     FakeClock,
     ScriptedModel,
     call,
@@ -29,6 +32,7 @@ from windlass_protocol import (
     ErrorKind,
     RetryClass,
     RunMode,
+    RunRequest,
     RunStatus,
     SourceKind,
     SourceRef,
@@ -143,6 +147,92 @@ def test_a_run_takes_parts_and_the_limits_of_a_wire_request_and_makes_up_what_is
             assert len({result.run_id for result in results}) == 2
             assert len({result.session_id for result in results}) == 2
             assert model.requests[0].messages[-1].parts
+
+    play(story())
+
+
+def test_a_misspelt_agent_is_refused_with_the_names_there_are() -> None:
+    runtime = AgentRuntime.in_memory([shop(), Agent("clerk", model=model_of())])
+    for work in (
+        runtime.start("shp", "go"),
+        runtime.start_run(RunRequest(run_id="r1", agent_id="shp", input="go")),
+    ):
+        with pytest.raises(Rejected, match="agent shp is not one of this runtime, which has clerk, shop;"):
+            play(work)
+
+
+# Typed output
+
+
+@dataclass
+class Trip:
+    city: str
+
+
+def test_a_typed_run_is_asked_for_with_an_agent_a_message_and_a_type() -> None:
+    async def story() -> None:
+        agent = shop(model_of('{"city": "Oslo"}', '{"city": "Bergen"}', "7"))
+        async with AgentRuntime.in_memory([agent]) as runtime:
+            first = await runtime.run_typed(agent, "plan", Trip, run_id="r1", session_id="s1")
+            assert first.value == Trip("Oslo")
+            assert (first.result.run_id, first.result.session_id) == ("r1", "s1")
+            assert (await runtime.run_typed("shop", "plan", Trip)).value == Trip("Bergen")
+            assert (await runtime.run_typed("shop", "count", {"type": "integer"})).value == 7
+
+    play(story())
+
+
+def test_a_request_without_a_package_runs_under_that_of_its_agent() -> None:
+    async def story() -> None:
+        agents = [shop(model_of('{"city": "Oslo"}')), Agent("clerk", model=model_of("hello"))]
+        async with AgentRuntime.in_memory(agents) as runtime:
+            request = RunRequest(run_id="r1", agent_id="shop", input="plan")
+            assert (await runtime.run_typed(request, Trip)).value == Trip("Oslo")
+            other = RunRequest(run_id="r2", agent_id="clerk", input="hello?")
+            assert (await runtime.run_text(other)).output == "hello"
+
+    play(story())
+
+
+@pytest.mark.parametrize(
+    "given",
+    [("plan", Trip), ("shop", "plan", Trip, Trip), (RunRequest(run_id="r", agent_id="a", input="x"), 1, 2)],
+)
+def test_a_typed_run_that_is_asked_for_otherwise_is_told_the_two_ways(given: tuple[Any, ...]) -> None:
+    runtime: Any = AgentRuntime.in_memory([shop()])
+    with pytest.raises(Rejected, match=r"run_typed takes \(agent, message, output\) or \(request, output\)"):
+        play(runtime.run_typed(*given))
+
+
+# Waiting in vain
+
+
+def test_a_wait_that_is_over_says_where_the_run_is_and_what_it_waits_for() -> None:
+    async def story() -> None:
+        model = ScriptedModel([call("mail", {"to": "ada"}) + call("mail", {"to": "bob"}), say("done")])
+        async with AgentRuntime.in_memory([shop(model)]) as runtime:
+            handle = await runtime.start("shop", "go")
+            await until(handle, "run.waiting")
+            with pytest.raises(TimeoutError) as caught:
+                await handle.wait(timeout=0)
+            assert str(caught.value) == "not ended after 0 s: waiting, 2 requests open, see handle.requests()"
+            (first, _) = await handle.requests()
+            await handle.answer(first.request_id, "deny")
+
+    play(story())
+
+
+def test_a_wait_for_a_run_that_is_at_work_says_so() -> None:
+    async def story() -> None:
+        gate = asyncio.Event()
+        async with AgentRuntime.in_memory([shop(ScriptedModel([Answer("done", gate=gate)]))]) as runtime:
+            handle = await runtime.start("shop", "go")
+            await until(handle, "step.started")
+            with pytest.raises(TimeoutError) as caught:
+                await handle.wait(timeout=0.001)
+            assert str(caught.value) == "not ended after 0.001 s: running"
+            gate.set()
+            assert (await handle.wait()).output == "done"
 
     play(story())
 

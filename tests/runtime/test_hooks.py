@@ -44,7 +44,9 @@ def test_everything_about_a_hook_can_be_said():
 
 
 def test_a_hook_that_guards_something_denies_when_it_fails_unless_its_author_says_otherwise():
-    assert hook("before_tool_call")(look).spec.failure is HookFailure.DENY
+    assert hook("before_tool_call", right="veto")(look).spec.failure is HookFailure.DENY
+    assert hook("before_tool_call")(look).spec.failure is HookFailure.FAIL_OPEN
+    assert hook("before_tool_call", failure="deny")(look).spec.failure is HookFailure.DENY
     assert hook("run_starting", right="veto")(look).spec.failure is HookFailure.DENY
     assert hook("run_starting")(look).spec.failure is HookFailure.FAIL_OPEN
 
@@ -70,7 +72,7 @@ SLIPS: list[tuple[str, dict[str, object], str]] = [
         "nothing can be changed at after_model_call; it allows observe, veto",
     ),
     ("after_approval_decision", {"right": "mutate"}, "it allows observe"),
-    ("before_tool_call", {"failure": "fail_open"}, "must not fail open"),
+    ("before_tool_call", {"right": "veto", "failure": "fail_open"}, "must not fail open"),
     (
         "run_starting",
         {"right": "mutate", "failure": "fail_open"},
@@ -101,7 +103,7 @@ def test_only_functions_become_hooks():
 
 SPECS = [
     HookSpec(hook_id="h", point="somewhere"),
-    HookSpec(hook_id="h", point="before_tool_call"),
+    HookSpec(hook_id="h", point="before_tool_call", right=HookRight.VETO),
     HookSpec(hook_id="h", point="after_model_call", right=HookRight.MUTATE),
     HookSpec(hook_id="h", point="after_tool_call", timeout_ms=HOOK_TIMEOUT_MS_MAX + 1),
 ]
@@ -124,3 +126,12 @@ def test_an_agent_has_so_many_hooks_and_not_one_more():
 def test_every_point_lets_everybody_observe():
     for point in POINTS:
         assert hook(point)(look).spec.right is HookRight.OBSERVE
+
+
+def test_a_hook_without_a_point_is_refused_with_the_points_there_are():
+    with pytest.raises(
+        Rejected, match=r'@hook takes the point it is for, such as @hook\("before_tool_call"\)'
+    ):
+        LOOSE_HOOK(look)
+    with pytest.raises(Rejected, match="there is no point"):
+        LOOSE_HOOK(["before_tool_call"])(look)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, JsonValue
+from pydantic import BaseModel, Field, JsonValue
 from pydantic_core import to_json
 from tests.runtime.engine.hook_rig import run
 
@@ -214,8 +214,16 @@ def test_the_model_is_told_where_it_missed_and_the_hash_names_what_fitted():
 
 def test_an_agent_with_a_hostile_schema_does_not_get_into_a_runtime():
     for schema in ({"$ref": "https://example.org/x.json"}, {"pattern": "(?=x)"}, {"type": "strnig"}):
-        with pytest.raises(Rejected, match="output contract"):
-            register_agent(Agent("a", model="p/m", output=schema))
+        with pytest.raises(Rejected, match="agent a: output is no JSON Schema that can be used: "):
+            Agent("a", model="p/m", output=schema)
+
+
+def test_an_agent_whose_type_has_a_hostile_schema_does_not_get_into_a_runtime():
+    class Hostile(BaseModel):
+        text: str = Field(json_schema_extra={"pattern": "(?=x)"})
+
+    with pytest.raises(Rejected, match="output contract"):
+        register_agent(Agent("a", model="p/m", output=Hostile))
 
 
 def test_a_run_without_a_contract_does_not_pay_for_the_validator():

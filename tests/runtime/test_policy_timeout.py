@@ -129,5 +129,5 @@ def test_an_error_of_a_policy_that_was_waited_for_is_still_its_own() -> None:
 
 @pytest.mark.parametrize("after_ms", [0, -1])
 def test_no_time_at_all_is_refused(after_ms: int) -> None:
-    with pytest.raises(Rejected, match="after_ms must be 1 or more"):
+    with pytest.raises(Rejected, match="policy_timeout_ms must be 1 or more"):
         AgentRuntime.builder().policy_timeout(after_ms)

@@ -40,9 +40,8 @@ def test_a_package_brings_nothing_but_itself() -> None:
 
 
 def test_an_agent_that_must_return_what_is_no_schema_is_refused() -> None:
-    with pytest.raises(Rejected, match="output contract shop: it is not a JSON Schema") as caught:
-        register_agent(shop(output={"type": "nonsense"}))
-    assert caught.value.kind is ErrorKind.STRUCTURED_OUTPUT_FAILURE
+    with pytest.raises(Rejected, match="agent shop: output is no JSON Schema that can be used: it is not"):
+        shop(output={"type": "nonsense"})
 
 
 def test_packages_are_found_by_their_ids_and_by_their_agents() -> None:

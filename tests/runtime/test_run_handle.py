@@ -41,10 +41,17 @@ def test_events_come_from_the_beginning_or_from_behind_the_last_that_was_seen() 
     play(story())
 
 
-@pytest.mark.parametrize("after", [-1, True])
-def test_a_place_that_cannot_be_is_refused(after: int) -> None:
+@pytest.mark.parametrize(
+    ("after", "words"),
+    [
+        (-1, "after is the seq of an event, 0 or more, found -1"),
+        (True, "after takes the seq of an event or a cursor, found bool"),
+        ("3", "after takes the seq of an event or a cursor, found str"),
+    ],
+)
+def test_a_place_that_cannot_be_is_refused(after: int, words: str) -> None:
     handle = AgentRuntime.in_memory([shop()]).handle("r1")
-    with pytest.raises(Rejected, match="after is the seq of an event, 0 or more") as caught:
+    with pytest.raises(Rejected, match=words) as caught:
         handle.events(after=after)
     assert caught.value.kind is ErrorKind.PROJECTION_FAILURE
 

@@ -254,7 +254,21 @@ def test_a_wait_that_is_cancelled_cancels_nothing_else() -> None:
     play(story())
 
 
-@pytest.mark.parametrize("use", ["wait", "status", "cancel", "requests", "run_snapshot", "answer"])
+@pytest.mark.parametrize(
+    "use",
+    [
+        "wait",
+        "status",
+        "cancel",
+        "requests",
+        "run_snapshot",
+        "answer",
+        "deliveries",
+        "events",
+        "subscribe_run",
+        "terminal_event",
+    ],
+)
 def test_a_run_that_nobody_ever_started_is_a_conflict_with_its_id(use: str) -> None:
     async def story() -> None:
         async with memory() as runtime:
@@ -266,13 +280,17 @@ def test_a_run_that_nobody_ever_started_is_a_conflict_with_its_id(use: str) -> N
                 "requests": handle.requests,
                 "run_snapshot": lambda: runtime.run_snapshot("nobody"),
                 "answer": lambda: handle.answer("request", "approve"),
+                "deliveries": lambda: runtime.deliveries("nobody"),
+                "events": lambda: anext(aiter(handle.events())),
+                "subscribe_run": lambda: runtime.subscribe_run("nobody").open(),
+                "terminal_event": lambda: runtime.events().terminal_event("nobody"),
             }
             with pytest.raises(Conflict) as caught:
                 await uses[use]()
             error = caught.value
             assert error.kind is ErrorKind.INVALID_STATE_TRANSITION
             assert error.retry is RetryClass.REPAIR_NEEDED
-            assert error.message == "run is not registered with this runtime"
+            assert error.message == "nobody started a run called nobody"
             assert error.causal_ids == CausalIds(run_id="nobody")
 
     play(story())

@@ -4,12 +4,14 @@ import ast
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import cast
 
 import pytest
 
 import windlass
 from tools import tidy
+from windlass import parts
 
 PROGRAMS = {
     "a function before its module": "from windlass import tool; import windlass.tools; assert callable(tool)",
@@ -32,9 +34,9 @@ def python(program: str) -> str:
     return done.stdout
 
 
-def typed_names() -> list[str]:
+def typed_names(module: ModuleType = windlass) -> list[str]:
     """The names that the type checker sees; they are imported for it alone."""
-    tree = ast.parse(Path(windlass.__file__ or "").read_text(encoding="utf-8"))
+    tree = ast.parse(Path(module.__file__ or "").read_text(encoding="utf-8"))
     (checked,) = (node for node in tree.body if isinstance(node, ast.If))
     imports = [node for node in checked.body if isinstance(node, ast.ImportFrom)]
     return [alias.asname or alias.name for node in imports for alias in node.names]
@@ -54,6 +56,15 @@ def test_every_public_name_is_there_and_is_called_so() -> None:
         assert getattr(found, "__name__", name) == name
     with pytest.raises(AttributeError, match="has no attribute 'Agnet'"):
         getattr(windlass, "Agnet")  # noqa: B009 - the type checker knows that there is none
+
+
+def test_the_parts_of_a_runtime_are_all_there_and_load_no_database_until_it_is_asked_for() -> None:
+    assert dir(parts) == sorted(typed_names(parts))
+    for name in dir(parts):
+        assert getattr(getattr(parts, name), "__name__", name) == name
+    with pytest.raises(AttributeError, match=r"module 'windlass\.parts' has no attribute 'Sqlite'"):
+        getattr(parts, "Sqlite")  # noqa: B009 - the type checker knows that there is none
+    assert python("import sys, windlass.parts; print('sqlite3' in sys.modules)") == "False\n"
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -21,6 +21,7 @@ from windlass_protocol import (
     DeferDecision,
     DenyDecision,
     ErrorKind,
+    HookRight,
     HookSpec,
     InterruptDecision,
     ModifyDecision,
@@ -438,7 +439,7 @@ def test_a_resolver_that_gives_no_package_is_an_invalid_package(answer: object, 
     ("part", "message"),
     [
         (
-            {"hooks": (HookSpec(hook_id="guard", point="before_tool_call"),)},
+            {"hooks": (HookSpec(hook_id="guard", point="before_tool_call", right=HookRight.VETO),)},
             "hook guard: a hook that guards something must not fail open",
         ),
         (

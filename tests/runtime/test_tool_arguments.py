@@ -8,8 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, JsonValue, model_validator
+from tests.runtime.runtime_rig import play
 
+from windlass import Agent, AgentRuntime
 from windlass.errors import Rejected
+from windlass.testing import ScriptedModel, call, say
 from windlass.tool_arguments import arguments_hash, arguments_of
 from windlass.tool_limits import ARGUMENT_BYTES_MAX, ARGUMENT_LEVELS_MAX
 from windlass.tools import tool
@@ -158,7 +161,7 @@ def test_arguments_fit_up_to_their_limits():
 
     frame = len('{"value":""}')
     assert arguments_of(keep, {"value": "a" * (ARGUMENT_BYTES_MAX - frame)})
-    with pytest.raises(Rejected, match=r"message too large: .* limit 524,288"):
+    with pytest.raises(Rejected, match=r"they are too large: message too large: .* limit 524,288"):
         arguments_of(keep, {"value": "a" * (ARGUMENT_BYTES_MAX - frame + 1)})
 
     def nested(levels: int) -> JsonValue:
@@ -209,3 +212,19 @@ def test_arguments_either_fit_or_are_refused_whatever_the_model_writes(raw: Json
     except Rejected:
         return
     assert isinstance(arguments.values["count"], int)
+
+
+def test_arguments_that_are_too_large_for_a_record_are_told_so_to_the_model():
+    @tool(mode="read")
+    async def keep(text: str) -> str:
+        return text
+
+    async def story() -> str:
+        model = ScriptedModel([call("keep", {"text": "x" * 2_000_000}), say("done")])
+        async with AgentRuntime.in_memory([Agent("a", model=model, tools=[keep])]) as runtime:
+            await (await runtime.start("a", "go")).wait(timeout=20)
+        return model.requests[1].messages[-1].content
+
+    told = play(story())
+    assert "they are too large: 2,0" in told
+    assert "characters, limit 524,288 bytes; send less, or in several calls" in told

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, SecretStr
 
 from windlass.tool_limits import REPR_CHARS_MAX, RESULT_LEVELS_MAX, RESULT_VALUES_MAX
-from windlass.tool_result import result_value, tool_result
+from windlass.tool_result import NoJsonForm, result_value, tool_result
 from windlass_protocol import ToolResult, encode
 from windlass_protocol.limits import CodecLimits
 
@@ -101,6 +101,22 @@ class Long:
 def test_whatever_a_tool_returns_becomes_json(value: object, expected: JsonValue):
     assert result_value(value) == expected
     encode(result_value(value))
+
+
+FOREIGN: list[tuple[object, str]] = [
+    (Quiet(), "Quiet"),
+    ([1, {"a": Quiet()}], "Quiet"),
+    (Size, "type"),
+    (iter([1]), "list_iterator"),
+    (Odd(inner=Quiet()), "Quiet"),
+    (ToolResult.model_construct({"success", "data"}, success=True, data=Quiet()), "Quiet"),
+]
+
+
+@pytest.mark.parametrize(("value", "name"), FOREIGN)
+def test_a_result_without_a_json_form_fails_the_call_and_names_its_type(value: object, name: str):
+    with pytest.raises(NoJsonForm, match=f"it holds a value of type {name}; return texts, numbers, lists"):
+        tool_result(value)
 
 
 def test_a_secret_of_pydantic_stays_one():

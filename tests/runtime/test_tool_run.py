@@ -184,8 +184,7 @@ def test_cancelling_gets_out_and_the_tool_is_told():
 
 
 def test_no_more_threads_than_the_limit_run_and_the_others_wait(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(tool_thread, "THREADS_MAX", 1)
-    monkeypatch.setattr(tool_thread, "_THREADS", type(tool_thread.__dict__["_THREADS"])())
+    monkeypatch.setattr(tool_thread, "_THREADS", type(tool_thread.__dict__["_THREADS"])("one", 1))
     order: list[str] = []
     release = threading.Event()
 
@@ -215,3 +214,19 @@ def test_an_exception_without_words_is_told_by_its_name():
 
     assert "Mute" in failure_text(Mute())
     assert failure_text(ValueError()) == "ValueError"
+
+
+def test_a_result_that_is_no_data_is_a_failure_that_says_the_tool_has_run():
+    @tool
+    def look() -> object:
+        return {"rows": threading.Lock()}
+
+    ran = run(tried(look))
+    assert not ran.result.success
+    assert ran.result.error is not None
+    assert ran.result.error.startswith(
+        "the tool has run, and whatever it does is done, but its result cannot"
+    )
+    assert "it holds a value of type lock;" in ran.result.error
+    assert isinstance(ran.error, ToolFailed)
+    assert not ran.is_retryable

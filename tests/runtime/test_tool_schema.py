@@ -180,4 +180,13 @@ def wrong_field(odd: Annotated[int, Field(discriminator="kind")]) -> None: ...
 )
 def test_a_type_that_json_cannot_hold_is_named_with_its_parameter(made: Callable[..., object], words: str):
     with pytest.raises(Rejected, match=words):
-        _ = tool(made).input_schema
+        tool(made)
+
+
+def test_a_plain_tool_pays_for_its_schema_when_it_is_asked_for():
+    def plain(text: str, names: list[str], size: int | None = None, kind: Literal["a"] = "a") -> None: ...
+
+    made = tool(plain)
+    assert "_made" not in vars(made.shape)
+    assert made.input_schema["required"] == ["names", "text"]
+    assert "_made" in vars(made.shape)

@@ -298,3 +298,16 @@ def test_nothing_is_built_before_a_schema_is_asked_for():
     assert "_model" not in made.shape.__dict__
     assert made.input_schema is made.input_schema
     assert "_model" in made.shape.__dict__
+
+
+@pytest.mark.parametrize("mode", ["destructive", "safe_write"])
+def test_a_tool_that_says_it_writes_and_only_reads_contradicts_itself(mode: str):
+    with pytest.raises(Rejected, match=f"mode {mode} says that it changes something and effect read that"):
+        tool(name="wipe", mode=mode, effect="read")(lambda: None)
+
+
+@pytest.mark.parametrize("mode", ["read", "external", "local"])
+def test_a_tool_that_may_only_read_may_say_so(mode: str):
+    def see() -> None: ...
+
+    assert tool(see, mode=mode, effect="read").effect == "read"

@@ -644,7 +644,7 @@ def test_only_responders_that_were_named_may_answer(tmp_path: Path) -> None:
 
 @pytest.mark.promise("A1")
 @pytest.mark.parametrize(
-    ("option", "text"), [(None, "yes, approve"), (None, "approve"), ("APPROVE", None), ("retry", None)]
+    ("option", "text"), [(None, "yes, approve"), (None, "approved"), ("APPROVE", None), ("retry", None)]
 )
 def test_consent_is_given_by_an_option_that_was_offered(option: str | None, text: str | None) -> None:
     bank = Bank()

@@ -263,6 +263,36 @@ def test_once_asks_until_a_person_grants_the_session() -> None:
     assert [one["cents"] for one in bank.paid] == [1, 2, 3]
 
 
+@pytest.mark.promise("A1")
+@pytest.mark.parametrize(
+    ("mode", "approval", "has_grant"),
+    [("external", "policy", True), ("destructive", "policy", False), ("destructive", "once", True)],
+)
+def test_a_grant_says_that_it_is_for_every_call_and_is_not_offered_for_what_destroys(
+    mode: str, approval: str, has_grant: bool
+) -> None:
+    bank = Bank()
+
+    async def story() -> None:
+        agent = bank.agent([pay(), DONE], approval=approval, mode=mode)
+        async with AgentRuntime.in_memory([agent]) as runtime:
+            handle = await runtime.start(agent, "go", run_id="r1")
+            (request,) = await asked(handle)
+            labels = {option.id: option.label for option in request.options or ()}
+            assert labels.pop("approve_session", None) == (
+                "Approve every call of pay in this session" if has_grant else None
+            )
+            assert labels == {"approve": "Approve", "deny": "Deny"}
+            if not has_grant:
+                with pytest.raises(Rejected, match="none of the options"):
+                    await handle.answer(request.request_id, "approve_session")
+            await handle.answer(request.request_id, "deny")
+            assert await ended(handle) == "completed"
+
+    play(story())
+    assert bank.paid == []
+
+
 @pytest.mark.promise("S2")
 def test_never_leaves_out_no_rule_that_asks() -> None:
     bank = Bank()

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
-from windlass import runtime
+from windlass import refusals
 from windlass.adapters.journals import memory
 from windlass.engine import driver, loading, work
 from windlass.engine.driver import Driver
@@ -171,10 +171,10 @@ def an_approval_counts_after_it_expired() -> list[tuple[Any, str, Any]]:
     def late(take: Any, state: Any, event: Any, **more: Any) -> Any:
         return take(state, event, **{**more, "now": replace(more["now"], ms=0)})
 
-    refusal = runtime.refusal
+    refusal = refusals.refusal
     return [
         *_taking(AnswersGiven, late),
-        (runtime, "refusal", lambda request, response, **_: refusal(request, response, now_ms=0)),
+        (refusals, "refusal", lambda request, response, **_: refusal(request, response, now_ms=0)),
     ]
 
 
@@ -207,8 +207,8 @@ def a_cancel_is_forgotten() -> list[tuple[Any, str, Any]]:
 def a_start_is_lost_when_another_run_goes_on() -> list[tuple[Any, str, Any]]:
     sort = driver.sort
 
-    def lost(items: Any, *, is_busy: bool) -> Any:
-        mail = sort(items, is_busy=is_busy)
+    def lost(items: Any, *, is_busy: bool, **care: Any) -> Any:
+        mail = sort(items, is_busy=is_busy, **care)
         mail.taken += [item.number for item in mail.left]
         mail.left.clear()
         return mail
@@ -220,7 +220,7 @@ def a_start_is_lost_when_another_run_goes_on() -> list[tuple[Any, str, Any]]:
 def two_runs_go_on_at_once() -> list[tuple[Any, str, Any]]:
     sort = driver.sort
 
-    def at_once(items: Any, *, is_busy: bool) -> Any:
+    def at_once(items: Any, *, is_busy: bool, **care: Any) -> Any:
         whole = sort((), is_busy=False)
         for item in items:
             mail = sort((item,), is_busy=False)
@@ -240,9 +240,9 @@ def a_cancel_of_a_queued_run_is_forgotten() -> list[tuple[Any, str, Any]]:
 def a_queued_run_that_was_cancelled_starts_all_the_same() -> list[tuple[Any, str, Any]]:
     sort = driver.sort
 
-    def kept(items: Any, *, is_busy: bool) -> Any:
-        mail = sort(items, is_busy=is_busy)
-        gone = {event.body["runId"] for event in mail.events if isinstance(event, RunWithdrawn)}
+    def kept(items: Any, *, is_busy: bool, **care: Any) -> Any:
+        mail = sort(items, is_busy=is_busy, **care)
+        gone = {str(event.body["runId"]) for event in mail.events if isinstance(event, RunWithdrawn)}
         back = [item for item in items if item.kind == "start" and item.body["runId"] in gone]
         mail.taken = [number for number in mail.taken if number not in [item.number for item in back]]
         mail.left = [*back, *mail.left]

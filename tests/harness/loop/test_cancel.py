@@ -1,5 +1,7 @@
 """Cancelling: at every stage, once, and never the wrong run."""
 
+from typing import Any
+
 import pytest
 from tests.harness.loop.stage import (
     ASK,
@@ -25,10 +27,10 @@ from tests.harness.loop.stage import (
 from tests.harness.loop.test_calls import outputs
 
 from windlass_harness.loop.effects import JudgeCall
-from windlass_harness.loop.events import CancelAsked, RunWithdrawn, Stopped
+from windlass_harness.loop.events import CancelAsked, RunRefused, RunWithdrawn, Stopped
 from windlass_harness.views import fold_runs
 from windlass_harness.views.steps import INTERRUPTED, NOT_EXECUTED
-from windlass_protocol import RetryClass
+from windlass_protocol import ErrorCode, ErrorInfo, ErrorKind, RetryClass
 
 CANCEL = CancelAsked("r1", by="ann", reason="enough")
 ENDING = ["turn.cancelled", "run.cancelled", "session.waiting"]
@@ -223,3 +225,57 @@ def test_without_words_it_ends_without_words() -> None:
 def test_a_run_that_has_begun_cannot_be_withdrawn() -> None:
     session = asked()
     assert session.tell(withdrawn("r1")) == []
+
+
+ERROR = ErrorInfo(
+    code=ErrorCode.REJECTED,
+    kind=ErrorKind.JOURNAL_FAILURE,
+    retry=RetryClass.NOT_RETRYABLE,
+    message="record too large",
+)
+
+
+def refused(run_id: str = "r2") -> RunRefused:
+    return RunRefused({"runId": run_id, "agentId": "helper"}, ERROR)
+
+
+def test_a_run_that_cannot_begin_ends_without_touching_the_one_under_way() -> None:
+    session = asked(calls(call("pay")))
+    judge_all(session, ASK)
+    session.turn()
+    before = (session.state.run, session.state.session.requests, session.state.session.waiting)
+    assert session.tell(refused()) == ["run.failed"]
+    assert (session.state.run, session.state.session.requests, session.state.session.waiting) == before
+    runs = fold_runs(session.records).runs
+    assert (runs["r1"].status, runs["r2"].status) == ("waiting", "failed")
+    assert runs["r2"].result is not None
+    assert runs["r2"].result.error == ERROR
+    assert not runs["r2"].is_cancel_requested
+
+
+def test_a_run_that_has_begun_cannot_be_refused() -> None:
+    session = asked()
+    assert session.tell(refused("r1")) == []
+
+
+def test_a_call_that_is_under_way_when_its_run_is_cancelled_has_an_unknown_outcome() -> None:
+    session = asked(calls(call("pay"), call("look", call_id="c2")))
+    begin_all(session)
+    cancel(session)
+    session.under_way.clear()
+    session.turn()
+    assert session.end == "cancelled"
+    found: list[Any] = [one.data for one in session.records if one.type == "action.result"]
+    assert [one["error"]["code"] for one in found] == ["outcome_unknown", "outcome_unknown"]
+    result = fold_runs(session.records).runs["r1"].result
+    assert result is not None
+    assert result.error is not None
+    assert (result.error.code, "pay" in result.error.message) == ("ambiguous", True)
+
+
+def test_a_run_that_is_cancelled_with_nothing_under_way_knows_all() -> None:
+    session = asked()
+    cancel(session)
+    session.under_way.clear()
+    session.turn()
+    assert "error" not in session.data("run.cancelled")

@@ -71,7 +71,7 @@ def test_a_request_shows_the_call_and_is_bound_to_its_arguments() -> None:
         "display": "confirmation",
         "options": [
             {"id": "approve", "label": "Approve", "style": "primary"},
-            {"id": "approve_session", "label": "Approve for this session"},
+            {"id": "approve_session", "label": "Approve every call of pay in this session"},
             {"id": "deny", "label": "Deny", "style": "danger"},
         ],
         "allowFreeform": True,
@@ -405,7 +405,7 @@ def test_a_call_that_is_skipped_is_over() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "output"), [('{"id": 7}', {"id": 7}), ("sent as 7", "sent as 7"), (None, None), ("NaN", "NaN")]
+    ("text", "output"), [('{"id": 7}', {"id": 7}), ("sent as 7", "sent as 7"), ("null", None), ("NaN", "NaN")]
 )
 def test_a_result_may_be_supplied(text: str | None, output: object) -> None:
     session = parked()
@@ -423,3 +423,14 @@ def test_a_recovery_is_decided_by_an_option_only() -> None:
     assert answer(session, None, text="run it again") == NOTED
     assert answer(session, "approve") == NOTED
     assert session.turn() == []
+
+
+@pytest.mark.parametrize("text", [None, ""])
+def test_whoever_supplies_a_result_has_to_say_what_it_is(text: str | None) -> None:
+    session = parked()
+    assert answer(session, "supply", text=text) == ["approval.candidate"]
+
+
+def test_the_question_about_an_interrupted_call_names_it() -> None:
+    (request,) = parked().state.session.requests.values()
+    assert request.prompt.startswith("The call of send was interrupted")

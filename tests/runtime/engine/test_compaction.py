@@ -504,3 +504,27 @@ def test_a_call_in_a_summary_is_not_made() -> None:
     status, records = play(walk_of(ScriptedModel(failing(guide, say("stone 3") + call("walk", {"to": 99})))))
     assert status is RunStatus.COMPLETED
     assert not any("99" in str(one.data) for one in of(records, "actions.requested"))
+
+
+def test_words_to_a_session_that_is_being_compacted_are_heard_after_it() -> None:
+    async def story(scene: Scene) -> list[Record]:
+        gate, guide = asyncio.Event(), Guide(8, 20_000)
+
+        def write(messages: Sequence[LLMMessage]) -> Answer:
+            return replace(guide(messages), gate=gate if is_summary(messages) else None)
+
+        agent = walk_of(ScriptedModel(write), compaction=None)
+        async with scene.runtime([agent]) as runtime:
+            await (await runtime.start(agent, TASK, session_id="s1", run_id="r1")).wait()
+            await runtime.compact("s1")
+            await scene.clock.sleep(1)
+            await runtime.steer(agent, "and then?", session_id="s1")
+            await scene.clock.sleep(1)
+            gate.set()
+            return await settled(scene)
+
+    records = Scene().play(story)
+    types = [one.type for one in records]
+    assert types[types.index("compaction.completed") + 1] == "run.started"
+    assert records[-1].type != "compaction.completed"
+    assert any(one.data["message"] == "and then?" for one in of(records, "message.received"))

@@ -7,7 +7,7 @@ from hypothesis import given
 from tests.harness.views.journal import streams
 from tests.runtime.feed.scene import ENOUGH, Reader, WatchedStore, World, draft, drain, ended, run, ticks
 
-from windlass.errors import Rejected, Unavailable
+from windlass.errors import Conflict, Unavailable
 from windlass.feed.events import show
 from windlass.ports.feed import EventBus, StreamOptions
 from windlass_harness.views.events import to_event
@@ -79,9 +79,9 @@ def test_a_run_that_is_only_posted_is_waited_for() -> None:
 def test_an_unknown_run_is_refused() -> None:
     async def main() -> None:
         world = World()
-        with pytest.raises(Rejected, match="unknown run"):
+        with pytest.raises(Conflict, match="nobody started a run called r9"):
             await world.feed.subscribe_run("r9").open()
-        with pytest.raises(Rejected, match="unknown run"):
+        with pytest.raises(Conflict, match="nobody started a run called r9"):
             await world.feed.latest_terminal_event("r9")
 
     run(main)

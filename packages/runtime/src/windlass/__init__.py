@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from windlass_protocol import Event as Event
     from windlass_protocol import InputRequest as InputRequest
     from windlass_protocol import InputResponse as InputResponse
+    from windlass_protocol import OutputSinkSpec as OutputSinkSpec
     from windlass_protocol import RunRequest as RunRequest
     from windlass_protocol import RunResult as RunResult
     from windlass_protocol import RunStatus as RunStatus
@@ -68,6 +69,7 @@ _GUESTS = {
         "Event",
         "InputRequest",
         "InputResponse",
+        "OutputSinkSpec",
         "RunRequest",
         "RunResult",
         "RunStatus",

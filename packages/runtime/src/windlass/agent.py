@@ -10,6 +10,7 @@ from windlass.definitions import check_name, check_text, kind_of, wrong
 from windlass.delivery import check_sink
 from windlass.hooks import Hook, check_hook
 from windlass.limits import HOOKS_PER_AGENT_MAX, SINKS_PER_AGENT_MAX, TOOLS_PER_AGENT_MAX
+from windlass.output_schema import schema_problem
 from windlass.ports.model import LLMProvider
 from windlass.tool_limits import (
     DESCRIPTION_CHARS_MAX,
@@ -80,7 +81,7 @@ class Agent:
         self._check_names(where)
         self._check_parts(where)
         if self.output is not None:
-            output_contract(self.output, self.name)
+            _check_output(output_contract(self.output, self.name), self.output, where=where)
 
     @property
     def agent_id(self) -> str:
@@ -195,6 +196,14 @@ def _check_model(model: object, where: str) -> None:
         raise wrong(
             f'{where} is a text as "provider/model" or an object with stream(), found {kind_of(model)}'
         )
+
+
+def _check_output(contract: OutputContract, output: object, *, where: str) -> None:
+    # What pydantic made of a type is a schema; the validator that knows is slow to import.
+    is_written = isinstance(output, Mapping | OutputContract)
+    problem = schema_problem(contract.json_schema) if is_written else None
+    if problem is not None:
+        raise wrong(f"{where}: output is no JSON Schema that can be used: {problem}")
 
 
 def _items(value: object, where: str, words: str) -> tuple[object, ...]:

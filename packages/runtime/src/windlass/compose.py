@@ -3,7 +3,9 @@
 import asyncio
 from collections.abc import Awaitable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, Self, TypedDict, TypeVar, Unpack
+from typing import Final, Literal, Self, TypedDict, TypeVar, Unpack, cast, overload
+
+from pydantic import JsonValue, ValidationError
 
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.adapters.journals.sqlite import SqliteStore
@@ -11,6 +13,7 @@ from windlass.adapters.system import SystemClock, chance, new_id
 from windlass.agent import Agent
 from windlass.agent_output import Output, output_contract
 from windlass.builder import AgentRuntimeBuilder
+from windlass.definitions import kind_of
 from windlass.errors import Rejected
 from windlass.feed import Feed
 from windlass.hooks import Hook
@@ -20,19 +23,25 @@ from windlass.ports.approval import ApprovalDispatcher
 from windlass.ports.model import LLMProvider
 from windlass.ports.policy import StartPolicy, ToolPolicy
 from windlass.ports.sink import OutputSink
-from windlass.refusals import invalid_package
+from windlass.refusals import bad_request, invalid_package, unknown_agent
+from windlass.registry import Registered
 from windlass.run_handle import RunHandle
 from windlass.runtime import CoreRuntime
 from windlass.runtime_ports import Machine, PackageChange
+from windlass.setup_check import check_id, check_items, check_options, check_part, misfit
+from windlass.typed_result import TypedResult, typed_result
 from windlass_harness.budget import BudgetLimit
+from windlass_harness.loop.drafts import within_limit
 from windlass_harness.loop.rules import Rules
 from windlass_protocol import (
     BudgetLimits,
     ErrorKind,
     JsonObject,
+    OutputContract,
     RetryClass,
     RunMode,
     RunRequest,
+    SessionCapabilities,
     SourceRef,
     UserContent,
 )
@@ -85,6 +94,8 @@ class RunOptions(TypedDict, total=False):
     """A name for the run, the same for every attempt to start it; a new one when left out."""
     turn_id: str | None
     mode: RunMode | None
+    capabilities: SessionCapabilities | None
+    """What the channel of the message can do; everything when left out."""
     budget: BudgetLimit | BudgetLimits | None
     output: Output | None
     """What it must return: a type, a JSON Schema or a contract."""
@@ -93,6 +104,10 @@ class RunOptions(TypedDict, total=False):
     metadata: JsonObject | None
     source: SourceRef | None
     """Where the message comes from."""
+
+
+_PLAIN: Final = ("session_id", "turn_id", "mode", "capabilities", "context", "metadata", "source")
+"""Options of a run that its request takes as they are."""
 
 
 class AgentRuntime(CoreRuntime):
@@ -115,12 +130,30 @@ class AgentRuntime(CoreRuntime):
         """Open a store and go on with every run in it that was left unfinished.
 
         With durability `power`, what was acknowledged survives a crash of the machine; with `process`, one of
-        the process.
+        the process. Everything else may be left out; RuntimeOptions says more.
+
+        Options:
+            providers: LLMProviders by their routes, for agents whose model is a text.
+            policy: decides whether a run may start; every run may when left out.
+            tool_policy: decides about tool calls, instead of the policies of the agents.
+            policy_timeout_ms: how long either of them may take; 10,000 when left out.
+            output_sinks: where the output of agents that name them is delivered.
+            approval_dispatcher: takes requests to people.
+            is_attended: whether somebody answers requests; True when left out.
+            approval_expires_ms: how long a request for consent stays open; for ever when left out.
+            responders: who may answer; anybody when left out.
+            four_eyes: whether who asked for a run may not consent to what it does; False when left out.
+            hooks: functions for hooks that packages name; agents bring their own.
+            package_change: continue (when left out), move or refuse runs whose agent has changed.
+            rules: the limits of the loop.
+            secrets: texts that must never reach a record, event, trace or error.
+            machine: the clock, ids and chance.
 
         Raises:
-            Rejected: the file is not a store, or a newer version wrote it.
+            Rejected: the file is not a store, or a newer version wrote it; an option cannot be used.
             Corrupt: the file is damaged.
         """
+        check_options(options, RuntimeOptions, what="open")
         store = await SqliteStore.open(path, durability=durability)
         try:
             runtime = cls._made(store, agents, options)
@@ -132,7 +165,14 @@ class AgentRuntime(CoreRuntime):
 
     @classmethod
     def in_memory(cls, agents: Iterable[Agent], **options: Unpack[RuntimeOptions]) -> Self:
-        """Make a runtime that forgets everything when the process ends."""
+        """Make a runtime that forgets everything when the process ends.
+
+        It takes the options of `open`.
+
+        Raises:
+            Rejected: an agent or an option cannot be used.
+        """
+        check_options(options, RuntimeOptions, what="in_memory")
         return cls._made(MemoryStore(), agents, options)
 
     @classmethod
@@ -140,15 +180,18 @@ class AgentRuntime(CoreRuntime):
         cls, store: MemoryStore | SqliteStore, agents: Iterable[Agent], options: RuntimeOptions
     ) -> Self:
         builder = cls.builder()
-        machine = options.get("machine") or Machine(SystemClock(), new_id, chance)
+        machine = options.get("machine", Machine(SystemClock(), new_id, chance))
+        check_part(
+            machine, Machine, what="machine", words="a Machine(clock, new_id, random) of windlass.parts"
+        )
         builder.clock(machine.clock).ids(machine.new_id).random(machine.random)
         builder.journal(store).event_bus(Feed(store, machine.clock)).content(store)
         builder.policy(options.get("policy", allow_start)).providers(options.get("providers", {}))
         builder.attended(is_attended=options.get("is_attended", True)).secrets(options.get("secrets", ()))
-        for agent in agents:
+        for agent in check_items(agents, Agent, what="agents", words="agents"):
             builder.agent(agent)
         builder.hook_executor_registry(options.get("hooks", ()))
-        for sink in options.get("output_sinks", ()):
+        for sink in check_items(options.get("output_sinks", ()), object, what="output_sinks", words="sinks"):
             builder.output_sink(sink)
         _choose(builder, options)
         return builder.build()
@@ -158,37 +201,134 @@ class AgentRuntime(CoreRuntime):
     ) -> RunHandle:
         """Start a run of an agent; return once it is durable.
 
-        The same run id with the same message is the same run, however often it is started.
+        The same run id with the same message is the same run, however often it is started. `agent` is one
+        that the runtime was given, or its name. Everything else may be left out; None is as good as left out.
+
+        Options:
+            session_id: the session to go on with; a new one when left out.
+            run_id: a name for the run, the same for every attempt to start it; a new one when left out.
+            turn_id: a name for the turn.
+            mode: conversation (when left out) or task.
+            capabilities: what the channel of the message can do; everything when left out.
+            budget: the most that the run may use; that of the agent when left out.
+            output: what it must return: a type, a JSON Schema or a contract.
+            context: texts that are put before the message.
+            metadata: JSON to find again in `run.started`.
+            source: where the message comes from.
 
         Raises:
             Rejected: the agent is not one of this runtime, or an option cannot be used.
             Conflict: the run id was used for something else.
             Denied: the start policy does not allow it.
         """
+        check_options(options, RunOptions, what="start")
+        return await self.start_run(self._request(agent, message, options))
+
+    @overload
+    async def run_typed(self, agent: RunRequest, message: type[T]) -> TypedResult[T]: ...
+    @overload
+    async def run_typed(
+        self, agent: RunRequest, message: Mapping[str, object] | OutputContract
+    ) -> TypedResult[JsonValue]: ...
+    @overload
+    async def run_typed(
+        self, agent: Agent | str, message: UserContent, output: type[T], /, **options: Unpack[RunOptions]
+    ) -> TypedResult[T]: ...
+    @overload
+    async def run_typed(
+        self,
+        agent: Agent | str,
+        message: UserContent,
+        output: Mapping[str, object] | OutputContract,
+        /,
+        **options: Unpack[RunOptions],
+    ) -> TypedResult[JsonValue]: ...
+    async def run_typed(
+        self,
+        agent: RunRequest | Agent | str,
+        message: UserContent | Output,
+        *output: Output,
+        **options: Unpack[RunOptions],
+    ) -> TypedResult[object]:
+        """Run an agent that must return a value, and return the value.
+
+        `run_typed(agent, message, Trip)` takes the options of `start`; `run_typed(request, Trip)` takes a
+        RunRequest, whose contract is replaced if it has one. What is asked for is a type or a JSON Schema.
+
+        Raises:
+            AgentError: the run was refused, or it ended without a value.
+        """
+        if isinstance(agent, RunRequest) and not output and not options:
+            contract = output_contract(message, agent.agent_id)
+            request, wanted = agent.model_copy(update={"output_contract": contract}), cast(Output, message)
+        elif isinstance(agent, RunRequest) or len(output) != 1 or cast(object, output[0]) is None:
+            raise bad_request("run_typed takes (agent, message, output) or (request, output)")
+        else:
+            check_options(options, RunOptions, what="run_typed")
+            wanted = output[0]
+            request = self._request(agent, cast(UserContent, message), {**options, "output": wanted})
+        return typed_result(await self.run_text(request), wanted)
+
+    async def steer(
+        self, agent: Agent | str, message: UserContent, *, session_id: str, message_id: str | None = None
+    ) -> str:
+        """Say something to the run under way in a session; return the id of the message.
+
+        The model hears it at its next step, after the tools that run have ended. What people are being asked
+        is passed over; nothing said here is taken for an answer. If no run is under way the message begins
+        one. To wait until the run under way has ended, `start` another one in the session.
+
+        Raises:
+            Rejected: the agent is not one of this runtime.
+            Conflict: the message id was used for something else.
+            Denied: the start policy does not allow it.
+        """
+        known = self._ports.machine.new_id() if message_id is None else check_id(message_id, "message_id")
+        run_id = within_limit(f"steer/{check_id(session_id, 'session_id')}/{known}")
+        request = self._request(agent, message, {"session_id": session_id, "run_id": run_id})
+        await self.steer_session(request, message_id=known)
+        return known
+
+    def _request(self, agent: object, message: object, options: RunOptions) -> RunRequest:
+        """Return what a run of an agent is asked for with; a slip is refused."""
+        given = options.get("run_id")
+        run_id = self._ports.machine.new_id() if given is None else check_id(given, "run_id")
+        registered = self._registered(agent, run_id)
+        agent_id = registered.package.agent.agent_id
+        budget, output = options.get("budget"), options.get("output")
+        if not isinstance(message, str | list | tuple):
+            raise bad_request(f"the message is a text or a list of parts, found {kind_of(message)}", run_id)
+        try:
+            return RunRequest.model_validate(
+                {
+                    **{name: options.get(name) for name in _PLAIN},
+                    "run_id": run_id,
+                    "agent_id": agent_id,
+                    "input": message,
+                    "package_id": registered.package.package_id,
+                    "budget": budget_limits(budget) if isinstance(budget, BudgetLimit) else budget,
+                    "output_contract": None if output is None else output_contract(output, agent_id),
+                }
+            )
+        except ValidationError as error:
+            problem = misfit(error, "start")
+        raise bad_request(problem, run_id)
+
+    def _registered(self, agent: object, run_id: str) -> Registered:
+        """Return what the runtime knows of an agent: of exactly this one."""
+        if not isinstance(agent, Agent | str):
+            raise bad_request(f"start takes an Agent or the name of one, found {kind_of(agent)}", run_id)
         agent_id = agent if isinstance(agent, str) else agent.agent_id
         registered = self._ports.registry.agent(agent_id)
-        run_id = options.get("run_id") or self._ports.machine.new_id()
         if registered is None:
+            raise unknown_agent(agent_id, self._ports.registry.names, run_id=run_id)
+        if isinstance(agent, Agent) and not registered.is_of(agent):
             raise invalid_package(
-                f"agent {agent_id} is not one of this runtime; give it to open(agents=[…])", run_id
+                f"the runtime has another agent that is called {agent_id}; start the one that it was given, "
+                "or give this one another name",
+                run_id,
             )
-        budget, output = options.get("budget"), options.get("output")
-        context = options.get("context")
-        request = RunRequest(
-            run_id=run_id,
-            agent_id=agent_id,
-            input=message,
-            session_id=options.get("session_id"),
-            turn_id=options.get("turn_id"),
-            package_id=registered.package.package_id,
-            mode=options.get("mode"),
-            budget=budget_limits(budget) if isinstance(budget, BudgetLimit) else budget,
-            output_contract=None if output is None else output_contract(output, agent_id),
-            context=None if context is None else tuple(context),
-            metadata=options.get("metadata"),
-            source=options.get("source"),
-        )
-        return await self.start_run(request)
+        return registered
 
 
 def _choose(builder: AgentRuntimeBuilder[T], options: RuntimeOptions) -> None:
@@ -217,6 +357,8 @@ def run_sync(work: Coroutine[object, object, T] | Awaitable[T]) -> T:
     Raises:
         Rejected: an event loop is running already; await it there.
     """
+    if not isinstance(cast(object, work), Awaitable):
+        raise bad_request(f"run_sync takes something to await, such as agent.run(…), found {kind_of(work)}")
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -1,10 +1,12 @@
 """Checks of what an author defines: a slip is refused, with what to write."""
 
 import re
+from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Final
 
 from windlass.errors import Rejected
-from windlass.tool_limits import NAME_CHARS_MAX
+from windlass.tool_limits import CLOSE_NAMES_MAX, NAME_CHARS_MAX
 from windlass_protocol import ErrorKind, RetryClass
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
@@ -13,6 +15,17 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
 def wrong(message: str) -> Rejected:
     """Return the error for a definition that cannot work."""
     return Rejected(message, kind=ErrorKind.INVALID_PACKAGE, retry=RetryClass.NOT_RETRYABLE)
+
+
+def option_problem(options: Mapping[str, object], known: type, *, what: str) -> str | None:
+    """Say which keywords are none of a typed dictionary; None if all are."""
+    names = list(known.__annotations__)
+    unknown = sorted(options.keys() - set(names))
+    if not unknown:
+        return None
+    close = [name for one in unknown for name in get_close_matches(one, names, n=1)][:CLOSE_NAMES_MAX]
+    hint = f"; did you mean {', '.join(dict.fromkeys(close))}?" if close else ""
+    return f"{what} does not know {', '.join(unknown)}; it takes {', '.join(names)}{hint}"
 
 
 def check_name(name: object, what: str) -> str:

@@ -12,6 +12,7 @@
 are stable, texts are not. A message never carries a payload.
 """
 
+from asyncio import CancelledError
 from collections.abc import Sequence
 from typing import ClassVar, Final, Self, TypedDict, Unpack
 
@@ -118,6 +119,14 @@ class Corrupt(AgentError):
     """Stored data is damaged: stop and call a human."""
 
     code = ErrorCode.CORRUPT
+
+
+def is_for_us(error: BaseException) -> bool:
+    """Whether an exception is meant for whoever called the code that raised it.
+
+    Whatever else the host's code raises, `SystemExit` included, is a failure of that code.
+    """
+    return isinstance(error, CancelledError | KeyboardInterrupt | GeneratorExit)
 
 
 CLASS_OF_KIND: dict[ErrorKind, type[AgentError]] = {

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, TypedDict, TypeVar, Unpack
 
-from windlass.definitions import check_name, check_whole, kind_of, wrong
+from windlass.definitions import check_name, check_whole, kind_of, option_problem, wrong
 from windlass.limits import HOOK_TIMEOUT_MS, HOOK_TIMEOUT_MS_MAX
 from windlass.ports.hook import HookFunction
 from windlass_harness.loop import hooked
@@ -21,8 +21,6 @@ class Point:
     owns: str | None = None
     """The field of a Change that they may set."""
     can_veto: bool = False
-    is_critical: bool = False
-    """What runs here guards something, so it must not fail open."""
     is_observed: bool = False
     """Nothing can be stopped here any more, so a failure has to be let pass."""
 
@@ -38,13 +36,13 @@ POINTS: Final[dict[str, Point]] = {
     hooked.RUN_STARTING: Point(owns="context", can_veto=True),
     BEFORE_MODEL_CALL: Point(owns="context", can_veto=True),
     AFTER_MODEL_CALL: Point(can_veto=True),
-    hooked.BEFORE_TOOL_CALL: Point(owns="arguments", can_veto=True, is_critical=True),
+    hooked.BEFORE_TOOL_CALL: Point(owns="arguments", can_veto=True),
     AFTER_TOOL_CALL: Point(owns="result"),
-    BEFORE_APPROVAL_REQUEST: Point(owns="prompt", can_veto=True, is_critical=True),
+    BEFORE_APPROVAL_REQUEST: Point(owns="prompt", can_veto=True),
     hooked.AFTER_APPROVAL_DECISION: Point(),
     BEFORE_VALIDATION: Point(),
     AFTER_VALIDATION: Point(can_veto=True),
-    hooked.BEFORE_RUN_COMPLETE: Point(can_veto=True, is_critical=True),
+    hooked.BEFORE_RUN_COMPLETE: Point(can_veto=True),
     hooked.AFTER_RUN_TERMINAL: Point(is_observed=True),
     hooked.ON_RUN_CANCEL_REQUESTED: Point(is_observed=True),
 }
@@ -82,9 +80,26 @@ class HookOptions(TypedDict, total=False):
 def hook(point: str, **options: Unpack[HookOptions]) -> Callable[[HookFunction], Hook]:
     """Make a hook of a function: a HookCall in; None, a Change or a Veto out.
 
+    Options:
+        hook_id: what records call it; the name of the function when left out.
+        right: observe (when left out), mutate or veto.
+        order: hooks of a point run by phase, then by order (100 when left out), then by id.
+        phase: early, normal (when left out) or late.
+        timeout_ms: how long the run waits for it; 250 when left out.
+        failure: what becomes of the run when the hook fails: fail_open, deny, interrupt_run or fail_run.
+
     Raises:
         Rejected: there is no such point, or the point does not allow it; the message says what to write.
     """
+
+    if callable(point):
+        raise wrong(
+            '@hook takes the point it is for, such as @hook("before_tool_call"); the points are '
+            f"{', '.join(POINTS)}"
+        )
+    problem = option_problem(options, HookOptions, what="hook")
+    if problem is not None:
+        raise wrong(problem)
 
     def make(function: HookFunction) -> Hook:
         if not callable(function):
@@ -99,18 +114,18 @@ def hook(point: str, **options: Unpack[HookOptions]) -> Callable[[HookFunction],
 
 def _spec(hook_id: str, point: str, options: HookOptions) -> HookSpec:
     where = f"hook {hook_id}"
+    point = _point(point, where)
     order = options.get("order", ORDER)
     if type(order) is not int:
         raise wrong(f"{where}: order is a whole number, found {kind_of(order)}")
     right = _member(HookRight, options.get("right", HookRight.OBSERVE), f"{where}: right")
     failure = options.get("failure")
     if failure is None:
-        is_guard = guards(point, right)
-        failure = HookFailure.DENY if is_guard else HookFailure.FAIL_OPEN
+        failure = HookFailure.DENY if guards(right) else HookFailure.FAIL_OPEN
     timeout_ms = options.get("timeout_ms", HOOK_TIMEOUT_MS)
     return HookSpec(
         hook_id=hook_id,
-        point=_point(point, where),
+        point=point,
         right=right,
         order=order,
         phase=_member(HookPhase, options.get("phase", HookPhase.NORMAL), f"{where}: phase"),
@@ -119,10 +134,12 @@ def _spec(hook_id: str, point: str, options: HookOptions) -> HookSpec:
     )
 
 
-def guards(point: str, right: HookRight | None) -> bool:
-    """Whether a hook is there to prevent something: it must not fail open."""
-    known = POINTS.get(point, Point())
-    return known.is_critical or right in (HookRight.MUTATE, HookRight.VETO)
+def guards(right: HookRight | None) -> bool:
+    """Whether a hook is there to prevent something: it must not fail open.
+
+    One that only observes prevents nothing, so nothing is prevented when it fails.
+    """
+    return right in (HookRight.MUTATE, HookRight.VETO)
 
 
 def check_hook(spec: HookSpec) -> None:
@@ -138,7 +155,7 @@ def check_hook(spec: HookSpec) -> None:
         raise wrong(f"{where}: nothing can be changed at {spec.point}; it allows {_rights(point)}")
     if right is HookRight.VETO and not point.can_veto:
         raise wrong(f"{where}: nothing can be vetoed at {spec.point}; it allows {_rights(point)}")
-    if failure is HookFailure.FAIL_OPEN and guards(spec.point, right):
+    if failure is HookFailure.FAIL_OPEN and guards(right):
         raise wrong(
             f"{where}: a hook that guards something must not fail open; "
             f"with right {right.value} at {spec.point}, failure is deny, interrupt_run or fail_run"

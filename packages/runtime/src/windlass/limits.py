@@ -5,11 +5,14 @@ from typing import Final
 RECORD_BYTES_MAX: Final = 1_048_576
 """One record in the journal; larger values go to the content store and are referenced."""
 BATCH_RECORDS_MAX: Final = 1_024
-INBOX_ITEM_BYTES_MAX: Final = 1_048_576
+INBOX_ITEM_BYTES_MAX: Final = RECORD_BYTES_MAX - 8_192
+"""Less than a record, so that what is taken at the door fits the records that are made of it."""
 INBOX_ITEMS_MAX: Final = 1_000
 """Items of one session that nobody has consumed yet."""
 CONTENT_BYTES_MAX: Final = 64 * 1_048_576
 SNAPSHOT_BYTES_MAX: Final = 256 * 1_048_576
+WAIT_MS_MAX: Final = 3_155_760_000_000
+"""A hundred years: the longest that anything may be told to wait."""
 OWNER_LEASE_MS: Final = 30_000
 """An owner that was not heard of for so long is taken for dead."""
 TOOL_OUTPUT_CHARS_MAX: Final = 100_000
@@ -19,6 +22,11 @@ MODEL_TIMEOUT_MS: Final = 600_000
 MODEL_IDLE_TIMEOUT_MS: Final = 120_000
 """The longest silence between two chunks of a model."""
 MODEL_TEXT_CHARS_MAX: Final = 4_000_000
+"""All that comes of one answer, its parts together."""
+MODEL_PART_BYTES_MAX: Final = RECORD_BYTES_MAX - 65_536
+"""The text, the reasoning or the calls of one answer, as JSON: each is kept in one record."""
+OUTPUT_RECORD_BYTES_MAX: Final = RECORD_BYTES_MAX - 65_536
+"""An answer to an output contract and its value, as JSON: the end of the run holds both."""
 TOOL_CALLS_PER_STEP_MAX: Final = 64
 TOOLS_PER_AGENT_MAX: Final = 512
 HOOKS_PER_AGENT_MAX: Final = 64

@@ -1,6 +1,11 @@
 """The errors that a run is refused with, each with the ids that caused it."""
 
+from collections.abc import Mapping, Sequence
+from typing import Final
+
 from windlass.errors import AgentError, Ambiguous, Conflict, Corrupt, Denied, Rejected, Unavailable
+from windlass.tool_limits import NAMES_SHOWN_MAX
+from windlass_harness.loop.people import matched, refusal
 from windlass_protocol import (
     CausalIds,
     ErrorKind,
@@ -12,7 +17,10 @@ from windlass_protocol import (
     RunStatus,
     SourceRef,
 )
+from windlass_protocol.codec_errors import shown
 
+NAME_SHOWN_CHARS_MAX: Final = 128
+"""Of a name that a message quotes."""
 _CLASSES = {one.code: one for one in (Rejected, Denied, Conflict, Unavailable, Ambiguous, Corrupt)}
 
 
@@ -35,6 +43,16 @@ def bad_setup(message: str) -> Rejected:
     )
 
 
+def bad_request(message: str, run_id: str | None = None) -> Rejected:
+    """Return the error of a caller whose request cannot be read."""
+    return Rejected(
+        message,
+        kind=ErrorKind.HOST_CONFIGURATION_NEEDED,
+        retry=RetryClass.NOT_RETRYABLE,
+        causal_ids=CausalIds(run_id=run_id),
+    )
+
+
 def invalid_package(message: str, run_id: str | None = None) -> Rejected:
     """Return the error of a package that cannot be run."""
     return Rejected(
@@ -42,6 +60,17 @@ def invalid_package(message: str, run_id: str | None = None) -> Rejected:
         kind=ErrorKind.INVALID_PACKAGE,
         retry=RetryClass.HOST_CONFIGURATION_NEEDED,
         causal_ids=CausalIds(run_id=run_id),
+    )
+
+
+def unknown_agent(agent_id: str, known: Sequence[str], *, run_id: str | None = None) -> Rejected:
+    """Return the error of a run of an agent that the runtime does not have."""
+    names = ", ".join(known[:NAMES_SHOWN_MAX]) or "none"
+    more = f" and {len(known) - NAMES_SHOWN_MAX} more" if len(known) > NAMES_SHOWN_MAX else ""
+    return invalid_package(
+        f"agent {shown(agent_id, NAME_SHOWN_CHARS_MAX)} is not one of this runtime, which has {names}{more}; "
+        "give it to open(agents=[…])",
+        run_id,
     )
 
 
@@ -67,7 +96,7 @@ def missing_provider(route_id: str, run_id: str | None = None) -> Unavailable:
 
 def unknown_run(run_id: str) -> Conflict:
     """Return the error of somebody who asks for a run that nobody ever started."""
-    return contract_violation("run is not registered with this runtime", run_id)
+    return contract_violation(f"nobody started a run called {shown(run_id, NAME_SHOWN_CHARS_MAX)}", run_id)
 
 
 def unknown_session(session_id: str) -> Conflict:
@@ -131,6 +160,32 @@ def refused_answer(
         )
     kind = Denied if "responder" in problem else Rejected
     return kind(problem, kind=ErrorKind.APPROVAL_FAILURE, retry=RetryClass.USER_ACTION_NEEDED, causal_ids=ids)
+
+
+def check_answers(
+    responses: Sequence[InputResponse],
+    requests: Mapping[str, InputRequest],
+    *,
+    session_id: str,
+    now_ms: int,
+) -> None:
+    """Refuse answers of which one does not count.
+
+    Raises:
+        Conflict: nobody is being asked this any more.
+        Denied: this responder may not answer.
+        Rejected: an answer does not fit its request, or is one of two to it.
+    """
+    seen: set[str] = set()
+    for given in responses:
+        request = requests.get(given.request_id)
+        response = given if request is None else matched(request, given)
+        problem = refusal(request, response, now_ms=now_ms)
+        if problem is None and response.request_id in seen:
+            problem = "the request is answered twice at once"
+        if problem is not None:
+            raise refused_answer(request, response, problem=problem, session_id=session_id)
+        seen.add(response.request_id)
 
 
 def no_value(result: RunResult) -> AgentError:

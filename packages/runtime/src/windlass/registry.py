@@ -29,6 +29,11 @@ class Registered:
     """The model of the agent itself; None if its route names one."""
     summary_provider: LLMProvider | None = None
     """Who writes summaries for it, if that is an object too."""
+    agent: Agent | None = None
+
+    def is_of(self, agent: Agent) -> bool:
+        """Whether this is the package of an agent, or of one that is just like it."""
+        return agent is self.agent or fingerprint(compile_package(agent)) == self.fingerprint
 
 
 def register_agent(agent: Agent) -> Registered:
@@ -47,6 +52,7 @@ def register_agent(agent: Agent) -> Registered:
         policy=RulesPolicy(agent.policy),
         provider=None if isinstance(agent.model, str) else agent.model,
         summary_provider=None if isinstance(agent.compaction_model, str) else agent.compaction_model,
+        agent=agent,
     )
 
 
@@ -112,6 +118,11 @@ class Registry:
     def agent(self, agent_id: str) -> Registered | None:
         """Return the package of an agent."""
         return self._agents.get(agent_id)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The agents that have a package."""
+        return tuple(sorted(self._agents))
 
     def resolve(self, package_id: str) -> RuntimePackage:
         """Return a package.

@@ -1,16 +1,18 @@
 """The handle of a run: wait for it, watch, answer and cancel it anywhere."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, cast
 
-from windlass.errors import Rejected
-from windlass.ports.feed import EventStream
+from pydantic import BaseModel, ValidationError
+
+from windlass.definitions import kind_of
+from windlass.ports.feed import EventStream, refused
+from windlass.refusals import bad_request
+from windlass.setup_check import misfit
 from windlass_protocol import (
     Cursor,
-    ErrorKind,
     InputRequest,
     InputResponse,
-    RetryClass,
     RunCursor,
     RunResult,
     RunStatus,
@@ -106,17 +108,21 @@ class RunHandle:
             Denied: this responder may not answer.
             Rejected: the answer does not fit the request.
         """
-        response = InputResponse(request_id=request_id, option_id=option_id, text=text, responder=responder)
-        await self._host.answer_run(self.run_id, (response,))
+        given = {"request_id": request_id, "option_id": option_id, "text": text, "responder": responder}
+        try:
+            response = InputResponse.model_validate(given)
+        except ValidationError as error:
+            problem = misfit(error, "answer")
+        else:
+            return await self._host.answer_run(self.run_id, (response,))
+        raise bad_request(problem)
 
 
-def _cursor(run_id: str, after: int | Cursor | None) -> Cursor | None:
-    if after is None or not isinstance(after, int):
-        return after
-    if isinstance(after, bool) or after < 0:
-        raise Rejected(
-            f"after is the seq of an event, 0 or more, found {after}",
-            kind=ErrorKind.PROJECTION_FAILURE,
-            retry=RetryClass.NOT_RETRYABLE,
-        )
+def _cursor(run_id: str, after: object) -> Cursor | None:
+    if after is None or isinstance(after, BaseModel):
+        return cast(Cursor, after)  # one of another kind is refused by the feed
+    if not isinstance(after, int) or isinstance(after, bool):
+        raise refused(f"after takes the seq of an event or a cursor, found {kind_of(after)}")
+    if after < 0:
+        raise refused(f"after is the seq of an event, 0 or more, found {after}")
     return RunCursor(run_id=run_id, seq=after)

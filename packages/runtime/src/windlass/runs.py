@@ -1,13 +1,16 @@
 """Runs as the store has them: where each is, and what came of it."""
 
 import asyncio
+from collections.abc import Mapping
 from typing import Final
 
+from windlass.engine.loading import load
 from windlass.ports.feed import EventBus
 from windlass.ports.journal import COMPACT, RunRow, Store
 from windlass.refusals import unknown_run, unknown_session
+from windlass.setup_check import check_id, check_seconds
 from windlass_harness.views.runs import RUN_ENDS, RunState, advance_run, start_run, unstarted_run
-from windlass_protocol import Event, Record, RunResult, RunSnapshot, RunStatus
+from windlass_protocol import Event, InputRequest, Record, RunResult, RunSnapshot, RunStatus
 
 TERMINAL: Final = frozenset(RUN_ENDS.values())
 
@@ -25,7 +28,7 @@ class Runs:
         Raises:
             Conflict: nobody ever started it.
         """
-        row = await self._store.run(run_id)
+        row = await self._store.run(check_id(run_id, "a run id"))
         if row is None:
             raise unknown_run(run_id)
         return row
@@ -86,17 +89,36 @@ class Runs:
             TimeoutError: it did not end in so many seconds. It goes on.
             Conflict: nobody ever started it.
         """
+        limit = asyncio.timeout(check_seconds(timeout, "timeout"))
         row = await self.row(run_id)
-        if row.status in TERMINAL:
-            event = await self._bus.latest_terminal_event(run_id)
-        else:
-            async with asyncio.timeout(timeout):
-                event = await self._bus.terminal_event(run_id)
-        assert event is not None, "a run that has ended has a last event"
+        event = await self._bus.latest_terminal_event(run_id) if row.status in TERMINAL else None
+        try:
+            async with limit:
+                event = event or await self._bus.terminal_event(run_id)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+        if event is None:
+            raise TimeoutError(await self._not_ended(run_id, timeout))
         run = RunState(run_id, row.agent_id, row.session_id, started_at=event.meta.at)
         result = advance_run(run, record_of(event, row.session_id)).result
         assert result is not None, "the last event of a run seals its result"
         return result
+
+    async def _not_ended(self, run_id: str, timeout_s: float | None) -> str:
+        """Say where a run is that somebody has waited for in vain."""
+        row = await self.row(run_id)
+        words = f"not ended after {timeout_s:g} s: {row.status}"
+        count = len(await self.requests(row.session_id, run_id))
+        if not count:
+            return words
+        return f"{words}, {count} {'request' if count == 1 else 'requests'} open, see handle.requests()"
+
+    async def requests(self, session_id: str, run_id: str | None = None) -> Mapping[str, InputRequest]:
+        """Return what a session, or only one run of it, is waiting to be told."""
+        state = (await load(self._store, self._store, session_id=session_id)).state
+        is_other = run_id is not None and (state.run is None or state.run.run_id != run_id)
+        return {} if is_other else state.session.requests
 
 
 def record_of(event: Event, session_id: str) -> Record:

@@ -4,43 +4,39 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import Final, Self, TypeVar, overload
+from typing import Final, Self
 
 from pydantic import JsonValue
 
-from windlass.agent_output import Output, output_contract
 from windlass.binder import RuntimeBinder
 from windlass.dispatch import ApprovalDesk
-from windlass.engine.driver import moment
 from windlass.engine.engine import Engine, Ports
 from windlass.engine.loading import load
+from windlass.engine.moments import moment
 from windlass.engine.work import Shared
 from windlass.errors import Conflict
 from windlass.ports.feed import CompiledEventFilter, EventBus, EventStream
-from windlass.ports.journal import NewRun, Store
+from windlass.ports.journal import STEER, NewRun, Store
 from windlass.ports.model import LLMProvider
 from windlass.ports.sink import OutputSink
-from windlass.refusals import missing_port, refused_answer, taken_run
+from windlass.refusals import check_answers, missing_port, taken_run
 from windlass.run_handle import RunHandle
 from windlass.runs import TERMINAL, Runs
 from windlass.runtime_ports import RuntimePorts
+from windlass.setup_check import check_given, check_id, check_items, check_request
 from windlass.start import EffectivePackage, check_no_secret, check_start, effective_package, start_body
-from windlass.typed_result import TypedResult, typed_result
 from windlass_harness.loop.drafts import Draft
-from windlass_harness.loop.people import refusal
 from windlass_harness.views.deliveries import DeliveryState
 from windlass_protocol import (
     Cursor,
     InputRequest,
     InputResponse,
-    OutputContract,
     RunRequest,
     RunResult,
     RunSnapshot,
     RunStatus,
 )
 
-T = TypeVar("T")
 JsonObject = dict[str, JsonValue]
 
 KEPT_MAX: Final = 1_024
@@ -57,6 +53,7 @@ class CoreRuntime:
         self._run_count = 0
         self._kept: set[str] = set()
         self._opening = asyncio.Lock()
+        self._closing: asyncio.Future[None] | None = None
 
     async def __aenter__(self) -> Self:
         await self.resume()
@@ -86,6 +83,12 @@ class CoreRuntime:
 
         Runs that are not done go on when a runtime is opened on the same store.
         """
+        if self._closing is None:
+            self._closing = asyncio.ensure_future(self._close())
+        # Whoever closes it too waits for the same end, and nobody closes the store under the drivers.
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
         if self._desk is not None:
             await self._desk.aclose()
         if self._engine is not None:
@@ -104,14 +107,7 @@ class CoreRuntime:
             self._desk = ApprovalDesk(
                 approvals.dispatcher, bus, answer=self.answer_session, timeout_ms=approvals.timeout_ms
             )
-        shared = Shared(
-            content,
-            bus,
-            machine.clock,
-            machine.random,
-            is_attended=ports.is_attended,
-            gates={},
-        )
+        shared = Shared(content, bus, machine.clock, machine.random, is_attended=ports.is_attended, gates={})
         return Engine(
             Ports(
                 store,
@@ -156,6 +152,7 @@ class CoreRuntime:
             Denied: the start policy does not allow it.
             Conflict: the run id was used with another request.
         """
+        check_request(request)
         effective = await check_start(self._ports, request)
         await self.resume()
         run_id = request.run_id
@@ -171,6 +168,26 @@ class CoreRuntime:
         self._run_count += posted.is_new
         await self._rouse(session_id)
         return RunHandle(self, run_id)
+
+    async def steer_session(self, request: RunRequest, *, message_id: str) -> None:
+        """Say something to the run under way in a session; return once that is durable.
+
+        The model hears it at its next step. Requests that wait for an answer are passed over by it: nothing
+        that somebody says is taken for consent or for an answer. If no run is under way, or it ends before
+        it could hear, the request begins a run. The same message id with the same words is the same message.
+
+        Raises:
+            Rejected, Unavailable, Denied: as for `start_run`.
+            Conflict: the message id was used for something else.
+        """
+        check_request(request)
+        effective = await check_start(self._ports, request)
+        await self.resume()
+        await self._keep_package(effective, request.run_id)
+        session_id = request.session_id or f"session:{request.run_id}"
+        body = self._masked({**start_body(request, effective), "messageId": message_id})
+        await self._store().post(session_id, kind=STEER, key=f"steer:{message_id}", body=body)
+        await self._rouse(session_id)
 
     async def _keep_package(self, effective: EffectivePackage, run_id: str) -> None:
         """Keep the package of a run, so that it can go on under it whatever comes."""
@@ -197,30 +214,13 @@ class CoreRuntime:
         """Start a run and return what came of it; a run that failed has a result too."""
         return await (await self.start_run(request)).wait()
 
-    @overload
-    async def run_typed(self, request: RunRequest, output: type[T]) -> TypedResult[T]: ...
-    @overload
-    async def run_typed(
-        self, request: RunRequest, output: Mapping[str, object] | OutputContract
-    ) -> TypedResult[JsonValue]: ...
-    async def run_typed(self, request: RunRequest, output: Output) -> TypedResult[object]:
-        """Start a run that must return a value, and return the value.
-
-        It is of a type, or fits a JSON Schema. The contract of the request, if it has one, is replaced.
-
-        Raises:
-            AgentError: the run was refused, or it ended without a value.
-        """
-        contract = output_contract(output, request.agent_id)
-        asked = request.model_copy(update={"output_contract": contract})
-        return typed_result(await self.run_text(asked), output)
-
     async def resolve_effective_package(self, request: RunRequest) -> EffectivePackage:
         """Return the package that a request would run under; nothing is written.
 
         Raises:
             Rejected: there is no such package, it cannot be run, or it is not of this agent.
         """
+        check_request(request)
         return await effective_package(self._ports, request)
 
     @property
@@ -242,7 +242,7 @@ class CoreRuntime:
 
     def handle(self, run_id: str) -> RunHandle:
         """Return the handle of a run, whoever started it, ended or not."""
-        return RunHandle(self, run_id)
+        return RunHandle(self, check_id(run_id, "a run id"))
 
     async def run_status(self, run_id: str) -> RunStatus:
         """Return where a run is.
@@ -276,9 +276,12 @@ class CoreRuntime:
             Conflict: nobody ever started it.
         """
         row = await self._runs.row(run_id)
+        body: dict[str, str | None] = {"runId": run_id, "by": by, "reason": reason}
+        for name, value in body.items():
+            if value is not None:
+                check_given(value, str, what=name, words="a text")
         if row.status in TERMINAL:
             return
-        body: dict[str, str | None] = {"runId": run_id, "by": by, "reason": reason}
         given: JsonObject = {name: value for name, value in body.items() if value is not None}
         # Somebody else may have asked first, for another reason; the run ends all the same.
         with suppress(Conflict):
@@ -324,10 +327,7 @@ class CoreRuntime:
         return tuple((await self._requests(session_id)).values())
 
     async def _requests(self, session_id: str, run_id: str | None = None) -> Mapping[str, InputRequest]:
-        store = self._store()
-        state = (await load(store, store, session_id=session_id)).state
-        is_other = run_id is not None and (state.run is None or state.run.run_id != run_id)
-        return {} if is_other else state.session.requests
+        return await self._runs.requests(check_id(session_id, "a session id"), run_id)
 
     async def answer_run(self, run_id: str, responses: Sequence[InputResponse]) -> None:
         """Answer requests of a run; return once the answers are durable.
@@ -354,11 +354,8 @@ class CoreRuntime:
         self, session_id: str, responses: Sequence[InputResponse], requests: Mapping[str, InputRequest]
     ) -> None:
         now_ms = moment(self._ports.machine.clock).ms
-        for response in responses:
-            request = requests.get(response.request_id)
-            problem = refusal(request, response, now_ms=now_ms)
-            if problem is not None:
-                raise refused_answer(request, response, problem=problem, session_id=session_id)
+        check_items(responses, InputResponse, what="responses", words="InputResponses")
+        check_answers(responses, requests, session_id=session_id, now_ms=now_ms)
         body: list[JsonValue] = [response.model_dump(mode="json", by_alias=True) for response in responses]
         key = "answer:" + self._ports.machine.new_id()
         await self._store().post(session_id, kind="answer", key=key, body=self._masked({"responses": body}))
@@ -396,4 +393,6 @@ class CoreRuntime:
         self, event_filter: CompiledEventFilter, cursor: Cursor | None = None
     ) -> EventStream:
         """Watch what a filter lets through."""
+        words = "a filter that is compiled: EventFilter(…).compile()"
+        check_given(event_filter, CompiledEventFilter, what="event_filter", words=words)
         return self._bus().subscribe_filtered(event_filter, cursor)

@@ -14,7 +14,7 @@ from pydantic import JsonValue
 from windlass.delivery import check_sink
 from windlass.engine.cut import TooLate, within
 from windlass.engine.judge import settled, timed_out
-from windlass.errors import AgentError, Rejected
+from windlass.errors import AgentError, Rejected, is_for_us
 from windlass.hooks import Hook, check_hook
 from windlass.package import compaction_route, fingerprint, package_json
 from windlass.package_check import check_contract, check_package
@@ -27,6 +27,7 @@ from windlass.refusals import (
     missing_provider,
     policy_failed,
     start_denied,
+    unknown_agent,
 )
 from windlass.runtime_ports import RuntimePorts
 from windlass.tools import Tool
@@ -38,9 +39,11 @@ from windlass_protocol import (
     CodecError,
     DeferDecision,
     DenyDecision,
+    ErrorKind,
     InterruptDecision,
     ModifyDecision,
     OutputContract,
+    RetryClass,
     RunRequest,
     RuntimePackage,
 )
@@ -90,7 +93,11 @@ async def effective_package(ports: RuntimePorts, request: RunRequest) -> Effecti
 
 
 async def _resolve(ports: RuntimePorts, request: RunRequest) -> RuntimePackage:
-    package_id = request.package_id or ports.default_package_id
+    registered = ports.registry.agent(request.agent_id)
+    own = None if registered is None else registered.package.package_id
+    package_id = request.package_id or own or ports.default_package_id
+    if package_id is None and len(ports.registry):
+        raise unknown_agent(request.agent_id, ports.registry.names)
     if package_id is None:
         raise missing_port("default runtime package")
     resolver = ports.resolver or (ports.registry if len(ports.registry) else None)
@@ -101,7 +108,9 @@ async def _resolve(ports: RuntimePorts, request: RunRequest) -> RuntimePackage:
         package: object = await settled(resolver.resolve(package_id))
     except AgentError:
         raise
-    except Exception as error:  # noqa: BLE001 - a resolver is the host's code: what it raises may quote anything
+    except BaseException as error:  # a resolver is the host's code: what it raises may quote anything
+        if is_for_us(error):
+            raise
         package, problem = None, f"the package resolver failed ({type(error).__name__})"
     if problem:
         raise invalid_package(problem)
@@ -135,6 +144,7 @@ async def check_start(ports: RuntimePorts, request: RunRequest) -> EffectivePack
         Denied: the start policy does not allow it.
     """
     policy = _check_ports(ports, request.run_id)
+    check_ids(ports, request)
     effective = await effective_package(ports, request)
     provider_of(ports, effective.package, run_id=request.run_id)
     summary_provider_of(ports, effective.package, run_id=request.run_id)
@@ -170,7 +180,9 @@ async def _check_policy(
         decision = timed_out(timeout_ms, "the run is denied")
     except AgentError as error:
         raise error.caused_by(CausalIds(run_id=request.run_id)) from None
-    except Exception as error:  # noqa: BLE001 - a policy is the host's code: whatever it raises, the answer is no
+    except BaseException as error:  # a policy is the host's code: whatever it raises, the answer is no
+        if is_for_us(error):
+            raise
         problem = f"failed ({type(error).__name__})"
     match decision:
         case AllowDecision():
@@ -282,6 +294,24 @@ def tools_of(ports: RuntimePorts, package: RuntimePackage) -> dict[str, Tool[...
     return found
 
 
+def check_ids(ports: RuntimePorts, request: RunRequest) -> None:
+    """Refuse names that would be masked: nobody could find such a run.
+
+    Raises:
+        Rejected: one holds a registered secret, or looks like one.
+    """
+    names = ("run_id", "agent_id", "session_id", "turn_id")
+    given = {name: getattr(request, name) for name in names}
+    hide = ports.scribe.redactor.text
+    hidden = [name for name, value in given.items() if value is not None and hide(value) != value]
+    if hidden:
+        raise Rejected(
+            f"{' and '.join(hidden)} would be masked, as a secret or as what looks like one; choose another",
+            kind=ErrorKind.INVALID_STATE_TRANSITION,
+            retry=RetryClass.REPAIR_NEEDED,
+        )
+
+
 def check_no_secret(ports: RuntimePorts, content: bytes, *, run_id: str | None = None) -> None:
     """Refuse a package that holds a registered secret.
 
@@ -311,7 +341,7 @@ def start_body(request: RunRequest, effective: EffectivePackage) -> JsonObject:
         "modelId": package.provider_route.model_id,
     }
     given = request.model_dump(mode="json", by_alias=True)
-    for name in ("source", "mode", "metadata", "context", "turnId"):
+    for name in ("source", "mode", "capabilities", "metadata", "context", "turnId"):
         if given.get(name) is not None:
             body[name] = given[name]
     content = given["input"]

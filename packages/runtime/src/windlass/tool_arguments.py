@@ -4,6 +4,7 @@ What a model wrote is JSON, and stays so: that is what is asked about and record
 canonical form (RFC 8785) names it. The tool gets the Python values made of it.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -12,7 +13,7 @@ from typing import Final
 from pydantic import JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 
-from windlass.errors import Rejected
+from windlass.errors import Rejected, is_for_us
 from windlass.tool_limits import (
     ARGUMENT_BYTES_MAX,
     ARGUMENT_LEVELS_MAX,
@@ -23,10 +24,12 @@ from windlass.tool_limits import (
 from windlass.tools import Tool
 from windlass_harness.redact import mask_text
 from windlass_protocol import CodecError, CodecLimits, ErrorKind, JsonObject, RetryClass, canonical, parse
-from windlass_protocol.codec_errors import shown
+from windlass_protocol.codec_errors import CodecErrorCode, shown
 from windlass_protocol.codec_issues import invalid
 
 _LIMITS: Final = CodecLimits(message_bytes_max=ARGUMENT_BYTES_MAX, depth_max=ARGUMENT_LEVELS_MAX)
+_OMITTED: Final = re.compile(r"\(arguments of ([\d,]+) characters, which are too many to be kept\)")
+"""What stands in a record for arguments that are too large for one."""
 _OWN_CHECKS: Final = frozenset({"value_error", "assertion_error"})
 _UNKNOWN: Final = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
 
@@ -55,11 +58,17 @@ def arguments_of(tool: Tool[..., object], raw: JsonValue, *, mask: Mask = mask_t
         Rejected: they are not JSON, not an object, or do not fit; the message is for the model, names places
             and what was expected there, and quotes nothing.
     """
+    omitted = _OMITTED.fullmatch(raw) if isinstance(raw, str) else None
+    if omitted is not None:
+        size = f"{omitted[1]} characters, limit {ARGUMENT_BYTES_MAX:,} bytes"
+        raise _refusal(tool, [f"they are too large: {size}; send less, or in several calls"])
     try:
         value = parse(raw, _LIMITS) if isinstance(raw, str) else raw
         text = canonical(value, _LIMITS)
     except CodecError as error:
         problem = error.message
+        if error.code is CodecErrorCode.TOO_LARGE:
+            raise _refusal(tool, [f"they are too large: {problem}; send less, or in several calls"]) from None
     else:
         return _validated(tool, value, text, mask=mask)
     raise _refusal(tool, [f"they are not good JSON: {problem}"])
@@ -77,6 +86,10 @@ def _validated(tool: Tool[..., object], value: JsonValue, text: bytes, *, mask: 
         values = tool.shape.validate(text)
     except ValidationError as error:
         problems = _problems(tool, error, value, mask=mask)
+    except BaseException as error:  # a check is the author's code, and a model can reach all of it
+        if is_for_us(error):
+            raise
+        problems = [f"a check of the tool failed with {type(error).__name__}"]
     else:
         return Arguments(value, _hash(text), values)
     # Raised out here: the validation error holds the input and must not stay on as the context.

@@ -33,5 +33,10 @@ PROGRESS_REPORTS_MAX: Final = 1_000
 PROGRESS_BYTES_MAX: Final = 16_384
 THREADS_MAX: Final = 64
 """Calls of tools that are not async, at the same time in one process."""
+OWN_THREADS_MAX: Final = 4
+"""For large results, which are made fit to be kept; tools do not run in them."""
+LIGHT_VALUES_MAX: Final = 10_000
+"""Values of a result that is looked through at once; a larger one is looked through in a thread."""
+LIGHT_CHARS_MAX: Final = 500_000
 CLOSE_NAMES_MAX: Final = 3
 PACKAGE_BYTES_MAX: Final = 16 * 1_048_576

@@ -1,9 +1,11 @@
-"""What a tool returned, as JSON: whatever it is, the journal can hold it.
+"""What a tool returned, as JSON that the journal can hold.
 
 Plain JSON is copied, so that a tool that keeps what it returned cannot change the journal. What is more is
 written in its usual form: models and dataclasses as objects, enums as their values, times as ISO 8601, sets
-as lists. What has no JSON form becomes an object with one key that begins with `$`, so that nobody takes it
-for data: `$bytes` (base64), `$repr` (cut short), `$pairs` (a mapping whose keys are no texts), `$omitted`.
+as lists. What JSON lacks becomes an object with one key that begins with `$`, so that nobody takes it for
+data: `$bytes` (base64), `$pairs` (a mapping whose keys are no texts), `$repr` (a number that is not finite),
+`$omitted`. A value of any other type fails the call: the model hears which type it was, and that the tool has
+run. A report of progress shows such a value as a `$repr`, cut short, because nothing depends on it.
 """
 
 from base64 import b64encode
@@ -22,7 +24,14 @@ from pydantic import BaseModel, JsonValue
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from windlass.limits import CONTENT_BYTES_MAX
-from windlass.tool_limits import REPR_CHARS_MAX, RESULT_LEVELS_MAX, RESULT_VALUES_MAX
+from windlass.tool_limits import (
+    LIGHT_CHARS_MAX,
+    LIGHT_VALUES_MAX,
+    NAME_CHARS_MAX,
+    REPR_CHARS_MAX,
+    RESULT_LEVELS_MAX,
+    RESULT_VALUES_MAX,
+)
 from windlass_protocol import ToolResult
 from windlass_protocol.canonical_json import canonical_text
 from windlass_protocol.codec_values import is_sendable
@@ -33,25 +42,68 @@ _TEXTUAL: Final = (Decimal, PurePath, UUID)
 _TIMES: Final = (datetime, date, time)
 
 
+class NoJsonForm(TypeError):
+    """A tool returned what JSON cannot hold; the words are for the model."""
+
+    def __init__(self, kind: type) -> None:
+        super().__init__(
+            "the tool has run, and whatever it does is done, but its result cannot be shown: it holds a "
+            f"value of type {kind.__name__[:NAME_CHARS_MAX]}; return texts, numbers, lists, dictionaries, "
+            "dataclasses or pydantic models"
+        )
+
+
 def tool_result(value: object) -> ToolResult:
-    """Return the result of a call; a tool may return a ToolResult itself."""
+    """Return the result of a call; a tool may return a ToolResult itself.
+
+    Raises:
+        NoJsonForm: it holds a value that is no data.
+    """
     if not isinstance(value, ToolResult):
-        return ToolResult(success=True, data=result_value(value))
+        return ToolResult(success=True, data=_data(value))
     if "data" not in value.model_fields_set:
         return value
-    return value.model_copy(update={"data": result_value(value.data)})
+    return value.model_copy(update={"data": _data(value.data)})
 
 
-def result_value(value: object) -> JsonValue:
+def _data(value: object) -> JsonValue:
+    walk = _Walk()
+    data = result_value(value, walk)
+    if walk.foreign is not None:
+        raise NoJsonForm(walk.foreign)
+    return data
+
+
+def is_light(value: object) -> bool:
+    """Whether a value is so small that nobody notices while it is looked through."""
+    values, chars = 1, 0
+    left = [value]
+    while left:
+        one = left.pop()
+        if isinstance(one, str | bytes):
+            chars += len(one)
+        elif isinstance(one, dict):
+            values += len(cast(dict[object, object], one))
+            left += cast(dict[object, object], one).values() if values <= LIGHT_VALUES_MAX else ()
+        elif isinstance(one, list | tuple):
+            values += len(cast(list[object], one))
+            left += cast(list[object], one) if values <= LIGHT_VALUES_MAX else ()
+        if values > LIGHT_VALUES_MAX or chars > LIGHT_CHARS_MAX:
+            return False
+    return True
+
+
+def result_value(value: object, walk: "_Walk | None" = None) -> JsonValue:
     """Return any value as JSON that the journal can hold; see the module."""
+    walk = walk or _Walk()
     if isinstance(value, str | int | float | bool) or value is None:
-        return _Walk().value(value, 0)
+        return walk.value(value, 0)
     if is_sendable(value, _LIMITS):
         try:
             return from_json(to_json(value), allow_inf_nan=False)
         except PydanticSerializationError:  # a lone surrogate: the walk replaces it
             pass
-    return _Walk().value(value, 0)
+    return walk.value(value, 0)
 
 
 def shown_repr(value: object) -> str:
@@ -69,6 +121,8 @@ class _Walk:
 
     path: set[int] = field(default_factory=set[int])
     values: int = 0
+    foreign: type | None = None
+    """The first type that has no JSON form."""
 
     def value(self, value: object, level: int) -> JsonValue:
         self.values += 1
@@ -112,6 +166,7 @@ class _Walk:
             return sorted(items, key=canonical_text)
         if is_dataclass(value) and not isinstance(value, type):
             return {part.name: self.value(getattr(value, part.name), level) for part in fields(value)}
+        self.foreign = self.foreign or type(value)
         return {"$repr": shown_repr(value)}
 
     def _model(self, value: BaseModel, level: int) -> JsonValue:

@@ -8,7 +8,8 @@ text is no number and a number no text, but a time, an enum or a UUID is written
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, cast, get_args
+from types import NoneType, UnionType
+from typing import Any, Final, Literal, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, create_model
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError
@@ -22,6 +23,8 @@ from windlass_protocol import JsonObject
 
 _UNUSABLE: Final = (PydanticUserError, TypeError)
 """What pydantic raises for a type, or for a constraint on one, that makes no sense."""
+_PLAIN: Final = frozenset[object]({str, int, float, bool, NoneType, list, dict})
+_CONTAINERS: Final = frozenset({list, dict, Union, UnionType})
 
 
 class PlainSchema(GenerateJsonSchema):
@@ -55,6 +58,15 @@ class ArgumentShape:
     tool: str
     signature: Signature
     descriptions: dict[str, str]
+
+    def check(self) -> None:
+        """See that every type has a JSON form; plain ones need no look.
+
+        Raises:
+            Rejected: one has none, or is not known.
+        """
+        if not all(_is_plain(parameter.annotation) for parameter in self.signature.parameters):
+            _ = self.schema
 
     @cached_property
     def schema(self) -> JsonObject:
@@ -135,6 +147,16 @@ def _model_of(parameters: tuple[Parameter, ...], descriptions: dict[str, str]) -
 def _is_described(annotation: object) -> bool:
     """Say whether the annotation has a description, which beats the docstring."""
     return any(isinstance(part, FieldInfo) and part.description for part in get_args(annotation))
+
+
+def _is_plain(annotation: object) -> bool:
+    """Whether a type is known to have a JSON form, without making its schema."""
+    if annotation in _PLAIN:
+        return True
+    origin = get_origin(annotation)
+    if origin is Literal:
+        return True
+    return origin in _CONTAINERS and all(map(_is_plain, get_args(annotation)))
 
 
 def _definitions(schema: JsonObject) -> list[JsonObject]:

@@ -13,7 +13,7 @@ from queue import SimpleQueue
 from threading import Lock, Semaphore, Thread
 from typing import TypeVar
 
-from windlass.tool_limits import THREADS_MAX
+from windlass.tool_limits import OWN_THREADS_MAX, THREADS_MAX
 
 T = TypeVar("T")
 
@@ -21,7 +21,9 @@ T = TypeVar("T")
 class _Threads:
     """Threads that wait for work, started when all others are busy."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str, most: int) -> None:
+        self._name = name
+        self._most = most
         self._jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._idle = Semaphore(0)
         self._lock = Lock()
@@ -32,10 +34,10 @@ class _Threads:
         if self._idle.acquire(blocking=False):
             return
         with self._lock:
-            if self._count >= THREADS_MAX:
+            if self._count >= self._most:
                 return
             self._count += 1
-        Thread(target=self._work, name="windlass-tool", daemon=True).start()
+        Thread(target=self._work, name=self._name, daemon=True).start()
 
     def _work(self) -> None:
         while True:
@@ -43,7 +45,8 @@ class _Threads:
             self._idle.release()
 
 
-_THREADS = _Threads()
+_THREADS = _Threads("windlass-tool", THREADS_MAX)
+_OWN = _Threads("windlass-own", OWN_THREADS_MAX)
 
 
 async def in_thread(function: Callable[[], T]) -> T:
@@ -51,8 +54,17 @@ async def in_thread(function: Callable[[], T]) -> T:
 
     Cancelling stops the waiting, and the call if it has not begun; a thread cannot be stopped.
     """
+    return await _called(_THREADS, function)
+
+
+async def in_own_thread(function: Callable[[], T]) -> T:
+    """Do work of our own in a thread: tools that hang do not hold it up."""
+    return await _called(_OWN, function)
+
+
+async def _called(threads: _Threads, function: Callable[[], T]) -> T:
     future: Future[T] = Future()
-    _THREADS.submit(partial(_settle, future, partial(copy_context().run, function)))
+    threads.submit(partial(_settle, future, partial(copy_context().run, function)))
     return await asyncio.wrap_future(future)
 
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final, Generic, ParamSpec, TypedDict, TypeVar,
 
 from pydantic import JsonValue
 
-from windlass.definitions import check_name, check_text, check_whole, kind_of, wrong
+from windlass.definitions import check_name, check_text, check_whole, kind_of, option_problem, wrong
+from windlass.errors import is_for_us
 from windlass.limits import TOOL_TIMEOUT_MS
 from windlass.tool_context import CompactionContext
 from windlass.tool_docstring import read_docstring
@@ -31,6 +32,7 @@ OnCompaction = Callable[[CompactionContext], Sequence[str] | Awaitable[Sequence[
 
 SHELL_PARAMETER: Final = "command"
 """The parameter of a shell tool that holds the command."""
+_WRITES: Final = frozenset({ToolMode.SAFE_WRITE, ToolMode.DESTRUCTIVE})
 
 
 class ToolFailed(Exception):
@@ -98,6 +100,8 @@ class Tool(Generic[P, R]):
     concurrency: int | None = None
     is_outbound: bool | None = None
     is_shell: bool = False
+    is_question: bool = False
+    """Whether a call is put to a person, whose answer is its result; the function is never called."""
     metadata: JsonObject = field(default_factory=dict[str, JsonValue])
     on_compaction: OnCompaction | None = None
 
@@ -126,6 +130,8 @@ class Tool(Generic[P, R]):
     def spec(self) -> ToolSpec:
         """The tool as data, with everything that decides how it is used."""
         rule, metadata = self.approval, dict(self.metadata)
+        if self.is_question:
+            metadata["isQuestion"] = True
         if not isinstance(rule, ApprovalRule):
             # Whoever does not have the function asks: that is the safe side.
             metadata["approvalFunction"] = getattr(rule, "__qualname__", type(rule).__qualname__)
@@ -150,7 +156,9 @@ class Tool(Generic[P, R]):
             return self.approval
         try:
             answer: object = self.approval(arguments)
-        except Exception:  # noqa: BLE001 - the tool boundary: the check is the author's
+        except BaseException as error:  # the tool boundary: the check is the author's
+            if is_for_us(error):
+                raise
             return ApprovalRule.ALWAYS
         if isinstance(answer, bool):
             return ApprovalRule.ALWAYS if answer else ApprovalRule.POLICY
@@ -167,7 +175,21 @@ def tool(
     """Make a tool of a typed function: `@tool`, `@tool(mode=…)` or `tool(function)`.
 
     The schema comes from the type hints, descriptions from the docstring. A function that is not async runs
-    in a thread. A parameter of type ToolContext gets the context of the call.
+    in a thread. A parameter of type ToolContext gets the context of the call. ToolOptions says more.
+
+    Options:
+        name: the name of the function when left out.
+        description: for the model; the docstring when left out.
+        mode: read, safe_write, destructive, local or external; without one a person is asked first.
+        effect: read, idempotent or once: what becomes of a call that a crash interrupted.
+        timeout_ms: 120,000 when left out.
+        timeout: in seconds, instead of timeout_ms.
+        approval: policy (when left out), always, once or never, or a function of the arguments.
+        concurrency: how many calls may run at the same time; any number when left out.
+        is_outbound: whether a call can carry data out; assumed when left out.
+        is_shell: whether the parameter `command` is a shell command, which is then graded.
+        metadata: JSON to pin with the tool.
+        router: where to register it.
 
     Raises:
         Rejected: the function or an option cannot be used; the message says what to write.
@@ -178,10 +200,9 @@ def tool(
 
 
 def _made(function: Callable[P, R], options: ToolOptions) -> Tool[P, R]:
-    unknown = sorted(options.keys() - ToolOptions.__annotations__.keys())
-    if unknown:
-        known = ", ".join(ToolOptions.__annotations__)
-        raise wrong(f"tool does not know {', '.join(unknown)}; it takes {known}")
+    problem = option_problem(options, ToolOptions, what="tool")
+    if problem is not None:
+        raise wrong(problem)
     if not _is_function(function):
         raise wrong(f"a tool is made of a function, found {kind_of(function)}")
     name = check_name(options.get("name", _name_of(function)), "a tool")
@@ -193,14 +214,13 @@ def _made(function: Callable[P, R], options: ToolOptions) -> Tool[P, R]:
     )
     shape = ArgumentShape(name, read_signature(function, name), docs.parameters)
     mode = _choice(ToolMode, options.get("mode"), f"tool {name}: mode")
-    default = EffectClass.READ if mode == ToolMode.READ else EffectClass.ONCE
     made = Tool(
         function,
         name=name,
         shape=shape,
         description=description,
         mode=mode,
-        effect=_choice(EffectClass, options.get("effect"), f"tool {name}: effect") or default,
+        effect=_effect(options.get("effect"), mode, name=name),
         approval=_approval(options.get("approval"), name),
         timeout_ms=_timeout_ms(options, name),
         concurrency=_concurrency(options.get("concurrency"), name),
@@ -213,8 +233,13 @@ def _made(function: Callable[P, R], options: ToolOptions) -> Tool[P, R]:
         raise wrong(
             f"tool {name}: a shell tool takes its command in a parameter that is called {SHELL_PARAMETER}"
         )
+    shape.check()
     router = options.get("router")
-    return made if router is None else router.register(made)
+    if router is None:
+        return made
+    if not callable(getattr(router, "register", None)) or isinstance(router, type):
+        raise wrong(f"tool {name}: router is a ToolRouter, found {kind_of(router)}")
+    return router.register(made)
 
 
 def _is_function(value: object) -> bool:
@@ -242,6 +267,16 @@ def _choice(known: type[F], value: object, what: str) -> F | None:
         if member == value:
             return member
     raise wrong(f"{what} must be one of {', '.join(map(str, members))}, found {value!r}")
+
+
+def _effect(value: object, mode: ToolMode | None, *, name: str) -> EffectClass:
+    effect = _choice(EffectClass, value, f"tool {name}: effect")
+    if effect is EffectClass.READ and mode in _WRITES:
+        raise wrong(
+            f"tool {name}: mode {mode} says that it changes something and effect read that it does not; "
+            "write effect idempotent or once, or mode read"
+        )
+    return effect or (EffectClass.READ if mode == ToolMode.READ else EffectClass.ONCE)
 
 
 def _approval(value: object, name: str) -> ApprovalRule | ApprovalCheck:
@@ -276,14 +311,16 @@ def _flag(value: object, what: str) -> bool | None:
     return value
 
 
-def _on_compaction(value: OnCompaction | None, name: str) -> OnCompaction | None:
+def _on_compaction(value: object, name: str) -> OnCompaction | None:
     if value is not None and not callable(value):
         raise wrong(f"tool {name}: on_compaction is a function, found {kind_of(value)}")
-    return value
+    return cast(OnCompaction | None, value)
 
 
-def _metadata(value: Mapping[str, JsonValue] | None, name: str) -> JsonObject:
-    metadata = dict(value or {})
+def _metadata(value: object, name: str) -> JsonObject:
+    if value is not None and not isinstance(value, Mapping):
+        raise wrong(f"tool {name}: metadata is a dictionary, found {kind_of(value)}")
+    metadata: JsonObject = dict(cast(Mapping[str, JsonValue], value or {}))
     try:
         canonical(metadata)
     except CodecError as error:

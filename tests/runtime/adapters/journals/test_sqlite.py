@@ -82,9 +82,9 @@ def test_a_database_of_something_else_is_refused_and_left_alone(path: Path) -> N
     assert path.read_bytes() == before
 
 
-def test_a_folder_in_the_place_of_the_file_is_unavailable(path: Path) -> None:
+def test_a_folder_in_the_place_of_the_file_is_refused(path: Path) -> None:
     path.mkdir()
-    run(refused(path, "could not be reached", Unavailable))
+    run(refused(path, "is a folder", Rejected))
 
 
 def test_a_file_of_a_newer_version_is_refused_with_both_versions(path: Path) -> None:

@@ -20,6 +20,7 @@ import {
   ModelMessage,
   RunMode,
   SessionAgent,
+  SessionCapabilities,
   UserPart,
 } from "./sessions.js";
 import { EffectClass, ToolMode } from "./tools.js";
@@ -205,6 +206,8 @@ export const RunStartedData = open({
   source: SourceRef.optional(),
   /** How it ends. */
   mode: RunMode.optional(),
+  /** What the channel of the request can do. */
+  capabilities: SessionCapabilities.optional(),
   /** Most that it may use. */
   budget: BudgetLimits.optional(),
   /** Goal it pursues. */
@@ -280,6 +283,8 @@ export const RunFailedData = open({
   narrative: z.string().optional(),
   /** What it returned. */
   outputData: JsonObject.optional(),
+  /** What it would have begun with, when it could not begin. */
+  unstarted: RunStartedData.optional(),
   /** What it used. */
   usage: Usage.optional(),
 });
@@ -293,6 +298,8 @@ export const RunCancelledData = open({
   reason: z.string().optional(),
   /** What it would have begun with, when it was cancelled before its turn came. */
   unstarted: RunStartedData.optional(),
+  /** What is not known, when calls were under way. */
+  error: ErrorInfo.optional(),
   /** What it used. */
   usage: Usage.optional(),
 });

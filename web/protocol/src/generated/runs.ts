@@ -6,7 +6,7 @@ import { Id, SourceRef, Usage } from "./common.js";
 import { ErrorInfo } from "./errors.js";
 import { OutputContract } from "./output.js";
 import { BudgetLimits } from "./policy.js";
-import { RunMode, UserContent } from "./sessions.js";
+import { RunMode, SessionCapabilities, UserContent } from "./sessions.js";
 
 /** Where a run is; the last four are final. */
 export const RunStatus = z.enum(["pending", "running", "waiting", "cancelling", "completed", "failed", "cancelled", "budget_exhausted"]);
@@ -14,7 +14,7 @@ export type RunStatus = z.infer<typeof RunStatus>;
 
 /** Asks for a run. */
 export const RunRequest = z.strictObject({
-  /** Identifier of the run, chosen by the caller; starting it twice is refused. */
+  /** Identifier of the run, chosen by the caller: the same request again is the same run, another one under it is refused. */
   runId: Id,
   /** Agent that runs. */
   agentId: Id,
@@ -26,12 +26,14 @@ export const RunRequest = z.strictObject({
   turnId: Id.optional(),
   /** Where the request comes from. */
   source: SourceRef.optional(),
-  /** Package to run under; the default one when absent. */
+  /** Package to run under; when absent that of the agent, or the default one. */
   packageId: Id.optional(),
   /** What the run must return. */
   outputContract: OutputContract.optional(),
   /** conversation when absent. */
   mode: RunMode.optional(),
+  /** What the channel of the request can do; everything when absent. */
+  capabilities: SessionCapabilities.optional(),
   /** Most that the run may use. */
   budget: BudgetLimits.optional(),
   /** Texts added before the input. */

@@ -72,6 +72,9 @@ def _end(state: LoopState, now: Moment, rules: Rules) -> Plan:
 
 def _go_on(state: LoopState, now: Moment, rules: Rules) -> Plan:
     """Nothing is open: finish, or ask the model when it is time."""
+    resumed = _resume(state, "ready", now)
+    if resumed:
+        return Plan(resumed)
     notes = state.run_notes
     if notes.is_retry and notes.pause is not None and now.is_in(notes.pause):
         return Plan(wake_at_ms=notes.pause.until_ms)
@@ -312,6 +315,7 @@ def _denied(state: LoopState, call: Call, note: CallNotes, now: Moment) -> Draft
     words = {
         InputOutcome.EXPIRED: "Nobody approved the call in time.",
         InputOutcome.CANCELLED: "The request for approval was withdrawn.",
+        InputOutcome.IGNORED: "The person went on without answering the request for approval.",
     }
     message = note.reason or words.get(note.outcome or InputOutcome.DENIED, "A person denied the call.")
     return refused(state, call, now=now, code="denied", message=message)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from windlass_harness.loop.notes import HANDED_OVER, INTERRUPTED, Pause, number_in, pause_after
+from windlass_harness.views.runs import RUN_ENDS
 from windlass_protocol import Record
 
 THRESHOLD: Final = "threshold"
@@ -48,9 +49,12 @@ class Compacting:
         """Whether one is under way, or is to be tried again."""
         return self.is_open or self.is_retry
 
-    def apply(self, record: Record) -> None:
-        """Take a record of a compaction."""
-        _FOLLOW[record.type](self, record)
+    def apply(self, record: Record, *, is_at_rest: bool) -> None:
+        """Take a record of a compaction, or of the end of a run."""
+        if record.type not in RUN_ENDS:
+            _FOLLOW[record.type](self, record)
+        elif is_at_rest:
+            self.end_run()
 
     def begin_run(self) -> None:
         """A run begins: what the last one found out may not hold for its model."""
@@ -117,4 +121,5 @@ _FOLLOW: Final[dict[str, Callable[[Compacting, Record], None]]] = {
     "compaction.completed": Compacting.completed,
     "context.cleared": Compacting.cleared,
 }
-COMPACTION_RECORDS: Final = frozenset(_FOLLOW)
+COMPACTION_RECORDS: Final = frozenset({*_FOLLOW, *RUN_ENDS})
+"""What it is folded from; more is told by the loop."""

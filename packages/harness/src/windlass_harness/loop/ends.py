@@ -9,6 +9,7 @@ from windlass_harness.loop.drafts import Draft
 from windlass_harness.loop.events import Moment
 from windlass_harness.loop.notes import number_in
 from windlass_harness.loop.state import LoopState
+from windlass_harness.views.steps import INTERRUPTED, Call, CallStage
 from windlass_protocol import BudgetName, ErrorInfo, RunMode
 
 JsonObject = dict[str, JsonValue]
@@ -38,7 +39,11 @@ def cancelled(state: LoopState, now: Moment) -> Ending:
     """Return the end of a run that somebody did not want any more."""
     words: JsonObject = {"code": "cancelled", "message": "The run was cancelled."}
     session = ("session.failed", words)
-    return _end(state, now, turn=("turn.cancelled", {}), run=("run.cancelled", {}), session=session)
+    data: JsonObject = {}
+    names = [call.tool_name for call in _under_way(state)]
+    if names:
+        data["error"] = failures.outcome_unknown(names).model_dump(mode="json", by_alias=True)
+    return _end(state, now, turn=("turn.cancelled", {}), run=("run.cancelled", data), session=session)
 
 
 def exhausted(state: LoopState, names: tuple[BudgetName, ...], *, now: Moment) -> Ending:
@@ -82,6 +87,29 @@ _FIELDS: Final = {
     BudgetName.WALL: ("wallMsUsed", "maxWallMs"),
 }
 _Fact = tuple[str, JsonObject]
+
+
+def _under_way(state: LoopState) -> list[Call]:
+    """The calls that have begun, and of which nobody will hear any more."""
+    return [call for call in state.session.history.open_calls() if call.stage is CallStage.STARTED]
+
+
+def _unknown(state: LoopState, call: Call, now: Moment) -> Draft:
+    """The result of a call whose outcome is not known, because its run ends first."""
+    result: JsonObject = {
+        "kind": "tool-result",
+        "callId": call.call_id,
+        "toolName": call.tool_name,
+        "output": None,
+        "isError": True,
+    }
+    error: JsonObject = {"code": OUTCOME_UNKNOWN, "message": INTERRUPTED}
+    data: JsonObject = {"result": result, "status": "failed", "error": error, **state.place(call.step_index)}
+    return state.draft("action.result", data, now=now)
+
+
+OUTCOME_UNKNOWN: Final = "outcome_unknown"
+"""Code of the result of a call that was under way when its run ended: it may have taken effect."""
 _NEXT: _Fact = ("session.waiting", {"wait": "next-user-message"})
 
 
@@ -97,6 +125,7 @@ def _end(state: LoopState, now: Moment, *, turn: _Fact, run: _Fact, session: _Fa
     is_task = ending.mode is RunMode.TASK
     kind, data = session if is_task else _NEXT
     return (
+        *(_unknown(state, call, now) for call in _under_way(state)),
         state.draft(turn[0], {**turn[1], **state.turn_place(), **usage}, now=now),
         state.draft(run[0], {"runId": ending.run_id, **run[1], **usage}, now=now),
         Draft(kind, now.at, data),

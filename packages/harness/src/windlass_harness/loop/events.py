@@ -51,6 +51,16 @@ class RunAsked:
 
 
 @dataclass(frozen=True, slots=True)
+class Steered:
+    """Somebody says something to the run under way.
+
+    `body` has `message`, `messageId`, and what may come with it: `parts`, `context`, `sender`.
+    """
+
+    body: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
 class AnswersGiven:
     """Somebody answers requests."""
 
@@ -76,6 +86,17 @@ class RunWithdrawn:
     body: JsonObject
     by: str | None = None
     reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunRefused:
+    """A run cannot begin: the journal does not take what it would begin with.
+
+    `body` is what it takes of it.
+    """
+
+    body: JsonObject
+    error: ErrorInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +203,20 @@ class CallRefused:
 
 
 @dataclass(frozen=True, slots=True)
+class CallAsks:
+    """A call is a question to a person; its answer is the result."""
+
+    call_id: str
+    arguments: JsonObject
+    prompt: str
+    options: tuple[JsonObject, ...] = ()
+    allow_freeform: bool = True
+    expires_at: str | None = None
+    responders: tuple[str, ...] | None = None
+    notes: tuple[Note, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class CallReturned:
     """A tool is done."""
 
@@ -260,9 +295,11 @@ class DeliverySettled:
 
 LoopEvent = (
     RunAsked
+    | Steered
     | AnswersGiven
     | CancelAsked
     | RunWithdrawn
+    | RunRefused
     | ModelAnswered
     | ModelFailed
     | CompactionAsked
@@ -270,6 +307,7 @@ LoopEvent = (
     | CompactionBroken
     | CallJudged
     | CallRefused
+    | CallAsks
     | CallReturned
     | OutputChecked
     | Taken

@@ -112,6 +112,18 @@ _UNITS: Final = {
 }
 
 
+def outcome_unknown(tool_names: Sequence[str]) -> ErrorInfo:
+    """The run was cancelled while calls were under way."""
+    told = ", ".join(tool_names)
+    return ErrorInfo(
+        code=ErrorCode.AMBIGUOUS,
+        kind=ErrorKind.CANCELLATION,
+        retry=RetryClass.USER_ACTION_NEEDED,
+        message=f"The run was cancelled while calls were under way, which may have taken effect: {told}.",
+        details={"reason": "outcome_unknown", "tools": [*tool_names]},
+    )
+
+
 def unfit(attempts: int) -> ErrorInfo:
     """The model gave no answer that fits the output contract."""
     message = f"No answer fitted the output contract in {attempts} attempts."

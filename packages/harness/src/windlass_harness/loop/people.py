@@ -6,7 +6,7 @@ from pydantic import JsonValue
 from pydantic_core import from_json
 
 from windlass_harness.loop.drafts import Draft, within_limit
-from windlass_harness.loop.events import AnswersGiven, CallJudged, Moment
+from windlass_harness.loop.events import AnswersGiven, CallAsks, CallJudged, Moment
 from windlass_harness.loop.state import LoopState
 from windlass_harness.times import ms_of
 from windlass_harness.views.steps import Call
@@ -19,12 +19,13 @@ APPROVE_SESSION: Final = "approve_session"
 DENY: Final = "deny"
 GRANT_SESSION: Final = "session"
 INTERRUPTED: Final = (
-    "This call was interrupted before its result was known, so it may or may not have taken effect. "
+    "The call of {name} was interrupted before its result was known, so it may or may not have taken effect. "
     "Run it again, skip it, or supply its result?"
 )
 INTERRUPTED_AGAIN: Final = (
-    "This call was begun {times} times, and each time the process ended before its result was known: it may "
-    "be what ends the process. Run it again, skip it, or supply its result? To stop here, cancel the run."
+    "The call of {name} was begun {times} times, and each time the process ended before its result was "
+    "known: it may be what ends the process. Run it again, skip it, or supply its result? To stop here, "
+    "cancel the run."
 )
 
 
@@ -37,7 +38,9 @@ def approval_request(state: LoopState, call: Call, *, judged: CallJudged) -> Jso
     assert plea is not None, "an ask decision says how to ask"
     options: list[JsonValue] = [{"id": APPROVE, "label": "Approve", "style": "primary"}]
     if plea.can_grant_session:
-        options.append({"id": APPROVE_SESSION, "label": "Approve for this session"})
+        # It is for any arguments, so it says so: a person who consents must know to what.
+        label = f"Approve every call of {call.tool_name} in this session"
+        options.append({"id": APPROVE_SESSION, "label": label})
     options.append({"id": DENY, "label": "Deny", "style": "danger"})
     request: JsonObject = {
         "requestId": _request_id(state, call, "approval"),
@@ -66,7 +69,7 @@ def recovery_request(
     request: JsonObject = {
         "requestId": _request_id(state, call, "recovery"),
         "action": _action(call, call.input if call.arguments is None else call.arguments),
-        "prompt": INTERRUPTED if times == 1 else INTERRUPTED_AGAIN.format(times=times),
+        "prompt": (INTERRUPTED if times == 1 else INTERRUPTED_AGAIN).format(name=call.tool_name, times=times),
         "display": "select",
         "options": [
             {"id": RecoveryChoice.RETRY.value, "label": "Run it again"},
@@ -78,6 +81,25 @@ def recovery_request(
     }
     if responders is not None:
         request["responders"] = list(responders)
+    return request
+
+
+def question_request(state: LoopState, call: Call, *, asks: CallAsks) -> JsonObject:
+    """Return the request that puts a question of the model to a person."""
+    request: JsonObject = {
+        "requestId": _request_id(state, call, "question"),
+        "action": _action(call, asks.arguments),
+        "prompt": asks.prompt,
+        "display": "select" if asks.options else "text",
+        "allowFreeform": asks.allow_freeform,
+        "kind": InputKind.QUESTION.value,
+    }
+    if asks.options:
+        request["options"] = list(asks.options)
+    if asks.expires_at is not None:
+        request["expiresAt"] = asks.expires_at
+    if asks.responders is not None:
+        request["responders"] = list(asks.responders)
     return request
 
 
@@ -95,6 +117,26 @@ def _request_id(state: LoopState, call: Call, kind: str) -> str:
     asks = state.note(call.call_id).asks
     run_id = "" if run is None else run.run_id
     return within_limit(f"{kind}:{run_id}:{call.step_index}:{call.call_id}:{asks + 1}")
+
+
+def matched(request: InputRequest, response: InputResponse) -> InputResponse:
+    """Return the answer with the option that its words name, if they name one.
+
+    That is its id, its label, or its number from 1 on, and nothing but that. What a person types to supply a
+    result is the result.
+    """
+    if response.option_id is not None or response.text is None or request.kind is InputKind.RECOVERY:
+        return response
+    words, options = response.text.strip().casefold(), request.options or ()
+    for names in (
+        [option.id for option in options],
+        [option.label for option in options],
+        [str(number + 1) for number in range(len(options))],
+    ):
+        if words in (folded := [name.strip().casefold() for name in names]):
+            option = options[folded.index(words)]
+            return response.model_copy(update={"option_id": option.id, "text": None})
+    return response
 
 
 def refusal(request: InputRequest | None, response: InputResponse, *, now_ms: int) -> str | None:
@@ -116,6 +158,12 @@ def refusal(request: InputRequest | None, response: InputResponse, *, now_ms: in
         return "consent is given by an option, not by words"
     if request.kind is InputKind.RECOVERY and response.option_id is None:
         return "a recovery is decided by an option"
+    if (
+        response.option_id == RecoveryChoice.SUPPLY
+        and not response.text
+        and request.kind is InputKind.RECOVERY
+    ):
+        return "whoever supplies a result says what it is, as text; write null if it is nothing"
     return None
 
 
@@ -123,8 +171,9 @@ def answered(state: LoopState, event: AnswersGiven, *, now: Moment) -> list[Draf
     """Return the records that answers cause; one that does not count is only noted."""
     drafts: list[Draft] = []
     seen: set[str] = set()
-    for response in event.responses:
-        request = state.session.requests.get(response.request_id)
+    for given in event.responses:
+        request = state.session.requests.get(given.request_id)
+        response = given if request is None else matched(request, given)
         if response.request_id in seen or refusal(request, response, now_ms=now.ms) is not None:
             drafts.append(_noted(state, response, now))
             continue
@@ -186,20 +235,34 @@ def _recover(state: LoopState, request: InputRequest, response: InputResponse, n
             "kind": "tool-result",
             "callId": call_id,
             "toolName": call.tool_name,
-            "output": _supplied(response.text),
+            "output": _supplied(response.text or ""),
         }
         data: JsonObject = {"result": result, "status": "completed", **state.place(call.step_index)}
         drafts.append(state.draft("action.result", data, now=now))
     return drafts
 
 
-def _supplied(text: str | None) -> JsonValue:
+def _supplied(text: str) -> JsonValue:
     """A result that somebody typed: JSON if it is any, else the words."""
     try:
-        value: JsonValue = from_json(text or "null", allow_inf_nan=False)
+        value: JsonValue = from_json(text, allow_inf_nan=False)
     except ValueError:
         return text
     return value
+
+
+def passed_over(state: LoopState, now: Moment) -> list[Draft]:
+    """Return the records of requests that somebody goes on without.
+
+    What became of an interrupted call stays open: nobody can pass that over.
+    """
+    drafts: list[Draft] = []
+    for request in state.session.requests.values():
+        if request.kind is not InputKind.RECOVERY:
+            drafts.append(_resolved(state, request, InputOutcome.IGNORED, now))
+            if request.kind is InputKind.APPROVAL:
+                drafts.append(settled(state, request, outcome=InputOutcome.IGNORED, now=now))
+    return drafts
 
 
 def expired(state: LoopState, now: Moment) -> list[Draft]:

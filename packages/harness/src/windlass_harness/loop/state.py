@@ -32,7 +32,7 @@ from windlass_harness.loop.notes import (
 from windlass_harness.loop.rules import DEFER_MS_MIN
 from windlass_harness.times import elapsed_ms, ms_of
 from windlass_harness.views.deliveries import DELIVERY_RECORDS, Deliveries
-from windlass_harness.views.runs import RUN_ENDS, RunState
+from windlass_harness.views.runs import RunState
 from windlass_harness.views.session import SessionDraft
 from windlass_harness.views.session_state import SessionState
 from windlass_harness.views.steps import Call
@@ -77,6 +77,12 @@ class LoopState:
         """Take the next records."""
         for record in records:
             self.apply(record)
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether the run under way begins nothing more."""
+        run = self.run
+        return run is not None and (run.is_cancel_requested or self.run_notes.failure is not None)
 
     @property
     def seq(self) -> int:
@@ -354,14 +360,9 @@ def _hook_ran(state: LoopState, record: Record) -> None:
 
 
 def _compaction(state: LoopState, record: Record) -> None:
-    state.compacting.apply(record)
+    state.compacting.apply(record, is_at_rest=state.run is None)
     if state.run is not None:
         state.run_notes.charge(record.data.get("usage"))
-
-
-def _run_ended(state: LoopState, _: Record) -> None:
-    if state.run is None:
-        state.compacting.end_run()
 
 
 CONSENTED: Final = "approval.granted"
@@ -395,5 +396,4 @@ _FOLLOW: Final[dict[str, Callable[[LoopState, Record], None]]] = {
     "hook.failed": _hook_ran,
     **dict.fromkeys(DELIVERY_RECORDS, lambda state, record: state.deliveries.apply(record)),
     **dict.fromkeys(COMPACTION_RECORDS, _compaction),
-    **dict.fromkeys(RUN_ENDS, _run_ended),
 }

@@ -4,11 +4,12 @@ from typing import assert_never
 
 from pydantic import JsonValue
 
-from windlass_harness.loop import compacting, delivery, ends, failures, hooks, outputs, people
+from windlass_harness.loop import compacting, delivery, ends, failures, hooks, outputs, people, wishes
 from windlass_harness.loop.advance import give_up, refused, retried
 from windlass_harness.loop.drafts import Draft, within_limit
 from windlass_harness.loop.events import (
     AnswersGiven,
+    CallAsks,
     CallJudged,
     CallRefused,
     CallReturned,
@@ -25,7 +26,9 @@ from windlass_harness.loop.events import (
     Moment,
     OutputChecked,
     RunAsked,
+    RunRefused,
     RunWithdrawn,
+    Steered,
     Stopped,
     Taken,
 )
@@ -33,7 +36,6 @@ from windlass_harness.loop.notes import CONTEXT_OVERFLOW, HANDED_OVER
 from windlass_harness.loop.rules import DEFAULT_RULES, Rules
 from windlass_harness.loop.state import LoopState
 from windlass_harness.retry import next_retry_delay_ms, should_retry
-from windlass_harness.views.session_state import SessionStatus
 from windlass_harness.views.steps import Call, CallStage
 from windlass_protocol import RecoveryChoice
 
@@ -46,18 +48,12 @@ def take(state: LoopState, event: LoopEvent, *, now: Moment, rules: Rules = DEFA
     A run is asked for only when the one before it has ended.
     """
     match event:
-        case RunAsked():
-            return _start(state, event, now)
+        case RunAsked() | Steered() | AnswersGiven() | CancelAsked() | RunWithdrawn() | RunRefused():
+            return wishes.granted(state, event, now=now)
         case Taken():
             return _taken(state, event, now)
         case HandedOver():
             return _handed_over(state, now)
-        case AnswersGiven():
-            return people.answered(state, event, now=now)
-        case CancelAsked():
-            return _cancel(state, event, now)
-        case RunWithdrawn():
-            return _withdrawn(state, event, now)
         case HooksRan() | DeliverySettled() | CompactionAsked() | HistoryCompacted() | CompactionBroken():
             return _take_beside(state, event, now, rules)
         case _:
@@ -87,7 +83,8 @@ def _take_beside(state: LoopState, event: _Beside, now: Moment, rules: Rules) ->
             assert_never(event)
 
 
-_Work = ModelAnswered | ModelFailed | CallJudged | CallRefused | CallReturned | OutputChecked | Stopped
+_Decided = CallJudged | CallRefused | CallAsks
+_Work = ModelAnswered | ModelFailed | _Decided | CallReturned | OutputChecked | Stopped
 
 
 def _take_work(state: LoopState, event: _Work, now: Moment, rules: Rules) -> list[Draft]:
@@ -99,23 +96,17 @@ def _take_work(state: LoopState, event: _Work, now: Moment, rules: Rules) -> lis
         case CallReturned():
             call = state.call(event.call_id)
             return [] if call is None else [_returned(state, call, event, now)]
-        case CallJudged() | CallRefused() | OutputChecked() | Stopped():
-            return [] if _is_ending(state) else _take_step(state, event, now, rules)
+        case CallJudged() | CallRefused() | CallAsks() | OutputChecked() | Stopped():
+            return [] if state.is_ending else _take_step(state, event, now, rules)
         case _:
             assert_never(event)
 
 
-def _is_ending(state: LoopState) -> bool:
-    """Whether the run begins nothing more."""
-    run = state.run
-    return run is None or run.is_cancel_requested or state.run_notes.failure is not None
-
-
 def _take_step(
-    state: LoopState, event: CallJudged | CallRefused | OutputChecked | Stopped, now: Moment, rules: Rules
+    state: LoopState, event: _Decided | OutputChecked | Stopped, now: Moment, rules: Rules
 ) -> list[Draft]:
     match event:
-        case CallJudged() | CallRefused():
+        case CallJudged() | CallRefused() | CallAsks():
             return _decided(state, event, now)
         case OutputChecked():
             return outputs.checked(state, event, now=now, rules=rules)
@@ -125,46 +116,7 @@ def _take_step(
             assert_never(event)
 
 
-# the run
-
-
-def _start(state: LoopState, event: RunAsked, now: Moment) -> list[Draft]:
-    body = event.body
-    run_id, agent_id = str(body["runId"]), str(body["agentId"])
-    if run_id in state.session.run_ids:
-        return []
-    assert state.run is None, "a run waits until the one before it has ended"
-    run = _facts_of(body)
-    turn = state.session.turn
-    sequence = 0 if turn is None else turn.sequence + 1
-    given = body.get("turnId")
-    turn_id = given if isinstance(given, str) else f"turn_{sequence}"
-    place: JsonObject = {"sequence": sequence, "turnId": turn_id}
-
-    def draft(kind: str, data: JsonObject) -> Draft:
-        return Draft(kind, now.at, data, run_id=run_id, agent_id=agent_id, turn_id=turn_id)
-
-    message: JsonObject = {"message": body.get("message", ""), **place}
-    for name in ("parts", "context"):
-        if body.get(name) is not None:
-            message[name] = body[name]
-    drafts: list[Draft] = []
-    if state.session.status is SessionStatus.NEW:
-        opening = body.get("session")
-        data: JsonObject = opening if isinstance(opening, dict) else {}
-        drafts.append(Draft("session.started", now.at, data, agent_id=agent_id))
-    drafts += [draft("run.started", run), draft("turn.started", place), draft("message.received", message)]
-    if body.get("contract") is not None:
-        drafts.append(draft("output.requested", {"contract": body["contract"], "runId": run_id}))
-    return drafts
-
-
-def _facts_of(body: JsonObject) -> JsonObject:
-    """What the record of a run's beginning says, of what it begins with."""
-    return {name: value for name, value in body.items() if name not in _NOT_OF_THE_RUN}
-
-
-_NOT_OF_THE_RUN = {"message", "parts", "context", "contract", "session", "turnId"}
+# the owner
 
 
 def _taken(state: LoopState, event: Taken, now: Moment) -> list[Draft]:
@@ -196,37 +148,6 @@ def _handed_over(state: LoopState, now: Moment) -> list[Draft]:
     if state.run is None or step is None or step.epoch != state.epoch:
         return compacting.handed_over(state, now)
     return [*compacting.handed_over(state, now), retried(state, HANDED_OVER, now=now)]
-
-
-def _cancel(state: LoopState, event: CancelAsked, now: Moment) -> list[Draft]:
-    run = state.run
-    if run is None or run.run_id != event.run_id or run.is_cancel_requested:
-        return []
-    return [state.draft("run.cancel_requested", _cancel_facts(event.run_id, event), now=now)]
-
-
-def _withdrawn(state: LoopState, event: RunWithdrawn, now: Moment) -> list[Draft]:
-    """A run ends that never began; the one under way does not notice."""
-    run_id, agent_id = str(event.body["runId"]), str(event.body["agentId"])
-    if run_id in state.session.run_ids:
-        return []
-    asked = _cancel_facts(run_id, event)
-    ended: JsonObject = {"runId": run_id, "unstarted": _facts_of(event.body)}
-    if event.reason is not None:
-        ended["reason"] = event.reason
-    return [
-        Draft("run.cancel_requested", now.at, asked, run_id=run_id, agent_id=agent_id),
-        Draft("run.cancelled", now.at, ended, run_id=run_id, agent_id=agent_id),
-    ]
-
-
-def _cancel_facts(run_id: str, event: CancelAsked | RunWithdrawn) -> JsonObject:
-    data: JsonObject = {"runId": run_id}
-    if event.by is not None:
-        data["by"] = event.by
-    if event.reason is not None:
-        data["reason"] = event.reason
-    return data
 
 
 # the model
@@ -296,12 +217,15 @@ def _retrying(state: LoopState, event: ModelFailed, now: Moment, *, code: str, d
 # calls
 
 
-def _decided(state: LoopState, event: CallJudged | CallRefused, now: Moment) -> list[Draft]:
+def _decided(state: LoopState, event: _Decided, now: Moment) -> list[Draft]:
     call = state.call(event.call_id)
     if call is None or not _is_undecided(state, call):
         return []
     if isinstance(event, CallJudged):
         return _judged(state, call, event, now)
+    if isinstance(event, CallAsks):
+        asked = people.question_request(state, call, asks=event)
+        return [people.requested(state, [asked], now=now)]
     return [_failed(state, call, event, now)]
 
 

@@ -55,6 +55,8 @@ class RunState:
     turn_id: str | None = None
     source: SourceRef | None = None
     mode: RunMode | None = None
+    can_ask: bool = True
+    """Whether the channel of the request can put questions to people."""
     budget: BudgetLimits | None = None
     package_id: str | None = None
     package_fingerprint: str | None = None
@@ -133,11 +135,15 @@ def start_run(record: Record) -> RunState | None:
 
 def unstarted_run(record: Record) -> RunState | None:
     """Return the run that a record ends before it began; None if it ends none."""
-    if record.type != "run.cancelled" or "unstarted" not in record.data:
+    facts = record.data.get("unstarted") if record.type in _UNSTARTED else None
+    if not isinstance(facts, dict):
         return None
-    data = read(RunCancelledData, record.data).unstarted
-    assert data is not None, "it is in the data"
-    return advance_run(_cancel(_run_of(data, record), record), record)
+    run = _run_of(read(RunStartedData, facts), record)
+    return advance_run(_cancel(run, record) if record.type == "run.cancelled" else run, record)
+
+
+_UNSTARTED: Final = frozenset({"run.cancelled", "run.failed"})
+"""How a run ends that never began."""
 
 
 def _run_of(data: RunStartedData, record: Record) -> RunState:
@@ -149,6 +155,7 @@ def _run_of(data: RunStartedData, record: Record) -> RunState:
         turn_id=record.turn_id,
         source=data.source,
         mode=data.mode,
+        can_ask=data.capabilities is None or data.capabilities.request_input is not False,
         budget=data.budget,
         package_id=data.package_id,
         package_fingerprint=data.package_fingerprint,
@@ -207,7 +214,7 @@ def _fail(run: RunState, record: Record) -> RunState:
 
 def _cancelled(run: RunState, record: Record) -> RunState:
     data = read(RunCancelledData, record.data)
-    return _seal(run, record, _unsuccessful(run, RunStatus.CANCELLED, data.usage))
+    return _seal(run, record, _unsuccessful(run, RunStatus.CANCELLED, data.usage, data.error))
 
 
 def _exhausted(run: RunState, record: Record) -> RunState:

@@ -40,6 +40,7 @@ from windlass_protocol.generated.sessions import (
     ModelMessage,
     RunMode,
     SessionAgent,
+    SessionCapabilities,
     UserPart,
 )
 from windlass_protocol.generated.tools import EffectClass, ToolMode
@@ -249,6 +250,8 @@ class RunStartedData(Open):
     """Where the request came from."""
     mode: Maybe[RunMode] = None
     """How it ends."""
+    capabilities: Maybe[SessionCapabilities] = None
+    """What the channel of the request can do."""
     budget: Maybe[BudgetLimits] = None
     """Most that it may use."""
     goal_id: Maybe[Str] = None
@@ -324,6 +327,8 @@ class RunFailedData(Open):
     """What happened, for people."""
     output_data: Maybe[JsonObject] = None
     """What it returned."""
+    unstarted: Maybe[RunStartedData] = None
+    """What it would have begun with, when it could not begin."""
     usage: Maybe[Usage] = None
     """What it used."""
 
@@ -337,6 +342,8 @@ class RunCancelledData(Open):
     """Why."""
     unstarted: Maybe[RunStartedData] = None
     """What it would have begun with, when it was cancelled before its turn came."""
+    error: Maybe[ErrorInfo] = None
+    """What is not known, when calls were under way."""
     usage: Maybe[Usage] = None
     """What it used."""
 

@@ -10,7 +10,7 @@ from windlass_protocol.generated.common import Id, SourceRef, Usage
 from windlass_protocol.generated.errors import ErrorInfo
 from windlass_protocol.generated.output import OutputContract
 from windlass_protocol.generated.policy import BudgetLimits
-from windlass_protocol.generated.sessions import RunMode, UserContent
+from windlass_protocol.generated.sessions import RunMode, SessionCapabilities, UserContent
 
 
 class RunStatus(StrEnum):
@@ -30,7 +30,9 @@ class RunRequest(Closed):
     """Asks for a run."""
 
     run_id: Id
-    """Identifier of the run, chosen by the caller; starting it twice is refused."""
+    """Identifier of the run, chosen by the caller: the same request again is the same run, another one under
+    it is refused.
+    """
     agent_id: Id
     """Agent that runs."""
     input: UserContent
@@ -42,11 +44,13 @@ class RunRequest(Closed):
     source: Maybe[SourceRef] = None
     """Where the request comes from."""
     package_id: Maybe[Id] = None
-    """Package to run under; the default one when absent."""
+    """Package to run under; when absent that of the agent, or the default one."""
     output_contract: Maybe[OutputContract] = None
     """What the run must return."""
     mode: Maybe[RunMode] = None
     """conversation when absent."""
+    capabilities: Maybe[SessionCapabilities] = None
+    """What the channel of the request can do; everything when absent."""
     budget: Maybe[BudgetLimits] = None
     """Most that the run may use."""
     context: Maybe[tuple[Str, ...]] = None

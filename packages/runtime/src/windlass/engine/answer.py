@@ -1,19 +1,24 @@
 """One answer of a model: chunks in, the whole of it out."""
 
+import asyncio
 import json
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
-from inspect import isawaitable
-from typing import Final
+from inspect import isasyncgen, isawaitable
+from typing import Final, cast
 
 from pydantic import JsonValue
+from pydantic_core import to_json
 
+from windlass.definitions import kind_of
+from windlass.engine.cut import cut
 from windlass.engine.masking import MaskedAnswer
+from windlass.engine.usage import usage_data
 from windlass.errors import AgentError, Rejected, Unavailable
-from windlass.limits import MODEL_TEXT_CHARS_MAX, TOOL_CALLS_PER_STEP_MAX
+from windlass.limits import MODEL_PART_BYTES_MAX, MODEL_TEXT_CHARS_MAX, TOOL_CALLS_PER_STEP_MAX
 from windlass.ports.clock import Clock
-from windlass.ports.model import LLMStreamChunk, LLMUsage, ToolCallDelta
+from windlass.ports.model import LLMStreamChunk, ToolCallDelta
 from windlass.tool_limits import ARGUMENT_BYTES_MAX, NAME_CHARS_MAX
 from windlass_harness.loop.events import AskedCall, ModelAnswered
 from windlass_harness.redact import Redactor
@@ -21,6 +26,10 @@ from windlass_protocol import CodecError, ErrorKind, FinishReason, RetryClass, T
 
 JsonObject = dict[str, JsonValue]
 
+CHUNKS_IN_A_ROW_MAX: Final = 256
+"""Chunks that are taken before somebody else has a turn."""
+CLOSE_S: Final = 1.0
+"""How long a stream may take to close."""
 _CALL_ID: Final = re.compile(r"[A-Za-z0-9_.+-]{1,128}").fullmatch
 """Requests for consent are named after calls, with colons between the parts."""
 
@@ -48,14 +57,18 @@ class Collector:
         self._calls: dict[int, _Piece] = {}
         self._size = 0
         self._finish: FinishReason | None = None
-        self.usage: LLMUsage | None = None
+        self._count = 0
+        self.usage: JsonObject | None = None
 
     def take(self, chunk: LLMStreamChunk) -> None:
         """Take the next chunk.
 
         Raises:
-            Rejected: the answer is too large.
+            Rejected: the answer is too large, or it is no chunk.
         """
+        if not isinstance(cast(object, chunk), LLMStreamChunk):
+            raise _rejected(f"chunk {self._count} is {kind_of(chunk)}, expected LLMStreamChunk")
+        self._count += 1
         # Each chunk counts, so that a stream of nothing ends as well.
         self._grow(1)
         if chunk.content_delta:
@@ -69,7 +82,7 @@ class Collector:
         if chunk.tool_call_delta is not None:
             self._take_call(chunk.tool_call_delta)
         if chunk.usage is not None:
-            self.usage = chunk.usage
+            self.usage = usage_data(chunk.usage)
         if chunk.finish_reason is not None:
             self._finish = finish_reason(chunk.finish_reason)
 
@@ -98,6 +111,7 @@ class Collector:
 
         Raises:
             Unavailable: the stream ended before the answer did.
+            Rejected: a part of it is larger than a record.
         """
         self._live.end()
         if self._finish is None:
@@ -106,14 +120,30 @@ class Collector:
                 kind=ErrorKind.PROVIDER_FAILURE,
                 retry=RetryClass.RETRYABLE,
             )
+        text, reasoning = whole("".join(self._text)), whole("".join(self._reasoning))
+        calls = tuple(_named(self._calls, self._redactor))
+        _check_size("text", text)
+        _check_size("reasoning", reasoning)
+        _check_size("calls", [call.input for call in calls])
         return ModelAnswered(
-            text=whole("".join(self._text)),
+            text=text,
             finish_reason=self._finish,
-            calls=tuple(_named(self._calls, self._redactor)),
-            reasoning=whole("".join(self._reasoning)),
-            usage=usage_data(self.usage),
+            calls=calls,
+            reasoning=reasoning,
+            usage=self.usage,
             latency_ms=latency_ms,
         )
+
+
+def _check_size(what: str, value: JsonValue) -> None:
+    """Refuse what no record could hold, before it is taken for an answer."""
+    if not value or (isinstance(value, str) and len(value) < MODEL_PART_BYTES_MAX // 6):
+        # However it is written, a character has six bytes at most.
+        return
+    size = len(to_json(value))
+    if size > MODEL_PART_BYTES_MAX:
+        limit = f"{MODEL_PART_BYTES_MAX:,} bytes"
+        raise _rejected(f"answer too large: its {what} has {size:,} bytes as JSON, over the limit of {limit}")
 
 
 def _named(pieces: dict[int, _Piece], redactor: Redactor) -> list[AskedCall]:
@@ -162,21 +192,6 @@ def whole(text: str) -> str:
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def usage_data(usage: LLMUsage | None) -> JsonObject | None:
-    """Return what an answer cost, as records have it."""
-    if usage is None:
-        return None
-    counts = {
-        "inputTokens": usage.input_tokens,
-        "outputTokens": usage.output_tokens,
-        "cacheReadTokens": usage.cache_read_tokens,
-        "cacheWriteTokens": usage.cache_write_tokens,
-        "reasoningTokens": usage.reasoning_tokens,
-        "costMicros": usage.cost_micros,
-    }
-    return {name: count for name, count in counts.items() if count is not None} or None
-
-
 _FINISH: Final = {
     "stop": FinishReason.STOP,
     "end_turn": FinishReason.STOP,
@@ -210,14 +225,27 @@ async def collect(
 ) -> None:
     """Feed the collector until the stream ends; the stream is closed in any case."""
     stream = await chunks if isawaitable(chunks) else chunks
+    count = 0
     try:
         async for chunk in stream:
             on_chunk()
             collector.take(chunk)
-    finally:
-        close = getattr(stream, "aclose", None)
-        if close is not None:
-            await close()
+            count += 1
+            if not count % CHUNKS_IN_A_ROW_MAX:
+                # A stream that never waits would let nobody else have a turn.
+                await asyncio.sleep(0)  # noqa: TID251 - a turn, not a time
+    except BaseException:
+        await _close(stream)
+        raise
+    if not isasyncgen(stream):
+        await _close(stream)
+
+
+async def _close(stream: object) -> None:
+    """End a stream; one that does not end in time is left to itself."""
+    close = getattr(stream, "aclose", None)
+    if close is not None:
+        await cut(close(), CLOSE_S)
 
 
 def elapsed_ms(clock: Clock, since: float) -> int:

@@ -8,7 +8,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from windlass_protocol import canonical
+from windlass_protocol import CodecError, canonical
 
 PROMPT_CHARS_MAX: Final = 100_000
 """Nobody reads more, and nobody is asked about what was not shown whole."""
@@ -27,7 +27,11 @@ def approval_prompt(tool_name: str, arguments: JsonValue, *, reason: str) -> str
     change the order or the look of another one. Characters that cannot be seen, or that change the order of
     others, are written as escapes.
     """
-    text = canonical(arguments).decode()
+    try:
+        text = canonical(arguments).decode()
+    except CodecError:
+        # They fitted before they were masked, and a mask may be longer than what it hides.
+        return None
     if len(text) > PROMPT_CHARS_MAX:
         return None
     prompt = f"Run {plain(tool_name)}? {plain(reason)}\n{_laid_out(text)}"

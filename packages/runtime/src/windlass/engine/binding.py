@@ -56,7 +56,7 @@ class Binding:
     def rules_from(self, rules: Rules) -> Rules:
         """Return rules with what the package adds to them."""
         sinks = tuple(check_sink(spec) for spec in self.package.output_sinks or ())
-        compaction = compaction_rule(self.package, self.provider, definitions=self.definitions)
+        compaction = compaction_rule(self.package, self.provider, definitions=self.definitions(can_ask=True))
         return replace(rules, hook_points=self.hooks.points, sinks=sinks, compaction=compaction)
 
     @property
@@ -74,11 +74,10 @@ class Binding:
         """What the model is told before anything else."""
         return self.package.agent.instructions or ""
 
-    @property
-    def definitions(self) -> list[JsonObject]:
-        """What the model is told of the tools."""
+    def definitions(self, *, can_ask: bool) -> list[JsonObject]:
+        """What the model is told of the tools; of questions only if somebody can be asked."""
         return [
             {"name": spec.name, "description": spec.description or "", "inputSchema": spec.input_schema}
             for spec in self.package.tools or ()
-            if spec.name in self.tools
+            if (tool := self.tools.get(spec.name)) is not None and (can_ask or not tool.is_question)
         ]

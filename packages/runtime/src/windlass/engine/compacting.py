@@ -8,20 +8,20 @@ from typing import Final, cast
 
 from pydantic import JsonValue
 
-from windlass.engine.answer import Collector, collect, usage_data
+from windlass.engine.answer import Collector
 from windlass.engine.binding import Binding
 from windlass.engine.cut import TooLate, is_told_to_end, within
+from windlass.engine.listening import listen
 from windlass.engine.masking import MaskedAnswer
 from windlass.engine.prompt import to_llm
 from windlass.engine.results import model_error
-from windlass.errors import Unavailable
+from windlass.errors import Unavailable, is_for_us
 from windlass.limits import (
-    MODEL_IDLE_TIMEOUT_MS,
     ON_COMPACTION_TIMEOUT_MS,
     REMINDER_CHARS_MAX,
     REMINDERS_PER_TOOL_MAX,
 )
-from windlass.ports.model import LLMMessage, window_tokens
+from windlass.ports.model import window_tokens
 from windlass.tool_context import CompactionContext
 from windlass.tools import Tool
 from windlass_harness.compaction import (
@@ -130,7 +130,9 @@ async def _told_by(tool: Tool[..., object], context: CompactionContext) -> list[
     except TooLate:
         _LOG.warning("on_compaction of tool %s took over %d ms", tool.name, ON_COMPACTION_TIMEOUT_MS)
         return []
-    except Exception as error:  # noqa: BLE001 - the tool boundary: the history is compacted all the same
+    except BaseException as error:  # the tool boundary: the history is compacted all the same
+        if is_for_us(error):
+            raise
         _LOG.warning("on_compaction of tool %s failed: %s", tool.name, type(error).__name__)
         return []
     return [text[:REMINDER_CHARS_MAX] for text in texts[:REMINDERS_PER_TOOL_MAX]]
@@ -144,17 +146,21 @@ async def _summarise(
 ) -> ModelAnswered | CompactionBroken:
     collector = Collector(MaskedAnswer(_Unseen(), binding.redactor), binding.redactor)
     messages = [one for message in request for one in to_llm(message)]
+    asked = replace(binding, provider=binding.summary_provider, temperature=0)
     try:
-        answer = await _answer(binding, messages, collector, patience)
+        await listen(asked, messages, definitions=(), collector=collector, most_s=patience.limit_ms / 1_000)
+        answer = collector.answer(latency_ms=0)
         if answer.text.strip() and answer.finish_reason in _USABLE:
             return answer
         failure = _no_summary(answer.finish_reason)
-    except Exception as error:  # noqa: BLE001 - the model boundary: a provider may raise anything
-        failure = model_error(error, binding.redactor)
     except asyncio.CancelledError:
         if is_told_to_end():
             raise
         failure = _BROKEN_OFF
+    except BaseException as error:  # the model boundary: a provider may raise anything
+        if is_for_us(error):
+            raise
+        failure = model_error(error, binding.redactor)
     if failure.retry_after_ms is not None:
         # A run does not wait for a busy server longer than it may live.
         wait_ms = min(failure.retry_after_ms, patience.limit_ms)
@@ -163,20 +169,8 @@ async def _summarise(
         failure,
         model_id=binding.summary_model_id,
         chance=patience.chance,
-        usage=usage_data(collector.usage),
+        usage=collector.usage,
     )
-
-
-async def _answer(
-    binding: Binding, messages: list[LLMMessage], collector: Collector, patience: Patience
-) -> ModelAnswered:
-    loop = asyncio.get_running_loop()
-    latest = loop.time() + patience.limit_ms / 1_000
-    idle_s = min(patience.limit_ms, MODEL_IDLE_TIMEOUT_MS) / 1_000
-    async with asyncio.timeout(idle_s) as limit:
-        chunks = binding.summary_provider.stream(messages, tools=None, temperature=0)
-        await collect(chunks, collector, on_chunk=lambda: limit.reschedule(min(latest, loop.time() + idle_s)))
-    return collector.answer(latency_ms=0)
 
 
 def _no_summary(reason: FinishReason) -> ErrorInfo:

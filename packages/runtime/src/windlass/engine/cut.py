@@ -1,10 +1,12 @@
 """Waiting for code of the host, but never longer than it may take."""
 
 import asyncio
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from inspect import isawaitable
 from typing import Final, Generic, TypeVar, cast
+
+from windlass.errors import is_for_us
 
 T = TypeVar("T")
 
@@ -28,18 +30,23 @@ class Late:
     """The time was over; it was told to end, and nobody waits for that."""
 
 
-async def cut(work: Coroutine[object, object, T], timeout_s: float) -> Returned[T] | Raised | Late:
+async def cut(
+    work: Coroutine[object, object, T], timeout_s: float | Callable[[], float], *, is_patient: bool = False
+) -> Returned[T] | Raised | Late:
     """Do some work within a time; whatever it raises is in the answer.
 
-    `asyncio.timeout` would wait for work that does not end when it is cancelled; this does not. Only
-    cancelling the caller gets out, and cancels the work too.
+    `asyncio.timeout` would wait for work that does not end when it is cancelled; this does not. A time that
+    may be put off is given as what is left of it. Only cancelling the caller gets out, and cancels the work
+    too; a patient caller waits for the work to end then, until it is cancelled again.
     """
     task = asyncio.create_task(_guarded(work))
     try:
-        await asyncio.wait({task}, timeout=timeout_s)
+        await _wait(task, timeout_s)
     except asyncio.CancelledError:
-        _leave(task)
-        raise
+        if not is_patient or task.done():
+            _leave(task)
+            raise
+        return await _ended(task)
     if task.done() and not task.cancelled():
         return task.result()
     _leave(task)
@@ -50,6 +57,25 @@ def is_told_to_end() -> bool:
     """Whether this task was cancelled from outside; if not, whoever it waited for was."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
+
+
+async def _wait(task: asyncio.Task[T], timeout_s: float | Callable[[], float]) -> None:
+    if not callable(timeout_s):
+        await asyncio.wait({task}, timeout=timeout_s)
+        return
+    while not task.done() and (left_s := timeout_s()) > _TICK_S:
+        await asyncio.wait({task}, timeout=left_s)
+
+
+async def _ended(task: asyncio.Task[T]) -> T:
+    """Tell a task to end, and wait for that."""
+    task.cancel()
+    try:
+        await asyncio.wait({task})
+    except asyncio.CancelledError:
+        _leave(task)
+        raise
+    return task.result()
 
 
 class TooLate(Exception):
@@ -85,7 +111,9 @@ async def _guarded(work: Coroutine[object, object, T]) -> Returned[T] | Raised:
         if task is not None and task.cancelling():
             raise
         return Raised(error)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - the boundary to the host's code
+    except BaseException as error:  # the boundary to the host's code
+        if is_for_us(error):
+            raise
         return Raised(error)
 
 
@@ -96,4 +124,6 @@ def _leave(task: asyncio.Task[object]) -> None:
     task.add_done_callback(_LEFT.discard)
 
 
+_TICK_S: Final = 0.001
+"""Less than that is no time to wait for: clocks count in parts of it."""
 _LEFT: Final[set[asyncio.Task[object]]] = set()

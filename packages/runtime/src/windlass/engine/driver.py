@@ -10,26 +10,23 @@ session next reads it anew.
 
 import asyncio
 from collections import deque
-from datetime import datetime
 from typing import Final
 
+from windlass.engine.care import NO_CARE, Care
 from windlass.engine.mail import sort
+from windlass.engine.moments import moment
 from windlass.engine.patience import patiently
-from windlass.engine.performer import Work
+from windlass.engine.performer import Work, perform
 from windlass.engine.steady import Steady
 from windlass.engine.writer import Lost, SessionWriter
 from windlass.ports.clock import Clock
-from windlass.ports.journal import Inbox, InboxItem, Standing
+from windlass.ports.journal import START, Inbox, InboxItem, Standing
 from windlass_harness.loop.advance import advance
 from windlass_harness.loop.delivery import errands
 from windlass_harness.loop.effects import (
-    CallHooks,
     CallModel,
-    CheckOutput,
     Compact,
-    Deliver,
     Effect,
-    JudgeCall,
     Plan,
     RunTool,
     is_errand,
@@ -38,7 +35,6 @@ from windlass_harness.loop.events import (
     HandedOver,
     LoopEvent,
     Moment,
-    RunAsked,
     Stopped,
     Taken,
 )
@@ -51,17 +47,6 @@ SHORT_WAIT_MS: Final = 30_000
 """A wait up to this long is spent awake; a longer one costs a row, not a task."""
 GRACE_S: Final = 2.0
 """How long an effect that was cancelled may take to end."""
-
-
-def moment(clock: Clock) -> Moment:
-    """Return what time it is."""
-    now = clock.now()
-    return Moment(stamp(now), int(now.timestamp() * 1000))
-
-
-def stamp(now: datetime) -> str:
-    """Return a moment as the wire writes it, to the millisecond."""
-    return now.isoformat(timespec="milliseconds")[:23] + "Z"
 
 
 class Driver:
@@ -86,6 +71,7 @@ class Driver:
         self._events: deque[LoopEvent] = deque()
         self._waiting_items: list[InboxItem] = []
         self._seen = 0
+        self._care = NO_CARE
         self._tasks: dict[str, asyncio.Task[LoopEvent]] = {}
         self._errands: dict[str, asyncio.Task[LoopEvent]] = {}
         """What is done for runs that have ended; cancelling the next run does not touch it."""
@@ -118,7 +104,8 @@ class Driver:
         for key, task in self._tasks.items():
             if key in (CallModel.key, Compact.key):
                 task.cancel()
-        self._set_limit()
+        if self._tasks or self._errands:
+            self._set_limit()
         self._bell.set()
 
     @property
@@ -126,18 +113,26 @@ class Driver:
         """Whether somebody rang and nobody has looked since."""
         return self._has_mail
 
-    async def drive(self, *events: LoopEvent) -> None:
+    async def drive(self, care: Care = NO_CARE) -> None:
         """Go on until the session is parked, or belongs to somebody else.
 
         Raises:
             AgentError: the journal does not take what happened; the session has to be read anew.
         """
-        self._events += (Taken(self.state.epoch, "recovery"), *events)
+        self._care = care
+        self._events.append(Taken(self.state.epoch, "recovery"))
+        if care.stop is not None:
+            self._events.append(care.stop)
         try:
+            if care.is_careful:
+                # What the inbox has comes after, in an append of its own.
+                await self._crank()
             while not self._is_stopping:
                 if self._has_mail:
                     await self._read_inbox()
                 await self._crank()
+                if care.is_careful and self._has_untaken():
+                    continue
                 if self._writer.is_released:
                     return
                 if self._is_stopping:
@@ -158,8 +153,9 @@ class Driver:
         """Take what happened, do what follows, until something has to be waited for."""
         now = moment(self._clock)
         while True:
+            self._take_events(now)
+            # After what has happened: it says whether there is still a run to speak to.
             self._take_items()
-            was_open = self.state.compacting.is_open
             self._take_events(now)
             run = self.state.run
             if run is not None and run.run_id != self._bound and not run.is_cancel_requested:
@@ -172,7 +168,7 @@ class Driver:
             self._writer.add(left.drafts)
             for effect in (*plan.effects, *left.effects):
                 await self._accept(effect, rules)
-            if self._events or (was_open and not self.state.compacting.is_open):
+            if self._events:
                 now = moment(self._clock)
             elif not plan.drafts and not left.drafts:
                 # What is only to be performed changes nothing until it is done.
@@ -222,15 +218,7 @@ class Driver:
         if rules.hook_points:
             # Hooks are the host's code, and see nothing that a crash could make untrue.
             await self._writer.commit(standing=Standing.RUNNING, wake_at_ms=None)
-        match effect:
-            case JudgeCall():
-                self._events.append(await self._work.judge(self.state, effect))
-            case CheckOutput():
-                self._events.append(await self._work.check(self.state, effect))
-            case CallHooks():
-                self._events.append(await self._work.hooks(self.state, effect))
-            case _:
-                raise AssertionError(f"{effect.key} is not done at once")
+        self._events.append(await perform(self._work, self.state, effect=effect))
 
     async def _commit(self) -> None:
         is_last = self._is_done() and not self._has_mail
@@ -264,19 +252,7 @@ class Driver:
 
     async def _perform(self, effect: Effect) -> LoopEvent:
         try:
-            match effect:
-                case CallModel():
-                    return await self._work.ask(self.state, effect)
-                case Compact():
-                    return await self._work.compact(self.state, effect)
-                case RunTool():
-                    return await self._work.run(self.state, effect)
-                case CallHooks():
-                    return await self._work.hooks(self.state, effect)
-                case Deliver():
-                    return await self._work.deliver(effect)
-                case _:
-                    raise AssertionError(f"{effect.key} is not performed beside the loop")
+            return await perform(self._work, self.state, effect=effect)
         finally:
             # Now and not when the task is done: the driver wakes right after that.
             self._bell.set()
@@ -330,6 +306,8 @@ class Driver:
 
     async def _finish_tools(self) -> None:
         """Record what tools that were running when the driver was stopped still return."""
+        self._collect()
+        self._take_events(moment(self._clock))
         while self._tasks or self._errands:
             # Whoever rings now, and whatever is due, is for the next owner.
             self._has_mail, self._wake_at_ms = False, None
@@ -365,13 +343,18 @@ class Driver:
         """Whether nothing will happen unless somebody or the clock makes it happen."""
         if self._events or self._tasks or self._errands or self._ready:
             return False
-        if self._waiting_items and self.state.run is None:
+        if self._has_untaken():
             return False
         if self._wake_at_ms is None:
             return True
         if self.state.run is None:
             return False  # a compaction at rest: a row that waits would hold back the next run
         return self._steady.delay_ms(self._wake_at_ms, moment(self._clock)) > SHORT_WAIT_MS
+
+    def _has_untaken(self) -> bool:
+        """Whether there are items that wait for no run to end."""
+        is_free = self.state.run is None
+        return any(is_free or item.kind != START for item in self._waiting_items)
 
     async def _park(self) -> None:
         standing, wake_at_ms = self._standing()
@@ -384,16 +367,19 @@ class Driver:
         items = await patiently(lambda: self._inbox.pending(self._writer.session_id), self._clock)
         self._waiting_items += [item for item in items if item.number > self._seen]
         self._seen = max((item.number for item in items), default=self._seen)
-        self._take_items()
 
     def _take_items(self) -> None:
         """Turn items into events; a run waits until the one before it has ended."""
-        if not self._waiting_items:
+        if not self._waiting_items or (self._care.is_careful and self._writer.consuming):
             return
-        is_starting = any(isinstance(event, RunAsked) for event in self._events)
-        is_held = self.state.run is not None or self.state.compacting.is_open
-        mail = sort(self._waiting_items, is_busy=is_held or is_starting)
+        assert not self._events, "what has happened is taken before what is wanted"
+        is_free = self.state.run is None
+        is_held = is_free and self.state.compacting.is_open
+        is_busy, is_ending = is_held or not is_free, is_held or self.state.is_ending
+        mail = sort(self._waiting_items, is_busy=is_busy, is_ending=is_ending, care=self._care)
         self._events += mail.events
+        for run, item in mail.begun:
+            self._writer.begin(run, item)
         for item in mail.taken:
             self._writer.consume(item)
         self._waiting_items = mail.left

@@ -7,8 +7,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Protocol, runtime_checkable
 
-from windlass.engine.driver import Driver, moment
+from windlass.engine.care import NO_CARE, Care, Refusal, hopeless
+from windlass.engine.driver import Driver
+from windlass.engine.failures import log_failure
 from windlass.engine.loading import Loaded, load, save, wants_snapshot
+from windlass.engine.moments import moment
 from windlass.engine.prompt import Prompt
 from windlass.engine.recent import Known, Recent
 from windlass.engine.work import AgentWork, Binder, Shared
@@ -17,7 +20,6 @@ from windlass.errors import AgentError, Ambiguous, Conflict, Rejected, Unavailab
 from windlass.limits import OWNER_LEASE_MS
 from windlass.ports.clock import Clock
 from windlass.ports.journal import COMPACT, START, Claim, Standing, Store
-from windlass_harness.loop.events import LoopEvent, Stopped
 from windlass_harness.loop.rules import Rules
 from windlass_harness.loop.state import LoopState
 
@@ -29,6 +31,8 @@ ATTEMPTS_MAX: Final = 10
 """How often in a row a session that cannot be driven is tried before it is left alone until a restart."""
 CLOCK_BACK_MS_MIN: Final = 5_000
 """A wall clock that was put back less is let be."""
+BUG_ATTEMPTS_MAX: Final = 3
+"""How often in a row, if what is in the way is no error of ours: then the run is ended with it."""
 DRIVEN_MAX: Final = 10_000
 """Sessions driven at the same time; more wait their turn."""
 
@@ -68,6 +72,8 @@ class Engine:
         """Sessions of agents that this process does not have."""
         self._dropped: dict[str, int] = {}
         """Sessions that could not be driven, and how often in a row; they are tried again."""
+        self._hopeless: dict[str, Care] = {}
+        """Sessions that fail each time: their runs are ended."""
         self._recent = Recent()
         self._turn = asyncio.Semaphore(DRIVEN_MAX)
         self._keeper: asyncio.Task[None] | None = None
@@ -116,10 +122,15 @@ class Engine:
         is_passing = isinstance(error, Unavailable | Ambiguous)
         times = self._dropped.get(session_id, 0) + (not is_passing)
         self._dropped[session_id] = times
-        # The error itself may quote anything; its kind and the session are enough to find it again.
+        is_ours = isinstance(error, AgentError)
+        if not is_passing and times >= (ATTEMPTS_MAX if is_ours else BUG_ATTEMPTS_MAX) - 1:
+            self._hopeless[session_id] = hopeless(error)
         level = logging.WARNING if is_passing else logging.ERROR
         name = type(error).__name__
         _LOG.log(level, "session %s could not be driven and is tried again: %s", session_id, name)
+        if not is_passing:
+            redactor = self._ports.scribe.redactor
+            log_failure(f"session {session_id} could not be driven", error, redactor=redactor, level=level)
 
     async def aclose(self) -> None:
         """Stop driving; tools get a moment to finish, runs go on with the next owner."""
@@ -142,15 +153,16 @@ class Engine:
 
     async def _drive(self, session_id: str) -> None:
         async with self._turn:
-            refused = await self._drive_once(session_id)
-            if refused is not None:
-                # The journal will never take what happened, so the run cannot go on; it may take that.
-                refused = await self._drive_once(session_id, Stopped(refused.info()))
-            if refused is not None:
-                raise refused
+            care: Care | None = self._hopeless.pop(session_id, NO_CARE)
+            refusal = await self._drive_once(session_id, care)
+            while refusal is not None:
+                care = care.after(refusal)
+                if care is None:
+                    raise refusal.error
+                refusal = await self._drive_once(session_id, care)
         self._dropped.pop(session_id, None)
 
-    async def _drive_once(self, session_id: str, *events: LoopEvent) -> Rejected | None:
+    async def _drive_once(self, session_id: str, care: Care) -> Refusal | None:
         """Drive a session until it is parked; return why if it was refused for good."""
         ports = self._ports
         claim = await self._claim(session_id)
@@ -184,9 +196,9 @@ class Engine:
         if self.is_closed:
             driver.stop()
         try:
-            await driver.drive(*events)
+            await driver.drive(care)
         except Rejected as error:
-            return error
+            return Refusal(error, writer.consuming)
         if writer.is_released:
             await self._remember(session_id, known)
         return None

@@ -10,6 +10,7 @@ from typing import Final, cast
 from pydantic import JsonValue
 
 from windlass.definitions import kind_of
+from windlass.engine.answer import whole
 from windlass.hooks import POINTS
 from windlass.limits import (
     HOOK_CONTEXT_CHARS_MAX,
@@ -44,7 +45,7 @@ def check_answer(spec: HookSpec, answer: object) -> Change | Veto | None:
             raise BadAnswer(f"it vetoed, and its right is {right.value}")
         if not isinstance(cast(object, answer.reason), str):
             raise BadAnswer(f"the reason of its veto is a text, found {kind_of(answer.reason)}")
-        return Veto(answer.reason[:HOOK_WORDS_CHARS_MAX])
+        return Veto(whole(answer.reason[:HOOK_WORDS_CHARS_MAX]))
     if not isinstance(answer, Change):
         raise BadAnswer(f"it returned {kind_of(answer)}; a hook returns None, a Change or a Veto")
     changed = [one.name for one in fields(answer) if getattr(answer, one.name) is not UNCHANGED]
@@ -106,7 +107,7 @@ def _words(text: object, what: str, chars_max: int) -> str:
         raise BadAnswer(f"{what} is text, found {kind_of(text)}")
     if len(text) > chars_max:
         raise BadAnswer(f"{what} too large: {len(text):,} characters, limit {chars_max:,}")
-    return text
+    return whole(text)
 
 
 def copied(call: HookCall) -> HookCall:

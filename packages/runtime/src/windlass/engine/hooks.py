@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 from pydantic import JsonValue
 
-from windlass.engine.answer import elapsed_ms
+from windlass.engine.answer import elapsed_ms, whole
 from windlass.engine.cut import Late, Raised, cut
 from windlass.engine.hook_answers import BadAnswer, applied, check_answer, copied
 from windlass.errors import Rejected
@@ -231,7 +231,7 @@ def _kept(call: HookCall, change: Change) -> JsonObject:
     if change.prompt is not UNCHANGED:
         return {"change": {"prompt": call.prompt}}
     if change.context is not UNCHANGED:
-        return {"change": {"context": [*change.context]}}
+        return {"change": {"context": [whole(text) for text in change.context]}}
     return {}
 
 

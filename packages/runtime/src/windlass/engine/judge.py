@@ -6,19 +6,22 @@ from inspect import isawaitable
 from typing import Final, TypeVar, cast
 
 from pydantic import JsonValue
+from pydantic_core import from_json, to_json
 
 from windlass.engine.binding import Binding
 from windlass.engine.consent import plead, under_version, with_consent
 from windlass.engine.cut import TooLate, within
-from windlass.engine.points import before_call, before_request
-from windlass.errors import Rejected
+from windlass.engine.failures import log_failure
+from windlass.engine.points import Gate, before_call, before_request
+from windlass.errors import Rejected, is_for_us
 from windlass.policy import RulesPolicy, strongest
 from windlass.ports.clock import Clock
+from windlass.question import question_of
 from windlass.tool_arguments import Arguments, arguments_hash, arguments_of
 from windlass.tool_router import unknown_tool
 from windlass.tools import SHELL_PARAMETER, Tool
 from windlass_harness.loop.effects import JudgeCall
-from windlass_harness.loop.events import CallJudged, CallRefused, Plea
+from windlass_harness.loop.events import CallAsks, CallJudged, CallRefused, Plea
 from windlass_harness.loop.state import LoopState
 from windlass_harness.policy import decide_tool_mode
 from windlass_harness.policy_rules import CallFacts
@@ -27,6 +30,7 @@ from windlass_protocol import (
     AllowDecision,
     ApprovalRule,
     AskDecision,
+    CodecError,
     DeferDecision,
     DenyDecision,
     InterruptDecision,
@@ -34,6 +38,7 @@ from windlass_protocol import (
     PolicyDecision,
     PolicyKind,
     PolicyRef,
+    ToolMode,
 )
 
 T = TypeVar("T")
@@ -60,8 +65,21 @@ class Judged:
 
 async def judge(
     binding: Binding, state: LoopState, *, effect: JudgeCall, clock: Clock, is_attended: bool
-) -> Judged | CallRefused:
-    """Decide about one call."""
+) -> Judged | CallRefused | CallAsks:
+    """Decide about one call; whatever fails in that, the call is not made."""
+    try:
+        return await _judge(binding, state, effect=effect, clock=clock, is_attended=is_attended)
+    except BaseException as error:  # code of the host is asked in many places: what it raises is a no
+        if is_for_us(error):
+            raise
+        log_failure(f"call of {effect.tool_name} could not be judged", error, redactor=binding.redactor)
+        told = f"The policy failed ({type(error).__name__}), so the call is denied."
+        return CallRefused(effect.call_id, "policy.failed", told)
+
+
+async def _judge(
+    binding: Binding, state: LoopState, *, effect: JudgeCall, clock: Clock, is_attended: bool
+) -> Judged | CallRefused | CallAsks:
     tool = binding.tools.get(effect.tool_name)
     if tool is None:
         told = unknown_tool(effect.tool_name, binding.tools).error or ""
@@ -70,9 +88,22 @@ async def judge(
         arguments = arguments_of(tool, effect.input, mask=binding.redactor.text)
     except Rejected as error:
         return CallRefused(effect.call_id, "invalid_arguments", error.message)
+    if _is_exposed(binding, tool):
+        # What it does to them must not get into the record of what the model wrote.
+        arguments = replace(arguments, json=from_json(to_json(arguments.json)))
     gate = await before_call(binding, state, effect=effect, arguments=arguments, clock=clock)
     if isinstance(gate, CallRefused):
         return gate
+    if tool.is_question:
+        return _asks(binding, effect.call_id, gate, is_attended=is_attended)
+    return await _weigh(binding, state, effect, gate, clock=clock, is_attended=is_attended)
+
+
+async def _weigh(
+    binding: Binding, state: LoopState, effect: JudgeCall, gate: Gate, *, clock: Clock, is_attended: bool
+) -> Judged | CallRefused:
+    """Ask the policy, and people if it says so."""
+    tool = binding.tools[effect.tool_name]
     decision, final, notes = gate.decision, gate.arguments, gate.notes
     if decision is None:
         decision, final = await _decide(binding, state, effect, gate.arguments, is_attended=is_attended)
@@ -81,7 +112,7 @@ async def judge(
         if isinstance(request, CallRefused):
             return replace(request, notes=(*notes, *request.notes))
         decision, notes = request.decision, (*notes, *request.notes)
-    if _is_exposed(binding, tool) and arguments_hash(final.json) != final.hash:
+    if _is_exposed(binding, tool) and not _is_unchanged(final):
         # It would be shown and recorded otherwise than it runs.
         decision = _deny(
             "policy.changed_arguments", "Something changed the arguments while it looked at them."
@@ -109,6 +140,34 @@ async def judge(
         notes=notes,
     )
     return Judged(event, final)
+
+
+def _asks(binding: Binding, call_id: str, gate: Gate, *, is_attended: bool) -> CallAsks | CallRefused:
+    """Put a question to people, if anybody is there and could answer it."""
+    if isinstance(gate.decision, DenyDecision):
+        return CallRefused(call_id, gate.decision.code, gate.decision.reason, gate.notes)
+    if not is_attended:
+        told = "Nobody is there to ask; go on without the answer, or say what you would need to know."
+        return CallRefused(call_id, "unattended", told, gate.notes)
+    question = question_of(gate.arguments.json)
+    if question.problem is not None:
+        return CallRefused(call_id, "invalid_arguments", question.problem, gate.notes)
+    mask = binding.redactor.text
+    return CallAsks(
+        call_id,
+        gate.arguments.json,
+        mask(question.prompt),
+        options=tuple({name: mask(str(text)) for name, text in one.items()} for one in question.options),
+        allow_freeform=question.allow_freeform,
+        notes=gate.notes,
+    )
+
+
+def _is_unchanged(arguments: Arguments) -> bool:
+    try:
+        return arguments_hash(arguments.json) == arguments.hash
+    except CodecError:
+        return False
 
 
 def _is_exposed(binding: Binding, tool: Tool[..., object]) -> bool:
@@ -173,7 +232,10 @@ async def _by_policy(
         decision = cast(object, await within(asked, most_ms))
     except TooLate:
         return timed_out(most_ms, "the call is denied")
-    except Exception as error:  # noqa: BLE001 - a policy is the host's code: whatever it raises, the answer is no
+    except BaseException as error:  # a policy is the host's code: whatever it raises, the answer is no
+        if is_for_us(error):
+            raise
+        log_failure("a policy failed", error, redactor=binding.redactor)
         return _deny("policy.failed", f"The policy failed ({type(error).__name__}), so the call is denied.")
     if isinstance(decision, _DECISIONS):
         return decision
@@ -213,9 +275,13 @@ def _ask(tool: Tool[..., object], version: str, arguments: Mapping[str, JsonValu
 def _can_grant(
     binding: Binding, tool: Tool[..., object], *, arguments: Arguments, decision: AskDecision
 ) -> bool:
-    """Whether the session may be granted, and it would change anything."""
+    """Whether the session may be granted, and it would change anything.
+
+    A grant is for any arguments, so a destructive tool has one only if its author wrote approval once.
+    """
     rule, policy = tool.approval_for(arguments.json), binding.policy
-    if tool.is_shell or rule is ApprovalRule.ALWAYS:
+    is_destructive = decide_tool_mode(tool.name, tool.mode) is ToolMode.DESTRUCTIVE
+    if tool.is_shell or rule is ApprovalRule.ALWAYS or (is_destructive and rule is not ApprovalRule.ONCE):
         return False
     if not isinstance(policy, RulesPolicy):
         return decision.code == _TOOL_ASKS

@@ -4,16 +4,23 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from windlass.ports.journal import COMPACT, START, InboxItem
+from windlass.engine.care import NO_CARE, Care
+from windlass.ports.journal import COMPACT, START, STEER, InboxItem, JsonObject, NewRun
 from windlass_harness.loop.events import (
     AnswersGiven,
     CancelAsked,
     CompactionAsked,
     LoopEvent,
     RunAsked,
+    RunRefused,
     RunWithdrawn,
+    Steered,
 )
 from windlass_protocol import InputResponse
+
+_NOT_KEPT: Final = "[A message that could not be kept.]"
+ANSWERS_NOTED_MAX: Final = 64
+"""Answers of one item that the journal refused, as many as are noted."""
 
 
 @dataclass(slots=True)
@@ -25,23 +32,74 @@ class Mail:
     """Numbers of the items that these events answer."""
     left: list[InboxItem] = field(default_factory=list[InboxItem])
     """Starts whose turn has not come."""
+    begun: list[tuple[NewRun, int]] = field(default_factory=list[tuple[NewRun, int]])
+    """Runs that begin with words to a run which has ended, and the items of these words."""
 
 
-def sort(items: Iterable[InboxItem], *, is_busy: bool) -> Mail:
-    """Turn items into events, in their order; behind a run under way, starts wait."""
+def sort(items: Iterable[InboxItem], *, is_busy: bool, is_ending: bool = False, care: Care = NO_CARE) -> Mail:
+    """Turn items into events, in their order; behind a run under way, starts wait.
+
+    Words to a run are for the one under way; if it has ended they begin a run, so that they are heard.
+    """
     mail = Mail()
     for item in items:
-        if item.kind == START and (is_busy or mail.left):
+        is_late = item.kind == STEER and is_ending
+        is_enough = care.is_careful and mail.taken
+        if is_enough or is_late or (item.kind == START and (is_busy or mail.left)):
             mail.left.append(item)
             continue
-        is_busy = is_busy or item.kind == START
+        if item.number in care.gone:
+            mail.taken.append(item.number)
+            continue
+        if item.kind == STEER and not is_busy:
+            mail.begun.append((_run_of(item), item.number))
+        is_asked = item.kind == START or (item.kind == STEER and not is_busy)
+        is_busy = is_busy or is_asked
         queued = _queued(item, mail.left)
         if queued is not None:
             mail.left.remove(queued)
             mail.taken.append(queued.number)
-        mail.events.append(_EVENTS[item.kind](item) if queued is None else _withdraw(queued, item))
+        mail.events.append(_asked(item, care) if is_asked else _event(item, queued, care))
         mail.taken.append(item.number)
     return mail
+
+
+def _run_of(item: InboxItem) -> NewRun:
+    body = item.body
+    return NewRun(str(body["runId"]), str(body["agentId"]), str(body["packageFingerprint"]))
+
+
+def _asked(item: InboxItem, care: Care) -> LoopEvent:
+    if item.number not in care.bare:
+        return RunAsked(item.body)
+    assert care.why is not None, "an item is bare for a reason"
+    return RunRefused(_facts(item), care.why)
+
+
+def _event(item: InboxItem, queued: InboxItem | None, care: Care) -> LoopEvent:
+    if item.number in care.bare:
+        return _bare(item, queued)
+    return _EVENTS[item.kind](item) if queued is None else _withdraw(queued, item)
+
+
+def _bare(item: InboxItem, queued: InboxItem | None) -> LoopEvent:
+    """What is left of an item that the journal does not take: as little as will do."""
+    if queued is not None:
+        return RunWithdrawn(_facts(queued))
+    if item.kind == STEER:
+        return Steered({"message": _NOT_KEPT})
+    if item.kind == COMPACT:
+        return CompactionAsked()
+    if item.kind == "cancel":
+        return CancelAsked(str(item.body["runId"]))
+    given = _answers(item).responses
+    ids = [*dict.fromkeys(response.request_id for response in given)][:ANSWERS_NOTED_MAX]
+    # They name no option, so none of them counts.
+    return AnswersGiven(tuple(InputResponse(request_id=one) for one in ids))
+
+
+def _facts(start: InboxItem) -> JsonObject:
+    return {name: value for name, value in start.body.items() if name in _BARE}
 
 
 def _queued(item: InboxItem, left: Iterable[InboxItem]) -> InboxItem | None:
@@ -69,18 +127,19 @@ def _cancel(item: InboxItem) -> LoopEvent:
     )
 
 
-def _answers(item: InboxItem) -> LoopEvent:
+def _answers(item: InboxItem) -> AnswersGiven:
     responses = item.body["responses"]
     assert isinstance(responses, list)
     return AnswersGiven(tuple(InputResponse.model_validate(one) for one in responses))
 
 
-def _start(item: InboxItem) -> LoopEvent:
-    return RunAsked(item.body)
+def _steered(item: InboxItem) -> LoopEvent:
+    return Steered(item.body)
 
 
+_BARE: Final = frozenset({"runId", "agentId", "packageId", "packageFingerprint", "routeId", "modelId"})
 _EVENTS: Final[dict[str, Callable[[InboxItem], LoopEvent]]] = {
-    START: _start,
+    STEER: _steered,
     "answer": _answers,
     "cancel": _cancel,
     COMPACT: lambda _: CompactionAsked(),

@@ -15,6 +15,7 @@ from windlass.limits import (
     OUTPUT_ERRORS,
     OUTPUT_ERRORS_MAX,
     OUTPUT_LEVELS_MAX,
+    OUTPUT_RECORD_BYTES_MAX,
 )
 from windlass.output_schema import schema_problem
 from windlass_harness.loop.events import OutputChecked
@@ -42,6 +43,12 @@ def check_output(contract: OutputContract, text: str) -> OutputChecked:
         hashed = f"sha256:{sha256(canonical(value, limits)).hexdigest()}"
     except CodecError as error:
         return _unfit("json", error.message)
+    size = len(to_json(text.encode("utf-8", "replace").decode())) + len(to_json(value))
+    if size > OUTPUT_RECORD_BYTES_MAX:
+        limit = OUTPUT_RECORD_BYTES_MAX
+        return _unfit(
+            "size", f"answer and value have {size:,} bytes as JSON, limit {limit:,}; answer shorter"
+        )
     problem = schema_problem(contract.json_schema)
     if problem is not None:
         return _unfit("schema", f"no answer can be held against the schema: {problem}")

@@ -8,6 +8,7 @@ from windlass_harness.loop.effects import (
     CheckOutput,
     Compact,
     Deliver,
+    Effect,
     JudgeCall,
     RunTool,
 )
@@ -65,3 +66,22 @@ class Work(Protocol):
     async def deliver(self, effect: Deliver) -> LoopEvent:
         """Give an output to a sink."""
         ...
+
+
+async def perform(work: Work, state: LoopState, *, effect: Effect) -> LoopEvent:
+    """Have an effect done; return what happened."""
+    match effect:
+        case CallModel():
+            return await work.ask(state, effect)
+        case Compact():
+            return await work.compact(state, effect)
+        case RunTool():
+            return await work.run(state, effect)
+        case JudgeCall():
+            return await work.judge(state, effect)
+        case CheckOutput():
+            return await work.check(state, effect)
+        case CallHooks():
+            return await work.hooks(state, effect)
+        case Deliver():
+            return await work.deliver(effect)

@@ -1,22 +1,27 @@
 """What came of a call or of the model: bounded, and without secrets."""
 
+from typing import cast
+
 from pydantic import JsonValue
 from pydantic_core import to_json
 
+from windlass.engine.answer import whole
 from windlass.engine.binding import Binding
 from windlass.engine.cut import TooLate, within
+from windlass.engine.failures import log_failure
 from windlass.engine.judge import call_facts, timed_out
 from windlass.engine.masking import has_mask, masked, masked_end
 from windlass.engine.patience import patiently
-from windlass.errors import MESSAGE_CHARS_MAX, AgentError, Rejected
+from windlass.errors import MESSAGE_CHARS_MAX, AgentError, Rejected, is_for_us
 from windlass.limits import CONTENT_BYTES_MAX, TOOL_OUTPUT_CHARS_MAX
 from windlass.policy import RulesPolicy
 from windlass.ports.clock import Clock
 from windlass.ports.content import ContentStore
 from windlass.tool_arguments import Arguments, arguments_of
 from windlass.tool_limits import FAILED_CHARS_MAX
+from windlass.tool_result import is_light, result_value
 from windlass.tool_run import ToolRun, failure_text
-from windlass.tool_thread import in_thread
+from windlass.tool_thread import in_own_thread
 from windlass.tools import Tool, ToolFailed
 from windlass_harness.loop.effects import RunTool
 from windlass_harness.loop.events import CallRefused, CallReturned
@@ -27,6 +32,7 @@ from windlass_protocol import (
     ErrorCode,
     ErrorInfo,
     ErrorKind,
+    JsonObject,
     RetryClass,
     ToolResult,
 )
@@ -34,8 +40,8 @@ from windlass_protocol import (
 SECRET_ARGUMENTS = "secret_arguments"
 _NOT_KEPT = "the arguments held a secret, which is not kept; ask for the call anew"
 _PLAIN_RESULT = frozenset({"success", "data"})
-_MASK_HERE_CHARS_MAX = 1_000_000
-"""A longer output is masked in a thread, so that nobody waits for it."""
+_LOOKED_THROUGH_MAX = 65_536
+"""Characters of a failure that are looked through for secrets; of what comes after nothing is told."""
 
 
 class Results:
@@ -52,18 +58,13 @@ class Results:
             code = "timeout" if outcome.is_timeout else "failed"
             return failed(call_id, code, message=self._told(outcome), duration_ms=duration_ms)
         output = output_of(outcome.result)
-        text = _text(output)
-        if len(text) > CONTENT_BYTES_MAX:
-            return _completed(call_id, self._beginning(text), duration_ms)
-        if len(text) <= _MASK_HERE_CHARS_MAX:
-            kept = masked(self._redactor, output)
+        if is_light(output):
+            kept, text, body = self._kept(output)
         else:
-            kept = await in_thread(lambda: masked(self._redactor, output))
-        if kept is not output:
-            text = _text(kept)
-        if len(text) <= TOOL_OUTPUT_CHARS_MAX:
+            # Nobody else waits while it is looked through.
+            kept, text, body = await in_own_thread(lambda: self._kept(output))
+        if body is None:
             return _completed(call_id, kept, duration_ms)
-        body = to_json(kept)
         try:
             ref = await patiently(lambda: self._content.put(body), self._clock)
         except AgentError:
@@ -77,14 +78,26 @@ class Results:
             duration_ms=duration_ms,
         )
 
+    def _kept(self, output: JsonValue) -> tuple[JsonValue, str, bytes | None]:
+        """What may be kept of an output, its text, and its bytes if it is large."""
+        text = _text(output)
+        if len(text) > CONTENT_BYTES_MAX:
+            return self._beginning(text), "", None
+        kept = masked(self._redactor, output)
+        if kept is not output:
+            text = _text(kept)
+        return kept, text, to_json(kept) if len(text) > TOOL_OUTPUT_CHARS_MAX else None
+
     def _told(self, outcome: ToolRun) -> str:
         """What the model is told of a failure."""
         error, result = outcome.error, outcome.result
         if isinstance(error, ToolFailed) and len(error.message) >= FAILED_CHARS_MAX:
-            return masked_end(self._redactor, error.message)[:FAILED_CHARS_MAX]
+            return masked_end(self._redactor, error.message[:_LOOKED_THROUGH_MAX])[:FAILED_CHARS_MAX]
         if error is not None and not isinstance(error, ToolFailed) and not outcome.is_timeout:
             return failure_text(error, self._redactor.text)
-        told = result.error or result.message or "The call failed."
+        told = str(result.error or result.message or "The call failed.")
+        if len(told) > _LOOKED_THROUGH_MAX:
+            return masked_end(self._redactor, told[:_LOOKED_THROUGH_MAX])[:FAILED_CHARS_MAX]
         return self._redactor.text(told)[:FAILED_CHARS_MAX]
 
     def _beginning(self, text: str) -> str:
@@ -105,7 +118,7 @@ def _text(output: JsonValue) -> str:
 def failed(call_id: str, code: str, *, message: str, duration_ms: int | None = None) -> CallReturned:
     """Return the result of a call that failed."""
     return CallReturned(
-        call_id, ActionStatus.FAILED, None, code=code, message=message, duration_ms=duration_ms
+        call_id, ActionStatus.FAILED, None, code=code, message=whole(message), duration_ms=duration_ms
     )
 
 
@@ -128,7 +141,13 @@ def output_of(result: ToolResult) -> JsonValue:
     """Return what a model sees of a success: the data, or all if there is more."""
     if result.model_fields_set <= _PLAIN_RESULT:
         return result.data
-    more = result.model_dump(mode="json", by_alias=True, exclude={"success"}, exclude_none=True)
+    try:
+        more = result.model_dump(
+            mode="json", by_alias=True, exclude={"success"}, exclude_none=True, warnings=False
+        )
+    except ValueError:  # it holds something that pydantic cannot write
+        plain = result.model_dump(by_alias=True, exclude={"success"}, exclude_none=True, warnings=False)
+        more = cast(JsonObject, result_value(plain))
     return result.data if more.keys() <= {"data"} else {**more, "success": True}
 
 
@@ -155,22 +174,27 @@ async def review(
     except TooLate:
         late = timed_out(binding.policy_timeout_ms, "nobody gets it")
         code, reason = late.code, late.reason
-    except Exception as error:  # noqa: BLE001 - a policy is the host's code: whatever it raises, the answer is no
+    except BaseException as error:  # a policy is the host's code: whatever it raises, the answer is no
+        if is_for_us(error):
+            raise
+        log_failure("a policy failed", error, redactor=binding.redactor)
         code, reason = "policy.failed", f"The policy failed ({type(error).__name__})."
     message = f"The call was made, and its result is withheld: {reason}"
     return failed(returned.call_id, code, message=message, duration_ms=returned.duration_ms)
 
 
-def model_error(error: Exception, redactor: Redactor) -> ErrorInfo:
+def model_error(error: BaseException, redactor: Redactor) -> ErrorInfo:
     """Return a failure of a provider in our words; its own may quote the prompt."""
     if isinstance(error, AgentError):
         # Masked before it is cut to its limit: a mask may be longer than what it hides.
         told = redactor.text(error.message)[:MESSAGE_CHARS_MAX]
         return error.info().model_copy(update={"message": told or type(error).__name__})
     is_passing = isinstance(error, TimeoutError | ConnectionError)
+    if not is_passing:
+        log_failure("the model failed", error, redactor=redactor)
     kind = ErrorKind.TIMEOUT if isinstance(error, TimeoutError) else ErrorKind.PROVIDER_FAILURE
     return ErrorInfo(
-        code=ErrorCode.UNAVAILABLE,
+        code=ErrorCode.UNAVAILABLE if is_passing else ErrorCode.REJECTED,
         kind=kind,
         retry=RetryClass.RETRYABLE if is_passing else RetryClass.NOT_RETRYABLE,
         message=mask_text(f"the model failed with {type(error).__name__}"),

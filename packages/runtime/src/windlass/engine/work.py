@@ -9,30 +9,32 @@ from typing import Final, Protocol
 
 from pydantic import JsonValue
 
-from windlass.engine.answer import Collector, collect, elapsed_ms, usage_data
+from windlass.engine.answer import Collector, elapsed_ms
 from windlass.engine.binding import Binding
 from windlass.engine.compacting import Patience, compact
 from windlass.engine.consent import deciders_of
-from windlass.engine.cut import is_told_to_end
+from windlass.engine.cut import Raised, Returned, cut, is_told_to_end
 from windlass.engine.delivery import deliver
-from windlass.engine.driver import moment
+from windlass.engine.failures import log_failure
 from windlass.engine.judge import Judged, judge
+from windlass.engine.listening import LEAVE_S, listen
 from windlass.engine.masking import MaskedAnswer, SecretInputs
+from windlass.engine.moments import moment
 from windlass.engine.points import after_call, at_point, check_answer, hook_call
 from windlass.engine.prompt import Prompt, system_words
 from windlass.engine.results import Results, failed, kept_arguments, lost_secret, model_error, review
 from windlass.engine.writer import SessionWriter
-from windlass.errors import AgentError, Rejected
+from windlass.errors import AgentError, Rejected, is_for_us
 from windlass.hooks import AFTER_MODEL_CALL, BEFORE_MODEL_CALL
-from windlass.limits import MODEL_IDLE_TIMEOUT_MS, MODEL_TIMEOUT_MS
+from windlass.limits import MODEL_TIMEOUT_MS
 from windlass.ports.clock import Clock, Random
 from windlass.ports.content import ContentStore
 from windlass.ports.feed import EventBus
 from windlass.ports.model import LLMMessage
 from windlass.tool_arguments import Arguments
 from windlass.tool_context import ToolContext, ToolControl
-from windlass.tool_run import run_tool
-from windlass.tools import Tool
+from windlass.tool_run import ToolRun, late, run_tool
+from windlass.tools import Tool, ToolFailed
 from windlass_harness.loop.effects import (
     CallHooks,
     CallModel,
@@ -66,8 +68,6 @@ from windlass_protocol import (
     RetryClass,
 )
 
-_IDLE_SLACK: Final = 0.05
-"""The part of the idle limit by which it may be too short."""
 _NOBODY: Final = ErrorInfo(
     code=ErrorCode.REJECTED,
     kind=ErrorKind.HOST_CONFIGURATION_NEEDED,
@@ -136,6 +136,10 @@ class AgentWork:
             self._bound = run.run_id, binding
         return self._bound[1]
 
+    def _can_ask(self, state: LoopState) -> bool:
+        """Whether anybody is there to ask, and the channel of the run can reach them."""
+        return self._shared.is_attended and (state.run is None or state.run.can_ask)
+
     async def bind(self, state: LoopState) -> tuple[Note, ...] | Stopped:
         """Find what the run under way needs of this process."""
         try:
@@ -156,7 +160,7 @@ class AgentWork:
         if written is not effect.input:
             effect = replace(effect, input=written)
         judged = await judge(
-            binding, state, effect=effect, clock=shared.clock, is_attended=shared.is_attended
+            binding, state, effect=effect, clock=shared.clock, is_attended=self._can_ask(state)
         )
         if isinstance(judged, Judged):
             self._arguments[effect.call_id] = judged.arguments
@@ -270,36 +274,32 @@ class AgentWork:
         collector = Collector(self._live, binding.redactor)
         clock = self._shared.clock
         started = clock.monotonic()
-        loop = asyncio.get_running_loop()
-        most_s = time_left_ms(state, moment(clock), most_ms=MODEL_TIMEOUT_MS) / 1000
-        latest = loop.time() + most_s
-        idle_s = min(most_s, MODEL_IDLE_TIMEOUT_MS / 1000)
+        most_ms = time_left_ms(state, moment(clock), most_ms=MODEL_TIMEOUT_MS)
         try:
-            async with asyncio.timeout(idle_s) as limit:
-                chunks = binding.provider.stream(
-                    messages, tools=binding.definitions or None, temperature=binding.temperature
-                )
-                await collect(
-                    chunks, collector, on_chunk=_patience(loop, limit, idle_s=idle_s, latest=latest)
-                )
+            definitions = binding.definitions(can_ask=self._can_ask(state))
+            await listen(
+                binding, messages, definitions=definitions, collector=collector, most_s=most_ms / 1000
+            )
             answer = collector.answer(latency_ms=elapsed_ms(clock, started))
             self._inputs = {call.call_id: call.input for call in answer.calls}
             self._arguments.clear()
             self._shared.secret_inputs.forget(self._writer.session_id)
             return answer
-        except Exception as error:  # noqa: BLE001 - the model boundary: a provider may raise anything
-            self._live.close()
-            failure = model_error(error, binding.redactor)
         except asyncio.CancelledError:
             self._live.close()
             if is_told_to_end():
                 raise
             failure = _BROKEN_OFF
+        except BaseException as error:  # the model boundary: a provider may raise anything
+            self._live.close()
+            if is_for_us(error):
+                raise
+            failure = model_error(error, binding.redactor)
         if failure.retry_after_ms is not None:
             # A run does not wait for a busy server longer than it may live.
             wait_ms = time_left_ms(state, moment(clock), most_ms=failure.retry_after_ms)
             failure = failure.model_copy(update={"retry_after_ms": wait_ms})
-        return ModelFailed(failure, chance=self._shared.random(), usage=usage_data(collector.usage))
+        return ModelFailed(failure, chance=self._shared.random(), usage=collector.usage)
 
     async def run(self, state: LoopState, effect: RunTool) -> LoopEvent:
         """Run a tool; whatever goes wrong is a result too."""
@@ -330,12 +330,14 @@ class AgentWork:
         started = clock.monotonic()
         try:
             async with self._gate(tool):
-                outcome = await run_tool(tool, arguments.values, context=context)
+                outcome = await _made(tool, arguments, context=context)
         except asyncio.CancelledError:
             if is_told_to_end():
                 raise
             told = f"{tool.name} broke off by itself; whether it did anything is not known"
             return failed(effect.call_id, "cancelled", message=told, duration_ms=elapsed_ms(clock, started))
+        if outcome.error is not None and not isinstance(outcome.error, ToolFailed):
+            log_failure(f"tool {tool.name} failed", outcome.error, redactor=binding.redactor)
         results = Results(self._shared.content, clock=clock, redactor=binding.redactor)
         returned = await results.returned(effect.call_id, outcome, duration_ms=elapsed_ms(clock, started))
         returned = await after_call(binding, run, effect=effect, returned=returned, clock=clock)
@@ -357,20 +359,20 @@ class AgentWork:
         return self._shared.gates.setdefault(tool.name, asyncio.Semaphore(tool.concurrency))
 
 
-def _patience(
-    loop: asyncio.AbstractEventLoop, limit: asyncio.Timeout, *, idle_s: float, latest: float
-) -> Callable[[], None]:
-    """Return what puts a limit off with every chunk, not to the millisecond."""
-    touched = loop.time()
-
-    def on_chunk() -> None:
-        nonlocal touched
-        now = loop.time()
-        if now - touched > idle_s * _IDLE_SLACK:
-            touched = now
-            limit.reschedule(min(latest, now + idle_s))
-
-    return on_chunk
+async def _made(tool: Tool[..., object], arguments: Arguments, *, context: ToolContext) -> ToolRun:
+    """Run a tool; one that does not even end when its time is over is left to itself."""
+    running = run_tool(tool, arguments.values, context=context)
+    if not tool.shape.signature.is_async:
+        # Whoever waits for a thread can always be told to stop waiting.
+        return await running
+    outcome = await cut(running, tool.timeout_ms / 1000 + LEAVE_S, is_patient=True)
+    match outcome:
+        case Returned(found):
+            return found
+        case Raised(error):
+            raise error
+        case _:
+            return late(tool, tool.timeout_ms, context=context)
 
 
 def time_left_ms(state: LoopState, now: Moment, *, most_ms: int) -> int:

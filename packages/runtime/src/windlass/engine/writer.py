@@ -9,7 +9,7 @@ from typing import Final, Protocol
 from windlass.engine.patience import patiently
 from windlass.errors import Ambiguous, Conflict
 from windlass.ports.clock import Clock
-from windlass.ports.journal import Appended, Batch, Claim, Journal, Standing
+from windlass.ports.journal import Appended, Batch, Claim, Journal, NewRun, Standing
 from windlass_harness.loop.drafts import Draft, number, place
 from windlass_harness.loop.state import LoopState
 from windlass_harness.redact import Redactor
@@ -66,6 +66,7 @@ class SessionWriter:
         self._drafts: list[Draft] = []
         self._records: list[Record] = []
         self._consumes: list[int] = []
+        self._new_runs: list[tuple[NewRun, int]] = []
         self._runs: dict[str, RunStatus] = {}
         self._standing: Standing | None = None
         self._wake_at_ms: int | None = None
@@ -85,6 +86,15 @@ class SessionWriter:
             status = _RUN_STATUS.get(kept.type)
             if status is not None and kept.run_id is not None:
                 self._runs[kept.run_id] = status
+
+    def begin(self, run: NewRun, item: int) -> None:
+        """Note that the next commit begins a run with an item that only might have."""
+        self._new_runs.append((run, item))
+
+    @property
+    def consuming(self) -> frozenset[int]:
+        """The items that the next commit answers."""
+        return frozenset(self._consumes)
 
     def consume(self, item: int) -> None:
         """Note that the next commit answers an item of the inbox."""
@@ -109,6 +119,7 @@ class SessionWriter:
             standing=None if is_same else standing,
             wake_at_ms=wake_at_ms,
             runs=tuple(self._runs.items()),
+            new_runs=tuple(self._new_runs),
             is_last=is_last,
         )
         appended = await self._append(batch)
@@ -117,6 +128,7 @@ class SessionWriter:
         self._seq += len(batch.drafts)
         self._drafts.clear()
         self._consumes.clear()
+        self._new_runs.clear()
         self._runs.clear()
         if self._records:
             records = [place(one, appended.first_position + at) for at, one in enumerate(self._records)]

@@ -7,6 +7,7 @@ from typing import Final, Protocol
 from windlass.feed.limits import EVENTS_PER_READ
 from windlass.ports.feed import CursorExpired, FeedStore, refused
 from windlass.ports.journal import RunRow
+from windlass.refusals import unknown_run
 from windlass_harness.views.runs import RUN_ENDS
 from windlass_protocol import Record
 
@@ -49,7 +50,7 @@ class Line(Protocol):
         """Learn which topic it is.
 
         Raises:
-            Rejected: there is no such thing.
+            Conflict: there is no such thing.
         """
         ...
 
@@ -58,7 +59,7 @@ class Line(Protocol):
 
         Raises:
             CursorExpired: what comes after the number is no longer kept.
-            Rejected: the number is from the future.
+            Rejected: no record has the number yet.
         """
         ...
 
@@ -189,15 +190,15 @@ class StoreLine:
 
 
 async def find_run(store: FeedStore, run_id: str) -> RunRow:
-    """Return a run; Rejected if nobody ever started it."""
+    """Return a run; Conflict if nobody ever started it."""
     run = await store.run(run_id)
     if run is None:
-        raise refused("unknown run: nobody started one with this id")
+        raise unknown_run(run_id)
     return run
 
 
 def check_past(order: int, last: int) -> int:
     """Return a number that is not behind the last one."""
     if order > last:
-        raise refused(f"cursor from the future: it is behind {order:,}, and the last record is {last:,}")
+        raise refused(f"the cursor is after record {order:,}, and the last one is {last:,}")
     return order

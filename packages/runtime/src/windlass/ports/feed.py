@@ -284,7 +284,8 @@ class EventStream(Protocol):
 
         Raises:
             CursorExpired: what comes after the cursor is no longer kept.
-            Rejected: the cursor is from the future, or there is no such run.
+            Rejected: no record is at the cursor yet.
+            Conflict: nobody started such a run.
         """
         ...
 
@@ -368,7 +369,7 @@ class EventBus(Protocol):
         """Return the event that ends a run, once it has ended.
 
         Raises:
-            Rejected: there is no such run.
+            Conflict: nobody started such a run.
         """
         ...
 
@@ -376,6 +377,6 @@ class EventBus(Protocol):
         """Return the event that ended a run; None while it goes on.
 
         Raises:
-            Rejected: there is no such run.
+            Conflict: nobody started such a run.
         """
         ...

@@ -20,6 +20,8 @@ from windlass_protocol import Record, RunStatus
 
 JsonObject = dict[str, JsonValue]
 
+STEER: Final = "steer"
+"""The kind of an item with words to the run under way, or to a new one."""
 START: Final = "start"
 """The kind of an item that starts a run. It waits while the session waits with the run before it."""
 COMPACT: Final = "compact"
@@ -64,6 +66,8 @@ class Batch:
     """When a waiting session wants to be driven, in milliseconds since 1970; written with `standing`."""
     runs: tuple[tuple[str, RunStatus], ...] = ()
     """Runs whose status changed, for the catalogue."""
+    new_runs: "tuple[tuple[NewRun, int], ...]" = ()
+    """Runs that begin with an item which did not say so when it was posted, and the number of that item."""
     is_last: bool = False
     """The owner lets go of the session with this append."""
 

@@ -81,6 +81,8 @@ class _Runs:
                 self._withdrawn = run_id_of(record)
             case "run.cancelled" if "unstarted" in record.data:
                 self._withdraw(record)
+            case "run.failed" if "unstarted" in record.data:
+                pass
             case "turn.completed" | "turn.failed" | "turn.cancelled":
                 self._is_turn_over = True
             case kind if kind in RUN_ENDS:

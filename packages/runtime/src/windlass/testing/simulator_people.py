@@ -233,6 +233,8 @@ class People:
             option = ("retry", "skip", "supply")[world.below(3)]
         else:
             option = ("approve", "approve", "approve_session", "deny")[world.below(4)]
+            is_offered = option in {one.id for one in request.options or ()}
+            option = option if is_offered else "approve"
         return InputResponse(
             request_id=request.request_id, option_id=option, text='"supplied"', responder=f"p{world.below(2)}"
         )

@@ -13,7 +13,7 @@ from windlass.adapters.journals.codec import (
     encode_item,
 )
 from windlass.adapters.journals.faults import conflict, rejected, too_large, unavailable
-from windlass.adapters.journals.rules import check_fence, in_turns, is_in_lease
+from windlass.adapters.journals.rules import check_fence, in_turns, is_in_lease, new_run_ids
 from windlass.limits import INBOX_ITEMS_MAX, SNAPSHOT_BYTES_MAX
 from windlass.ports.journal import (
     START,
@@ -109,6 +109,8 @@ class MemoryStore:
         check_fence(row, batch)
         items = self._to_consume(session, batch)
         self._check_runs(batch)
+        for run, number in batch.new_runs:
+            self._begin_run(run, self._items[number - 1])
         first_seq, first_position = row.last_seq + 1, self._last_position() + 1
         if count:
             last_position = first_position + count - 1
@@ -160,9 +162,12 @@ class MemoryStore:
         self._items.append(item)
         session.items[key] = item
         if run is not None:
-            row = RunRow(run.run_id, session_id, run.agent_id, run.fingerprint, RunStatus.PENDING, 0)
-            self._runs[run.run_id] = (row, item)
+            self._begin_run(run, item)
         return Posted(item.number, is_new=True)
+
+    def _begin_run(self, run: NewRun, item: _Item) -> None:
+        row = RunRow(run.run_id, item.session_id, run.agent_id, run.fingerprint, RunStatus.PENDING, 0)
+        self._runs[run.run_id] = (row, item)
 
     async def pending(self, session_id: str) -> tuple[InboxItem, ...]:
         self._check_open()
@@ -306,7 +311,10 @@ class MemoryStore:
         return [waiting[number] for number in batch.consumes]
 
     def _check_runs(self, batch: Batch) -> None:
-        for run_id, _ in batch.runs:
+        begun = new_run_ids(batch)
+        for run_id in begun & self._runs.keys():
+            raise conflict(f"run id {run_id} was used for another request", batch.claim.session_id)
+        for run_id in {run_id for run_id, _ in batch.runs} - begun:
             if run_id not in self._runs or self._runs[run_id][0].session_id != batch.claim.session_id:
                 raise rejected(f"run {run_id} was not started in session {batch.claim.session_id}")
 

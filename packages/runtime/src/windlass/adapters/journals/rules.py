@@ -32,3 +32,8 @@ def in_turns(queues: Sequence[Iterable[str]], limit: int) -> tuple[str, ...]:
     """
     names = (name for name in chain.from_iterable(zip_longest(*queues)) if name is not None)
     return tuple(islice(dict.fromkeys(names), limit))
+
+
+def new_run_ids(batch: Batch) -> set[str]:
+    """Return the runs that a batch itself enters into the catalogue."""
+    return {run.run_id for run, _ in batch.new_runs}

@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import Self, TypeVar
+from typing import Self, TypeVar, get_args
 
 from windlass.adapters.journals.codec import (
     check_id,
@@ -76,7 +76,7 @@ class SqliteStore:
 
     @classmethod
     def _open(cls, place: str | Path, durability: Durability, connect: Connect) -> Self:
-        path = Path(place).absolute()
+        path = _checked(place, durability)
         if not path.parent.is_dir():
             raise misconfigured(f"the folder {path.parent} does not exist: make it first")
         connections: list[Connection] = []
@@ -204,6 +204,20 @@ class SqliteStore:
             for owner_id, beat_at_ms in self._reads.owners()
             if not is_in_lease(beat_at_ms, now_ms) or not self._locks.is_held(owner_id)
         ]
+
+
+def _checked(place: object, durability: object) -> Path:
+    """Return where a store is; a folder, or no place at all, is refused."""
+    if not isinstance(place, str | Path):
+        raise misconfigured(f"a store is opened at a path, found {type(place).__name__}")
+    if durability not in get_args(Durability):
+        raise misconfigured(f"durability is {' or '.join(get_args(Durability))}, found {durability!r}")
+    if str(place) == ":memory:":
+        raise misconfigured(":memory: is no file; use AgentRuntime.in_memory(), or a MemoryStore")
+    path = Path(place).absolute()
+    if path.is_dir():
+        raise misconfigured(f"{path} is a folder: name a file in it, such as {path / 'app.db'}")
+    return path
 
 
 def _translating(look: Callable[[], T]) -> T:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final, cast
 
 from windlass.adapters.journals.faults import conflict, rejected, too_large
-from windlass.adapters.journals.rules import check_fence, is_in_lease
+from windlass.adapters.journals.rules import check_fence, is_in_lease, new_run_ids
 from windlass.adapters.journals.sqlite_integrity import SESSION_KEYS_MAX, START, StoredSession, StoreKey
 from windlass.adapters.journals.sqlite_owners import OwnerLocks
 from windlass.adapters.journals.sqlite_reads import find_session, last_position
@@ -104,6 +104,8 @@ class Transaction:
         if batch.consumes:
             self._check_consumes(session, batch)
         self._check_runs(session, batch)
+        for run, number in batch.new_runs:
+            self._begin_run(run, session.key, item=number)
         if self._last_position is None:
             self._last_position = last_position(self._connection, self._key)
         row, count, chain = session.row, len(batch.drafts), session.chain
@@ -146,11 +148,14 @@ class Transaction:
         seal = self._key.item_seal((number, session_key), kind=kind, key=key, rest=digest + body)
         self._connection.execute(_NEW_ITEM, (number, session_key, kind, key, digest, seal, body))
         if run is not None:
-            status = RunStatus.PENDING.value
-            self._connection.execute(
-                _NEW_RUN, (run.run_id, session_key, run.agent_id, run.fingerprint, status, number)
-            )
+            self._begin_run(run, session_key, item=number)
         return Posted(number, is_new=True)
+
+    def _begin_run(self, run: NewRun, session_key: int, *, item: int) -> None:
+        status = RunStatus.PENDING.value
+        self._connection.execute(
+            _NEW_RUN, (run.run_id, session_key, run.agent_id, run.fingerprint, status, item)
+        )
 
     def enlist(self, owner_id: str, now_ms: int) -> None:
         """Note that an owner lives; lock first: a row without a lock is of a dead one."""
@@ -248,7 +253,11 @@ class Transaction:
             raise conflict("an inbox item is not, or no longer, waiting", batch.claim.session_id)
 
     def _check_runs(self, session: StoredSession, batch: Batch) -> None:
-        for run_id, _ in batch.runs:
+        begun = new_run_ids(batch)
+        for run_id in begun:
+            if self._connection.execute(_RUN_SESSION, (run_id,)).fetchone() is not None:
+                raise conflict(f"run id {run_id} was used for another request", session.row.session_id)
+        for run_id in {run_id for run_id, _ in batch.runs} - begun:
             columns = self._connection.execute(_RUN_SESSION, (run_id,)).fetchone()
             if columns is None or columns[0] != session.key:
                 raise rejected(f"run {run_id} was not started in session {session.row.session_id}")

@@ -1,0 +1,68 @@
+"""What is done otherwise when the journal refused what a driver wrote.
+
+A drive that is refused leaves nothing behind, so the next one would do the same again. It is made carefully
+instead: what came through the inbox is written item by item, so that it shows which one is at fault, and of
+that one only the bare facts are written. If no item is at fault, the run is, and it ends.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from windlass.errors import AgentError, Rejected
+from windlass_harness.loop.events import Stopped
+from windlass_protocol import ErrorCode, ErrorInfo, ErrorKind, RetryClass
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The journal will never take what a driver wrote."""
+
+    error: Rejected
+    items: frozenset[int]
+    """The items of the inbox that were answered by it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Care:
+    """How carefully to drive."""
+
+    is_careful: bool = False
+    """One item at a time."""
+    bare: frozenset[int] = frozenset()
+    """Items of which only the bare facts are written."""
+    gone: frozenset[int] = frozenset()
+    """Items of which nothing is written, because not even that was taken."""
+    why: ErrorInfo | None = None
+    """Why items are bare."""
+    stop: Stopped | None = None
+    """The end of the run under way."""
+
+    def after(self, refusal: Refusal) -> "Care | None":
+        """Return how to drive next; None if there is nothing left to try."""
+        why = refusal.error.info()
+        if not self.is_careful and refusal.items:
+            return replace(self, is_careful=True)
+        if refusal.items - self.bare:
+            return replace(self, bare=self.bare | refusal.items, why=why)
+        if refusal.items - self.gone:
+            return replace(self, gone=self.gone | refusal.items)
+        if self.stop is None and not refusal.items:
+            return replace(self, is_careful=True, stop=Stopped(why))
+        return None
+
+
+NO_CARE: Final = Care()
+
+
+def hopeless(error: BaseException) -> Care:
+    """Return how to drive a session whose run fails each time it is driven."""
+    if isinstance(error, AgentError):
+        return Care(is_careful=True, stop=Stopped(error.info()))
+    message = f"The run could not be driven: {type(error).__name__}. The log has the place in the code."
+    info = ErrorInfo(
+        code=ErrorCode.REJECTED,
+        kind=ErrorKind.RECOVERY_REPAIR_NEEDED,
+        retry=RetryClass.NOT_RETRYABLE,
+        message=message,
+    )
+    return Care(is_careful=True, stop=Stopped(info))

@@ -1,0 +1,51 @@
+"""What a runtime is put together from, for `AgentRuntime.builder()` and tests.
+
+Every name is imported when it is first asked for.
+"""
+
+from typing import TYPE_CHECKING
+
+from windlass_protocol.lazy import lazy_names as _lazy_names
+
+if TYPE_CHECKING:
+    from windlass.adapters.journals.memory import MemoryStore as MemoryStore
+    from windlass.adapters.journals.sqlite import SqliteStore as SqliteStore
+    from windlass.adapters.system import SystemClock as SystemClock
+    from windlass.adapters.system import chance as chance
+    from windlass.adapters.system import new_id as new_id
+    from windlass.feed import Feed as Feed
+    from windlass.policy import RulesPolicy as RulesPolicy
+    from windlass.policy import allow_start as allow_start
+    from windlass.ports.clock import Clock as Clock
+    from windlass.ports.content import ContentStore as ContentStore
+    from windlass.ports.feed import EventBus as EventBus
+    from windlass.ports.feed import EventFilter as EventFilter
+    from windlass.ports.journal import Store as Store
+    from windlass.ports.policy import StartPolicy as StartPolicy
+    from windlass.ports.policy import ToolPolicy as ToolPolicy
+    from windlass.ports.sink import Delivery as Delivery
+    from windlass.ports.sink import OutputSink as OutputSink
+    from windlass.runtime_ports import Machine as Machine
+    from windlass_harness.loop.rules import Rules as Rules
+    from windlass_harness.policy_rules import CallFacts as CallFacts
+
+_HOMES = {
+    "windlass.adapters.journals.memory": ("MemoryStore",),
+    "windlass.adapters.journals.sqlite": ("SqliteStore",),
+    "windlass.adapters.system": ("SystemClock", "chance", "new_id"),
+    "windlass.feed": ("Feed",),
+    "windlass.policy": ("RulesPolicy", "allow_start"),
+    "windlass.ports.clock": ("Clock",),
+    "windlass.ports.content": ("ContentStore",),
+    "windlass.ports.feed": ("EventBus", "EventFilter"),
+    "windlass.ports.journal": ("Store",),
+    "windlass.ports.policy": ("StartPolicy", "ToolPolicy"),
+    "windlass.ports.sink": ("Delivery", "OutputSink"),
+    "windlass.runtime_ports": ("Machine",),
+    "windlass_harness.loop.rules": ("Rules",),
+    "windlass_harness.policy_rules": ("CallFacts",),
+}
+
+__getattr__, __dir__ = _lazy_names(
+    __name__, {}, guests={name: home for home, names in _HOMES.items() for name in names}
+)

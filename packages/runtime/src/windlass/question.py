@@ -1,0 +1,80 @@
+"""The tool with which a model asks a person something."""
+
+from dataclasses import dataclass, replace
+from typing import Annotated, Final, cast
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from windlass.tools import tool
+from windlass_protocol import ApprovalRule, EffectClass, ToolMode
+
+QUESTION_CHARS_MAX: Final = 4_000
+OPTION_CHARS_MAX: Final = 200
+OPTIONS_MAX: Final = 16
+
+JsonObject = dict[str, JsonValue]
+
+
+class QuestionOption(BaseModel):
+    """One answer to pick."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    id: str = Field(min_length=1, max_length=OPTION_CHARS_MAX)
+    label: str = Field(min_length=1, max_length=OPTION_CHARS_MAX)
+    description: str | None = Field(default=None, max_length=QUESTION_CHARS_MAX)
+
+
+Prompt = Annotated[str, Field(min_length=1, max_length=QUESTION_CHARS_MAX)]
+Options = Annotated[list[QuestionOption], Field(max_length=OPTIONS_MAX)]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a model wants to know."""
+
+    prompt: str
+    options: tuple[JsonObject, ...]
+    allow_freeform: bool
+
+    @property
+    def problem(self) -> str | None:
+        """Why nobody could answer it; None if somebody can."""
+        ids = [option["id"] for option in self.options]
+        if len(set(map(str, ids))) < len(ids):
+            return "two options have the same id; give each its own"
+        if not ids and not self.allow_freeform:
+            return "a question without options must allow a free text as its answer"
+        return None
+
+
+@tool(mode=ToolMode.READ, effect=EffectClass.READ, approval=ApprovalRule.NEVER, name="ask_question")
+async def _ask(
+    prompt: Prompt, *, options: Options | None = None, allow_freeform: bool | None = None
+) -> JsonObject:
+    """Ask the person you work for, and wait for the answer.
+
+    Ask only what you cannot find out yourself and cannot go on without. The result says whether the question
+    was answered or passed over, the option that was picked, and the text that was given.
+
+    Args:
+        prompt: The question, in full: the person sees nothing else.
+        options: Answers to pick from.
+        allow_freeform: Whether a free text is an answer too; it is, unless there are options.
+    """
+    raise AssertionError("a question is put to people, not called")
+
+
+ask_question: Final = replace(_ask, is_question=True)
+"""Lets a model ask the person it works for; give it to an agent as one of its tools."""
+
+
+def question_of(arguments: JsonObject) -> Question:
+    """Return the question that a call asks; its arguments fit the tool."""
+    given, allows = arguments.get("options") or [], arguments.get("allow_freeform")
+    options = cast("list[JsonObject]", given)
+    return Question(
+        str(arguments["prompt"]),
+        tuple({name: text for name, text in option.items() if text is not None} for option in options),
+        allow_freeform=not options if allows is None else bool(allows),
+    )

@@ -1,0 +1,169 @@
+"""What the journal refuses of an inbox item holds up nobody but its sender."""
+
+from typing import Any, Final
+
+import pytest
+from tests.faults.scene import Scene, agent_of, ends_of, records_of
+
+from windlass import Agent, AgentRuntime, Rejected, tool
+from windlass.adapters.journals.faults import rejected
+from windlass.adapters.journals.memory import MemoryStore
+from windlass.limits import INBOX_ITEM_BYTES_MAX, RECORD_BYTES_MAX
+from windlass.ports.journal import Appended, Batch
+from windlass.testing import ScriptedModel, call, say
+from windlass_protocol import InputResponse, RunResult
+
+POISON: Final = "poison"
+WAIT_S: Final = 100.0
+
+
+class PickyStore(MemoryStore):
+    """A store that never takes a record that says a certain word."""
+
+    def __init__(self, word: str = POISON) -> None:
+        super().__init__()
+        self.word = word
+
+    async def append(self, batch: Batch) -> Appended:
+        if any(self.word in f"{draft.data} {draft.run_id}" for draft in batch.drafts):
+            raise rejected("a record is not taken")
+        return await super().append(batch)
+
+
+def shop() -> Agent:
+    """An agent that mails if it is told to."""
+
+    @tool(mode="external")
+    async def mail() -> str:
+        """Send a mail; the default policy asks first."""
+        return "sent"
+
+    def write(messages: Any) -> Any:
+        is_asked = messages[-1].role == "user" and "mail" in str(messages[-1].content)
+        return call("mail") if is_asked else say("done")
+
+    return agent_of(ScriptedModel(write), [mail])
+
+
+async def ask(runtime: AgentRuntime, text: str, run_id: str) -> RunResult:
+    return await (await runtime.start("shop", text, session_id="s1", run_id=run_id)).wait(timeout=WAIT_S)
+
+
+def test_a_start_that_the_journal_refuses_fails_and_the_session_goes_on() -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.runtime([shop()]) as runtime:
+            bad = await ask(runtime, POISON, "r1")
+            assert (bad.status, bad.error and bad.error.message) == ("failed", "a record is not taken")
+            assert (await runtime.run_snapshot("r1")).status == "failed"
+            assert (await ask(runtime, "hello", "r2")).status == "completed"
+            assert ends_of(await records_of(scene.store)) == ["run.failed"]
+
+    Scene(store=PickyStore()).play(story)
+
+
+def test_a_start_of_which_nothing_is_taken_is_left_out_and_the_session_goes_on() -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.runtime([shop()]) as runtime:
+            await runtime.start("shop", "hello", session_id="s1", run_id="r-poison")
+            assert (await ask(runtime, "hello", "r2")).status == "completed"
+
+    Scene(store=PickyStore("r-poison")).play(story)
+
+
+def test_a_start_that_is_refused_behind_a_run_that_waits_does_not_end_that_run() -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.runtime([shop()]) as runtime:
+            first = await runtime.start("shop", "mail", session_id="s1", run_id="r1")
+            await _waiting(first)
+            second = await runtime.start("shop", POISON, session_id="s1", run_id="r2")
+            await second.cancel(reason="late")
+            assert (await second.wait(timeout=WAIT_S)).status == "cancelled"
+            await first.answer((await first.requests())[0].request_id, "approve")
+            assert (await first.wait(timeout=WAIT_S)).status == "completed"
+
+    Scene(store=PickyStore()).play(story)
+
+
+def test_an_answer_that_the_journal_refuses_does_not_count_and_another_does() -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.runtime([shop()]) as runtime:
+            handle = await runtime.start("shop", "mail", session_id="s1", run_id="r1")
+            await _waiting(handle)
+            request_id = (await handle.requests())[0].request_id
+            await handle.answer(request_id, "deny", text=POISON)
+            async for event in handle.events():
+                if event.type == "approval.candidate":
+                    break
+            await handle.answer(request_id, "approve")
+            assert (await handle.wait(timeout=WAIT_S)).status == "completed"
+            results = [one for one in await records_of(scene.store) if one.type == "action.result"]
+            assert [one.data["status"] for one in results] == ["completed"]
+
+    Scene(store=PickyStore()).play(story)
+
+
+def test_a_cancel_whose_words_the_journal_refuses_cancels_without_them() -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.runtime([shop()]) as runtime:
+            handle = await runtime.start("shop", "mail", session_id="s1", run_id="r1")
+            await _waiting(handle)
+            await handle.cancel(reason=POISON)
+            assert (await handle.wait(timeout=WAIT_S)).status == "cancelled"
+
+    Scene(store=PickyStore()).play(story)
+
+
+async def _waiting(handle: Any) -> None:
+    async for event in handle.events():
+        if event.type == "run.waiting":
+            return
+
+
+# at the door
+
+
+@pytest.mark.promise("L1")
+def test_the_largest_start_that_is_taken_can_be_recorded() -> None:
+    turn_id = "t" * 500
+
+    async def story(scene: Scene) -> None:
+        async with scene.runtime([shop()]) as runtime:
+            size = RECORD_BYTES_MAX
+            while True:
+                try:
+                    handle = await runtime.start("shop", "x" * size, run_id=f"r{size}", turn_id=turn_id)
+                    break
+                except Rejected:
+                    size -= 64
+            assert size > INBOX_ITEM_BYTES_MAX - 4_096
+            assert (await handle.wait(timeout=WAIT_S)).status == "completed"
+
+    Scene().play(story)
+
+
+@pytest.mark.parametrize("name", ["run_id", "session_id", "turn_id"])
+def test_a_name_that_would_be_masked_is_refused_before_anything_is_written(name: str) -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.runtime([shop()]) as runtime:
+            given: Any = {name: "ghp_A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"}
+            with pytest.raises(Rejected, match=f"{name} would be masked") as caught:
+                await runtime.start("shop", "hello", **given)
+            assert "ghp_" not in str(caught.value)
+            assert await scene.store.sessions() == ()
+
+    Scene().play(story)
+
+
+def test_one_request_is_not_answered_twice_at_once() -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.runtime([shop()]) as runtime:
+            handle = await runtime.start("shop", "mail", session_id="s1", run_id="r1")
+            await _waiting(handle)
+            request_id = (await handle.requests())[0].request_id
+            answer = InputResponse(request_id=request_id, option_id="approve")
+            with pytest.raises(Rejected, match="twice"):
+                await runtime.answer_run("r1", [answer] * 1_100)
+            await runtime.answer_run("r1", [answer])
+            assert (await handle.wait(timeout=WAIT_S)).status == "completed"
+
+    Scene().play(story)

@@ -1,0 +1,173 @@
+"""Questions of the model, and people who answer them or speak instead."""
+
+import pytest
+from tests.harness.loop.stage import (
+    ASK,
+    JsonObject,
+    Session,
+    asked,
+    begin_all,
+    call,
+    calls,
+    interrupt,
+    judge_all,
+    returned,
+    run_asked,
+    says,
+)
+from tests.harness.loop.test_calls import outputs
+
+from windlass_harness.loop.effects import CallModel, JudgeCall
+from windlass_harness.loop.events import AnswersGiven, CallAsks, Steered
+from windlass_harness.loop.people import matched
+from windlass_protocol import InputRequest, InputResponse
+
+COLOURS: tuple[JsonObject, ...] = ({"id": "red", "label": "Deep Red"}, {"id": "blue", "label": "Blue"})
+
+
+def asking(*, options: tuple[JsonObject, ...] = COLOURS, freeform: bool = False, **more: str) -> Session:
+    """A session that waits for the answer to a question."""
+    session = asked(calls(call("ask_question", prompt="Which?")))
+    (effect,) = session.turn()
+    assert isinstance(effect, JudgeCall)
+    given: JsonObject = {"prompt": "Which?"}
+    until = more.get("until")
+    asks = CallAsks(
+        effect.call_id,
+        given,
+        "Which?",
+        options=options,
+        allow_freeform=freeform,
+        expires_at=until,
+    )
+    assert session.done(effect, asks) == ["input.requested"]
+    assert session.turn() == []
+    return session
+
+
+def the_request(session: Session) -> InputRequest:
+    (request,) = session.state.session.requests.values()
+    return request
+
+
+def answer(session: Session, **more: str) -> list[str]:
+    response = InputResponse.model_validate({"requestId": the_request(session).request_id, **more})
+    return session.tell(AnswersGiven((response,)))
+
+
+def steer(session: Session, text: str) -> list[str]:
+    return session.tell(Steered({"message": text, "messageId": "m1", "sender": "ann"}))
+
+
+def test_a_question_is_shown_with_its_options_and_the_run_waits() -> None:
+    session = asking()
+    request = the_request(session)
+    assert (request.kind, request.display, request.prompt) == ("question", "select", "Which?")
+    assert [option.id for option in request.options or ()] == ["red", "blue"]
+    assert session.types[-2:] == ["turn.waiting", "run.waiting"]
+    assert the_request(asking(options=(), freeform=True)).display == "text"
+
+
+@pytest.mark.parametrize("text", ["red", " RED ", "deep red", "1"])
+def test_words_that_name_an_option_are_that_option(text: str) -> None:
+    session = asking()
+    assert answer(session, text=text) == ["input.resolved"]
+    assert session.turn() == [CallModel(1, 1)]
+    assert session.types[-2:] == ["run.resumed", "step.started"]
+    assert outputs(session) == [("c-ask_question", {"status": "answered", "optionId": "red"})]
+
+
+@pytest.mark.parametrize("text", ["re", "3", "0", "red or blue", ""])
+def test_other_words_are_no_answer_unless_any_words_are(text: str) -> None:
+    session = asking()
+    assert answer(session, text=text) == ["approval.candidate"]
+    assert session.turn() == []
+    free = asking(freeform=True)
+    assert answer(free, text=text) == ["input.resolved"]
+    free.turn()
+    assert outputs(free) == [("c-ask_question", {"status": "answered", "text": text})]
+
+
+def test_an_id_counts_before_a_label_and_a_label_before_a_number() -> None:
+    options: tuple[JsonObject, ...] = ({"id": "2", "label": "b"}, {"id": "b", "label": "1"})
+    request = the_request(asking(options=options))
+    picked = [
+        matched(request, InputResponse(request_id="q", text=text)).option_id for text in ("2", "b", "1", "c")
+    ]
+    assert picked == ["2", "b", "b", None]
+
+
+def test_a_question_that_nobody_answers_in_time_is_over() -> None:
+    session = asking(until="2026-01-31T09:01:00.000Z")
+    session.pass_ms(10 * 60_000)
+    assert session.turn() == [CallModel(1, 1)]
+    assert outputs(session) == [("c-ask_question", {"status": "expired"})]
+
+
+def test_a_question_outlives_a_crash_and_is_asked_once() -> None:
+    session = asking()
+    after = interrupt(session, len(session.records))
+    assert after.turn() == []
+    assert after.types.count("input.requested") == 1
+    assert answer(after, optionId="blue") == ["input.resolved"]
+    assert after.turn() == [CallModel(1, 1)]
+
+
+def test_who_speaks_instead_of_answering_goes_on_without_the_answer() -> None:
+    session = asking(freeform=True)
+    assert steer(session, "red") == ["input.resolved", "message.received"]
+    assert session.data("input.resolved")["resolutions"] == [
+        {"requestId": "question:r1:0:c-ask_question:1", "outcome": "ignored", "kind": "question"}
+    ]
+    assert session.data("message.received")["delivery"] == "steer"
+    assert session.turn() == [CallModel(1, 1)]
+    assert outputs(session) == [("c-ask_question", {"status": "ignored"})]
+    assert [message.role for message in session.state.session.history.messages[-2:]] == ["tool", "user"]
+
+
+def test_who_speaks_instead_of_consenting_has_not_consented() -> None:
+    session = asked(calls(call("pay", n=1)))
+    judge_all(session, ASK)
+    session.turn()
+    assert steer(session, "approve") == ["input.resolved", "approval.settled", "message.received"]
+    assert session.turn() == [CallModel(1, 1)]
+    ((_, told),) = outputs(session)
+    assert "went on without answering" in str(told)
+
+
+def test_nobody_passes_over_what_became_of_an_interrupted_call() -> None:
+    session = asked(calls(call("send", n=1)))
+    begin_all(session)
+    after = interrupt(session, len(session.records))
+    after.turn()
+    assert steer(after, "never mind") == ["message.received"]
+    assert after.turn() == []
+    assert the_request(after).kind == "recovery"
+
+
+def test_a_word_to_a_run_whose_model_is_writing_comes_after_its_answer() -> None:
+    session = Session()
+    session.tell(run_asked())
+    (effect,) = session.turn()
+    assert steer(session, "and be brief") == ["message.received"]
+    session.done(effect, says("a long story"))
+    assert session.turn() == [CallModel(1, 1)], "an answer that did not hear it is not the last word"
+    roles = [message.role for message in session.state.session.history.messages]
+    assert roles == ["user", "assistant", "user"]
+
+
+def test_a_word_while_tools_run_comes_after_their_results() -> None:
+    session = asked(calls(call("look")))
+    (tool,) = begin_all(session)
+    steer(session, "hurry")
+    after = interrupt(session, len(session.records))
+    (again,) = begin_all(after)
+    assert again.call_id == tool.call_id
+    after.done(again, returned(again.call_id))
+    assert after.turn() == [CallModel(1, 1)]
+    roles = [message.role for message in after.state.session.history.messages]
+    assert roles == ["user", "assistant", "tool", "user"]
+
+
+def test_a_word_without_a_run_is_nothing_to_the_loop() -> None:
+    assert steer(Session(), "hello") == []

@@ -1,0 +1,230 @@
+"""Questions to people, and words to a run under way, in a real runtime."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from pydantic import JsonValue
+from tests.runtime.runtime_rig import play, until
+
+from windlass import Agent, AgentRuntime, tool
+from windlass.errors import Conflict, Rejected
+from windlass.ports.model import LLMMessage, LLMStreamChunk
+from windlass.question import OPTIONS_MAX, ask_question
+from windlass.run_handle import RunHandle
+from windlass.testing import Answer, ScriptedModel, by_history, call, say
+from windlass_protocol import InputRequest, JsonObject, SessionCapabilities
+
+COLOURS: list[JsonObject] = [{"id": "red", "label": "Deep red"}, {"id": "blue", "label": "Blue"}]
+
+
+def asking(arguments: Mapping[str, JsonValue] | None = None) -> Answer:
+    return call("ask_question", {"prompt": "Which colour?", **(arguments or {})})
+
+
+def painter(*script: Answer) -> tuple[Agent, ScriptedModel]:
+    model = ScriptedModel(by_history(script))
+    return Agent("painter", model=model, tools=[ask_question]), model
+
+
+async def the_request(handle: RunHandle) -> InputRequest:
+    await until(handle, "run.waiting")
+    (request,) = await handle.requests()
+    return request
+
+
+def test_a_question_waits_over_a_restart_and_its_answer_is_the_result(tmp_path: Path) -> None:
+    script = (asking({"options": [*COLOURS]}), say("painted"))
+
+    async def story() -> None:
+        agent, _ = painter(*script)
+        async with await AgentRuntime.open(tmp_path / "app.db", agents=[agent]) as runtime:
+            handle = await runtime.start(agent, "paint", session_id="s1", run_id="r1")
+            request = await the_request(handle)
+            assert (request.prompt, request.kind, request.allow_freeform) == (
+                "Which colour?",
+                "question",
+                False,
+            )
+        agent, model = painter(*script)
+        async with await AgentRuntime.open(tmp_path / "app.db", agents=[agent]) as runtime:
+            handle = runtime.handle("r1")
+            with pytest.raises(Rejected, match="names no option"):
+                await handle.answer(request.request_id, text="green")
+            await handle.answer(request.request_id, text=" deep RED")
+            result = await handle.wait(timeout=10)
+            assert result.output == "painted"
+        assert model.requests[0].messages[-1].content == '{"status":"answered","optionId":"red"}'
+
+    play(story())
+
+
+def test_a_question_without_options_takes_any_words() -> None:
+    async def story() -> None:
+        agent, model = painter(asking(), say("painted"))
+        async with AgentRuntime.in_memory([agent]) as runtime:
+            handle = await runtime.start(agent, "paint")
+            request = await the_request(handle)
+            assert request.display == "text"
+            await handle.answer(request.request_id, text="a warm one")
+            await handle.wait(timeout=10)
+        assert model.requests[1].messages[-1].content == '{"status":"answered","text":"a warm one"}'
+
+    play(story())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"options": [COLOURS[0], COLOURS[0]]}, "two options have the same id"),
+        ({"allow_freeform": False}, "must allow a free text"),
+        ({"options": [{"id": str(n), "label": "x"} for n in range(OPTIONS_MAX + 1)]}, "do not fit"),
+        ({"prompt": ""}, "do not fit"),
+        ({"options": [{"id": "a"}]}, "do not fit"),
+    ],
+)
+def test_a_question_that_nobody_could_answer_goes_back_to_the_model(arguments: JsonObject, told: str) -> None:
+    async def story() -> None:
+        agent, model = painter(asking(arguments), say("never mind"))
+        async with AgentRuntime.in_memory([agent]) as runtime:
+            handle = await runtime.start(agent, "paint")
+            assert (await handle.wait(timeout=10)).output == "never mind"
+        assert told in model.requests[1].messages[-1].content
+
+    play(story())
+
+
+@pytest.mark.parametrize("where", ["runtime", "channel"])
+def test_where_nobody_can_be_asked_the_model_does_not_know_how(where: str) -> None:
+    async def story() -> None:
+        agent, model = painter(asking(), say("guessed"))
+        async with AgentRuntime.in_memory([agent], is_attended=where == "channel") as runtime:
+            capabilities = SessionCapabilities(request_input=where != "channel")
+            handle = await runtime.start(agent, "paint", capabilities=capabilities)
+            assert (await handle.wait(timeout=10)).output == "guessed"
+        assert model.requests[0].tools == ()
+        assert "Nobody is there to ask" in model.requests[1].messages[-1].content
+
+    play(story())
+
+
+# words to a run
+
+
+class Slow:
+    """A tool that waits until the test lets it go on."""
+
+    def __init__(self) -> None:
+        self.begun, self.go_on = asyncio.Event(), asyncio.Event()
+
+        @tool(mode="read")
+        async def look() -> str:
+            self.begun.set()
+            await self.go_on.wait()
+            return "seen"
+
+        self.tool = look
+
+
+def roles(messages: Sequence[LLMMessage]) -> list[str]:
+    return [message.role for message in messages]
+
+
+def test_words_to_a_run_are_heard_after_the_tools_that_run() -> None:
+    async def story() -> None:
+        slow, model = Slow(), ScriptedModel([call("look"), say("brief")])
+        agent = Agent("a", model=model, tools=[slow.tool])
+        async with AgentRuntime.in_memory([agent]) as runtime:
+            handle = await runtime.start(agent, "tell me", session_id="s1", run_id="r1")
+            await slow.begun.wait()
+            assert await runtime.steer(agent, "and be brief", session_id="s1", message_id="m1") == "m1"
+            await runtime.steer(agent, "and be brief", session_id="s1", message_id="m1")
+            with pytest.raises(Conflict):
+                await runtime.steer(agent, "something else", session_id="s1", message_id="m1")
+            slow.go_on.set()
+            assert (await handle.wait(timeout=10)).output == "brief"
+            types = [event.type async for event in runtime.handle("r1").events()]
+        assert roles(model.requests[1].messages) == ["user", "assistant", "tool", "user"]
+        assert model.requests[1].messages[-1].content == "and be brief"
+        assert types.count("message.received") == 2
+        assert types.count("run.started") == 1
+
+    play(story())
+
+
+class Held:
+    """A model that waits before its first answer until the test lets it go on."""
+
+    def __init__(self) -> None:
+        self.writing, self.go_on = asyncio.Event(), asyncio.Event()
+
+    async def stream(
+        self,
+        messages: Sequence[LLMMessage],
+        *,
+        tools: Iterable[JsonObject] | None = None,
+        temperature: float | None = None,
+    ) -> AsyncIterator[LLMStreamChunk]:
+        self.writing.set()
+        await self.go_on.wait()
+        yield LLMStreamChunk(content_delta=f"heard {len(messages)}", finish_reason="stop")
+
+
+def test_words_that_come_while_the_last_answer_is_written_are_heard_too() -> None:
+    async def story() -> None:
+        model = Held()
+        agent = Agent("a", model=model)
+        async with AgentRuntime.in_memory([agent]) as runtime:
+            handle = await runtime.start(agent, "tell me", session_id="s1")
+            await model.writing.wait()
+            await runtime.steer(agent, "one more thing", session_id="s1")
+            model.go_on.set()
+            assert (await handle.wait(timeout=10)).output == "heard 3"
+
+    play(story())
+
+
+def test_words_to_nobody_begin_a_run(tmp_path: Path) -> None:
+    async def story() -> None:
+        agent = Agent("a", model=ScriptedModel(lambda messages: say(f"heard {len(messages)}")))
+        async with await AgentRuntime.open(tmp_path / "app.db", agents=[agent]) as runtime:
+            await (await runtime.start(agent, "hello", session_id="s1")).wait(timeout=10)
+            message_id = await runtime.steer(agent, "and again", session_id="s1", message_id="m1")
+            run_id = f"steer/s1/{message_id}"
+            async with asyncio.timeout(10):
+                async for event in runtime.subscribe_session("s1"):
+                    if event.type == "run.completed" and event.run_id == run_id:
+                        break
+            result = await runtime.handle(run_id).wait(timeout=10)
+            assert result.output == "heard 3"
+            await runtime.steer(agent, "and again", session_id="s1", message_id="m1")
+            assert (await runtime.handle(run_id).wait(timeout=10)).output == "heard 3"
+
+    play(story())
+
+
+def test_who_speaks_while_the_run_waits_for_consent_has_not_consented(tmp_path: Path) -> None:
+    paid: list[int] = []
+
+    @tool(mode="destructive")
+    async def pay(cents: int) -> str:
+        paid.append(cents)
+        return "paid"
+
+    def shop() -> Agent:
+        script = [call("pay", {"cents": 5}), say("all right")]
+        return Agent("shop", model=ScriptedModel(by_history(script)), tools=[pay])
+
+    async def story() -> None:
+        async with await AgentRuntime.open(tmp_path / "app.db", agents=[shop()]) as runtime:
+            handle = await runtime.start("shop", "go", session_id="s1", run_id="r1")
+            request = await the_request(handle)
+        async with await AgentRuntime.open(tmp_path / "app.db", agents=[shop()]) as runtime:
+            await runtime.steer("shop", "approve", session_id="s1")
+            assert (await runtime.handle("r1").wait(timeout=10)).output == "all right"
+            with pytest.raises(Conflict):
+                await runtime.handle("r1").answer(request.request_id, "approve")
+
+    play(story())
+    assert paid == []

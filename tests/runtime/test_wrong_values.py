@@ -1,0 +1,390 @@
+"""Wrong values at every public entry: one of our errors, with what to write."""
+
+import asyncio
+import inspect
+from collections.abc import Callable, Coroutine
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from tests.runtime.runtime_rig import look, model_of, play, shop
+
+from windlass import Agent, AgentRuntime, BudgetLimit, RunHandle, hook, run_sync, tool
+from windlass.adapters.journals.sqlite import SqliteStore
+from windlass.builder import AgentRuntimeBuilder
+from windlass.compose import RunOptions, RuntimeOptions
+from windlass.errors import AgentError, Rejected
+from windlass.hooks import HookOptions
+from windlass.limits import WAIT_MS_MAX
+from windlass.runtime_ports import ToolRoute
+from windlass.tools import ToolOptions
+from windlass_protocol import ErrorKind, InputResponse, RetryClass
+
+BUILDER_RULES: dict[str, dict[str, object]] = {
+    "provider": {"route_id": "r", "provider": model_of()},
+    "tool_route": {"route": ToolRoute("look", look)},
+}
+WRONG: tuple[object, ...] = (None, 3, "text", object(), [1], {"a": object()}, Agent, b"bytes")
+
+
+def refused(work: Callable[[], object]) -> str | None:
+    """Return the words of the refusal, None if there was none.
+
+    Any other error is a failure.
+    """
+
+    async def story() -> None:
+        done = work()
+        if inspect.isawaitable(done):
+            await done
+
+    try:
+        play(cast(Coroutine[object, object, None], story()))
+    except AgentError as error:
+        return error.message or "said nothing"
+    return None
+
+
+# Options
+
+
+LOOSE: Any = AgentRuntime
+LOOSE_HOOK: Any = hook
+LOOSE_TOOL: Any = tool
+"""The type checker knows the options; whoever has none must hear of a slip too."""
+
+MISSPELT: dict[str, tuple[Callable[[], object], str]] = {
+    "start": (
+        lambda: memory().start("shop", "pay", sesion_id="trip", runid="bill-1"),
+        "start does not know runid, sesion_id; it takes session_id, run_id, turn_id, mode, capabilities, "
+        "budget, output, context, metadata, source; did you mean run_id, session_id?",
+    ),
+    "run_typed": (lambda: memory().run_typed("shop", "go", int, runid="r"), "did you mean run_id?"),
+    "in_memory": (lambda: memory(attended=True), "did you mean is_attended?"),
+    "open": (lambda: LOOSE.open("/nowhere/a.db", agents=[], secret=["x"]), "did you mean secrets?"),
+    "hook": (lambda: LOOSE_HOOK("before_tool_call", oder=3), "hook does not know oder; it takes hook_id"),
+    "tool": (lambda: LOOSE_TOOL(mod="read")(_nothing), "did you mean mode?"),
+    "nothing close": (lambda: memory(xyzzy=1), "in_memory does not know xyzzy; it takes providers"),
+}
+
+
+def memory(**options: Any) -> Any:
+    """A runtime whose type the checker does not know."""
+    return AgentRuntime.in_memory([shop(model_of("done"))], **options)
+
+
+def _nothing() -> None: ...
+
+
+@pytest.mark.parametrize("name", MISSPELT)
+def test_an_option_that_is_misspelt_is_refused_with_the_close_name(name: str) -> None:
+    work, words = MISSPELT[name]
+    message = refused(work)
+    assert message is not None
+    assert words in message
+    if name == "nothing close":
+        assert "did you mean" not in message
+
+
+def test_a_refused_option_leaves_no_file_behind(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    options: dict[str, Any] = {"secret": ["abcdefgh"]}
+    assert refused(lambda: AgentRuntime.open(path, agents=[], **options)) is not None
+    assert not path.exists()
+
+
+def test_a_misspelt_option_is_a_fault_of_the_host() -> None:
+    with pytest.raises(Rejected) as caught:
+        memory(attended=True)
+    assert caught.value.kind is ErrorKind.HOST_CONFIGURATION_NEEDED
+    assert caught.value.retry is RetryClass.HOST_CONFIGURATION_NEEDED
+
+
+@pytest.mark.parametrize("name", ["open", "start", "hook", "tool"])
+def test_help_names_every_option(name: str) -> None:
+    function, known = {
+        "open": (AgentRuntime.open, RuntimeOptions),
+        "start": (AgentRuntime.start, RunOptions),
+        "hook": (hook, HookOptions),
+        "tool": (tool, ToolOptions),
+    }[name]
+    words = inspect.getdoc(function) or ""
+    missing = [option for option in known.__annotations__ if f"\n    {option}: " not in words]
+    assert not missing, f"help({name}) does not tell of {missing}"
+
+
+# Values
+
+
+ENTRIES: dict[str, Callable[[Any, Any], object]] = {
+    "start an agent": lambda runtime, bad: runtime.start(bad, "go"),
+    "start a message": lambda runtime, bad: runtime.start("shop", bad),
+    "start_run": lambda runtime, bad: runtime.start_run(bad),
+    "steer an agent": lambda runtime, bad: runtime.steer(bad, "go", session_id="s1"),
+    "steer a session": lambda runtime, bad: runtime.steer("shop", "go", session_id=bad),
+    "steer_session": lambda runtime, bad: runtime.steer_session(bad, message_id="m1"),
+    "run_text": lambda runtime, bad: runtime.run_text(bad),
+    "run_typed a request": lambda runtime, bad: runtime.run_typed(bad, int),
+    "run_typed an output": lambda runtime, bad: runtime.run_typed("shop", "go", bad),
+    "resolve_effective_package": lambda runtime, bad: runtime.resolve_effective_package(bad),
+    "handle": lambda runtime, bad: runtime.handle(bad).status(),
+    "run_status": lambda runtime, bad: runtime.run_status(bad),
+    "run_snapshot": lambda runtime, bad: runtime.run_snapshot(bad),
+    "run_result": lambda runtime, bad: runtime.run_result(bad, 0),
+    "cancel_run": lambda runtime, bad: runtime.cancel_run(bad),
+    "deliveries": lambda runtime, bad: runtime.deliveries(bad),
+    "run_requests": lambda runtime, bad: runtime.run_requests(bad),
+    "session_requests": lambda runtime, bad: runtime.session_requests(bad),
+    "answer_run": lambda runtime, bad: runtime.answer_run(bad, ()),
+    "answer_run responses": lambda runtime, bad: runtime.answer_session("s", bad),
+    "answer_session": lambda runtime, bad: runtime.answer_session(bad, ()),
+    "subscribe_run": lambda runtime, bad: runtime.subscribe_run(bad).open(),
+    "subscribe_run cursor": lambda runtime, bad: runtime.subscribe_run("r", bad).open(),
+    "subscribe_session": lambda runtime, bad: runtime.subscribe_session(bad).open(),
+    "subscribe_agent": lambda runtime, bad: runtime.subscribe_agent(bad).open(),
+    "subscribe_all": lambda runtime, bad: runtime.subscribe_all(bad).open(),
+    "subscribe_events": lambda runtime, bad: runtime.subscribe_events(bad).open(),
+    "events after": lambda runtime, bad: runtime.handle("r").events(bad).open(),
+    "wait": lambda runtime, bad: runtime.handle("r").wait(bad),
+    "answer a request": lambda runtime, bad: runtime.handle("r").answer(bad, "approve"),
+    "answer an option": lambda runtime, bad: runtime.handle("r").answer("q", bad),
+    "answer a text": lambda runtime, bad: runtime.handle("r").answer("q", "approve", text=bad),
+    "answer a responder": lambda runtime, bad: runtime.handle("r").answer("q", "approve", responder=bad),
+    "cancel by": lambda runtime, bad: runtime.handle("r").cancel(by=bad),
+    "run_sync": lambda runtime, bad: asyncio.to_thread(run_sync, bad),
+}
+FINE: set[tuple[str, int]] = {
+    *((name, 2) for name in ENTRIES if name.startswith(("subscribe_s", "subscribe_agent", "session_req"))),
+    ("start a message", 2),
+    ("steer a session", 2),
+    ("subscribe_all", 0),
+    ("answer_session", 2),
+}
+"""Values that are no slips: a text where a text is meant, None where nothing may be given."""
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+@pytest.mark.parametrize("at", range(len(WRONG)), ids=[repr(type(one).__name__) for one in WRONG])
+def test_a_wrong_value_is_refused_in_our_words_at_every_entry(name: str, at: int) -> None:
+    message = refused(lambda: ENTRIES[name](memory(), WRONG[at]))
+    assert (message is None) == ((name, at) in FINE)
+
+
+def test_the_table_of_entries_is_complete() -> None:
+    known = " ".join(ENTRIES)
+    apart = {"resume", "aclose", "events", "builder", "open", "in_memory", "registered_run_count"}
+    apart |= {"provider_registry", "output_sinks"}
+    methods = {name for name in dir(AgentRuntime) if not name.startswith("_")} - apart
+    assert not {name for name in methods if name not in known}
+    used = {"status", "wait", "events", "cancel", "answer", "requests"}
+    assert {name for name in dir(RunHandle) if not name.startswith("_")} == used
+
+
+RUN_OPTIONS: dict[str, tuple[object, str]] = {
+    "run_id": (3, "run_id is a text, found int"),
+    "session_id": (3, "start: session_id cannot be used"),
+    "turn_id": ("", "start: turn_id cannot be used"),
+    "mode": ("foo", "start: mode cannot be used"),
+    "capabilities": (5, "start: capabilities cannot be used"),
+    "budget": (5, "start: budget cannot be used"),
+    "output": (5, "output is a model, a dataclass, a JSON Schema or an OutputContract, found int"),
+    "context": ("abc", "start: context cannot be used"),
+    "metadata": ({"a": object()}, "start: metadata cannot be used"),
+    "source": ("ada", "start: source cannot be used"),
+}
+
+
+@pytest.mark.parametrize("name", RUN_OPTIONS)
+def test_a_wrong_option_of_a_run_is_refused_by_its_name(name: str) -> None:
+    value, words = RUN_OPTIONS[name]
+    message = refused(lambda: memory().start("shop", "go", **{name: value}))
+    assert message is not None
+    assert words in message
+
+
+def test_every_option_of_a_run_is_tried() -> None:
+    assert RUN_OPTIONS.keys() == RunOptions.__annotations__.keys()
+
+
+@pytest.mark.parametrize("run_id", ["", "a\nb", "x" * 513])
+def test_a_run_id_that_is_none_is_refused_and_not_replaced(run_id: str) -> None:
+    message = refused(lambda: memory().start("shop", "go", run_id=run_id))
+    assert message is not None
+    assert "run_id must be 1 to 512 characters" in message
+
+
+SETUP: dict[str, tuple[object, str]] = {
+    "providers": ([1], "providers is a dictionary of routes and LLMProviders, found list"),
+    "policy": (5, "policy is a function of a RunRequest and a RuntimePackage"),
+    "tool_policy": (5, "tool_policy is an object with version, before() and after()"),
+    "policy_timeout_ms": (0.5, "policy_timeout_ms is a whole number of milliseconds, found float"),
+    "output_sinks": ([object()], "an output sink is an object with a sink_id and deliver(output)"),
+    "approval_dispatcher": (5, "an approval dispatcher is an object with dispatch("),
+    "is_attended": ("no", "is_attended is True or False, found str"),
+    "approval_expires_ms": ("5", "approval_expires_ms is a whole number of milliseconds, found str"),
+    "responders": ("alice", "responders takes a list of names of people, found str"),
+    "four_eyes": (1, "four_eyes is True or False, found int"),
+    "hooks": ([1], "hooks are functions with @hook; number 0 is int"),
+    "package_change": (5, "package_change is one of continue, move, refuse; found 5"),
+    "rules": (5, "rules is Rules(…) of windlass.parts"),
+    "secrets": ("abc", "secrets takes a list of texts, found str"),
+    "machine": (5, "machine is a Machine(clock, new_id, random) of windlass.parts, found int"),
+}
+
+
+@pytest.mark.parametrize("name", SETUP)
+def test_a_wrong_option_of_a_runtime_is_refused_when_it_is_given(name: str, tmp_path: Path) -> None:
+    value, words = SETUP[name]
+    options: dict[str, Any] = {name: value}
+    for work in (
+        lambda: memory(**options),
+        lambda: AgentRuntime.open(tmp_path / "a.db", agents=[shop()], **options),
+    ):
+        message = refused(work)
+        assert message is not None
+        assert words in message
+
+
+def test_every_option_of_a_runtime_is_tried() -> None:
+    assert SETUP.keys() == RuntimeOptions.__annotations__.keys()
+
+
+@pytest.mark.parametrize("secrets", [["ab"], [3], ["x" * 100_000]])
+def test_a_secret_that_cannot_be_masked_is_refused_without_being_told(secrets: list[Any]) -> None:
+    message = refused(lambda: memory(secrets=secrets))
+    assert message is not None
+    assert "secrets" in message
+    assert "xxx" not in message
+
+
+@pytest.mark.parametrize("agents", [Agent, None, shop(), "shop", [1], [Agent]])
+def test_agents_are_a_list_of_agents(agents: Any) -> None:
+    message = refused(lambda: AgentRuntime.in_memory(agents))
+    assert message is not None
+    assert message.startswith("agents ")
+
+
+@pytest.mark.parametrize("at", range(len(WRONG)))
+@pytest.mark.parametrize(
+    "name", [name for name in dir(AgentRuntimeBuilder) if not name.startswith("_") and name != "build"]
+)
+def test_a_builder_refuses_what_it_cannot_use(name: str, at: int) -> None:
+    method = inspect.signature(getattr(AgentRuntimeBuilder, name))
+    (first, *_) = [one for one in method.parameters if one not in ("self", "replace")]
+    given = {**BUILDER_RULES.get(name, {}), first: WRONG[at]}
+    fine = {("default_package_id", 2), ("provider", 2), ("approvals_expire", 1), ("policy_timeout", 1)}
+    message = refused(lambda: getattr(AgentRuntime.builder(), name)(**given))
+    assert (message is None) == ((name, at) in fine)
+
+
+def test_a_builder_that_is_given_a_path_says_what_a_journal_is() -> None:
+    builder: Any = AgentRuntime.builder()
+    with pytest.raises(Rejected, match=r"await SqliteStore\.open\(path\) of windlass\.parts, found str"):
+        builder.journal("x.db")
+    with pytest.raises(Rejected, match="found the class SqliteStore"):
+        builder.journal(SqliteStore)
+
+
+def test_a_wait_has_a_longest_time() -> None:
+    AgentRuntime.builder().approvals_expire(WAIT_MS_MAX)
+    with pytest.raises(Rejected, match="must be at most"):
+        AgentRuntime.builder().approvals_expire(WAIT_MS_MAX + 1)
+
+
+# Places
+
+
+@pytest.mark.parametrize("durability", ["full", "POWER", "", None, 3])
+def test_a_durability_that_is_not_known_is_refused(durability: Any, tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    message = refused(lambda: AgentRuntime.open(path, agents=[], durability=durability))
+    assert message == f"durability is power or process, found {durability!r}"
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        (":memory:", "use AgentRuntime.in_memory()"),
+        ("/", "/ is a folder: name a file in it, such as /app.db"),
+        (3, "a store is opened at a path, found int"),
+        (None, "a store is opened at a path, found NoneType"),
+    ],
+)
+def test_a_place_where_no_store_can_be_is_refused(path: Any, words: str) -> None:
+    message = refused(lambda: AgentRuntime.open(path, agents=[]))
+    assert message is not None
+    assert words in message
+
+
+# Agents that only look alike
+
+
+def test_another_agent_of_the_same_name_is_refused() -> None:
+    other = shop(model_of("no"), instructions="You are another.")
+    message = refused(lambda: memory().start(other, "go"))
+    assert message is not None
+    assert "the runtime has another agent that is called shop" in message
+
+
+def test_the_agent_itself_and_one_that_is_just_like_it_may_be_started() -> None:
+    async def story() -> None:
+        agent = shop(model_of("one", "two"))
+        async with AgentRuntime.in_memory([agent]) as runtime:
+            for one in (agent, shop(model_of("never asked"))):
+                assert (await (await runtime.start(one, "go")).wait()).status == "completed"
+
+    play(story())
+
+
+# What is right stays right
+
+
+def test_numbers_and_names_that_are_right_are_taken() -> None:
+    async def story() -> None:
+        async with AgentRuntime.in_memory([shop(model_of("done"))]) as runtime:
+            handle = await runtime.start("shop", "go", mode="task", budget=BudgetLimit(max_steps=9))  # pyright: ignore[reportArgumentType] - a text is taken too
+            assert (await handle.wait(timeout=10)).output == "done"
+            assert (await handle.wait(timeout=0)).output == "done"
+            with pytest.raises(AgentError):
+                await runtime.answer_run(handle.run_id, [InputResponse(request_id="q", option_id="a")])
+
+    play(story())
+
+
+# What authors define
+
+
+LOOSE_AGENT: Any = Agent
+FIELDS = [field.name for field in fields(Agent) if field.name not in ("_", "name")]
+
+
+@pytest.mark.parametrize("name", ["name", *FIELDS])
+@pytest.mark.parametrize("at", range(len(WRONG)))
+def test_an_agent_is_made_of_what_it_can_use_or_not_at_all(name: str, at: int) -> None:
+    given = {"name": "a", "model": "openai/gpt-5", name: WRONG[at]}
+    fine = {("name", 2), ("instructions", 2), ("description", 2), ("version", 2), ("version", 0)}
+    fine |= {(one, 0) for one in ("budget", "output", "compaction", "temperature")}
+    message = refused(lambda: LOOSE_AGENT(**given))
+    assert (message is None) == ((name, at) in fine)
+
+
+@pytest.mark.parametrize("name", ToolOptions.__annotations__)
+@pytest.mark.parametrize("at", range(len(WRONG)))
+def test_an_option_of_a_tool_is_used_or_refused(name: str, at: int) -> None:
+    refused(lambda: LOOSE_TOOL(_nothing, **{name: WRONG[at]}))
+
+
+@pytest.mark.parametrize("name", HookOptions.__annotations__)
+@pytest.mark.parametrize("at", range(len(WRONG)))
+def test_an_option_of_a_hook_is_used_or_refused(name: str, at: int) -> None:
+    refused(lambda: LOOSE_HOOK("before_tool_call", **{name: WRONG[at]})(_nothing))
+
+
+@pytest.mark.parametrize("at", range(len(WRONG)))
+def test_a_run_in_one_line_refuses_what_it_cannot_use(at: int) -> None:
+    loose: Any = shop(model_of("done"))
+    assert (refused(lambda: loose.run(WRONG[at])) is None) == isinstance(WRONG[at], str)
+    message = refused(lambda: loose.run("go", providers=WRONG[at]))
+    assert (message is None) == (WRONG[at] is None)

@@ -39,7 +39,7 @@ class Runs:
         Raises:
             Conflict: there is no such session.
         """
-        if await self._store.session(session_id) is None:
+        if await self._store.session(check_id(session_id, "a session id")) is None:
             raise unknown_session(session_id)
         await self._store.post(session_id, kind=COMPACT, key=f"{COMPACT}:{key}", body={})
 

@@ -189,6 +189,7 @@ def tool(
         is_outbound: whether a call can carry data out; assumed when left out.
         is_shell: whether the parameter `command` is a shell command, which is then graded.
         metadata: JSON to pin with the tool.
+        on_compaction: called before the history is compacted; returns what the model is told again after.
         router: where to register it.
 
     Raises:

@@ -17,7 +17,7 @@ ASKED: Final = "asked"
 class Compacting:
     """The compaction under way, and what became of the last one."""
 
-    reason: str = THRESHOLD
+    reason: str = ""
     """Why the newest one was asked for: threshold, overflow or asked."""
     epoch: int | None = None
     """Of the owner that asked for the one under way; None if none is."""

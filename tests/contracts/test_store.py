@@ -22,7 +22,7 @@ from tests.contracts.stores import (
 
 from windlass.errors import Conflict, Rejected, Unavailable
 from windlass.limits import BATCH_RECORDS_MAX, OWNER_LEASE_MS, RECORD_BYTES_MAX
-from windlass.ports.journal import START, Appended, Batch, Claim, NewRun, SessionRow, Standing
+from windlass.ports.journal import START, Appended, Batch, Claim, NewRun, SessionRow, Standing, Store
 from windlass_harness.loop.drafts import Draft, number, place
 from windlass_protocol import PrivacyClass, RunStatus
 
@@ -278,6 +278,47 @@ def test_an_owner_that_is_heard_of_again_stays_one(play: Play) -> None:
 
 
 # What is due
+
+
+async def start(store: Store, session_id: str, run_id: str, *, agent_id: str) -> int:
+    run = NewRun(run_id, agent_id, "sha256:1")
+    return (await store.post(session_id, kind=START, key=run_id, body={}, run=run)).number
+
+
+def test_sessions_whose_next_work_is_of_another_agent_are_left_out(play: Play) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        first = await start(store, "mixed", "m1", agent_id="A")
+        second = await start(store, "mixed", "m2", agent_id="B")
+        await start(store, "b", "b1", agent_id="B")
+        await post(store, "k1", "free")
+
+        async def due(*agents: str) -> tuple[str, ...]:
+            return await other.due(now_ms=NOW_MS, agents=agents)
+
+        assert await other.due(now_ms=NOW_MS) == ("mixed", "b", "free")
+        assert await due("A") == ("mixed", "free"), "its oldest start is of A"
+        assert await due("B") == ("b", "free")
+        assert await due() == ("free",)
+        assert await other.due(now_ms=NOW_MS, agents=("A",), limit=1) == ("mixed",)
+        mine = await claim(store, "mixed")
+        began = Batch(mine, 0, drafts(1), consumes=(first,), runs=(("m1", RunStatus.RUNNING),), is_last=True)
+        await store.append(replace(began, standing=Standing.RUNNING))
+        assert await due("A") == ("mixed", "free"), "the run under way is of A"
+        assert await due("B") == ("b", "free")
+        assert await other.unfinished() == {"A": 1, "B": 2}
+        mine = await claim(store, "mixed")
+        ended = Batch(mine, 1, drafts(2), runs=(("m1", RunStatus.COMPLETED),), is_last=True)
+        await store.append(replace(ended, standing=Standing.IDLE))
+        assert await due("A") == ("free",)
+        assert await due("B") == ("mixed", "b", "free"), "its turn has come"
+        assert await other.unfinished() == {"B": 2}
+        mine = await claim(store, "mixed")
+        await store.append(Batch(mine, 2, drafts(3), consumes=(second,), runs=(("m2", RunStatus.WAITING),)))
+        await store.append(Batch(mine, 3, (), standing=Standing.WAITING, wake_at_ms=5, is_last=True))
+        assert await due("A") == ("free",), "also when a time has come"
+        assert await due("B") == ("mixed", "b", "free")
+
+    play(story)
 
 
 def test_running_sessions_of_nobody_are_due_and_those_that_waited_longest_come_first(play: Play) -> None:

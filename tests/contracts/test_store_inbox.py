@@ -17,8 +17,18 @@ from tests.contracts.stores import (
 )
 
 from windlass.errors import Conflict, Rejected
-from windlass.limits import CONTENT_BYTES_MAX, INBOX_ITEM_BYTES_MAX, INBOX_ITEMS_MAX
-from windlass.ports.journal import Batch, InboxItem, JsonObject, NewRun, Posted, RunRow, Standing
+from windlass.limits import CONTENT_BYTES_MAX, INBOX_ITEM_BYTES_MAX, INBOX_ITEMS_MAX, INBOX_STARTS_MAX
+from windlass.ports.journal import (
+    START,
+    Arrivals,
+    Batch,
+    InboxItem,
+    JsonObject,
+    NewRun,
+    Posted,
+    RunRow,
+    Standing,
+)
 from windlass_protocol import ContentRef, RunStatus
 
 RUN = NewRun("r1", "a1", "sha256:1")
@@ -46,6 +56,50 @@ def test_items_wait_in_the_order_in_which_they_came(play: Play) -> None:
             InboxItem(first.number, "s1", "message", "k1", {"text": "hello"}),
             InboxItem(last.number, "s1", "cancel", "k3", {}),
         )
+
+    play(story)
+
+
+def test_items_are_read_in_pages(play: Play) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        items = [await post(store, f"k{index}") for index in range(5)]
+        await post(store, "k9", "s2")
+
+        async def page(after: int, limit: int) -> list[int]:
+            return [item.number for item in await other.pending("s1", after=after, limit=limit)]
+
+        assert await page(0, 2) == items[:2]
+        assert await page(items[1], 2) == items[2:4]
+        assert await page(items[3], 2) == items[4:]
+        assert await page(items[4], 2) == []
+        await store.append(Batch(await claim(store), 0, drafts(1), consumes=(items[1],)))
+        assert await page(0, 2) == [items[0], items[2]]
+
+    play(story)
+
+
+def test_sessions_that_got_items_are_told(play: Play) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        assert await other.arrivals(after=0) == Arrivals(0, frozenset())
+        first, second = await post(store, "k1"), await post(store, "k2", "s2")
+        assert await other.arrivals(after=0) == Arrivals(second, frozenset({"s1", "s2"}))
+        assert await other.arrivals(after=first) == Arrivals(second, frozenset({"s2"}))
+        assert await other.arrivals(after=second) == Arrivals(second, frozenset())
+        await store.append(Batch(await claim(store), 0, drafts(1), consumes=(first,)))
+        assert await other.arrivals(after=0) == Arrivals(second, frozenset({"s2"}))
+        assert await other.arrivals(after=2**53 - 1) == Arrivals(second, frozenset())
+
+    play(story)
+
+
+@pytest.mark.promise("L1")
+def test_an_inbox_that_is_full_of_starts_has_room_for_answers_and_cancels(play: Play) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        for index in range(INBOX_STARTS_MAX):
+            await store.post("s1", kind=START, key=f"k{index}", body={})
+        with pytest.raises(Rejected, match="inbox too large: 901 items, limit 900"):
+            await other.post("s1", kind=START, key="more", body={})
+        await other.post("s1", kind="cancel", key="cancel", body={})
 
     play(story)
 

@@ -8,9 +8,8 @@ import pytest
 
 from tools.files import ROOT
 from windlass.compose import RunOptions, RuntimeOptions
-from windlass.hooks import POINTS, HookOptions, guards
+from windlass.hooks import POINTS, HookOptions
 from windlass.tools import ToolOptions
-from windlass_protocol import HookRight
 
 DOCS = ROOT / "docs"
 PAGES = sorted(path.name for path in DOCS.glob("*.md"))
@@ -54,7 +53,6 @@ def test_the_points_on_the_page_are_those_of_the_code() -> None:
         name: [
             f"`{point.owns}`" if point.owns else "nothing",
             words[point.can_veto],
-            words[guards(name, HookRight.OBSERVE)],
         ]
         for name, point in POINTS.items()
     }

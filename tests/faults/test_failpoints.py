@@ -79,12 +79,12 @@ def test_a_wrapped_store_hands_everything_on(tmp_path: Path) -> None:
         await store.save("s1", 2, state=b"state")
         assert await store.load("s1") == (2, b"state")
         assert await store.get(await store.put(b"content")) == b"content"
-        assert store.change_token() == inner.change_token()
+        assert await store.change_token() == await inner.change_token()
         await store.retire("o1")
         await store.aclose()
 
     asyncio.run(main())
-    assert WrappedStore(MemoryStore()).change_token() == 0
+    assert asyncio.run(WrappedStore(MemoryStore()).change_token()) == 0
 
 
 def test_a_wrapped_store_has_every_method_of_a_store() -> None:

@@ -12,6 +12,7 @@ from typing import Any, Final
 import pytest
 from tests.contracts.stores import NOW_MS, claim, numbers, write
 
+from windlass.adapters.journals import sqlite_owners
 from windlass.adapters.journals.sqlite import SqliteStore
 from windlass.errors import Conflict
 from windlass.limits import OWNER_LEASE_MS
@@ -40,6 +41,25 @@ async def main(path, name, count):
 
 asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))
 """
+
+
+def test_a_folder_that_goes_away_while_an_owner_takes_its_lock_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock, calls = sqlite_owners.take_lock, list[Path]()
+
+    def take_lock(path: Path) -> int | None:
+        if not calls:
+            path.parent.rmdir()
+        calls.append(path)
+        return lock(path)
+
+    monkeypatch.setattr(sqlite_owners, "take_lock", take_lock)
+    locks = sqlite_owners.OwnerLocks(tmp_path / "store.db")
+    locks.hold("o1")
+    assert len(calls) == 2
+    assert locks.is_held("o1")
+    locks.close()
 
 
 def run(story: Coroutine[Any, Any, None]) -> None:

@@ -1,12 +1,16 @@
 """The handle of a run."""
 
+import asyncio
+
 import pytest
 from tests.runtime.runtime_rig import model_of, play, shop, until
 
 from windlass.compose import AgentRuntime
 from windlass.errors import Rejected
-from windlass.testing import ScriptedModel, call, say
-from windlass_protocol import ErrorKind, RunCursor, RunStatus
+from windlass.testing import ScriptedModel, by_history, call, say
+from windlass.tool_context import ToolContext
+from windlass.tools import tool
+from windlass_protocol import ErrorKind, Event, RunCursor, RunStatus
 
 ASKS = [call("mail", {"to": "ada"}), say("done")]
 
@@ -82,5 +86,33 @@ def test_a_run_is_cancelled_through_the_handle_with_who_and_why() -> None:
             asked = await until(runtime.handle("r1"), "run.cancel_requested")
             assert (asked.data["by"], asked.data["reason"]) == ("ada", "not needed")
             assert (await handle.wait()).status is RunStatus.CANCELLED
+
+    play(story())
+
+
+def test_a_reader_that_resumes_behind_the_progress_of_a_tool_gets_no_event_twice() -> None:
+    async def story() -> None:
+        gate = asyncio.Event()
+
+        @tool(mode="read")
+        async def work(context: ToolContext) -> str:
+            """Work for a while."""
+            context.progress({"at": 1})
+            await gate.wait()
+            return "worked"
+
+        agent = shop(ScriptedModel(by_history([call("work"), say("done")])), tools=[work])
+        async with AgentRuntime.in_memory([agent]) as runtime:
+            handle = await runtime.start(agent, "go", run_id="r1")
+            seen: list[Event] = []
+            async for event in handle.events():
+                seen.append(event)
+                if event.type == "action.partial":
+                    break
+            gate.set()
+            seen += [event async for event in handle.events(after=seen[-1].seq)]
+            stored = [event.seq or 0 for event in seen if event.index is None]
+            assert stored == sorted(set(stored))
+            assert stored == [*range(stored[0], stored[-1] + 1)]
 
     play(story())

@@ -2,7 +2,9 @@
 
 import asyncio
 import logging
+import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -330,5 +332,66 @@ def test_a_desk_that_was_never_opened_can_be_closed() -> None:
         store = CountingStore()
         desk = ApprovalDesk(Desk(), Feed(store, SystemClock()), answer=nobody, timeout_ms=1)
         await desk.aclose()
+
+    play(story())
+
+
+def test_a_session_that_cannot_be_read_hides_no_open_request_of_another(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        path, agent = tmp_path / "store.db", shop(ScriptedModel(by_history(ASKS)))
+        async with await AgentRuntime.open(path, agents=[agent], durability="process") as runtime:
+            for name in ("a", "b", "c"):
+                await until(await runtime.start(agent, "go", session_id=name), "run.waiting")
+        database = sqlite3.connect(path)
+        database.execute(
+            "UPDATE appends SET body = x'00' WHERE session_key ="
+            " (SELECT session_key FROM sessions WHERE session_id = 'b')"
+        )
+        database.commit()
+        database.close()
+        desk, done = Desk(), asyncio.Event()
+        desk.called = Count(2, done)
+        async with await AgentRuntime.open(
+            path, agents=[agent], durability="process", approval_dispatcher=desk
+        ):
+            await done.wait()
+        assert sorted(session_id for _, session_id, _ in desk.asked) == ["a", "c"]
+
+    with caplog.at_level(logging.ERROR, "windlass.dispatch"):
+        play(story())
+    assert caplog.messages == ["open requests of session b could not be looked for: recovery_repair_needed"]
+
+
+class Count(asyncio.Event):
+    """An event that tells another one when it was set so many times."""
+
+    def __init__(self, times: int, done: asyncio.Event) -> None:
+        super().__init__()
+        self._times = times
+        self._done = done
+
+    def set(self) -> None:
+        self._times -= 1
+        if self._times == 0:
+            self._done.set()
+
+
+def test_a_dispatcher_that_does_not_end_when_it_is_cancelled_keeps_nobody_from_closing() -> None:
+    async def story() -> None:
+        ending = asyncio.Event()
+
+        async def hang(_: InputRequest) -> InputResponse | None:
+            while not ending.is_set():
+                with suppress(asyncio.CancelledError):
+                    await ending.wait()
+            return None
+
+        desk = Desk(hang)
+        async with memory(desk) as runtime:
+            await runtime.start("shop", "go", session_id="s1")
+            await desk.called.wait()
+        ending.set()
 
     play(story())

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from windlass import refusals
 from windlass.adapters.journals import memory
-from windlass.engine import driver, loading, work
+from windlass.engine import driver, loading, mailbox, work
 from windlass.engine.driver import Driver
 from windlass.engine.work import AgentWork
 from windlass.engine.writer import SessionWriter
@@ -205,30 +205,30 @@ def a_cancel_is_forgotten() -> list[tuple[Any, str, Any]]:
 
 @mutation
 def a_start_is_lost_when_another_run_goes_on() -> list[tuple[Any, str, Any]]:
-    sort = driver.sort
+    sort = mailbox.sort
 
-    def lost(items: Any, *, is_busy: bool, **care: Any) -> Any:
-        mail = sort(items, is_busy=is_busy, **care)
+    def lost(items: Any, *, is_busy: bool, **more: Any) -> Any:
+        mail = sort(items, is_busy=is_busy, **more)
         mail.taken += [item.number for item in mail.left]
         mail.left.clear()
         return mail
 
-    return [(driver, "sort", lost)]
+    return [(mailbox, "sort", lost)]
 
 
 @mutation
 def two_runs_go_on_at_once() -> list[tuple[Any, str, Any]]:
-    sort = driver.sort
+    sort = mailbox.sort
 
-    def at_once(items: Any, *, is_busy: bool, **care: Any) -> Any:
-        whole = sort((), is_busy=False)
+    def at_once(items: Any, *, is_busy: bool, **more: Any) -> Any:
+        whole = sort((), is_busy=False, **more)
         for item in items:
-            mail = sort((item,), is_busy=False)
+            mail = sort((item,), is_busy=False, **more)
             whole.events += mail.events
             whole.taken += mail.taken
         return whole
 
-    return [(driver, "sort", at_once)]
+    return [(mailbox, "sort", at_once)]
 
 
 @mutation
@@ -238,17 +238,17 @@ def a_cancel_of_a_queued_run_is_forgotten() -> list[tuple[Any, str, Any]]:
 
 @mutation
 def a_queued_run_that_was_cancelled_starts_all_the_same() -> list[tuple[Any, str, Any]]:
-    sort = driver.sort
+    sort = mailbox.sort
 
-    def kept(items: Any, *, is_busy: bool, **care: Any) -> Any:
-        mail = sort(items, is_busy=is_busy, **care)
+    def kept(items: Any, *, is_busy: bool, **more: Any) -> Any:
+        mail = sort(items, is_busy=is_busy, **more)
         gone = {str(event.body["runId"]) for event in mail.events if isinstance(event, RunWithdrawn)}
         back = [item for item in items if item.kind == "start" and item.body["runId"] in gone]
         mail.taken = [number for number in mail.taken if number not in [item.number for item in back]]
         mail.left = [*back, *mail.left]
         return mail
 
-    return [(driver, "sort", kept)]
+    return [(mailbox, "sort", kept)]
 
 
 @mutation

@@ -120,10 +120,10 @@ class SlowStore(MemoryStore):
 
     clock: FakeClock | None = None
 
-    async def pending(self, session_id: str) -> tuple[InboxItem, ...]:
+    async def pending(self, session_id: str, *, after: int = 0, limit: int = 64) -> tuple[InboxItem, ...]:
         if self.clock is not None:
             await self.clock.sleep(10.0)
-        return await super().pending(session_id)
+        return await super().pending(session_id, after=after, limit=limit)
 
 
 def test_a_pause_is_not_longer_because_the_clock_was_put_back() -> None:

@@ -38,9 +38,10 @@ from windlass_harness.loop.events import (
     RunAsked,
     Taken,
 )
+from windlass_harness.loop.notes import CONSENTED
 from windlass_harness.loop.rules import DEFAULT_RULES, Rules
 from windlass_harness.loop.snapshot import dump_loop
-from windlass_harness.loop.state import CONSENTED, LoopState
+from windlass_harness.loop.state import LoopState
 from windlass_harness.loop.take import take
 from windlass_harness.views.runs import AFTER_END
 from windlass_protocol import (

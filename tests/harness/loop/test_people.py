@@ -26,10 +26,9 @@ from tests.harness.loop.test_calls import outputs
 
 from windlass_harness.loop.effects import CallModel, JudgeCall, RunTool
 from windlass_harness.loop.events import AnswersGiven, CancelAsked, Plea
-from windlass_harness.loop.notes import Grant
+from windlass_harness.loop.notes import CONSENTED, Grant
 from windlass_harness.loop.rules import Rules
 from windlass_harness.loop.snapshot import dump_loop, load_loop
-from windlass_harness.loop.state import CONSENTED
 from windlass_harness.views.content import SKIPPED
 from windlass_protocol import InputResponse
 

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
+from windlass.engine.cut import Late, Raised, Returned, cut
 from windlass.engine.loading import load
 from windlass.engine.writer import Publisher
 from windlass.errors import AgentError
@@ -70,12 +71,19 @@ class ApprovalDesk:
             while rows := await store.sessions(after=after):
                 for row in rows:
                     if row.standing is not Standing.IDLE:
-                        await self._take_open(store, row.session_id)
+                        await self._look_into(store, row.session_id)
                 after = rows[-1].session_id
         except AgentError as error:
             _LOG.error("open requests could not be looked for: %s", error.kind)
         finally:
             self._seen = None
+
+    async def _look_into(self, store: Store, session_id: str) -> None:
+        """Take up what is open in a session; one that cannot be read hides no other."""
+        try:
+            await self._take_open(store, session_id)
+        except AgentError as error:
+            _LOG.error("open requests of session %s could not be looked for: %s", session_id, error.kind)
 
     async def _take_open(self, store: Store, session_id: str) -> None:
         state = (await load(store, store, session_id=session_id)).state
@@ -105,12 +113,19 @@ class ApprovalDesk:
             _LOG.warning("an answer of the approval dispatcher does not count: %s", error.kind)
 
     async def _ask(self, request: InputRequest, session_id: str, run_id: str) -> InputResponse | None:
-        try:
-            async with asyncio.timeout(self._timeout_s):
-                return await self._dispatcher.dispatch(request, session_id=session_id, run_id=run_id)
-        except Exception as error:  # noqa: BLE001 - a dispatcher is the host's code: the request stays open
-            _LOG.warning("an approval dispatcher failed: %s", type(error).__name__)
-            return None
+        """Ask the dispatcher; whatever goes wrong there, the request stays open."""
+        asked = self._dispatch(request, session_id, run_id)
+        match await cut(asked, self._timeout_s):
+            case Returned(response):
+                return response
+            case Raised(error):
+                _LOG.warning("an approval dispatcher failed: %s", type(error).__name__)
+            case Late():
+                _LOG.warning("an approval dispatcher failed: %s", TimeoutError.__name__)
+        return None
+
+    async def _dispatch(self, request: InputRequest, session_id: str, run_id: str) -> InputResponse | None:
+        return await self._dispatcher.dispatch(request, session_id=session_id, run_id=run_id)
 
 
 def _requests(record: Record) -> list[InputRequest]:

@@ -9,6 +9,8 @@ INBOX_ITEM_BYTES_MAX: Final = RECORD_BYTES_MAX - 8_192
 """Less than a record, so that what is taken at the door fits the records that are made of it."""
 INBOX_ITEMS_MAX: Final = 1_000
 """Items of one session that nobody has consumed yet."""
+INBOX_STARTS_MAX: Final = 900
+"""Items of one session at which no further run is queued; answers and cancels still have room."""
 CONTENT_BYTES_MAX: Final = 64 * 1_048_576
 SNAPSHOT_BYTES_MAX: Final = 256 * 1_048_576
 WAIT_MS_MAX: Final = 3_155_760_000_000

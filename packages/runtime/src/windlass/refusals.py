@@ -94,6 +94,15 @@ def missing_provider(route_id: str, run_id: str | None = None) -> Unavailable:
     )
 
 
+def runtime_closed() -> Unavailable:
+    """Return the error of somebody who waits for a runtime that was closed."""
+    return Unavailable(
+        "the runtime was closed; unfinished runs go on when one is opened on the same store",
+        kind=ErrorKind.HOST_CONFIGURATION_NEEDED,
+        retry=RetryClass.HOST_CONFIGURATION_NEEDED,
+    )
+
+
 def unknown_run(run_id: str) -> Conflict:
     """Return the error of somebody who asks for a run that nobody ever started."""
     return contract_violation(f"nobody started a run called {shown(run_id, NAME_SHOWN_CHARS_MAX)}", run_id)

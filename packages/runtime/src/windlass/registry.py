@@ -1,6 +1,6 @@
 """The agents of a runtime: their packages, and what the packages name."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from windlass.agent import Agent
@@ -114,6 +114,11 @@ class Registry:
     def package(self, package_id: str) -> Registered | None:
         """Return a package by its id."""
         return self._packages.get(package_id)
+
+    @property
+    def agent_ids(self) -> Collection[str]:
+        """The agents that have a package."""
+        return self._agents.keys()
 
     def agent(self, agent_id: str) -> Registered | None:
         """Return the package of an agent."""

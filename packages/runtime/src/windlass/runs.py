@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from windlass.engine.loading import load
+from windlass.engine.mailbox import each_item
 from windlass.ports.feed import EventBus
 from windlass.ports.journal import COMPACT, RunRow, Store
 from windlass.refusals import unknown_run, unknown_session
@@ -55,8 +56,11 @@ class Runs:
         return waiting or await self._begun(row)
 
     async def _waiting(self, row: RunRow) -> RunSnapshot | None:
-        items = await self._store.pending(row.session_id)
-        ours = {item.kind: item.body for item in items if item.body.get("runId") == row.run_id}
+        ours = {
+            item.kind: item.body
+            async for item in each_item(self._store, row.session_id)
+            if item.body.get("runId") == row.run_id
+        }
         body = ours.get("start")
         if body is None:
             return None

@@ -1,7 +1,7 @@
 """The runtime: starts runs, goes on with them after a crash, and answers for them."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Final, Self
@@ -12,14 +12,15 @@ from windlass.binder import RuntimeBinder
 from windlass.dispatch import ApprovalDesk
 from windlass.engine.engine import Engine, Ports
 from windlass.engine.loading import load
+from windlass.engine.mail import ANSWER, CANCEL, item_key
 from windlass.engine.moments import moment
 from windlass.engine.work import Shared
 from windlass.errors import Conflict
 from windlass.ports.feed import CompiledEventFilter, EventBus, EventStream
-from windlass.ports.journal import STEER, NewRun, Store
+from windlass.ports.journal import START, STEER, NewRun, Store
 from windlass.ports.model import LLMProvider
 from windlass.ports.sink import OutputSink
-from windlass.refusals import check_answers, missing_port, taken_run
+from windlass.refusals import check_answers, missing_port, runtime_closed, taken_run
 from windlass.run_handle import RunHandle
 from windlass.runs import TERMINAL, Runs
 from windlass.runtime_ports import RuntimePorts
@@ -95,6 +96,8 @@ class CoreRuntime:
             await self._engine.aclose()
         if self._ports.store is not None:
             await self._ports.store.aclose()
+        if self._ports.bus is not None:
+            self._ports.bus.end(runtime_closed())
 
     def _make_engine(self) -> Engine:
         ports = self._ports
@@ -116,14 +119,14 @@ class CoreRuntime:
                 scribe=ports.scribe,
                 clock=machine.clock,
                 binder=RuntimeBinder(ports),
-                has_agent=self._has_agent,
+                agents=self._agents,
                 rules=ports.rules,
                 owner_id=machine.new_id(),
             )
         )
 
-    def _has_agent(self, agent_id: str) -> bool:
-        return self._ports.resolver is not None or self._ports.registry.agent(agent_id) is not None
+    def _agents(self) -> Collection[str] | None:
+        return None if self._ports.resolver is not None else self._ports.registry.agent_ids
 
     def _store(self) -> Store:
         if self._ports.store is None:
@@ -162,7 +165,8 @@ class CoreRuntime:
         new_run = NewRun(run_id, request.agent_id, effective.fingerprint, request=asked)
         body = self._masked(start_body(request, effective))
         try:
-            posted = await self._store().post(session_id, kind="start", key=run_id, body=body, run=new_run)
+            key = item_key(START, run_id)
+            posted = await self._store().post(session_id, kind=START, key=key, body=body, run=new_run)
         except Conflict:
             raise taken_run(run_id) from None
         self._run_count += posted.is_new
@@ -172,9 +176,7 @@ class CoreRuntime:
     async def steer_session(self, request: RunRequest, *, message_id: str) -> None:
         """Say something to the run under way in a session; return once that is durable.
 
-        The model hears it at its next step. Requests that wait for an answer are passed over by it: nothing
-        that somebody says is taken for consent or for an answer. If no run is under way, or it ends before
-        it could hear, the request begins a run. The same message id with the same words is the same message.
+        See `AgentRuntime.steer`. The same message id with the same words is the same message.
 
         Raises:
             Rejected, Unavailable, Denied: as for `start_run`.
@@ -186,7 +188,7 @@ class CoreRuntime:
         await self._keep_package(effective, request.run_id)
         session_id = request.session_id or f"session:{request.run_id}"
         body = self._masked({**start_body(request, effective), "messageId": message_id})
-        await self._store().post(session_id, kind=STEER, key=f"steer:{message_id}", body=body)
+        await self._store().post(session_id, kind=STEER, key=item_key(STEER, message_id), body=body)
         await self._rouse(session_id)
 
     async def _keep_package(self, effective: EffectivePackage, run_id: str) -> None:
@@ -286,7 +288,7 @@ class CoreRuntime:
         # Somebody else may have asked first, for another reason; the run ends all the same.
         with suppress(Conflict):
             await self._store().post(
-                row.session_id, kind="cancel", key=f"cancel:{run_id}", body=self._masked(given)
+                row.session_id, kind=CANCEL, key=item_key(CANCEL, run_id), body=self._masked(given)
             )
         await self._rouse(row.session_id)
 
@@ -357,8 +359,8 @@ class CoreRuntime:
         check_items(responses, InputResponse, what="responses", words="InputResponses")
         check_answers(responses, requests, session_id=session_id, now_ms=now_ms)
         body: list[JsonValue] = [response.model_dump(mode="json", by_alias=True) for response in responses]
-        key = "answer:" + self._ports.machine.new_id()
-        await self._store().post(session_id, kind="answer", key=key, body=self._masked({"responses": body}))
+        key = item_key(ANSWER, self._ports.machine.new_id())
+        await self._store().post(session_id, kind=ANSWER, key=key, body=self._masked({"responses": body}))
         await self._rouse(session_id)
 
     # watching

@@ -196,7 +196,7 @@ export const Event = open({
   meta: EventMeta,
   /** Session it belongs to. */
   sessionId: Id.optional(),
-  /** Number of its record in the session; on a live delta, that of its step. */
+  /** Number of its record in the session; on a live delta, that of its step or of a later record it comes behind. */
   seq: Count.optional(),
   /** On a live delta only: its place in the step, from 0. */
   index: Count.optional(),

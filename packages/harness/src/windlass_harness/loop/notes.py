@@ -22,6 +22,10 @@ from windlass_protocol.limits import INTEGER_MAX
 
 JsonObject = dict[str, JsonValue]
 
+CONSENTED: Final = "approval.granted"
+"""Code of a decision that lets a call through because a person consented to it."""
+REFUSALS: Final = frozenset({"unknown_tool", "invalid_arguments"})
+"""Codes of results that say that a call could not be made at all."""
 NO_LIMITS: Final = BudgetLimit()
 NOTHING_USED: Final = BudgetState()
 INTERRUPTED: Final = "interrupted"

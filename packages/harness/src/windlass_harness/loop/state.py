@@ -16,10 +16,12 @@ from windlass_harness.loop.compacted import COMPACTION_RECORDS, Compacting
 from windlass_harness.loop.drafts import Draft
 from windlass_harness.loop.events import Moment
 from windlass_harness.loop.notes import (
+    CONSENTED,
     CONTEXT_OVERFLOW,
     HANDED_OVER,
     INTERRUPTED,
     NO_LIMITS,
+    REFUSALS,
     CallNotes,
     Grant,
     RunNotes,
@@ -61,8 +63,7 @@ class LoopState:
         self.grants: dict[str, Grant] = {}
         """What people allowed for the rest of the session, by the request that granted it."""
         self.deliveries = Deliveries()
-        self.compacting = Compacting()
-        self.weights = Weights()
+        self.compacting, self.weights = Compacting(), Weights()
         self.epoch = 0
         """Of the owner; intents of an older one were interrupted."""
 
@@ -81,8 +82,8 @@ class LoopState:
     @property
     def is_ending(self) -> bool:
         """Whether the run under way begins nothing more."""
-        run = self.run
-        return run is not None and (run.is_cancel_requested or self.run_notes.failure is not None)
+        is_failed = self.run_notes.failure is not None
+        return self.run is not None and (self.run.is_cancel_requested or is_failed)
 
     @property
     def seq(self) -> int:
@@ -102,7 +103,7 @@ class LoopState:
             return False
         messages = self.session.history.messages
         is_silent = len(messages) == self.session.prompt_message_count
-        return is_silent or (bool(messages) and isinstance(messages[-1], AssistantMessage))
+        return is_silent or isinstance(messages[-1] if messages else None, AssistantMessage)
 
     def is_granted(self, tool_name: str, policy: str | None) -> bool:
         """Whether a person granted a tool of this agent, under these rules."""
@@ -151,7 +152,11 @@ class LoopState:
         )
 
     def wall_ms(self, now: Moment) -> int:
-        """Return how long the run has been at work; waiting does not count."""
+        """Return how long the run has gone on, without the time that it waited for people.
+
+        All else counts, also the pause before a retry and the time in which no process was there to drive it:
+        the journal cannot tell an owner that worked in silence from one that was gone.
+        """
         since = self.run_notes.active_since
         return self.run_notes.budget.wall_ms_used + (0 if since is None else elapsed_ms(since, now.at))
 
@@ -365,12 +370,8 @@ def _compaction(state: LoopState, record: Record) -> None:
         state.run_notes.charge(record.data.get("usage"))
 
 
-CONSENTED: Final = "approval.granted"
-"""Code of a decision that lets a call through because a person consented to it."""
 _BROKEN: Final = (FinishReason.CONTENT_FILTER, FinishReason.ERROR)
 """An answer that ended so is not acted upon, whatever calls it asks for."""
-REFUSALS: Final = frozenset({"unknown_tool", "invalid_arguments"})
-"""Codes of results that say that a call could not be made at all."""
 
 _FOLLOW: Final[dict[str, Callable[[LoopState, Record], None]]] = {
     "run.started": _run_started,

@@ -207,7 +207,9 @@ class Event(Open):
     session_id: Maybe[Id] = None
     """Session it belongs to."""
     seq: Maybe[Count] = None
-    """Number of its record in the session; on a live delta, that of its step."""
+    """Number of its record in the session; on a live delta, that of its step or of a later record it comes
+    behind.
+    """
     index: Maybe[Count] = None
     """On a live delta only: its place in the step, from 0."""
     run_id: Maybe[Id] = None

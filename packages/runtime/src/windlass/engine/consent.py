@@ -12,7 +12,7 @@ from windlass.tool_arguments import Arguments
 from windlass.tools import Tool
 from windlass_harness.loop.effects import JudgeCall
 from windlass_harness.loop.events import Plea
-from windlass_harness.loop.state import CONSENTED
+from windlass_harness.loop.notes import CONSENTED
 from windlass_harness.views.runs import RunState
 from windlass_protocol import AllowDecision, AskDecision, DenyDecision, PolicyDecision, PolicyKind, PolicyRef
 

@@ -13,14 +13,14 @@ from collections import deque
 from typing import Final
 
 from windlass.engine.care import NO_CARE, Care
-from windlass.engine.mail import sort
+from windlass.engine.mailbox import Mailbox
 from windlass.engine.moments import moment
-from windlass.engine.patience import patiently
 from windlass.engine.performer import Work, perform
 from windlass.engine.steady import Steady
 from windlass.engine.writer import Lost, SessionWriter
+from windlass.errors import Unavailable
 from windlass.ports.clock import Clock
-from windlass.ports.journal import START, Inbox, InboxItem, Standing
+from windlass.ports.journal import Inbox, Standing
 from windlass_harness.loop.advance import advance
 from windlass_harness.loop.delivery import errands
 from windlass_harness.loop.effects import (
@@ -64,13 +64,11 @@ class Driver:
     ) -> None:
         self.state = state
         self._writer = writer
-        self._inbox = inbox
+        self._mailbox = Mailbox(inbox, writer.session_id, clock=clock, has_agent=work.has_agent)
         self._work = work
         self._clock = clock
         self._rules = rules
         self._events: deque[LoopEvent] = deque()
-        self._waiting_items: list[InboxItem] = []
-        self._seen = 0
         self._care = NO_CARE
         self._tasks: dict[str, asyncio.Task[LoopEvent]] = {}
         self._errands: dict[str, asyncio.Task[LoopEvent]] = {}
@@ -108,6 +106,17 @@ class Driver:
             self._set_limit()
         self._bell.set()
 
+    def lose(self) -> None:
+        """Do nothing more: somebody else has the session."""
+        self.is_lost = True
+        self._is_stopping = True
+        self._abandon()
+
+    @property
+    def is_puzzled(self) -> bool:
+        """Whether the inbox has something that this release does not know."""
+        return self._mailbox.is_puzzled
+
     @property
     def has_mail(self) -> bool:
         """Whether somebody rang and nobody has looked since."""
@@ -127,21 +136,10 @@ class Driver:
             if care.is_careful:
                 # What the inbox has comes after, in an append of its own.
                 await self._crank()
-            while not self._is_stopping:
-                if self._has_mail:
-                    await self._read_inbox()
-                await self._crank()
-                if care.is_careful and self._has_untaken():
-                    continue
-                if self._writer.is_released:
-                    return
-                if self._is_stopping:
-                    break
-                if self._is_done():
-                    await self._park()
-                    return
-                await self._wait()
-            await self._finish_tools()
+            while not self._is_stopping and not await self._turn():
+                pass
+            if self._is_stopping and not self._writer.is_released and not self.is_lost:
+                await self._finish_tools()
         except Lost:
             self.is_lost = True
         finally:
@@ -149,13 +147,30 @@ class Driver:
 
     # turning
 
+    async def _turn(self) -> bool:
+        """Do what can be done now, then wait; return whether the session is parked."""
+        if self._has_mail:
+            self._has_mail = False
+            await self._mailbox.read()
+        await self._crank()
+        if self._writer.is_released:
+            return True
+        if self._is_stopping or (self._care.is_careful and self._has_untaken()):
+            return False
+        if self._is_done():
+            standing, wake_at_ms = self._standing()
+            await self._writer.commit(standing=standing, wake_at_ms=wake_at_ms, is_last=True)
+            return True
+        await self._wait()
+        return False
+
     async def _crank(self) -> None:
         """Take what happened, do what follows, until something has to be waited for."""
         now = moment(self._clock)
         while True:
             self._take_events(now)
             # After what has happened: it says whether there is still a run to speak to.
-            self._take_items()
+            await self._take_items()
             self._take_events(now)
             run = self.state.run
             if run is not None and run.run_id != self._bound and not run.is_cancel_requested:
@@ -181,7 +196,12 @@ class Driver:
 
     async def _bind(self, run: RunState, now: Moment) -> None:
         """See what a run is done with, before anything is done for it."""
-        bound = await self._work.bind(self.state)
+        try:
+            bound = await self._work.bind(self.state)
+        except Unavailable:
+            # Somebody else may have what is missing here.
+            await self._writer.release()
+            raise
         self._bound = run.run_id
         if isinstance(bound, Stopped):
             self._writer.add(take(self.state, bound, now=now, rules=self._rules))
@@ -236,7 +256,7 @@ class Driver:
 
     def _standing(self) -> tuple[Standing, int | None]:
         if self.state.run is None:
-            is_busy = self._waiting_items or self._ready or self._errands or self.state.compacting.is_due
+            is_busy = self._has_untaken() or self._ready or self._errands or self.state.compacting.is_due
             return (Standing.RUNNING if is_busy else Standing.IDLE), None
         if self._ready or not self._is_done():
             # A short wait too: after a crash somebody must go on with it at once, whatever the clock says.
@@ -324,20 +344,11 @@ class Driver:
         tasks = (*self._tasks.values(), *self._errands.values())
         if not self._has_mail and not any(task.done() for task in tasks):
             self._bell.clear()
-            timer = self._timer()
+            timer = self._steady.timer(self._wake_at_ms, self._bell.set)
             await self._bell.wait()
             if timer is not None:
                 timer.cancel()
         self._collect()
-
-    def _timer(self) -> asyncio.Task[None] | None:
-        if self._wake_at_ms is None:
-            return None
-        delay_ms = self._steady.delay_ms(self._wake_at_ms, moment(self._clock))
-        timer = asyncio.create_task(self._clock.sleep(delay_ms / 1_000))
-        # One that is cancelled must not ring: whoever it woke would wait anew, and cancel the next one.
-        timer.add_done_callback(lambda timer: None if timer.cancelled() else self._bell.set())
-        return timer
 
     def _is_done(self) -> bool:
         """Whether nothing will happen unless somebody or the clock makes it happen."""
@@ -353,33 +364,20 @@ class Driver:
 
     def _has_untaken(self) -> bool:
         """Whether there are items that wait for no run to end."""
-        is_free = self.state.run is None
-        return any(is_free or item.kind != START for item in self._waiting_items)
+        is_free, is_ending = self.state.run is None, self.state.is_ending
+        return self._mailbox.has_untaken(is_free=is_free, is_ending=is_ending)
 
-    async def _park(self) -> None:
-        standing, wake_at_ms = self._standing()
-        await self._writer.commit(standing=standing, wake_at_ms=wake_at_ms, is_last=True)
-
-    # the inbox
-
-    async def _read_inbox(self) -> None:
-        self._has_mail = False
-        items = await patiently(lambda: self._inbox.pending(self._writer.session_id), self._clock)
-        self._waiting_items += [item for item in items if item.number > self._seen]
-        self._seen = max((item.number for item in items), default=self._seen)
-
-    def _take_items(self) -> None:
+    async def _take_items(self) -> None:
         """Turn items into events; a run waits until the one before it has ended."""
-        if not self._waiting_items or (self._care.is_careful and self._writer.consuming):
+        if self._care.is_careful and self._writer.consuming:
             return
         assert not self._events, "what has happened is taken before what is wanted"
         is_free = self.state.run is None
         is_held = is_free and self.state.compacting.is_open
         is_busy, is_ending = is_held or not is_free, is_held or self.state.is_ending
-        mail = sort(self._waiting_items, is_busy=is_busy, is_ending=is_ending, care=self._care)
+        mail = await self._mailbox.take(is_busy=is_busy, is_ending=is_ending, care=self._care)
         self._events += mail.events
         for run, item in mail.begun:
             self._writer.begin(run, item)
         for item in mail.taken:
             self._writer.consume(item)
-        self._waiting_items = mail.left

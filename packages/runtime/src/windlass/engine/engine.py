@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Protocol, runtime_checkable
@@ -11,6 +11,8 @@ from windlass.engine.care import NO_CARE, Care, Refusal, hopeless
 from windlass.engine.driver import Driver
 from windlass.engine.failures import log_failure
 from windlass.engine.loading import Loaded, load, save, wants_snapshot
+from windlass.engine.mail import agent_of
+from windlass.engine.mailbox import each_item
 from windlass.engine.moments import moment
 from windlass.engine.prompt import Prompt
 from windlass.engine.recent import Known, Recent
@@ -22,6 +24,7 @@ from windlass.ports.clock import Clock
 from windlass.ports.journal import COMPACT, START, Claim, Standing, Store
 from windlass_harness.loop.rules import Rules
 from windlass_harness.loop.state import LoopState
+from windlass_protocol import RetryClass
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -33,15 +36,23 @@ CLOCK_BACK_MS_MIN: Final = 5_000
 """A wall clock that was put back less is let be."""
 BUG_ATTEMPTS_MAX: Final = 3
 """How often in a row, if what is in the way is no error of ours: then the run is ended with it."""
+LEFT_MS: Final = 30_000
+"""How long a session that needs what is not here is left to other processes."""
+SWEPT_MAX: Final = 100
+"""Sessions that one sweep takes up; the next one goes on."""
 DRIVEN_MAX: Final = 10_000
 """Sessions driven at the same time; more wait their turn."""
+
+
+_ITEMS_END: Final = 2**53 - 1
+"""No item has a number behind it."""
 
 
 @runtime_checkable
 class Watched(Protocol):
     """A store that other processes may write to as well."""
 
-    def change_token(self) -> int:
+    async def change_token(self) -> int:
         """Return a number that is another one after anybody has written."""
         ...
 
@@ -56,7 +67,8 @@ class Ports:
     scribe: Scribe
     clock: Clock
     binder: Binder
-    has_agent: Callable[[str], bool]
+    agents: Callable[[], Collection[str] | None]
+    """The agents whose runs this process can drive; None means any."""
     rules: Rules
     owner_id: str
 
@@ -68,12 +80,14 @@ class Engine:
         self._ports = ports
         self._drivers: dict[str, Driver | None] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._foreign: set[str] = set()
-        """Sessions of agents that this process does not have."""
+        self._missed: set[str] = set()
+        """Agents that are not here and whose runs wait; each is told once."""
         self._dropped: dict[str, int] = {}
         """Sessions that could not be driven, and how often in a row; they are tried again."""
         self._hopeless: dict[str, Care] = {}
         """Sessions that fail each time: their runs are ended."""
+        self._left: dict[str, int] = {}
+        """Sessions that need what is not here, and until when they are left alone, in milliseconds."""
         self._recent = Recent()
         self._turn = asyncio.Semaphore(DRIVEN_MAX)
         self._keeper: asyncio.Task[None] | None = None
@@ -81,6 +95,8 @@ class Engine:
         """They wake sessions in time that the wall clock would wake late."""
         self._watched = ports.store if isinstance(ports.store, Watched) else None
         self._change: int | None = None
+        self._newest_item = 0
+        """Of all inboxes, when somebody last looked around."""
         self.is_closed = False
 
     async def open(self) -> None:
@@ -88,7 +104,9 @@ class Engine:
         if self._keeper is not None:
             return
         ports = self._ports
-        await ports.store.enlist(ports.owner_id, now_ms=moment(ports.clock).ms)
+        await self._beat()
+        await self._tell_missed()
+        self._newest_item = (await ports.store.arrivals(after=_ITEMS_END)).newest
         await self._sweep()
         self._keeper = asyncio.create_task(self._keep(), name="windlass keeper")
 
@@ -116,9 +134,15 @@ class Engine:
             self._dropped[session_id] = self._dropped.get(session_id, 0) + 1
         elif driver is not None and driver.has_mail:
             self.wake(session_id)
+        elif driver is not None and driver.is_puzzled:
+            self._leave(session_id, "its inbox has an item of a kind that this release does not know")
 
     def _drop(self, session_id: str, error: BaseException) -> None:
         """Try again at the next sweep; not for ever, unless the store was out of reach."""
+        if isinstance(error, Unavailable) and error.retry is RetryClass.HOST_CONFIGURATION_NEEDED:
+            self._leave(session_id, error.message)
+            return
+        self._end_if_stopped(error)
         is_passing = isinstance(error, Unavailable | Ambiguous)
         times = self._dropped.get(session_id, 0) + (not is_passing)
         self._dropped[session_id] = times
@@ -131,6 +155,17 @@ class Engine:
         if not is_passing:
             redactor = self._ports.scribe.redactor
             log_failure(f"session {session_id} could not be driven", error, redactor=redactor, level=level)
+
+    def _end_if_stopped(self, error: BaseException) -> None:
+        """Let nobody wait for a store that takes nothing more."""
+        if isinstance(error, Unavailable) and error.retry is RetryClass.REPAIR_NEEDED:
+            self._ports.shared.bus.end(error)
+
+    def _leave(self, session_id: str, why: str) -> None:
+        """Leave a session to those who have what it needs, and look again later."""
+        if session_id not in self._left:
+            _LOG.warning("session %s waits for what is not here: %s", session_id, why)
+        self._left[session_id] = moment(self._ports.clock).ms + LEFT_MS
 
     async def aclose(self) -> None:
         """Stop driving; tools get a moment to finish, runs go on with the next owner."""
@@ -161,6 +196,7 @@ class Engine:
                     raise refusal.error
                 refusal = await self._drive_once(session_id, care)
         self._dropped.pop(session_id, None)
+        self._left.pop(session_id, None)
 
     async def _drive_once(self, session_id: str, care: Care) -> Refusal | None:
         """Drive a session until it is parked; return why if it was refused for good."""
@@ -185,12 +221,12 @@ class Engine:
             clock=ports.clock,
         )
         if not await self._can_drive(state, session_id):
-            self._foreign.add(session_id)
-            is_idle = state.run is None and not state.compacting.is_due
-            standing = Standing.IDLE if is_idle else Standing.RUNNING
-            await writer.commit(standing=standing, wake_at_ms=None, is_last=True)
+            await writer.release()
+            await self._tell_missed()
             return None
-        work = AgentWork(ports.binder, writer, shared=ports.shared, prompt=known.prompt)
+        work = AgentWork(
+            ports.binder, writer, shared=ports.shared, prompt=known.prompt, has_agent=self._has_agent
+        )
         driver = Driver(state, writer, inbox=ports.store, work=work, clock=ports.clock, rules=ports.rules)
         self._drivers[session_id] = driver
         if self.is_closed:
@@ -199,6 +235,8 @@ class Engine:
             await driver.drive(care)
         except Rejected as error:
             return Refusal(error, writer.consuming)
+        finally:
+            work.close()
         if writer.is_released:
             await self._remember(session_id, known)
         return None
@@ -222,26 +260,44 @@ class Engine:
             return None
         except Rejected:
             # Somebody took this process for dead, as after a long sleep of the machine.
-            await ports.store.enlist(ports.owner_id, now_ms=now_ms)
+            await self._beat(is_doubted=True)
             return await ports.store.claim(session_id, ports.owner_id, now_ms=now_ms)
 
     async def _can_drive(self, state: LoopState, session_id: str) -> bool:
+        """Whether the run under way, or else the next one, is of an agent that is here."""
         run = state.run
         if run is not None:
-            return self._ports.has_agent(run.agent_id)
-        items = await self._ports.store.pending(session_id)
-        agents = [str(item.body.get("agentId")) for item in items if item.kind == START]
+            return self._has_agent(run.agent_id)
+        if self._ports.agents() is None:
+            return True
         last = state.session.run
-        if last is not None and (state.compacting.is_due or any(item.kind == COMPACT for item in items)):
-            agents.append(last.agent_id)
-        return all(map(self._ports.has_agent, agents))
+        can_compact = last is None or self._has_agent(last.agent_id)
+        async for item in each_item(self._ports.store, session_id):
+            if item.kind == START:
+                return self._has_agent(agent_of(item))
+            if item.kind == COMPACT and not can_compact:
+                return False
+        return can_compact or not state.compacting.is_due
+
+    def _has_agent(self, agent_id: str) -> bool:
+        agents = self._ports.agents()
+        return agents is None or agent_id in agents
+
+    async def _tell_missed(self) -> None:
+        """Say whose runs wait here for a process that has their agent."""
+        if self._ports.agents() is None:
+            return
+        for agent_id, count in (await self._ports.store.unfinished()).items():
+            if agent_id not in self._missed and not self._has_agent(agent_id):
+                self._missed.add(agent_id)
+                _LOG.warning("%d unfinished runs wait for agent %s, which is not here", count, agent_id)
 
     # the keeper
 
     async def _keep(self) -> None:
         """Stay an owner, and look after sessions that nobody drives."""
         ports = self._ports
-        beat_ms = moment(ports.clock).ms
+        beat_ms, is_told = moment(ports.clock).ms, False
         ahead_ms = beat_ms - ports.clock.monotonic() * 1_000
         while True:
             await ports.clock.sleep(SWEEP_S)
@@ -252,13 +308,18 @@ class Engine:
                     await self._catch_late(now_ms + int(back_ms))
                 ahead_ms -= back_ms
                 if abs(now_ms - beat_ms) >= OWNER_LEASE_MS / 4:
-                    await ports.store.enlist(ports.owner_id, now_ms=now_ms)
+                    await self._beat()
                     beat_ms = now_ms
-                self._look_around()
+                await self._look_around()
                 await self._sweep()
-            except AgentError:
+                is_told = False
+            except Exception as error:  # noqa: BLE001 - without its keeper a process stops being an owner
                 # The store is out of reach for now; runs that cannot be written end by themselves.
-                continue
+                if not is_told:
+                    level = logging.WARNING if isinstance(error, AgentError) else logging.ERROR
+                    _LOG.log(level, "sessions are not looked after for now: %s", type(error).__name__)
+                is_told = True
+                self._end_if_stopped(error)
 
     async def _catch_late(self, now_ms: int) -> None:
         """Remember who waits for a moment that has just moved away with the wall clock.
@@ -284,22 +345,41 @@ class Engine:
             await clock.sleep(since_s + delay_ms / 1_000 - clock.monotonic())
             self.wake(session_id)
 
-    def _look_around(self) -> None:
+    async def _beat(self, *, is_doubted: bool = False) -> None:
+        """Be heard of; if that is late, find out what others have taken meanwhile."""
+        ports = self._ports
+        lease, now_ms = ports.shared.lease, moment(ports.clock).ms
+        is_doubted = is_doubted or lease.is_over(ports.clock)
+        await ports.store.enlist(ports.owner_id, now_ms=now_ms)
+        for session_id, driver in [*self._drivers.items()] if is_doubted else ():
+            row = await ports.store.session(session_id)
+            if driver is not None and (row is None or row.owner_id != ports.owner_id):
+                driver.lose()
+        lease.renew(now_ms)
+
+    async def _look_around(self) -> None:
         """Pass on what other processes wrote, to the readers and to the drivers."""
-        change = self._change if self._watched is None else self._watched.change_token()
+        change = self._change if self._watched is None else await self._watched.change_token()
         if change == self._change:
             return
         self._change = change
         self._ports.shared.bus.notify()
-        for driver in self._drivers.values():
+        # Our own writes are changes too, so only those are rung who got something.
+        arrived = await self._ports.store.arrivals(after=self._newest_item)
+        self._newest_item = arrived.newest
+        for session_id in arrived.session_ids:
+            driver = self._drivers.get(session_id)
             if driver is not None:
                 driver.ring()
 
     async def _sweep(self) -> None:
         ports = self._ports
-        due = await ports.store.due(now_ms=moment(ports.clock).ms)
+        # Those that were given up on are still due: without room for them they would hide the others.
+        room = SWEPT_MAX + len(self._dropped) + len(self._left)
+        now_ms = moment(ports.clock).ms
+        due = await ports.store.due(now_ms=now_ms, limit=room, agents=ports.agents())
         again = [one for one, times in self._dropped.items() if times < ATTEMPTS_MAX]
         # In the order of the store: those that waited longest come first.
         for session_id in dict.fromkeys((*due, *again)):
-            if session_id not in self._foreign:
+            if self._left.get(session_id, 0) <= now_ms:
                 self.wake(session_id)

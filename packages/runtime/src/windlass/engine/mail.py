@@ -6,6 +6,7 @@ from typing import Final
 
 from windlass.engine.care import NO_CARE, Care
 from windlass.ports.journal import COMPACT, START, STEER, InboxItem, JsonObject, NewRun
+from windlass_harness.loop.drafts import within_limit
 from windlass_harness.loop.events import (
     AnswersGiven,
     CancelAsked,
@@ -22,6 +23,16 @@ _NOT_KEPT: Final = "[A message that could not be kept.]"
 ANSWERS_NOTED_MAX: Final = 64
 """Answers of one item that the journal refused, as many as are noted."""
 
+ANSWER: Final = "answer"
+"""The kind of an item that answers people's requests."""
+CANCEL: Final = "cancel"
+"""The kind of an item that asks a run to end."""
+
+
+def item_key(kind: str, name: str) -> str:
+    """Return the key of an item about a run or an answer; no two kinds share one."""
+    return within_limit(f"{kind}:{name}")
+
 
 @dataclass(slots=True)
 class Mail:
@@ -36,16 +47,25 @@ class Mail:
     """Runs that begin with words to a run which has ended, and the items of these words."""
 
 
-def sort(items: Iterable[InboxItem], *, is_busy: bool, is_ending: bool = False, care: Care = NO_CARE) -> Mail:
-    """Turn items into events, in their order; behind a run under way, starts wait.
+def sort(
+    items: Iterable[InboxItem],
+    *,
+    is_busy: bool,
+    has_agent: Callable[[str], bool],
+    is_ending: bool = False,
+    care: Care = NO_CARE,
+) -> Mail:
+    """Turn items into events, in their order.
 
-    Words to a run are for the one under way; if it has ended they begin a run, so that they are heard.
+    Starts wait behind a run under way, and for a process that has their agent. Words to a run are for the one
+    under way; if it has ended they begin a run, so that they are heard.
     """
     mail = Mail()
     for item in items:
         is_late = item.kind == STEER and is_ending
         is_enough = care.is_careful and mail.taken
-        if is_enough or is_late or (item.kind == START and (is_busy or mail.left)):
+        is_next = not (is_busy or mail.left) and has_agent(agent_of(item))
+        if is_enough or is_late or (item.kind == START and not is_next):
             mail.left.append(item)
             continue
         if item.number in care.gone:
@@ -90,7 +110,7 @@ def _bare(item: InboxItem, queued: InboxItem | None) -> LoopEvent:
         return Steered({"message": _NOT_KEPT})
     if item.kind == COMPACT:
         return CompactionAsked()
-    if item.kind == "cancel":
+    if item.kind == CANCEL:
         return CancelAsked(str(item.body["runId"]))
     given = _answers(item).responses
     ids = [*dict.fromkeys(response.request_id for response in given)][:ANSWERS_NOTED_MAX]
@@ -102,9 +122,14 @@ def _facts(start: InboxItem) -> JsonObject:
     return {name: value for name, value in start.body.items() if name in _BARE}
 
 
+def agent_of(start: InboxItem) -> str:
+    """Return the agent whose run an item starts."""
+    return str(start.body.get("agentId"))
+
+
 def _queued(item: InboxItem, left: Iterable[InboxItem]) -> InboxItem | None:
     """The start that a cancel is for, if its turn has not come."""
-    if item.kind != "cancel":
+    if item.kind != CANCEL:
         return None
     return next((one for one in left if one.body.get("runId") == item.body.get("runId")), None)
 
@@ -140,7 +165,9 @@ def _steered(item: InboxItem) -> LoopEvent:
 _BARE: Final = frozenset({"runId", "agentId", "packageId", "packageFingerprint", "routeId", "modelId"})
 _EVENTS: Final[dict[str, Callable[[InboxItem], LoopEvent]]] = {
     STEER: _steered,
-    "answer": _answers,
-    "cancel": _cancel,
+    ANSWER: _answers,
+    CANCEL: _cancel,
     COMPACT: lambda _: CompactionAsked(),
 }
+KINDS: Final = frozenset({START, *_EVENTS})
+"""The kinds of items that this release knows."""

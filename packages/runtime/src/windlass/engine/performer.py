@@ -24,6 +24,10 @@ class Work(Protocol):
     Nothing is raised but cancellation.
     """
 
+    def has_agent(self, agent_id: str, /) -> bool:
+        """Whether runs of an agent can be driven here."""
+        ...
+
     async def bind(self, state: LoopState) -> tuple[Note, ...] | Stopped:
         """Find what the run needs of this process; return what to record of that.
 

@@ -4,10 +4,13 @@ A pause is written by the wall clock, because a record has no other. Whoever wai
 measures it by the monotonic clock, so that nothing is tried early or late when somebody sets the wall clock.
 """
 
+import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from math import inf
 from typing import Final
 
+from windlass.engine.moments import moment
 from windlass.ports.clock import Clock
 from windlass_harness.loop.events import Moment
 from windlass_harness.loop.notes import Pause
@@ -44,6 +47,16 @@ class Steady:
         if any(pause.until_ms == wake_at_ms for pause in held):
             return first
         return min(first, max(0, wake_at_ms - now.ms))
+
+    def timer(self, wake_at_ms: int | None, on_time: Callable[[], None]) -> asyncio.Task[None] | None:
+        """Call back when a moment has come; None if there is none."""
+        if wake_at_ms is None:
+            return None
+        delay_ms = self.delay_ms(wake_at_ms, moment(self._clock))
+        timer = asyncio.create_task(self._clock.sleep(delay_ms / 1_000))
+        # One that is cancelled must not ring: whoever it woke would wait anew, and cancel the next one.
+        timer.add_done_callback(lambda timer: None if timer.cancelled() else on_time())
+        return timer
 
     def _held(self) -> dict[Pause, float]:
         over_s = self._clock.monotonic() + _ROUNDING_S

@@ -1,8 +1,8 @@
 """The effects of a session: the model is asked, calls are judged and made."""
 
 import asyncio
-from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Final, Protocol
@@ -17,9 +17,10 @@ from windlass.engine.cut import Raised, Returned, cut, is_told_to_end
 from windlass.engine.delivery import deliver
 from windlass.engine.failures import log_failure
 from windlass.engine.judge import Judged, judge
+from windlass.engine.lease import Lease
 from windlass.engine.listening import LEAVE_S, listen
 from windlass.engine.masking import MaskedAnswer, SecretInputs
-from windlass.engine.moments import moment
+from windlass.engine.moments import moment, time_left_ms
 from windlass.engine.points import after_call, at_point, check_answer, hook_call
 from windlass.engine.prompt import Prompt, system_words
 from windlass.engine.results import Results, failed, kept_arguments, lost_secret, model_error, review
@@ -51,7 +52,6 @@ from windlass_harness.loop.events import (
     LoopEvent,
     ModelAnswered,
     ModelFailed,
-    Moment,
     Note,
     Stopped,
 )
@@ -68,6 +68,8 @@ from windlass_protocol import (
     RetryClass,
 )
 
+_BOUND_MAX: Final = 2
+"""Runs of a session that are bound at the same time."""
 _NOBODY: Final = ErrorInfo(
     code=ErrorCode.REJECTED,
     kind=ErrorKind.HOST_CONFIGURATION_NEEDED,
@@ -93,6 +95,7 @@ class Shared:
     is_attended: bool
     gates: dict[str, asyncio.Semaphore]
     secret_inputs: SecretInputs = field(default_factory=SecretInputs)
+    lease: Lease = field(default_factory=Lease)
 
 
 class Binder(Protocol):
@@ -112,14 +115,22 @@ class AgentWork:
     """Performs the effects of one session."""
 
     def __init__(
-        self, binder: Binder, writer: SessionWriter, *, shared: Shared, prompt: Prompt | None = None
+        self,
+        binder: Binder,
+        writer: SessionWriter,
+        *,
+        shared: Shared,
+        prompt: Prompt | None = None,
+        has_agent: Callable[[str], bool] = lambda _: True,
     ) -> None:
+        self.has_agent = has_agent
         self._binder = binder
         self._writer = writer
         self._shared = shared
         self._prompt = prompt or Prompt()
         self._live: MaskedAnswer | None = None
-        self._bound: tuple[str, Binding] | None = None
+        self._bound: dict[str, Binding] = {}
+        """By run: the one under way, and the one before it while it is delivered."""
         self._inputs: dict[str, JsonValue] = {}
         """What the model wrote for the calls of its last answer; records have it without secrets."""
         self._arguments: dict[str, Arguments] = {}
@@ -129,12 +140,14 @@ class AgentWork:
         return None if state.run is None else await self._bound_to(state.run)
 
     async def _bound_to(self, run: RunState) -> Binding | None:
-        if self._bound is None or self._bound[0] != run.run_id:
+        binding = self._bound.get(run.run_id)
+        if binding is None:
             binding = await self._binder(run)
-            if binding is None:
-                return None
-            self._bound = run.run_id, binding
-        return self._bound[1]
+            if binding is not None:
+                while len(self._bound) >= _BOUND_MAX:
+                    del self._bound[next(iter(self._bound))]
+                self._bound[run.run_id] = binding
+        return binding
 
     def _can_ask(self, state: LoopState) -> bool:
         """Whether anybody is there to ask, and the channel of the run can reach them."""
@@ -147,6 +160,11 @@ class AgentWork:
         except Rejected as error:
             return Stopped(error.info())
         return Stopped(_NOBODY) if binding is None else binding.notes
+
+    def close(self) -> None:
+        """Show nothing more: the session is not driven here any more."""
+        if self._live is not None:
+            self._live.close()
 
     async def judge(self, state: LoopState, effect: JudgeCall) -> LoopEvent:
         """Check a call and ask the policy about it; touches nothing."""
@@ -218,6 +236,7 @@ class AgentWork:
         """Give an output to a sink."""
         binding = await self._bound_to(effect.run)
         assert binding is not None, "only a run that is bound has sinks"
+        await self._shared.lease.held(self._shared.clock)
         return await deliver(binding.sinks, effect, clock=self._shared.clock)
 
     async def ask(self, state: LoopState, effect: CallModel) -> LoopEvent:
@@ -353,10 +372,16 @@ class AgentWork:
 
         return show
 
-    def _gate(self, tool: Tool[..., object]) -> AbstractAsyncContextManager[object]:
-        if tool.concurrency is None:
-            return nullcontext()
-        return self._shared.gates.setdefault(tool.name, asyncio.Semaphore(tool.concurrency))
+    @asynccontextmanager
+    async def _gate(self, tool: Tool[..., object]) -> AsyncGenerator[None]:
+        """Wait for the turn of a tool, and begin only what is still ours to begin."""
+        shared = self._shared
+        gate = nullcontext()
+        if tool.concurrency is not None:
+            gate = shared.gates.setdefault(tool.name, asyncio.Semaphore(tool.concurrency))
+        async with gate:
+            await shared.lease.held(shared.clock)
+            yield
 
 
 async def _made(tool: Tool[..., object], arguments: Arguments, *, context: ToolContext) -> ToolRun:
@@ -373,9 +398,3 @@ async def _made(tool: Tool[..., object], arguments: Arguments, *, context: ToolC
             raise error
         case _:
             return late(tool, tool.timeout_ms, context=context)
-
-
-def time_left_ms(state: LoopState, now: Moment, *, most_ms: int) -> int:
-    """Return how long an effect may take before the budget of its run is used up."""
-    limit_ms = state.run_notes.limits.max_wall_ms
-    return most_ms if limit_ms is None else max(0, min(most_ms, limit_ms - state.wall_ms(now)))

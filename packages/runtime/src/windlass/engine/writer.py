@@ -4,10 +4,11 @@ Drafts become records, folded at once and durable together.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final, Protocol
 
 from windlass.engine.patience import patiently
-from windlass.errors import Ambiguous, Conflict
+from windlass.errors import AgentError, Ambiguous, Conflict
 from windlass.ports.clock import Clock
 from windlass.ports.journal import Appended, Batch, Claim, Journal, NewRun, Standing
 from windlass_harness.loop.drafts import Draft, number, place
@@ -135,6 +136,14 @@ class SessionWriter:
             self._records.clear()
             self.step = next((one for one in records if one.type == "step.started"), self.step)
             self._publisher.publish(records)
+
+    async def release(self) -> None:
+        """Let go of the session as it is in the journal; what was drafted is forgotten.
+
+        Somebody else may have it by now, or the store may be out of reach: both are as good as letting go.
+        """
+        with suppress(AgentError):
+            await self.journal.append(Batch(self._claim, self._seq, (), is_last=True))
 
     async def _append(self, batch: Batch) -> Appended:
         """Append, and again if nothing was written; look first if something may have been."""

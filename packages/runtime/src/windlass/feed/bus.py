@@ -7,6 +7,7 @@ from functools import partial
 from typing import Final
 from weakref import ReferenceType, ref
 
+from windlass.errors import AgentError
 from windlass.feed.cursors import checked_id
 from windlass.feed.events import Shown, show
 from windlass.feed.limits import EVENTS_PER_READ
@@ -72,6 +73,8 @@ class Feed:
         self._ends: dict[str, set[Future[Event | None]]] = {}
         """Those who wait for the end of a run and for nothing else; None tells them to look again."""
         self.stamp = 0
+        self.failure: AgentError | None = None
+        """Why nothing more will come; None while something may."""
 
     # What the engine calls.
 
@@ -114,6 +117,11 @@ class Feed:
             self.topic(key).doubt()
         for run_id in tuple(self._ends):
             self._tell(run_id, None)
+
+    def end(self, error: AgentError) -> None:
+        """Tell everybody who waits for more that nothing more will come."""
+        self.failure = error
+        self.notify()
 
     # What readers call.
 
@@ -176,7 +184,10 @@ class Feed:
             # First, so that an end while the journal is read is not missed.
             self._ends.setdefault(run_id, set()).add(end)
             try:
-                event = await self.latest_terminal_event(run_id) or await end
+                event = await self.latest_terminal_event(run_id)
+                if event is None and self.failure is not None:
+                    raise self.failure.with_traceback(None)
+                event = event or await end
             finally:
                 self._forget_end(run_id, end)
             if event is not None:
@@ -314,10 +325,13 @@ class Feed:
                 pieces.forget("action.partial", _call_id(record))
             elif record.type in _TEXT_ENDS or ends_step(record):
                 if pieces.next_index > pieces.base:
+                    pieces.follow(record.seq - 1)
                     tails.append((record.seq, pieces))
                     step.pieces = Pieces(step.started, pieces.next_index)
                 if ends_step(record):
                     step.close()
+        if step.pieces is not None:
+            step.pieces.follow(records[-1].seq)
         return tails
 
 

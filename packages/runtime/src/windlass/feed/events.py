@@ -27,9 +27,15 @@ def show(record: Record) -> Event:
     return _event(record, record.type, meta=meta, data=record.data)
 
 
-def show_delta(started: Record, event_type: str, *, data: dict[str, JsonValue], index: int, at: str) -> Event:
-    """Return a live delta of the step that a record began."""
-    return _event(started, event_type, meta=_meta(started, at), data=data, index=index)
+def show_delta(
+    started: Record, event_type: str, *, data: dict[str, JsonValue], place: tuple[int, int], at: str
+) -> Event:
+    """Return a live delta of the step that a record began.
+
+    Its place is the number of the record that it comes behind, and its own number in the step.
+    """
+    seq, index = place
+    return _event(started, event_type, meta=_meta(started, at), data=data, index=index, seq=seq)
 
 
 def _meta(record: Record, at: str) -> dict[str, object]:
@@ -50,13 +56,14 @@ def _event(
     meta: dict[str, object],
     data: dict[str, JsonValue],
     index: int | None = None,
+    seq: int | None = None,
 ) -> Event:
     values: dict[str, object] = {
         "type": event_type,
         "meta": unchecked(EventMeta, meta, given=_META_FIELDS),
         "data": data,
         "session_id": record.session_id,
-        "seq": record.seq,
+        "seq": record.seq if seq is None else seq,
         "index": index,
         "run_id": record.run_id,
         "agent_id": record.agent_id,

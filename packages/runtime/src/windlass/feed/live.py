@@ -42,7 +42,7 @@ class Pieces:
     The index of a delta is its place here, plus `base`.
     """
 
-    __slots__ = ("_bytes", "_chars", "_last", "_newest", "_pieces", "_started", "base")
+    __slots__ = ("_bytes", "_chars", "_last", "_newest", "_pieces", "_seq", "_started", "base")
 
     def __init__(self, started: Record, base: int = 0) -> None:
         self._started = started
@@ -53,6 +53,13 @@ class Pieces:
         self._bytes = 0
         """Of what was added with `replace`."""
         self._last: tuple[int, int, list[Event]] | None = None
+        self._seq = started.seq
+
+    def follow(self, seq: int) -> None:
+        """Come behind a later record of the session: who resumes there gets nothing twice."""
+        if seq > self._seq:
+            self._seq = seq
+            self._last = None
 
     @property
     def started(self) -> Record:
@@ -128,8 +135,10 @@ class Pieces:
             at_piece += 1
             if piece is None:
                 continue
+            seq = self._started.seq
             if len(piece) == 2:
-                event_type, data = piece
+                # Progress comes late in a step: whoever resumes behind it must get nothing twice.
+                (event_type, data), seq = piece, self._seq
             else:
                 kind, call, delta = piece
                 texts = [delta]
@@ -141,7 +150,7 @@ class Pieces:
                     begun.add((kind.type, call))
                     data[kind.so_far] = data[kind.field]
             index = self.base + at_piece - 1
-            yield show_delta(self._started, event_type, data=data, index=index, at=at)
+            yield show_delta(self._started, event_type, data=data, place=(seq, index), at=at)
 
     def _text_data(self, kind: _Kind, call: Call | None, texts: list[str]) -> JsonObject:
         data: JsonObject = {kind.field: "".join(texts), **place_of(self._started)}

@@ -4,6 +4,7 @@ from asyncio import get_running_loop
 from collections.abc import Iterable, Sequence
 from typing import Final, Protocol, Self
 
+from windlass.errors import AgentError
 from windlass.feed.cursors import Place
 from windlass.feed.events import Shown, show
 from windlass.feed.line import Line
@@ -50,6 +51,11 @@ class Source(Protocol):
     @property
     def stamp(self) -> int:
         """Rises with every delta that somebody could watch."""
+        ...
+
+    @property
+    def failure(self) -> AgentError | None:
+        """Why nothing more will come; None while something may."""
         ...
 
     def now(self) -> str:
@@ -179,6 +185,8 @@ class Subscription(Reader):
         """Return once there may be more; call it when `next_now` has just returned None."""
         topic = self._topic
         assert topic is not None, "only a stream that has not ended is waited for"
+        if self._source.failure is not None:
+            raise self._source.failure.with_traceback(None)
         future = get_running_loop().create_future()
         topic.park(self, future, with_live=self._options.with_live)
         try:

@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 from pydantic import JsonValue
 
-from windlass.errors import Rejected, Unavailable
+from windlass.errors import AgentError, Rejected, Unavailable
 from windlass.limits import SUBSCRIBER_EVENTS_MAX
 from windlass.ports.journal import Catalog, Journal, Timeline
 from windlass_harness.views.runs import RUN_ENDS, run_id_of
@@ -271,6 +271,7 @@ class EventStream(Protocol):
         Raises:
             CursorExpired: the reader was so slow that what comes next is no longer kept.
             SubscriberLagged: its queue was full, and the policy is to fail.
+            Unavailable: nothing more will come: the runtime was closed, or its store takes nothing more.
         """
         ...
 
@@ -320,6 +321,10 @@ class EventBus(Protocol):
 
     def notify(self) -> None:
         """Make all readers look at the journal again: others may have written to it."""
+        ...
+
+    def end(self, error: AgentError) -> None:
+        """Tell whoever waits for more, now or later, that nothing more will come."""
         ...
 
     def subscribe_all(

@@ -9,6 +9,7 @@ Everybody else speaks to a session through its inbox: a durable list of items th
 records. Taking an item and writing the records that it caused is one append, so an item counts once.
 """
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Protocol
@@ -142,6 +143,15 @@ class Posted:
 
 
 @dataclass(frozen=True, slots=True)
+class Arrivals:
+    """What came into the inboxes of a store."""
+
+    newest: int
+    """The number of the newest item, consumed or not; 0 if there was never one."""
+    session_ids: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
 class NewRun:
     """A run that an item starts: its id is taken once for the whole store."""
 
@@ -170,8 +180,15 @@ class Inbox(Protocol):
         """
         ...
 
-    async def pending(self, session_id: str) -> tuple[InboxItem, ...]:
-        """Return the items that no append has consumed, oldest first."""
+    async def pending(self, session_id: str, *, after: int = 0, limit: int = 64) -> tuple[InboxItem, ...]:
+        """Return items that no append has consumed, oldest first, numbered behind `after`.
+
+        Fewer than `limit` are all there are.
+        """
+        ...
+
+    async def arrivals(self, *, after: int) -> Arrivals:
+        """Return which sessions got items numbered behind `after` that still wait."""
         ...
 
 
@@ -215,13 +232,20 @@ class Catalog(Protocol):
         """Return sessions in the order of their ids, behind the one named."""
         ...
 
-    async def due(self, *, now_ms: int, limit: int = 100) -> tuple[str, ...]:
+    async def due(
+        self, *, now_ms: int, limit: int = 100, agents: Collection[str] | None = None
+    ) -> tuple[str, ...]:
         """Return sessions that somebody should drive now and no living owner has.
 
         They are the running ones, those with items in their inbox, and waiting ones whose time has come;
         those that waited longest first. A start in the inbox of a waiting session can only wait as well: it
-        does not count.
+        does not count. With `agents`, those whose next work is a run of another agent are left out: of the
+        run under way, or else of the oldest that waits in the inbox.
         """
+        ...
+
+    async def unfinished(self) -> Mapping[str, int]:
+        """Return how many runs have not ended, for each agent that has any."""
         ...
 
     async def next_wake_ms(self) -> int | None:

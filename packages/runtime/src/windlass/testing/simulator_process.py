@@ -199,7 +199,7 @@ class GatedStore(FaultyStore):
             self._process.owner_ids.append(owner_id)
         await super().enlist(owner_id, now_ms=now_ms)
 
-    def change_token(self) -> int:
+    async def change_token(self) -> int:
         """Return a number that is another one after anybody has written."""
         return self._process.world.changes
 

@@ -1,12 +1,13 @@
 """A store around another one, with one place that every call goes through."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Final, Protocol, TypeVar
 
 from windlass.engine.engine import Watched
 from windlass.ports.content import ContentStore
 from windlass.ports.journal import (
     Appended,
+    Arrivals,
     Batch,
     Claim,
     InboxItem,
@@ -57,8 +58,11 @@ class WrappedStore:
             "post", lambda: self.inner.post(session_id, kind=kind, key=key, body=body, run=run)
         )
 
-    async def pending(self, session_id: str) -> tuple[InboxItem, ...]:
-        return await self._pass("pending", lambda: self.inner.pending(session_id))
+    async def pending(self, session_id: str, *, after: int = 0, limit: int = 64) -> tuple[InboxItem, ...]:
+        return await self._pass("pending", lambda: self.inner.pending(session_id, after=after, limit=limit))
+
+    async def arrivals(self, *, after: int) -> Arrivals:
+        return await self._pass("arrivals", lambda: self.inner.arrivals(after=after))
 
     async def run(self, run_id: str) -> RunRow | None:
         return await self._pass("run", lambda: self.inner.run(run_id))
@@ -69,8 +73,13 @@ class WrappedStore:
     async def sessions(self, *, after: str | None = None, limit: int = 100) -> tuple[SessionRow, ...]:
         return await self._pass("sessions", lambda: self.inner.sessions(after=after, limit=limit))
 
-    async def due(self, *, now_ms: int, limit: int = 100) -> tuple[str, ...]:
-        return await self._pass("due", lambda: self.inner.due(now_ms=now_ms, limit=limit))
+    async def due(
+        self, *, now_ms: int, limit: int = 100, agents: Collection[str] | None = None
+    ) -> tuple[str, ...]:
+        return await self._pass("due", lambda: self.inner.due(now_ms=now_ms, limit=limit, agents=agents))
+
+    async def unfinished(self) -> Mapping[str, int]:
+        return await self._pass("unfinished", self.inner.unfinished)
 
     async def next_wake_ms(self) -> int | None:
         return await self._pass("next_wake_ms", self.inner.next_wake_ms)
@@ -99,9 +108,9 @@ class WrappedStore:
     async def get(self, ref: ContentRef) -> bytes:
         return await self._pass("get", lambda: self.inner.get(ref))
 
-    def change_token(self) -> int:
+    async def change_token(self) -> int:
         """Return what the inner store says; 0 if nobody else can write to it."""
-        return self.inner.change_token() if isinstance(self.inner, Watched) else 0
+        return await self.inner.change_token() if isinstance(self.inner, Watched) else 0
 
     async def aclose(self) -> None:
         await self.inner.aclose()

@@ -36,6 +36,11 @@ def unavailable(message: str) -> Unavailable:
     return Unavailable(message, kind=ErrorKind.JOURNAL_FAILURE, retry=RetryClass.RETRYABLE)
 
 
+def stopped(message: str) -> Unavailable:
+    """Return the error of a store that did nothing and never will any more."""
+    return Unavailable(message, kind=ErrorKind.JOURNAL_FAILURE, retry=RetryClass.REPAIR_NEEDED)
+
+
 def ambiguous(message: str) -> Ambiguous:
     """Return the error of a write whose outcome nobody knows."""
     return Ambiguous(message, kind=ErrorKind.JOURNAL_FAILURE, retry=RetryClass.REPAIR_NEEDED)

@@ -1,7 +1,10 @@
 """A store in memory: the reference that the durable stores are held against."""
 
 from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from windlass.adapters.journals.codec import (
     check_id,
@@ -12,12 +15,13 @@ from windlass.adapters.journals.codec import (
     encode_batch,
     encode_item,
 )
-from windlass.adapters.journals.faults import conflict, rejected, too_large, unavailable
-from windlass.adapters.journals.rules import check_fence, in_turns, is_in_lease, new_run_ids
-from windlass.limits import INBOX_ITEMS_MAX, SNAPSHOT_BYTES_MAX
+from windlass.adapters.journals.faults import conflict, rejected, unavailable
+from windlass.adapters.journals.rules import OPEN, check_fence, check_room, in_turns, is_in_lease, new_run_ids
+from windlass.limits import SNAPSHOT_BYTES_MAX
 from windlass.ports.journal import (
     START,
     Appended,
+    Arrivals,
     Batch,
     Claim,
     InboxItem,
@@ -66,6 +70,16 @@ class _Session:
     last_position: int = 0
     appends: list[_Append] = field(default_factory=list[_Append])
     items: dict[str, _Item] = field(default_factory=dict[str, _Item])
+    open_runs: dict[str, RunRow] = field(default_factory=dict[str, RunRow])
+    """Runs that have not ended, in the order in which they were posted."""
+
+    @property
+    def next_agent(self) -> str | None:
+        """The agent of the run under way, or else of the next one."""
+        runs = self.open_runs.values()
+        under_way = (run for run in runs if run.status is not RunStatus.PENDING)
+        run = next(under_way, None) or next(iter(runs), None)
+        return None if run is None else run.agent_id
 
 
 class MemoryStore:
@@ -155,8 +169,8 @@ class MemoryStore:
             if known.digest != digest:
                 raise conflict(f"{what} was used for another request", session_id)
             return Posted(known.number, is_new=False)
-        if session and sum(not item.is_consumed for item in session.items.values()) >= INBOX_ITEMS_MAX:
-            raise too_large("inbox", INBOX_ITEMS_MAX + 1, limit=INBOX_ITEMS_MAX, unit="items")
+        waiting = 0 if session is None else sum(not item.is_consumed for item in session.items.values())
+        check_room(waiting, kind=kind)
         session = session or self._new(session_id)
         item = _Item(len(self._items) + 1, session_id, kind, key, raw, digest)
         self._items.append(item)
@@ -168,16 +182,22 @@ class MemoryStore:
     def _begin_run(self, run: NewRun, item: _Item) -> None:
         row = RunRow(run.run_id, item.session_id, run.agent_id, run.fingerprint, RunStatus.PENDING, 0)
         self._runs[run.run_id] = (row, item)
+        self._sessions[item.session_id].open_runs[run.run_id] = row
 
-    async def pending(self, session_id: str) -> tuple[InboxItem, ...]:
+    async def pending(self, session_id: str, *, after: int = 0, limit: int = 64) -> tuple[InboxItem, ...]:
         self._check_open()
         session = self._sessions.get(session_id)
         items = session.items.values() if session else ()
+        waiting = (item for item in items if not item.is_consumed and item.number > after)
         return tuple(
             InboxItem(item.number, session_id, item.kind, item.key, decode_item(item.body))
-            for item in items
-            if not item.is_consumed
+            for item in islice(waiting, limit)
         )
+
+    async def arrivals(self, *, after: int) -> Arrivals:
+        self._check_open()
+        waiting = (item.session_id for item in self._items[after:] if not item.is_consumed)
+        return Arrivals(len(self._items), frozenset(waiting))
 
     async def run(self, run_id: str) -> RunRow | None:
         self._check_open()
@@ -193,12 +213,19 @@ class MemoryStore:
         names = sorted(name for name in self._sessions if after is None or name > after)
         return tuple(self._sessions[name].row for name in names[:limit])
 
-    async def due(self, *, now_ms: int, limit: int = 100) -> tuple[str, ...]:
+    async def due(
+        self, *, now_ms: int, limit: int = 100, agents: Collection[str] | None = None
+    ) -> tuple[str, ...]:
         self._check_open()
         check_number("now_ms", now_ms)
         for owner_id in [owner for owner in self._owners if not self._is_alive(owner, now_ms)]:
             self._release(owner_id)
-        free = [session for session in self._sessions.values() if session.row.owner_id is None]
+        free = [
+            session
+            for session in self._sessions.values()
+            if session.row.owner_id is None
+            and (agents is None or session.next_agent is None or session.next_agent in agents)
+        ]
         running = [each for each in free if each.row.standing is Standing.RUNNING]
         woken = [
             (each.row.wake_at_ms, each.row.session_id)
@@ -223,6 +250,10 @@ class MemoryStore:
             dict.fromkeys(called),
         )
         return in_turns(queues, limit)
+
+    async def unfinished(self) -> Mapping[str, int]:
+        self._check_open()
+        return Counter(row.agent_id for row, _ in self._runs.values() if row.status in OPEN)
 
     async def next_wake_ms(self) -> int | None:
         self._check_open()
@@ -320,4 +351,10 @@ class MemoryStore:
 
     def _move_run(self, run_id: str, status: RunStatus, first_seq: int) -> None:
         row, item = self._runs[run_id]
-        self._runs[run_id] = (replace(row, status=status, first_seq=row.first_seq or first_seq), item)
+        row = replace(row, status=status, first_seq=row.first_seq or first_seq)
+        self._runs[run_id] = (row, item)
+        open_runs = self._sessions[row.session_id].open_runs
+        if status in OPEN:
+            open_runs[run_id] = row
+        else:
+            open_runs.pop(run_id, None)

@@ -2,10 +2,15 @@
 
 from collections.abc import Iterable, Sequence
 from itertools import chain, islice, zip_longest
+from typing import Final
 
-from windlass.adapters.journals.faults import conflict
-from windlass.limits import OWNER_LEASE_MS
-from windlass.ports.journal import Batch, SessionRow
+from windlass.adapters.journals.faults import conflict, too_large
+from windlass.limits import INBOX_ITEMS_MAX, INBOX_STARTS_MAX, OWNER_LEASE_MS
+from windlass.ports.journal import START, Batch, SessionRow
+from windlass_protocol import RunStatus
+
+OPEN: Final = frozenset({RunStatus.PENDING, RunStatus.RUNNING, RunStatus.WAITING, RunStatus.CANCELLING})
+"""Where a run is that has not ended."""
 
 
 def check_fence(row: SessionRow, batch: Batch) -> None:
@@ -17,6 +22,13 @@ def check_fence(row: SessionRow, batch: Batch) -> None:
     if row.last_seq != batch.expected_seq:
         found = f"ends at {row.last_seq:,}, expected {batch.expected_seq:,}"
         raise conflict(f"session {row.session_id} {found}", row.session_id)
+
+
+def check_room(waiting: int, *, kind: str) -> None:
+    """Refuse an item if the inbox is full; it keeps room for what is no start."""
+    limit = INBOX_STARTS_MAX if kind == START else INBOX_ITEMS_MAX
+    if waiting >= limit:
+        raise too_large("inbox", waiting + 1, limit=limit, unit="items")
 
 
 def is_in_lease(beat_at_ms: int, now_ms: int) -> bool:

@@ -1,12 +1,11 @@
 """A store in one SQLite file, for many event loops and processes at once."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from threading import Lock
 from typing import Self, TypeVar, get_args
 
 from windlass.adapters.journals.codec import (
@@ -29,6 +28,7 @@ from windlass.errors import AgentError
 from windlass.limits import SNAPSHOT_BYTES_MAX
 from windlass.ports.journal import (
     Appended,
+    Arrivals,
     Batch,
     Claim,
     InboxItem,
@@ -50,14 +50,11 @@ class SqliteStore:
     process. Writes of all callers that wait at the same time share one transaction.
     """
 
-    def __init__(
-        self, path: Path, *, key: StoreKey, writing: Connection, reading: tuple[Reads, Reads]
-    ) -> None:
+    def __init__(self, path: Path, *, key: StoreKey, writing: Connection, reading: Reads) -> None:
         self.path = path
         self._locks = OwnerLocks(path)
         self._writer = Writer(writing, Transaction(writing, key, locks=self._locks))
-        self._reads, self._watch = reading
-        self._watch_lock = Lock()
+        self._reads = reading
         self._readers = ThreadPoolExecutor(1, thread_name_prefix="windlass-sqlite-reader")
         self._is_closed = False
 
@@ -83,9 +80,9 @@ class SqliteStore:
         try:
             connections.append(connect(path))
             key = prepare(connections[0], path, durability=durability)
-            connections += (connect(path), connect(path))
-            writing, reading, watching = connections
-            return cls(path, key=key, writing=writing, reading=(Reads(reading, key), Reads(watching, key)))
+            connections.append(connect(path))
+            writing, reading = connections
+            return cls(path, key=key, writing=writing, reading=Reads(reading, key))
         except FAILURES as error:
             failure = translate(error)
             _close_all(connections)
@@ -119,8 +116,11 @@ class SqliteStore:
             size_bytes=len(raw),
         )
 
-    async def pending(self, session_id: str) -> tuple[InboxItem, ...]:
-        return await self._read(lambda: self._reads.pending(session_id))
+    async def pending(self, session_id: str, *, after: int = 0, limit: int = 64) -> tuple[InboxItem, ...]:
+        return await self._read(lambda: self._reads.pending(session_id, after=after, limit=limit))
+
+    async def arrivals(self, *, after: int) -> Arrivals:
+        return await self._read(lambda: self._reads.arrivals(after))
 
     async def run(self, run_id: str) -> RunRow | None:
         return await self._read(lambda: self._reads.run(run_id))
@@ -131,11 +131,16 @@ class SqliteStore:
     async def sessions(self, *, after: str | None = None, limit: int = 100) -> tuple[SessionRow, ...]:
         return await self._read(lambda: self._reads.sessions(after, limit))
 
-    async def due(self, *, now_ms: int, limit: int = 100) -> tuple[str, ...]:
+    async def due(
+        self, *, now_ms: int, limit: int = 100, agents: Collection[str] | None = None
+    ) -> tuple[str, ...]:
         check_number("now_ms", now_ms)
         for owner_id in await self._read(lambda: self._dead(now_ms)):
             await self._writer.do(partial(Transaction.bury, owner_id=owner_id, now_ms=now_ms))
-        return await self._read(lambda: self._reads.due(now_ms, limit))
+        return await self._read(lambda: self._reads.due(now_ms, limit, agents=agents))
+
+    async def unfinished(self) -> Mapping[str, int]:
+        return await self._read(self._reads.unfinished)
 
     async def next_wake_ms(self) -> int | None:
         return await self._read(self._reads.next_wake_ms)
@@ -169,27 +174,22 @@ class SqliteStore:
     async def get(self, ref: ContentRef) -> bytes:
         return await self._read(lambda: self._reads.content(ref.hash))
 
-    def change_token(self) -> int:
+    async def change_token(self) -> int:
         """Return a number that is another one after anybody, in any process, has written.
 
-        It costs microseconds and blocks nobody: poll it to notice the writes of other processes.
+        It costs next to nothing: poll it to notice the writes of other processes.
         """
-        with self._watch_lock:
-            if self._is_closed:
-                raise unavailable("the store is closed")
-            return _translating(self._watch.data_version)
+        return await self._read(self._reads.data_version)
 
     async def aclose(self) -> None:
         """Write what is pending, retire the owners enlisted here, and let go of the file."""
-        with self._watch_lock:
-            if self._is_closed:
-                return
-            self._is_closed = True
+        if self._is_closed:
+            return
+        self._is_closed = True
         with suppress(AgentError):
             await self._writer.do(Transaction.retire_all)
         await asyncio.to_thread(self._readers.shutdown)
-        for reads in (self._reads, self._watch):
-            reads.close()
+        self._reads.close()
         await self._writer.aclose()
         self._locks.close()
 

@@ -30,8 +30,7 @@ class OwnerLocks:
             return
         try:
             for _ in range(LOCK_TRIES_MAX):
-                self._folder.mkdir(exist_ok=True)
-                handle = _lock(self._path(owner_id))
+                handle = self._try(owner_id)
                 if handle is not None:
                     self._held[owner_id] = handle
                     return
@@ -40,6 +39,14 @@ class OwnerLocks:
         except OSError as error:
             raise unavailable(f"the lock of owner {owner_id} cannot be taken: {error.strerror}") from error
         raise conflict(f"owner {owner_id} is enlisted elsewhere: every owner needs an id of its own")
+
+    def _try(self, owner_id: str) -> int | None:
+        self._folder.mkdir(exist_ok=True)
+        try:
+            return take_lock(self._path(owner_id))
+        except FileNotFoundError:
+            # Whoever closed just now took the folder away.
+            return None
 
     def drop(self, owner_id: str) -> None:
         """Let go of the lock of an owner; nothing if it is not held here."""
@@ -55,7 +62,7 @@ class OwnerLocks:
         path = self._path(owner_id)
         if not path.exists():
             return False
-        handle = _lock(path)
+        handle = take_lock(path)
         if handle is None:
             return True
         path.unlink(missing_ok=True)
@@ -81,7 +88,7 @@ class OwnerLocks:
         return self._folder / blake2b(owner_id.encode(), digest_size=16).hexdigest()
 
 
-def _lock(path: Path) -> int | None:
+def take_lock(path: Path) -> int | None:
     """Return an open file with its lock; None if somebody else has it."""
     handle = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
     try:

@@ -1,6 +1,7 @@
 """What readers ask of the tables: each question is one look at the database."""
 
-from collections.abc import Generator, Sequence
+import json
+from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import cast
 
@@ -18,8 +19,8 @@ from windlass.adapters.journals.sqlite_integrity import (
     StoreKey,
     damaged,
 )
-from windlass.adapters.journals.sqlite_schema import Connection
-from windlass.ports.journal import InboxItem, RunRow, SessionRow
+from windlass.adapters.journals.sqlite_schema import OPEN_RUN, Connection
+from windlass.ports.journal import Arrivals, InboxItem, RunRow, SessionRow
 from windlass_protocol import Record, RunStatus
 
 _SESSION = f"SELECT {SESSION_COLUMNS} FROM sessions WHERE session_key = ?"
@@ -29,20 +30,31 @@ _BEFORE = """SELECT last_seq, chain FROM appends WHERE session_key = ? AND last_
 _APPENDS = f"SELECT {APPEND_COLUMNS} FROM appends WHERE session_key = ? AND last_seq > ? ORDER BY last_seq"
 _TIMELINE = f"""SELECT {APPEND_COLUMNS}, session_key FROM appends WHERE last_position > ?
     ORDER BY last_position"""
-_PENDING = f"SELECT {ITEM_COLUMNS} FROM inbox WHERE session_key = ? AND consumed_seq IS NULL ORDER BY number"
+_PENDING = f"""SELECT {ITEM_COLUMNS} FROM inbox WHERE session_key = ? AND consumed_seq IS NULL AND number > ?
+    ORDER BY number LIMIT ?"""
+_NEWEST_ITEM = "SELECT coalesce(max(number), 0) FROM inbox"
+_ARRIVED = """SELECT DISTINCT s.session_id FROM inbox i JOIN sessions s USING (session_key)
+    WHERE i.number > ? AND i.consumed_seq IS NULL"""
 _SESSIONS = (
     f"SELECT session_key, {SESSION_COLUMNS} FROM sessions WHERE session_id > ? ORDER BY session_id LIMIT ?"
 )
 _RUN = """SELECT r.run_id, s.session_id, r.agent_id, r.fingerprint, r.status, r.first_seq
     FROM runs r JOIN sessions s USING (session_key) WHERE r.run_id = ?"""
-_RUNNING = """SELECT session_id FROM sessions WHERE standing = 'running' AND owner_id IS NULL
-    ORDER BY last_position LIMIT ?"""
-_WOKEN = """SELECT session_id FROM sessions
-    WHERE standing = 'waiting' AND wake_at_ms IS NOT NULL AND wake_at_ms <= ? AND owner_id IS NULL
-    ORDER BY wake_at_ms, session_id LIMIT ?"""
-_CALLED = """SELECT s.session_id FROM inbox i JOIN sessions s USING (session_key)
+_AGENT = f"""(SELECT agent_id FROM runs r WHERE r.session_key = s.session_key AND {OPEN_RUN}
+    AND status {{}} ORDER BY item LIMIT 1)"""
+# The agent of the run under way, or else of the oldest that waits; the parameters are agents, limit and now.
+_IS_OURS = f"""(?1 IS NULL
+    OR coalesce({_AGENT.format("!= 'pending'")}, {_AGENT.format("= 'pending'")}, '')
+    IN (SELECT value FROM json_each(?1)))"""
+_RUNNING = f"""SELECT session_id FROM sessions s WHERE standing = 'running' AND owner_id IS NULL
+    AND {_IS_OURS} ORDER BY last_position LIMIT ?2"""
+_WOKEN = f"""SELECT session_id FROM sessions s
+    WHERE standing = 'waiting' AND wake_at_ms IS NOT NULL AND wake_at_ms <= ?3 AND owner_id IS NULL
+    AND {_IS_OURS} ORDER BY wake_at_ms, session_id LIMIT ?2"""
+_CALLED = f"""SELECT s.session_id FROM inbox i JOIN sessions s USING (session_key)
     WHERE i.consumed_seq IS NULL AND s.owner_id IS NULL AND NOT (i.kind = 'start' AND s.standing = 'waiting')
-    GROUP BY i.session_key ORDER BY min(i.number) LIMIT ?"""
+    AND {_IS_OURS} GROUP BY i.session_key ORDER BY min(i.number) LIMIT ?2"""
+_UNFINISHED = f"SELECT agent_id, count(*) FROM runs WHERE {OPEN_RUN} GROUP BY agent_id"
 _NEXT_WAKE = "SELECT min(wake_at_ms) FROM sessions WHERE standing = 'waiting' AND wake_at_ms IS NOT NULL"
 _OWNERS = "SELECT owner_id, beat_at_ms FROM owners"
 _SNAPSHOT = """SELECT p.seq, p.seal, p.state FROM snapshots p JOIN sessions s USING (session_key)
@@ -120,11 +132,18 @@ class Reads:
                     raise corrupt(f"a record up to position {end:,} is missing")
         return _behind(records, position_of(records[0]), after)
 
-    def pending(self, session_id: str) -> tuple[InboxItem, ...]:
+    def pending(self, session_id: str, *, after: int, limit: int) -> tuple[InboxItem, ...]:
         """Return the items of a session that nobody consumed."""
         session_key = self._key.session_key(session_id)
-        rows = self._connection.execute(_PENDING, (session_key,)).fetchall()
+        rows = self._connection.execute(_PENDING, (session_key, after, limit)).fetchall()
         return tuple(self._key.read_item((session_key, session_id), columns) for columns in rows)
+
+    def arrivals(self, after: int) -> Arrivals:
+        """Return the sessions with items behind a number, and the newest number."""
+        with self._look():
+            [(newest,)] = self._connection.execute(_NEWEST_ITEM).fetchall()
+            rows = self._connection.execute(_ARRIVED, (after,)).fetchall() if newest != after else ()
+        return Arrivals(cast("int", newest), frozenset(cast("str", name) for (name,) in rows))
 
     def run(self, run_id: str) -> RunRow | None:
         """Return a run of the catalogue."""
@@ -151,18 +170,23 @@ class Reads:
         rows = self._connection.execute(_SESSIONS, (after or "", limit)).fetchall()
         return tuple(self._key.read_session(cast("int", key), columns).row for key, *columns in rows)
 
-    def due(self, now_ms: int, limit: int) -> tuple[str, ...]:
+    def due(self, now_ms: int, limit: int, *, agents: Collection[str] | None) -> tuple[str, ...]:
         """Return sessions without an owner that somebody should drive now."""
+        ours = None if agents is None else json.dumps(["", *agents])
         with self._look():
             queues = [
                 [cast("str", name) for (name,) in self._connection.execute(sql, parameters)]
                 for sql, parameters in (
-                    (_RUNNING, (limit,)),
-                    (_WOKEN, (now_ms, limit)),
-                    (_CALLED, (limit,)),
+                    (_RUNNING, (ours, limit)),
+                    (_WOKEN, (ours, limit, now_ms)),
+                    (_CALLED, (ours, limit)),
                 )
             ]
         return in_turns(queues, limit)
+
+    def unfinished(self) -> Mapping[str, int]:
+        """Return how many runs of each agent have not ended."""
+        return dict(cast("tuple[str, int]", tuple(row)) for row in self._connection.execute(_UNFINISHED))
 
     def next_wake_ms(self) -> int | None:
         """Return the earliest time that a waiting session named."""

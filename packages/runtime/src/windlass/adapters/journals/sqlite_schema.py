@@ -69,7 +69,12 @@ _VERSION_1: Final = (
     """CREATE TABLE snapshots (
         session_key INTEGER PRIMARY KEY, seq INTEGER NOT NULL, seal BLOB NOT NULL, state BLOB NOT NULL)""",
 )
-MIGRATIONS: Final[tuple[Iterable[str], ...]] = (_VERSION_1,)
+OPEN_RUN: Final = "status IN ('pending', 'running', 'waiting', 'cancelling')"
+"""A run that has not ended; written the same everywhere, or the index is not used."""
+_VERSION_2: Final = (
+    f"CREATE INDEX runs_open ON runs (session_key, status, item, agent_id) WHERE {OPEN_RUN}",
+)
+MIGRATIONS: Final[tuple[Iterable[str], ...]] = (_VERSION_1, _VERSION_2)
 """What leads from each version to the next, from an empty file on. Released ones never change."""
 
 

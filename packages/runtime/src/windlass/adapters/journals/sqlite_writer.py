@@ -9,7 +9,7 @@ from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from typing import Final, TypeVar, cast
 
-from windlass.adapters.journals.faults import ambiguous, unavailable
+from windlass.adapters.journals.faults import ambiguous, stopped, unavailable
 from windlass.adapters.journals.sqlite_errors import FAILURES, is_of_one, translate
 from windlass.adapters.journals.sqlite_schema import PAGE_BYTES, Connection
 from windlass.adapters.journals.sqlite_writes import Transaction
@@ -67,7 +67,7 @@ class Writer:
         job = _Job(work, size_bytes, future, loop)
         with self._lock:
             if self._closed is not None:
-                raise unavailable(self._closed)
+                raise stopped(self._closed)
             if self._queue.qsize() >= WAITING_JOBS_MAX:
                 raise unavailable(f"too many writes are waiting: {WAITING_JOBS_MAX:,}, nothing was written")
             self._queue.put(job)

@@ -6,13 +6,12 @@ Everything is checked before anything is written, so a refused request leaves th
 from dataclasses import replace
 from typing import Final, cast
 
-from windlass.adapters.journals.faults import conflict, rejected, too_large
-from windlass.adapters.journals.rules import check_fence, is_in_lease, new_run_ids
+from windlass.adapters.journals.faults import conflict, rejected
+from windlass.adapters.journals.rules import check_fence, check_room, is_in_lease, new_run_ids
 from windlass.adapters.journals.sqlite_integrity import SESSION_KEYS_MAX, START, StoredSession, StoreKey
 from windlass.adapters.journals.sqlite_owners import OwnerLocks
 from windlass.adapters.journals.sqlite_reads import find_session, last_position
 from windlass.adapters.journals.sqlite_schema import Connection
-from windlass.limits import INBOX_ITEMS_MAX
 from windlass.ports.journal import Appended, Batch, Claim, NewRun, Posted, SessionRow, Standing
 from windlass_protocol import ContentRef, RunStatus
 
@@ -140,8 +139,7 @@ class Transaction:
             if known[1] != digest:
                 raise conflict(f"{what} was used for another request", session_id)
             return Posted(cast("int", known[0]), is_new=False)
-        if self._number(_COUNT_PENDING, session_key) >= INBOX_ITEMS_MAX:
-            raise too_large("inbox", INBOX_ITEMS_MAX + 1, limit=INBOX_ITEMS_MAX, unit="items")
+        check_room(self._number(_COUNT_PENDING, session_key), kind=kind)
         number = self._number(_LAST_ITEM) + 1
         if session is None:
             self._new_session(session_id)

@@ -1,0 +1,376 @@
+"""Processes on one store: each does what it can and keeps nothing from others."""
+
+import asyncio
+import logging
+from collections.abc import Collection, Iterable
+from types import SimpleNamespace
+from typing import Any, Final
+
+import pytest
+from tests.faults.rig import runtime_on
+from tests.faults.scene import Scene
+
+from windlass import Agent, AgentRuntime, LLMProvider, tool
+from windlass.engine.engine import SWEEP_S, SWEPT_MAX
+from windlass.engine.work import AgentWork
+from windlass.errors import Conflict
+from windlass.feed import Feed
+from windlass.limits import OWNER_LEASE_MS
+from windlass.package import compile_package
+from windlass.policy import allow_start
+from windlass.ports.journal import Claim, Standing
+from windlass.run_handle import RunHandle
+from windlass.runtime_ports import Machine
+from windlass.testing import Answer, ScriptedModel, call, say, seeded_random, sequential_ids
+from windlass.testing.wrapped_store import WrappedStore
+from windlass_harness.loop.rules import DEFAULT_RULES, Rules
+from windlass_protocol import ErrorKind, RetryClass, RunRequest, RunStatus, RuntimePackage
+
+WAIT_S: Final = 100.0
+
+
+class SharedStore(WrappedStore):
+    """A store that outlives each of its runtimes."""
+
+    async def aclose(self) -> None:
+        pass
+
+
+class IdleStore(SharedStore):
+    """A store for a process that takes orders and does nothing."""
+
+    async def claim(self, session_id: str, owner_id: str, *, now_ms: int, must_exist: bool = False) -> Claim:
+        raise Conflict("not now", kind=ErrorKind.JOURNAL_FAILURE, retry=RetryClass.RETRYABLE)
+
+
+@tool(mode="external")
+async def mail() -> str:
+    """Send a mail; the default policy asks first."""
+    return "sent"
+
+
+def talks(agent_id: str, gate: asyncio.Event | None = None) -> Agent:
+    """An agent that only talks, when the gate lets it."""
+    return Agent(agent_id, model=ScriptedModel(lambda _: Answer(f"{agent_id} says", gate=gate)))
+
+
+def asks(agent_id: str) -> Agent:
+    """An agent that asks before it mails."""
+
+    def write(messages: Any) -> Any:
+        return say(f"{agent_id} is done") if messages[-1].role == "tool" else call("mail")
+
+    return Agent(agent_id, model=ScriptedModel(write), tools=[mail])
+
+
+class Street:
+    """Processes side by side, on one store and one clock."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene = scene
+        self.store: SharedStore = SharedStore(scene.store)
+        self._count = 0
+
+    def process(self, agents: Iterable[Agent]) -> AgentRuntime:
+        self._count += 1
+        machine = Machine(self.scene.clock, sequential_ids(f"p{self._count}"), seeded_random(1))
+        return runtime_on(self.store, agents, machine=machine)
+
+    async def pause(self, sweeps: int = 3) -> None:
+        await self.scene.clock.sleep(sweeps * SWEEP_S)
+
+    async def leave(self, *starts: tuple[str, str, str]) -> None:
+        """Acknowledge runs and end before anything is done for them."""
+        agents = [talks(agent_id) for agent_id in sorted({start[0] for start in starts})]
+        async with runtime_on(IdleStore(self.scene.store), agents) as runtime:
+            for agent_id, session_id, run_id in starts:
+                await runtime.start(agent_id, "go", session_id=session_id, run_id=run_id)
+
+
+async def waiting(handle: RunHandle) -> str:
+    """Wait until a run asks; return what."""
+    async for event in handle.events():
+        if event.type == "run.waiting":
+            break
+    (request,) = await handle.requests()
+    return request.request_id
+
+
+def test_runs_of_two_agents_that_are_queued_in_one_session_are_done_by_the_processes_that_have_them() -> None:
+    async def story(scene: Scene) -> None:
+        street = Street(scene)
+        await street.leave(("A", "s", "a1"), ("B", "s", "b1"), ("A", "s", "a2"))
+        async with street.process([talks("A")]) as one, street.process([talks("B")]) as two:
+            assert (await one.handle("a1").wait(timeout=WAIT_S)).output == "A says"
+            assert (await two.handle("b1").wait(timeout=WAIT_S)).output == "B says"
+            assert (await one.handle("a2").wait(timeout=WAIT_S)).output == "A says"
+
+    Scene().play(story)
+
+
+def test_a_session_that_was_another_agents_once_is_driven_when_its_turn_comes() -> None:
+    async def story(scene: Scene) -> None:
+        street = Street(scene)
+        async with street.process([asks("A")]) as one:
+            await street.leave(("B", "s", "b1"))
+            await street.pause()
+            assert await one.run_status("b1") is RunStatus.PENDING
+            async with street.process([talks("B")]) as two:
+                assert (await two.handle("b1").wait(timeout=WAIT_S)).output == "B says"
+                handle = await one.start("A", "go", session_id="s", run_id="a1")
+                request_id = await waiting(handle)
+                # Acknowledged by a process that cannot go on with it.
+                await two.handle("a1").answer(request_id, "approve")
+                assert (await handle.wait(timeout=WAIT_S)).output == "A is done"
+
+    Scene().play(story)
+
+
+def test_sessions_of_agents_that_are_not_here_hide_no_others() -> None:
+    async def story(scene: Scene) -> None:
+        street = Street(scene)
+        await street.leave(*(("B", f"b{number}", f"b{number}") for number in range(SWEPT_MAX)))
+        await street.leave(("A", "mine", "mine"))
+        async with street.process([talks("A")]) as one:
+            assert (await one.handle("mine").wait(timeout=WAIT_S)).output == "A says"
+
+    Scene().play(story)
+
+
+def test_a_look_from_a_process_without_the_agent_changes_nothing() -> None:
+    async def story(scene: Scene) -> None:
+        street = Street(scene)
+        async with street.process([asks("A")]) as one:
+            request_id = await waiting(await one.start("A", "go", session_id="s", run_id="a1"))
+            await street.pause()
+        async with street.process([talks("B")]) as two:
+            before = await street.store.session("s")
+            assert before is not None
+            await two.handle("a1").answer(request_id, "deny")
+            await street.pause(10)
+            after = await street.store.session("s")
+            assert after is not None
+            assert (after.standing, after.wake_at_ms, after.owner_id) == (Standing.WAITING, None, None)
+            assert after.epoch <= before.epoch + 1, "and it is not looked at again and again"
+        async with street.process([asks("A")]) as one:
+            assert (await one.handle("a1").wait(timeout=WAIT_S)).output == "A is done"
+
+    Scene().play(story)
+
+
+def test_whose_runs_wait_for_a_process_that_has_their_agent_is_told_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story(scene: Scene) -> None:
+        street = Street(scene)
+        await street.leave(("A", "s1", "a1"), ("A", "s2", "a2"), ("B", "s3", "b1"))
+        async with street.process([talks("B")]) as two:
+            await two.handle("b1").wait(timeout=WAIT_S)
+            await two.handle("a1").cancel()
+            await street.pause(10)
+
+    with caplog.at_level(logging.WARNING, "windlass"):
+        Scene().play(story)
+    assert caplog.messages == ["2 unfinished runs wait for agent A, which is not here"]
+
+
+class Shelf:
+    """A resolver that has the package of one agent."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._package = compile_package(agent)
+
+    def resolve(self, package_id: str) -> RuntimePackage:
+        return self._package
+
+
+def test_a_process_without_the_model_keeps_the_session_from_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(scene: Scene) -> None:
+        street, shelf = Street(scene), Shelf(Agent("A", model="lab/model"))
+
+        def process(name: str, providers: dict[str, LLMProvider]) -> AgentRuntime:
+            builder = AgentRuntime.builder().journal(street.store).content(street.store)
+            builder.event_bus(Feed(street.store, scene.clock)).policy(allow_start).package_resolver(shelf)
+            builder.clock(scene.clock).ids(sequential_ids(name)).random(seeded_random(1))
+            return builder.providers(providers).build()
+
+        gate = asyncio.Event()
+        async with process("without", {}):
+            async with process("one", {"lab": ScriptedModel(lambda _: Answer("x", gate=gate))}) as one:
+                package_id = shelf.resolve("").package_id
+                asked = RunRequest(
+                    run_id="r", agent_id="A", input="go", session_id="s", package_id=package_id
+                )
+                await one.start_run(asked)
+                await street.pause()
+            await street.pause(100)
+            row = await street.store.session("s")
+            assert row is not None
+            assert row.owner_id is None
+            assert row.epoch <= 6, "and it does not look again and again"
+            async with process("again", {"lab": ScriptedModel(lambda _: say("done"))}) as again:
+                assert (await again.handle("r").wait(timeout=WAIT_S)).output == "done"
+
+    with caplog.at_level(logging.WARNING, "windlass"):
+        Scene().play(story)
+    assert caplog.messages == [
+        "session s waits for what is not here: missing provider adapter for package route lab"
+    ]
+
+
+class Till:
+    """A tool that takes its time, one call after another."""
+
+    def __init__(self) -> None:
+        self.begun: list[int] = []
+        self.gate = asyncio.Event()
+
+    def agent(self) -> Agent:
+        @tool(mode="safe_write", effect="once", concurrency=1)
+        async def pay(number: int) -> str:
+            """Pay a bill."""
+            self.begun.append(number)
+            await self.gate.wait()
+            return "paid"
+
+        def write(messages: Any) -> Any:
+            asked = call("pay", {"number": 1}) + call("pay", {"number": 2})
+            return say("done") if messages[-1].role == "tool" else asked
+
+        return Agent("A", model=ScriptedModel(write), tools=[pay])
+
+    async def stop(self, scene: Scene) -> None:
+        """Let a process stand still, while its first call runs, for longer than its lease."""
+        while not self.begun:
+            await scene.clock.sleep(0.01)
+        scene.clock.jump(OWNER_LEASE_MS / 1000 + 1)
+
+
+async def turns(count: int = 50) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+def test_an_owner_that_was_replaced_while_it_stood_still_begins_nothing_more() -> None:
+    async def story(scene: Scene) -> None:
+        street, till = Street(scene), Till()
+        async with street.process([till.agent()]) as one:
+            await one.start("A", "go", session_id="s", run_id="r")
+            await till.stop(scene)
+            now_ms = int(scene.clock.now().timestamp() * 1000)
+            await street.store.enlist("rival", now_ms=now_ms)
+            assert await street.store.due(now_ms=now_ms) == ("s",)
+            await street.store.claim("s", "rival", now_ms=now_ms)
+            till.gate.set()
+            await turns()
+            assert till.begun == [1]
+            await street.pause()
+            assert till.begun == [1]
+            row = await street.store.session("s")
+            assert row is not None
+            assert row.owner_id == "rival"
+            feed: Any = one.events()
+            assert list(feed.stirred("s", -1)) == [], "and shows nothing more of it"
+
+    Scene().play(story)
+
+
+def test_an_owner_that_stood_still_and_was_not_replaced_goes_on() -> None:
+    async def story(scene: Scene) -> None:
+        street, till = Street(scene), Till()
+        async with street.process([till.agent()]) as one:
+            handle = await one.start("A", "go", session_id="s", run_id="r")
+            await till.stop(scene)
+            till.gate.set()
+            await turns()
+            assert till.begun == [1], "not before it knows what it owns"
+            assert (await handle.wait(timeout=WAIT_S)).output == "done"
+            assert till.begun == [1, 2]
+
+    Scene().play(story)
+
+
+class OddStore(SharedStore):
+    """A store with a defect that shows once."""
+
+    is_odd = False
+
+    async def due(
+        self, *, now_ms: int, limit: int = 100, agents: Collection[str] | None = None
+    ) -> tuple[str, ...]:
+        if self.is_odd:
+            raise ZeroDivisionError
+        return await super().due(now_ms=now_ms, limit=limit, agents=agents)
+
+
+def test_a_defect_while_looking_for_work_does_not_end_the_looking(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(scene: Scene) -> None:
+        street = Street(scene)
+        street.store = store = OddStore(scene.store)
+        async with street.process([talks("A")]) as one:
+            store.is_odd = True
+            await street.pause(5)
+            store.is_odd = False
+            await street.leave(("A", "s", "a1"))
+            assert (await one.handle("a1").wait(timeout=WAIT_S)).output == "A says"
+
+    with caplog.at_level(logging.WARNING, "windlass"):
+        Scene().play(story)
+    assert caplog.messages == ["sessions are not looked after for now: ZeroDivisionError"]
+
+
+def test_an_item_of_a_newer_release_is_left_for_it(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(scene: Scene) -> None:
+        street = Street(scene)
+        async with street.process([talks("A")]) as one:
+            await street.store.post("s", kind="sing", key="k1", body={})
+            handle = await one.start("A", "go", session_id="s", run_id="a1")
+            assert (await handle.wait(timeout=WAIT_S)).output == "A says"
+            await street.pause(10)
+            (item,) = await street.store.pending("s")
+            assert item.kind == "sing"
+            row = await street.store.session("s")
+            assert row is not None
+            assert row.epoch <= 3, "and it is not looked at again and again"
+
+    with caplog.at_level(logging.WARNING, "windlass"):
+        Scene().play(story)
+    assert len(caplog.messages) == 1
+    assert "does not know" in caplog.messages[0]
+
+
+def test_a_cancel_is_of_its_run_whatever_others_are_called() -> None:
+    async def story(scene: Scene) -> None:
+        gate = asyncio.Event()
+        async with Street(scene).process([talks("A", gate)]) as one:
+            handle = await one.start("A", "go", session_id="s", run_id="x")
+            long = await one.start("A", "go", session_id="s", run_id="y" * 512)
+            await one.start("A", "go", session_id="s", run_id="cancel:x")
+            await handle.cancel()
+            assert (await handle.wait(timeout=WAIT_S)).status is RunStatus.CANCELLED
+            await long.cancel()
+            assert (await long.wait(timeout=WAIT_S)).status is RunStatus.CANCELLED
+
+    Scene().play(story)
+
+
+def same(rules: Rules) -> Rules:
+    return rules
+
+
+def test_a_run_that_is_delivered_and_the_next_one_are_both_bound_once() -> None:
+    async def story() -> None:
+        bound: list[str] = []
+
+        async def bind(run: Any) -> Any:
+            bound.append(run.run_id)
+            return SimpleNamespace(rules_from=same, four_eyes=False, responders=None)
+
+        unused: Any = None
+        work = AgentWork(bind, unused, shared=unused)
+        for run_id in ("r1", "r2", "r1", "r2", "r3", "r2"):
+            run: Any = SimpleNamespace(run_id=run_id)
+            assert await work.rules(run, DEFAULT_RULES) == DEFAULT_RULES
+        assert bound == ["r1", "r2", "r3"]
+
+    asyncio.run(story())

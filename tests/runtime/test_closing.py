@@ -1,0 +1,103 @@
+"""Nobody waits for what will not come: after a close, or when the disk has failed."""
+
+import asyncio
+import logging
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from tests.faults.rig import runtime_on
+from tests.runtime.runtime_rig import play, shop
+
+from windlass.adapters.journals.sqlite import SqliteStore
+from windlass.adapters.journals.sqlite_schema import Connection, Cursor, Value, connect
+from windlass.compose import AgentRuntime
+from windlass.errors import Unavailable
+from windlass.ports.feed import EventStream
+from windlass.testing import Answer, ScriptedModel
+
+
+def talker(gate: asyncio.Event) -> ScriptedModel:
+    return ScriptedModel(lambda _: Answer("done", gate=gate))
+
+
+@pytest.mark.parametrize("is_durable", [True, False])
+def test_whoever_waits_for_a_runtime_that_is_closed_is_told(tmp_path: Path, is_durable: bool) -> None:
+    async def story() -> None:
+        agent = shop(talker(asyncio.Event()))
+        runtime = (
+            await AgentRuntime.open(tmp_path / "store.db", agents=[agent], durability="process")
+            if is_durable
+            else AgentRuntime.in_memory([agent])
+        )
+        handle = await runtime.start(agent, "go", session_id="s1", run_id="r1")
+        stream = runtime.subscribe_session("nobody")
+        waits = [asyncio.ensure_future(handle.wait()), asyncio.ensure_future(anext(stream))]
+        async for event in handle.events():
+            if event.type == "step.started":
+                break
+        await runtime.aclose()
+        for wait in waits:
+            with pytest.raises(Unavailable):
+                await wait
+        with pytest.raises(Unavailable):
+            await handle.wait()
+        with pytest.raises(Unavailable):
+            await anext(stream)
+
+    play(story())
+
+
+async def drain(stream: EventStream) -> None:
+    async for _ in stream:
+        pass
+
+
+class Broken:
+    """A connection to a disk that fails at a commit, once it is told to."""
+
+    fails = False
+
+    def __init__(self, path: Path) -> None:
+        self._inner = connect(path)
+        self._writes = False
+
+    def execute(self, sql: str, parameters: Sequence[Value] = (), /) -> Cursor:
+        self._writes = self._writes or sql == "BEGIN IMMEDIATE"
+        if self._writes and Broken.fails and sql == "COMMIT":
+            error = sqlite3.OperationalError("disk I/O error")
+            error.sqlite_errorcode, error.sqlite_errorname = sqlite3.SQLITE_IOERR, "SQLITE_IOERR"
+            raise error
+        return self._inner.execute(sql, parameters)
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+def broken(path: Path) -> Connection:
+    return Broken(path)
+
+
+def test_whoever_waits_for_a_store_that_takes_nothing_more_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        gate = asyncio.Event()
+        store = await SqliteStore.open(tmp_path / "store.db", durability="process", connect=broken)
+        async with runtime_on(store, [shop(talker(gate))]) as runtime:
+            handle = await runtime.start("shop", "go", session_id="s1", run_id="r1")
+            stream = handle.events()
+            while (await anext(stream)).type != "step.started":
+                pass
+            monkeypatch.setattr(Broken, "fails", True)
+            gate.set()
+            with pytest.raises(Unavailable, match="stopped writing"):
+                await drain(stream)
+            with pytest.raises(Unavailable, match="stopped writing"):
+                await handle.wait()
+            assert (await handle.status()).value == "running", "and what is there can be read"
+
+    with caplog.at_level(logging.WARNING, "windlass"):
+        play(story())
+    assert len(caplog.messages) <= 2

@@ -132,6 +132,7 @@ ENTRIES: dict[str, Callable[[Any, Any], object]] = {
     "run_status": lambda runtime, bad: runtime.run_status(bad),
     "run_snapshot": lambda runtime, bad: runtime.run_snapshot(bad),
     "run_result": lambda runtime, bad: runtime.run_result(bad, 0),
+    "compact": lambda runtime, bad: runtime.compact(bad),
     "cancel_run": lambda runtime, bad: runtime.cancel_run(bad),
     "deliveries": lambda runtime, bad: runtime.deliveries(bad),
     "run_requests": lambda runtime, bad: runtime.run_requests(bad),
@@ -365,7 +366,7 @@ FIELDS = [field.name for field in fields(Agent) if field.name not in ("_", "name
 def test_an_agent_is_made_of_what_it_can_use_or_not_at_all(name: str, at: int) -> None:
     given = {"name": "a", "model": "openai/gpt-5", name: WRONG[at]}
     fine = {("name", 2), ("instructions", 2), ("description", 2), ("version", 2), ("version", 0)}
-    fine |= {(one, 0) for one in ("budget", "output", "compaction", "temperature")}
+    fine |= {(one, 0) for one in ("budget", "output", "compaction", "compaction_model", "temperature")}
     message = refused(lambda: LOOSE_AGENT(**given))
     assert (message is None) == ((name, at) in fine)
 

@@ -9,15 +9,26 @@ from typing import Final
 from pydantic import JsonValue
 from pydantic_core import to_json
 
+from windlass_harness.compaction import completed_data, plan, plan_eviction
 from windlass_harness.loop.advance import advance
 from windlass_harness.loop.drafts import Draft, number
-from windlass_harness.loop.effects import CallModel, CheckOutput, Effect, JudgeCall, Plan, RunTool
+from windlass_harness.loop.effects import (
+    CallModel,
+    CheckOutput,
+    Compact,
+    Effect,
+    JudgeCall,
+    Plan,
+    RunTool,
+)
 from windlass_harness.loop.events import (
     AnswersGiven,
     AskedCall,
     CallJudged,
     CallRefused,
     CallReturned,
+    CompactionBroken,
+    HistoryCompacted,
     LoopEvent,
     ModelAnswered,
     ModelFailed,
@@ -54,6 +65,7 @@ from windlass_protocol import (
     PolicyRef,
     Record,
     RetryClass,
+    UserMessage,
 )
 
 JsonObject = dict[str, JsonValue]
@@ -144,6 +156,10 @@ class Session:
             assert mine, "no intent"
             assert (mine[-1].data["idempotencyKey"], mine[-1].epoch) == (effect.idempotency_key, self.epoch)
 
+        elif isinstance(effect, Compact):
+            intents = [one for one in self.records if one.type == "compaction.requested"]
+            assert intents[-1].epoch == self.epoch
+
     def _write(self, drafts: Sequence[Draft]) -> list[str]:
         for draft in drafts:
             record = number(draft, "s1", seq=len(self.records) + 1, epoch=self.epoch)
@@ -203,6 +219,19 @@ def error(
 
 def failure(retry: RetryClass = RetryClass.RETRYABLE, **more: int) -> ModelFailed:
     return ModelFailed(error(retry, after=more.get("after")), usage={"inputTokens": 1, "outputTokens": 0})
+
+
+def overflow() -> ModelFailed:
+    """The model refuses a prompt that is too long."""
+    told = error(RetryClass.REPAIR_NEEDED, kind=ErrorKind.PROVIDER_FAILURE)
+    return ModelFailed(told.model_copy(update={"details": {"fault": "context_overflow"}}))
+
+
+def long_call(number: int, chars: int = 800) -> ModelAnswered:
+    """A call that is long, as its result is; nobody counts its tokens."""
+    return ModelAnswered(
+        "", FinishReason.TOOL_CALLS, (call("look", f"c-{number}", text="x" * chars),), usage={}
+    )
 
 
 def call(tool: str, call_id: str | None = None, **arguments: JsonValue) -> AskedCall:
@@ -304,6 +333,11 @@ class World:
     """Keys of the calls that were run to their end."""
     asked: list[str] = field(default_factory=list[str])
     _failed: dict[int, int] = field(default_factory=dict[int, int])
+    summary: str = "What happened so far."
+    compactions: list[ErrorInfo] = field(default_factory=list[ErrorInfo])
+    """Errors of the compactions to come, each given once; then they succeed."""
+    pinned: Sequence[str] = ()
+    """What tools want to be said after a compaction."""
 
     def model(self, step_index: int) -> ModelAnswered | ModelFailed:
         outcomes = self.script[step_index]
@@ -328,8 +362,30 @@ class World:
     def check(self, effect: CheckOutput, rejections: int) -> OutputChecked:
         return self.outputs[rejections]
 
+    def compact(self, state: LoopState, effect: Compact) -> LoopEvent:
+        """Do what the engine does, with a model that always writes the same."""
+        messages, turn = tuple(state.session.history.messages), state.session.turn
+        assert turn is not None
+        pinned = [UserMessage(content=text) for text in self.pinned]
+        made = plan(messages, effect.config, overhead_tokens=effect.overhead_tokens, on_compaction=pinned)
+        if made.is_empty:
+            return CompactionBroken(error(RetryClass.NOT_RETRYABLE), "nothing_to_compact")
+        fails = bool(self.compactions) and made.needs_summary
+        if fails:
+            made = plan_eviction(messages, effect.config, overhead_tokens=effect.overhead_tokens)
+        summary = self.summary if made.needs_summary else None
+        data = completed_data(made, summary, model_id="m", sequence=turn.sequence, turn_id=turn.turn_id)
+        told: JsonObject = data.model_dump(mode="json", by_alias=True)
+        usage: JsonObject = {"inputTokens": 4, "outputTokens": 1}
+        if fails:
+            fallback = None if made.is_empty else told
+            return CompactionBroken(self.compactions.pop(0), model_id="m", usage=usage, fallback=fallback)
+        return HistoryCompacted(told, usage=usage if summary else None)
+
     def perform(self, session: Session, effect: Effect) -> LoopEvent:
         match effect:
+            case Compact():
+                return self.compact(session.state, effect)
             case CallModel():
                 return self.model(effect.step_index)
             case JudgeCall():

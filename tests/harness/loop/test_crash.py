@@ -4,7 +4,7 @@ Nothing done is done again, and the run ends all the same.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 from pydantic import JsonValue
@@ -19,14 +19,16 @@ from tests.harness.loop.stage import (
     bad,
     call,
     calls,
+    error,
     failure,
     interrupt,
+    long_call,
     run_asked,
     says,
 )
 
 from windlass_harness.loop.events import OutputChecked, RunAsked
-from windlass_harness.loop.rules import Rules
+from windlass_harness.loop.rules import DEFAULT_COMPACTION, CompactionRule, Rules
 from windlass_harness.retry import RetryPolicy
 from windlass_protocol import InputResponse, Record, RetryClass
 
@@ -38,8 +40,12 @@ class Scene:
     world: Callable[[], World]
     asked: RunAsked
     end: str = "completed"
+    compaction: CompactionRule = DEFAULT_COMPACTION
 
 
+SMALL = CompactionRule(1_500, 6, 1_500)
+SOFT = CompactionRule(1_500, 6)
+LONG = [*([long_call(number)] for number in range(8)), [says()]]
 ALL_THREE = calls(call("look"), call("put", n=1), call("send", n=2))
 SCENES = {
     "one answer": Scene(lambda: World([[says()]]), run_asked()),
@@ -79,6 +85,16 @@ SCENES = {
         run_asked(budget={"maxSteps": 1}),
         "budget_exhausted",
     ),
+    "compactions": Scene(lambda: World(LONG), run_asked(), compaction=SMALL),
+    "a compaction that is tried again": Scene(
+        lambda: World(LONG, compactions=[error(), error()]), run_asked(), compaction=SMALL
+    ),
+    "a compaction without a model": Scene(
+        lambda: World(LONG, compactions=[error(RetryClass.NOT_RETRYABLE)]), run_asked(), compaction=SOFT
+    ),
+    "a history that does not fit": Scene(
+        lambda: World(LONG), run_asked(message="x" * 4_000), "failed", CompactionRule(100, limit=100)
+    ),
     "an empty answer": Scene(lambda: World([[calls(call("send"))], [says("")]]), run_asked()),
 }
 
@@ -88,7 +104,7 @@ PATIENT = Rules(retry=RetryPolicy(max_attempts=5))
 
 
 def whole(scene: Scene) -> Session:
-    return scene.world().drive(Session(rules=PATIENT), scene.asked)
+    return scene.world().drive(Session(rules=replace(PATIENT, compaction=scene.compaction)), scene.asked)
 
 
 def went_on(scene: Scene, before: Session, cut: int, person: Person = approves) -> tuple[Session, World]:
@@ -105,6 +121,15 @@ def cuts(session: Session) -> list[int]:
     """After every record; but the opening of a run is one append, all or nothing."""
     opening = session.types.index("message.received") + 1 + session.types.count("output.requested")
     return [0, *range(opening, len(session.records) + 1)]
+
+
+@pytest.mark.parametrize(
+    "name", ["compactions", "a compaction that is tried again", "a compaction without a model"]
+)
+def test_the_scenes_about_compaction_have_some(name: str) -> None:
+    session = whole(SCENES[name])
+    assert session.types.count("compaction.completed") >= 1
+    assert session.types.count("compaction.requested") >= session.types.count("compaction.completed")
 
 
 def key(data: JsonObject, call_id: object) -> str:

@@ -35,3 +35,9 @@ def test_a_call_that_a_policy_changed_is_run_again_as_it_was_changed() -> None:
     (effect,) = (one for one in after.turn() if isinstance(one, RunTool))
     assert effect.arguments == {"safe": True}
     assert after.records[-1].data["arguments"] == {"safe": True}
+
+
+def test_a_session_without_a_history_has_not_answered() -> None:
+    session = asked(calls(call("look")))
+    session.write("context.cleared", {})
+    assert not session.state.has_answered

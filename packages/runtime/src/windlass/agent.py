@@ -63,12 +63,16 @@ class Agent:
     output_sinks: Sequence[OutputSinkSpec] = ()
     skills: Sequence[str] = ()
     compaction: CompactionConfig | None = None
+    compaction_model: str | LLMProvider | None = None
+    """Writes the summaries; the model of the agent when left out."""
     temperature: float | None = None
 
     def __post_init__(self) -> None:
         check_name(self.name, "an agent")
         where = f"agent {self.name}"
-        _check_model(self.model, where)
+        _check_model(self.model, f"{where}: model")
+        if self.compaction_model is not None:
+            _check_model(self.compaction_model, f"{where}: compaction_model")
         check_text(self.instructions, f"{where}: instructions", chars_max=INSTRUCTIONS_CHARS_MAX)
         check_text(self.description, f"{where}: the description", chars_max=DESCRIPTION_CHARS_MAX)
         if self.version is not None:
@@ -87,14 +91,12 @@ class Agent:
     @property
     def route(self) -> tuple[str, str]:
         """The provider and the model that answer."""
-        if isinstance(self.model, str):
-            provider, _, model = self.model.partition("/")
-            return provider, model
-        kind = type(self.model).__name__
-        return (
-            str(getattr(self.model, "route_id", None) or OBJECT_ROUTE),
-            str(getattr(self.model, "model_id", None) or kind),
-        )
+        return _route_of(self.model)
+
+    @property
+    def compaction_route(self) -> tuple[str, str] | None:
+        """The provider and the model that write summaries; None for those that answer."""
+        return None if self.compaction_model is None else _route_of(self.compaction_model)
 
     @property
     def contract(self) -> OutputContract | None:
@@ -175,14 +177,24 @@ class Agent:
             )
 
 
+def _route_of(model: str | LLMProvider) -> tuple[str, str]:
+    if isinstance(model, str):
+        provider, _, name = model.partition("/")
+        return provider, name
+    return (
+        str(getattr(model, "route_id", None) or OBJECT_ROUTE),
+        str(getattr(model, "model_id", None) or type(model).__name__),
+    )
+
+
 def _check_model(model: object, where: str) -> None:
     if isinstance(model, str):
         provider, slash, name = model.partition("/")
         if not (provider and slash and name) or not model.isprintable():
-            raise wrong(f'{where}: model is "provider/model", such as "openai/gpt-5"; found {model!r}')
+            raise wrong(f'{where} is "provider/model", such as "openai/gpt-5"; found {model!r}')
     elif isinstance(model, type) or not callable(getattr(model, "stream", None)):
         raise wrong(
-            f'{where}: model is a text as "provider/model" or an object with stream(), found {kind_of(model)}'
+            f'{where} is a text as "provider/model" or an object with stream(), found {kind_of(model)}'
         )
 
 

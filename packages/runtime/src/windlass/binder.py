@@ -13,7 +13,7 @@ from windlass.ports.content import ContentStore
 from windlass.ports.policy import ToolPolicy
 from windlass.refusals import invalid_package, missing_port
 from windlass.runtime_ports import PackageChange, RuntimePorts
-from windlass.start import check_no_secret, hooks_of, provider_of, tools_of
+from windlass.start import check_no_secret, hooks_of, provider_of, summary_provider_of, tools_of
 from windlass_harness.loop.events import Note
 from windlass_harness.policy_rules import PolicySet
 from windlass_harness.views.runs import RunState
@@ -60,6 +60,7 @@ class RuntimeBinder:
             redactor=ports.scribe.redactor,
             hooks=Hooks(BoundHook(spec, known.get(spec.hook_id)) for spec in package.hooks or ()),
             sinks=ports.sinks,
+            summarises=summary_provider_of(ports, package, run_id=run.run_id),
             notes=notes,
         )
 

@@ -33,6 +33,11 @@ TOOL_CALLS_PER_STEP_MAX: Final = 64
 TOOLS_PER_AGENT_MAX: Final = 512
 HOOKS_PER_AGENT_MAX: Final = 64
 HOOK_TIMEOUT_MS: Final = 250
+ON_COMPACTION_TIMEOUT_MS: Final = 5_000
+"""How long a tool may take to say what a compaction must not lose."""
+REMINDER_CHARS_MAX: Final = 8_000
+"""One text that a tool puts behind a summary."""
+REMINDERS_PER_TOOL_MAX: Final = 8
 HOOK_TIMEOUT_MS_MAX: Final = 30_000
 """The run waits for its hooks, one after the other."""
 HOOK_CONTEXT_TEXTS_MAX: Final = 16

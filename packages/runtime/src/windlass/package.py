@@ -20,6 +20,7 @@ from windlass_protocol import (
     AgentSnapshot,
     BudgetLimits,
     CodecLimits,
+    CompactionConfig,
     JsonObject,
     PolicyKind,
     PolicyRef,
@@ -112,12 +113,35 @@ def package_difference(old: RuntimePackage, new: RuntimePackage) -> tuple[str, .
     return tuple(found)
 
 
+def compaction_config(package: RuntimePackage) -> CompactionConfig | None:
+    """Return when the author of an agent wants histories to be compacted.
+
+    Raises:
+        ValidationError: what the package says is no such thing.
+    """
+    found = (package.provider_route.settings or {}).get("compaction")
+    return None if found is None else CompactionConfig.model_validate(found)
+
+
+def compaction_route(package: RuntimePackage) -> ProviderRoute | None:
+    """Return who writes summaries; None for the model of the package.
+
+    Raises:
+        ValidationError: what the package says is no such thing.
+    """
+    found = (package.provider_route.settings or {}).get("compactionModel")
+    return None if found is None else ProviderRoute.model_validate(found)
+
+
 def _settings(agent: Agent) -> JsonObject | None:
     settings: JsonObject = {}
     if agent.temperature is not None:
         settings["temperature"] = agent.temperature
     if agent.compaction is not None:
         settings["compaction"] = agent.compaction.model_dump(mode="json", by_alias=True)
+    if agent.compaction_route is not None:
+        route_id, model_id = agent.compaction_route
+        settings["compactionModel"] = {"routeId": route_id, "modelId": model_id}
     return settings or None
 
 

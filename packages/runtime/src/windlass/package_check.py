@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from windlass.agent_output import schema_hash
 from windlass.errors import AgentError, Rejected
 from windlass.output_schema import schema_problem
+from windlass.package import compaction_config, compaction_route
 from windlass.refusals import invalid_package
 from windlass_protocol import (
     ErrorKind,
@@ -49,6 +50,8 @@ def check_package(package: object) -> RuntimePackage:
 def _check_shape(package: RuntimePackage) -> None:
     try:
         RuntimePackage.model_validate(package.model_dump(mode="json", by_alias=True, warnings=False))
+        compaction_config(package)
+        compaction_route(package)
     except ValidationError as error:
         # The message of pydantic quotes the value; the place and the kind of slip are enough.
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]

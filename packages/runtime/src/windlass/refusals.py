@@ -108,6 +108,16 @@ def unknown_run(run_id: str) -> Conflict:
     return contract_violation(f"nobody started a run called {shown(run_id, NAME_SHOWN_CHARS_MAX)}", run_id)
 
 
+def unknown_session(session_id: str) -> Conflict:
+    """Return the error of somebody who means a session that there is not."""
+    return Conflict(
+        "there is no such session; start a run in it first",
+        kind=ErrorKind.INVALID_STATE_TRANSITION,
+        retry=RetryClass.NOT_RETRYABLE,
+        causal_ids=CausalIds(session_id=session_id),
+    )
+
+
 def taken_run(run_id: str) -> Conflict:
     """Return the error of a run id that was used for something else."""
     return Conflict(

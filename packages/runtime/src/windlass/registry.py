@@ -27,6 +27,8 @@ class Registered:
     policy: RulesPolicy | None = None
     provider: LLMProvider | None = None
     """The model of the agent itself; None if its route names one."""
+    summary_provider: LLMProvider | None = None
+    """Who writes summaries for it, if that is an object too."""
     agent: Agent | None = None
 
     def is_of(self, agent: Agent) -> bool:
@@ -49,6 +51,7 @@ def register_agent(agent: Agent) -> Registered:
         hooks={hook.spec.hook_id: hook for hook in agent.hooks if isinstance(hook, Hook)},
         policy=RulesPolicy(agent.policy),
         provider=None if isinstance(agent.model, str) else agent.model,
+        summary_provider=None if isinstance(agent.compaction_model, str) else agent.compaction_model,
         agent=agent,
     )
 

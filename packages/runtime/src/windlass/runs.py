@@ -7,8 +7,8 @@ from typing import Final
 from windlass.engine.loading import load
 from windlass.engine.mailbox import each_item
 from windlass.ports.feed import EventBus
-from windlass.ports.journal import RunRow, Store
-from windlass.refusals import unknown_run
+from windlass.ports.journal import COMPACT, RunRow, Store
+from windlass.refusals import unknown_run, unknown_session
 from windlass.setup_check import check_id, check_seconds
 from windlass_harness.views.runs import RUN_ENDS, RunState, advance_run, start_run, unstarted_run
 from windlass_protocol import Event, InputRequest, Record, RunResult, RunSnapshot, RunStatus
@@ -17,7 +17,7 @@ TERMINAL: Final = frozenset(RUN_ENDS.values())
 
 
 class Runs:
-    """Reads runs; it starts and changes none."""
+    """Reads runs; it starts none."""
 
     def __init__(self, store: Store, bus: EventBus) -> None:
         self._store = store
@@ -33,6 +33,16 @@ class Runs:
         if row is None:
             raise unknown_run(run_id)
         return row
+
+    async def ask_compaction(self, session_id: str, *, key: str) -> None:
+        """Put the wish for a shorter history into the inbox of a session.
+
+        Raises:
+            Conflict: there is no such session.
+        """
+        if await self._store.session(check_id(session_id, "a session id")) is None:
+            raise unknown_session(session_id)
+        await self._store.post(session_id, kind=COMPACT, key=f"{COMPACT}:{key}", body={})
 
     async def snapshot(self, run_id: str) -> RunSnapshot:
         """Return what is known of a run, also of one that has not begun.

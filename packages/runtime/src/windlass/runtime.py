@@ -110,14 +110,7 @@ class CoreRuntime:
             self._desk = ApprovalDesk(
                 approvals.dispatcher, bus, answer=self.answer_session, timeout_ms=approvals.timeout_ms
             )
-        shared = Shared(
-            content,
-            bus,
-            machine.clock,
-            machine.random,
-            is_attended=ports.is_attended,
-            gates={},
-        )
+        shared = Shared(content, bus, machine.clock, machine.random, is_attended=ports.is_attended, gates={})
         return Engine(
             Ports(
                 store,
@@ -177,7 +170,7 @@ class CoreRuntime:
         except Conflict:
             raise taken_run(run_id) from None
         self._run_count += posted.is_new
-        self._wake(session_id)
+        await self._rouse(session_id)
         return RunHandle(self, run_id)
 
     async def steer_session(self, request: RunRequest, *, message_id: str) -> None:
@@ -196,7 +189,7 @@ class CoreRuntime:
         session_id = request.session_id or f"session:{request.run_id}"
         body = self._masked({**start_body(request, effective), "messageId": message_id})
         await self._store().post(session_id, kind=STEER, key=item_key(STEER, message_id), body=body)
-        self._wake(session_id)
+        await self._rouse(session_id)
 
     async def _keep_package(self, effective: EffectivePackage, run_id: str) -> None:
         """Keep the package of a run, so that it can go on under it whatever comes."""
@@ -214,8 +207,9 @@ class CoreRuntime:
         # It is as durable as a record, so no secret may be in it either.
         return self._ports.scribe([Draft("inbox", "", body)])[0].data
 
-    def _wake(self, session_id: str) -> None:
-        assert self._engine is not None, "a runtime is resumed before it is woken"
+    async def _rouse(self, session_id: str) -> None:
+        await self.resume()
+        assert self._engine is not None, "it was opened just now"
         self._engine.wake(session_id)
 
     async def run_text(self, request: RunRequest) -> RunResult:
@@ -296,8 +290,7 @@ class CoreRuntime:
             await self._store().post(
                 row.session_id, kind=CANCEL, key=item_key(CANCEL, run_id), body=self._masked(given)
             )
-        await self.resume()
-        self._wake(row.session_id)
+        await self._rouse(row.session_id)
 
     async def deliveries(self, run_id: str) -> tuple[DeliveryState, ...]:
         """Return what became of the output of a run at each of its sinks.
@@ -310,6 +303,15 @@ class CoreRuntime:
         row, store = await self._runs.row(run_id), self._store()
         state = (await load(store, store, session_id=row.session_id)).state
         return tuple(one for one in state.deliveries.by_id.values() if one.run_id == run_id)
+
+    async def compact(self, session_id: str) -> None:
+        """Ask for a shorter history: now, or before the next model call of a run.
+
+        Raises:
+            Conflict: there is no such session.
+        """
+        await self._runs.ask_compaction(session_id, key=self._ports.machine.new_id())
+        await self._rouse(session_id)
 
     # people
 
@@ -359,8 +361,7 @@ class CoreRuntime:
         body: list[JsonValue] = [response.model_dump(mode="json", by_alias=True) for response in responses]
         key = item_key(ANSWER, self._ports.machine.new_id())
         await self._store().post(session_id, kind=ANSWER, key=key, body=self._masked({"responses": body}))
-        await self.resume()
-        self._wake(session_id)
+        await self._rouse(session_id)
 
     # watching
 

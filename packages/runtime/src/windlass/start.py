@@ -16,7 +16,7 @@ from windlass.engine.cut import TooLate, within
 from windlass.engine.judge import settled, timed_out
 from windlass.errors import AgentError, Rejected, is_for_us
 from windlass.hooks import Hook, check_hook
-from windlass.package import fingerprint, package_json
+from windlass.package import compaction_route, fingerprint, package_json
 from windlass.package_check import check_contract, check_package
 from windlass.ports.model import LLMProvider
 from windlass.ports.policy import StartPolicy
@@ -147,6 +147,7 @@ async def check_start(ports: RuntimePorts, request: RunRequest) -> EffectivePack
     check_ids(ports, request)
     effective = await effective_package(ports, request)
     provider_of(ports, effective.package, run_id=request.run_id)
+    summary_provider_of(ports, effective.package, run_id=request.run_id)
     _check_hooks(ports, effective.package, request.run_id)
     _check_tools(ports, effective.package, request.run_id)
     _check_sinks(ports, effective.package, request.run_id)
@@ -209,6 +210,24 @@ def provider_of(ports: RuntimePorts, package: RuntimePackage, *, run_id: str | N
     if provider is None:
         raise missing_provider(route_id, run_id)
     return provider
+
+
+def summary_provider_of(
+    ports: RuntimePorts, package: RuntimePackage, *, run_id: str | None = None
+) -> LLMProvider:
+    """Return who writes summaries for a package: its model, if it names nobody else.
+
+    Raises:
+        Unavailable: nobody provides it.
+    """
+    route = compaction_route(package)
+    registered = ports.registry.agent(package.agent.agent_id)
+    if route is None:
+        return provider_of(ports, package, run_id=run_id)
+    known = None if registered is None else registered.summary_provider
+    if registered is not None and known is not None and compaction_route(registered.package) == route:
+        return known
+    return provider_of(ports, package.model_copy(update={"provider_route": route}), run_id=run_id)
 
 
 def hooks_of(ports: RuntimePorts, package: RuntimePackage) -> dict[str, Hook]:

@@ -14,6 +14,17 @@ from windlass.tool_result import result_value
 from windlass_protocol import canonical
 
 
+@dataclass(frozen=True, slots=True)
+class CompactionContext:
+    """What a tool is told when the history of a session is about to be compacted."""
+
+    session_id: str
+    run_id: str
+    """The newest run of the session; it may have ended."""
+    _: KW_ONLY
+    agent_id: str
+
+
 class ToolControl:
     """The engine's end of a context: it cancels, and it hears of progress.
 

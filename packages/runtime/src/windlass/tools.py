@@ -1,6 +1,6 @@
 """Tools: typed functions that a model may call."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, Generic, ParamSpec, TypedDict, TypeVar, Unpack, cast, overload
@@ -10,6 +10,7 @@ from pydantic import JsonValue
 from windlass.definitions import check_name, check_text, check_whole, kind_of, option_problem, wrong
 from windlass.errors import is_for_us
 from windlass.limits import TOOL_TIMEOUT_MS
+from windlass.tool_context import CompactionContext
 from windlass.tool_docstring import read_docstring
 from windlass.tool_limits import CONCURRENCY_MAX, DESCRIPTION_CHARS_MAX, FAILED_CHARS_MAX, TIMEOUT_MS_MAX
 from windlass.tool_schema import ArgumentShape
@@ -25,6 +26,9 @@ F = TypeVar("F")
 
 ApprovalCheck = Callable[[JsonObject], bool | str]
 """Looks at the JSON arguments of a call: True asks, False leaves it to the policy, a text names a rule."""
+
+OnCompaction = Callable[[CompactionContext], Sequence[str] | Awaitable[Sequence[str]]]
+"""Called before a history is compacted; returns what the model must be told again after it."""
 
 SHELL_PARAMETER: Final = "command"
 """The parameter of a shell tool that holds the command."""
@@ -73,6 +77,9 @@ class ToolOptions(TypedDict, total=False):
     """Whether the parameter `command` is a shell command, which is then graded."""
     metadata: Mapping[str, JsonValue]
     """Anything else to pin with the tool."""
+    on_compaction: OnCompaction
+    """Called before the history is compacted: returns texts that the model is told again after it, such as a
+    list that it keeps, and forgets what the model will not remember. A crash may make it be called again."""
     router: "ToolRouter"
     """Where to register it."""
 
@@ -96,6 +103,7 @@ class Tool(Generic[P, R]):
     is_question: bool = False
     """Whether a call is put to a person, whose answer is its result; the function is never called."""
     metadata: JsonObject = field(default_factory=dict[str, JsonValue])
+    on_compaction: OnCompaction | None = None
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function; nothing is validated, recorded or asked."""
@@ -181,6 +189,7 @@ def tool(
         is_outbound: whether a call can carry data out; assumed when left out.
         is_shell: whether the parameter `command` is a shell command, which is then graded.
         metadata: JSON to pin with the tool.
+        on_compaction: called before the history is compacted; returns what the model is told again after.
         router: where to register it.
 
     Raises:
@@ -219,6 +228,7 @@ def _made(function: Callable[P, R], options: ToolOptions) -> Tool[P, R]:
         is_outbound=_flag(options.get("is_outbound"), f"tool {name}: is_outbound"),
         is_shell=_flag(options.get("is_shell"), f"tool {name}: is_shell") or False,
         metadata=_metadata(options.get("metadata"), name),
+        on_compaction=_on_compaction(options.get("on_compaction"), name),
     )
     if made.is_shell and not has_parameter(shape.signature, SHELL_PARAMETER):
         raise wrong(
@@ -300,6 +310,12 @@ def _flag(value: object, what: str) -> bool | None:
     if value is not None and not isinstance(value, bool):
         raise wrong(f"{what} is True or False, found {kind_of(value)}")
     return value
+
+
+def _on_compaction(value: object, name: str) -> OnCompaction | None:
+    if value is not None and not callable(value):
+        raise wrong(f"tool {name}: on_compaction is a function, found {kind_of(value)}")
+    return cast(OnCompaction | None, value)
 
 
 def _metadata(value: object, name: str) -> JsonObject:

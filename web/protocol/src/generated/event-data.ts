@@ -834,6 +834,8 @@ export const CompactionRequestedData = open({
   modelId: z.string(),
   /** Input tokens that made it necessary. */
   usageInputTokens: Count.nullable(),
+  /** Why: threshold, overflow (the model refused the length) or asked. */
+  reason: z.string().optional(),
   /** The session. */
   sessionId: Id.optional(),
   /** Number of the turn in its session, from 0. */
@@ -884,6 +886,12 @@ export const CompactionFailedData = open({
   message: z.string(),
   /** Further facts, already redacted. */
   details: JsonObject.optional(),
+  /** Wait before the next attempt; absent if there is none. */
+  delayMs: Count.optional(),
+  /** Model that was asked for a summary. */
+  modelId: z.string().optional(),
+  /** What the attempt used. */
+  usage: Usage.optional(),
   /** Number of the turn in its session, from 0. */
   sequence: Count.optional(),
   /** The turn. */

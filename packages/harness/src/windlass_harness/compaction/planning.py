@@ -34,6 +34,7 @@ from windlass_harness.compaction.shape import (
 from windlass_harness.compaction.tokens import Estimate, estimate_tokens, input_tokens
 from windlass_harness.origin import Origin, is_real_user, mark
 from windlass_protocol import CompactionCompletedData, CompactionConfig, ModelMessage
+from windlass_protocol.limits import INTEGER_MAX
 
 SUMMARY_CHARS_MIN: Final = 280
 SUMMARY_TOKENS_MAX: Final = 4_096
@@ -91,22 +92,10 @@ def plan(
     before = input_tokens(messages, config, overhead_tokens=overhead_tokens, estimate=estimate)
     if before <= config.threshold:
         return CompactionPlan(tokens_before=before, tokens_after=before, fits=True, estimate=estimate)
-    # What the provider counts beyond our estimate stays after the compaction, as far as we know.
-    fixed = max(overhead_tokens, before - sum(map(estimate, messages)))
-    room = max(config.threshold - fixed, 0)
-    summaries = [text for message in messages if (text := summary_of(message)) is not None]
-    scene = _Scene(
-        messages=messages,
-        threshold=config.threshold,
-        before=before,
-        fixed=fixed,
-        request_tokens_max=room if summary_window_tokens is None else min(room, summary_window_tokens),
-        starts=_window_starts(messages, config.recent_window_size),
-        people=tuple(index for index, message in enumerate(messages) if is_real_user(message)),
-        extras=tuple(mark(message, Origin.PINNED) for message in on_compaction),
-        previous_summary=summaries[-1] if summaries else None,
-        estimate=estimate,
-    )
+    scene = _scene(messages, config, before=before, overhead_tokens=overhead_tokens, estimate=estimate)
+    if summary_window_tokens is not None:
+        scene = replace(scene, request_tokens_max=min(scene.request_tokens_max, summary_window_tokens))
+    scene = replace(scene, extras=tuple(mark(message, Origin.PINNED) for message in on_compaction))
     trimmed = _plan_trim(scene)
     if trimmed.tokens_after <= scene.target:
         return trimmed
@@ -114,6 +103,20 @@ def plan(
     if summarised is None or (trimmed.fits and not summarised.fits):
         return trimmed
     return summarised
+
+
+def plan_eviction(
+    messages: Sequence[ModelMessage],
+    config: CompactionConfig,
+    *,
+    overhead_tokens: int = 0,
+    estimate: Estimate = estimate_tokens,
+) -> CompactionPlan:
+    """Plan what can be done without a model; an empty plan if nothing can."""
+    before = input_tokens(messages, config, overhead_tokens=overhead_tokens, estimate=estimate)
+    return _plan_trim(
+        _scene(messages, config, before=before, overhead_tokens=overhead_tokens, estimate=estimate)
+    )
 
 
 def apply(
@@ -159,17 +162,20 @@ def completed_data(
     Raises:
         ValueError: the plan needs a summary and there is none.
     """
+    fitted = fit_summary(plan, summary)
+    # The plan has room for the longest summary; the one that was written may be shorter.
+    spared = 0 if fitted is None else plan.summary_tokens_max - plan.estimate(summary_message(fitted))
     return CompactionCompletedData(
         model_id=model_id,
         sequence=sequence,
         turn_id=turn_id,
-        summary=fit_summary(plan, summary),
+        summary=fitted,
         kept_from=plan.kept_from,
         trimmed_call_ids=tuple(sorted(plan.trimmed_call_ids)),
         result_chars_max=plan.result_chars_max,
         pinned=plan.pinned,
-        input_tokens_before=plan.tokens_before,
-        input_tokens_after=plan.tokens_after,
+        input_tokens_before=min(plan.tokens_before, INTEGER_MAX),
+        input_tokens_after=min(plan.tokens_after - max(spared, 0), INTEGER_MAX),
     )
 
 
@@ -217,6 +223,31 @@ class _Scene:
                 break
             pinned.append(self.messages[index])
         return (*reversed(pinned), *self.extras)
+
+
+def _scene(
+    messages: Sequence[ModelMessage],
+    config: CompactionConfig,
+    *,
+    before: int,
+    overhead_tokens: int,
+    estimate: Estimate,
+) -> _Scene:
+    # What the provider counts beyond our estimate stays after the compaction, as far as we know.
+    fixed = max(overhead_tokens, before - sum(map(estimate, messages)))
+    summaries = [text for message in messages if (text := summary_of(message)) is not None]
+    return _Scene(
+        messages=messages,
+        threshold=config.threshold,
+        before=before,
+        fixed=fixed,
+        request_tokens_max=max(config.threshold - fixed, 0),
+        starts=_window_starts(messages, config.recent_window_size),
+        people=tuple(index for index, message in enumerate(messages) if is_real_user(message)),
+        extras=(),
+        previous_summary=summaries[-1] if summaries else None,
+        estimate=estimate,
+    )
 
 
 def _window_starts(messages: Sequence[ModelMessage], window: int) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from windlass_harness.loop import ends, failures, hooks, people
+from windlass_harness.loop import compacting, ends, failures, hooks, people
 from windlass_harness.loop.drafts import Draft
 from windlass_harness.loop.effects import NOTHING, CallModel, CheckOutput, Effect, JudgeCall, Plan, RunTool
 from windlass_harness.loop.events import Moment
@@ -19,9 +19,9 @@ from windlass_harness.loop.hooked import (
     ON_RUN_CANCEL_REQUESTED,
     RUN_STARTING,
 )
-from windlass_harness.loop.notes import CallNotes
+from windlass_harness.loop.notes import INTERRUPTED, CallNotes
 from windlass_harness.loop.rules import DEFAULT_RULES, Rules
-from windlass_harness.loop.state import INTERRUPTED, LoopState
+from windlass_harness.loop.state import LoopState
 from windlass_harness.times import ms_of
 from windlass_harness.views.steps import Call, CallStage, Step
 from windlass_protocol import (
@@ -46,7 +46,7 @@ def advance(state: LoopState, under_way: Set[str], *, now: Moment, rules: Rules 
     """
     run = state.run
     if run is None:
-        return NOTHING
+        return compacting.at_rest(state, under_way, now=now, rules=rules)
     if run.is_cancel_requested or state.run_notes.failure is not None:
         return NOTHING if under_way else _end(state, now, rules)
     step = state.session.history.unanswered
@@ -133,6 +133,9 @@ def _ask(state: LoopState, now: Moment, rules: Rules) -> Plan:
         return Plan(ends.exhausted(state, names, now=now))
     if notes.budget.steps_used >= rules.steps_max and not notes.is_retry:
         return Plan(ends.failed(state, failures.too_many_steps(rules), now=now))
+    first = compacting.before_step(state, now=now, rules=rules)
+    if first is not None:
+        return first
     last = -1 if turn.step_index is None else turn.step_index
     index = last if notes.is_retry else last + 1
     data: JsonObject = {**state.place(index), "promptMessageCount": len(state.session.history.messages)}

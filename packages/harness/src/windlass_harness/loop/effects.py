@@ -7,6 +7,7 @@ from pydantic import JsonValue
 
 from windlass_harness.loop.drafts import Draft
 from windlass_harness.views.runs import RunState
+from windlass_protocol import CompactionConfig
 
 JsonObject = dict[str, JsonValue]
 
@@ -18,6 +19,16 @@ class CallModel:
     step_index: int
     attempt: int
     key: ClassVar[str] = "model"
+    """What the effect is called while it is under way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compact:
+    """Make the history shorter; its `compaction.requested` is the intent."""
+
+    config: CompactionConfig
+    overhead_tokens: int
+    key: ClassVar[str] = "compact"
     """What the effect is called while it is under way."""
 
 
@@ -95,7 +106,7 @@ class Deliver:
         return f"deliver:{self.delivery_id}"
 
 
-Effect = CallModel | JudgeCall | RunTool | CheckOutput | CallHooks | Deliver
+Effect = CallModel | Compact | JudgeCall | RunTool | CheckOutput | CallHooks | Deliver
 
 
 def is_errand(effect: Effect) -> bool:

@@ -135,6 +135,36 @@ class ModelFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class CompactionAsked:
+    """Somebody wants the history of the session to be shorter."""
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryCompacted:
+    """The history is shorter. `data` is what `compaction.completed` says of it."""
+
+    data: JsonObject
+    usage: JsonObject | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionBroken:
+    """The history could not be made shorter, or not as planned.
+
+    `chance` is that of `ModelFailed`.
+    """
+
+    error: ErrorInfo
+    code: str | None = None
+    """Of the failure, if its kind does not say it."""
+    model_id: str | None = None
+    chance: float = 0.5
+    usage: JsonObject | None = None
+    fallback: JsonObject | None = None
+    """What can be done without a model, as `compaction.completed` says it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Plea:
     """What a person is shown and asked for when a policy wants consent."""
 
@@ -272,6 +302,9 @@ LoopEvent = (
     | RunRefused
     | ModelAnswered
     | ModelFailed
+    | CompactionAsked
+    | HistoryCompacted
+    | CompactionBroken
     | CallJudged
     | CallRefused
     | CallAsks

@@ -5,6 +5,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from windlass_harness.loop.notes import CONTEXT_OVERFLOW
 from windlass_harness.loop.rules import Rules
 from windlass_protocol import BudgetName, ErrorCode, ErrorInfo, ErrorKind, FinishReason, RetryClass
 
@@ -49,6 +50,42 @@ def interrupted_too_often(times: int) -> ErrorInfo:
         message=message,
         details={"reason": "interrupted_too_often", "attempts": times},
     )
+
+
+def is_overflow(error: ErrorInfo) -> bool:
+    """Whether a model could not answer because there was too much to read."""
+    return (error.details or {}).get("fault") == CONTEXT_OVERFLOW
+
+
+def overflowed(error: ErrorInfo) -> ErrorInfo:
+    """The model refuses the prompt even after a compaction."""
+    message = f"The prompt is too long for the model even after a compaction. {_SHORTEN} {error.message}"
+    return error.model_copy(
+        update={
+            "retry": RetryClass.USER_ACTION_NEEDED,
+            "message": message[:_MESSAGE_CHARS_MAX],
+            "details": {**(error.details or {}), "reason": CONTEXT_OVERFLOW},
+        }
+    )
+
+
+def does_not_fit(tokens: int, limit: int) -> ErrorInfo:
+    """The history cannot be made short enough."""
+    told = f"The prompt fills about {tokens:,} tokens even after a compaction, limit {limit:,}."
+    return ErrorInfo(
+        code=ErrorCode.REJECTED,
+        kind=ErrorKind.PROJECTION_FAILURE,
+        retry=RetryClass.USER_ACTION_NEEDED,
+        message=f"{told} {_SHORTEN}",
+        details={"reason": CONTEXT_OVERFLOW, "tokens": tokens, "limit": limit},
+    )
+
+
+_SHORTEN: Final = (
+    "Send a shorter message, shorten the instructions or the tools, raise the threshold of the agent's "
+    "compaction if its model reads more, or start a new session."
+)
+_MESSAGE_CHARS_MAX: Final = 4_096
 
 
 def out_of_budget(spent: Sequence[tuple[BudgetName, int, int]]) -> ErrorInfo:

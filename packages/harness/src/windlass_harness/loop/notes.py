@@ -2,18 +2,20 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, cast
 
 from pydantic import JsonValue
 
 from windlass_harness.budget import BudgetLimit, BudgetState
 from windlass_harness.loop.hooked import Hooked
+from windlass_harness.times import ms_of
 from windlass_protocol import (
     BudgetLimits,
     ErrorInfo,
     FinishReason,
     InputOutcome,
     OutputContract,
+    Record,
     RecoveryChoice,
 )
 from windlass_protocol.limits import INTEGER_MAX
@@ -26,6 +28,12 @@ REFUSALS: Final = frozenset({"unknown_tool", "invalid_arguments"})
 """Codes of results that say that a call could not be made at all."""
 NO_LIMITS: Final = BudgetLimit()
 NOTHING_USED: Final = BudgetState()
+INTERRUPTED: Final = "interrupted"
+"""Code of an attempt that ended with its owner."""
+HANDED_OVER: Final = "handed_over"
+"""Code of an attempt that its owner broke off to let go of the session in order."""
+CONTEXT_OVERFLOW: Final = "context_overflow"
+"""Code of an attempt that the model refused because there was too much to read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +61,12 @@ class Pause:
         A clock that was put back to before it began cannot tell, so it does not.
         """
         return self.since_ms <= now_ms < self.until_ms
+
+
+def pause_after(record: Record, wait_ms: int) -> Pause:
+    """Return the time that begins with a record."""
+    since_ms = ms_of(record.at)
+    return Pause(since_ms, since_ms + wait_ms)
 
 
 @dataclass(slots=True)
@@ -171,3 +185,8 @@ def policy_version(decision: Mapping[str, JsonValue]) -> str | None:
         if isinstance(version, str):
             return version
     return None
+
+
+def objects_in(data: Mapping[str, JsonValue], name: str) -> list[JsonObject]:
+    """Return a list of objects, which the record would not be valid without."""
+    return cast(list[JsonObject], data[name])

@@ -15,6 +15,9 @@ DEFER_MS_MIN: Final = 1_000
 COMPLETION_VETOES_MAX: Final = 3
 INTERRUPTIONS_MAX: Final = 5
 DEFAULT_RETRY: Final = RetryPolicy()
+COMPACTION_THRESHOLD_TOKENS: Final = 100_000
+"""For a model of which nobody knows how much it reads."""
+RECENT_MESSAGES: Final = 10
 
 
 class Dedupe(StrEnum):
@@ -34,6 +37,25 @@ class SinkRule:
 
     sink_id: str
     dedupe: Dedupe = Dedupe.RUN
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionRule:
+    """When the history of a run is made shorter, and what else its model reads."""
+
+    threshold: int = COMPACTION_THRESHOLD_TOKENS
+    """The most tokens of a prompt."""
+    recent_window_size: int = RECENT_MESSAGES
+    """How many of the newest messages stay as they are, if they fit."""
+    limit: int | None = None
+    """A prompt that is longer after a compaction ends the run; None leaves that to the model."""
+    overhead_tokens: int = 0
+    """Instructions and tools."""
+    model_id: str | None = None
+    """Who writes summaries; the model of the run if None."""
+
+
+DEFAULT_COMPACTION: Final = CompactionRule()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +81,7 @@ class Rules:
     sinks: tuple[SinkRule, ...] = ()
     responders: tuple[str, ...] | None = None
     """Who may say what becomes of an interrupted call; None for anybody."""
+    compaction: CompactionRule = DEFAULT_COMPACTION
 
 
 DEFAULT_RULES: Final = Rules()

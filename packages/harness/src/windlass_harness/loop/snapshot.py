@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from windlass_harness.loop.compacted import Compacting
 from windlass_harness.loop.notes import CallNotes, Grant, RunNotes
 from windlass_harness.loop.state import LoopState
 from windlass_harness.views.deliveries import Deliveries
@@ -18,12 +19,21 @@ class LoopSnapshot:
     run_notes: RunNotes
     grants: dict[str, Grant]
     deliveries: Deliveries
+    compacting: Compacting
 
 
 def dump_loop(state: LoopState) -> bytes:
     """Return the state as bytes."""
-    session = state.session.freeze()
-    return dump_state(LoopSnapshot(session, state.notes, state.run_notes, state.grants, state.deliveries))
+    return dump_state(
+        LoopSnapshot(
+            state.session.freeze(),
+            state.notes,
+            state.run_notes,
+            state.grants,
+            state.deliveries,
+            state.compacting,
+        )
+    )
 
 
 def load_loop(snapshot: bytes) -> LoopState | None:
@@ -36,4 +46,5 @@ def load_loop(snapshot: bytes) -> LoopState | None:
     state.run_notes = found.run_notes
     state.grants = found.grants
     state.deliveries = found.deliveries
+    state.compacting = found.compacting
     return state

@@ -4,25 +4,31 @@ Everything here is folded from records and from nothing else, so a crash loses n
 takes records one by one, because copying it for each record would make long sessions slow.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Final, cast
 
 from pydantic import JsonValue
 
 from windlass_harness.budget import would_exceed
+from windlass_harness.compaction.weights import Weights
 from windlass_harness.loop import failures
+from windlass_harness.loop.compacted import COMPACTION_RECORDS, Compacting
 from windlass_harness.loop.drafts import Draft
 from windlass_harness.loop.events import Moment
 from windlass_harness.loop.notes import (
     CONSENTED,
+    CONTEXT_OVERFLOW,
+    HANDED_OVER,
+    INTERRUPTED,
     NO_LIMITS,
     REFUSALS,
     CallNotes,
     Grant,
-    Pause,
     RunNotes,
     limits_of,
     number_in,
+    objects_in,
+    pause_after,
     policy_version,
 )
 from windlass_harness.loop.rules import DEFER_MS_MIN
@@ -57,6 +63,7 @@ class LoopState:
         self.grants: dict[str, Grant] = {}
         """What people allowed for the rest of the session, by the request that granted it."""
         self.deliveries = Deliveries()
+        self.compacting, self.weights = Compacting(), Weights()
         self.epoch = 0
         """Of the owner; intents of an older one were interrupted."""
 
@@ -181,6 +188,7 @@ def _run_started(state: LoopState, record: Record) -> None:
     run = state.run
     state.notes.clear()
     state.run_notes = RunNotes(limits=limits_of(None if run is None else run.budget), active_since=record.at)
+    state.compacting.begin_run()
 
 
 def _output_requested(state: LoopState, record: Record) -> None:
@@ -216,20 +224,17 @@ def _step_started(state: LoopState, record: Record) -> None:
 def _step_retrying(state: LoopState, record: Record) -> None:
     notes = state.run_notes
     notes.is_retry = True
-    notes.pause = _pause(record, number_in(record.data, "delayMs"))
+    notes.pause = pause_after(record, number_in(record.data, "delayMs"))
     code = record.data.get("code")
-    notes.failures += code not in (INTERRUPTED, HANDED_OVER)
+    notes.failures += code not in (INTERRUPTED, HANDED_OVER, CONTEXT_OVERFLOW)
     notes.interruptions += code == INTERRUPTED
+    state.compacting.is_overflow |= code == CONTEXT_OVERFLOW
     notes.charge(record.data.get("usage"))
-
-
-def _pause(record: Record, wait_ms: int) -> Pause:
-    since_ms = ms_of(record.at)
-    return Pause(since_ms, since_ms + wait_ms)
 
 
 def _step_failed(state: LoopState, record: Record) -> None:
     state.run_notes.interruptions = 0
+    state.compacting.end_step()
     state.run_notes.charge(record.data.get("usage"))
     details = record.data.get("details")
     error = details.get("error") if isinstance(details, dict) else None
@@ -239,6 +244,7 @@ def _step_failed(state: LoopState, record: Record) -> None:
 
 def _step_completed(state: LoopState, record: Record) -> None:
     state.run_notes.interruptions = 0
+    state.compacting.end_step()
     reason = FinishReason(str(record.data["finishReason"]))
     state.run_notes.finish_reason = reason
     if reason in _BROKEN:
@@ -258,7 +264,7 @@ def _policy_decided(state: LoopState, record: Record) -> None:
     match decision.get("decision"):
         case "defer":
             # A policy that names no time must not be asked again and again without a pause.
-            note.pause = _pause(record, max(number_in(decision, "resumeAfterMs"), DEFER_MS_MIN))
+            note.pause = pause_after(record, max(number_in(decision, "resumeAfterMs"), DEFER_MS_MIN))
         case "interrupt":
             state.run_notes.failure = failures.interrupted(decision)
         case _:
@@ -285,7 +291,7 @@ def _action_result(state: LoopState, record: Record) -> None:
 
 
 def _input_requested(state: LoopState, record: Record) -> None:
-    for request in _objects(record.data, "requests"):
+    for request in objects_in(record.data, "requests"):
         action = cast(JsonObject, request["action"])
         call_id = str(action["callId"])
         note = _note(state, call_id)
@@ -315,7 +321,7 @@ def _approval_settled(state: LoopState, record: Record) -> None:
 
 
 def _input_resolved(state: LoopState, record: Record) -> None:
-    ids = {str(resolution["requestId"]) for resolution in _objects(record.data, "resolutions")}
+    ids = {str(resolution["requestId"]) for resolution in objects_in(record.data, "resolutions")}
     for note in state.notes.values():
         if note.request_id in ids:
             note.request_id = None
@@ -358,19 +364,12 @@ def _hook_ran(state: LoopState, record: Record) -> None:
         state.run_notes.failure = ErrorInfo.model_validate(stop)
 
 
-def _delivery(state: LoopState, record: Record) -> None:
-    state.deliveries.apply(record)
+def _compaction(state: LoopState, record: Record) -> None:
+    state.compacting.apply(record, is_at_rest=state.run is None)
+    if state.run is not None:
+        state.run_notes.charge(record.data.get("usage"))
 
 
-def _objects(data: Mapping[str, JsonValue], name: str) -> list[JsonObject]:
-    """A list of objects, which the record would not be valid without."""
-    return cast(list[JsonObject], data[name])
-
-
-INTERRUPTED: Final = "interrupted"
-"""Code of an attempt that ended with its owner."""
-HANDED_OVER: Final = "handed_over"
-"""Code of an attempt that its owner broke off to let go of the session in order."""
 _BROKEN: Final = (FinishReason.CONTENT_FILTER, FinishReason.ERROR)
 """An answer that ended so is not acted upon, whatever calls it asks for."""
 
@@ -396,5 +395,6 @@ _FOLLOW: Final[dict[str, Callable[[LoopState, Record], None]]] = {
     "result.completed": _result_completed,
     "hook.completed": _hook_ran,
     "hook.failed": _hook_ran,
-    **dict.fromkeys(DELIVERY_RECORDS, _delivery),
+    **dict.fromkeys(DELIVERY_RECORDS, lambda state, record: state.deliveries.apply(record)),
+    **dict.fromkeys(COMPACTION_RECORDS, _compaction),
 }

@@ -4,7 +4,7 @@ from typing import assert_never
 
 from pydantic import JsonValue
 
-from windlass_harness.loop import delivery, ends, failures, hooks, people, wishes
+from windlass_harness.loop import compacting, delivery, ends, failures, hooks, outputs, people, wishes
 from windlass_harness.loop.advance import give_up, refused, retried
 from windlass_harness.loop.drafts import Draft, within_limit
 from windlass_harness.loop.events import (
@@ -14,8 +14,11 @@ from windlass_harness.loop.events import (
     CallRefused,
     CallReturned,
     CancelAsked,
+    CompactionAsked,
+    CompactionBroken,
     DeliverySettled,
     HandedOver,
+    HistoryCompacted,
     HooksRan,
     LoopEvent,
     ModelAnswered,
@@ -29,11 +32,12 @@ from windlass_harness.loop.events import (
     Stopped,
     Taken,
 )
-from windlass_harness.loop.rules import DEFAULT_RULES, OUTPUT_REPAIRS, Rules
-from windlass_harness.loop.state import HANDED_OVER, LoopState
+from windlass_harness.loop.notes import CONTEXT_OVERFLOW, HANDED_OVER
+from windlass_harness.loop.rules import DEFAULT_RULES, Rules
+from windlass_harness.loop.state import LoopState
 from windlass_harness.retry import next_retry_delay_ms, should_retry
 from windlass_harness.views.steps import Call, CallStage
-from windlass_protocol import OutputError, RecoveryChoice
+from windlass_protocol import RecoveryChoice
 
 JsonObject = dict[str, JsonValue]
 
@@ -50,15 +54,33 @@ def take(state: LoopState, event: LoopEvent, *, now: Moment, rules: Rules = DEFA
             return _taken(state, event, now)
         case HandedOver():
             return _handed_over(state, now)
-        case HooksRan():
-            return hooks.ran(state, event, now=now, rules=rules)
-        case DeliverySettled():
-            return delivery.settled(state, event, now=now)
+        case HooksRan() | DeliverySettled() | CompactionAsked() | HistoryCompacted() | CompactionBroken():
+            return _take_beside(state, event, now, rules)
         case _:
             if state.run is None:
                 return []
             notes = [state.draft(note.type, note.data, now=now) for note in event.notes]
             return [*notes, *_take_work(state, event, now, rules)]
+
+
+_Beside = HooksRan | DeliverySettled | CompactionAsked | HistoryCompacted | CompactionBroken
+
+
+def _take_beside(state: LoopState, event: _Beside, now: Moment, rules: Rules) -> list[Draft]:
+    """What may happen whether a run is under way or not."""
+    match event:
+        case HooksRan():
+            return hooks.ran(state, event, now=now, rules=rules)
+        case DeliverySettled():
+            return delivery.settled(state, event, now=now)
+        case CompactionAsked():
+            return compacting.asked(state, now=now, rules=rules)
+        case HistoryCompacted():
+            return compacting.compacted(state, event, now=now)
+        case CompactionBroken():
+            return compacting.broken(state, event, now=now, rules=rules)
+        case _:
+            assert_never(event)
 
 
 _Decided = CallJudged | CallRefused | CallAsks
@@ -87,7 +109,7 @@ def _take_step(
         case CallJudged() | CallRefused() | CallAsks():
             return _decided(state, event, now)
         case OutputChecked():
-            return _checked(state, event, now, rules)
+            return outputs.checked(state, event, now=now, rules=rules)
         case Stopped():
             return [*ends.failed(state, event.error, now=now)]
         case _:
@@ -110,6 +132,8 @@ def _is_interrupted(state: LoopState, epoch: int) -> bool:
     history = state.session.history
     if history.unanswered is not None and history.unanswered.epoch != epoch:
         return True
+    if state.compacting.epoch not in (None, epoch):
+        return True
     return any(
         call.stage is CallStage.STARTED
         and call.epoch != epoch
@@ -122,8 +146,8 @@ def _handed_over(state: LoopState, now: Moment) -> list[Draft]:
     """The model call of this owner is broken off; nobody has to take that for a crash."""
     step = state.session.history.unanswered
     if state.run is None or step is None or step.epoch != state.epoch:
-        return []
-    return [retried(state, HANDED_OVER, now=now)]
+        return compacting.handed_over(state, now)
+    return [*compacting.handed_over(state, now), retried(state, HANDED_OVER, now=now)]
 
 
 # the model
@@ -165,21 +189,29 @@ def _model_failed(state: LoopState, event: ModelFailed, now: Moment, rules: Rule
     if state.session.history.unanswered is None:
         return []
     notes, error = state.run_notes, event.error
+    if failures.is_overflow(error) and state.compacting.has_overflowed:
+        return [give_up(state, failures.overflowed(error), now=now, usage=event.usage)]
+    if failures.is_overflow(error):
+        return [_retrying(state, event, now, code=CONTEXT_OVERFLOW, delay_ms=0)]
     if not should_retry(rules.retry, notes.failures + 1, retry_class=error.retry):
         return [give_up(state, error, now=now, usage=event.usage)]
     delay_ms = next_retry_delay_ms(
         rules.retry, notes.failures + 1, lambda: event.chance, retry_after_ms=error.retry_after_ms
     )
+    return [_retrying(state, event, now, code=error.kind.value, delay_ms=delay_ms)]
+
+
+def _retrying(state: LoopState, event: ModelFailed, now: Moment, *, code: str, delay_ms: int) -> Draft:
     data: JsonObject = {
-        "code": error.kind.value,
-        "attempt": notes.attempt,
+        "code": code,
+        "attempt": state.run_notes.attempt,
         "delayMs": delay_ms,
-        "message": error.message,
+        "message": event.error.message,
         **state.place(),
     }
     if event.usage:
         data["usage"] = event.usage
-    return [state.draft("step.retrying", data, now=now)]
+    return state.draft("step.retrying", data, now=now)
 
 
 # calls
@@ -281,44 +313,3 @@ def _result(call: Call, output: JsonValue, *, is_error: bool) -> JsonObject:
     if is_error:
         result["isError"] = True
     return result
-
-
-# output
-
-
-def _checked(state: LoopState, event: OutputChecked, now: Moment, rules: Rules) -> list[Draft]:
-    contract, run = state.run_notes.contract, state.run
-    assert contract is not None
-    assert run is not None
-    attempt = state.run_notes.rejections + 1
-    facts: JsonObject = {"schemaId": contract.schema_id, "runId": run.run_id}
-    if not event.errors:
-        hashed: JsonObject = {} if event.hash is None else {"hash": event.hash}
-        fits = state.draft("output.validated", {**facts, "attempt": attempt, **hashed}, now=now)
-        if event.veto is not None:
-            return [fits, *hooks.vetoed(state, event.veto, now=now, rules=rules)]
-        return [fits, state.draft("result.completed", {"result": event.value, **state.place()}, now=now)]
-    errors: list[JsonValue] = [error.model_dump(mode="json", by_alias=True) for error in event.errors]
-    repairs = OUTPUT_REPAIRS if contract.max_repair_attempts is None else contract.max_repair_attempts
-    if attempt > repairs:
-        return [state.draft("output.failed", {**facts, "attempts": attempt, "errors": errors}, now=now)]
-    repair: JsonObject = {
-        "message": "",
-        "context": [repair_prompt(event.errors)],
-        "delivery": "repair",
-        **state.turn_place(),
-    }
-    return [
-        state.draft("output.rejected", {**facts, "attempt": attempt, "errors": errors}, now=now),
-        state.draft("message.received", repair, now=now),
-    ]
-
-
-def repair_prompt(errors: tuple[OutputError, ...]) -> str:
-    """Return what a model is told whose answer does not fit the output contract."""
-    lines = "\n".join(f"- {error.path or '/'}: {error.message}" for error in errors)
-    return (
-        "Your last answer does not fit the required output schema:\n"
-        f"{lines}\n"
-        "Answer again with one JSON value that fits the schema, and with nothing else."
-    )

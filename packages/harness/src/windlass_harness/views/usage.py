@@ -18,6 +18,7 @@ from windlass_protocol import (
     ActionStatus,
     BudgetUsage,
     CompactionCompletedData,
+    CompactionFailedData,
     Record,
     RunStartedData,
     StepCompletedData,
@@ -193,6 +194,10 @@ class _Draft:
         data = read(CompactionCompletedData, record.data)
         self._charge(record, Tally(data.usage or NO_USAGE), data.model_id)
 
+    def compaction_failed(self, record: Record) -> None:
+        data = read(CompactionFailedData, record.data)
+        self._charge(record, Tally(data.usage or NO_USAGE), data.model_id or self._model_id or UNKNOWN_MODEL)
+
     def subagent_completed(self, record: Record) -> None:
         data = read(SubagentCompletedData, record.data)
         self._charge(record, Tally(delegated=data.usage or NO_USAGE), None)
@@ -244,6 +249,7 @@ _HANDLERS: Final[dict[str, Callable[[_Draft, Record], None]]] = {
     "step.failed": _Draft.step_failed,
     "step.retrying": _Draft.step_retrying,
     "compaction.completed": _Draft.compaction_completed,
+    "compaction.failed": _Draft.compaction_failed,
     "subagent.completed": _Draft.subagent_completed,
     "action.started": _Draft.action_started,
     "action.result": _Draft.action_result,

@@ -882,6 +882,8 @@ class CompactionRequestedData(Open):
     """Number of the turn in its session, from 0."""
     turn_id: Id
     """The turn."""
+    reason: Maybe[Str] = None
+    """Why: threshold, overflow (the model refused the length) or asked."""
     session_id: Maybe[Id] = None
     """The session."""
     step_index: Maybe[Count] = None
@@ -928,6 +930,12 @@ class CompactionFailedData(Open):
     """What went wrong and what to do next."""
     details: Maybe[JsonObject] = None
     """Further facts, already redacted."""
+    delay_ms: Maybe[Count] = None
+    """Wait before the next attempt; absent if there is none."""
+    model_id: Maybe[Str] = None
+    """Model that was asked for a summary."""
+    usage: Maybe[Usage] = None
+    """What the attempt used."""
     sequence: Maybe[Count] = None
     """Number of the turn in its session, from 0."""
     turn_id: Maybe[Id] = None

@@ -10,8 +10,10 @@ from typing import Final
 from pydantic import JsonValue
 
 from windlass.delivery import check_sink
+from windlass.engine.compaction_rules import compaction_rule
 from windlass.engine.hooks import NO_HOOKS, Hooks
 from windlass.limits import POLICY_TIMEOUT_MS
+from windlass.package import compaction_route
 from windlass.ports.model import LLMProvider
 from windlass.ports.policy import ToolPolicy
 from windlass.ports.sink import OutputSink
@@ -46,13 +48,26 @@ class Binding:
     policy_timeout_ms: int = POLICY_TIMEOUT_MS
     hooks: Hooks = NO_HOOKS
     sinks: Mapping[str, OutputSink] = field(default_factory=dict[str, OutputSink])
+    summarises: LLMProvider | None = None
+    """Who writes summaries; the provider if None."""
     notes: tuple[Note, ...] = ()
     """What has to be recorded before anything is done with it."""
 
     def rules_from(self, rules: Rules) -> Rules:
         """Return rules with what the package adds to them."""
         sinks = tuple(check_sink(spec) for spec in self.package.output_sinks or ())
-        return replace(rules, hook_points=self.hooks.points, sinks=sinks)
+        compaction = compaction_rule(self.package, self.provider, definitions=self.definitions(can_ask=True))
+        return replace(rules, hook_points=self.hooks.points, sinks=sinks, compaction=compaction)
+
+    @property
+    def summary_provider(self) -> LLMProvider:
+        """Who writes summaries."""
+        return self.summarises or self.provider
+
+    @property
+    def summary_model_id(self) -> str:
+        """What whoever writes summaries is called in records."""
+        return (compaction_route(self.package) or self.package.provider_route).model_id
 
     @property
     def instructions(self) -> str:

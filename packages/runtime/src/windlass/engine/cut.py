@@ -53,6 +53,12 @@ async def cut(
     return Late()
 
 
+def is_told_to_end() -> bool:
+    """Whether this task was cancelled from outside; if not, whoever it waited for was."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
 async def _wait(task: asyncio.Task[T], timeout_s: float | Callable[[], float]) -> None:
     if not callable(timeout_s):
         await asyncio.wait({task}, timeout=timeout_s)

@@ -15,7 +15,7 @@ from typing import Final
 from windlass.engine.care import NO_CARE, Care
 from windlass.engine.mailbox import Mailbox
 from windlass.engine.moments import moment
-from windlass.engine.performer import Work
+from windlass.engine.performer import Work, perform
 from windlass.engine.steady import Steady
 from windlass.engine.writer import Lost, SessionWriter
 from windlass.errors import Unavailable
@@ -24,12 +24,9 @@ from windlass.ports.journal import Inbox, Standing
 from windlass_harness.loop.advance import advance
 from windlass_harness.loop.delivery import errands
 from windlass_harness.loop.effects import (
-    CallHooks,
     CallModel,
-    CheckOutput,
-    Deliver,
+    Compact,
     Effect,
-    JudgeCall,
     Plan,
     RunTool,
     is_errand,
@@ -103,7 +100,7 @@ class Driver:
         """
         self._is_stopping = True
         for key, task in self._tasks.items():
-            if key == CallModel.key:
+            if key in (CallModel.key, Compact.key):
                 task.cancel()
         if self._tasks or self._errands:
             self._set_limit()
@@ -235,21 +232,13 @@ class Driver:
 
     async def _accept(self, effect: Effect, rules: Rules) -> None:
         """Do at once what touches nothing; the rest waits until its intent is durable."""
-        if isinstance(effect, CallModel | RunTool) or is_errand(effect):
+        if isinstance(effect, CallModel | Compact | RunTool) or is_errand(effect):
             self._ready.append(effect)
             return
         if rules.hook_points:
             # Hooks are the host's code, and see nothing that a crash could make untrue.
             await self._writer.commit(standing=Standing.RUNNING, wake_at_ms=None)
-        match effect:
-            case JudgeCall():
-                self._events.append(await self._work.judge(self.state, effect))
-            case CheckOutput():
-                self._events.append(await self._work.check(self.state, effect))
-            case CallHooks():
-                self._events.append(await self._work.hooks(self.state, effect))
-            case _:
-                raise AssertionError(f"{effect.key} is not done at once")
+        self._events.append(await perform(self._work, self.state, effect=effect))
 
     async def _commit(self) -> None:
         is_last = self._is_done() and not self._has_mail
@@ -267,7 +256,7 @@ class Driver:
 
     def _standing(self) -> tuple[Standing, int | None]:
         if self.state.run is None:
-            is_busy = self._has_untaken() or self._ready or self._errands
+            is_busy = self._has_untaken() or self._ready or self._errands or self.state.compacting.is_due
             return (Standing.RUNNING if is_busy else Standing.IDLE), None
         if self._ready or not self._is_done():
             # A short wait too: after a crash somebody must go on with it at once, whatever the clock says.
@@ -283,17 +272,7 @@ class Driver:
 
     async def _perform(self, effect: Effect) -> LoopEvent:
         try:
-            match effect:
-                case CallModel():
-                    return await self._work.ask(self.state, effect)
-                case RunTool():
-                    return await self._work.run(self.state, effect)
-                case CallHooks():
-                    return await self._work.hooks(self.state, effect)
-                case Deliver():
-                    return await self._work.deliver(effect)
-                case _:
-                    raise AssertionError(f"{effect.key} is not performed beside the loop")
+            return await perform(self._work, self.state, effect=effect)
         finally:
             # Now and not when the task is done: the driver wakes right after that.
             self._bell.set()
@@ -379,6 +358,8 @@ class Driver:
             return False
         if self._wake_at_ms is None:
             return True
+        if self.state.run is None:
+            return False  # a compaction at rest: a row that waits would hold back the next run
         return self._steady.delay_ms(self._wake_at_ms, moment(self._clock)) > SHORT_WAIT_MS
 
     def _has_untaken(self) -> bool:
@@ -391,7 +372,9 @@ class Driver:
         if self._care.is_careful and self._writer.consuming:
             return
         assert not self._events, "what has happened is taken before what is wanted"
-        is_busy, is_ending = self.state.run is not None, self.state.is_ending
+        is_free = self.state.run is None
+        is_held = is_free and self.state.compacting.is_open
+        is_busy, is_ending = is_held or not is_free, is_held or self.state.is_ending
         mail = await self._mailbox.take(is_busy=is_busy, is_ending=is_ending, care=self._care)
         self._events += mail.events
         for run, item in mail.begun:

@@ -21,7 +21,7 @@ from windlass.engine.writer import Publisher, Scribe, SessionWriter
 from windlass.errors import AgentError, Ambiguous, Conflict, Rejected, Unavailable
 from windlass.limits import OWNER_LEASE_MS
 from windlass.ports.clock import Clock
-from windlass.ports.journal import START, Claim, Standing, Store
+from windlass.ports.journal import COMPACT, START, Claim, Standing, Store
 from windlass_harness.loop.rules import Rules
 from windlass_harness.loop.state import LoopState
 from windlass_protocol import RetryClass
@@ -270,10 +270,14 @@ class Engine:
             return self._has_agent(run.agent_id)
         if self._ports.agents() is None:
             return True
+        last = state.session.run
+        can_compact = last is None or self._has_agent(last.agent_id)
         async for item in each_item(self._ports.store, session_id):
             if item.kind == START:
                 return self._has_agent(agent_of(item))
-        return True
+            if item.kind == COMPACT and not can_compact:
+                return False
+        return can_compact or not state.compacting.is_due
 
     def _has_agent(self, agent_id: str) -> bool:
         agents = self._ports.agents()

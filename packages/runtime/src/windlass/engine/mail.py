@@ -5,11 +5,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from windlass.engine.care import NO_CARE, Care
-from windlass.ports.journal import START, STEER, InboxItem, JsonObject, NewRun
+from windlass.ports.journal import COMPACT, START, STEER, InboxItem, JsonObject, NewRun
 from windlass_harness.loop.drafts import within_limit
 from windlass_harness.loop.events import (
     AnswersGiven,
     CancelAsked,
+    CompactionAsked,
     LoopEvent,
     RunAsked,
     RunRefused,
@@ -107,6 +108,8 @@ def _bare(item: InboxItem, queued: InboxItem | None) -> LoopEvent:
         return RunWithdrawn(_facts(queued))
     if item.kind == STEER:
         return Steered({"message": _NOT_KEPT})
+    if item.kind == COMPACT:
+        return CompactionAsked()
     if item.kind == CANCEL:
         return CancelAsked(str(item.body["runId"]))
     given = _answers(item).responses
@@ -164,6 +167,7 @@ _EVENTS: Final[dict[str, Callable[[InboxItem], LoopEvent]]] = {
     STEER: _steered,
     ANSWER: _answers,
     CANCEL: _cancel,
+    COMPACT: lambda _: CompactionAsked(),
 }
 KINDS: Final = frozenset({START, *_EVENTS})
 """The kinds of items that this release knows."""

@@ -2,7 +2,16 @@
 
 from typing import Protocol
 
-from windlass_harness.loop.effects import CallHooks, CallModel, CheckOutput, Deliver, JudgeCall, RunTool
+from windlass_harness.loop.effects import (
+    CallHooks,
+    CallModel,
+    CheckOutput,
+    Compact,
+    Deliver,
+    Effect,
+    JudgeCall,
+    RunTool,
+)
 from windlass_harness.loop.events import LoopEvent, Note, Stopped
 from windlass_harness.loop.rules import Rules
 from windlass_harness.loop.state import LoopState
@@ -39,6 +48,10 @@ class Work(Protocol):
         """Ask the model."""
         ...
 
+    async def compact(self, state: LoopState, effect: Compact) -> LoopEvent:
+        """Make the history of the session shorter."""
+        ...
+
     async def run(self, state: LoopState, effect: RunTool) -> LoopEvent:
         """Run a tool."""
         ...
@@ -57,3 +70,22 @@ class Work(Protocol):
     async def deliver(self, effect: Deliver) -> LoopEvent:
         """Give an output to a sink."""
         ...
+
+
+async def perform(work: Work, state: LoopState, *, effect: Effect) -> LoopEvent:
+    """Have an effect done; return what happened."""
+    match effect:
+        case CallModel():
+            return await work.ask(state, effect)
+        case Compact():
+            return await work.compact(state, effect)
+        case RunTool():
+            return await work.run(state, effect)
+        case JudgeCall():
+            return await work.judge(state, effect)
+        case CheckOutput():
+            return await work.check(state, effect)
+        case CallHooks():
+            return await work.hooks(state, effect)
+        case Deliver():
+            return await work.deliver(effect)

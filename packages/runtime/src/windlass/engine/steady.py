@@ -66,4 +66,6 @@ class Steady:
 def _pauses(state: LoopState) -> list[Pause]:
     run = state.run_notes
     found = [run.pause] if run.is_retry and run.pause is not None else []
+    if state.compacting.is_retry and state.compacting.pause is not None:
+        found.append(state.compacting.pause)
     return found + [note.pause for note in state.notes.values() if note.pause is not None]

@@ -11,15 +11,16 @@ from pydantic import JsonValue
 
 from windlass.engine.answer import Collector, elapsed_ms
 from windlass.engine.binding import Binding
+from windlass.engine.compacting import Patience, compact
 from windlass.engine.consent import deciders_of
-from windlass.engine.cut import Raised, Returned, cut
+from windlass.engine.cut import Raised, Returned, cut, is_told_to_end
 from windlass.engine.delivery import deliver
 from windlass.engine.failures import log_failure
 from windlass.engine.judge import Judged, judge
 from windlass.engine.lease import Lease
 from windlass.engine.listening import LEAVE_S, listen
 from windlass.engine.masking import MaskedAnswer, SecretInputs
-from windlass.engine.moments import moment
+from windlass.engine.moments import moment, time_left_ms
 from windlass.engine.points import after_call, at_point, check_answer, hook_call
 from windlass.engine.prompt import Prompt, system_words
 from windlass.engine.results import Results, failed, kept_arguments, lost_secret, model_error, review
@@ -35,14 +36,22 @@ from windlass.tool_arguments import Arguments
 from windlass.tool_context import ToolContext, ToolControl
 from windlass.tool_run import ToolRun, late, run_tool
 from windlass.tools import Tool, ToolFailed
-from windlass_harness.loop.effects import CallHooks, CallModel, CheckOutput, Deliver, JudgeCall, RunTool
+from windlass_harness.loop.effects import (
+    CallHooks,
+    CallModel,
+    CheckOutput,
+    Compact,
+    Deliver,
+    JudgeCall,
+    RunTool,
+)
 from windlass_harness.loop.events import (
     CallRefused,
     CallReturned,
+    CompactionBroken,
     LoopEvent,
     ModelAnswered,
     ModelFailed,
-    Moment,
     Note,
     Stopped,
 )
@@ -260,6 +269,22 @@ class AgentWork:
             self._live.close()
         return ModelFailed(after.stop, usage=answer.usage, notes=notes)
 
+    async def compact(self, state: LoopState, effect: Compact) -> LoopEvent:
+        """Make the history shorter; whatever goes wrong is an answer too."""
+        run, shared = state.session.run, self._shared
+        assert run is not None, "only a session with a history is compacted"
+        try:
+            binding = await self._bound_to(run)
+        except AgentError as error:
+            return CompactionBroken(error.info(), chance=shared.random())
+        if binding is None:
+            return CompactionBroken(_NOBODY)
+        limit_ms = MODEL_TIMEOUT_MS
+        if state.run is not None:
+            limit_ms = time_left_ms(state, moment(shared.clock), most_ms=limit_ms)
+        patience = Patience(limit_ms, shared.random())
+        return await compact(binding, state, effect=effect, patience=patience)
+
     async def _converse(
         self, binding: Binding, state: LoopState, messages: Sequence[LLMMessage]
     ) -> ModelAnswered | ModelFailed:
@@ -373,15 +398,3 @@ async def _made(tool: Tool[..., object], arguments: Arguments, *, context: ToolC
             raise error
         case _:
             return late(tool, tool.timeout_ms, context=context)
-
-
-def is_told_to_end() -> bool:
-    """Whether this task was cancelled from outside; if not, whoever it waited for was."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
-
-
-def time_left_ms(state: LoopState, now: Moment, *, most_ms: int) -> int:
-    """Return how long an effect may take before the budget of its run is used up."""
-    limit_ms = state.run_notes.limits.max_wall_ms
-    return most_ms if limit_ms is None else max(0, min(most_ms, limit_ms - state.wall_ms(now)))

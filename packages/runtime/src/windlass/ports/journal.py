@@ -25,6 +25,8 @@ STEER: Final = "steer"
 """The kind of an item with words to the run under way, or to a new one."""
 START: Final = "start"
 """The kind of an item that starts a run. It waits while the session waits with the run before it."""
+COMPACT: Final = "compact"
+"""The kind of an item that asks for a shorter history."""
 
 
 class Standing(StrEnum):

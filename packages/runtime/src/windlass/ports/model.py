@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, cast
 
 from pydantic import JsonValue
 
@@ -72,7 +72,10 @@ class LLMStreamChunk:
 
 
 class LLMProvider(Protocol):
-    """A model behind one route."""
+    """A model behind one route.
+
+    One that knows how many tokens it reads at most says so in an attribute `context_window_tokens`.
+    """
 
     def stream(
         self,
@@ -91,3 +94,9 @@ class LLMProvider(Protocol):
             Rejected: this request will never be answered.
         """
         ...
+
+
+def window_tokens(provider: LLMProvider) -> int | None:
+    """Return how many tokens a model reads at most; None if it does not say."""
+    found = cast(object, getattr(provider, "context_window_tokens", None))
+    return found if isinstance(found, int) and found > 0 else None

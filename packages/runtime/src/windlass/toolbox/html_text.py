@@ -1,0 +1,181 @@
+"""HTML as a text to be read: one pass, however broken the page is.
+
+Every character is looked at a bounded number of times. The parser of the standard library can take hours for
+a hostile page of a few megabytes.
+"""
+
+import re
+from dataclasses import dataclass, field
+from html import unescape
+from typing import Final
+from urllib.parse import urljoin
+
+_DROPPED: Final = frozenset(
+    {"script", "style", "template", "noscript", "svg", "math", "iframe", "object", "select"}
+)
+"""Elements of which nothing is shown."""
+_RAW: Final = frozenset({"script", "style", "iframe", "noscript", "template"})
+"""Elements in which tags mean nothing until their own end."""
+_BLOCKS: Final = frozenset(
+    "address article aside blockquote body caption dd details dialog div dl dt fieldset figcaption figure "
+    "footer form h1 h2 h3 h4 h5 h6 header hr html legend li main nav ol p pre section summary table tbody "
+    "tfoot thead title tr ul".split()
+)
+_HEADINGS: Final = {f"h{level}": "#" * level + " " for level in range(1, 7)}
+_NAME: Final = re.compile(r"/?[A-Za-z][A-Za-z0-9:-]{0,40}")
+_HREF: Final = re.compile(
+    r"""\shref\s*=\s*(?:"([^"]{0,2000})"|'([^']{0,2000})'|([^\s"'>]{1,2000}))""", re.IGNORECASE
+)
+_ALT: Final = re.compile(r"""\salt\s*=\s*(?:"([^"]{1,500})"|'([^']{1,500})')""", re.IGNORECASE)
+_BLANKS: Final = re.compile(r"[ \t\r\n\f\v\u00a0]+")
+_GAPS: Final = re.compile(r"\n{3,}")
+ATTRIBUTES_CHARS_MAX: Final = 8_192
+"""What is looked at of the attributes of one tag."""
+
+
+def html_text(page: str, url: str) -> str:
+    """Return what a page says, with headings, list marks and links, and without scripts and styles.
+
+    Links are relative to `url`. What is not closed ends with the page.
+    """
+    text = _Text(url)
+    at = 0
+    while at < len(page):
+        start = page.find("<", at)
+        if start < 0:
+            text.words(page[at:])
+            break
+        text.words(page[at:start])
+        at = _markup(page, start, text)
+    return text.finished()
+
+
+def _markup(page: str, start: int, text: "_Text") -> int:
+    """Take the markup at a place; return where it ends."""
+    if page.startswith("<!--", start):
+        return _behind(page, "-->", start + 4)
+    if page.startswith(("<!", "<?"), start):
+        return _behind(page, ">", start + 2)
+    named = _NAME.match(page, start + 1)
+    if named is None:
+        text.words("<")
+        return start + 1
+    end = _tag_end(page, named.end())
+    name = named[0].lower()
+    text.tag(name, page[named.end() : min(end, named.end() + ATTRIBUTES_CHARS_MAX)])
+    if name not in _RAW:
+        return end
+    # Only its own end tag ends it; the page is searched for each element once, from where it begins.
+    close = re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE).search(page, end)
+    return len(page) if close is None else close.start()
+
+
+def _behind(page: str, mark: str, start: int) -> int:
+    end = page.find(mark, start)
+    return len(page) if end < 0 else end + len(mark)
+
+
+_TAG: Final = re.compile(r"[^\"'>]+|\"[^\"]*\"|'[^']*'")
+
+
+def _tag_end(page: str, start: int) -> int:
+    """Return the place behind a tag; quotes may hide its end, and one that is open hides all."""
+    at = start
+    while at < len(page) and page[at] != ">":
+        part = _TAG.match(page, at)
+        if part is None:
+            return len(page)
+        at = part.end()
+    return min(at + 1, len(page))
+
+
+@dataclass(slots=True)
+class _Text:
+    """The text so far."""
+
+    url: str
+    parts: list[str] = field(default_factory=list[str])
+    dropped: list[str] = field(default_factory=list[str])
+    """The elements around here of which nothing is shown."""
+    preformatted: int = 0
+    links: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
+    """The part at which each open link began, and where it leads."""
+
+    def words(self, raw: str) -> None:
+        if self.dropped or not raw:
+            return
+        words = _unescaped(raw)
+        if self.preformatted:
+            self.parts.append(words)
+            return
+        words = _BLANKS.sub(" ", words)
+        if words == " " and (not self.parts or self.parts[-1].endswith((" ", "\n"))):
+            return
+        is_fresh = not self.parts or self.parts[-1].endswith(("\n", " "))
+        self.parts.append(words.removeprefix(" ") if is_fresh else words)
+
+    def tag(self, name: str, attributes: str) -> None:
+        is_end = name.startswith("/")
+        name = name.removeprefix("/")
+        if name in _DROPPED:
+            self._drop(name, is_end=is_end, is_empty=attributes.endswith("/>"))
+        if self.dropped:
+            return
+        if name in _BLOCKS:
+            self._block(name, is_end=is_end)
+        elif name == "br":
+            self.parts.append("\n")
+        elif name in {"td", "th"} and not is_end:
+            self.words(" | ")
+        elif name == "a":
+            self._link(attributes, is_end=is_end)
+        elif name == "img":
+            self.words(_value(_ALT, attributes))
+
+    def _drop(self, name: str, *, is_end: bool, is_empty: bool) -> None:
+        if not is_end and not is_empty:
+            self.dropped.append(name)
+        elif is_end and name in self.dropped:
+            # An end tag closes what is open inside of it, too.
+            del self.dropped[self.dropped.index(name) :]
+
+    def _block(self, name: str, *, is_end: bool) -> None:
+        self.parts.append("\n" if name in {"li", "tr", "dt", "dd"} else "\n\n")
+        if name == "pre":
+            self.preformatted = max(0, self.preformatted + (-1 if is_end else 1))
+        elif not is_end:
+            self.parts.append(_HEADINGS.get(name, "- " if name == "li" else ""))
+
+    def _link(self, attributes: str, *, is_end: bool) -> None:
+        if not is_end:
+            self.links.append((len(self.parts), _value(_HREF, attributes)))
+            return
+        if not self.links:
+            return
+        start, target = self.links.pop()
+        words = "".join(self.parts[start:]).strip()
+        if words and target and not target.startswith(("#", "javascript:", "data:")):
+            self.parts.append(f" <{_joined(self.url, target)}>")
+
+    def finished(self) -> str:
+        lines = "".join(self.parts).replace("\r\n", "\n").split("\n")
+        return _GAPS.sub("\n\n", "\n".join(line.rstrip() for line in lines)).strip()
+
+
+def _value(pattern: re.Pattern[str], attributes: str) -> str:
+    found = pattern.search(attributes)
+    return "" if found is None else _unescaped(next(filter(None, found.groups()), "")).strip()
+
+
+def _joined(url: str, target: str) -> str:
+    try:
+        return urljoin(url, target)
+    except ValueError:
+        return target
+
+
+def _unescaped(text: str) -> str:
+    try:
+        return unescape(text)
+    except ValueError:  # a character number of thousands of digits
+        return text

@@ -100,7 +100,8 @@ class Folder:
         Raises:
             ToolFailed: it leads outside, through something that is no folder, or nowhere.
         """
-        walk = _Walk(path, [self.open_root()], deque(parts_of(path, self.path)), is_writing)
+        parts = deque(parts_of(path, self.path))
+        walk = _Walk(path, [self.open_root()], parts, is_writing)
         try:
             yield walk.go()
         except OSError as error:

@@ -79,7 +79,9 @@ def test_links_that_stay_inside_are_followed(tmp_path: Path) -> None:
     play(story())
 
 
-def test_a_write_through_a_link_that_stays_inside_changes_its_target_and_keeps_the_link(tmp_path: Path) -> None:
+def test_a_write_through_a_link_that_stays_inside_changes_its_target_and_keeps_the_link(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "real.txt").write_text("old")
     (tmp_path / "link.txt").symlink_to("real.txt")
     read, write = Workspace(tmp_path).tools("read_file", "write_file")
@@ -133,10 +135,20 @@ def test_special_files_are_refused_and_nothing_waits_for_them(kind: str, tmp_pat
 @pytest.mark.parametrize(
     "path",
     [
-        ".git/config", ".git/hooks/pre-commit", "sub/.git/config", ".GIT/config", ".Git", "git~1/config", ".git./config",
-        ".git /config", ".g\u200bit/config", ".git::$INDEX_ALLOCATION/config", "link-to-git/config", "\uff0egit/config",
+        ".git/config",
+        ".git/hooks/pre-commit",
+        "sub/.git/config",
+        ".GIT/config",
+        ".Git",
+        "git~1/config",
+        ".git./config",
+        ".git /config",
+        ".g\u200bit/config",
+        ".git::$INDEX_ALLOCATION/config",
+        "link-to-git/config",
+        "\uff0egit/config",
     ],
-)  # fmt: skip
+)
 def test_nothing_is_written_into_the_folder_of_git(path: str, tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / "sub").mkdir()

@@ -45,7 +45,9 @@ def test_a_file_is_shown_to_the_limit_of_lines_and_goes_on_behind_it(tmp_path: P
     (tmp_path / "at").write_text("x\n" * OUTPUT_LINES_MAX)
     (tmp_path / "over").write_text("x\n" * (OUTPUT_LINES_MAX + 1))
     assert "go on" not in read(tmp_path, "at")
-    assert f"{OUTPUT_LINES_MAX + 1:,} in all; go on with offset={OUTPUT_LINES_MAX + 1}" in read(tmp_path, "over")
+    assert f"{OUTPUT_LINES_MAX + 1:,} in all; go on with offset={OUTPUT_LINES_MAX + 1}" in read(
+        tmp_path, "over"
+    )
     assert shown(read(tmp_path, "over", offset=OUTPUT_LINES_MAX + 1)) == ["x"]
 
 
@@ -310,7 +312,9 @@ def test_a_failed_write_leaves_everything_as_it_was(tmp_path: Path, monkeypatch:
         ("n" * 256, "x", "name in the path is too long"),
     ],
 )
-def test_what_cannot_be_written_is_refused_in_words(path: str, content: str, words: str, tmp_path: Path) -> None:
+def test_what_cannot_be_written_is_refused_in_words(
+    path: str, content: str, words: str, tmp_path: Path
+) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "a.txt").write_text("1")
     with (tmp_path / "huge").open("wb") as file:
@@ -339,7 +343,9 @@ def test_a_workspace_needs_a_folder(name: str, tmp_path: Path) -> None:
 
 def test_the_tools_declare_what_they_do(tmp_path: Path) -> None:
     tools = Workspace(tmp_path).tools("read_file", "write_file", "glob", "grep", "bash")
-    declared = {tool.name: (str(tool.mode), str(tool.effect), tool.is_outbound, tool.is_shell) for tool in tools}
+    declared = {
+        tool.name: (str(tool.mode), str(tool.effect), tool.is_outbound, tool.is_shell) for tool in tools
+    }
     assert declared == {
         "read_file": ("read", "read", False, False),
         "write_file": ("safe_write", "idempotent", False, False),

@@ -13,7 +13,16 @@ from windlass.toolbox import Workspace, limits
 from windlass.toolbox.limits import GLOB_CHARS_MAX, GLOB_PARTS_MAX, GREP_FILE_BYTES_MAX, OUTPUT_LINES_MAX
 from windlass.toolbox.patterns import path_pattern
 
-FILES = ("a.py", "b.txt", "src/c.py", "src/deep/d.py", "src/deep/e.ts", "test_x.py", ".hidden.py", "src/[x].py")
+FILES = (
+    "a.py",
+    "b.txt",
+    "src/c.py",
+    "src/deep/d.py",
+    "src/deep/e.ts",
+    "test_x.py",
+    ".hidden.py",
+    "src/[x].py",
+)
 
 
 def project(folder: Path) -> Path:
@@ -115,7 +124,9 @@ def test_a_listing_ends_at_its_limit_and_says_so(tmp_path: Path) -> None:
     assert len(find(tmp_path, "*")) == OUTPUT_LINES_MAX
 
 
-def test_a_search_looks_at_so_many_entries_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_looks_at_so_many_entries_and_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("windlass.toolbox.walking.WALK_ENTRIES_MAX", 3)
     monkeypatch.setattr("windlass.toolbox.walking.WALK_LEVELS_MAX", 1)
     for name in ("a", "b", "c"):
@@ -126,7 +137,12 @@ def test_a_search_looks_at_so_many_entries_and_no_more(tmp_path: Path, monkeypat
     for name in ("b", "c", "d"):
         (tmp_path / name).unlink()
     (tmp_path / "x" / "y").mkdir(parents=True)
-    assert find(tmp_path, "*") == ["a", "x/", "x/y/", f"[the search ended at its limit of {limits.WALK_ENTRIES_MAX:,} entries: search a smaller folder]"]  # fmt: skip
+    assert find(tmp_path, "*") == [
+        "a",
+        "x/",
+        "x/y/",
+        f"[the search ended at its limit of {limits.WALK_ENTRIES_MAX:,} entries: search a smaller folder]",
+    ]
 
 
 def test_matching_lines_are_shown_with_their_place(tmp_path: Path) -> None:
@@ -142,10 +158,20 @@ def test_matching_lines_are_shown_with_their_place(tmp_path: Path) -> None:
 
 
 def test_lines_around_a_match_are_shown_once(tmp_path: Path) -> None:
-    (tmp_path / "a").write_text("".join(f"{number}{'x' if number in {2, 4, 9} else ''}\n" for number in range(12)))
+    (tmp_path / "a").write_text(
+        "".join(f"{number}{'x' if number in {2, 4, 9} else ''}\n" for number in range(12))
+    )
     assert grep(tmp_path, "x", context=1) == [
-        "a-2- 1", "a:3: 2x", "a-4- 3", "a:5: 4x", "a-6- 5", "--", "a-9- 8", "a:10: 9x", "a-11- 10",
-    ]  # fmt: skip
+        "a-2- 1",
+        "a:3: 2x",
+        "a-4- 3",
+        "a:5: 4x",
+        "a-6- 5",
+        "--",
+        "a-9- 8",
+        "a:10: 9x",
+        "a-11- 10",
+    ]
 
 
 def test_binary_and_large_files_are_not_searched(tmp_path: Path) -> None:

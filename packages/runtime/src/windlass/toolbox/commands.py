@@ -114,8 +114,12 @@ async def run_command(shell: Shell, command: str, *, timeout_s: float, output: S
         finally:
             _kill(process)
             # Somebody who left the group may hold the pipe for ever, so the wait has an end.
-            await asyncio.wait([pumping], timeout=COMMAND_DRAIN_S)
-            pumping.cancel()
+            ending = asyncio.create_task(process.wait())
+            try:
+                await asyncio.wait([pumping, ending], timeout=COMMAND_DRAIN_S)
+            finally:
+                pumping.cancel()
+                ending.cancel()
 
 
 async def _start(shell: Shell, command: str, write_end: list[int]) -> asyncio.subprocess.Process:

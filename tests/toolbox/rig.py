@@ -1,6 +1,8 @@
 """What the tests of the toolbox share."""
 
 import asyncio
+import os
+import select
 from collections.abc import Coroutine, Mapping
 from itertools import count
 from pathlib import Path
@@ -42,7 +44,7 @@ async def use(
     session: str = "s1",
     control: ToolControl | None = None,
 ) -> object:
-    """Make a call as the runtime makes it: arguments are checked, failures are results."""
+    """Make a call as the runtime does: arguments are checked, failures are raised."""
     try:
         given = arguments_of(tool, cast(JsonValue, dict(arguments)))
     except Rejected as error:
@@ -54,11 +56,24 @@ async def use(
     return outcome.result.data
 
 
-async def text(tool: Tool[..., object], *, session: str = "s1", **arguments: object) -> str:
-    """Make a call whose result is a text."""
+async def text(tool: Tool[..., object], **arguments: object) -> str:
+    """Make a call whose result is a text; `session` names the session of the call."""
+    session = str(arguments.pop("session", "s1"))
     told = await use(tool, arguments, session=session)
     assert isinstance(told, str)
     return told
+
+
+async def gone(pid: int) -> None:
+    """Return once a process has ended; the story fails if it never does."""
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        await asyncio.to_thread(select.select, [handle], [], [])
+    finally:
+        os.close(handle)
 
 
 def tool_of(workspace: Workspace, name: str) -> Tool[..., object]:

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import resource
-import select
 import signal
 import sys
 from collections.abc import Mapping
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from tests.toolbox.rig import Failed, play, tool_of, use
+from tests.toolbox.rig import Failed, gone, play, tool_of, use
 
 from windlass.tool_context import ToolControl
 from windlass.toolbox import Workspace
@@ -31,28 +30,14 @@ STUBBORN = (
 GIB = 1_073_741_824
 
 
-async def bash(
-    folder: Path, command: str, control: ToolControl | None = None, **more: object
-) -> dict[str, object]:
+async def bash(folder: Path, command: str, *, timeout_s: int = 120) -> dict[str, object]:
     tool = tool_of(Workspace(folder), "bash")
-    told = await use(tool, {"command": command, **more}, control=control)
+    told = await use(tool, {"command": command, "timeout_s": timeout_s})
     return cast(dict[str, object], told)
 
 
-def run(folder: Path, command: str, **more: object) -> dict[str, object]:
-    return play(bash(folder, command, **more))
-
-
-async def gone(pid: int) -> None:
-    """Return once a process has ended; the story fails if it never does."""
-    try:
-        handle = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return
-    try:
-        await asyncio.to_thread(select.select, [handle], [], [])
-    finally:
-        os.close(handle)
+def run(folder: Path, command: str, *, timeout_s: int = 120) -> dict[str, object]:
+    return play(bash(folder, command, timeout_s=timeout_s))
 
 
 async def heard(fifo: Path) -> str:
@@ -87,7 +72,7 @@ def test_a_command_gets_a_few_variables_and_no_secret(
 def test_the_host_can_give_variables_and_relative_search_paths_are_dropped(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
     host = {"PATH": f".:bin:/usr/bin::{tmp_path}/x", "SECRET": "x"}
-    made = command_environment(folder, host, {"TOKEN": "t", "HOME": "/home/me"})
+    made = command_environment(folder, host, given={"TOKEN": "t", "HOME": "/home/me"})
     assert made["PATH"] == f"/usr/bin:{tmp_path}/x"
     assert (made["TOKEN"], made["HOME"]) == ("t", "/home/me")
     assert "SECRET" not in made
@@ -184,11 +169,13 @@ def test_whoever_follows_sees_output_while_the_command_runs(tmp_path: Path) -> N
             reported.set()
 
         os.mkfifo(tmp_path / "go")
-        task = asyncio.create_task(bash(tmp_path, "echo working; read x < go", ToolControl(report)))
+        tool = tool_of(Workspace(tmp_path), "bash")
+        command = {"command": "echo working; read x < go"}
+        task = asyncio.create_task(use(tool, command, control=ToolControl(report)))
         await reported.wait()
         assert seen == [{"output": "working\n", "bytes": 8}]
         await asyncio.to_thread((tmp_path / "go").write_text, "\n")
-        assert (await task)["exit_code"] == 0
+        assert cast(Mapping[str, object], await task)["exit_code"] == 0
 
     play(story())
 
@@ -223,7 +210,7 @@ def test_no_handle_and_no_child_is_left(tmp_path: Path) -> None:
         pytest.skip("only Linux lists the handles of a process")
 
     async def story() -> None:
-        shell = Shell(Folder(tmp_path), command_environment(Folder(tmp_path), {}, {}))
+        shell = Shell(Folder(tmp_path), command_environment(Folder(tmp_path), {}, given={}))
 
         async def once(command: str, timeout_s: float) -> None:
             output = Streamed(lambda _: None, asyncio.get_running_loop().time)

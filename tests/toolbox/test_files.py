@@ -1,4 +1,4 @@
-"""read_file and write_file: what is shown, what is written, and when it is refused."""
+"""read_file and write_file: what is shown, what is written, what is refused."""
 
 import asyncio
 import os

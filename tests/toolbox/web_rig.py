@@ -1,9 +1,9 @@
-"""Servers on loopback that pretend to be the public web, and a canary that nobody may reach."""
+"""Servers that pretend to be the public web, and a canary that nobody may reach."""
 
 import asyncio
 import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import cast
@@ -23,7 +23,7 @@ Page = bytes | Handler
 @asynccontextmanager
 async def served(
     handler: Handler, host: str, port: int, tls: ssl.SSLContext | None = None
-) -> AsyncIterator[int]:
+) -> AsyncGenerator[int]:
     """Serve on an address; all connections are done with when this is left."""
     tasks: set[asyncio.Task[None]] = set()
 
@@ -108,7 +108,7 @@ async def web(
     *,
     server_tls: ssl.SSLContext | None = None,
     client_tls: ssl.SSLContext | None = None,
-) -> AsyncIterator[Web]:
+) -> AsyncGenerator[Web]:
     """Run a server with these pages by path."""
     world = Web(pages, names or {}, tls=client_tls)
     async with served(world.answer, "127.0.0.1", 0, server_tls) as world.port:
@@ -137,7 +137,7 @@ class Canary:
 
 
 @asynccontextmanager
-async def canary() -> AsyncIterator[Canary]:
+async def canary() -> AsyncGenerator[Canary]:
     bird = Canary()
     async with served(bird.visited, "0.0.0.0", 0) as bird.port:
         if not socket.has_ipv6:

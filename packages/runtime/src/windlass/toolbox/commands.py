@@ -44,8 +44,10 @@ _OWN: Final = {
 _PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 
 
-def command_environment(folder: Folder, host: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of commands: a few variables of the host's, and those given.
+def command_environment(
+    folder: Folder, host: Mapping[str, str], *, given: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the environment of commands: a little of the host's, and what is given.
 
     HOME is the workspace, so that programs do not find the keys of whoever runs the host.
     """

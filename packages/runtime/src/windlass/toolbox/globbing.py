@@ -25,7 +25,9 @@ def glob_tool(folder: Folder) -> Tool[..., object]:
     async def glob(
         pattern: Annotated[str, Field(min_length=1)], ctx: ToolContext, path: PathText = "."
     ) -> str:
-        """Find files by their paths. Folders of version control and of installed packages are left out.
+        """Find files by their paths.
+
+        Folders of version control and of installed packages are left out.
 
         Args:
             pattern: Like `*.py` (anywhere), `src/**/*.ts` or `**/test_*.{py,ts}`; relative to `path`.

@@ -21,7 +21,7 @@ _BLOCKS: Final = frozenset(
     "footer form h1 h2 h3 h4 h5 h6 header hr html legend li main nav ol p pre section summary table tbody "
     "tfoot thead title tr ul".split()
 )
-_HEADINGS: Final = {f"h{level}": "#" * level + " " for level in range(1, 7)}
+_MARKED: Final = {"li": "- ", **{f"h{level}": "#" * level + " " for level in range(1, 7)}}
 _NAME: Final = re.compile(r"/?[A-Za-z][A-Za-z0-9:-]{0,40}")
 _HREF: Final = re.compile(
     r"""\shref\s*=\s*(?:"([^"]{0,2000})"|'([^']{0,2000})'|([^\s"'>]{1,2000}))""", re.IGNORECASE
@@ -31,23 +31,25 @@ _BLANKS: Final = re.compile(r"[ \t\r\n\f\v\u00a0]+")
 _GAPS: Final = re.compile(r"\n{3,}")
 ATTRIBUTES_CHARS_MAX: Final = 8_192
 """What is looked at of the attributes of one tag."""
+MARKS_MAX: Final = 200_000
+"""Tags and their like of one page; what comes after them is left out. Real pages have some thousands."""
 
 
 def html_text(page: str, url: str) -> str:
-    """Return what a page says, with headings, list marks and links, and without scripts and styles.
+    """Return what a page says: with headings and links, without scripts and styles.
 
     Links are relative to `url`. What is not closed ends with the page.
     """
     text = _Text(url)
     at = 0
-    while at < len(page):
+    for _ in range(MARKS_MAX):
         start = page.find("<", at)
         if start < 0:
             text.words(page[at:])
-            break
+            return text.finished()
         text.words(page[at:start])
         at = _markup(page, start, text)
-    return text.finished()
+    return f"{text.finished()}\n\n[the page has more than {MARKS_MAX:,} tags; the rest is left out]"
 
 
 def _markup(page: str, start: int, text: "_Text") -> int:
@@ -79,7 +81,7 @@ _TAG: Final = re.compile(r"[^\"'>]+|\"[^\"]*\"|'[^']*'")
 
 
 def _tag_end(page: str, start: int) -> int:
-    """Return the place behind a tag; quotes may hide its end, and one that is open hides all."""
+    """Return the place behind a tag; quotes hide its end, and an open one hides all."""
     at = start
     while at < len(page) and page[at] != ">":
         part = _TAG.match(page, at)
@@ -95,17 +97,19 @@ class _Text:
 
     url: str
     parts: list[str] = field(default_factory=list[str])
-    dropped: list[str] = field(default_factory=list[str])
-    """The elements around here of which nothing is shown."""
-    preformatted: int = 0
-    links: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
-    """The part at which each open link began, and where it leads."""
+    dropped: str = ""
+    """The element around here of which nothing is shown."""
+    is_preformatted: bool = False
+    link: str = ""
+    """Where the link around here leads."""
+    has_link_words: bool = False
 
     def words(self, raw: str) -> None:
         if self.dropped or not raw:
             return
         words = _unescaped(raw)
-        if self.preformatted:
+        self.has_link_words |= not words.isspace()
+        if self.is_preformatted:
             self.parts.append(words)
             return
         words = _BLANKS.sub(" ", words)
@@ -117,9 +121,12 @@ class _Text:
     def tag(self, name: str, attributes: str) -> None:
         is_end = name.startswith("/")
         name = name.removeprefix("/")
-        if name in _DROPPED:
-            self._drop(name, is_end=is_end, is_empty=attributes.endswith("/>"))
+        if name in _DROPPED and not self.dropped:
+            self.dropped = "" if is_end or attributes.endswith("/>") else name
+            return
         if self.dropped:
+            # Whatever is open inside of it ends with it.
+            self.dropped = "" if is_end and name == self.dropped else self.dropped
             return
         if name in _BLOCKS:
             self._block(name, is_end=is_end)
@@ -132,30 +139,19 @@ class _Text:
         elif name == "img":
             self.words(_value(_ALT, attributes))
 
-    def _drop(self, name: str, *, is_end: bool, is_empty: bool) -> None:
-        if not is_end and not is_empty:
-            self.dropped.append(name)
-        elif is_end and name in self.dropped:
-            # An end tag closes what is open inside of it, too.
-            del self.dropped[self.dropped.index(name) :]
-
     def _block(self, name: str, *, is_end: bool) -> None:
         self.parts.append("\n" if name in {"li", "tr", "dt", "dd"} else "\n\n")
         if name == "pre":
-            self.preformatted = max(0, self.preformatted + (-1 if is_end else 1))
-        elif not is_end:
-            self.parts.append(_HEADINGS.get(name, "- " if name == "li" else ""))
+            self.is_preformatted = not is_end
+        elif name in _MARKED and not is_end:
+            self.parts.append(_MARKED[name])
 
     def _link(self, attributes: str, *, is_end: bool) -> None:
-        if not is_end:
-            self.links.append((len(self.parts), _value(_HREF, attributes)))
-            return
-        if not self.links:
-            return
-        start, target = self.links.pop()
-        words = "".join(self.parts[start:]).strip()
-        if words and target and not target.startswith(("#", "javascript:", "data:")):
-            self.parts.append(f" <{_joined(self.url, target)}>")
+        if self.link and self.has_link_words:
+            self.parts.append(f" <{_joined(self.url, self.link)}>")
+        target = "" if is_end else _value(_HREF, attributes)
+        self.link = "" if target.startswith(("#", "javascript:", "data:")) else target
+        self.has_link_words = False
 
     def finished(self) -> str:
         lines = "".join(self.parts).replace("\r\n", "\n").split("\n")

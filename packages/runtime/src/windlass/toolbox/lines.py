@@ -24,7 +24,7 @@ LOST: Final = "\ufffd"
 
 
 def encoding_of(beginning: bytes) -> str | None:
-    """Return the encoding that the first bytes of a file tell of; None if it is binary."""
+    """Return the encoding that the first bytes of a file tell; None if it is binary."""
     for bom, encoding in _BOMS:
         if beginning.startswith(bom):
             return encoding
@@ -96,10 +96,10 @@ def read_window(
     take: Callable[[bytes], bool],
     is_cancelled: Callable[[], bool],
 ) -> int | None:
-    """Read a file into a window; return how many lines it has, None if it was not read to its end.
+    """Read a file into a window; return how many lines it has.
 
-    `read` gives the next bytes and none at the end. `take` sees all of them, and says whether it wants more
-    when the window is full.
+    None if it was not read to its end. `read` gives the next bytes and none at the end. `take` sees all of
+    them, and says whether it wants more when the window is full.
 
     Raises:
         ValueError: the file is binary.

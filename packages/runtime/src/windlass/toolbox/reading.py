@@ -41,7 +41,9 @@ def read_file_tool(folder: Folder, marks: Marks) -> Tool[..., object]:
         offset: Annotated[int, Field(ge=1)] = 1,
         limit: Annotated[int, Field(ge=1, le=OUTPUT_LINES_MAX)] = OUTPUT_LINES_MAX,
     ) -> str:
-        """Read a text file of the workspace. Every line is shown behind its number and a tab.
+        """Read a text file of the workspace.
+
+        Every line is shown behind its number and a tab.
 
         Args:
             path: The file, relative to the workspace.

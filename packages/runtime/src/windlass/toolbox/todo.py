@@ -59,7 +59,7 @@ def todo_tool(state: SessionState | None = None) -> Tool[..., object]:
 
 
 async def todo_reminder(state: SessionState, session_id: str) -> str | None:
-    """Return the words that bring a session's list back into view; None without open items.
+    """Return the words that bring a list back into view; None without open items.
 
     For whoever shortens the history of a session: the calls that made the list may be gone from it.
     """

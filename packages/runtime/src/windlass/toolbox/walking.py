@@ -1,4 +1,4 @@
-"""Everything in a folder, in order, within limits; links are named and not followed."""
+"""Everything in a folder, in order, within limits; links are not followed."""
 
 import os
 from collections.abc import Callable, Iterator

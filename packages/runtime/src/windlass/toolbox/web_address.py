@@ -149,7 +149,7 @@ def _host(host: str, netloc: str) -> str:
 
 
 def _literal(text: str) -> str:
-    """Return an address that was given as numbers; short, octal and hexadecimal ones are refused."""
+    """Return an address given as numbers; short, octal and hexadecimal are refused."""
     try:
         parsed = IPv6Address(text) if ":" in text else IPv4Address(text)
     except AddressValueError:

@@ -54,7 +54,7 @@ async def get(target: Target, network: Network) -> Reply:
 
 
 class _PublicOnly(httpcore2.AsyncNetworkBackend):
-    """The client's way to the network: it resolves, checks, and connects to what it checked."""
+    """The client's way to the network: it connects to what it has checked."""
 
     def __init__(self, network: Network) -> None:
         self._network = network

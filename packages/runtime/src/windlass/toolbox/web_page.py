@@ -61,7 +61,7 @@ def page_text(reply: Reply, url: str) -> str:
 
 
 def unpacked(body: bytes, encoding: str) -> bytes:
-    """Return a body without its packing; never more than the limit, however well it was packed.
+    """Return a body without its packing, and never more than the limit.
 
     Raises:
         ToolFailed: it is larger, damaged, or packed in another way.

@@ -40,7 +40,7 @@ class Workspace:
     ) -> None:
         place = Folder(folder, allows_hard_links=allows_hard_links)
         host = os.environ  # noqa: TID251 - a command needs the search path of the host, and no more of it
-        shell = Shell(place, command_environment(place, host, environment or {}))
+        shell = Shell(place, command_environment(place, host, given=environment or {}))
         marks = Marks(state or MemoryState(), folder=place.path)
         self.path: Final = Path(place.path)
         self._makers: Final = {

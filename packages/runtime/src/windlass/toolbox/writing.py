@@ -140,7 +140,7 @@ def _digest(folder: Folder, place: Place) -> str | None:
 
 
 def _replace(place: Place, draft: Draft) -> None:
-    """Put a content under a name at once: whoever reads sees the old one or the new one."""
+    """Put a content under a name at once: a reader sees the old one or the new one."""
     with _temporary(place, draft.key) as (name, handle):
         if place.status is not None:
             with suppress(OSError):  # only its owner or root can give it to whom it belonged

@@ -200,7 +200,7 @@ def test_commands_that_cannot_be_run_are_refused_in_words(
 def test_a_folder_that_only_looks_like_a_repository_makes_git_run_nothing(tmp_path: Path) -> None:
     bare = tmp_path / "bare"
     run(tmp_path, "git init -q --bare bare")
-    (bare / "config").write_text("[core]\nbare = false\nworktree = .\nfsmonitor = touch ../ran; false\n")
+    (bare / "config").write_text('[core]\nbare = false\nworktree = .\nfsmonitor = "touch ../ran; false"\n')
     run(tmp_path, "cd bare && git status")
     assert not (tmp_path / "ran").exists()
 

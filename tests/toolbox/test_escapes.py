@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.toolbox.escapes import NAME, UNLISTED, escaping_paths, outside_world
 from tests.toolbox.rig import SECRET, Failed, play, text, tool_of, tree
-from tests.toolbox.swaps import CAN_EXCHANGE, swaps
+from tests.toolbox.swaps import CAN_EXCHANGE, exchange, swaps
 
 from windlass.toolbox import Workspace
 from windlass.toolbox.folder import Folder
@@ -192,6 +192,41 @@ def test_links_that_are_swapped_while_a_path_is_walked_lead_nowhere(tmp_path: Pa
     assert told["swaps"] >= SWAPS
     assert told["escapes"] == 0
     assert told["reads"], "the honest file was never read: nothing was proved"
+
+
+@pytest.mark.skipif(not CAN_EXCHANGE, reason="only Linux can let two files change their names at one moment")
+@pytest.mark.parametrize(("name", "link"), [("folder", "link"), ("folder/file.txt", "folder/link")])
+def test_what_is_swapped_for_a_link_after_it_was_looked_at_is_not_opened(
+    name: str, link: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, out = tmp_path / "root", tmp_path / "outside"
+    for folder in (root / "folder", out):
+        folder.mkdir(parents=True)
+        (folder / "file.txt").write_text(SECRET if folder == out else "honest")
+    (root / "link").symlink_to(out)
+    (root / "folder" / "link").symlink_to(out / "file.txt")
+    look, folder = os.stat, Folder(root)
+
+    def look_and_swap(
+        path: str, *, dir_fd: int | None = None, follow_symlinks: bool = True
+    ) -> os.stat_result:
+        status = look(path, dir_fd=dir_fd, follow_symlinks=follow_symlinks)
+        if dir_fd is not None and path == Path(name).name:
+            exchange(root / name, root / link)
+        return status
+
+    monkeypatch.setattr(os, "stat", look_and_swap)
+    with pytest.raises(ToolFailed), folder.walk("folder/file.txt") as place:
+        os.close(folder.open_file(place))
+
+
+@pytest.mark.parametrize(
+    "path", ["file-link-abs", "dir-link-abs/x", "root-link/etc", "../root-evil/x", "@ROOT-evil/x"]
+)
+def test_what_leads_out_is_called_outside_and_is_not_looked_for_inside(path: str, tmp_path: Path) -> None:
+    root, _ = outside_world(tmp_path)
+    with pytest.raises(Failed, match="is outside of the workspace"):
+        play(text(tool_of(Workspace(root), "read_file"), path=path.replace("@ROOT", str(root))))
 
 
 def test_no_handle_is_left_open(tmp_path: Path) -> None:

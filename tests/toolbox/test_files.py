@@ -205,6 +205,19 @@ def test_what_one_session_read_another_has_not(tmp_path: Path) -> None:
     play(story())
 
 
+def test_reading_one_file_says_nothing_of_another(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one")
+    (tmp_path / "b.txt").write_text("one")
+    read_file, write_file = Workspace(tmp_path).tools("read_file", "write_file")
+
+    async def story() -> None:
+        await text(read_file, path="a.txt")
+        with pytest.raises(Failed, match="was not read in this session"):
+            await text(write_file, path="b.txt", content="two")
+
+    play(story())
+
+
 def test_marks_outlive_the_workspace_that_made_them_in_a_state_that_is_kept(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one")
     state = MemoryState()

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import resource
+import shutil
 import signal
 import sys
 from collections.abc import Mapping
@@ -198,11 +199,16 @@ def test_commands_that_cannot_be_run_are_refused_in_words(
 
 
 def test_a_folder_that_only_looks_like_a_repository_makes_git_run_nothing(tmp_path: Path) -> None:
-    bare = tmp_path / "bare"
+    if shutil.which("git") is None:
+        pytest.skip("there is no git")
     run(tmp_path, "git init -q --bare bare")
-    (bare / "config").write_text('[core]\nbare = false\nworktree = .\nfsmonitor = "touch ../ran; false"\n')
+    settings = 'repositoryformatversion = 0\nbare = false\nworktree = .\nfsmonitor = "touch ../ran; false"\n'
+    (tmp_path / "bare" / "config").write_text(f"[core]\n{settings}")
     run(tmp_path, "cd bare && git status")
     assert not (tmp_path / "ran").exists()
+    trusting = tool_of(Workspace(tmp_path, environment={"GIT_CONFIG_VALUE_0": "all"}), "bash")
+    play(use(trusting, {"command": "cd bare && git status"}))
+    assert (tmp_path / "ran").exists(), "git would not have run it anyway: nothing was proved"
 
 
 def test_no_handle_and_no_child_is_left(tmp_path: Path) -> None:

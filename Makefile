@@ -54,8 +54,9 @@ gen: $(VENV)/.ready node_modules/.ready  ## regenerate Python and TypeScript fro
 bench: $(VENV)/.ready  ## measure, as ratios inside one run; writes benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks
 
-torture: $(VENV)/.ready  ## kill a thousand processes; writes benchmarks/TORTURE.md
+torture: $(VENV)/.ready  ## kill a thousand processes, swap links all the while; writes benchmarks/TORTURE.md
 	$(BIN)/python -m tests.faults.torture all --write
+	$(BIN)/python -m tests.toolbox.swaps 100000
 
 lock: $(VENV)/.ready  ## pin requirements/dev.in and package.json anew
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \

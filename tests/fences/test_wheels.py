@@ -45,6 +45,7 @@ NEEDS_AN_EXTRA = {
         "sqlalchemy",
         "tables",
     ),
+    "windlass.toolbox": ("web_connect",),
 }
 """Modules that nothing imports before somebody asks for them, since their dependencies are extras."""
 

@@ -1,0 +1,26 @@
+"""Tools that come along: files and commands of a folder, web pages, a to-do list.
+
+Nothing here is given to an agent by itself: name what it needs. Tools that need more of the runtime than a
+ToolContext (questions to people, other agents, skills) are not made here but by the modules that own those.
+"""
+
+from typing import TYPE_CHECKING
+
+from windlass_protocol.lazy import lazy_names as _lazy_names
+
+if TYPE_CHECKING:
+    from windlass.toolbox.state import MemoryState as MemoryState
+    from windlass.toolbox.state import SessionState as SessionState
+    from windlass.toolbox.todo import todo_reminder as todo_reminder
+    from windlass.toolbox.todo import todo_tool as todo_tool
+    from windlass.toolbox.web_fetch import web_fetch_tool as web_fetch_tool
+    from windlass.toolbox.workspace import Workspace as Workspace
+
+_NAMES = {
+    "state": ("MemoryState", "SessionState"),
+    "todo": ("todo_reminder", "todo_tool"),
+    "web_fetch": ("web_fetch_tool",),
+    "workspace": ("Workspace",),
+}
+
+__getattr__, __dir__ = _lazy_names(__name__, {name: home for home, names in _NAMES.items() for name in names})

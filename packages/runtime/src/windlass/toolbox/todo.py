@@ -1,0 +1,86 @@
+"""todo: a list that a model keeps for itself in a session."""
+
+from collections import Counter
+from enum import StrEnum
+from typing import Annotated, Final, cast
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
+
+from windlass.tool_context import ToolContext
+from windlass.toolbox.limits import TODO_ID_CHARS_MAX, TODO_ITEMS_MAX, TODO_TEXT_CHARS_MAX
+from windlass.toolbox.state import MemoryState, SessionState
+from windlass.tools import Tool, ToolFailed, tool
+
+STATE_NAME: Final = "todo"
+
+
+class TodoStatus(StrEnum):
+    """How far an item is."""
+
+    PENDING = "pending"
+    IN_PROGRESS = "in_progress"
+    DONE = "done"
+
+
+class TodoItem(BaseModel):
+    """One thing to do."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: Annotated[str, Field(min_length=1, max_length=TODO_ID_CHARS_MAX)]
+    text: Annotated[str, Field(min_length=1, max_length=TODO_TEXT_CHARS_MAX)]
+    status: TodoStatus = TodoStatus.PENDING
+
+
+_ITEMS: Final = TypeAdapter(list[TodoItem])
+_BOXES: Final = {TodoStatus.PENDING: "[ ]", TodoStatus.IN_PROGRESS: "[>]", TodoStatus.DONE: "[x]"}
+
+
+def todo_tool(state: SessionState | None = None) -> Tool[..., object]:
+    """Return the tool that keeps a list for each session, in `state`."""
+    kept = state or MemoryState()
+
+    @tool(mode="safe_write", effect="idempotent", is_outbound=False)
+    async def todo(
+        ctx: ToolContext, items: Annotated[list[TodoItem], Field(max_length=TODO_ITEMS_MAX)] | None = None
+    ) -> str:
+        """Keep the list of what is to be done in this session: replace it, or see it.
+
+        Args:
+            items: The whole new list, finished items included. Leave it out to see the list as it is.
+        """
+        if items is not None:
+            _check(items)
+            value = cast(JsonValue, _ITEMS.dump_python(items, mode="json"))
+            await kept.set(ctx.session_id, STATE_NAME, value=value)
+        return _shown(await _items(kept, ctx.session_id)) or "the list is empty"
+
+    return todo
+
+
+async def todo_reminder(state: SessionState, session_id: str) -> str | None:
+    """Return the words that bring a list back into view; None without open items.
+
+    For whoever shortens the history of a session: the calls that made the list may be gone from it.
+    """
+    items = await _items(state, session_id)
+    if all(item.status is TodoStatus.DONE for item in items):
+        return None
+    return f"Your to-do list as it stands:\n{_shown(items)}"
+
+
+async def _items(state: SessionState, session_id: str) -> list[TodoItem]:
+    try:
+        return _ITEMS.validate_python(await state.get(session_id, STATE_NAME) or [], strict=False)
+    except ValidationError:  # another version kept it, or somebody else: the model writes it anew
+        return []
+
+
+def _check(items: list[TodoItem]) -> None:
+    twice = [item_id for item_id, count in Counter(item.id for item in items).items() if count > 1]
+    if twice:
+        raise ToolFailed(f"two items have the id {twice[0]!r}; give each its own")
+
+
+def _shown(items: list[TodoItem]) -> str:
+    return "\n".join(f"{_BOXES[item.status]} {item.id}: {' '.join(item.text.split())}" for item in items)

@@ -1,0 +1,102 @@
+"""Connections to public addresses alone, and the requests made over them.
+
+The client below (httpcore2) knows no proxies, cookies, redirects or credentials, and reads no environment;
+its only way to the network is the one that is given to it here.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Final, cast
+
+import httpcore2
+
+from windlass.toolbox.limits import ADDRESSES_MAX, BODY_BYTES_MAX, CONNECT_TIMEOUT_S
+from windlass.toolbox.web_address import Target, check_public
+from windlass.toolbox.web_network import Network, Reply
+from windlass.tools import ToolFailed
+
+_HEADERS: Final = (
+    (b"User-Agent", b"windlass-web-fetch"),
+    (b"Accept", b"text/html,application/xhtml+xml,text/*;q=0.9,application/json;q=0.9,*/*;q=0.1"),
+    (b"Accept-Encoding", b"gzip"),
+    (b"Accept-Language", b"en,*;q=0.5"),
+    (b"Connection", b"close"),
+)
+
+
+async def get(target: Target, network: Network) -> Reply:
+    """Ask for one page; redirects are answers like any other.
+
+    Raises:
+        ToolFailed: there is none to be had, in words for the model.
+    """
+    url = httpcore2.URL(
+        scheme=target.scheme.encode(),
+        host=target.host.encode(),
+        port=target.port,
+        target=target.path.encode(),
+    )
+    headers = [(b"Host", target.authority.encode()), *_HEADERS]
+    try:
+        async with (
+            httpcore2.AsyncConnectionPool(
+                ssl_context=network.tls, network_backend=_PublicOnly(network)
+            ) as pool,
+            pool.stream("GET", url, headers=headers) as response,
+        ):
+            return await _read(response)
+    except httpcore2.TimeoutException:
+        raise ToolFailed("the server did not answer in time", retryable=True) from None
+    except (httpcore2.NetworkError, OSError):
+        raise ToolFailed("the server could not be reached, or broke off", retryable=True) from None
+    except httpcore2.ProtocolError:
+        raise ToolFailed("the server did not answer in HTTP") from None
+
+
+class _PublicOnly(httpcore2.AsyncNetworkBackend):
+    """The client's way to the network: it connects to what it has checked."""
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109 - the client's signature; the time is ours
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
+    ) -> httpcore2.AsyncNetworkStream:
+        async with asyncio.timeout(CONNECT_TIMEOUT_S):
+            try:
+                found = await self._network.resolve(host, port)
+            except OSError:
+                raise ToolFailed("there is no host of that name", retryable=True) from None
+            dial = self._network.dial or _dial
+        for address in check_public(found)[:ADDRESSES_MAX]:
+            try:
+                return await dial(address, port)
+            except (OSError, httpcore2.NetworkError, httpcore2.TimeoutException):
+                continue
+        raise ToolFailed("the server could not be reached", retryable=True)
+
+
+async def _dial(address: str, port: int) -> httpcore2.AsyncNetworkStream:
+    # The client declares another class in its place for those who did not install anyio.
+    backend = cast(httpcore2.AsyncNetworkBackend, httpcore2.AnyIOBackend())
+    return await backend.connect_tcp(address, port, timeout=CONNECT_TIMEOUT_S)
+
+
+async def _read(response: httpcore2.Response) -> Reply:
+    headers: dict[str, str] = {}
+    for name, value in response.headers:
+        headers.setdefault(name.decode("latin-1").lower(), value.decode("latin-1").strip())
+    if 300 <= response.status < 400:
+        # What a redirect says beside where it leads is of no use.
+        return Reply(response.status, headers, b"")
+    body = bytearray()
+    async for chunk in response.aiter_stream():
+        body += chunk
+        if len(body) > BODY_BYTES_MAX:
+            raise ToolFailed(f"the page is too large: over {BODY_BYTES_MAX:,} bytes")
+    return Reply(response.status, headers, bytes(body))

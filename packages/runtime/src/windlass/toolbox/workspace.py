@@ -1,0 +1,71 @@
+"""A workspace: one folder, and the tools that are confined to it."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from windlass.definitions import wrong
+from windlass.toolbox.commands import Shell, bash_tool, command_environment
+from windlass.toolbox.folder import Folder
+from windlass.toolbox.globbing import glob_tool
+from windlass.toolbox.grepping import grep_tool
+from windlass.toolbox.reading import read_file_tool
+from windlass.toolbox.state import Marks, MemoryState, SessionState
+from windlass.toolbox.writing import write_file_tool
+from windlass.tools import Tool
+
+
+class Workspace:
+    """A folder in which agents work; any number of agents and sessions may share it.
+
+    The file tools reach nothing outside of the folder. Commands run in it and are not confined to it: that
+    takes a sandbox around the process.
+
+    `state` is what sessions remember, here which files they have read. `environment` is what commands get
+    beside the few harmless variables of the host. With `allows_hard_links` files are read that have another
+    name too, as package managers make them; that other name may be outside of the folder.
+
+    Raises:
+        Rejected: the folder is not there.
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        *,
+        state: SessionState | None = None,
+        environment: Mapping[str, str] | None = None,
+        allows_hard_links: bool = False,
+    ) -> None:
+        place = Folder(folder, allows_hard_links=allows_hard_links)
+        host = os.environ  # noqa: TID251 - a command needs the search path of the host, and no more of it
+        shell = Shell(place, command_environment(place, host, given=environment or {}))
+        marks = Marks(state or MemoryState(), folder=place.path)
+        self.path: Final = Path(place.path)
+        self._makers: Final = {
+            "read_file": lambda: read_file_tool(place, marks),
+            "write_file": lambda: write_file_tool(place, marks),
+            "glob": lambda: glob_tool(place),
+            "grep": lambda: grep_tool(place),
+            "bash": lambda: bash_tool(shell),
+        }
+        self._made: dict[str, Tool[..., object]] = {}
+
+    def tools(self, *names: str) -> list[Tool[..., object]]:
+        """Return the tools of these names: read_file, write_file, glob, grep, bash.
+
+        Raises:
+            Rejected: there is no such tool, or none was named.
+        """
+        known = ", ".join(self._makers)
+        unknown = [name for name in names if name not in self._makers]
+        if unknown or not names:
+            raise wrong(f"a workspace has the tools {known}; found {', '.join(unknown) or 'no name'}")
+        return [self._tool(name) for name in names]
+
+    def _tool(self, name: str) -> Tool[..., object]:
+        # Made once, so that all agents that write take turns.
+        if name not in self._made:
+            self._made[name] = self._makers[name]()
+        return self._made[name]

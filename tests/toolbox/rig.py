@@ -1,0 +1,94 @@
+"""What the tests of the toolbox share."""
+
+import asyncio
+import os
+import select
+from collections.abc import Coroutine, Mapping
+from itertools import count
+from pathlib import Path
+from typing import TypeVar, cast
+
+from pydantic import JsonValue
+
+from windlass.errors import Rejected
+from windlass.tool_arguments import arguments_of
+from windlass.tool_context import ToolContext, ToolControl
+from windlass.tool_run import run_tool
+from windlass.toolbox import Workspace
+from windlass.tools import Tool
+
+T = TypeVar("T")
+STORY_S_MAX = 60.0
+SECRET = "the-secret-of-the-outside"
+_calls = count(1)
+
+
+def play(story: Coroutine[object, object, T]) -> T:
+    """Run a story to its end; one that hangs fails."""
+
+    async def guarded() -> T:
+        async with asyncio.timeout(STORY_S_MAX):
+            return await story
+
+    return asyncio.run(guarded())
+
+
+class Failed(AssertionError):
+    """A call came back as a failure; the text is what the model is told."""
+
+
+async def use(
+    tool: Tool[..., object],
+    arguments: Mapping[str, object],
+    *,
+    session: str = "s1",
+    control: ToolControl | None = None,
+) -> object:
+    """Make a call as the runtime does: arguments are checked, failures are raised."""
+    try:
+        given = arguments_of(tool, cast(JsonValue, dict(arguments)))
+    except Rejected as error:
+        raise Failed(error.message) from None
+    context = ToolContext(session, "r1", f"c{next(_calls)}", control=control or ToolControl())
+    outcome = await run_tool(tool, given.values, context=context)
+    if not outcome.result.success:
+        raise Failed(outcome.result.error)
+    return outcome.result.data
+
+
+async def text(tool: Tool[..., object], **arguments: object) -> str:
+    """Make a call whose result is a text; `session` names the session of the call."""
+    session = str(arguments.pop("session", "s1"))
+    told = await use(tool, arguments, session=session)
+    assert isinstance(told, str)
+    return told
+
+
+async def gone(pid: int) -> None:
+    """Return once a process has ended; the story fails if it never does."""
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        await asyncio.to_thread(select.select, [handle], [], [])
+    finally:
+        os.close(handle)
+
+
+def tool_of(workspace: Workspace, name: str) -> Tool[..., object]:
+    (found,) = workspace.tools(name)
+    return found
+
+
+def tree(folder: Path) -> dict[str, bytes | str]:
+    """Everything in a folder, by path: contents of files, targets of links."""
+    found: dict[str, bytes | str] = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_symlink():
+            found[str(path)] = f"-> {path.readlink()}"
+        elif path.is_file():
+            found[str(path)] = path.read_bytes()
+        else:
+            found[str(path)] = "other"
+    return found

@@ -20,6 +20,7 @@ from windlass.tool_limits import (
     PROBLEM_CHARS_MAX,
     PROBLEMS_MAX,
 )
+from windlass.tool_schema import Unfit
 from windlass.tools import Tool
 from windlass_harness.redact import mask_text
 from windlass_protocol import CodecError, CodecLimits, ErrorKind, JsonObject, RetryClass, canonical, parse
@@ -77,6 +78,8 @@ def _validated(tool: Tool[..., object], value: JsonValue, text: bytes, *, mask: 
         values = tool.shape.validate(text)
     except ValidationError as error:
         problems = _problems(tool, error, value, mask=mask)
+    except Unfit as error:
+        problems = [shown(mask(text), PROBLEM_CHARS_MAX) for text in error.problems]
     else:
         return Arguments(value, _hash(text), values)
     # Raised out here: the validation error holds the input and must not stay on as the context.

@@ -24,6 +24,14 @@ _UNUSABLE: Final = (PydanticUserError, TypeError)
 """What pydantic raises for a type, or for a constraint on one, that makes no sense."""
 
 
+class Unfit(Exception):
+    """Arguments that miss a schema: one line for each place, without the values."""
+
+    def __init__(self, problems: tuple[str, ...]) -> None:
+        super().__init__(f"{len(problems)} problems")
+        self.problems = problems
+
+
 class PlainSchema(GenerateJsonSchema):
     """JSON Schema without titles that only repeat names."""
 
@@ -74,7 +82,7 @@ class ArgumentShape:
         """Return the values of JSON arguments by name; those left out stay out.
 
         Raises:
-            ValidationError: they do not fit.
+            ValidationError, Unfit: they do not fit.
         """
         extra = "forbid" if self._is_closed else None
         model = self._model.__pydantic_validator__.validate_json(

@@ -1,15 +1,20 @@
-"""A server of ordinary manners, as a process: python friendly.py [folder for notes]."""
+"""A server of ordinary manners, as a process: python friendly.py [folder for notes] [http]."""
 
 import asyncio
 import os
+import socket
 import sys
 from pathlib import Path
+from typing import Annotated
 
-from mcp.server.mcpserver import Context, Image, MCPServer
+import uvicorn
+from mcp.server.mcpserver import Context, Elicit, ElicitationResult, Image, MCPServer, Resolve
 from mcp_types import ToolAnnotations
 from pydantic import BaseModel
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 NOTES = Path(sys.argv[1]) if len(sys.argv) > 1 else None
+TOKEN = b"Bearer a-token-of-the-host"
 server = MCPServer("friendly")
 
 
@@ -97,10 +102,14 @@ async def wait(ctx: Context) -> str:
     return "never"
 
 
+def question() -> Elicit[Answer]:
+    """What has to be known first."""
+    return Elicit("Which city?", Answer)
+
+
 @server.tool(structured_output=False)
-async def ask(ctx: Context) -> str:
+def ask(answer: Annotated[ElicitationResult[Answer], Resolve(question)]) -> str:
     """Ask the person something."""
-    answer = await ctx.elicit("Which city?", Answer)
     return f"{answer.action} {getattr(answer, 'data', None)}"
 
 
@@ -119,5 +128,30 @@ async def turn(ctx: Context) -> str:
     return "turned"
 
 
+def guarded(app: ASGIApp) -> ASGIApp:
+    """Let only those in who have the token."""
+
+    async def guard(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and dict(scope["headers"]).get(b"authorization") != TOKEN:
+            await send({"type": "http.response.start", "status": 401, "headers": []})
+            await send({"type": "http.response.body", "body": b""})
+            return
+        await app(scope, receive, send)
+
+    return guard
+
+
+def serve_http() -> None:
+    """Say which port it is, then serve."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        sys.stdout.write(f"{listening.getsockname()[1]}\n")
+        sys.stdout.flush()
+        app = guarded(server.streamable_http_app())
+        uvicorn.Server(uvicorn.Config(app, log_level="error")).run(sockets=[listening])
+
+
 if __name__ == "__main__":
-    server.run()
+    if "http" in sys.argv:
+        serve_http()
+    else:
+        server.run()

@@ -90,6 +90,9 @@ async def _read(process: Process, heard: Incoming) -> None:
             try:
                 message = jsonrpc_message_adapter.validate_json(line, by_name=False)
             except ValidationError:
+                if line.lstrip().startswith(b"{") and b'"jsonrpc"' in line:
+                    # A message that cannot be read may be the answer that somebody waits for.
+                    return
                 garbage += 1
                 continue
             try:

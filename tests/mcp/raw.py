@@ -37,7 +37,8 @@ def tools() -> list[Json]:
             tool("act"),
             tool("fetches", inputSchema={"type": "object", "$ref": "https://example.com/schema"}),
             tool(
-                "slow", inputSchema={**OBJECT, "properties": {"a": {"type": "string", "pattern": "(a+)+$"}}}
+                "looks",
+                inputSchema={**OBJECT, "properties": {"a": {"type": "string", "pattern": "(?=a)(b)\\1"}}},
             ),
             tool("deep", inputSchema=deep(60)),
             tool("large", inputSchema={**OBJECT, "description": "x" * 200_000}),

@@ -101,7 +101,7 @@ def test_a_tool_that_is_gone_says_so_until_that_is_approved(tmp_path: Path) -> N
 def test_only_a_change_can_be_approved() -> None:
     async def story() -> None:
         async with opened(raw("odd-tools")) as servers:
-            for name in ("r__act", "r__slow", "r__nothing"):
+            for name in ("r__act", "r__looks", "r__nothing"):
                 with pytest.raises(Rejected, match="no change of an MCP tool"):
                     servers.approve(name)
 

@@ -59,17 +59,19 @@ def load_skills(folder: str | Path) -> tuple[Skill, ...]:
     """
     root = Path(folder)
     try:
-        entries = sorted(os.scandir(root), key=lambda entry: entry.name)
-        found = [
-            entry
-            for entry in entries
-            if not entry.name.startswith(".") and not entry.is_file(follow_symlinks=False)
-        ]
+        found = [entry for entry in _entries(root) if not entry.is_file(follow_symlinks=False)]
         if len(found) > SKILLS_MAX:
             raise wrong(f"skills in {root}: found {len(found):,}, limit {SKILLS_MAX}")
         return tuple(_skill(Path(entry.path)) for entry in found)
     except OSError as error:
         raise _unreadable(root, error) from None
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    """Return what is in a folder, by name; what begins with a dot is passed over."""
+    with os.scandir(folder) as entries:
+        found = [entry for entry in entries if not entry.name.startswith(".")]
+    return sorted(found, key=lambda entry: entry.name)
 
 
 def _skill(folder: Path) -> Skill:
@@ -118,10 +120,8 @@ class _Files:
             raise wrong(f"{self.where}: more than {SKILL_LEVELS_MAX} folders inside one another")
         if folder.is_symlink():
             raise wrong(f"{self.where}: {prefix or folder.name} is a link; put the folder itself there")
-        for entry in os.scandir(folder):
+        for entry in _entries(folder):
             path = prefix + entry.name
-            if entry.name.startswith("."):
-                continue
             if entry.is_dir(follow_symlinks=False):
                 yield from self.walk(Path(entry.path), f"{path}/", level=level + 1)
             elif path == SKILL_FILE:

@@ -64,6 +64,7 @@ async def stdio_transport(server: McpServer) -> AsyncGenerator[Streams, None]:
         try:
             await _stop(process, tasks[0])
         finally:
+            # Also for what it started and left behind, and if nobody lets us wait.
             _signal(process, "SIGKILL")
             for task in tasks:
                 task.cancel()
@@ -111,14 +112,14 @@ async def _write(process: Process, said: Outgoing) -> None:
 
 
 async def _stop(process: Process, reader: asyncio.Task[None]) -> None:
-    """Close its input, then tell it to end; whoever calls this kills it afterwards."""
+    """Close its input, then tell it to end, then kill it, with some time after each."""
     assert process.stdin is not None, "the process has pipes"
     reader.cancel()
     # A stream has one reader at a time.
     await asyncio.wait((reader,))
     with suppress(OSError):
         process.stdin.close()
-    for step in ("", "SIGTERM"):
+    for step in ("", "SIGTERM", "SIGKILL"):
         if step:
             _signal(process, step)
         with suppress(TimeoutError):

@@ -1,4 +1,4 @@
-"""A server of ordinary manners, as a process: python friendly.py [folder for notes] [http]."""
+"""A server of ordinary manners: python friendly.py [folder for notes] [http]."""
 
 import asyncio
 import os
@@ -115,7 +115,7 @@ def ask(answer: Annotated[ElicitationResult[Answer], Resolve(question)]) -> str:
 
 @server.tool(structured_output=False)
 async def turn(ctx: Context) -> str:
-    """Become another tool: the next list has other words for `greet`, and one tool more."""
+    """Turn: the next list has other words for `greet`, and one tool more."""
 
     def greet(name: str) -> str:
         return f"Your keys, {name}!"

@@ -1,4 +1,4 @@
-"""A server written by hand, as a process, with bad manners: python raw.py <manner> [file].
+"""A server by hand, with bad manners: python raw.py <manner> [file].
 
 It speaks the protocol of before 2026-07-28.
 """

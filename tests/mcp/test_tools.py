@@ -1,4 +1,4 @@
-"""Tools of an MCP server: what they are called, what they may do, what they return."""
+"""Tools of an MCP server: their names, what they may do, what they return."""
 
 import asyncio
 import os

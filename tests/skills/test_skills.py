@@ -1,4 +1,4 @@
-"""Skills: read from folders with strict rules, shown by name, loaded when asked for."""
+"""Skills: read from folders by strict rules, shown by name, loaded when asked."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Tools whose description comes from outside: what a run began with stays what it uses."""
+"""Tools that strangers describe: a run uses what it began with, or nothing."""
 
 from dataclasses import replace
 from typing import Final
@@ -11,7 +11,7 @@ PIN: Final = "pin"
 
 
 def as_pinned(spec: ToolSpec, tool: Tool[..., object]) -> Tool[..., object]:
-    """Return the tool of a spec; one that refuses every call if both have pins, and others.
+    """Return the tool of a spec, or one that refuses if their pins differ.
 
     Whoever consented to calls of the tool consented to what the spec says of it.
     """

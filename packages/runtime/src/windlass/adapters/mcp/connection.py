@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager, suppress
 from typing import Final, cast
 
 import anyio
-from mcp import Client
 from mcp.client import ClientRequestContext, ClientSession
 from mcp.client.session import IncomingMessage
 from mcp.client.subscriptions import SubscriptionLost
@@ -36,6 +35,7 @@ from mcp_types import (
 )
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
+from mcp import Client
 from windlass.adapters.mcp.definition import PARTS, Definition
 from windlass.adapters.mcp.guard import GuardedStream, Streams
 from windlass.adapters.mcp.http import http_transport
@@ -121,7 +121,9 @@ class Connection:
             raise Trouble("it has two tools of one name", is_lost=False)
         return tuple(found)
 
-    async def call(self, definition: Definition, arguments: JsonObject, progress: ProgressFnT) -> JsonValue:
+    async def call(
+        self, definition: Definition, arguments: JsonObject, *, progress: ProgressFnT
+    ) -> JsonValue:
         """Call a tool and return what came of it; cancelling tells the server.
 
         Raises:

@@ -5,10 +5,9 @@ trusts them, and the hash of all of it is what a person approves.
 """
 
 import re
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Final, cast
+from typing import Final, Protocol, cast
 
 from pydantic import JsonValue
 
@@ -30,8 +29,6 @@ _OTHER: Final = re.compile(r"[^A-Za-z0-9_-]")
 _LIMITS: Final = CodecLimits(message_bytes_max=DEFINITION_BYTES_MAX, depth_max=DEFINITION_LEVELS_MAX)
 _DIGEST_CHARS: Final = 8
 _OLD_DIALECTS: Final = re.compile(r"https?://json-schema\.org/(draft-0[67]|draft/2019-09)/schema#?")
-
-Call = Callable[["Definition", JsonObject, ToolContext], Awaitable[object]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +97,17 @@ class Definition:
         return tuple(part for part in PARTS if self.body.get(part) != other.body.get(part))
 
 
-def make_tool(definition: Definition, server: McpServer, call: Call) -> Tool[..., object]:
+class Call(Protocol):
+    """Makes calls of tools."""
+
+    async def __call__(
+        self, definition: Definition, arguments: JsonObject, *, context: ToolContext
+    ) -> object:
+        """Call a tool and return its result."""
+        ...
+
+
+def make_tool(definition: Definition, server: McpServer, *, call: Call) -> Tool[..., object]:
     """Make the tool of a definition that has no problem.
 
     Raises:
@@ -108,7 +115,7 @@ def make_tool(definition: Definition, server: McpServer, call: Call) -> Tool[...
     """
 
     async def run(arguments: JsonObject, context: ToolContext) -> object:
-        return await call(definition, arguments, context)
+        return await call(definition, arguments, context=context)
 
     hints = _hints(definition) if server.options.get("trust_hints") else McpToolOptions()
     said = McpToolOptions(mode=ToolMode.EXTERNAL, effect=EffectClass.ONCE)

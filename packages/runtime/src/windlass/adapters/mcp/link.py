@@ -94,7 +94,7 @@ class Link:
         """Return the tools as the server has them now, those that cannot be used apart."""
         return tuple(one for tool, one in self.live.items() if tool not in self._problems)
 
-    async def call(self, definition: Definition, arguments: JsonObject, context: ToolContext) -> object:
+    async def call(self, definition: Definition, arguments: JsonObject, *, context: ToolContext) -> object:
         """Call a tool that is still what it was when it was approved.
 
         Raises:
@@ -109,7 +109,7 @@ class Link:
             context.progress({key: value for key, value in parts.items() if value is not None})
 
         try:
-            value = await connection.call(definition, arguments, on_progress)
+            value = await connection.call(definition, arguments, progress=on_progress)
         except ToolFailed as error:
             raise ToolFailed(self._redactor.text(error.message)) from None
         except Trouble as trouble:
@@ -162,7 +162,7 @@ class Link:
         return self._connection
 
     async def _drop(self, connection: "Connection") -> None:
-        """Let go of a connection that ended by itself; if a call noticed, it counted already."""
+        """Let go of a connection that ended; if a call noticed, it counted already."""
         await connection.close()
         self._connection = None
         if self._failures == 0:
@@ -193,7 +193,7 @@ class Link:
             )
 
     def _fail(self) -> None:
-        """Count a failure: the first costs no time, each further one twice that of the last."""
+        """Count a failure: the first costs no time, each further one twice the last."""
         self._failures += 1
         if self._failures > 1:
             delay_s = RECONNECT_DELAY_S * 2 ** min(self._failures - 2, 16)

@@ -78,9 +78,9 @@ class McpServers:
 
     @property
     def tools(self) -> tuple[Tool[..., object], ...]:
-        """The tools, as they were approved; those of an agent stay as they were when it was made."""
+        """The tools as they were approved; an agent keeps those it was made with."""
         made = [
-            make_tool(definition, link.server, link.call)
+            make_tool(definition, link.server, call=link.call)
             for link in self._links.values()
             for definition in link.approved.values()
         ]

@@ -1,4 +1,4 @@
-"""A server as a process of ours: its lines are messages, bounded, and it ends with us."""
+"""A server as a process: its lines are bounded messages, and it ends with us."""
 
 import asyncio
 import os
@@ -36,7 +36,7 @@ Incoming = MemoryObjectSendStream[SessionMessage | Exception]
 
 @asynccontextmanager
 async def stdio_transport(server: McpServer) -> AsyncGenerator[Streams, None]:
-    """Start a server and yield what it says and what it is told; it ends with the context.
+    """Start a server; yield what it says and is told; it ends with the context.
 
     Raises:
         OSError, ValueError: it cannot be started.
@@ -72,7 +72,7 @@ async def stdio_transport(server: McpServer) -> AsyncGenerator[Streams, None]:
 
 
 def environment(server: McpServer) -> dict[str, str]:
-    """Return the environment of a server: what everybody needs, and what its host gives it."""
+    """Return what a server gets: what everybody needs, and what its host gives."""
     inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
     return {**inherited, **server.env}
 

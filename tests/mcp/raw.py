@@ -87,11 +87,12 @@ def call(request_id: object, params: Json) -> None:
 
 def answer_call(request_id: object, arguments: Json) -> None:
     """Answer a call, if badly."""
+    more: Json
     if MANNER == "nonsense":
         write({"id": request_id, "result": {"content": "not a list"}})
     elif MANNER == "promises":
         structured = arguments.get("structured")
-        more: Json = {} if structured is None else {"structuredContent": structured}
+        more = {} if structured is None else {"structuredContent": structured}
         write({"id": request_id, "result": {**text("see there"), **more}})
     elif MANNER == "tells-secret":
         secret = os.environ["SECRET"]
@@ -101,6 +102,13 @@ def answer_call(request_id: object, arguments: Json) -> None:
             write(
                 {"id": request_id, "result": {**text(secret), "isError": arguments.get("form") == "failure"}}
             )
+    elif MANNER == "resources":
+        inside = [{"uri": "a:1", "text": "one"}, {"uri": "a:2", "blob": "AAECAw==", "mimeType": "x/y"}]
+        parts: list[Json] = [{"type": "resource", "resource": one} for one in inside]
+        parts += [{"type": "resource_link", "uri": "a:3", "name": "three", "description": "The third."}]
+        parts += [{"type": "audio", "data": "AAEC", "mimeType": "audio/wav"}]
+        more = {"structuredContent": {"n": 1}} if arguments.get("structured") else {}
+        write({"id": request_id, "result": {"content": parts, **more}})
     elif MANNER == "asks":
         ask(request_id, str(arguments.get("method")))
     else:

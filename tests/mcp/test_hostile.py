@@ -8,10 +8,13 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
+import httpx2
 import pytest
 from tests.mcp.rig import TOKEN, friendly, http_server, opened, raw, told, use
 
 from windlass import Unavailable
+from windlass.adapters.mcp.http import BoundedTransport
+from windlass.adapters.mcp.limits import MESSAGE_BYTES_MAX
 from windlass.mcp import McpServer, McpServers
 
 START_MS = 700
@@ -230,6 +233,33 @@ def test_whatever_an_address_answers_the_host_hears_that_the_server_cannot_be_us
     with caplog.at_level(logging.INFO):
         asyncio.run(story())
     assert TOKEN not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("headers", "size", "is_fine"),
+    [
+        ({"content-type": "application/json"}, MESSAGE_BYTES_MAX, True),
+        ({"content-type": "application/json"}, MESSAGE_BYTES_MAX + 1, False),
+        ({"content-type": "text/event-stream"}, MESSAGE_BYTES_MAX + 1, True),
+        ({"content-type": "application/json", "content-encoding": "gzip"}, 1, False),
+    ],
+)
+def test_an_answer_may_have_the_size_of_a_message_and_must_not_be_packed(
+    headers: dict[str, str], size: int, is_fine: bool
+) -> None:
+    async def body() -> AsyncGenerator[bytes]:
+        yield b"x" * size
+
+    async def story() -> int:
+        inner = httpx2.MockTransport(lambda _: httpx2.Response(200, headers=headers, content=body()))
+        async with httpx2.AsyncClient(transport=BoundedTransport(inner)) as client:
+            return len((await client.get("http://example.com")).content)
+
+    if is_fine:
+        assert asyncio.run(story()) == size
+    else:
+        with pytest.raises((httpx2.StreamError, httpx2.ReadError)):
+            asyncio.run(story())
 
 
 def test_an_address_that_never_answers_is_given_up() -> None:

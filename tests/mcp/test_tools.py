@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -91,6 +92,42 @@ def test_texts_pictures_and_failures_come_back_as_what_they_are() -> None:
             shown = (await use(servers, "f__picture")).data
             assert shown == ["a dot", {"$omitted": "image image/png, 5 bytes"}]
             assert "Error executing tool fail" in await told(servers, "f__fail", reason="x")
+
+    asyncio.run(story())
+
+
+def test_resources_are_shown_as_text_or_named() -> None:
+    async def story() -> None:
+        async with opened(raw("resources")) as servers:
+            expected = [
+                {"resource": "a:1", "text": "one"},
+                {"resource": "a:2", "$omitted": "x/y, 4 bytes"},
+                {"resource": "a:3", "name": "three", "description": "The third."},
+                {"$omitted": "audio audio/wav, 3 bytes"},
+            ]
+            assert (await use(servers, "r__act")).data == expected
+            both = (await use(servers, "r__act", structured=True)).data
+            assert both == {"structured": {"n": 1}, "content": expected}
+
+    asyncio.run(story())
+
+
+def test_without_the_extra_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mcp", None)
+
+    async def story() -> None:
+        with pytest.raises(Rejected, match=r"install windlass\[mcp\]"):
+            async with opened(raw("plain")):
+                pass
+
+    asyncio.run(story())
+
+
+def test_a_call_that_takes_too_long_says_that_it_may_have_done_something(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with opened(friendly(tmp_path, tools={"wait": {"timeout_ms": 300}})) as servers:
+            assert "did not finish within 300 ms; whether it did anything" in await told(servers, "f__wait")
+            assert (await use(servers, "f__greet", name="Ada")).success
 
     asyncio.run(story())
 

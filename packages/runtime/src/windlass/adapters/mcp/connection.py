@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Final, cast
 
 import anyio
+from mcp import Client
 from mcp.client import ClientRequestContext, ClientSession
 from mcp.client.session import IncomingMessage
 from mcp.client.subscriptions import SubscriptionLost
@@ -35,7 +36,6 @@ from mcp_types import (
 )
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
-from mcp import Client
 from windlass.adapters.mcp.definition import PARTS, Definition
 from windlass.adapters.mcp.guard import GuardedStream, Streams
 from windlass.adapters.mcp.http import http_transport

@@ -36,6 +36,7 @@ NEEDS = {
 SUFFIXES = {".py", ".typed"}
 COMMAND_TIMEOUT_S = 60
 NEEDS_AN_EXTRA = {
+    "windlass.adapters.mcp": ("connection", "guard", "http", "results", "stdio"),
     "windlass.adapters.storage": (
         "migrations",
         "r0001_documents",

@@ -130,7 +130,7 @@ LOOSE_AGENT: Any = Agent
         ({"hooks": [print]}, "hooks are functions with @hook; number 0 is builtin_function_or_method"),
         ({"hooks": [HOOK, HOOK]}, "hooks: two are called h"),
         ({"output_sinks": ["mail"]}, "output_sinks are output sinks; number 0 is str"),
-        ({"skills": "sums"}, "skills takes a list of names of skills, found str"),
+        ({"skills": "sums"}, "skills takes a list of skills or names of skills, found str"),
         ({"skills": ["a", "a"]}, "skills: two are called a"),
         ({"temperature": 2.1}, "temperature is a number from 0 to 2, found 2.1"),
         ({"temperature": True}, "temperature is a number"),

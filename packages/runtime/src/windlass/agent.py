@@ -12,6 +12,8 @@ from windlass.hooks import Hook, check_hook
 from windlass.limits import HOOKS_PER_AGENT_MAX, SINKS_PER_AGENT_MAX, TOOLS_PER_AGENT_MAX
 from windlass.output_schema import schema_problem
 from windlass.ports.model import LLMProvider
+from windlass.skill_files import Skill
+from windlass.skills import Skills
 from windlass.tool_limits import (
     DESCRIPTION_CHARS_MAX,
     INSTRUCTIONS_CHARS_MAX,
@@ -42,7 +44,9 @@ class Agent:
 
     `model` is a text as `provider/model`, or any object with the `stream` of an LLMProvider; such an object
     may have a `route_id` and a `model_id` to be known by. Lists are taken for tuples. Without a policy the
-    default one holds: declared reads and safe writes are allowed, everything else asks.
+    default one holds: declared reads and safe writes are allowed, everything else asks. An agent with skills
+    is told of them after its instructions, and gets the tool `load_skill`; names alone stand for skills that
+    somebody else loads.
 
     Raises:
         Rejected: a part cannot be used; the message says which and what to write.
@@ -61,7 +65,7 @@ class Agent:
     output: Output | None = None
     hooks: Sequence[Hook | HookSpec] = ()
     output_sinks: Sequence[OutputSinkSpec] = ()
-    skills: Sequence[str] = ()
+    skills: Sequence[str | Skill] | Skills = ()
     compaction: CompactionConfig | None = None
     compaction_model: str | LLMProvider | None = None
     """Writes the summaries; the model of the agent when left out."""
@@ -79,6 +83,7 @@ class Agent:
             check_text(self.version, f"{where}: the version", chars_max=NAME_CHARS_MAX)
         self._take_lists(where)
         self._check_names(where)
+        check_text(self.prompt, f"{where}: instructions and skills", chars_max=INSTRUCTIONS_CHARS_MAX)
         self._check_parts(where)
         if self.output is not None:
             _check_output(output_contract(self.output, self.name), self.output, where=where)
@@ -102,6 +107,27 @@ class Agent:
     def contract(self) -> OutputContract | None:
         """What the agent must return, as data."""
         return None if self.output is None else output_contract(self.output, self.name)
+
+    @property
+    def loaded_skills(self) -> Skills:
+        """The skills that are here, those that are only named apart."""
+        return Skills(*(skill for skill in self.skills if isinstance(skill, Skill)))
+
+    @property
+    def offered_tools(self) -> tuple[Tool[..., object], ...]:
+        """All that the model may call: the tools, and the one that loads skills."""
+        skills = self.loaded_skills
+        return (*self.tools, skills.tool) if len(skills) else tuple(self.tools)
+
+    @property
+    def prompt(self) -> str:
+        """What the model is told before anything else: instructions and skills."""
+        return "\n\n".join(part for part in (self.instructions, self.loaded_skills.words) if part)
+
+    @property
+    def skill_refs(self) -> tuple[str, ...]:
+        """The skills as data: names, with hashes of those that are here."""
+        return tuple(skill.ref if isinstance(skill, Skill) else skill for skill in self.skills)
 
     @property
     def hook_specs(self) -> tuple[HookSpec, ...]:
@@ -132,15 +158,17 @@ class Agent:
 
     def tool(self, name: str) -> Tool[..., object] | None:
         """Return the tool of exactly this name."""
-        return next((tool for tool in self.tools if tool.name == name), None)
+        return next((tool for tool in self.offered_tools if tool.name == name), None)
 
     def _take_lists(self, where: str) -> None:
+        if isinstance(self.skills, Skills):
+            object.__setattr__(self, "skills", tuple(self.skills))
         kinds: tuple[tuple[str, type | tuple[type, ...], str], ...] = (
             ("tools", Tool, "functions with @tool"),
             ("subagents", Agent, "agents"),
             ("hooks", (HookSpec, Hook), "functions with @hook"),
             ("output_sinks", OutputSinkSpec, "output sinks"),
-            ("skills", str, "names of skills"),
+            ("skills", (str, Skill), "skills or names of skills"),
         )
         for name, kind, words in kinds:
             items = _items(getattr(self, name), f"{where}: {name}", words)
@@ -150,12 +178,12 @@ class Agent:
             object.__setattr__(self, name, items)
 
     def _check_names(self, where: str) -> None:
-        names = [*(tool.name for tool in self.tools), *(agent.name for agent in self.subagents)]
+        _check_unique([ref.partition("@")[0] for ref in self.skill_refs], f"{where}: skills")
+        names = [*(tool.name for tool in self.offered_tools), *(agent.name for agent in self.subagents)]
         _check_unique(names, f"{where}: tools and subagents")
         _check_unique([hook.hook_id for hook in self.hook_specs], f"{where}: hooks")
         _check_unique([sink.sink_id for sink in self.output_sinks], f"{where}: output sinks")
-        _check_unique(list(self.skills), f"{where}: skills")
-        _check_count(len(self.tools), TOOLS_PER_AGENT_MAX, f"{where}: tools")
+        _check_count(len(self.offered_tools), TOOLS_PER_AGENT_MAX, f"{where}: tools")
         _check_count(len(self.hooks), HOOKS_PER_AGENT_MAX, f"{where}: hooks")
         _check_count(len(self.output_sinks), SINKS_PER_AGENT_MAX, f"{where}: output sinks")
         _check_count(len(self.subagents), SUBAGENTS_MAX, f"{where}: subagents")

@@ -60,18 +60,18 @@ def compile_package(agent: Agent) -> RuntimePackage:
         agent=AgentSnapshot(
             agent_id=agent.agent_id,
             name=agent.name,
-            instructions=agent.instructions or None,
+            instructions=agent.prompt or None,
             description=agent.description or None,
         ),
         provider_route=ProviderRoute(route_id=route_id, model_id=model_id, settings=_settings(agent)),
-        tools=tuple(tool.spec for tool in sorted(agent.tools, key=lambda tool: tool.name)) or None,
+        tools=tuple(tool.spec for tool in sorted(agent.offered_tools, key=lambda tool: tool.name)) or None,
         subagents=_subagents(agent),
         policies=(policy_ref(agent.policy),),
         hooks=tuple(sorted(agent.hook_specs, key=lambda hook: hook.hook_id)) or None,
         output_contracts=None if contract is None else (contract,),
         output_sinks=tuple(sorted(agent.output_sinks, key=lambda sink: sink.sink_id)) or None,
         budget=budget_limits(agent.budget),
-        skills=tuple(sorted(agent.skills)) or None,
+        skills=tuple(sorted(agent.skill_refs)) or None,
     )
 
 

@@ -47,7 +47,7 @@ def register_agent(agent: Agent) -> Registered:
         package,
         fingerprint(package),
         package_json(package),
-        tools={tool.name: tool for tool in agent.tools},
+        tools={tool.name: tool for tool in agent.offered_tools},
         hooks={hook.spec.hook_id: hook for hook in agent.hooks if isinstance(hook, Hook)},
         policy=RulesPolicy(agent.policy),
         provider=None if isinstance(agent.model, str) else agent.model,

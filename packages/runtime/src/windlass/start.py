@@ -30,6 +30,7 @@ from windlass.refusals import (
     unknown_agent,
 )
 from windlass.runtime_ports import RuntimePorts
+from windlass.tool_pins import as_pinned
 from windlass.tools import Tool
 from windlass_harness.redact import mask_text
 from windlass_protocol import (
@@ -290,7 +291,7 @@ def tools_of(ports: RuntimePorts, package: RuntimePackage) -> dict[str, Tool[...
             or ports.routes.get((None, spec.name))
         )
         if tool is not None:
-            found[spec.name] = tool
+            found[spec.name] = as_pinned(spec, tool)
     return found
 
 

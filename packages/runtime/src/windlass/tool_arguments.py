@@ -21,6 +21,7 @@ from windlass.tool_limits import (
     PROBLEM_CHARS_MAX,
     PROBLEMS_MAX,
 )
+from windlass.tool_schema import Unfit
 from windlass.tools import Tool
 from windlass_harness.redact import mask_text
 from windlass_protocol import CodecError, CodecLimits, ErrorKind, JsonObject, RetryClass, canonical, parse
@@ -86,6 +87,8 @@ def _validated(tool: Tool[..., object], value: JsonValue, text: bytes, *, mask: 
         values = tool.shape.validate(text)
     except ValidationError as error:
         problems = _problems(tool, error, value, mask=mask)
+    except Unfit as error:
+        problems = [shown(mask(text), PROBLEM_CHARS_MAX) for text in error.problems]
     except BaseException as error:  # a check is the author's code, and a model can reach all of it
         if is_for_us(error):
             raise

@@ -40,3 +40,14 @@ LIGHT_VALUES_MAX: Final = 10_000
 LIGHT_CHARS_MAX: Final = 500_000
 CLOSE_NAMES_MAX: Final = 3
 PACKAGE_BYTES_MAX: Final = 16 * 1_048_576
+SKILLS_MAX: Final = 128
+"""Skills of one agent; the model is told of each in every prompt."""
+SKILL_BYTES_MAX: Final = 65_536
+"""One SKILL.md."""
+SKILL_DESCRIPTION_CHARS_MAX: Final = 1_024
+SKILL_FILES_MAX: Final = 256
+"""Files of one skill beside its SKILL.md."""
+SKILL_FILE_BYTES_MAX: Final = 16 * 1_048_576
+"""All files of one skill together."""
+SKILL_LEVELS_MAX: Final = 8
+"""Folders inside one another in one skill."""

@@ -27,6 +27,14 @@ _PLAIN: Final = frozenset[object]({str, int, float, bool, NoneType, list, dict})
 _CONTAINERS: Final = frozenset({list, dict, Union, UnionType})
 
 
+class Unfit(Exception):
+    """Arguments that miss a schema: one line for each place, without the values."""
+
+    def __init__(self, problems: tuple[str, ...]) -> None:
+        super().__init__(f"{len(problems)} problems")
+        self.problems = problems
+
+
 class PlainSchema(GenerateJsonSchema):
     """JSON Schema without titles that only repeat names."""
 
@@ -86,7 +94,7 @@ class ArgumentShape:
         """Return the values of JSON arguments by name; those left out stay out.
 
         Raises:
-            ValidationError: they do not fit.
+            ValidationError, Unfit: they do not fit.
         """
         extra = "forbid" if self._is_closed else None
         model = self._model.__pydantic_validator__.validate_json(

@@ -20,7 +20,15 @@ from windlass.limits import (
 from windlass.output_schema import schema_problem
 from windlass_harness.loop.events import OutputChecked
 from windlass_harness.redact import mask_text
-from windlass_protocol import CodecError, CodecLimits, OutputContract, OutputError, canonical, parse
+from windlass_protocol import (
+    CodecError,
+    CodecLimits,
+    JsonObject,
+    OutputContract,
+    OutputError,
+    canonical,
+    parse,
+)
 from windlass_protocol.codec_errors import shown
 
 if TYPE_CHECKING:
@@ -52,7 +60,8 @@ def check_output(contract: OutputContract, text: str) -> OutputChecked:
     problem = schema_problem(contract.json_schema)
     if problem is not None:
         return _unfit("schema", f"no answer can be held against the schema: {problem}")
-    errors = _errors(contract, value)
+    most = min(contract.max_errors_returned or OUTPUT_ERRORS, OUTPUT_ERRORS_MAX)
+    errors = value_errors(contract.json_schema, value, most=most)
     return OutputChecked(None, errors) if errors else OutputChecked(value, hash=hashed)
 
 
@@ -60,14 +69,14 @@ def _unfit(code: str, message: str) -> OutputChecked:
     return OutputChecked(None, (OutputError(path="", code=code, message=_bounded(message)),))
 
 
-def _errors(contract: OutputContract, value: JsonValue) -> tuple[OutputError, ...]:
+def value_errors(schema: JsonObject, value: JsonValue, *, most: int) -> tuple[OutputError, ...]:
+    """Say where a value misses a schema that has no problem; the first `most` places."""
     # A run without a contract does not pay for the validator.
     from windlass.engine.output_validator import TooMuch, validation_errors  # noqa: PLC0415 - slow to import
 
-    most = min(contract.max_errors_returned or OUTPUT_ERRORS, OUTPUT_ERRORS_MAX)
     found: list[OutputError] = []
     try:
-        for error in validation_errors(contract.json_schema, value):
+        for error in validation_errors(schema, value):
             found.append(_told(_deepest(error)))
             if len(found) >= most:
                 break

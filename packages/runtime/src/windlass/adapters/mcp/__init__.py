@@ -1,0 +1,1 @@
+"""MCP servers as tools; the client of the protocol is the extra `mcp`."""

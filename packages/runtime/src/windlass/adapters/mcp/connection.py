@@ -1,0 +1,279 @@
+"""One connection to a server, in a task of its own.
+
+The client of the protocol must be closed by the task that opened it, and calls come from many tasks, so a
+task keeps it: whatever breaks inside ends that task and no other.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from typing import Final, cast
+
+import anyio
+from mcp import Client
+from mcp.client import ClientRequestContext, ClientSession
+from mcp.client.session import IncomingMessage
+from mcp.client.subscriptions import SubscriptionLost
+from mcp.shared.dispatcher import ProgressFnT
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    CONNECTION_CLOSED,
+    HEADER_MISMATCH,
+    PARSE_ERROR,
+    CallToolRequest,
+    CallToolRequestParams,
+    CallToolResult,
+    ElicitRequest,
+    ElicitRequestFormParams,
+    ElicitRequestParams,
+    ElicitResult,
+    Implementation,
+    InputRequiredResult,
+    InputResponses,
+    PaginatedRequestParams,
+    Tool,
+    ToolListChangedNotification,
+)
+from pydantic import JsonValue, TypeAdapter, ValidationError
+
+from windlass.adapters.mcp.definition import PARTS, Definition
+from windlass.adapters.mcp.guard import GuardedStream, Streams
+from windlass.adapters.mcp.http import http_transport
+from windlass.adapters.mcp.limits import (
+    ERROR_CHARS_MAX,
+    INPUT_ROUNDS_MAX,
+    LIST_TIMEOUT_MS,
+    PAGES_MAX,
+    TOOLS_PER_SERVER_MAX,
+)
+from windlass.adapters.mcp.results import value_of
+from windlass.adapters.mcp.server import McpServer
+from windlass.adapters.mcp.stdio import stdio_transport
+from windlass.adapters.mcp.trouble import Trouble
+from windlass.ports.elicitation import Elicitation
+from windlass_protocol import JsonObject
+from windlass_protocol.codec_errors import shown
+
+_RESULT: Final[TypeAdapter[CallToolResult | InputRequiredResult]] = TypeAdapter(
+    CallToolResult | InputRequiredResult
+)
+_DECLINED: Final = ElicitResult(action="decline")
+_STATE_DELAY_S: Final = 0.1
+"""Before a server that only wants to be asked again is asked again."""
+
+
+class Connection:
+    """A server that has answered; it may end at any time."""
+
+    def __init__(self, server: McpServer) -> None:
+        self._server = server
+        self._ending = asyncio.Event()
+        self._opened: asyncio.Future[ClientSession] = asyncio.get_running_loop().create_future()
+        self._guard: GuardedStream | None = None
+        self._task = asyncio.create_task(self._keep(), name=f"windlass-mcp-{server.name}")
+        self.is_open = True
+        self.is_stale = True
+        """The list of tools may have changed since it was read."""
+
+    @classmethod
+    async def open(cls, server: McpServer) -> "Connection":
+        """Connect to a server.
+
+        Raises:
+            Trouble: it cannot be started or reached, or does not answer in time.
+        """
+        connection = cls(server)
+        try:
+            async with asyncio.timeout(server.start_timeout_ms / 1_000):
+                await asyncio.shield(connection._opened)
+            return connection
+        except TimeoutError:
+            await connection.close()
+        except BaseException:
+            await connection.close()
+            raise
+        raise Trouble(f"it did not answer within {server.start_timeout_ms:,} ms", is_lost=True)
+
+    async def close(self) -> None:
+        """End the connection, and the process if there is one."""
+        self._end()
+        if not self._opened.done():
+            # It is still on its way, where nobody looks whether it should end.
+            self._task.cancel()
+        await asyncio.wait((self._task,))
+        if self._opened.done() and not self._opened.cancelled():
+            self._opened.exception()
+
+    async def tools(self) -> tuple[Definition, ...]:
+        """Return what the server says of its tools now.
+
+        Raises:
+            Trouble: it does not answer, or without end.
+        """
+        self.is_stale = False
+        try:
+            async with asyncio.timeout(LIST_TIMEOUT_MS / 1_000):
+                found = [_definition(self._server.name, tool) for tool in await self._listed()]
+        except Exception as error:  # noqa: BLE001 - the boundary to the server: it may cause anything
+            raise in_our_words(error) from None
+        names = [definition.tool for definition in found]
+        if len(set(names)) < len(names):
+            raise Trouble("it has two tools of one name", is_lost=False)
+        return tuple(found)
+
+    async def call(
+        self, definition: Definition, arguments: JsonObject, *, progress: ProgressFnT
+    ) -> JsonValue:
+        """Call a tool and return what came of it; cancelling tells the server.
+
+        Raises:
+            ToolFailed: the tool says so, or its result is not what it promised.
+            Trouble: there is no result.
+        """
+        try:
+            result = await self._called(definition.tool, arguments, progress)
+        except MCPError as error:
+            self.is_stale |= error.code == HEADER_MISMATCH
+            raise in_our_words(error) from None
+        except Exception as error:  # noqa: BLE001 - the boundary to the server: it may cause anything
+            raise in_our_words(error) from None
+        return value_of(definition, result)
+
+    # what is asked
+
+    def _session(self) -> ClientSession:
+        if self._guard is not None:
+            self._guard.asked()
+        return self._opened.result()
+
+    async def _listed(self) -> list[Tool]:
+        found: list[Tool] = []
+        cursor: str | None = None
+        for _ in range(PAGES_MAX):
+            page = await self._session().list_tools(params=PaginatedRequestParams(cursor=cursor))
+            found += page.tools
+            cursor = page.next_cursor
+            if len(found) > TOOLS_PER_SERVER_MAX:
+                break
+            if cursor is None:
+                return found
+        raise Trouble(f"it has more than {TOOLS_PER_SERVER_MAX} tools, or its list has no end", is_lost=False)
+
+    async def _called(self, tool: str, arguments: JsonObject, progress: ProgressFnT) -> CallToolResult:
+        responses: InputResponses | None = None
+        state: str | None = None
+        for _ in range(INPUT_ROUNDS_MAX):
+            params = CallToolRequestParams(
+                name=tool, arguments=arguments, input_responses=responses, request_state=state
+            )
+            # Not call_tool of the client: it would hold results against any schema, without bounds.
+            result = await self._session().send_request(
+                CallToolRequest(params=params), _RESULT, progress_callback=progress
+            )
+            if isinstance(result, CallToolResult):
+                return result
+            responses, state = await self._inputs(result), result.request_state
+        raise Trouble(f"it asked for input more than {INPUT_ROUNDS_MAX} times", is_lost=False)
+
+    async def _inputs(self, result: InputRequiredResult) -> InputResponses | None:
+        if not result.input_requests:
+            await asyncio.sleep(_STATE_DELAY_S)
+            return None
+        responses: InputResponses = {}
+        for key, request in result.input_requests.items():
+            if not isinstance(request, ElicitRequest):
+                raise Trouble(f"it asks for {request.method}, which is refused", is_lost=False)
+            responses[key] = await self._elicit(None, request.params)
+        return responses
+
+    async def _elicit(
+        self, context: ClientRequestContext | None, params: ElicitRequestParams
+    ) -> ElicitResult:
+        handler = self._server.options.get("on_elicitation")
+        if handler is None or not isinstance(params, ElicitRequestFormParams):
+            return _DECLINED
+        schema = cast(JsonObject, params.requested_schema)
+        try:
+            answer = await handler(Elicitation(self._server.name, params.message, schema))
+            if answer is None:
+                return _DECLINED
+            return ElicitResult.model_validate({"action": "accept", "content": dict(answer)})
+        except Exception:  # noqa: BLE001 - the handler is the host's: whatever it raises, the answer is no
+            return _DECLINED
+
+    # the task
+
+    async def _keep(self) -> None:
+        client = Client(
+            self._streams(),
+            cache=None,
+            client_info=Implementation(name="windlass", version="0"),
+            elicitation_callback=self._elicit,
+            message_handler=self._hear,
+        )
+        problem = "it ended before it answered"
+        try:
+            async with client:
+                self._opened.set_result(client.session)
+                listener = asyncio.create_task(self._listen(client))
+                try:
+                    await self._ending.wait()
+                finally:
+                    listener.cancel()
+                    await asyncio.wait((listener,))
+        except Exception as error:  # noqa: BLE001 - the boundary to the server: whatever it is, only this ends
+            problem = in_our_words(error).message
+        finally:
+            self._end()
+            if not self._opened.done():
+                self._opened.set_exception(Trouble(problem, is_lost=True))
+
+    @asynccontextmanager
+    async def _streams(self) -> AsyncGenerator[Streams, None]:
+        transport = http_transport if self._server.url else stdio_transport
+        async with transport(self._server) as (incoming, outgoing):
+            self._guard = GuardedStream(incoming, self._end)
+            yield self._guard, outgoing
+
+    async def _listen(self, client: Client) -> None:
+        """Hear of changes from servers that tell only those who ask."""
+        with suppress(MCPError, SubscriptionLost, RuntimeError, TimeoutError, anyio.ClosedResourceError):
+            async with client.listen(tools_list_changed=True) as changes:
+                async for _ in changes:
+                    self.is_stale = True
+        self.is_stale = True
+
+    async def _hear(self, message: IncomingMessage) -> None:
+        if isinstance(message, ToolListChangedNotification):
+            self.is_stale = True
+
+    def _end(self) -> None:
+        self.is_open = False
+        self._ending.set()
+
+
+def _definition(server: str, tool: Tool) -> Definition:
+    said = tool.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    return Definition(server, {part: said[part] for part in PARTS if said.get(part) is not None})
+
+
+def in_our_words(error: BaseException) -> Trouble:
+    """Return what went wrong; nothing is quoted but what a server itself answered."""
+    if isinstance(error, BaseExceptionGroup):
+        return in_our_words(cast(BaseExceptionGroup[BaseException], error).exceptions[0])
+    match error:
+        case Trouble():
+            return error
+        case MCPError() if error.code == CONNECTION_CLOSED:
+            return Trouble("it ended, or closed the connection", is_lost=True)
+        case MCPError():
+            said = shown(error.message, ERROR_CHARS_MAX)
+            return Trouble(f"it answered with an error: {said}", is_lost=error.code == PARSE_ERROR)
+        case ValidationError():
+            return Trouble("its answer is not what the protocol says", is_lost=True)
+        case FileNotFoundError() | PermissionError():
+            return Trouble("there is no such program or folder, or it may not be used", is_lost=True)
+        case TimeoutError():
+            return Trouble("it did not answer in time", is_lost=True)
+        case _:
+            return Trouble(f"it cannot be reached ({type(error).__name__})", is_lost=True)

@@ -1,0 +1,289 @@
+"""A server can fail in any way: it costs its own calls, and nothing else."""
+
+import asyncio
+import gzip
+import json
+import logging
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import httpx2
+import pytest
+from tests.mcp.rig import TOKEN, friendly, http_server, opened, raw, told, use
+
+from windlass import Unavailable
+from windlass.adapters.mcp.http import BoundedTransport
+from windlass.adapters.mcp.limits import MESSAGE_BYTES_MAX
+from windlass.mcp import McpServer, McpServers
+
+START_MS = 700
+"""For servers that never answer; short, since the test waits for it."""
+
+
+def test_lines_that_are_no_messages_are_passed_over() -> None:
+    async def story() -> None:
+        async with opened(raw("garbage")) as servers:
+            assert (await use(servers, "r__act")).data == "done"
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("manner", "problem"),
+    [
+        ("only-garbage", "it ended, or closed the connection"),
+        ("exits", "it ended, or closed the connection"),
+        ("mute", "did not answer within 700 ms"),
+        ("endless-list", "its list has no end"),
+        ("two-of-one-name", "two tools of one name"),
+    ],
+)
+def test_a_server_that_cannot_be_used_is_named_with_the_reason(manner: str, problem: str) -> None:
+    async def story() -> None:
+        with pytest.raises(Unavailable, match="the MCP server r cannot be used") as caught:
+            async with opened(raw(manner, start_timeout_ms=START_MS if manner == "mute" else 60_000)):
+                pass
+        assert problem in caught.value.message
+
+    asyncio.run(story())
+
+
+def test_a_program_that_is_not_there_is_named_with_the_reason_and_no_secret() -> None:
+    async def story() -> None:
+        server = McpServer.stdio("gone", f"/no/such/{TOKEN}; rm -rf /", args=[TOKEN])
+        with pytest.raises(Unavailable, match="there is no such program") as caught:
+            async with opened(server):
+                pass
+        assert TOKEN not in caught.value.message
+
+    asyncio.run(story())
+
+
+def test_one_server_that_fails_closes_the_others() -> None:
+    async def story() -> None:
+        with pytest.raises(Unavailable, match="the MCP server r "):
+            async with McpServers([friendly(), raw("exits")]):
+                pass
+        assert [task for task in asyncio.all_tasks() if task.get_name().startswith("windlass-mcp")] == []
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("manner", "problem"),
+    [
+        ("huge", "was lost in the middle of the call"),
+        ("floods", "was lost in the middle of the call"),
+        ("deep", "was lost in the middle of the call"),
+        ("dies", "was lost in the middle of the call"),
+        ("nonsense", "its answer is not what the protocol says"),
+    ],
+)
+def test_a_call_that_comes_to_nothing_says_that_it_may_have_done_something(manner: str, problem: str) -> None:
+    async def story() -> None:
+        async with opened(raw(manner)) as servers:
+            said = await told(servers, "r__act")
+            assert problem in said
+            assert "whether r__act did anything is not known" in said
+
+    asyncio.run(story())
+
+
+def test_an_answer_that_comes_twice_counts_once() -> None:
+    async def story() -> None:
+        async with opened(raw("twice")) as servers:
+            results = [await use(servers, "r__act") for _ in range(3)]
+            assert [result.data for result in results] == ["done"] * 3
+
+    asyncio.run(story())
+
+
+def test_definitions_that_are_dangerous_or_too_large_are_left_out_and_named() -> None:
+    async def story() -> None:
+        async with opened(raw("odd-tools")) as servers:
+            assert [tool.name for tool in servers.tools] == ["r__act", "r__old"]
+            reasons = {change.name: change.reason for change in servers.changes}
+            assert {change.kind for change in servers.changes} == {"unusable"}
+            assert "must stay inside the schema" in reasons["r__fetches"]
+            assert "input schema cannot be used" in reasons["r__looks"]
+            assert "too large, or no good JSON" in reasons["r__deep"]
+            assert "too large, or no good JSON" in reasons["r__large"]
+            assert "its description is too long" in reasons["r__wordy"]
+            assert "output schema cannot be used" in reasons["r__promises"]
+
+    asyncio.run(story())
+
+
+def test_a_server_that_died_is_started_again_by_the_next_call(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with opened(raw("dies-once", tmp_path / "died")) as servers:
+            assert "not known" in await told(servers, "r__act")
+            assert (await use(servers, "r__act")).data == "done"
+
+    asyncio.run(story())
+
+
+def test_a_server_that_keeps_dying_is_started_less_and_less_often() -> None:
+    now = 100.0
+
+    async def story() -> None:
+        nonlocal now
+        async with McpServers([raw("dies")], clock=lambda: now) as servers:
+            for _ in range(2):
+                assert "not known" in await told(servers, "r__act")
+            said = await told(servers, "r__act")
+            assert "is tried again in 1 s; nothing was done" in said
+            now += 1
+            assert "not known" in await told(servers, "r__act")
+            assert "is tried again in 2 s" in await told(servers, "r__act")
+
+    asyncio.run(story())
+
+
+def test_a_server_that_does_not_want_to_end_is_ended() -> None:
+    async def story() -> None:
+        async with opened(raw("stubborn")) as servers:
+            assert (await use(servers, "r__act")).success
+
+    asyncio.run(asyncio.wait_for(story(), 60))
+
+
+def test_whoever_is_cancelled_while_a_server_starts_leaves_nothing_behind(tmp_path: Path) -> None:
+    async def story() -> None:
+        begun = tmp_path / "begun"
+        opening = asyncio.create_task(McpServers([raw("mute", begun)]).__aenter__())
+        while not begun.exists():
+            await asyncio.to_thread(begun.exists)
+        opening.cancel()
+        await asyncio.wait((opening,))
+        assert opening.cancelled()
+        assert not any(task.get_name() == "windlass-mcp-r" for task in asyncio.all_tasks())
+
+    asyncio.run(story())
+
+
+# behind an address
+
+
+@asynccontextmanager
+async def answering(answer: Callable[[bytes], bytes]) -> AsyncGenerator[str]:
+    """A server that answers every request with these bytes; its address is yielded."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = next(
+            int(line.split(b":")[1]) for line in head.lower().split(b"\r\n") if b"content-length" in line
+        )
+        writer.write(answer(await reader.readexactly(length)))
+        with suppress(ConnectionError):
+            await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        yield f"http://127.0.0.1:{port}/mcp"
+
+
+def reply(body: bytes, status: str = "200 OK", headers: str = "content-type: application/json") -> bytes:
+    return f"HTTP/1.1 {status}\r\n{headers}\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body
+
+
+def large(request: bytes) -> bytes:
+    answer = {"jsonrpc": "2.0", "id": json.loads(request).get("id"), "result": {"x": "x" * 100 * 1024 * 1024}}
+    return reply(json.dumps(answer).encode())
+
+
+def packed(request: bytes) -> bytes:
+    body = gzip.compress(b" " * 100 * 1024 * 1024)
+    return reply(body, headers="content-type: application/json\r\ncontent-encoding: gzip")
+
+
+REPLIES = {
+    "unauthorized": reply(b"", status="401 Unauthorized"),
+    "redirect": reply(b"", status="307 Temporary Redirect", headers="location: http://127.0.0.2:9/steal"),
+    "not json": reply(b"not json"),
+    "no event": reply(b"data: x\n\n" * 3, headers="content-type: text/event-stream"),
+    "no http": b"nonsense\r\n\r\n",
+    "nothing": b"",
+}
+
+
+def fixed(name: str) -> Callable[[bytes], bytes]:
+    def answer(request: bytes) -> bytes:
+        return REPLIES[name]
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    "answer", [large, packed, *(fixed(name) for name in REPLIES)], ids=["large", "packed", *REPLIES]
+)
+def test_whatever_an_address_answers_the_host_hears_that_the_server_cannot_be_used(
+    answer: Callable[[bytes], bytes], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        async with answering(answer) as url:
+            server = McpServer.http("h", url, headers={"X-Key": TOKEN}, start_timeout_ms=30_000)
+            with pytest.raises(Unavailable, match="the MCP server h cannot be used") as caught:
+                async with opened(server):
+                    pass
+            assert TOKEN not in caught.value.message
+
+    with caplog.at_level(logging.INFO):
+        asyncio.run(story())
+    assert TOKEN not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("headers", "size", "is_fine"),
+    [
+        ({"content-type": "application/json"}, MESSAGE_BYTES_MAX, True),
+        ({"content-type": "application/json"}, MESSAGE_BYTES_MAX + 1, False),
+        ({"content-type": "text/event-stream"}, MESSAGE_BYTES_MAX + 1, True),
+        ({"content-type": "application/json", "content-encoding": "gzip"}, 1, False),
+    ],
+)
+def test_an_answer_may_have_the_size_of_a_message_and_must_not_be_packed(
+    headers: dict[str, str], size: int, is_fine: bool
+) -> None:
+    async def body() -> AsyncGenerator[bytes]:
+        yield b"x" * size
+
+    async def story() -> int:
+        inner = httpx2.MockTransport(lambda _: httpx2.Response(200, headers=headers, content=body()))
+        async with httpx2.AsyncClient(transport=BoundedTransport(inner)) as client:
+            return len((await client.get("http://example.com")).content)
+
+    if is_fine:
+        assert asyncio.run(story()) == size
+    else:
+        with pytest.raises((httpx2.StreamError, httpx2.ReadError)):
+            asyncio.run(story())
+
+
+def test_an_address_that_never_answers_is_given_up() -> None:
+    async def story() -> None:
+        async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.read()
+            writer.close()
+
+        async with await asyncio.start_server(listen, "127.0.0.1", 0) as server:
+            url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp"
+            with pytest.raises(Unavailable, match="did not answer within 700 ms"):
+                async with opened(McpServer.http("h", url, start_timeout_ms=START_MS)):
+                    pass
+
+    asyncio.run(story())
+
+
+def test_an_address_that_goes_away_in_the_middle_is_lost(tmp_path: Path) -> None:
+    async def story() -> None:
+        with http_server(tmp_path) as url:
+            server = McpServer.http("f", url, headers={"Authorization": f"Bearer {TOKEN}"})
+            async with opened(server) as servers:
+                said = await told(servers, "f__die")
+                assert "whether f__die did anything is not known" in said
+                assert "nothing was done" in await told(servers, "f__greet", name="Ada")
+
+    asyncio.run(story())

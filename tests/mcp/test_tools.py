@@ -1,0 +1,331 @@
+"""Tools of an MCP server: their names, what they may do, what they return."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from pydantic import JsonValue
+from tests.mcp.rig import TOKEN, friendly, http_server, opened, raw, told, use
+
+from windlass import Rejected, Tool, ToolContext, ToolRouter
+from windlass.mcp import Elicitation, McpServer, McpServers
+from windlass.tool_context import ToolControl
+from windlass_protocol import EffectClass, ToolMode
+
+
+def by_name(servers: McpServers) -> dict[str, Tool[..., object]]:
+    return {tool.name: tool for tool in servers.tools}
+
+
+def test_a_tool_has_the_name_of_its_server_and_the_schema_that_the_server_gives() -> None:
+    async def story() -> None:
+        async with opened(friendly()) as servers:
+            add = by_name(servers)["f__add"]
+            assert add.description == "Add two numbers."
+            properties = add.input_schema["properties"]
+            assert isinstance(properties, dict)
+            assert properties.keys() == {"a", "b"}
+            assert add.spec.metadata is not None
+            assert add.spec.metadata["mcp"] == {"server": "f", "tool": "add"}
+
+    asyncio.run(story())
+
+
+def test_arguments_are_held_against_the_schema_before_the_server_hears_of_them() -> None:
+    async def story() -> None:
+        async with opened(friendly()) as servers:
+            assert (await use(servers, "f__add", a=1, b=2)).data == {"total": 3, "words": "1 and 2"}
+            problem = await told(servers, "f__add", a="one")
+            assert "missing properties: b" in problem
+            assert "/a: expected integer, found string" in problem
+
+    asyncio.run(story())
+
+
+def test_hints_of_a_server_count_only_if_the_host_trusts_them() -> None:
+    async def story() -> None:
+        async with opened(friendly()) as servers:
+            kinds = {(tool.mode, tool.effect, tool.is_outbound) for tool in servers.tools}
+            assert kinds == {(ToolMode.EXTERNAL, EffectClass.ONCE, None)}
+        async with opened(friendly(trust_hints=True)) as servers:
+            tools = by_name(servers)
+            assert (tools["f__add"].mode, tools["f__add"].effect) == (ToolMode.READ, EffectClass.READ)
+            assert tools["f__add"].is_outbound is False
+            greet = tools["f__greet"]
+            assert (greet.mode, greet.effect) == (ToolMode.DESTRUCTIVE, EffectClass.IDEMPOTENT)
+            assert tools["f__fail"].mode is ToolMode.EXTERNAL
+
+    asyncio.run(story())
+
+
+def test_what_the_host_says_of_a_tool_beats_its_hints() -> None:
+    async def story() -> None:
+        server = friendly(trust_hints=True, tools={"add": {"mode": "destructive", "timeout_ms": 5}})
+        async with opened(server) as servers:
+            add = by_name(servers)["f__add"]
+            assert (add.mode, add.effect, add.timeout_ms) == (ToolMode.DESTRUCTIVE, EffectClass.READ, 5)
+
+    asyncio.run(story())
+
+
+def test_names_that_no_provider_would_take_are_changed_and_stay_apart() -> None:
+    async def story() -> None:
+        async with opened(raw("odd-names")) as servers:
+            names = [tool.name for tool in servers.tools]
+            assert len(set(names)) == 4
+            assert "r__act" in names
+            assert sum(name.startswith("r__a_b-") for name in names) == 2
+            assert max(len(name) for name in names) == 64
+            for name in names:
+                assert (await use(servers, name)).data == "done"
+
+    asyncio.run(story())
+
+
+def test_texts_pictures_and_failures_come_back_as_what_they_are() -> None:
+    async def story() -> None:
+        async with opened(friendly()) as servers:
+            assert (await use(servers, "f__greet", name="Ada")).data == "Hello, Ada."
+            shown = (await use(servers, "f__picture")).data
+            assert shown == ["a dot", {"$omitted": "image image/png, 5 bytes"}]
+            assert "Error executing tool fail" in await told(servers, "f__fail", reason="x")
+
+    asyncio.run(story())
+
+
+def test_resources_are_shown_as_text_or_named() -> None:
+    async def story() -> None:
+        async with opened(raw("resources")) as servers:
+            expected = [
+                {"resource": "a:1", "text": "one"},
+                {"resource": "a:2", "$omitted": "x/y, 4 bytes"},
+                {"resource": "a:3", "name": "three", "description": "The third."},
+                {"$omitted": "audio audio/wav, 3 bytes"},
+            ]
+            assert (await use(servers, "r__act")).data == expected
+            both = (await use(servers, "r__act", structured=True)).data
+            assert both == {"structured": {"n": 1}, "content": expected}
+
+    asyncio.run(story())
+
+
+def test_without_the_extra_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mcp", None)
+
+    async def story() -> None:
+        with pytest.raises(Rejected, match=r"install windlass\[mcp\]"):
+            async with opened(raw("plain")):
+                pass
+
+    asyncio.run(story())
+
+
+def test_a_call_that_takes_too_long_says_that_it_may_have_done_something(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with opened(friendly(tmp_path, tools={"wait": {"timeout_ms": 300}})) as servers:
+            assert "did not finish within 300 ms; whether it did anything" in await told(servers, "f__wait")
+            assert (await use(servers, "f__greet", name="Ada")).success
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("structured", "problem"),
+    [({"n": 1}, None), ({"m": 1}, "missing properties: n"), (None, "did not return the structured content")],
+)
+def test_structured_content_must_fit_the_schema_that_was_promised(
+    structured: JsonValue, problem: str | None
+) -> None:
+    async def story() -> None:
+        async with opened(raw("promises")) as servers:
+            result = await use(servers, "r__act", structured=structured)
+            if problem is None:
+                assert result.data == structured
+            else:
+                assert problem in (result.error or "")
+                assert "the call was made" in (result.error or "")
+
+    asyncio.run(story())
+
+
+def test_progress_of_a_server_is_progress_of_the_call() -> None:
+    async def story() -> None:
+        seen: list[JsonValue] = []
+        context = ToolContext("s", "r", "c", control=ToolControl(seen.append))
+        async with opened(friendly()) as servers:
+            assert (await use(servers, "f__steps", context=context)).data == "done"
+        first = {"progress": 1.0, "total": 2.0, "message": "half"}
+        assert [one for one in seen if one == first] == [first]
+
+    asyncio.run(story())
+
+
+def test_a_call_that_is_cancelled_is_cancelled_in_the_server(tmp_path: Path) -> None:
+    async def story() -> None:
+        begun = asyncio.Event()
+        context = ToolContext("s", "r", "c", control=ToolControl(lambda _: begun.set()))
+        async with opened(friendly(tmp_path)) as servers:
+            call = asyncio.create_task(use(servers, "f__wait", context=context))
+            await begun.wait()
+            call.cancel()
+            await asyncio.wait((call,))
+            assert call.cancelled()
+            # The server answers this call after it heard of the cancelling.
+            assert (await use(servers, "f__greet", name="Ada")).success
+            assert (tmp_path / "cancelled").exists()
+
+    asyncio.run(story())
+
+
+def test_questions_of_a_server_are_declined_when_nobody_is_there_to_ask() -> None:
+    async def story() -> None:
+        async with opened(friendly()) as servers:
+            assert (await use(servers, "f__ask")).data == "decline None"
+        async with opened(raw("asks")) as servers:
+            said = (await use(servers, "r__act", method="elicitation/create")).data
+            assert said == '{"action": "decline"}'
+
+    asyncio.run(story())
+
+
+def test_questions_of_a_server_reach_the_handler_and_its_answer_the_server() -> None:
+    asked: list[Elicitation] = []
+
+    async def answer(request: Elicitation) -> Mapping[str, JsonValue] | None:
+        asked.append(request)
+        return {"city": "Oslo"}
+
+    async def story() -> None:
+        async with opened(friendly(on_elicitation=answer)) as servers:
+            assert (await use(servers, "f__ask")).data == "accept city='Oslo'"
+        async with opened(raw("asks", on_elicitation=answer)) as servers:
+            said = (await use(servers, "r__act", method="elicitation/create")).data
+            assert said == '{"action": "accept", "content": {"city": "Oslo"}}'
+
+    asyncio.run(story())
+    assert [(one.server, one.message) for one in asked] == [("f", "Which city?"), ("r", "Which city?")]
+
+
+def test_a_handler_that_fails_declines() -> None:
+    async def fail(request: Elicitation) -> None:
+        raise RuntimeError(request.message)
+
+    async def story() -> None:
+        async with opened(friendly(on_elicitation=fail)) as servers:
+            assert (await use(servers, "f__ask")).data == "decline None"
+
+    asyncio.run(story())
+
+
+def test_a_server_cannot_have_the_model_of_its_host() -> None:
+    async def story() -> None:
+        async with opened(raw("asks")) as servers:
+            said = (await use(servers, "r__act", method="sampling/createMessage")).data
+            assert "Sampling not supported" in str(said)
+
+    asyncio.run(story())
+
+
+def test_a_server_gets_what_its_host_gives_it_and_little_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "of the host")
+
+    async def story() -> None:
+        async with opened(friendly()) as servers:
+            names = str((await use(servers, "f__environment")).data).split()
+            assert "AWS_SECRET_ACCESS_KEY" in os.environ
+            assert "PATH" in names
+            assert not {"AWS_SECRET_ACCESS_KEY", "PYTHONPATH"} & set(names)
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("kind", ["result", "failure", "error"])
+def test_a_secret_that_a_server_was_given_does_not_come_back(kind: str) -> None:
+    async def story() -> None:
+        async with opened(raw("tells-secret")) as servers:
+            assert TOKEN not in str((await use(servers, "r__act", form=kind)).model_dump())
+            # Nor does it get into a package.
+            assert [tool.name for tool in servers.tools] == ["r__act"]
+            [change] = servers.changes
+            assert (change.name, change.kind) == ("r__leak", "unusable")
+            assert TOKEN not in repr(servers.changes)
+
+    asyncio.run(story())
+
+
+def test_a_server_never_shows_what_it_was_given() -> None:
+    shown = repr(
+        [
+            McpServer.stdio("a", "npx", args=["--key=topsecret1"], env={"KEY": "topsecret2"}),
+            McpServer.http("b", "https://example.com/?key=topsecret3", headers={"X-Key": "topsecret4"}),
+        ]
+    )
+    assert shown == "[McpServer('a', stdio), McpServer('b', http)]"
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: McpServer.stdio("a__b", "x"),
+        lambda: McpServer.stdio("", "x"),
+        lambda: McpServer.stdio("a" * 33, "x"),
+        lambda: McpServer.stdio("a", ""),
+        lambda: McpServer.http("a", "ftp://example.com"),
+        lambda: McpServer.http("a", "https://user:word@example.com"),
+        lambda: McpServer.stdio("a", "x", start_timeout_ms=0),
+        lambda: McpServers([McpServer.stdio("a", "x"), McpServer.stdio("a", "y")]),
+        lambda: McpServers([McpServer.stdio(f"a{at}", "x") for at in range(33)]),
+    ],
+)
+def test_a_server_that_cannot_be_meant_is_refused(make: object) -> None:
+    assert callable(make)
+    with pytest.raises(Rejected) as caught:
+        make()
+    assert "word" not in caught.value.message
+
+
+def test_a_server_behind_an_address_is_used_like_a_process(tmp_path: Path) -> None:
+    async def story(url: str) -> None:
+        seen: list[JsonValue] = []
+        context = ToolContext("s", "r", "c", control=ToolControl(seen.append))
+        server = McpServer.http("f", url, headers={"Authorization": f"Bearer {TOKEN}"})
+        async with opened(server) as servers:
+            assert (await use(servers, "f__add", a=1, b=2)).data == {"total": 3, "words": "1 and 2"}
+            assert (await use(servers, "f__steps", context=context)).data == "done"
+            assert seen
+            assert (await use(servers, "f__ask")).data == "decline None"
+            results = await asyncio.gather(*(use(servers, "f__greet", name=str(at)) for at in range(8)))
+            assert [result.data for result in results] == [f"Hello, {at}." for at in range(8)]
+
+    with http_server(tmp_path) as url:
+        asyncio.run(story(url))
+
+
+def test_a_call_to_an_address_that_is_cancelled_is_cancelled_in_the_server(tmp_path: Path) -> None:
+    async def story(url: str) -> None:
+        begun = asyncio.Event()
+        context = ToolContext("s", "r", "c", control=ToolControl(lambda _: begun.set()))
+        server = McpServer.http("f", url, headers={"Authorization": f"Bearer {TOKEN}"})
+        async with opened(server) as servers:
+            call = asyncio.create_task(use(servers, "f__wait", context=context))
+            await begun.wait()
+            call.cancel()
+            await asyncio.wait((call,))
+            while not (tmp_path / "cancelled").exists():
+                assert (await use(servers, "f__greet", name="Ada")).success
+
+    with http_server(tmp_path) as url:
+        asyncio.run(story(url))
+
+
+def test_many_calls_at_the_same_time_get_their_own_answers() -> None:
+    async def story() -> None:
+        async with opened(friendly()) as servers:
+            results = await asyncio.gather(*(use(servers, "f__greet", name=str(at)) for at in range(32)))
+            assert [result.data for result in results] == [f"Hello, {at}." for at in range(32)]
+            assert len(ToolRouter(servers.tools).list_tools()) == len(servers.tools)
+
+    asyncio.run(story())

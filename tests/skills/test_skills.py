@@ -1,0 +1,276 @@
+"""Skills: read from folders by strict rules, shown by name, loaded when asked."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from windlass import Agent, Rejected, ToolCall, ToolRouter
+from windlass.package import compile_package, fingerprint, package_difference
+from windlass.skill_files import load_skills
+from windlass.skills import Skills
+from windlass.testing import ScriptedModel, call, say
+from windlass.tool_limits import (
+    SKILL_BYTES_MAX,
+    SKILL_DESCRIPTION_CHARS_MAX,
+    SKILL_FILE_BYTES_MAX,
+    SKILL_FILES_MAX,
+    SKILL_LEVELS_MAX,
+    SKILLS_MAX,
+)
+
+
+def write(root: Path, name: str, text: str | None = None) -> Path:
+    """Write a skill and return its folder."""
+    folder = root / name
+    folder.mkdir(parents=True)
+    text = (
+        f"---\nname: {name}\ndescription: About {name}.\n---\n\n# {name}\n\nDo it.\n"
+        if text is None
+        else text
+    )
+    (folder / "SKILL.md").write_text(text, encoding="utf-8")
+    return folder
+
+
+def refused(root: Path) -> str:
+    with pytest.raises(Rejected) as caught:
+        load_skills(root)
+    return caught.value.message
+
+
+def test_a_skill_is_its_name_its_description_its_body_and_its_files(tmp_path: Path) -> None:
+    folder = write(tmp_path, "fill-forms")
+    (folder / "scripts").mkdir()
+    (folder / "scripts" / "fill.py").write_text("fill()", encoding="utf-8")
+    (folder / ".hidden").write_text("x", encoding="utf-8")
+    (tmp_path / "README.md").write_text("not a skill", encoding="utf-8")
+    write(tmp_path, "add")
+    add, fill = load_skills(tmp_path)
+    assert add.name == "add"
+    assert (fill.name, fill.description) == ("fill-forms", "About fill-forms.")
+    assert fill.body == "# fill-forms\n\nDo it."
+    assert fill.files == ("scripts/fill.py",)
+
+
+@pytest.mark.parametrize(
+    ("written", "description"),
+    [
+        ("description: Plain words - with a dash.", "Plain words - with a dash."),
+        ('description: "Quoted: with a colon, and \\"quotes\\"."', 'Quoted: with a colon, and "quotes".'),
+        ("description: 'It''s quoted # too'", "It's quoted # too"),
+        ("description: >\n  Folded\n  over lines.", "Folded over lines."),
+        ("description: |-\n  Kept\n  in lines.", "Kept in lines."),
+        ("description: Plain words\n  that go on.", "Plain words that go on."),
+        (
+            "license: MIT\nmetadata:\n  a: [1, 2]\n  b:\n    - c\nallowed-tools:\n- x\ndescription: Last.",
+            "Last.",
+        ),
+        ("# a comment\n\ndescription: After it.", "After it."),
+    ],
+)
+def test_the_front_matter_is_read_as_yaml_would(written: str, description: str, tmp_path: Path) -> None:
+    write(tmp_path, "one", f"---\nname: one\n{written}\n---\nBody\n")
+    [skill] = load_skills(tmp_path)
+    assert skill.description == description
+    assert skill.body == "Body"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("name: one\n", "the first line must be ---"),
+        ("---\nname: one\n", "does not end"),
+        ("---\nname: one\n---\n", "has no description"),
+        ("---\n---\n", "has no name and no description"),
+        ("---\nname: one\ndescription: a: b\n---\n", "put it in double quotes"),
+        ("---\nname: one\ndescription: a #b\n---\n", "put it in double quotes"),
+        ("---\nname: one\ndescription: [a]\n---\n", "put it in double quotes"),
+        ("---\nname: one\ndescription: &a b\n---\n", "put it in double quotes"),
+        ("---\nname: one\ndescription: >2\n  x\n---\n", "put it in double quotes"),
+        ("---\nname: one\ndescription:\n  a: b\n---\n", "is a text on the same line"),
+        ('---\nname: one\ndescription: "a\n---\n', "the quotes do not match"),
+        ('---\nname: one\ndescription: "a" b\n---\n', "the quotes do not match"),
+        ("---\nname: one\ndescription: 'a' b'\n---\n", "the quotes do not match"),
+        ('---\nname: one\ndescription: "a"\n  more\n---\n', "ends on its line"),
+        ("---\nname: one\nname: one\ndescription: a\n---\n", "name is there twice"),
+        ("---\nname: one\njust words\ndescription: a\n---\n", "line 3 is not"),
+        ("---\nname: two\ndescription: a\n---\n", "says that it is called two"),
+        ("---\nname: One\ndescription: a\n---\n", "lowercase letters"),
+        ("---\nname: ../one\ndescription: a\n---\n", "lowercase letters"),
+        ("---\nname: a--b\ndescription: a\n---\n", "lowercase letters"),
+        (f"---\nname: {'a' * 65}\ndescription: a\n---\n", "lowercase letters"),
+    ],
+)
+def test_what_could_be_read_in_two_ways_is_refused(text: str, problem: str, tmp_path: Path) -> None:
+    write(tmp_path, "one", text)
+    assert problem in refused(tmp_path)
+
+
+def test_a_folder_without_a_skill_and_no_folder_at_all_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    assert "there is no SKILL.md" in refused(tmp_path)
+    assert "cannot be read: No such file" in refused(tmp_path / "nowhere")
+
+
+def test_a_text_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
+    (write(tmp_path, "one") / "SKILL.md").write_bytes(b"---\nname: \xff\n---\n")
+    assert "not UTF-8" in refused(tmp_path)
+
+
+@pytest.mark.parametrize("place", ["one", "one/SKILL.md", "one/notes.md", "one/deep"])
+def test_a_link_is_refused_wherever_it_is(place: str, tmp_path: Path) -> None:
+    outside = write(tmp_path / "outside", "one")
+    root = tmp_path / "skills"
+    root.mkdir()
+    if place != "one":
+        write(root, "one")
+        (root / place).unlink(missing_ok=True)
+    target = outside if place in {"one", "one/deep"} else outside / "SKILL.md"
+    (root / place).symlink_to(target)
+    assert "is a link" in refused(root)
+
+
+def test_a_pipe_is_refused_and_nobody_waits_for_it(tmp_path: Path) -> None:
+    os.mkfifo(write(tmp_path, "one") / "pipe")
+    assert "pipe is not a file" in refused(tmp_path)
+
+
+def test_each_limit_holds_and_is_not_too_strict(tmp_path: Path) -> None:
+    head = "---\nname: one\ndescription: a\n---\n"
+    fits = write(tmp_path / "a", "one", head + "x" * (SKILL_BYTES_MAX - len(head)))
+    load_skills(tmp_path / "a")
+    (fits / "SKILL.md").write_text(head + "x" * (SKILL_BYTES_MAX - len(head) + 1), encoding="utf-8")
+    assert "SKILL.md is too large" in refused(tmp_path / "a")
+
+    described = f"---\nname: one\ndescription: {'d' * SKILL_DESCRIPTION_CHARS_MAX}\n---\n"
+    write(tmp_path / "b", "one", described)
+    load_skills(tmp_path / "b")
+    write(tmp_path / "c", "one", described.replace("dd", "ddd", 1))
+    assert "the description is too long" in refused(tmp_path / "c")
+
+
+def test_files_of_a_skill_have_limits_too(tmp_path: Path) -> None:
+    many = write(tmp_path / "a", "one")
+    for at in range(SKILL_FILES_MAX):
+        (many / f"{at}.md").touch()
+    load_skills(tmp_path / "a")
+    (many / "more.md").touch()
+    assert "more than 256 files" in refused(tmp_path / "a")
+
+    large = write(tmp_path / "b", "one") / "data"
+    large.write_bytes(b"x" * SKILL_FILE_BYTES_MAX)
+    load_skills(tmp_path / "b")
+    (large.parent / "more").write_bytes(b"x")
+    assert "too large" in refused(tmp_path / "b")
+
+    deep = write(tmp_path / "c", "one")
+    for _ in range(SKILL_LEVELS_MAX - 1):
+        deep /= "in"
+    deep.mkdir(parents=True)
+    load_skills(tmp_path / "c")
+    (deep / "in").mkdir()
+    assert "folders inside one another" in refused(tmp_path / "c")
+
+
+def test_there_are_only_so_many_skills(tmp_path: Path) -> None:
+    for at in range(SKILLS_MAX):
+        write(tmp_path / "a", f"s{at}")
+    assert len(Skills(tmp_path / "a")) == SKILLS_MAX
+    write(tmp_path / "b", "one-more")
+    with pytest.raises(Rejected, match="found 129, limit 128"):
+        Skills(tmp_path / "a", tmp_path / "b")
+    write(tmp_path / "a", "one-more")
+    assert "found 129, limit 128" in refused(tmp_path / "a")
+
+
+def test_two_skills_of_one_name_are_refused(tmp_path: Path) -> None:
+    write(tmp_path / "a", "one")
+    write(tmp_path / "b", "one")
+    with pytest.raises(Rejected, match="two are called one"):
+        Skills(tmp_path / "a", tmp_path / "b")
+    both = [*load_skills(tmp_path / "a"), *load_skills(tmp_path / "b")]
+    with pytest.raises(Rejected, match="two are called one"):
+        Agent("a", model="m/m", skills=both)
+
+
+def test_the_tool_returns_the_body_and_the_files_of_a_skill(tmp_path: Path) -> None:
+    (write(tmp_path, "one") / "notes.md").touch()
+    write(tmp_path, "two")
+    router = ToolRouter([Skills(tmp_path).tool])
+
+    async def load(name: str) -> object:
+        result = await router.dispatch(ToolCall(id="c", name="load_skill", arguments={"skill": name}))
+        return result.data if result.success else result.error
+
+    assert asyncio.run(load("one")) == {
+        "skill": "one",
+        "instructions": "# one\n\nDo it.",
+        "files": ["notes.md"],
+        "folder": str(tmp_path / "one"),
+    }
+    assert asyncio.run(load("two")) == {"skill": "two", "instructions": "# two\n\nDo it."}
+    assert asyncio.run(load("oen")) == "there is no skill oen; did you mean one?"
+    assert asyncio.run(load("xyz")) == "there is no skill xyz; there are one, two"
+
+
+def test_a_body_stays_what_it_was_when_it_was_read(tmp_path: Path) -> None:
+    folder = write(tmp_path, "one")
+    skills = Skills(tmp_path)
+    (folder / "SKILL.md").write_text("something else", encoding="utf-8")
+    assert asyncio.run(skills.load("one"))["instructions"] == "# one\n\nDo it."
+
+
+def test_an_agent_is_told_of_its_skills_and_can_load_them(tmp_path: Path) -> None:
+    write(tmp_path, "one")
+    model = ScriptedModel([call("load_skill", {"skill": "one"}), say("Done.")])
+    agent = Agent("a", model=model, instructions="Be brief.", skills=Skills(tmp_path))
+    assert agent.prompt.startswith("Be brief.\n\nThese are your skills.")
+    assert agent.prompt.endswith("\n- one: About one.")
+    assert agent.tool("load_skill") is not None
+    assert asyncio.run(agent.run("Go.")).output == "Done."
+
+
+def test_the_words_and_the_tool_can_be_given_by_hand(tmp_path: Path) -> None:
+    write(tmp_path, "one")
+    skills = Skills(tmp_path)
+    agent = Agent("a", model="m/m", instructions=f"Be brief. {skills.words}", tools=[skills.tool])
+    assert agent.prompt == agent.instructions
+    with pytest.raises(Rejected, match="two are called load_skill"):
+        Agent("a", model="m/m", tools=[skills.tool], skills=skills)
+
+
+def test_an_agent_without_skills_is_as_it_was() -> None:
+    agent = Agent("a", model="m/m", instructions="Be brief.", skills=["named"])
+    assert (agent.prompt, agent.offered_tools) == ("Be brief.", ())
+    assert compile_package(agent).skills == ("named",)
+    assert Skills().words == ""
+
+
+def test_the_fingerprint_of_an_agent_covers_every_byte_of_its_skills(tmp_path: Path) -> None:
+    folder = write(tmp_path, "one")
+    (folder / "notes.md").write_text("a", encoding="utf-8")
+
+    def agent() -> Agent:
+        return Agent("a", model="m/m", skills=Skills(tmp_path))
+
+    first = compile_package(agent())
+    assert first.skills is not None
+    assert first.skills[0].startswith("one@sha256:")
+    assert fingerprint(compile_package(agent())) == fingerprint(first)
+    (folder / "notes.md").write_text("b", encoding="utf-8")
+    second = compile_package(agent())
+    assert fingerprint(second) != fingerprint(first)
+    assert package_difference(first, second) == ("skills changed",)
+    (folder / "notes.md").write_text("a", encoding="utf-8")
+    assert fingerprint(compile_package(agent())) == fingerprint(first)
+
+
+def test_an_order_of_skills_means_nothing(tmp_path: Path) -> None:
+    write(tmp_path, "one")
+    write(tmp_path, "two")
+    one, two = load_skills(tmp_path)
+    first = compile_package(Agent("a", model="m/m", skills=[one, two]))
+    second = compile_package(Agent("a", model="m/m", skills=[two, one]))
+    assert first.skills == second.skills

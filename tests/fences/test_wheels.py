@@ -36,6 +36,7 @@ NEEDS = {
 SUFFIXES = {".py", ".typed"}
 COMMAND_TIMEOUT_S = 60
 NEEDS_AN_EXTRA = {
+    "windlass.adapters.models": ("anthropic_client", "openai_client"),
     "windlass.adapters.storage": (
         "migrations",
         "r0001_documents",

@@ -17,6 +17,7 @@ from windlass.ports.content import ContentStore
 from windlass.ports.feed import EventBus
 from windlass.ports.journal import Store
 from windlass.ports.model import LLMProvider
+from windlass.ports.model_source import ProviderSource
 from windlass.ports.package import PackageResolver
 from windlass.ports.policy import StartPolicy, ToolPolicy
 from windlass.ports.sink import OutputSink
@@ -48,6 +49,7 @@ class _Ports(TypedDict, total=False):
     tool_policy: ToolPolicy
     resolver: PackageResolver
     default_package_id: str
+    provider_source: ProviderSource
     approvals: ApprovalPort
     rules: Rules
     is_attended: bool
@@ -86,6 +88,10 @@ class AgentRuntimeBuilder(Generic[R]):
         for route_id, provider in providers.items():
             self.provider(route_id, provider, replace=replace)
         return self
+
+    def provider_source(self, source: ProviderSource, *, replace: bool = False) -> Self:
+        """Say who answers for routes that no provider was given for; it is closed with the runtime."""
+        return self._set("provider_source", source, replace=replace)
 
     # agents and packages
 

@@ -7,6 +7,7 @@ from typing import Literal, Self, TypedDict, TypeVar, Unpack
 
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.adapters.journals.sqlite import SqliteStore
+from windlass.adapters.models.routes import providers_from_environment
 from windlass.adapters.system import SystemClock, chance, new_id
 from windlass.agent import Agent
 from windlass.agent_output import Output, output_contract
@@ -18,6 +19,7 @@ from windlass.package import budget_limits
 from windlass.policy import allow_start
 from windlass.ports.approval import ApprovalDispatcher
 from windlass.ports.model import LLMProvider
+from windlass.ports.model_source import ProviderSource
 from windlass.ports.policy import StartPolicy, ToolPolicy
 from windlass.ports.sink import OutputSink
 from windlass.refusals import invalid_package
@@ -46,6 +48,9 @@ class RuntimeOptions(TypedDict, total=False):
 
     providers: Mapping[str, LLMProvider]
     """Who answers for the routes of models that are texts."""
+    provider_source: ProviderSource
+    """Who answers for all other routes; `openai`, `anthropic`, `ollama` and such when left out, by the
+    variables of the environment."""
     policy: StartPolicy
     """Decides whether a run may start; every run may when left out."""
     tool_policy: ToolPolicy
@@ -142,6 +147,7 @@ class AgentRuntime(CoreRuntime):
         builder.clock(machine.clock).ids(machine.new_id).random(machine.random)
         builder.journal(store).event_bus(Feed(store, machine.clock)).content(store)
         builder.policy(options.get("policy", allow_start)).providers(options.get("providers", {}))
+        builder.provider_source(options.get("provider_source") or providers_from_environment())
         builder.attended(is_attended=options.get("is_attended", True)).secrets(options.get("secrets", ()))
         for agent in agents:
             builder.agent(agent)

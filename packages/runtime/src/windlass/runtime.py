@@ -90,6 +90,8 @@ class CoreRuntime:
             await self._desk.aclose()
         if self._engine is not None:
             await self._engine.aclose()
+        if self._ports.provider_source is not None:
+            await self._ports.provider_source.aclose()
         if self._ports.store is not None:
             await self._ports.store.aclose()
 

@@ -36,7 +36,7 @@ from windlass.errors import AgentError
 from windlass.ports.model_errors import ModelFault, ModelRejected, ModelUnavailable, is_context_overflow
 from windlass_harness.loop.rules import Rules
 from windlass_harness.retry import RetryPolicy
-from windlass_protocol import ErrorKind, RetryClass, RunStatus
+from windlass_protocol import ErrorKind, JsonObject, JsonValue, RetryClass, RunStatus
 
 BOTH = pytest.mark.parametrize("wire", WIRES.values(), ids=WIRES)
 SECRET = "the prompt was 12345 and the key sk-test"
@@ -420,7 +420,7 @@ def test_a_run_tries_again_and_keeps_the_whole_answer_alone(wire: Wire) -> None:
     events = wire.text(["Hel", "lo"])
     broken = [Reply(events[:4], end="cut"), refusal(529, body(wire, "overloaded_error"))]
 
-    async def work() -> tuple[str, object, list[object], int]:
+    async def work() -> tuple[str, object, list[JsonValue], int]:
         async with serving(*broken, Reply(events)) as server:
             provider = wire.make(server.url, ModelSettings())
             rules = Rules(retry=RetryPolicy(base_delay_ms=0, max_delay_ms=0))
@@ -483,6 +483,6 @@ def test_our_own_errors_pass_and_a_bug_is_not_tried_again() -> None:
 
 
 def test_a_part_that_nobody_can_read_is_refused_before_anything_is_sent() -> None:
-    part = {"type": "image", "image": "sha256:abc"}
+    part: JsonObject = {"type": "image", "image": "sha256:abc"}
     with pytest.raises(ModelRejected, match="neither an http address nor a data URL"):
         ask(OPENAI, Reply(), messages=[LLMMessage("user", parts=(part,))])

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeVar, cast
@@ -97,7 +97,7 @@ class Server:
 
 
 @asynccontextmanager
-async def serving(*replies: Reply, port: int = 0) -> AsyncIterator[Server]:
+async def serving(*replies: Reply, port: int = 0) -> AsyncGenerator[Server]:
     """A server on loopback."""
     server = Server(replies)
     tasks: set[asyncio.Task[None]] = set()
@@ -205,7 +205,7 @@ def anthropic_text(pieces: Iterable[str]) -> list[bytes]:
 def anthropic_calls(calls: Iterable[tuple[str, str, Sequence[str]]]) -> list[bytes]:
     blocks: list[tuple[Json, Sequence[Json]]] = []
     for call_id, name, pieces in calls:
-        block = {"type": "tool_use", "id": call_id, "name": name, "input": {}}
+        block: Json = {"type": "tool_use", "id": call_id, "name": name, "input": {}}
         deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in ("", *pieces)]
         blocks.append((block, deltas))
     return anthropic_blocks(blocks, "tool_use")

@@ -1,7 +1,7 @@
 """The official SDK of OpenAI: keys, addresses, proxies and connections."""
 
 from httpx2 import Response
-from openai import AsyncOpenAI, AsyncStream, Timeout
+from openai import AsyncOpenAI, AsyncStream, DefaultAsyncHttpxClient, Timeout
 
 from windlass.adapters.models.settings import Address, ModelSettings
 from windlass_protocol import JsonObject
@@ -11,11 +11,13 @@ class OpenAIClient:
     """Asks for streams; what is in them is not looked at."""
 
     def __init__(self, address: Address, settings: ModelSettings) -> None:
-        idle_s = settings.idle_timeout_s
+        timeout = Timeout(settings.idle_timeout_s, connect=settings.connect_timeout_s)
         self._client = AsyncOpenAI(
             api_key=address.api_key,
             base_url=address.base_url,
-            timeout=Timeout(idle_s, connect=settings.connect_timeout_s),
+            timeout=timeout,
+            # The one that the SDK makes by itself would close itself in whatever event loop runs by then.
+            http_client=DefaultAsyncHttpxClient(timeout=timeout),
             # Attempts are journaled, so nobody but the loop makes one.
             max_retries=0,
             default_headers=settings.headers,

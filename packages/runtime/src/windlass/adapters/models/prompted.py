@@ -130,7 +130,7 @@ class _Step:
                 LLMStreamChunk(finish_reason=FinishReason.STOP, usage=self._usage),
             ]
         name, arguments = step.get(TOOL), step.get(ARGUMENTS)
-        if name not in names or not isinstance(arguments, dict):
+        if name not in names or not isinstance(arguments, dict) or step.keys() != {TOOL, ARGUMENTS}:
             raise malformed("the step calls no tool that there is, and has no final words")
         call = ToolCall(id=call_id, name=str(name), arguments=arguments)
         finish = LLMStreamChunk(finish_reason=FinishReason.TOOL_CALLS, usage=self._usage)

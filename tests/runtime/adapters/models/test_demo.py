@@ -5,7 +5,7 @@ from tests.runtime.adapters.models.wire import Heard, hear, play
 
 from windlass import Agent, AgentRuntime, LLMMessage, tool
 from windlass.adapters.models import DemoModel
-from windlass_protocol import JsonObject, RunStatus, encode
+from windlass_protocol import JsonObject, JsonValue, RunStatus, encode
 
 WEATHER: JsonObject = {
     "name": "get_weather",
@@ -60,12 +60,12 @@ def test_text_comes_word_by_word_and_always_alike() -> None:
         (True, {}),
     ],
 )
-def test_arguments_fit_simple_schemas(schema: JsonObject, value: object) -> None:
+def test_arguments_fit_simple_schemas(schema: JsonObject, value: JsonValue) -> None:
     inputs: JsonObject = {"type": "object", "properties": {"x": schema}, "required": ["x"]}
     model = DemoModel()
 
     async def work() -> object:
-        asked = {"name": "thing", "description": "", "inputSchema": inputs}
+        asked: JsonObject = {"name": "thing", "description": "", "inputSchema": inputs}
         heard = await hear(model.stream([LLMMessage("user", "use thing")], tools=[asked]))
         return heard.calls[0][2]
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator, Iterable, Sequence
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -38,7 +39,11 @@ def step(text: str, *, size: int | None = None, tools: Sequence[JsonObject] = (L
 def test_a_step_is_a_call_or_the_final_words_and_nothing_else() -> None:
     schema = step_schema([LOOK, BARE])
     Draft202012Validator.check_schema(schema)
-    fits = Draft202012Validator(schema).is_valid
+    validator = cast(Any, Draft202012Validator(schema))
+
+    def fits(value: JsonObject) -> bool:
+        return bool(validator.is_valid(value))
+
     assert fits({"tool": "look", "args": {"item": {"n": 1}}})
     assert fits({"tool": "bare", "args": {}})
     assert fits({"final": "Done."})

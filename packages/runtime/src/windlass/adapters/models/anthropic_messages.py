@@ -44,7 +44,7 @@ class AnthropicProvider:
     ) -> None:
         need_extra("anthropic", route_id)
         url = base_url or environment.get(BASE_URL) or ANTHROPIC
-        key = need_key(api_key or environment.get(KEY), KEY, route_id)
+        key = need_key(api_key or environment.get(KEY), KEY, route_id=route_id)
         self.route_id = route_id
         self.model_id = model
         self._settings = settings or ModelSettings()

@@ -141,7 +141,7 @@ def _tool(tool: JsonObject) -> JsonObject:
 
 
 def _mark(system: list[JsonObject], tools: list[JsonObject], said: list[JsonObject]) -> None:
-    """Say up to where the prompt may be cached: four places, which is all that the API allows."""
+    """Say up to where the prompt may be cached: in four places, which is the limit."""
     ends = [blocks[-1] for blocks in (system, tools) if blocks]
     for role in ("user", "assistant"):
         last = next((turn for turn in reversed(said) if turn["role"] == role), None)

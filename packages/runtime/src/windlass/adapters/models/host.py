@@ -16,7 +16,7 @@ def need_extra(extra: str, route_id: str) -> None:
         raise not_set_up(route_id, f"run pip install 'windlass[{extra}]'")
 
 
-def need_key(key: str | None, variable: str, route_id: str) -> str:
+def need_key(key: str | None, variable: str, *, route_id: str) -> str:
     """Return a key.
 
     Raises:

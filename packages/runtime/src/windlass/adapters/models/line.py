@@ -151,7 +151,7 @@ class Line:
 
 
 async def _drain(pieces: AsyncIterator[bytes]) -> None:
-    """Read what is left of a finished stream, so that its connection can be used again."""
+    """Read what is left of a finished stream, to use its connection again."""
     with suppress(Exception):
         async with asyncio.timeout(DRAIN_TIMEOUT_S):
             async for _ in pieces:

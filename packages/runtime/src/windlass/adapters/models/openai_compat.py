@@ -54,7 +54,7 @@ class OpenAICompatProvider:
         self._line = Line(
             "windlass.adapters.models.openai_client",
             "OpenAIClient",
-            Address(url, need_key(key, KEY, route_id)),
+            Address(url, need_key(key, KEY, route_id=route_id)),
             self._settings,
             KEY,
         )

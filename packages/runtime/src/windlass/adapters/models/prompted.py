@@ -170,7 +170,7 @@ class _Step:
 
 
 def _is_half(escape: str, text: str, end: int) -> bool:
-    """Whether an escape is the first half of a character whose second is not there yet."""
+    """Whether an escape is half a character, and the other half is not there yet."""
     return _FIRST_HALF(escape) is not None and _ESCAPE(text, end) is None
 
 

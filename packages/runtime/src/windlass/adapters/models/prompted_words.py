@@ -84,7 +84,7 @@ def _step(call: ToolCall) -> str:
 
 
 def _joined(messages: Iterable[LLMMessage]) -> list[LLMMessage]:
-    """Join what one role says in a row; templates of small models want them to take turns."""
+    """Join what one role says in a row: small models want them to take turns."""
     found: list[LLMMessage] = []
     for message in messages:
         last = found[-1] if found else None

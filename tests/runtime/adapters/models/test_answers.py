@@ -97,7 +97,7 @@ def test_a_name_that_the_api_forbids_is_replaced_and_comes_back(wire: Wire) -> N
 
 
 @BOTH
-def test_a_connection_is_used_again_and_nothing_is_tried_again(wire: Wire) -> None:
+def test_a_connection_is_used_again(wire: Wire) -> None:
     async def work() -> tuple[int, int]:
         async with serving(Reply(wire.text(["a"])), Reply(wire.text(["b"]))) as server:
             provider = wire.make(server.url, ModelSettings())
@@ -225,12 +225,12 @@ def test_thoughts_of_blocks_come_apart_from_their_text_and_signatures_are_not_sh
         {"type": "signature_delta", "signature": "x"},
     ]
     blocks: list[tuple[Json, list[Json]]] = [
-        ({"type": "thinking", "thinking": ""}, thoughts),
+        ({"type": "thinking", "thinking": "So. "}, thoughts),
         ({"type": "redacted_thinking", "data": "x"}, []),
         ({"type": "text", "text": "Y"}, [{"type": "text_delta", "text": "es"}]),
     ]
     heard, _ = ask(ANTHROPIC, Reply(anthropic_blocks(blocks, "end_turn")))
-    assert (heard.reasoning, heard.text) == ("Hm.", "Yes")
+    assert (heard.reasoning, heard.text) == ("So. Hm.", "Yes")
 
 
 def test_what_a_newer_api_adds_is_passed_over() -> None:

@@ -275,6 +275,19 @@ def test_every_refusal_says_what_to_do_about_it(wire: Wire, name: str) -> None:
     assert error.info().retry_after_ms == (3_000 if retry is RetryClass.RETRYABLE else None)
 
 
+@BOTH
+def test_only_the_loop_tries_again(wire: Wire) -> None:
+    async def work() -> int:
+        async with serving(refusal(503, body(wire, "overloaded_error")), Reply(wire.text(["a"]))) as server:
+            provider = wire.make(server.url, ModelSettings())
+            with pytest.raises(Unavailable):
+                await anext(provider.stream(HI))
+            await provider.aclose()
+            return len(server.asked)
+
+    assert play(work) == 1
+
+
 def test_a_refused_key_names_the_variable_and_a_missing_model_is_asked_after() -> None:
     assert "OPENAI_API_KEY" in failure(OPENAI, refusal(401, body(OPENAI, "x"))).message
     assert "ANTHROPIC_API_KEY" in failure(ANTHROPIC, refusal(401, body(ANTHROPIC, "x"))).message

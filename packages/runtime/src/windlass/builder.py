@@ -18,6 +18,7 @@ from windlass.ports.content import ContentStore
 from windlass.ports.feed import EventBus
 from windlass.ports.journal import Store
 from windlass.ports.model import LLMProvider
+from windlass.ports.model_source import ProviderSource
 from windlass.ports.package import PackageResolver
 from windlass.ports.policy import StartPolicy, ToolPolicy
 from windlass.ports.sink import OutputSink
@@ -60,6 +61,7 @@ class _Ports(TypedDict, total=False):
     tool_policy: ToolPolicy
     resolver: PackageResolver
     default_package_id: str
+    provider_source: ProviderSource
     approvals: ApprovalPort
     rules: Rules
     is_attended: bool
@@ -102,6 +104,12 @@ class AgentRuntimeBuilder(Generic[R]):
         for route_id, provider in providers.items():
             self.provider(route_id, provider, replace=replace)
         return self
+
+    def provider_source(self, source: ProviderSource, *, replace: bool = False) -> Self:
+        """Say who answers for all other routes; it is closed with the runtime."""
+        words = "an object with provider(route_id, model_id) and aclose()"
+        checked = check_port(source, "a provider source", has=("provider", "aclose"), words=words)
+        return self._set("provider_source", checked, replace=replace)
 
     # agents and packages
 

@@ -1,15 +1,16 @@
 """The short ways in: runtimes made of the adapters that come along."""
 
 import asyncio
-from collections.abc import Awaitable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Coroutine, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, Self, TypedDict, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Final, Literal, Self, TypeVar, Unpack, cast, overload
 
 from pydantic import JsonValue, ValidationError
 
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.adapters.journals.sqlite import SqliteStore
+from windlass.adapters.models.routes import providers_from_environment
 from windlass.adapters.system import SystemClock, chance, new_id
 from windlass.agent import Agent
 from windlass.agent_output import Output, output_contract
@@ -17,33 +18,24 @@ from windlass.builder import AgentRuntimeBuilder
 from windlass.definitions import kind_of
 from windlass.errors import Rejected
 from windlass.feed import Feed
-from windlass.hooks import Hook
+from windlass.options import RunOptions as RunOptions
+from windlass.options import RuntimeOptions as RuntimeOptions
 from windlass.package import budget_limits
 from windlass.policy import allow_start
-from windlass.ports.approval import ApprovalDispatcher
-from windlass.ports.model import LLMProvider
-from windlass.ports.policy import StartPolicy, ToolPolicy
-from windlass.ports.sink import OutputSink
 from windlass.refusals import bad_request, invalid_package, unknown_agent
 from windlass.registry import Registered
 from windlass.run_handle import RunHandle
 from windlass.runtime import CoreRuntime
-from windlass.runtime_ports import Machine, PackageChange
+from windlass.runtime_ports import Machine
 from windlass.setup_check import check_id, check_items, check_options, check_part, misfit
 from windlass.typed_result import TypedResult, typed_result
 from windlass_harness.budget import BudgetLimit
 from windlass_harness.loop.drafts import within_limit
-from windlass_harness.loop.rules import Rules
 from windlass_protocol import (
-    BudgetLimits,
     ErrorKind,
-    JsonObject,
     OutputContract,
     RetryClass,
-    RunMode,
     RunRequest,
-    SessionCapabilities,
-    SourceRef,
     UserContent,
 )
 
@@ -52,62 +44,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Durability = Literal["power", "process"]
-
-
-class RuntimeOptions(TypedDict, total=False):
-    """What a runtime may be told beside its agents."""
-
-    providers: Mapping[str, LLMProvider]
-    """Who answers for the routes of models that are texts."""
-    policy: StartPolicy
-    """Decides whether a run may start; every run may when left out."""
-    tool_policy: ToolPolicy
-    """Decides about tool calls, instead of the policies of the agents."""
-    policy_timeout_ms: int
-    """How long either of them may take to decide; one that takes longer has said no."""
-    output_sinks: Iterable[OutputSink]
-    """Where the output of agents that name them is delivered."""
-    approval_dispatcher: ApprovalDispatcher
-    """Takes requests to people."""
-    is_attended: bool
-    """Whether somebody is there to ask; if not, whatever needs consent is denied.
-
-    True when left out: whoever holds the runtime can see `handle.requests()` and answer.
-    """
-    approval_expires_ms: int
-    responders: Sequence[str]
-    """Who may answer; anybody when left out."""
-    four_eyes: bool
-    """Whether whoever asked for a run, its `source`, may not consent to what it does; needs responders."""
-    hooks: Iterable[Hook]
-    """Functions for hooks that packages name; agents bring their own."""
-    package_change: PackageChange | str
-    """What becomes of runs whose agent has changed since they began; they continue when left out."""
-    rules: Rules
-    secrets: Iterable[str]
-    """Texts that must never reach a record, event, trace or error."""
-    machine: Machine
-
-
-class RunOptions(TypedDict, total=False):
-    """What a run may be told beside its message; None is as good as left out."""
-
-    session_id: str | None
-    """The session to go on with; a new one when left out."""
-    run_id: str | None
-    """A name for the run, the same for every attempt to start it; a new one when left out."""
-    turn_id: str | None
-    mode: RunMode | None
-    capabilities: SessionCapabilities | None
-    """What the channel of the message can do; everything when left out."""
-    budget: BudgetLimit | BudgetLimits | None
-    output: Output | None
-    """What it must return: a type, a JSON Schema or a contract."""
-    context: Sequence[str] | None
-    """Texts that are put before the message."""
-    metadata: JsonObject | None
-    source: SourceRef | None
-    """Where the message comes from."""
 
 
 _PLAIN: Final = ("session_id", "turn_id", "mode", "capabilities", "context", "metadata", "source")
@@ -138,6 +74,7 @@ class AgentRuntime(CoreRuntime):
 
         Options:
             providers: LLMProviders by their routes, for agents whose model is a text.
+            provider_source: makes providers of all other routes; by the environment when left out.
             policy: decides whether a run may start; every run may when left out.
             tool_policy: decides about tool calls, instead of the policies of the agents.
             policy_timeout_ms: how long either of them may take; 10,000 when left out.
@@ -191,6 +128,7 @@ class AgentRuntime(CoreRuntime):
         builder.clock(machine.clock).ids(machine.new_id).random(machine.random)
         builder.journal(store).event_bus(Feed(store, machine.clock)).content(store)
         builder.policy(options.get("policy", allow_start)).providers(options.get("providers", {}))
+        builder.provider_source(options.get("provider_source") or providers_from_environment())
         builder.attended(is_attended=options.get("is_attended", True)).secrets(options.get("secrets", ()))
         for agent in check_items(agents, Agent, what="agents", words="agents"):
             builder.agent(agent)
@@ -279,8 +217,7 @@ class AgentRuntime(CoreRuntime):
         """Say something to the run under way in a session; return the id of the message.
 
         The model hears it at its next step, after the tools that run have ended. What people are being asked
-        is passed over; nothing said here is taken for an answer. If no run is under way the message begins
-        one. To wait until the run under way has ended, `start` another one in the session.
+        is passed over, never answered. If no run is under way the message begins one; `start` waits instead.
 
         Raises:
             Rejected: the agent is not one of this runtime.

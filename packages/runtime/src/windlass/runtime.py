@@ -94,6 +94,8 @@ class CoreRuntime:
             await self._desk.aclose()
         if self._engine is not None:
             await self._engine.aclose()
+        if self._ports.provider_source is not None:
+            await self._ports.provider_source.aclose()
         if self._ports.store is not None:
             await self._ports.store.aclose()
         if self._ports.bus is not None:
@@ -146,8 +148,6 @@ class CoreRuntime:
 
     async def start_run(self, request: RunRequest) -> RunHandle:
         """Start a run; return once it is durable. The same request again is the same run.
-
-        A request that is refused leaves nothing behind but the error.
 
         Raises:
             Rejected: a port is missing, or the package cannot be run.

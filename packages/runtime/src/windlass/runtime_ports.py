@@ -14,6 +14,7 @@ from windlass.ports.content import ContentStore
 from windlass.ports.feed import EventBus
 from windlass.ports.journal import Store
 from windlass.ports.model import LLMProvider
+from windlass.ports.model_source import ProviderSource
 from windlass.ports.package import PackageResolver
 from windlass.ports.policy import StartPolicy, ToolPolicy
 from windlass.ports.sink import OutputSink
@@ -83,6 +84,8 @@ class RuntimePorts:
     default_package_id: str | None = None
     registry: Registry = field(default_factory=Registry)
     providers: Mapping[str, LLMProvider] = field(default_factory=dict[str, LLMProvider])
+    provider_source: ProviderSource | None = None
+    """Who answers for routes that nobody else does."""
     routes: Mapping[tuple[str | None, str], Tool[..., object]] = field(
         default_factory=dict[tuple[str | None, str], Tool[..., object]]
     )

@@ -208,6 +208,11 @@ def provider_of(ports: RuntimePorts, package: RuntimePackage, *, run_id: str | N
         # The model of an agent answers for the route of that agent, not for one that it had before.
         is_same = registered.package.provider_route.route_id == route_id
         provider = registered.provider if is_same else None
+    if provider is None and ports.provider_source is not None:
+        try:
+            provider = ports.provider_source.provider(route_id, package.provider_route.model_id)
+        except AgentError as error:
+            raise error.caused_by(CausalIds(run_id=run_id)) from None
     if provider is None:
         raise missing_provider(route_id, run_id)
     return provider

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from windlass_protocol.lazy import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
+    from windlass.testing.cassette import Cassette as Cassette
     from windlass.testing.chance import SeededRandom as SeededRandom
     from windlass.testing.chance import SequentialIds as SequentialIds
     from windlass.testing.chance import seeded_random as seeded_random
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from windlass.testing.simulator import simulate as simulate
 
 _NAMES = {
+    "cassette": ("Cassette",),
     "chance": ("SeededRandom", "SequentialIds", "seeded_random", "sequential_ids"),
     "clock": ("FakeClock",),
     "failpoints": ("FailpointStore", "Failpoints"),

@@ -1,0 +1,160 @@
+"""Messages as the Messages API has them."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final, cast
+
+from windlass.adapters.models.names import wire_call_id, wire_name
+from windlass.adapters.models.parts import Media, Text, contents
+from windlass.adapters.models.settings import MAX_TOKENS, ModelSettings
+from windlass.ports.model import LLMMessage
+from windlass_protocol import JsonObject, JsonValue
+
+_CACHED: Final[JsonObject] = {"type": "ephemeral"}
+_NO_ARGUMENTS: Final[JsonObject] = {"type": "object", "properties": {}}
+_SILENCE: Final = "(nothing)"
+"""In place of a message that says nothing, which the API refuses."""
+
+
+def anthropic_body(
+    model: str,
+    messages: Sequence[LLMMessage],
+    *,
+    tools: Sequence[JsonObject],
+    temperature: float | None,
+    settings: ModelSettings,
+) -> JsonObject:
+    """Return the body of a request.
+
+    Raises:
+        Rejected: a part of a message cannot be sent.
+    """
+    first = next((at for at, one in enumerate(messages) if one.role != "system"), len(messages))
+    system = [_text(one.content) for one in messages[:first] if one.content.strip()]
+    said = anthropic_messages(messages[first:])
+    definitions = [_tool(tool) for tool in tools]
+    if settings.is_cached:
+        _mark(system, definitions, said)
+    body: JsonObject = {
+        "model": model,
+        "max_tokens": settings.max_tokens or MAX_TOKENS,
+        "messages": cast(list[JsonValue], said),
+        "stream": True,
+    }
+    if system:
+        body["system"] = cast(list[JsonValue], system)
+    if definitions:
+        body["tools"] = cast(list[JsonValue], definitions)
+    if temperature is not None:
+        body["temperature"] = min(temperature, 1.0)
+    if settings.output is not None:
+        body["output_config"] = {"format": {"type": "json_schema", "schema": settings.output}}
+    body.update(settings.body or {})
+    if "thinking" in body and not _may_think(messages):
+        del body["thinking"]
+    return body
+
+
+def anthropic_messages(messages: Iterable[LLMMessage]) -> list[JsonObject]:
+    """Return the messages as turns of user and assistant, beginning with the user."""
+    turns: list[tuple[str, list[JsonObject]]] = []
+    for message in messages:
+        role = "assistant" if message.role == "assistant" else "user"
+        blocks = _blocks(message)
+        if not blocks:
+            continue
+        if turns and turns[-1][0] == role:
+            turns[-1][1].extend(blocks)
+        else:
+            turns.append((role, blocks))
+    if not turns or turns[0][0] == "assistant":
+        turns.insert(0, ("user", [_text(_SILENCE)]))
+    return [{"role": role, "content": cast(list[JsonValue], _ordered(blocks))} for role, blocks in turns]
+
+
+def _ordered(blocks: list[JsonObject]) -> list[JsonObject]:
+    """Results come before everything else that the user says."""
+    return sorted(blocks, key=lambda block: block["type"] != "tool_result")
+
+
+def _blocks(message: LLMMessage) -> list[JsonObject]:
+    match message.role:
+        case "system":
+            # The API has a place for them at the beginning only.
+            words = message.content.strip()
+            return [_text(f"<system>\n{words}\n</system>")] if words else []
+        case "user":
+            return [_part(part) for part in contents(message)] or [_text(_SILENCE)]
+        case "assistant":
+            text = message.content.rstrip()
+            said = [_text(text)] if text else []
+            for call in message.tool_calls:
+                said.append(
+                    {
+                        "type": "tool_use",
+                        "id": wire_call_id(call.id),
+                        "name": wire_name(call.name),
+                        "input": call.arguments,
+                    }
+                )
+            return said
+        case "tool":
+            result: JsonObject = {
+                "type": "tool_result",
+                "tool_use_id": wire_call_id(message.tool_call_id or ""),
+            }
+            if message.content:
+                result["content"] = message.content
+            if message.is_error:
+                result["is_error"] = True
+            return [result]
+
+
+def _part(part: Text | Media) -> JsonObject:
+    if isinstance(part, Text):
+        # A block of white space alone is refused like an empty one.
+        return _text(part.text if part.text.strip() else _SILENCE)
+    source: JsonObject
+    if part.url is not None:
+        source = {"type": "url", "url": part.url}
+    else:
+        source = {"type": "base64", "media_type": part.media_type, "data": part.data}
+    if part.is_image:
+        return {"type": "image", "source": source}
+    block: JsonObject = {"type": "document", "source": source}
+    if part.filename:
+        block["title"] = part.filename
+    return block
+
+
+def _text(text: str) -> JsonObject:
+    return {"type": "text", "text": text}
+
+
+def _tool(tool: JsonObject) -> JsonObject:
+    definition: JsonObject = {
+        "name": wire_name(str(tool["name"])),
+        "input_schema": tool.get("inputSchema") or _NO_ARGUMENTS,
+    }
+    if tool.get("description"):
+        definition["description"] = tool["description"]
+    return definition
+
+
+def _mark(system: list[JsonObject], tools: list[JsonObject], said: list[JsonObject]) -> None:
+    """Say up to where the prompt may be cached: in four places, which is the limit."""
+    ends = [blocks[-1] for blocks in (system, tools) if blocks]
+    for role in ("user", "assistant"):
+        last = next((turn for turn in reversed(said) if turn["role"] == role), None)
+        if last is not None:
+            ends.append(cast(list[JsonObject], last["content"])[-1])
+    for block in ends:
+        block["cache_control"] = {**_CACHED}
+
+
+def _may_think(messages: Sequence[LLMMessage]) -> bool:
+    """Whether the model may think aloud before it goes on.
+
+    Between a call and its result the API wants the thoughts back that led to the call, signed; a history
+    does not have the signatures, so the model goes on without thinking there.
+    """
+    return not messages or messages[-1].role != "tool"

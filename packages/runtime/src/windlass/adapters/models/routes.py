@@ -1,0 +1,116 @@
+"""Models by their names: `openai/…`, `anthropic/…`, `ollama/…`, `demo/…`."""
+
+import os
+from collections.abc import Awaitable, Callable
+from typing import Final, cast
+
+from windlass.adapters.models.anthropic_messages import AnthropicProvider
+from windlass.adapters.models.demo import DemoModel
+from windlass.adapters.models.host import not_set_up
+from windlass.adapters.models.openai_compat import OpenAICompatProvider
+from windlass.adapters.models.settings import Environment
+from windlass.errors import Rejected
+from windlass.ports.model import LLMProvider
+from windlass_protocol import ErrorKind, RetryClass
+
+OLLAMA: Final = "http://localhost:11434"
+COMPAT_BASE_URL: Final = "OPENAI_COMPAT_BASE_URL"
+COMPAT_KEY: Final = "OPENAI_COMPAT_API_KEY"
+
+
+def _openai(model: str, environment: Environment) -> LLMProvider:
+    return OpenAICompatProvider(model, environment=environment)
+
+
+def _anthropic(model: str, environment: Environment) -> LLMProvider:
+    return AnthropicProvider(model, environment=environment)
+
+
+def _ollama(model: str, environment: Environment) -> LLMProvider:
+    host = environment.get("OLLAMA_HOST") or OLLAMA
+    address = host if "://" in host else f"http://{host}"
+    # The key of another provider is none of its business.
+    return OpenAICompatProvider(
+        model,
+        api_key=environment.get("OLLAMA_API_KEY") or "ollama",
+        base_url=f"{address.rstrip('/')}/v1",
+        environment=environment,
+        route_id="ollama",
+    )
+
+
+def _compat(model: str, environment: Environment) -> LLMProvider:
+    base_url = environment.get(COMPAT_BASE_URL)
+    if not base_url:
+        raise not_set_up("openai-compat", f"set the variable {COMPAT_BASE_URL} to the address of the server")
+    return OpenAICompatProvider(
+        model,
+        api_key=environment.get(COMPAT_KEY) or "none",
+        base_url=base_url,
+        environment=environment,
+        route_id="openai-compat",
+    )
+
+
+def _demo(model: str, environment: Environment) -> LLMProvider:
+    return DemoModel(model)
+
+
+_ROUTES: Final[dict[str, Callable[[str, Environment], LLMProvider]]] = {
+    "openai": _openai,
+    "anthropic": _anthropic,
+    "ollama": _ollama,
+    "openai-compat": _compat,
+    "demo": _demo,
+}
+
+
+class EnvironmentProviders:
+    """Providers made when they are first asked for, by what the environment holds."""
+
+    def __init__(self, environment: Environment = os.environ) -> None:
+        self._environment = environment
+        self._made: dict[tuple[str, str], LLMProvider] = {}
+
+    def provider(self, route_id: str, model_id: str) -> LLMProvider | None:
+        """Return who answers, the same each time; None if the route is not known.
+
+        Raises:
+            Unavailable: an extra, a key or an address is missing; the message says which.
+        """
+        known = self._made.get((route_id, model_id))
+        if known is None and route_id in _ROUTES:
+            known = self._made[route_id, model_id] = _ROUTES[route_id](model_id, self._environment)
+        return known
+
+    async def aclose(self) -> None:
+        """Close the connections of all that were made."""
+        made = list(self._made.values())
+        self._made.clear()
+        for provider in made:
+            close = cast("Callable[[], Awaitable[None]] | None", getattr(provider, "aclose", None))
+            if close is not None:
+                await close()
+
+
+def providers_from_environment(environment: Environment = os.environ) -> EnvironmentProviders:
+    """Return who answers for the routes that are known by name."""
+    return EnvironmentProviders(environment)
+
+
+def provider_for(name: str, environment: Environment = os.environ) -> LLMProvider:
+    """Return the provider of a name as `provider/model`.
+
+    Raises:
+        Rejected: the name is not of that form, or nobody is known by it.
+        Unavailable: an extra, a key or an address is missing; the message says which.
+    """
+    route_id, _, model_id = name.partition("/")
+    found = EnvironmentProviders(environment).provider(route_id, model_id) if model_id else None
+    if found is None:
+        raise Rejected(
+            f'a model is "provider/model", with a provider of {", ".join(_ROUTES)}; found {name!r}',
+            kind=ErrorKind.HOST_CONFIGURATION_NEEDED,
+            retry=RetryClass.HOST_CONFIGURATION_NEEDED,
+        )
+    return found

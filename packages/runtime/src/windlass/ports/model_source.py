@@ -1,0 +1,21 @@
+"""Who answers for routes that nobody registered a provider for."""
+
+from typing import Protocol
+
+from windlass.ports.model import LLMProvider
+
+
+class ProviderSource(Protocol):
+    """Makes providers by the names of routes and models."""
+
+    def provider(self, route_id: str, model_id: str) -> LLMProvider | None:
+        """Return who answers, the same each time; None if the route is not known.
+
+        Raises:
+            Unavailable: the route is known, and something of the host is missing for it.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Let go of every connection."""
+        ...

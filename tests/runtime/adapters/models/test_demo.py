@@ -1,0 +1,116 @@
+"""The model without a model."""
+
+import pytest
+from tests.runtime.adapters.models.wire import Heard, hear, play
+
+from windlass import Agent, AgentRuntime, LLMMessage, tool
+from windlass.adapters.models import DemoModel
+from windlass_protocol import JsonObject, JsonValue, RunStatus, encode
+
+WEATHER: JsonObject = {
+    "name": "get_weather",
+    "description": "",
+    "inputSchema": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+}
+PAY: JsonObject = {"name": "pay", "description": "", "inputSchema": None}
+
+
+def said(text: str, *tools: JsonObject) -> Heard:
+    return play(lambda: hear(DemoModel().stream([LLMMessage("user", text)], tools=tools)))
+
+
+def test_it_tells_what_it_can_do() -> None:
+    assert "get_weather, pay" in said("Hello", WEATHER, PAY).text
+    assert "no tools" in said("Hello").text
+    assert "no tools" in play(lambda: hear(DemoModel().stream([]))).text
+
+
+def test_it_calls_the_tool_that_is_named_first_with_what_was_said() -> None:
+    heard = said("pay for it, then get weather", WEATHER, PAY)
+    assert (heard.calls[0][1], heard.finish) == ("pay", "tool-calls")
+    heard = said("Get weather, please, and pay", WEATHER, PAY)
+    assert heard.calls == {0: ["demo-1", "get_weather", '{"city":"Get weather, please, and pay"}']}
+    assert heard.text == "I will use get_weather. "
+
+
+def test_text_comes_word_by_word_and_always_alike() -> None:
+    async def work() -> list[str]:
+        stream = DemoModel().stream([LLMMessage("user", "Hello")])
+        return [chunk.content_delta async for chunk in stream if chunk.content_delta]
+
+    assert len(play(work)) > 5
+    assert play(work) == play(work)
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"const": 7}, 7),
+        ({"default": None}, None),
+        ({"enum": ["a", "b"]}, "a"),
+        ({"examples": [3]}, 3),
+        ({"anyOf": [{"type": "boolean"}, {"type": "null"}]}, False),
+        ({"type": "string", "maxLength": 3}, "use"),
+        ({"type": "number", "minimum": 0.5}, 0.5),
+        ({"type": "integer"}, 1),
+        ({"type": "array"}, []),
+        ({"type": "null"}, None),
+        ({"type": "object"}, {}),
+        ({"$ref": "#/$defs/X"}, {}),
+        (True, {}),
+    ],
+)
+def test_arguments_fit_simple_schemas(schema: JsonObject, value: JsonValue) -> None:
+    inputs: JsonObject = {"type": "object", "properties": {"x": schema}, "required": ["x"]}
+    model = DemoModel()
+
+    async def work() -> object:
+        asked: JsonObject = {"name": "thing", "description": "", "inputSchema": inputs}
+        heard = await hear(model.stream([LLMMessage("user", "use thing")], tools=[asked]))
+        return heard.calls[0][2]
+
+    assert play(work) == encode({"x": value}).decode()
+
+
+@tool(mode="read")
+async def clock() -> str:
+    """Tell the time."""
+    return "noon" * 200
+
+
+@tool(mode="destructive")
+async def wipe(disk: str) -> str:
+    """Wipe a disk."""
+    return f"wiped {disk}"
+
+
+def test_a_tour_shows_a_call_an_approval_and_what_came_of_both() -> None:
+    agent = Agent("guide", model="demo/tour", tools=[clock, wipe])
+
+    async def work() -> tuple[RunStatus, str, int]:
+        async with AgentRuntime.in_memory([agent]) as runtime:
+            handle = await runtime.start(agent, "Give me a tour")
+            asked = 0
+            async for event in handle.events():
+                if event.type == "input.requested":
+                    [request] = await handle.requests()
+                    await handle.answer(request.request_id, "approve")
+                    asked += 1
+            result = await handle.wait()
+            return result.status, result.output or "", asked
+
+    status, output, asked = play(work)
+    assert (status, asked) == (RunStatus.COMPLETED, 1)
+    assert "clock says: noonnoon" in output
+    assert "wipe says: wiped Give me a tour" in output
+    assert "…" in output
+
+
+def test_what_did_not_work_is_told() -> None:
+    agent = Agent("guide", model="demo/tour", tools=[wipe])
+    result = play(lambda: agent.run("wipe it"))
+    assert "wipe did not work" in (result.output or "")
+
+
+def test_it_says_who_it_is() -> None:
+    assert repr(DemoModel("tour")) == "DemoModel('tour')"

@@ -1,0 +1,501 @@
+"""Servers that fail: typed errors, and never half an answer for a whole one."""
+
+import asyncio
+import json
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+
+import anthropic
+import httpx2
+import openai
+import pytest
+from tests.runtime.adapters.models.wire import (
+    ANTHROPIC,
+    DONE,
+    HI,
+    KEY,
+    OPENAI,
+    WIRES,
+    Reply,
+    Wire,
+    anthropic_event,
+    ask,
+    event,
+    openai_chunk,
+    play,
+    refusal,
+    serving,
+)
+
+from windlass import Agent, AgentRuntime, LLMMessage, Rejected, Unavailable
+from windlass.adapters.models import ModelSettings
+from windlass.adapters.models.faults import translate
+from windlass.adapters.models.settings import EVENT_BYTES_MAX
+from windlass.adapters.models.sse import EventDecoder
+from windlass.errors import AgentError
+from windlass.ports.model_errors import ModelFault, ModelRejected, ModelUnavailable, is_context_overflow
+from windlass_harness.loop.rules import Rules
+from windlass_harness.retry import RetryPolicy
+from windlass_protocol import ErrorKind, JsonObject, JsonValue, RetryClass, RunStatus
+
+BOTH = pytest.mark.parametrize("wire", WIRES.values(), ids=WIRES)
+SECRET = "the prompt was 12345 and the key sk-test"
+SOON = ModelSettings(idle_timeout_s=0.05)
+NOW = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)
+
+
+def failure(wire: Wire, *replies: Reply, settings: ModelSettings | None = None) -> AgentError:
+    """The error of one request; it must not quote what the server said."""
+    with pytest.raises(AgentError) as caught:
+        ask(wire, *replies, settings=settings)
+    error = caught.value
+    assert KEY not in error.message
+    assert SECRET not in error.message
+    assert error.__context__ is None
+    assert error.__cause__ is None
+    return error
+
+
+def fault(error: AgentError) -> str:
+    details = error.info().details
+    assert details is not None
+    return str(details["fault"])
+
+
+def body(wire: Wire, kind: str, message: str = SECRET, code: object = None) -> object:
+    """The body of an error as the API writes it."""
+    if wire is ANTHROPIC:
+        return {"type": "error", "error": {"type": kind, "message": message}}
+    return {"error": {"message": message, "type": kind, "code": code, "param": None}}
+
+
+# Streams that break
+
+
+@BOTH
+@pytest.mark.parametrize("end", ["cut", "whole"])
+def test_a_stream_that_ends_at_any_event_before_its_last_is_no_answer(wire: Wire, end: str) -> None:
+    events = wire.text(["Hel", "lo"])
+    for count in range(len(events) - 1 - wire.finish):
+        reply = Reply(events[:count], end="cut" if end == "cut" else "whole")
+        error = failure(wire, reply)
+        assert isinstance(error, Unavailable)
+        assert error.retry is RetryClass.RETRYABLE
+        assert fault(error) == ("transport" if end == "cut" else "cut_off"), count
+
+
+@BOTH
+def test_a_connection_that_breaks_inside_an_event_is_no_answer(wire: Wire) -> None:
+    stream = b"".join(wire.text(["Hello"]))
+    for at in range(1, stream.rindex(b'"stop'), 40):
+        assert fault(failure(wire, Reply([stream[:at]], end="cut"))) == "transport"
+
+
+def test_an_answer_that_said_why_it_ends_and_then_breaks_is_asked_for_again() -> None:
+    events = OPENAI.text(["Hello"])
+    assert fault(failure(OPENAI, Reply(events[:-1], end="cut"))) == "transport"
+
+
+def test_what_comes_after_the_last_mark_does_not_matter() -> None:
+    assert ask(OPENAI, Reply(OPENAI.text(["Hello"]), end="cut"))[0].text == "Hello"
+    assert ask(ANTHROPIC, Reply(ANTHROPIC.text(["Hello"]), end="cut"))[0].text == "Hello"
+
+
+GARBAGE = {
+    "no JSON": b"data: {broken\n\n",
+    "no text": b"data: \xff\xfe\n\n",
+    "no object": b"data: [1]\n\n",
+    "a number": b"data: 7\n\n",
+}
+
+
+@BOTH
+@pytest.mark.parametrize("name", GARBAGE)
+def test_garbage_in_a_stream_is_an_error_that_can_be_tried_again(wire: Wire, name: str) -> None:
+    events = wire.text(["Hel", "lo"])
+    error = failure(wire, Reply([*events[:3], GARBAGE[name], *events[3:]]))
+    assert (fault(error), error.retry) == ("malformed", RetryClass.RETRYABLE)
+
+
+MISSHAPEN = {
+    "no choices": event({"id": "x"}),
+    "a choice that is none": event({"choices": [1]}),
+    "a delta that is none": event({"choices": [{"delta": 1}]}),
+    "text that is none": openai_chunk({"content": 7}),
+    "calls that are none": openai_chunk({"tool_calls": 7}),
+    "a call that is none": openai_chunk({"tool_calls": [7]}),
+    "a function that is none": openai_chunk({"tool_calls": [{"function": 7}]}),
+    "arguments that are no text": openai_chunk({"tool_calls": [{"function": {"arguments": {"a": 1}}}]}),
+}
+
+
+@pytest.mark.parametrize("name", MISSHAPEN)
+def test_chunks_of_another_shape_are_errors(name: str) -> None:
+    assert fault(failure(OPENAI, Reply([MISSHAPEN[name], *OPENAI.text(["a"])]))) == "malformed"
+
+
+BLOCKS = {
+    "no index": anthropic_event("content_block_start", content_block={"type": "text"}),
+    "a block that is none": anthropic_event("content_block_start", index=5, content_block=7),
+    "a delta of no block": anthropic_event("content_block_delta", index=5, delta={"type": "text_delta"}),
+    "an end of no block": anthropic_event("content_block_stop", index=5),
+    "text that is none": anthropic_event(
+        "content_block_delta", index=0, delta={"type": "text_delta", "text": 7}
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_blocks_of_another_shape_are_errors(name: str) -> None:
+    events = ANTHROPIC.text(["a"])
+    assert fault(failure(ANTHROPIC, Reply([*events[:3], BLOCKS[name], *events[3:]]))) == "malformed"
+
+
+def test_an_answer_of_blocks_that_never_says_why_it_ends_is_none() -> None:
+    events = ANTHROPIC.text(["a"])
+    assert fault(failure(ANTHROPIC, Reply([*events[:-2], events[-1]]))) == "malformed"
+
+
+def test_a_chunk_that_comes_twice_does_not_become_two_calls_or_two_ends() -> None:
+    events = OPENAI.calls([("a", "f", ['{"x": 1}'])])
+    begin, call, arguments, end, usage, done = events
+    heard, _ = ask(OPENAI, Reply([begin, begin, call, call, arguments, end, end, usage, usage, done]))
+    assert heard.calls == {0: ["a", "f", '{"x": 1}']}
+    assert fault(failure(OPENAI, Reply([begin, call, arguments, end, arguments, usage, done]))) == "malformed"
+    text = OPENAI.text(["a"])
+    assert fault(failure(OPENAI, Reply([*text[:3], text[1], DONE]))) == "malformed"
+
+
+def test_an_event_that_comes_twice_is_noticed_where_the_format_lets_it_be() -> None:
+    events = ANTHROPIC.text(["a"])
+    for at, twice in enumerate(events):
+        kind = json.loads(twice.partition(b"data: ")[2])["type"]
+        if kind in {"message_start", "content_block_start", "content_block_stop"}:
+            doubled = [*events[: at + 1], *events[at:]]
+            assert fault(failure(ANTHROPIC, Reply(doubled))) == "malformed", kind
+
+
+@BOTH
+def test_an_error_in_the_middle_of_a_stream_is_what_it_says(wire: Wire) -> None:
+    events = wire.text(["Hel", "lo"])
+
+    def after(kind: str) -> AgentError:
+        return failure(wire, Reply([*events[:3], wire.error(kind)]))
+
+    assert (fault(after("overloaded_error")), after("overloaded_error").retry) == (
+        "server",
+        RetryClass.RETRYABLE,
+    )
+    assert fault(after("rate_limit_error")) == "rate_limit"
+    assert (fault(after("invalid_request_error")), after("invalid_request_error").retry) == (
+        "invalid_request",
+        RetryClass.NOT_RETRYABLE,
+    )
+    assert after("something_new").retry is RetryClass.RETRYABLE
+
+
+def test_errors_in_a_stream_as_other_servers_write_them() -> None:
+    flat = event({"object": "error", "message": SECRET, "type": "InternalServerError", "code": 500})
+    assert fault(failure(OPENAI, Reply([*OPENAI.text(["a"])[:2], flat]))) == "server"
+    words = event({"error": "the request exceeds the available context size"})
+    assert is_context_overflow(failure(OPENAI, Reply([words])))
+
+
+@BOTH
+def test_an_answer_that_is_no_stream_is_an_error(wire: Wire) -> None:
+    page = Reply([b"<html>Log in</html>"], headers={"content-type": "text/html; charset=utf-8"})
+    error = failure(wire, page)
+    assert (fault(error), error.retry) == ("malformed", RetryClass.RETRYABLE)
+    assert "expected text/event-stream, found text/html" in error.message
+    assert "no content type" in failure(wire, Reply([b"{}"], headers={})).message
+    told = refusal(200, body(wire, "overloaded_error"))
+    assert fault(failure(wire, told)) == "server"
+    large = Reply([b"x" * 50_000] * 3, headers={"content-type": "text/plain"})
+    assert fault(failure(wire, large)) == "malformed"
+
+
+def test_an_event_without_an_end_is_not_read_for_ever() -> None:
+    decoder = EventDecoder()
+    assert decoder.feed(b"data: " + b"x" * (EVENT_BYTES_MAX - 6)) == []
+    with pytest.raises(ModelUnavailable, match="over the limit"):
+        decoder.feed(b"x")
+    decoder = EventDecoder()
+    with pytest.raises(ModelUnavailable, match="over the limit"):
+        decoder.feed(b"data: " + b"x" * EVENT_BYTES_MAX + b"\ndata: x\n")
+
+
+# Servers that say no
+
+
+@BOTH
+def test_too_many_requests_say_when_to_come_back(wire: Wire) -> None:
+    error = failure(wire, refusal(429, body(wire, "rate_limit_error"), retry_after="7"))
+    assert (fault(error), error.retry) == ("rate_limit", RetryClass.RETRYABLE)
+    assert error.info().retry_after_ms == 7_000
+    date = format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True)
+    later = (
+        failure(wire, refusal(429, body(wire, "rate_limit_error"), retry_after=date)).info().retry_after_ms
+    )
+    assert later is not None
+    assert 3_000_000 < later <= 3_600_000
+    exact = failure(
+        wire, refusal(429, body(wire, "rate_limit_error"), retry_after_ms="1500", retry_after="9")
+    )
+    assert exact.info().retry_after_ms == 1_500
+    for odd in ("soon", ""):
+        assert failure(wire, refusal(429, {}, retry_after=odd)).info().retry_after_ms is None
+    assert failure(wire, refusal(429, {}, retry_after_ms="soon")).info().retry_after_ms is None
+
+
+REFUSALS: dict[str, tuple[int, str, str, RetryClass]] = {
+    "wrong key": (401, "authentication_error", "auth", RetryClass.HOST_CONFIGURATION_NEEDED),
+    "no right": (403, "permission_error", "auth", RetryClass.HOST_CONFIGURATION_NEEDED),
+    "no money": (402, "billing_error", "quota", RetryClass.USER_ACTION_NEEDED),
+    "no model": (404, "not_found_error", "invalid_request", RetryClass.NOT_RETRYABLE),
+    "bad request": (400, "invalid_request_error", "invalid_request", RetryClass.NOT_RETRYABLE),
+    "unknown": (418, "teapot", "invalid_request", RetryClass.NOT_RETRYABLE),
+    "too large": (413, "request_too_large", "context_overflow", RetryClass.REPAIR_NEEDED),
+    "broken": (500, "api_error", "server", RetryClass.RETRYABLE),
+    "gateway": (502, "bad_gateway", "server", RetryClass.RETRYABLE),
+    "away": (503, "unavailable", "server", RetryClass.RETRYABLE),
+    "late": (504, "timeout_error", "server", RetryClass.RETRYABLE),
+    "busy": (529, "overloaded_error", "server", RetryClass.RETRYABLE),
+    "conflict": (409, "conflict", "server", RetryClass.RETRYABLE),
+}
+
+
+@BOTH
+@pytest.mark.parametrize("name", REFUSALS)
+def test_every_refusal_says_what_to_do_about_it(wire: Wire, name: str) -> None:
+    status, kind, expected, retry = REFUSALS[name]
+    error = failure(wire, refusal(status, body(wire, kind), retry_after="3"))
+    assert (fault(error), error.retry) == (expected, retry)
+    assert isinstance(error, Unavailable if retry is RetryClass.RETRYABLE else Rejected)
+    assert f"HTTP {status}" in error.message
+    assert error.info().retry_after_ms == (3_000 if retry is RetryClass.RETRYABLE else None)
+
+
+@BOTH
+def test_only_the_loop_tries_again(wire: Wire) -> None:
+    async def work() -> int:
+        async with serving(refusal(503, body(wire, "overloaded_error")), Reply(wire.text(["a"]))) as server:
+            provider = wire.make(server.url, ModelSettings())
+            with pytest.raises(Unavailable):
+                await anext(provider.stream(HI))
+            await provider.aclose()
+            return len(server.asked)
+
+    assert play(work) == 1
+
+
+def test_a_refused_key_names_the_variable_and_a_missing_model_is_asked_after() -> None:
+    assert "OPENAI_API_KEY" in failure(OPENAI, refusal(401, body(OPENAI, "x"))).message
+    assert "ANTHROPIC_API_KEY" in failure(ANTHROPIC, refusal(401, body(ANTHROPIC, "x"))).message
+    assert "such a model" in failure(OPENAI, refusal(404, body(OPENAI, "x", code="model_not_found"))).message
+
+
+def test_an_empty_account_is_no_busy_server() -> None:
+    error = failure(OPENAI, refusal(429, body(OPENAI, "insufficient_quota", code="insufficient_quota")))
+    assert (fault(error), error.retry) == ("quota", RetryClass.USER_ACTION_NEEDED)
+
+
+@BOTH
+@pytest.mark.parametrize("page", [b"<html>Bad gateway</html>", b"", b"[]", b'"no"', b'{"error": null}'])
+def test_an_error_without_words_is_told_by_its_status(wire: Wire, page: bytes) -> None:
+    error = failure(wire, Reply([page] if page else [], 502, {"content-type": "text/html"}))
+    assert (fault(error), error.retry) == ("server", RetryClass.RETRYABLE)
+
+
+OVERFLOWS: dict[str, tuple[Wire, int, object]] = {
+    "openai": (OPENAI, 400, body(OPENAI, "invalid_request_error", code="context_length_exceeded")),
+    "vllm": (
+        OPENAI,
+        400,
+        body(OPENAI, "BadRequestError", "This model's maximum context length is 4096 tokens.", 400),
+    ),
+    "llama.cpp": (
+        OPENAI,
+        400,
+        {"error": {"code": 400, "message": "too long", "type": "exceed_context_size_error"}},
+    ),
+    "anthropic": (
+        ANTHROPIC,
+        400,
+        body(ANTHROPIC, "invalid_request_error", "prompt is too long: 210000 tokens > 200000 maximum"),
+    ),
+    "anthropic with max_tokens": (
+        ANTHROPIC,
+        400,
+        body(
+            ANTHROPIC,
+            "invalid_request_error",
+            "input length and `max_tokens` exceed context limit: 1 + 2 > 2",
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OVERFLOWS)
+def test_messages_that_are_too_long_are_told_apart_from_other_refusals(name: str) -> None:
+    wire, status, told = OVERFLOWS[name]
+    error = failure(wire, refusal(status, told))
+    assert is_context_overflow(error)
+    assert is_context_overflow(error.info())
+    assert (error.code, error.retry) == ("rejected", RetryClass.REPAIR_NEEDED)
+    plain = failure(wire, refusal(400, body(wire, "invalid_request_error")))
+    assert not is_context_overflow(plain)
+    assert not is_context_overflow(plain.info())
+
+
+# Servers that say nothing
+
+
+@BOTH
+@pytest.mark.parametrize("count", [0, 3])
+def test_a_server_that_falls_silent_is_given_up(wire: Wire, count: int) -> None:
+    error = failure(wire, Reply(wire.text(["a", "b"])[:count], end="hang"), settings=SOON)
+    assert (fault(error), error.kind, error.retry) == ("timeout", ErrorKind.TIMEOUT, RetryClass.RETRYABLE)
+
+
+def test_a_finished_stream_that_stays_open_is_an_answer() -> None:
+    assert ask(OPENAI, Reply(OPENAI.text(["a"]), end="hang"))[0].text == "a"
+    assert ask(ANTHROPIC, Reply(ANTHROPIC.text(["a"]), end="hang"))[0].text == "a"
+
+
+@BOTH
+def test_a_server_that_is_not_there_can_be_tried_again(wire: Wire) -> None:
+    async def work() -> None:
+        async with serving() as server:
+            url = server.url
+        await anext(wire.make(url, ModelSettings()).stream(HI))
+
+    with pytest.raises(ModelUnavailable) as caught:
+        play(work)
+    assert caught.value.fault is ModelFault.TRANSPORT
+
+
+@BOTH
+@pytest.mark.parametrize("url", ["ftp://x", "nonsense"])
+def test_an_address_that_is_none_is_the_hosts_to_mend(wire: Wire, url: str) -> None:
+    async def work() -> None:
+        await anext(wire.make(url, ModelSettings()).stream(HI))
+
+    with pytest.raises(ModelRejected) as caught:
+        play(work)
+    assert caught.value.retry is RetryClass.HOST_CONFIGURATION_NEEDED
+
+
+@BOTH
+def test_closing_the_answer_ends_the_request(wire: Wire) -> None:
+    async def work() -> None:
+        async with serving(Reply(wire.text(["a", "b"])[:4], end="hang")) as server:
+            provider = wire.make(server.url, ModelSettings())
+            stream = provider.stream(HI)
+            assert (await anext(stream)).content_delta == "a"
+            assert not server.left.is_set()
+            await stream.aclose()
+            await server.left.wait()
+            await provider.aclose()
+
+    play(work)
+
+
+@BOTH
+@pytest.mark.parametrize("count", [0, 4])
+def test_cancelling_whoever_reads_ends_the_request(wire: Wire, count: int) -> None:
+    async def work() -> None:
+        async with serving(Reply(wire.text(["a", "b"])[:count], end="hang")) as server:
+            provider = wire.make(server.url, ModelSettings())
+            seen = asyncio.Event()
+
+            async def read() -> None:
+                async for _ in provider.stream(HI):
+                    seen.set()
+
+            task = asyncio.create_task(read())
+            await server.is_asked.wait()
+            if count:
+                await seen.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            await server.left.wait()
+            await provider.aclose()
+
+    play(work)
+
+
+# In the loop
+
+
+@BOTH
+def test_a_run_tries_again_and_keeps_the_whole_answer_alone(wire: Wire) -> None:
+    events = wire.text(["Hel", "lo"])
+    broken = [Reply(events[:4], end="cut"), refusal(529, body(wire, "overloaded_error"))]
+
+    async def work() -> tuple[str, object, list[JsonValue], int]:
+        async with serving(*broken, Reply(events)) as server:
+            provider = wire.make(server.url, ModelSettings())
+            rules = Rules(retry=RetryPolicy(base_delay_ms=0, max_delay_ms=0))
+            agent = Agent("a", model=provider)
+            async with AgentRuntime.in_memory([agent], rules=rules) as runtime:
+                handle = await runtime.start(agent, "Hi")
+                result = await handle.wait()
+                said = [
+                    one.data["message"] async for one in handle.events() if one.type == "message.completed"
+                ]
+            await provider.aclose()
+            return result.status, result.output, said, len(server.asked)
+
+    assert play(work) == (RunStatus.COMPLETED, "Hello", ["Hello"], 3)
+
+
+@BOTH
+def test_a_run_that_is_refused_fails_with_the_reason(wire: Wire) -> None:
+    async def work() -> object:
+        async with serving(refusal(400, body(wire, "invalid_request_error", "prompt is too long"))) as server:
+            provider = wire.make(server.url, ModelSettings())
+            result = await Agent("a", model=provider).run("Hi")
+            await provider.aclose()
+            assert result.error is not None
+            return result.error.retry, result.error.message, len(server.asked)
+
+    told = "the messages are too long for the model (HTTP 400, invalid_request_error): make them shorter"
+    assert play(work) == (RetryClass.REPAIR_NEEDED, told, 1)
+
+
+# Every foreign error
+
+
+def foreign_errors(root: type[BaseException]) -> list[type[BaseException]]:
+    found = [root]
+    for kind in root.__subclasses__():
+        found += foreign_errors(kind)
+    return found
+
+
+@pytest.mark.parametrize(
+    "root",
+    [openai.OpenAIError, anthropic.AnthropicError, httpx2.HTTPError, httpx2.StreamError, ConnectionError],
+)
+def test_no_foreign_error_gets_through(root: type[BaseException]) -> None:
+    for kind in foreign_errors(root):
+        error = kind.__new__(kind)
+        error.args = (SECRET,)
+        assert isinstance(error, Exception)
+        translated = translate(error, key_name="K", now=NOW)
+        assert isinstance(translated, ModelRejected | ModelUnavailable), kind
+        assert SECRET not in translated.message
+
+
+def test_our_own_errors_pass_and_a_bug_is_not_tried_again() -> None:
+    own = ModelUnavailable("x", fault=ModelFault.SERVER)
+    assert translate(own, key_name="K", now=NOW) is own
+    bug = translate(TypeError(SECRET), key_name="K", now=NOW)
+    assert (bug.retry, bug.message) == (RetryClass.NOT_RETRYABLE, "the provider failed with TypeError")
+
+
+def test_a_part_that_nobody_can_read_is_refused_before_anything_is_sent() -> None:
+    part: JsonObject = {"type": "image", "image": "sha256:abc"}
+    with pytest.raises(ModelRejected, match="neither an http address nor a data URL"):
+        ask(OPENAI, Reply(), messages=[LLMMessage("user", parts=(part,))])

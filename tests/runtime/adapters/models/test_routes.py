@@ -1,0 +1,141 @@
+"""Models by their names, and what is missing for them."""
+
+import subprocess
+import sys
+from unittest.mock import patch
+
+import pytest
+from tests.runtime.adapters.models.wire import ANTHROPIC, KEY, OPENAI, Reply, hear, play, serving
+
+from windlass import Agent, AgentRuntime, LLMMessage, Rejected, Unavailable, run_sync
+from windlass.adapters.models import (
+    AnthropicProvider,
+    DemoModel,
+    OpenAICompatProvider,
+    provider_for,
+    providers_from_environment,
+)
+from windlass.testing import ScriptedModel, say
+from windlass_protocol import RetryClass
+
+KEYS = {"OPENAI_API_KEY": KEY, "ANTHROPIC_API_KEY": KEY, "OPENAI_COMPAT_BASE_URL": "http://localhost:1/v1"}
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("openai/gpt-5", OpenAICompatProvider),
+        ("anthropic/claude", AnthropicProvider),
+        ("ollama/llama3:8b", OpenAICompatProvider),
+        ("openai-compat/org/model", OpenAICompatProvider),
+        ("demo/tour", DemoModel),
+    ],
+)
+def test_a_name_finds_its_provider(name: str, kind: type) -> None:
+    found = provider_for(name, KEYS)
+    assert isinstance(found, kind)
+    route_id, _, model_id = name.partition("/")
+    assert (getattr(found, "route_id"), getattr(found, "model_id")) == (route_id, model_id)  # noqa: B009 - not of the port
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("openai/gpt-5", "OPENAI_API_KEY"),
+        ("anthropic/claude", "ANTHROPIC_API_KEY"),
+        ("openai-compat/x", "OPENAI_COMPAT_BASE_URL"),
+    ],
+)
+def test_what_is_missing_is_named(name: str, remedy: str) -> None:
+    for environment in ({}, {remedy: ""}, {remedy: " "} if "KEY" in remedy else {}):
+        with pytest.raises(Unavailable, match=remedy) as caught:
+            provider_for(name, environment)
+        assert caught.value.retry is RetryClass.HOST_CONFIGURATION_NEEDED
+
+
+@pytest.mark.parametrize("extra", ["openai", "anthropic"])
+def test_a_missing_extra_says_what_to_install(extra: str) -> None:
+    with (
+        patch("windlass.adapters.models.host.find_spec", return_value=None),
+        pytest.raises(Unavailable, match=rf"pip install 'windlass\[{extra}\]'"),
+    ):
+        provider_for(f"{extra}/x", KEYS)
+
+
+@pytest.mark.parametrize("name", ["nobody/x", "openai", "openai/", "", "/x"])
+def test_a_name_that_nobody_has_is_refused(name: str) -> None:
+    with pytest.raises(Rejected, match="provider/model"):
+        provider_for(name, KEYS)
+
+
+def test_the_same_name_is_the_same_provider() -> None:
+    known = providers_from_environment(KEYS)
+    assert known.provider("openai", "a") is known.provider("openai", "a")
+    assert known.provider("openai", "a") is not known.provider("openai", "b")
+    assert known.provider("nobody", "a") is None
+
+
+def test_an_address_in_the_environment_counts_and_ollama_never_sees_the_key_of_another() -> None:
+    async def work() -> tuple[list[str], list[str]]:
+        async with (
+            serving(Reply(OPENAI.text(["a"]))) as server,
+            serving(Reply(ANTHROPIC.text(["a"]))) as other,
+        ):
+            environment = {
+                **KEYS,
+                "OPENAI_BASE_URL": f"{server.url}/v1",
+                "OPENAI_COMPAT_BASE_URL": f"{server.url}/v1",
+                "OLLAMA_HOST": server.url.removeprefix("http://"),
+                "ANTHROPIC_BASE_URL": other.url,
+            }
+            known = providers_from_environment(environment)
+            for route_id in ("openai", "ollama", "openai-compat", "anthropic"):
+                provider = known.provider(route_id, "m")
+                assert provider is not None
+                assert (await hear(provider.stream([LLMMessage("user", "Hi")]))).text == "a"
+            assert known.provider("demo", "m") is not None
+            await known.aclose()
+            sent = [asked.headers["authorization"] for asked in server.asked]
+            return sent, [asked.headers["authorization"] for asked in other.asked]
+
+    assert play(work) == ([f"Bearer {KEY}", "Bearer ollama", "Bearer none"], [f"Bearer {KEY}"])
+
+
+def test_an_agent_whose_model_is_a_text_runs_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> str | None:
+        async with serving(Reply(OPENAI.text(["Hello"]))) as server:
+            monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
+            return (await Agent("a", model="openai/m").run("Hi")).output
+
+    assert play(work) == "Hello"
+
+
+def test_a_provider_that_was_given_comes_before_the_environment() -> None:
+    model = ScriptedModel([say("mine")])
+    result = run_sync(Agent("a", model="demo/x").run("Hi", providers={"demo": model}))
+    assert result.output == "mine"
+
+
+def test_a_host_can_say_who_answers_instead() -> None:
+    async def work() -> None:
+        agent = Agent("a", model="openai/gpt-5")
+        source = providers_from_environment({})
+        async with AgentRuntime.in_memory([agent], provider_source=source) as runtime:
+            await runtime.start(agent, "Hi", run_id="r1")
+
+    with pytest.raises(Unavailable, match="route openai: set the variable OPENAI_API_KEY") as caught:
+        play(work)
+    assert caught.value.causal_ids.run_id == "r1"
+
+
+def test_nothing_loads_an_sdk_before_a_request() -> None:
+    program = (
+        "import sys, windlass.compose; from windlass.adapters.models import provider_for\n"
+        "keys = {'OPENAI_API_KEY': 'k', 'ANTHROPIC_API_KEY': 'k'}\n"
+        "provider_for('openai/x', keys); provider_for('anthropic/x', keys)\n"
+        "print([name for name in ('openai', 'anthropic', 'httpx2') if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.stdout, done.stderr) == ("[]\n", "")

@@ -1,0 +1,295 @@
+"""A server that speaks the wire formats of models, and as badly as it is told to."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, TypeVar, cast
+
+from windlass.adapters.models import AnthropicProvider, ModelSettings, OpenAICompatProvider
+from windlass.ports.model import LLMMessage, LLMStreamChunk, LLMUsage, ToolCallDelta
+from windlass_protocol import ToolCall
+
+T = TypeVar("T")
+Json = dict[str, Any]
+KEY: Final = "sk-test-0123456789abcdef"
+HI: Final = (LLMMessage("user", "Hi"),)
+WAIT_S: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What the server answers to one request."""
+
+    pieces: Sequence[bytes] = ()
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=lambda: {"content-type": "text/event-stream"})
+    end: Literal["whole", "cut", "hang"] = "whole"
+    """Ends in order, is cut off in the middle, or says nothing more until the client leaves."""
+
+
+def refusal(status: int, body: object, **headers: str) -> Reply:
+    """An error of the server, as JSON."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Reply([json.dumps(body).encode()], status, {"content-type": "application/json", **named})
+
+
+@dataclass(slots=True)
+class Asked:
+    """A request as it came."""
+
+    path: str
+    headers: dict[str, str]
+    body: Json
+
+
+class Server:
+    """Gives one reply for each request, the last one for all that follow."""
+
+    def __init__(self, replies: Sequence[Reply]) -> None:
+        self._replies = replies
+        self.asked: list[Asked] = []
+        self.connections = 0
+        self.is_asked = asyncio.Event()
+        self.left = asyncio.Event()
+        """Set when a client goes before its reply is at its end."""
+        self.url = ""
+        self.port = 0
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        try:
+            while await self._one(reader, writer):
+                pass
+        except (ConnectionError, asyncio.IncompleteReadError):
+            self.left.set()
+        except asyncio.CancelledError:
+            # The server is closed; asyncio complains of a connection that tells it so.
+            pass
+        finally:
+            writer.close()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
+
+    async def _one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+        pairs = (line.split(": ", 1) for line in head[1:] if line)
+        headers = {name.lower(): value for name, value in pairs}
+        body = json.loads(await reader.readexactly(int(headers.get("content-length", "0"))) or b"{}")
+        reply = self._replies[min(len(self.asked), len(self._replies) - 1)]
+        self.is_asked.set()
+        self.asked.append(Asked(head[0].split(" ")[1], headers, body))
+        lines = [f"HTTP/1.1 {reply.status} X", *(f"{name}: {value}" for name, value in reply.headers.items())]
+        writer.write("\r\n".join([*lines, "transfer-encoding: chunked", "", ""]).encode())
+        for piece in reply.pieces:
+            writer.write(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
+            await writer.drain()
+        if reply.end == "whole":
+            writer.write(b"0\r\n\r\n")
+            await writer.drain()
+            return True
+        if reply.end == "hang":
+            # Nothing comes of a client that waits; it ends only when the client goes.
+            await reader.read()
+            self.left.set()
+        return False
+
+
+@asynccontextmanager
+async def serving(*replies: Reply, port: int = 0) -> AsyncGenerator[Server]:
+    """A server on loopback."""
+    server = Server(replies)
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+        await server.serve(reader, writer)
+
+    listener = await asyncio.start_server(serve, "127.0.0.1", port)
+    server.port = listener.sockets[0].getsockname()[1]
+    server.url = f"http://127.0.0.1:{server.port}"
+    try:
+        yield server
+    finally:
+        listener.close()
+        for task in [*tasks]:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """A provider and the format that it speaks."""
+
+    name: str
+    make: Callable[[str, ModelSettings], OpenAICompatProvider | AnthropicProvider]
+    text: Callable[[Sequence[str]], list[bytes]]
+    """The events of an answer in these pieces."""
+    calls: Callable[[Sequence[tuple[str, str, Sequence[str]]]], list[bytes]]
+    """The events of an answer that asks for tools: id, name, pieces of arguments."""
+    error: Callable[[str], bytes]
+    """The event of an error of this type."""
+    finish: int
+    """How many events at the end only end the answer: it is whole without them."""
+
+
+def event(data: object, name: str | None = None) -> bytes:
+    """One event as it is sent."""
+    head = f"event: {name}\n" if name else ""
+    return f"{head}data: {json.dumps(data)}\n\n".encode()
+
+
+def openai_chunk(delta: Json | None = None, finish: str | None = None, usage: Json | None = None) -> bytes:
+    """One chunk of Chat Completions."""
+    choices = [] if delta is None else [{"index": 0, "delta": delta, "finish_reason": finish}]
+    body: Json = {"id": "c", "object": "chat.completion.chunk", "model": "m", "choices": choices}
+    return event({**body, **({} if usage is None else {"usage": usage})})
+
+
+OPENAI_USAGE: Final[Json] = {
+    "prompt_tokens": 12,
+    "completion_tokens": 5,
+    "total_tokens": 17,
+    "prompt_tokens_details": {"cached_tokens": 8},
+    "completion_tokens_details": {"reasoning_tokens": 2},
+}
+DONE: Final = b"data: [DONE]\n\n"
+
+
+def openai_text(pieces: Iterable[str]) -> list[bytes]:
+    said = [openai_chunk({"content": piece}) for piece in pieces]
+    begin, end = openai_chunk({"role": "assistant", "content": ""}), openai_chunk({}, "stop")
+    return [begin, *said, end, openai_chunk(usage=OPENAI_USAGE), DONE]
+
+
+def openai_calls(calls: Iterable[tuple[str, str, Sequence[str]]]) -> list[bytes]:
+    events = [openai_chunk({"role": "assistant", "content": None})]
+    for index, (call_id, name, pieces) in enumerate(calls):
+        function: Json = {"name": name, "arguments": ""}
+        first: Json = {"index": index, "id": call_id, "type": "function", "function": function}
+        events.append(openai_chunk({"tool_calls": [first]}))
+        for piece in pieces:
+            events.append(openai_chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]}))
+    return [*events, openai_chunk({}, "tool_calls"), openai_chunk(usage=OPENAI_USAGE), DONE]
+
+
+def anthropic_event(kind: str, **fields: object) -> bytes:
+    """One event of the Messages API."""
+    return event({"type": kind, **fields}, kind)
+
+
+def anthropic_blocks(blocks: Iterable[tuple[Json, Sequence[Json]]], reason: str) -> list[bytes]:
+    """The events of an answer of blocks, each with its deltas."""
+    usage = {"input_tokens": 3, "cache_creation_input_tokens": 1, "cache_read_input_tokens": 8}
+    events = [anthropic_event("message_start", message={"id": "m", "usage": {**usage, "output_tokens": 1}})]
+    for index, (block, deltas) in enumerate(blocks):
+        events.append(anthropic_event("content_block_start", index=index, content_block=block))
+        events += [anthropic_event("content_block_delta", index=index, delta=delta) for delta in deltas]
+        events.append(anthropic_event("content_block_stop", index=index))
+    details = {"thinking_tokens": 2}
+    spent = {"output_tokens": 5, "output_tokens_details": details}
+    events.append(anthropic_event("message_delta", delta={"stop_reason": reason}, usage=spent))
+    return [*events, anthropic_event("message_stop")]
+
+
+def anthropic_text(pieces: Iterable[str]) -> list[bytes]:
+    deltas = [{"type": "text_delta", "text": piece} for piece in pieces]
+    events = anthropic_blocks([({"type": "text", "text": ""}, deltas)], "end_turn")
+    return [events[0], anthropic_event("ping"), *events[1:]]
+
+
+def anthropic_calls(calls: Iterable[tuple[str, str, Sequence[str]]]) -> list[bytes]:
+    blocks: list[tuple[Json, Sequence[Json]]] = []
+    for call_id, name, pieces in calls:
+        block: Json = {"type": "tool_use", "id": call_id, "name": name, "input": {}}
+        deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in ("", *pieces)]
+        blocks.append((block, deltas))
+    return anthropic_blocks(blocks, "tool_use")
+
+
+def _openai(url: str, settings: ModelSettings) -> OpenAICompatProvider:
+    return OpenAICompatProvider("m", api_key=KEY, base_url=f"{url}/v1", settings=settings)
+
+
+def _anthropic(url: str, settings: ModelSettings) -> AnthropicProvider:
+    return AnthropicProvider("m", api_key=KEY, base_url=url, settings=settings)
+
+
+def _openai_error(kind: str) -> bytes:
+    return event({"error": {"message": f"secret words {KEY}", "type": kind, "code": None}})
+
+
+def _anthropic_error(kind: str) -> bytes:
+    return anthropic_event("error", error={"type": kind, "message": f"secret words {KEY}"})
+
+
+OPENAI: Final = Wire("openai", _openai, openai_text, openai_calls, _openai_error, finish=2)
+ANTHROPIC: Final = Wire("anthropic", _anthropic, anthropic_text, anthropic_calls, _anthropic_error, finish=0)
+WIRES: Final = {wire.name: wire for wire in (OPENAI, ANTHROPIC)}
+
+
+@dataclass(slots=True)
+class Heard:
+    """The chunks of an answer, put together."""
+
+    text: str = ""
+    reasoning: str = ""
+    calls: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
+    """Id, name and arguments, by index."""
+    finish: str | None = None
+    usage: LLMUsage | None = None
+
+    def take(self, chunk: LLMStreamChunk) -> None:
+        self.text += chunk.content_delta or ""
+        self.reasoning += chunk.reasoning_delta or ""
+        self.usage = chunk.usage or self.usage
+        self.finish = self.finish if chunk.finish_reason is None else str(chunk.finish_reason)
+        delta = chunk.tool_call_delta
+        if isinstance(delta, ToolCallDelta):
+            call = self.calls.setdefault(delta.index, ["", "", ""])
+            call[0], call[1] = delta.id or call[0], delta.name or call[1]
+            call[2] += delta.arguments_delta
+        elif isinstance(delta, ToolCall):
+            self.calls[len(self.calls)] = [delta.id, delta.name, json.dumps(delta.arguments)]
+
+
+async def hear(chunks: AsyncIterator[LLMStreamChunk]) -> Heard:
+    """Read an answer to its end."""
+    heard = Heard()
+    async for chunk in chunks:
+        heard.take(chunk)
+    return heard
+
+
+def play(work: Callable[[], Awaitable[T]]) -> T:
+    """Run something to its end, and not for ever."""
+
+    async def bounded() -> T:
+        async with asyncio.timeout(WAIT_S):
+            return await work()
+
+    return asyncio.run(bounded())
+
+
+def ask(
+    wire: Wire,
+    *replies: Reply,
+    messages: Sequence[LLMMessage] = HI,
+    settings: ModelSettings | None = None,
+    **options: object,
+) -> tuple[Heard, list[Asked]]:
+    """Ask a provider once; return what it said and what the server was asked."""
+
+    async def work() -> tuple[Heard, list[Asked]]:
+        async with serving(*replies) as server:
+            provider = wire.make(server.url, settings or ModelSettings())
+            try:
+                return await hear(provider.stream(messages, **cast(Any, options))), server.asked
+            finally:
+                await provider.aclose()
+
+    return play(work)

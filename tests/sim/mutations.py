@@ -16,6 +16,7 @@ from windlass import refusals
 from windlass.adapters.journals import memory
 from windlass.engine import driver, loading, mailbox, work
 from windlass.engine.driver import Driver
+from windlass.engine.steady import Steady
 from windlass.engine.work import AgentWork
 from windlass.engine.writer import SessionWriter
 from windlass.errors import Ambiguous
@@ -303,7 +304,7 @@ def nobody_waits_before_the_model_is_asked_again() -> list[tuple[Any, str, Any]]
 
 @mutation
 def timers_never_ring() -> list[tuple[Any, str, Any]]:
-    return [(Driver, "_timer", lambda _: None)]
+    return [(Steady, "timer", lambda *_: None)]
 
 
 # the journal

@@ -3,13 +3,16 @@
 import asyncio
 from typing import Final
 
+import pytest
 from tests.faults.scene import Scene, agent_of
 
 from windlass.adapters.journals.memory import MemoryStore
+from windlass.adapters.system import SystemClock
 from windlass.engine.engine import SWEEP_S
 from windlass.engine.mailbox import PAGE_ITEMS, Mailbox
+from windlass.engine.writer import Lost
 from windlass.limits import INBOX_STARTS_MAX
-from windlass.ports.journal import START, InboxItem
+from windlass.ports.journal import START, Batch, InboxItem, JsonObject
 from windlass.testing import Answer, FakeClock, ScriptedModel, run_in_fake_time
 from windlass.testing.wrapped_store import WrappedStore
 from windlass_protocol import RunStatus
@@ -112,3 +115,21 @@ def test_a_run_with_a_full_queue_behind_it_can_be_cancelled() -> None:
             assert (await first.wait(timeout=WAIT_S)).status is RunStatus.CANCELLED
 
     Scene().play(story)
+
+
+def test_a_start_that_somebody_else_has_consumed_says_that_the_session_is_lost() -> None:
+    async def story() -> None:
+        store = MemoryStore()
+        for number in range(2):
+            body: JsonObject = {"runId": f"r{number}", "agentId": "a"}
+            await store.post("s1", kind=START, key=f"r{number}", body=body)
+        box = Mailbox(store, "s1", clock=SystemClock(), has_agent=lambda _: True)
+        await box.read()
+        assert len((await box.take(is_busy=False)).events) == 1
+        await store.enlist("o2", now_ms=1)
+        claim = await store.claim("s1", "o2", now_ms=1)
+        await store.append(Batch(claim, 0, (), consumes=(1, 2)))
+        with pytest.raises(Lost):
+            await box.take(is_busy=False)
+
+    asyncio.run(story())

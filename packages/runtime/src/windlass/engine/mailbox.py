@@ -7,6 +7,7 @@ from typing import Final
 from windlass.engine.care import NO_CARE, Care
 from windlass.engine.mail import CANCEL, KINDS, Mail, agent_of, sort
 from windlass.engine.patience import patiently
+from windlass.engine.writer import Lost
 from windlass.ports.clock import Clock
 from windlass.ports.journal import START, STEER, Inbox, InboxItem
 
@@ -77,12 +78,19 @@ class Mailbox:
             return Mail()
         self._has_new = False
         for at in self._wanted(is_busy=is_busy):
-            number = self._items[at].number
-            (self._items[at],) = await self._page(number - 1, 1)
-            self._slim.discard(number)
+            self._items[at] = await self._whole(self._items[at].number)
         mail = sort(self._items, is_busy=is_busy, has_agent=self._has_agent, is_ending=is_ending, care=care)
         self._items = mail.left
         return mail
+
+    async def _whole(self, number: int) -> InboxItem:
+        """Return an item with all that it says; it waits until its owner consumes it."""
+        found = await self._page(number - 1, 1)
+        if not found or found[0].number != number:
+            # Somebody has consumed it, so the session has another owner.
+            raise Lost
+        self._slim.discard(number)
+        return found[0]
 
     async def _page(self, after: int, limit: int) -> tuple[InboxItem, ...]:
         return await patiently(

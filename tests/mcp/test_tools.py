@@ -66,7 +66,7 @@ def test_what_the_host_says_of_a_tool_beats_its_hints() -> None:
         server = friendly(trust_hints=True, tools={"add": {"mode": "destructive", "timeout_ms": 5}})
         async with opened(server) as servers:
             add = by_name(servers)["f__add"]
-            assert (add.mode, add.effect, add.timeout_ms) == (ToolMode.DESTRUCTIVE, EffectClass.READ, 5)
+            assert (add.mode, add.effect, add.timeout_ms) == (ToolMode.DESTRUCTIVE, EffectClass.ONCE, 5)
 
     asyncio.run(story())
 

@@ -452,7 +452,7 @@ def test_a_run_tries_again_and_keeps_the_whole_answer_alone(wire: Wire) -> None:
 
 @BOTH
 def test_a_run_that_is_refused_fails_with_the_reason(wire: Wire) -> None:
-    async def work() -> object:
+    async def work() -> tuple[RetryClass, str, int]:
         async with serving(refusal(400, body(wire, "invalid_request_error", "prompt is too long"))) as server:
             provider = wire.make(server.url, ModelSettings())
             result = await Agent("a", model=provider).run("Hi")
@@ -460,8 +460,10 @@ def test_a_run_that_is_refused_fails_with_the_reason(wire: Wire) -> None:
             assert result.error is not None
             return result.error.retry, result.error.message, len(server.asked)
 
-    told = "the messages are too long for the model (HTTP 400, invalid_request_error): make them shorter"
-    assert play(work) == (RetryClass.REPAIR_NEEDED, told, 1)
+    retry, told, asked = play(work)
+    assert (retry, asked) == (RetryClass.USER_ACTION_NEEDED, 2), "it was asked again after a compaction"
+    assert "even after a compaction" in told
+    assert "the messages are too long for the model (HTTP 400, invalid_request_error)" in told
 
 
 # Every foreign error

@@ -120,7 +120,11 @@ def make_tool(definition: Definition, server: McpServer, *, call: Call) -> Tool[
     hints = _hints(definition) if server.options.get("trust_hints") else McpToolOptions()
     said = McpToolOptions(mode=ToolMode.EXTERNAL, effect=EffectClass.ONCE)
     said.update(hints)
-    said.update(server.options.get("tools", {}).get(definition.tool, McpToolOptions()))
+    by_host = server.options.get("tools", {}).get(definition.tool, McpToolOptions())
+    if "mode" in by_host:
+        # What the server hints of its effect was said of another mode.
+        said["effect"] = EffectClass.ONCE
+    said.update(by_host)
     return json_tool(
         run,
         definition.input_schema,

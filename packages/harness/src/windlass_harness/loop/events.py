@@ -212,7 +212,6 @@ class CallAsks:
     options: tuple[JsonObject, ...] = ()
     allow_freeform: bool = True
     expires_at: str | None = None
-    responders: tuple[str, ...] | None = None
     notes: tuple[Note, ...] = ()
 
 

@@ -1,13 +1,13 @@
 """The model: what it is told, when it is asked again, what its failures come to."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 
 import pytest
 from tests.runtime.steps.steps_rig import Stage, add, inside, new_session, play, staged
 
 from windlass.errors import Corrupt, Rejected, Unavailable
-from windlass.ports.model import LLMUsage
+from windlass.ports.model import JsonObject, LLMMessage, LLMStreamChunk, LLMUsage
 from windlass.steps.asking import NUDGE
 from windlass.steps.run import STATE_KEY
 from windlass.testing import Answer, ScriptedModel, call, fail, say
@@ -97,6 +97,26 @@ def test_what_the_host_can_mend_does_not_end_a_conversation(error: Exception) ->
     assert play(stage.send("Hi."), stage).next is None
     play(stage.send("Now?"), stage)
     assert stage.types[-2:] == ["turn.completed", "session.waiting"]
+
+
+class Leaves:
+    """A model that wants to end the whole process."""
+
+    async def stream(
+        self,
+        messages: Sequence[LLMMessage],
+        *,
+        tools: Iterable[JsonObject] | None = None,
+        temperature: float | None = None,
+    ) -> AsyncIterator[LLMStreamChunk]:
+        yield LLMStreamChunk(content_delta="Good")
+        raise SystemExit(3)
+
+
+def test_a_model_that_would_end_the_process_fails_its_turn_alone() -> None:
+    stage = staged(resolve_model=lambda _: Leaves())
+    assert play(stage.send("Hi."), stage).next is None
+    assert stage.types[-3:] == ["step.failed", "turn.failed", "session.waiting"]
 
 
 def test_a_model_that_cannot_be_had_is_a_failed_step() -> None:

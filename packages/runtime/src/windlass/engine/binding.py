@@ -21,10 +21,17 @@ from windlass.tools import Tool
 from windlass_harness.loop.events import Note
 from windlass_harness.loop.rules import Rules
 from windlass_harness.redact import Redactor
-from windlass_protocol import RuntimePackage
+from windlass_protocol import ErrorCode, ErrorInfo, ErrorKind, RetryClass, RuntimePackage
 
 JsonObject = dict[str, JsonValue]
 
+NOBODY: Final = ErrorInfo(
+    code=ErrorCode.REJECTED,
+    kind=ErrorKind.HOST_CONFIGURATION_NEEDED,
+    retry=RetryClass.HOST_CONFIGURATION_NEEDED,
+    message="the run is bound to no agent of this process; open the runtime with its agent",
+)
+"""Why a run stops that this process has no agent for."""
 NO_SECRETS: Final = Redactor()
 """Masks what looks like a secret."""
 

@@ -11,10 +11,10 @@ from pydantic import JsonValue
 from windlass.engine.answer import Collector
 from windlass.engine.binding import Binding
 from windlass.engine.cut import TooLate, is_told_to_end, within
-from windlass.engine.listening import listen
+from windlass.engine.listening import Asked, listen
 from windlass.engine.masking import MaskedAnswer
 from windlass.engine.prompt import to_llm
-from windlass.engine.results import model_error
+from windlass.engine.results import broken_off, model_error
 from windlass.errors import Unavailable, is_for_us
 from windlass.limits import (
     ON_COMPACTION_TIMEOUT_MS,
@@ -54,12 +54,6 @@ _NOTHING: Final = ErrorInfo(
     kind=ErrorKind.PROJECTION_FAILURE,
     retry=RetryClass.NOT_RETRYABLE,
     message="There is nothing in the history that a compaction could leave out; it stays as it is.",
-)
-_BROKEN_OFF: Final = ErrorInfo(
-    code=ErrorCode.UNAVAILABLE,
-    kind=ErrorKind.PROVIDER_FAILURE,
-    retry=RetryClass.RETRYABLE,
-    message="the model broke off its summary by itself",
 )
 _USABLE: Final = frozenset({FinishReason.STOP, FinishReason.LENGTH, FinishReason.OTHER})
 """How a summary may end; what was cut off at its end is still better than none."""
@@ -146,9 +140,9 @@ async def _summarise(
 ) -> ModelAnswered | CompactionBroken:
     collector = Collector(MaskedAnswer(_Unseen(), binding.redactor), binding.redactor)
     messages = [one for message in request for one in to_llm(message)]
-    asked = replace(binding, provider=binding.summary_provider, temperature=0)
+    asked = Asked(binding.summary_provider, messages, temperature=0)
     try:
-        await listen(asked, messages, definitions=(), collector=collector, most_s=patience.limit_ms / 1_000)
+        await listen(asked, collector, most_s=patience.limit_ms / 1_000)
         answer = collector.answer(latency_ms=0)
         if answer.text.strip() and answer.finish_reason in _USABLE:
             return answer
@@ -156,7 +150,7 @@ async def _summarise(
     except asyncio.CancelledError:
         if is_told_to_end():
             raise
-        failure = _BROKEN_OFF
+        failure = broken_off("summary")
     except BaseException as error:  # the model boundary: a provider may raise anything
         if is_for_us(error):
             raise

@@ -1,14 +1,14 @@
 """Listening to a model: within its time, whatever it does."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from windlass.engine.answer import Collector, collect
-from windlass.engine.binding import Binding
 from windlass.engine.cut import Late, Raised, cut
 from windlass.limits import MODEL_IDLE_TIMEOUT_MS
-from windlass.ports.model import JsonObject, LLMMessage
+from windlass.ports.model import JsonObject, LLMMessage, LLMProvider
 
 LEAVE_S: Final = 0.5
 """How long code that was told to end may take for that, before nobody waits for it any more."""
@@ -16,13 +16,22 @@ _IDLE_SLACK: Final = 0.05
 """The part of the idle limit by which it may be too short."""
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a model is asked."""
+
+    provider: LLMProvider
+    messages: Sequence[LLMMessage]
+    tools: Sequence[JsonObject] = ()
+    temperature: float | None = None
+
+
 async def listen(
-    binding: Binding,
-    messages: Sequence[LLMMessage],
-    *,
-    definitions: Sequence[JsonObject],
+    asked: Asked,
     collector: Collector,
+    *,
     most_s: float,
+    after_chunk: Callable[[], Awaitable[None]] | None = None,
 ) -> None:
     """Ask the model, and feed its answer to the collector.
 
@@ -30,9 +39,8 @@ async def listen(
         TimeoutError: it was silent, or took, for too long.
     """
     listener = _Listener(most_s)
-    outcome = await cut(
-        listener.listen(binding, messages, definitions, collector), listener.left_s, is_patient=True
-    )
+    work = listener.listen(asked, collector, after_chunk=after_chunk)
+    outcome = await cut(work, listener.left_s, is_patient=True)
     listener.is_over = True
     if isinstance(outcome, Late):
         raise TimeoutError
@@ -56,17 +64,13 @@ class _Listener:
         return min(self._latest, self._touched + self._idle_s) + LEAVE_S - self._loop.time()
 
     async def listen(
-        self,
-        binding: Binding,
-        messages: Sequence[LLMMessage],
-        definitions: Sequence[JsonObject],
-        collector: Collector,
+        self, asked: Asked, collector: Collector, *, after_chunk: Callable[[], Awaitable[None]] | None
     ) -> None:
         async with asyncio.timeout(self._idle_s) as self._limit:
-            chunks = binding.provider.stream(
-                messages, tools=definitions or None, temperature=binding.temperature
+            chunks = asked.provider.stream(
+                asked.messages, tools=asked.tools or None, temperature=asked.temperature
             )
-            await collect(chunks, collector, on_chunk=self._on_chunk)
+            await collect(chunks, collector, on_chunk=self._on_chunk, after_chunk=after_chunk)
 
     def _on_chunk(self) -> None:
         """Put the limit off with every chunk, not to the millisecond."""

@@ -1,6 +1,5 @@
-"""Waiting: for a store that did nothing, and for a model that is silent."""
+"""Trying again when a store did nothing."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
@@ -12,8 +11,6 @@ T = TypeVar("T")
 ATTEMPTS_MAX: Final = 5
 RETRY_DELAY_S: Final = 0.05
 """Before the second attempt; each wait is twice the one before it."""
-_IDLE_SLACK: Final = 0.05
-"""The part of the idle limit by which it may be too short."""
 
 
 async def patiently(call: Callable[[], Awaitable[T]], clock: Clock) -> T:
@@ -29,22 +26,3 @@ async def patiently(call: Callable[[], Awaitable[T]], clock: Clock) -> T:
         except (Ambiguous, Unavailable):
             await clock.sleep(RETRY_DELAY_S * 2**attempt)
     return await call()
-
-
-def put_off(
-    loop: asyncio.AbstractEventLoop, limit: asyncio.Timeout, *, idle_s: float, latest: float
-) -> Callable[[], None]:
-    """Return what puts a limit off with every chunk.
-
-    Not to the millisecond, which would be dear.
-    """
-    touched = loop.time()
-
-    def on_chunk() -> None:
-        nonlocal touched
-        now = loop.time()
-        if now - touched > idle_s * _IDLE_SLACK:
-            touched = now
-            limit.reschedule(min(latest, now + idle_s))
-
-    return on_chunk

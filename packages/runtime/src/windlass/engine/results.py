@@ -202,3 +202,13 @@ def model_error(error: BaseException, redactor: Redactor) -> ErrorInfo:
         message=mask_text(f"the model failed with {type(error).__name__}"),
         details=None if is_passing else {"fault": BUG},
     )
+
+
+def broken_off(what: str) -> ErrorInfo:
+    """Return the failure of a model that ended its own answer by cancelling itself."""
+    return ErrorInfo(
+        code=ErrorCode.UNAVAILABLE,
+        kind=ErrorKind.PROVIDER_FAILURE,
+        retry=RetryClass.RETRYABLE,
+        message=f"the model broke off its {what} by itself",
+    )

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 from pydantic import JsonValue
 
 from windlass.engine.answer import Collector, elapsed_ms
-from windlass.engine.binding import Binding
+from windlass.engine.binding import NOBODY, Binding
 from windlass.engine.compacting import Patience, compact
 from windlass.engine.consent import deciders_of
 from windlass.engine.cut import Raised, Returned, cut, is_told_to_end
@@ -18,12 +18,20 @@ from windlass.engine.delivery import deliver
 from windlass.engine.failures import log_failure
 from windlass.engine.judge import Judged, judge
 from windlass.engine.lease import Lease
-from windlass.engine.listening import LEAVE_S, listen
+from windlass.engine.listening import LEAVE_S, Asked, listen
 from windlass.engine.masking import MaskedAnswer, SecretInputs
 from windlass.engine.moments import moment, time_left_ms
 from windlass.engine.points import after_call, at_point, check_answer, hook_call
 from windlass.engine.prompt import Prompt, system_words
-from windlass.engine.results import Results, failed, kept_arguments, lost_secret, model_error, review
+from windlass.engine.results import (
+    Results,
+    broken_off,
+    failed,
+    kept_arguments,
+    lost_secret,
+    model_error,
+    review,
+)
 from windlass.engine.writer import SessionWriter
 from windlass.errors import AgentError, Rejected, is_for_us
 from windlass.hooks import AFTER_MODEL_CALL, BEFORE_MODEL_CALL
@@ -62,26 +70,10 @@ from windlass_harness.views.runs import RunState
 from windlass_protocol import (
     AskDecision,
     DeferDecision,
-    ErrorCode,
-    ErrorInfo,
-    ErrorKind,
-    RetryClass,
 )
 
 _BOUND_MAX: Final = 2
 """Runs of a session that are bound at the same time."""
-_NOBODY: Final = ErrorInfo(
-    code=ErrorCode.REJECTED,
-    kind=ErrorKind.HOST_CONFIGURATION_NEEDED,
-    retry=RetryClass.HOST_CONFIGURATION_NEEDED,
-    message="the run is bound to no agent of this process; open the runtime with its agent",
-)
-_BROKEN_OFF: Final = ErrorInfo(
-    code=ErrorCode.UNAVAILABLE,
-    kind=ErrorKind.PROVIDER_FAILURE,
-    retry=RetryClass.RETRYABLE,
-    message="the model broke off its answer by itself",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +151,7 @@ class AgentWork:
             binding = await self._binding(state)
         except Rejected as error:
             return Stopped(error.info())
-        return Stopped(_NOBODY) if binding is None else binding.notes
+        return Stopped(NOBODY) if binding is None else binding.notes
 
     def close(self) -> None:
         """Show nothing more: the session is not driven here any more."""
@@ -170,7 +162,7 @@ class AgentWork:
         """Check a call and ask the policy about it; touches nothing."""
         binding, shared = await self._binding(state), self._shared
         if binding is None:
-            return Stopped(_NOBODY)
+            return Stopped(NOBODY)
         lost = self._remember(effect, binding.redactor)
         if lost is not None:
             return lost
@@ -211,7 +203,7 @@ class AgentWork:
         contract, binding = state.run_notes.contract, await self._binding(state)
         assert contract is not None, "only an answer to a contract is checked"
         if binding is None:
-            return Stopped(_NOBODY)
+            return Stopped(NOBODY)
         return await check_answer(
             binding, state, contract=contract, text=effect.text, clock=self._shared.clock
         )
@@ -243,7 +235,7 @@ class AgentWork:
         """Ask the model; whatever goes wrong is an answer too."""
         binding = await self._binding(state)
         if binding is None:
-            return Stopped(_NOBODY)
+            return Stopped(NOBODY)
         system = system_words(binding.instructions, state.run_notes.contract)
         messages = self._prompt.messages(state.session.history, system)
         run, hooks = state.run, binding.hooks
@@ -278,7 +270,7 @@ class AgentWork:
         except AgentError as error:
             return CompactionBroken(error.info(), chance=shared.random())
         if binding is None:
-            return CompactionBroken(_NOBODY)
+            return CompactionBroken(NOBODY)
         limit_ms = MODEL_TIMEOUT_MS
         if state.run is not None:
             limit_ms = time_left_ms(state, moment(shared.clock), most_ms=limit_ms)
@@ -295,10 +287,9 @@ class AgentWork:
         started = clock.monotonic()
         most_ms = time_left_ms(state, moment(clock), most_ms=MODEL_TIMEOUT_MS)
         try:
-            definitions = binding.definitions(can_ask=self._can_ask(state))
-            await listen(
-                binding, messages, definitions=definitions, collector=collector, most_s=most_ms / 1000
-            )
+            tools = binding.definitions(can_ask=self._can_ask(state))
+            asked = Asked(binding.provider, messages, tools, binding.temperature)
+            await listen(asked, collector, most_s=most_ms / 1000)
             answer = collector.answer(latency_ms=elapsed_ms(clock, started))
             self._inputs = {call.call_id: call.input for call in answer.calls}
             self._arguments.clear()
@@ -308,7 +299,7 @@ class AgentWork:
             self._live.close()
             if is_told_to_end():
                 raise
-            failure = _BROKEN_OFF
+            failure = broken_off("answer")
         except BaseException as error:  # the model boundary: a provider may raise anything
             self._live.close()
             if is_for_us(error):

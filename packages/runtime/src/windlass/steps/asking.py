@@ -7,12 +7,13 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from windlass.engine.answer import Collector, collect, elapsed_ms
+from windlass.engine.answer import Collector, elapsed_ms
+from windlass.engine.cut import is_told_to_end
+from windlass.engine.listening import Asked, listen
 from windlass.engine.masking import MaskedAnswer
-from windlass.engine.patience import put_off
-from windlass.engine.results import model_error
-from windlass.engine.work import is_told_to_end
-from windlass.limits import MODEL_IDLE_TIMEOUT_MS, MODEL_TIMEOUT_MS
+from windlass.engine.results import broken_off, model_error
+from windlass.errors import is_for_us
+from windlass.limits import MODEL_TIMEOUT_MS
 from windlass.ports.model import LLMMessage, LLMProvider
 from windlass.steps.run import StepRun, at
 from windlass_harness.loop.events import ModelAnswered
@@ -20,12 +21,6 @@ from windlass_harness.retry import next_retry_delay_ms, should_retry
 from windlass_protocol import ErrorCode, ErrorInfo, ErrorKind, JsonObject, RetryClass
 
 NUDGE: Final = "Your last answer was empty. Go on with the task: answer, or call a tool."
-_BROKEN_OFF: Final = ErrorInfo(
-    code=ErrorCode.UNAVAILABLE,
-    kind=ErrorKind.PROVIDER_FAILURE,
-    retry=RetryClass.RETRYABLE,
-    message="the model broke off its answer by itself",
-)
 _EMPTY: Final = ErrorInfo(
     code=ErrorCode.UNAVAILABLE,
     kind=ErrorKind.PROVIDER_FAILURE,
@@ -127,27 +122,20 @@ async def _converse(run: StepRun, prompt: Prompt) -> ModelAnswered | ErrorInfo:
     redactor, clock = run.harness.config.redactor, run.harness.clock
     live = _Live(run, is_shown=prompt.is_shown)
     collector = Collector(MaskedAnswer(live, redactor), redactor)
-    started, loop = clock.monotonic(), asyncio.get_running_loop()
-    latest, idle_s = loop.time() + MODEL_TIMEOUT_MS / 1000, MODEL_IDLE_TIMEOUT_MS / 1000
+    started = clock.monotonic()
+    asked = Asked(prompt.provider, prompt.messages, prompt.tools, prompt.temperature)
     try:
-        async with asyncio.timeout(idle_s) as limit:
-            chunks = prompt.provider.stream(
-                prompt.messages, tools=prompt.tools or None, temperature=prompt.temperature
-            )
-            await collect(
-                chunks,
-                collector,
-                on_chunk=put_off(loop, limit, idle_s=idle_s, latest=latest),
-                after_chunk=live.flush,
-            )
+        await listen(asked, collector, most_s=MODEL_TIMEOUT_MS / 1000, after_chunk=live.flush)
         answer = collector.answer(latency_ms=elapsed_ms(clock, started))
         await live.flush()
-    except Exception as error:  # noqa: BLE001 - the model boundary: a provider may raise anything
-        run.spend(collector.usage)
-        return model_error(error, redactor)
     except asyncio.CancelledError:
         if is_told_to_end():
             raise
-        return _BROKEN_OFF
+        return broken_off("answer")
+    except BaseException as error:  # the model boundary: a provider may raise anything
+        if is_for_us(error):
+            raise
+        run.spend(collector.usage)
+        return model_error(error, redactor)
     run.spend(answer.usage)
     return answer

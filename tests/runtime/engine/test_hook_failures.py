@@ -332,11 +332,11 @@ def test_a_function_that_hangs_in_its_thread_is_cut_and_not_called_for_ever():
             outcome = await hooks.run(told, clock=FakeClock())
             codes.append(str(cast(JsonObject, outcome.notes[0].data["error"])["code"]))
         gate.set()
-        for _ in range(1_000):
+        while True:  # the story has its own limit; how soon the threads come back is not ours to say
             outcome = await hooks.run(told, clock=FakeClock())
             if outcome.notes[0].type == "hook.completed":
                 return codes
-        raise AssertionError("the threads came back, and the hook is still not called")
+            await asyncio.to_thread(gate.wait)
 
     assert play(story()) == ["timeout"] * HOOK_STUCK_THREADS_MAX + ["stuck"] * 2
     assert len(started) > HOOK_STUCK_THREADS_MAX

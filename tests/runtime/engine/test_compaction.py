@@ -255,9 +255,10 @@ def test_a_prompt_that_the_model_refuses_is_compacted_and_sent_again() -> None:
     assert reasons.count("overflow") == 1, "once refused, it is not tried again"
 
 
-def test_a_prompt_that_is_always_refused_fails_the_run() -> None:
-    status, records = play(agent_of(ScriptedModel([fail(TooLong()), fail(TooLong())])), "x" * 4_000)
-    assert status is RunStatus.FAILED
+def test_a_refused_prompt_that_cannot_be_made_shorter_fails_the_run_at_once() -> None:
+    model = ScriptedModel([fail(TooLong())])
+    status, records = play(agent_of(model), "x" * 4_000)
+    assert (status, len(model.requests)) == (RunStatus.FAILED, 1)
     error: Any = of(records, "run.failed")[0].data["error"]
     assert error["details"]["reason"] == "context_overflow"
 

@@ -12,9 +12,11 @@ from tests.runtime.engine.compaction_rig import TASK, Guide, is_summary, walk_to
 
 from windlass import Agent, AgentRuntime, tool
 from windlass.engine.compaction_rules import compaction_rule
+from windlass.engine.engine import LEFT_MS
 from windlass.errors import Conflict, Rejected, Unavailable
 from windlass.package import compile_package
 from windlass.package_check import check_package
+from windlass.ports.journal import Claim
 from windlass.ports.model import LLMMessage, LLMUsage
 from windlass.testing import Answer, ScriptedModel, always_replay, call, fail, say
 from windlass.tool_context import CompactionContext
@@ -426,6 +428,29 @@ def test_a_process_without_the_agent_leaves_the_compaction_to_others() -> None:
             return await settled(scene)
 
     assert Scene().play(story)[-1].type == "compaction.completed"
+
+
+def test_a_process_without_the_agent_does_not_look_at_a_wanted_compaction_again_and_again() -> None:
+    class Counting(KeptStore):
+        claims = 0
+
+        async def claim(
+            self, session_id: str, owner_id: str, *, now_ms: int, must_exist: bool = False
+        ) -> Claim:
+            self.claims += 1
+            return await super().claim(session_id, owner_id, now_ms=now_ms, must_exist=must_exist)
+
+    async def story(scene: Scene) -> int:
+        scene.store = counting = Counting(scene.store)
+        agent, stranger = walker(Guide(8, 20_000)), Agent("stranger", model=ScriptedModel([]))
+        await finish(scene, agent)
+        async with scene.runtime([stranger]) as runtime:
+            before = counting.claims
+            await runtime.compact("s1")
+            await scene.clock.sleep(LEFT_MS / 1_000 - 5)
+            return counting.claims - before
+
+    assert Scene().play(story) == 1
 
 
 # redeploys

@@ -196,7 +196,6 @@ class Engine:
                     raise refusal.error
                 refusal = await self._drive_once(session_id, care)
         self._dropped.pop(session_id, None)
-        self._left.pop(session_id, None)
 
     async def _drive_once(self, session_id: str, care: Care) -> Refusal | None:
         """Drive a session until it is parked; return why if it was refused for good."""
@@ -237,6 +236,7 @@ class Engine:
             return Refusal(error, writer.consuming)
         finally:
             work.close()
+        self._left.pop(session_id, None)
         if writer.is_released:
             await self._remember(session_id, known)
         return None
@@ -270,14 +270,20 @@ class Engine:
             return self._has_agent(run.agent_id)
         if self._ports.agents() is None:
             return True
-        last = state.session.run
-        can_compact = last is None or self._has_agent(last.agent_id)
         async for item in each_item(self._ports.store, session_id):
             if item.kind == START:
                 return self._has_agent(agent_of(item))
-            if item.kind == COMPACT and not can_compact:
+            if item.kind == COMPACT and not self._can_compact(state, session_id):
                 return False
-        return can_compact or not state.compacting.is_due
+        return not state.compacting.is_due or self._can_compact(state, session_id)
+
+    def _can_compact(self, state: LoopState, session_id: str) -> bool:
+        """Whether the agent of the last run is here; if not, its session is left alone."""
+        last = state.session.run
+        if last is None or self._has_agent(last.agent_id):
+            return True
+        self._leave(session_id, f"agent {last.agent_id}, for a compaction")
+        return False
 
     def _has_agent(self, agent_id: str) -> bool:
         agents = self._ports.agents()

@@ -16,6 +16,7 @@ from windlass.engine.mailbox import each_item
 from windlass.engine.moments import moment
 from windlass.engine.prompt import Prompt
 from windlass.engine.recent import Known, Recent
+from windlass.engine.steady import Parked
 from windlass.engine.work import AgentWork, Binder, Shared
 from windlass.engine.writer import Publisher, Scribe, SessionWriter
 from windlass.errors import AgentError, Ambiguous, Conflict, Rejected, Unavailable
@@ -89,6 +90,7 @@ class Engine:
         self._left: dict[str, int] = {}
         """Sessions that need what is not here, and until when they are left alone, in milliseconds."""
         self._recent = Recent()
+        self._parked = Parked(ports.clock)
         self._turn = asyncio.Semaphore(DRIVEN_MAX)
         self._keeper: asyncio.Task[None] | None = None
         self._late: set[asyncio.Task[None]] = set()
@@ -226,7 +228,8 @@ class Engine:
         work = AgentWork(
             ports.binder, writer, shared=ports.shared, prompt=known.prompt, has_agent=self._has_agent
         )
-        driver = Driver(state, writer, inbox=ports.store, work=work, clock=ports.clock, rules=ports.rules)
+        steady = self._parked.take(session_id)
+        driver = Driver(state, writer, inbox=ports.store, work=work, steady=steady, rules=ports.rules)
         self._drivers[session_id] = driver
         if self.is_closed:
             driver.stop()
@@ -238,6 +241,7 @@ class Engine:
             work.close()
         self._left.pop(session_id, None)
         if writer.is_released:
+            self._parked.keep(session_id, steady)
             await self._remember(session_id, known)
         return None
 

@@ -13,7 +13,7 @@ async def find_bill(hotel: str) -> int:
 
 
 @tool(mode="external", effect="idempotent")
-async def pay(hotel: str, cents: int, ctx: ToolContext) -> str:
+async def pay(cents: int, ctx: ToolContext) -> str:
     """Pay; the key is the same in every attempt, also after a crash."""
     return f"paid, receipt {ctx.idempotency_key}"
 
@@ -21,7 +21,7 @@ async def pay(hotel: str, cents: int, ctx: ToolContext) -> str:
 # A script in place of a model. A real one: model="anthropic/claude-sonnet-4-5" and ANTHROPIC_API_KEY.
 script = [
     call("find_bill", {"hotel": "Fjord Inn"}),
-    call("pay", {"hotel": "Fjord Inn", "cents": 9900}),
+    call("pay", {"cents": 9900}),
     say("The Fjord Inn has its money."),
 ]
 agent = Agent("clerk", model=ScriptedModel(script), tools=[find_bill, pay], instructions="You pay bills.")

@@ -25,7 +25,7 @@ async def ask(question: str) -> str:
 
 
 async def turn(runtime: AgentRuntime, number: int) -> None:
-    """Show one turn of the chat; it is one that is stored, one that goes on, or a new one."""
+    """Show one turn of the chat: one that is stored, that goes on, or a new one."""
     handle = runtime.handle(f"turn-{number}")
     try:
         await handle.status()

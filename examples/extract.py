@@ -1,4 +1,4 @@
-"""A letter goes in, an object of your own type comes out, or an error; never a guess."""
+"""A letter goes in, an object of your own type comes out: never a guess."""
 
 import asyncio
 from datetime import date

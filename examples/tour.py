@@ -1,4 +1,4 @@
-"""A tour: one run with a tool, a consent and an answer, and what its journal tells."""
+"""A tour: one run with a tool and a consent, and what its journal tells."""
 
 import asyncio
 

@@ -73,7 +73,7 @@ def test_every_program_of_the_readme_is_an_example_word_for_word() -> None:
 
 
 def talk(folder: Path, words: str, *, until: str) -> str:
-    """Say something to the example of a chat, and kill it as soon as it says what is waited for."""
+    """Say something to the example of a chat, and kill it once it has answered."""
     command = [sys.executable, "-I", "-u", str(ROOT / "examples" / "chat.py")]
     with subprocess.Popen(
         command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

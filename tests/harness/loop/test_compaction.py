@@ -357,9 +357,16 @@ def test_what_a_refusal_taught_holds_for_the_rest_of_the_run() -> None:
 
 
 def test_a_refusal_without_anything_to_leave_out_fails_clearly() -> None:
-    session = World([[overflow(), overflow()]]).drive(Session(), run_asked())
+    session = World([[overflow()]]).drive(Session(), run_asked())
     assert session.end == "failed"
     assert session.data("compaction.failed")["code"] == "nothing_to_compact"
+    assert session.types.count("step.started") == 1, "the same prompt is not sent once more"
+    run = session.state.session.run
+    assert run is not None
+    assert run.result is not None
+    assert run.result.error is not None
+    assert "cannot be made shorter. Send a shorter message" in run.result.error.message
+    assert (run.result.error.details or {})["reason"] == "context_overflow"
 
 
 # somebody asks

@@ -263,6 +263,25 @@ def test_an_event_loop_that_ended_before_its_answer_harms_nobody(durability: Dur
 
 
 @both_ways
+def test_what_an_event_loop_asked_for_before_it_stopped_is_written(
+    durability: Durability, path: Path
+) -> None:
+    store = asyncio.run(SqliteStore.open(path, durability=durability))
+    loop = asyncio.new_event_loop()
+    asking = loop.create_task(post(store, "k1"))
+    loop.call_soon(loop.stop)
+    loop.run_forever()
+
+    async def story() -> None:
+        assert await post(store, "k2") == 2
+        await store.aclose()
+
+    run(story())
+    assert loop.run_until_complete(asking) == 1
+    loop.close()
+
+
+@both_ways
 def test_a_value_that_the_database_cannot_keep_harms_its_own_request_alone(
     durability: Durability, path: Path
 ) -> None:

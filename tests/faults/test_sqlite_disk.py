@@ -237,7 +237,7 @@ async def count(folder: Path) -> int:
 def test_the_lossy_disk_finds_a_store_that_does_not_sync(
     disk: Disk, folder: Path, monkeypatch: pytest.MonkeyPatch, mutant: str
 ) -> None:
-    monkeypatch.setattr(sqlite_writer, "CHECKPOINT_BYTES", 60_000)
+    monkeypatch.setattr(sqlite_writer, "CHECKPOINT_BYTES", 120_000)
 
     async def story() -> None:
         durability: Durability = "process" if mutant == "process" else "power"

@@ -1,0 +1,1 @@
+"""Recording into the journal of a runtime that drives agents."""

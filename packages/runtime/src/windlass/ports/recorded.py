@@ -1,6 +1,6 @@
 """Recorded runs as an index knows them: enough to find them and to count over them."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
@@ -138,8 +138,8 @@ class RunStore(Protocol):
         """Tell whether somebody who records is alive."""
         ...
 
-    def records(self, session_id: str) -> "tuple[Record, ...]":
-        """Return all records of a session; Corrupt if they are not what was written."""
+    def records(self, session_id: str) -> "Iterator[Record]":
+        """Return all records of a session in order; Corrupt if they are not what was written."""
         ...
 
     def last_position(self) -> int:

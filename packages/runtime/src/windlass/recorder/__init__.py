@@ -2,8 +2,8 @@
 
     from windlass.recorder import BuilderQuery, Runtime
 
-`Runtime` writes down what an agent decides, one durable record a call; `BuilderQuery` reads it back. Names are
-imported when they are first asked for: whoever only records does not load what reading takes.
+`Runtime` writes down what an agent decides, one durable record a call; `BuilderQuery` reads it back. Names
+are imported when they are first asked for: whoever only records does not load what reading takes.
 """
 
 from typing import TYPE_CHECKING
@@ -44,6 +44,4 @@ _HOMES = {
     "recorder": ("Runtime",),
 }
 
-__getattr__, __dir__ = _lazy_names(
-    __name__, {name: home for home, names in _HOMES.items() for name in names}
-)
+__getattr__, __dir__ = _lazy_names(__name__, {name: home for home, names in _HOMES.items() for name in names})

@@ -9,11 +9,11 @@ from typing import Final, cast
 from windlass.recorder.kinds import DecisionType
 from windlass.recorder.plain import INTEGER_MAX, JsonObject, JsonValue, text_of
 
+IDS_SHOWN_MAX: Final = 20
+"""Options that an error names."""
 SEVERITIES: Final = ("critical", "warning", "minor")
 _TYPES: Final = frozenset(kind.value for kind in DecisionType)
-_TEXTS: Final = (("description", "description"), ("action_type", "actionType"))
-_LISTS: Final = (("pros", "pros"), ("cons", "cons"))
-ID_CHARS_MAX: Final = 512
+_ONLY_TEXTS: Final = frozenset({str})
 
 
 def text(value: object) -> str:
@@ -23,6 +23,8 @@ def text(value: object) -> str:
 
 def texts(value: object) -> list[JsonValue]:
     """Return a list of texts; a text alone is a list of one."""
+    if type(value) is list and _ONLY_TEXTS.issuperset(map(type, cast("list[object]", value))):
+        return cast("list[JsonValue]", value)
     if isinstance(value, str):
         return [text(value)]
     if isinstance(value, Sequence):
@@ -76,47 +78,69 @@ def severity(value: object, faults: list[str]) -> str:
     """Return how bad a problem is."""
     if isinstance(value, str) and value in SEVERITIES:
         return str(value)
-    faults.append(f"severity must be one of {', '.join(SEVERITIES)}, found {text_of(value)}: taken as warning")
+    faults.append(
+        f"severity must be one of {', '.join(SEVERITIES)}, found {text_of(value)}: taken as warning"
+    )
     return "warning"
 
 
 def options(value: object, chosen: str, faults: list[str]) -> list[JsonValue]:
     """Return the options of a decision, of which one should be the chosen one."""
-    given = cast("Sequence[object]", value) if isinstance(value, list | tuple) else ()
-    if given is not value:
-        faults.append(f"options must be a list, found {type(value).__name__}")
+    given: Sequence[object] = ()
+    if isinstance(value, list | tuple):
+        given = cast("Sequence[object]", value)
+    else:
+        faults.append(f"options must be a list, found {_kind(value)}")
     found: list[JsonValue] = []
     is_among = False
     for option in given:
-        wire = _option(option, len(found), faults)
-        is_among = is_among or wire["id"] == chosen
+        if isinstance(option, Mapping):
+            wire = _option(cast("Mapping[str, object]", option), len(found), faults)
+        else:
+            faults.append(f"option {len(found)} must be a dictionary, found {_kind(option)}")
+            wire: JsonObject = {"id": f"option_{len(found)}", "description": text(option)}
+        if wire["id"] == chosen:
+            is_among = True
         found.append(wire)
     if not is_among:
-        ids = ", ".join(repr(cast("JsonObject", option)["id"]) for option in found[:20])
-        faults.append(f"chosen must be the id of an option, found {chosen!r}; the options are: {ids or 'none'}")
+        ids = ", ".join(repr(cast("JsonObject", option)["id"]) for option in found[:IDS_SHOWN_MAX])
+        faults.append(
+            f"chosen must be the id of an option, found {chosen!r}; the options are: {ids or 'none'}"
+        )
     return found
 
 
-def _option(option: object, index: int, faults: list[str]) -> JsonObject:
-    if not isinstance(option, Mapping):
-        faults.append(f"option {index} must be a dictionary, found {type(option).__name__}")
-        return {"id": f"option_{index}", "description": text(option)}
-    given = cast("Mapping[str, object]", option)
-    option_id = given.get("id")
-    if option_id is None:
+def _option(given: Mapping[str, object], index: int, faults: list[str]) -> JsonObject:
+    say = given.get
+    if (said := say("id")) is None:
         faults.append(f"option {index} has no id: it is called option_{index}")
-    wire: JsonObject = {"id": f"option_{index}" if option_id is None else text(option_id)}
-    for name, wire_name in _TEXTS:
-        if (said := given.get(name)) is not None:
-            wire[wire_name] = text(said)
-    if (params := given.get("action_params")) is not None:
-        wire["actionParams"] = members(params)
-    for name, wire_name in _LISTS:
-        if (said := given.get(name)) is not None:
-            wire[wire_name] = texts(said)
-    if (confidence := given.get("confidence")) is not None:
-        _add_confidence(wire, confidence, faults)
+        said = f"option_{index}"
+    wire: JsonObject = {"id": said if type(said) is str else text_of(said)}
+    if (said := say("description")) is not None:
+        wire["description"] = said if type(said) is str else text_of(said)
+    if (said := say("action_type")) is not None:
+        wire["actionType"] = said if type(said) is str else text_of(said)
+    if (said := say("action_params")) is not None:
+        wire["actionParams"] = members(said)
+    if (said := say("pros")) is not None:
+        wire["pros"] = texts(said)
+    if (said := say("cons")) is not None:
+        wire["cons"] = texts(said)
+    if (said := say("confidence")) is not None:
+        if type(said) is float and 0 <= said <= 1:
+            wire["confidence"] = said
+        else:
+            _add_confidence(wire, said, faults)
     return wire
+
+
+def said_in(decision: JsonObject) -> list[JsonValue]:
+    """Return everything in a decision that the caller said, nearly flat: quick to look through."""
+    said: list[JsonValue] = []
+    for option in cast("list[JsonObject]", decision["options"]):
+        said += option.values()
+    said += (value for name, value in decision.items() if name != "options")
+    return said
 
 
 def _add_confidence(wire: JsonObject, confidence: object, faults: list[str]) -> None:
@@ -125,6 +149,15 @@ def _add_confidence(wire: JsonObject, confidence: object, faults: list[str]) -> 
         wire["confidence"] = float(confidence)
         return
     faults.append(f"confidence of option {wire['id']!r} must be from 0 to 1, found {text_of(confidence)}")
-    if is_number and confidence == confidence:  # noqa: PLR0124 - what is not a number equals nothing
+    if is_number and confidence == confidence:  # what is not a number equals nothing
         wire["confidence"] = 1.0 if confidence > 1 else 0.0
     wire["givenConfidence"] = text_of(confidence)
+
+
+def failure(error: BaseException) -> JsonObject:
+    """Return the outcome of an action that raised."""
+    return {"success": False, "error": said_by(error) or _kind(error)}
+
+
+def _kind(value: object) -> str:
+    return type(value).__name__

@@ -3,10 +3,13 @@
 import logging
 import os
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Final
 
-from pydantic_core import from_json, to_json
+from pydantic import TypeAdapter
+from pydantic_core import to_json
 
 from windlass.adapters.wall import random_hex
 from windlass.errors import Corrupt
@@ -14,8 +17,9 @@ from windlass.ports.recorded import CAUSE, CHOICE, NODE, NODE_TYPE, RUN, TYPE, F
 from windlass.recorder.causes import cause_of
 from windlass.recorder.kinds import RunStatus
 from windlass.recorder.model import Run, RunSummary
-from windlass.recorder.reading import Found, find_runs, run_of, summary_of
+from windlass.recorder.reading import Found, read_session, run_of, summary_of
 from windlass_protocol import Decision, DecisionRun
+from windlass_protocol.limits import INTEGER_MAX
 
 INTENT_CHARS_MAX: Final = 50
 """Of an intent, by which choices are counted."""
@@ -24,6 +28,7 @@ EXAMPLE_CHARS_MAX: Final = 500
 SESSIONS_PER_LOOK: Final = 256
 """Sessions that are read before what was found goes into the index."""
 
+_NOTHING: Final = (0, 0, 0, 0, 0)
 _Indexed = tuple[IndexedRun, list[Fact], int]
 
 _log: Final = logging.getLogger("windlass.recorder")
@@ -31,11 +36,11 @@ _log: Final = logging.getLogger("windlass.recorder")
 
 def finish_run(store: RunStore, run_id: str, *, folder: Path | None) -> None:
     """Index a run that has ended, and export it if there is a folder for that."""
-    records = store.records(run_id)
-    found = find_runs(records).get(run_id)
+    session = read_session(store, run_id)
+    found = session.runs.get(run_id)
     if found is None:
         return
-    entry = _entry(found, session_id=run_id), list(facts_of(found.wire)), records[-1].position or 0
+    entry = _entry(found, session_id=run_id), list(facts_of(found.wire)), session.position
     store.write(lambda: _enter(store, (entry,), (run_id,)))
     if folder is not None:
         export(run_of(found), folder)
@@ -64,21 +69,40 @@ def export(run: Run, folder: Path) -> None:
 
 def read_summary(raw: bytes, status: RunStatus | None = None) -> RunSummary:
     """Return a summary of the index; `status` if it is another one by now."""
-    members = from_json(raw)
-    members["status"] = RunStatus(members["status"]) if status is None else status
-    return RunSummary(**{name: tuple(value) if isinstance(value, list) else value for name, value in members.items()})
+    summary = _summaries().validate_json(raw)
+    return summary if status is None else replace(summary, status=status)
+
+
+@cache
+def _summaries() -> TypeAdapter[RunSummary]:
+    return TypeAdapter(RunSummary)
 
 
 def facts_of(run: DecisionRun) -> Iterator[Fact]:
     """Return what a run adds to every count."""
-    status = run.status.value
-    yield Fact(RUN, status, total=1, latency_ms=0)
-    added: dict[tuple[str, str, str], Fact] = {}
+    yield Fact(RUN, run.status.value, total=1)
+    counts: dict[tuple[str, str, str], list[int]] = {}
+    examples: dict[tuple[str, str, str], str] = {}
     for decision in run.decisions:
+        outcome = decision.outcome
+        if outcome is None:
+            adds = (1, 0, 0, 0, 0)
+        else:
+            adds = (
+                1,
+                outcome.success,
+                not outcome.success,
+                outcome.tokens_used or 0,
+                outcome.latency_ms or 0,
+            )
         for kind, name, detail, example in _counted(decision):
             key = (kind, name[:NAME_CHARS_MAX], detail[:NAME_CHARS_MAX])
-            added[key] = _plus(added.get(key) or Fact(*key, example=example[:EXAMPLE_CHARS_MAX]), decision)
-    yield from added.values()
+            examples.setdefault(key, example)
+            counts[key] = [a + b for a, b in zip(counts.get(key, _NOTHING), adds, strict=True)]
+    for key, added in counts.items():
+        yield Fact(
+            *key, *(min(each, INTEGER_MAX) for each in added), example=examples[key][:EXAMPLE_CHARS_MAX]
+        )
 
 
 def _counted(decision: Decision) -> Iterator[tuple[str, str, str, str]]:
@@ -86,24 +110,9 @@ def _counted(decision: Decision) -> Iterator[tuple[str, str, str, str]]:
     yield NODE, node, "", ""
     yield NODE_TYPE, node, kind, ""
     yield TYPE, kind, "", ""
-    yield CHOICE, decision.intent[:INTENT_CHARS_MAX], decision.chosen_option_id, str(len(decision.options))
+    yield CHOICE, decision.intent[:INTENT_CHARS_MAX], decision.chosen_option_id, ""
     if outcome is not None and not outcome.success:
         yield CAUSE, cause_of(outcome.error), "", outcome.error or ""
-
-
-def _plus(fact: Fact, decision: Decision) -> Fact:
-    outcome = decision.outcome
-    return Fact(
-        fact.kind,
-        fact.name,
-        fact.detail,
-        total=fact.total + 1,
-        succeeded=fact.succeeded + (outcome is not None and outcome.success),
-        failed=fact.failed + (outcome is not None and not outcome.success),
-        tokens=fact.tokens + ((outcome and outcome.tokens_used) or 0),
-        latency_ms=fact.latency_ms + ((outcome and outcome.latency_ms) or 0),
-        example=fact.example,
-    )
 
 
 def _look_around(store: RunStore) -> tuple[str, ...]:
@@ -117,12 +126,12 @@ def _look_around(store: RunStore) -> tuple[str, ...]:
 
 def _entries(store: RunStore, session_id: str) -> Iterator[_Indexed]:
     try:
-        records = store.records(session_id)
+        session = read_session(store, session_id)
     except Corrupt as error:
         _log.warning("a session is left out: %s", error)
         return
-    for found in find_runs(records).values():
-        yield _entry(found, session_id=session_id), list(facts_of(found.wire)), records[-1].position or 0
+    for found in session.runs.values():
+        yield _entry(found, session_id=session_id), list(facts_of(found.wire)), session.position
 
 
 def _enter(store: RunStore, entries: Iterable[_Indexed], session_ids: Iterable[str]) -> None:

@@ -2,7 +2,6 @@
 
 import logging
 import os
-import re
 from collections.abc import Callable
 from pathlib import Path
 from threading import RLock
@@ -24,7 +23,9 @@ T = TypeVar("T")
 BATCH_BYTES: Final = 1_048_576
 RECORD_BYTES_MAX: Final = 1_048_576 - 8_192
 """Less than the journal takes, so that it takes it."""
-_LONG_NUMBER: Final = re.compile(rb"[0-9]{16}").search
+_DIGITS: Final = bytes(ord("0") if 48 <= code < 58 else ord(" ") for code in range(256))
+_LONG: Final = b"0" * 16
+"""So many digits in a row, after `_DIGITS`, may be a number that not every language can hold."""
 
 _log: Final = logging.getLogger("windlass.recorder")
 _ledgers: "WeakSet[Ledger]" = WeakSet()
@@ -84,14 +85,17 @@ class Ledger:
         """The name under which this ledger is known to be alive; empty if it has none."""
         return "" if self._spool is None else self._spool.name
 
-    def encode(self, type_: str, at: str, *, data: JsonObject, run_id: str) -> bytes:
-        """Return a record as the journal holds it, without secrets; never fails."""
-        if self._redactor.value(data) is data:
+    def encode(self, type_: str, at: str, *, data: JsonObject, run_id: str, said: object) -> bytes:
+        """Return a record as the journal holds it, without secrets; never fails.
+
+        `said` is everything in the data that is not ours.
+        """
+        if self._redactor.value(said) is said:
             try:
                 body = to_json([type_, at, data, run_id], inf_nan_mode="strings")
             except ValueError:
                 body = b""
-            if 0 < len(body) <= RECORD_BYTES_MAX and _LONG_NUMBER(body) is None:
+            if 0 < len(body) <= RECORD_BYTES_MAX and _LONG not in body.translate(_DIGITS):
                 return body
         masked = cast("JsonObject", self._redactor.value(plain(data)))
         body = to_json([type_, at, masked, run_id])
@@ -183,4 +187,3 @@ class Ledger:
 def _forget_parent() -> None:
     for ledger in tuple(_ledgers):
         ledger.forget()
-

@@ -192,7 +192,9 @@ class Run:
     @property
     def duration_ms(self) -> int:
         """How long it took; 0 while it is open."""
-        return 0 if self.completed_at is None else max(0, (self.completed_at - self.started_at) // _MILLISECOND)
+        return (
+            0 if self.completed_at is None else max(0, (self.completed_at - self.started_at) // _MILLISECOND)
+        )
 
     def to_json(self, *, indent: int | None = None) -> bytes:
         """Return it as it is exported, with what can be computed."""

@@ -33,6 +33,11 @@ class FilePlace:
     exports: Path | None = None
     batch_records: int = BATCH_RECORDS
 
+    @property
+    def is_there(self) -> bool:
+        """Whether anything was ever recorded here."""
+        return self.database.exists() or spool_folder(self.database).exists()
+
     def spool(self) -> Spool:
         """Return a new spool, named for the time, the process and chance."""
         name = f"{day_and_time()}_{getpid()}_{random_hex(8)}"

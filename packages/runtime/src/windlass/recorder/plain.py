@@ -72,20 +72,21 @@ def _plain(value: object, levels: int, path: set[int]) -> JsonValue:
             return float(value) if isfinite(value) else _mark(value)
         case _:
             pass
-    if not isinstance(value, Mapping | list | tuple) or levels == 0 or id(value) in path:
+    if not isinstance(value, Mapping | list | tuple):
         return _mark(value)
-    path.add(id(value))
+    held = cast("Mapping[object, object] | Sequence[object]", value)
+    if levels == 0 or id(held) in path:
+        return _mark(held)
+    path.add(id(held))
     try:
-        return _container(cast("Mapping[object, object] | Sequence[object]", value), levels - 1, path)
+        return _container(held, levels - 1, path)
     except Exception:  # noqa: BLE001 - a mapping of the caller's may do anything when it is read
-        return _mark(value)
+        return _mark(held)
     finally:
-        path.discard(id(value))
+        path.discard(id(held))
 
 
-def _container(
-    value: Mapping[object, object] | Sequence[object], levels: int, path: set[int]
-) -> JsonValue:
+def _container(value: Mapping[object, object] | Sequence[object], levels: int, path: set[int]) -> JsonValue:
     if isinstance(value, Mapping):
         return {text_of(key): _plain(item, levels, path) for key, item in value.items()}
     return [_plain(item, levels, path) for item in value]

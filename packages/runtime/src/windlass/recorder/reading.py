@@ -1,9 +1,9 @@
 """Recorded runs, read back from the journal."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Final, cast
 
 from pydantic import ValidationError
 
@@ -20,6 +20,7 @@ from windlass.recorder.model import (
     RunSummary,
 )
 from windlass_harness.views import DecisionsState, fold_decisions, narrate, summarize_run
+from windlass_harness.views.fold import text_in
 from windlass_protocol import Decision as WireDecision
 from windlass_protocol import DecisionEvaluation as WireEvaluation
 from windlass_protocol import DecisionRun, Record
@@ -40,29 +41,41 @@ class Found:
     last_at: str
 
 
-def find_runs(records: Sequence[Record]) -> dict[str, Found]:
-    """Return the runs of a session by their ids.
+@dataclass(frozen=True, slots=True)
+class Session:
+    """The runs of a session by their ids, and the position of its newest record."""
 
-    A record that is not what it should be is passed over.
+    runs: Mapping[str, Found]
+    position: int
+
+
+def read_session(store: RunStore, session_id: str) -> Session:
+    """Return the runs of a session; a record that is not what it should be is passed over.
+
+    Raises:
+        Corrupt: the session is damaged.
     """
-    state = _folded(records)
-    execution_id, writers, last = "", dict[str, str](), dict[str, str]()
-    for record in records:
-        if record.type == "session.started":
-            execution_id = _text_at(record.data, "trace", "traceId")
-        elif record.type == "run.started" and record.run_id is not None:
-            writers[record.run_id] = _text_at(record.data, "metadata", "recorder")
-        if record.run_id is not None:
-            last[record.run_id] = record.at
-    return {
-        run_id: Found(wire, execution_id, writers.get(run_id, ""), last.get(run_id, wire.started_at))
+    notes = _Notes()
+    try:
+        state = fold_decisions(notes.taken(store.records(session_id)))
+    except ValidationError:
+        notes = _Notes()
+        state = fold_decisions(_readable(notes.taken(store.records(session_id))))
+    runs = {
+        run_id: Found(
+            wire,
+            notes.execution_id,
+            notes.writers.get(run_id, ""),
+            notes.last_at.get(run_id, wire.started_at),
+        )
         for run_id, wire in state.runs.items()
     }
+    return Session(runs, notes.position)
 
 
 def read_run(store: RunStore, run_id: str) -> Run | None:
     """Return the run of a session that was made for it; None if there is none."""
-    found = find_runs(store.records(run_id)).get(run_id)
+    found = read_session(store, run_id).runs.get(run_id)
     return None if found is None else run_of(found)
 
 
@@ -178,14 +191,29 @@ def _evaluation(wire: WireEvaluation) -> DecisionEvaluation:
     )
 
 
-def _folded(records: Sequence[Record]) -> DecisionsState:
-    try:
-        return fold_decisions(records)
-    except ValidationError:
-        return fold_decisions(_readable(records))
+class _Notes:
+    """What records say beside the decisions, noted while they pass: a long run is never held twice."""
+
+    def __init__(self) -> None:
+        self.execution_id = ""
+        self.position = 0
+        self.writers: dict[str, str] = {}
+        self.last_at: dict[str, str] = {}
+
+    def taken(self, records: Iterable[Record]) -> Iterator[Record]:
+        for record in records:
+            run_id = record.run_id
+            if record.type == "session.started":
+                self.execution_id = _text_at(record.data, "trace", "traceId")
+            elif record.type == "run.started" and run_id is not None:
+                self.writers[run_id] = _text_at(record.data, "metadata", "recorder")
+            if run_id is not None:
+                self.last_at[run_id] = record.at
+            self.position = record.position or 0
+            yield record
 
 
-def _readable(records: Iterable[Record]) -> Iterable[Record]:
+def _readable(records: Iterable[Record]) -> Iterator[Record]:
     """The records, with those renamed that no view can read."""
     state = DecisionsState()
     for record in records:
@@ -199,5 +227,4 @@ def _readable(records: Iterable[Record]) -> Iterable[Record]:
 
 def _text_at(data: Mapping[str, object], name: str, below: str) -> str:
     inner = data.get(name)
-    value = inner.get(below) if isinstance(inner, dict) else None
-    return value if isinstance(value, str) else ""
+    return text_in(cast("Mapping[str, object]", inner), below) or "" if isinstance(inner, dict) else ""

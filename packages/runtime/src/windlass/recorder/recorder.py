@@ -251,7 +251,7 @@ class Runtime:
             self._lost(error)
             return ""
 
-    def decide_and_execute(  # noqa: PLR0913 - the documented signature
+    def decide_and_execute(
         self,
         intent: str,
         options: Sequence[dict[str, object]],
@@ -272,11 +272,13 @@ class Runtime:
         try:
             result = executor()
         except BaseException as error:
-            self._executed(recording, decision_id, began_ms, _failure(error))
+            self._executed(recording, decision_id, began_ms, drafting.failure(error))
             raise
         if isawaitable(result):
             return decision_id, cast("T", self._awaited(result, recording, decision_id))
-        self._executed(recording, decision_id, began_ms, {"success": True, "result": drafting.anything(result)})
+        self._executed(
+            recording, decision_id, began_ms, {"success": True, "result": drafting.anything(result)}
+        )
         return decision_id, result
 
     def quick_decision(self, intent: str, action: str, reasoning: str, node_id: str | None = None) -> str:
@@ -311,9 +313,11 @@ class Runtime:
         try:
             value = await result
         except BaseException as error:
-            self._executed(recording, decision_id, began_ms, _failure(error))
+            self._executed(recording, decision_id, began_ms, drafting.failure(error))
             raise
-        self._executed(recording, decision_id, began_ms, {"success": True, "result": drafting.anything(value)})
+        self._executed(
+            recording, decision_id, began_ms, {"success": True, "result": drafting.anything(value)}
+        )
         return value
 
     def _executed(
@@ -381,8 +385,3 @@ class Runtime:
 
 def _unknown(decision_id: object, recording: Recording) -> str:
     return f"run {recording.run_id} has no decision {drafting.text(decision_id)!r}"
-
-
-def _failure(error: BaseException) -> JsonObject:
-    said = drafting.said_by(error)
-    return {"success": False, "error": said or type(error).__name__}

@@ -3,9 +3,10 @@
 from threading import Lock
 from typing import Final
 
+from windlass.recorder.drafting import said_in
 from windlass.recorder.kinds import RecordingError
 from windlass.recorder.ledger import Ledger
-from windlass.recorder.plain import JsonObject
+from windlass.recorder.plain import JsonObject, JsonValue
 
 AGENT_ID: Final = "recorder"
 """The agent of runs that were recorded from outside."""
@@ -51,7 +52,7 @@ class Recording:
         with self._lock:
             self._check_open()
             decision_id = decision["id"] = f"{_DECISION}{len(self._outcomes)}"
-            self._write("decision.recorded", at, data={"decision": decision})
+            self._write("decision.recorded", at, data={"decision": decision}, said=said_in(decision))
             self._outcomes.append(_PENDING)
             return decision_id
 
@@ -59,7 +60,8 @@ class Recording:
         """Write down what came of a decision, instead of what was said before."""
         with self._lock:
             self._check_open()
-            self._write("decision.outcome", at, data={"decisionId": decision_id, "outcome": outcome})
+            data: JsonObject = {"decisionId": decision_id, "outcome": outcome}
+            self._write("decision.outcome", at, data=data, said=list(outcome.values()))
             self._outcomes[int(decision_id[len(_DECISION) :])] = _SETTLED
 
     def judge(self, at: str, decision_id: str, evaluation: JsonObject) -> None:
@@ -100,7 +102,9 @@ class Recording:
         if not self.is_open:
             raise RecordingError(f"run {self.run_id} has ended: nothing can be recorded into it")
 
-    def _write(self, type_: str, at: str, *, data: JsonObject) -> None:
-        body = self._ledger.encode(type_, at, data=data, run_id=self.run_id)
+    def _write(self, type_: str, at: str, *, data: JsonObject, said: list[JsonValue] | None = None) -> None:
+        body = self._ledger.encode(
+            type_, at, data=data, run_id=self.run_id, said=data if said is None else said
+        )
         self._ledger.append(self.run_id, self._seq + 1, body=body)
         self._seq += 1

@@ -17,9 +17,9 @@ _COUNTS: Final = "total, succeeded, failed, tokens, latency_ms"
 _SCHEMA: Final = (
     "CREATE TABLE recorder_view (one INTEGER PRIMARY KEY, version INTEGER, position INTEGER)",
     """CREATE TABLE recorder_runs (
-        run_key INTEGER PRIMARY KEY, run_id TEXT NOT NULL UNIQUE, session_id TEXT NOT NULL, goal_id TEXT NOT NULL,
-        status TEXT NOT NULL, started_at TEXT NOT NULL, last_at TEXT NOT NULL, writer TEXT NOT NULL,
-        position INTEGER NOT NULL, summary BLOB NOT NULL)""",
+        run_key INTEGER PRIMARY KEY, run_id TEXT NOT NULL UNIQUE, session_id TEXT NOT NULL,
+        goal_id TEXT NOT NULL, status TEXT NOT NULL, started_at TEXT NOT NULL, last_at TEXT NOT NULL,
+        writer TEXT NOT NULL, position INTEGER NOT NULL, summary BLOB NOT NULL)""",
     "CREATE INDEX recorder_runs_goal ON recorder_runs (goal_id, started_at)",
     "CREATE INDEX recorder_runs_status ON recorder_runs (status, started_at)",
     "CREATE INDEX recorder_runs_session ON recorder_runs (session_id)",
@@ -113,11 +113,21 @@ class RunIndex:
             self._connection.execute(_TAKE_BACK, (run_key, goal_id))
             self._connection.execute("DELETE FROM recorder_facts WHERE run_key = ?", (run_key,))
             self._connection.execute("DELETE FROM recorder_runs WHERE run_key = ?", (run_key,))
-        columns = (run.run_id, run.session_id, run.goal_id, run.status, run.started_at, run.last_at, run.writer)
+        columns = (
+            run.run_id,
+            run.session_id,
+            run.goal_id,
+            run.status,
+            run.started_at,
+            run.last_at,
+            run.writer,
+        )
         self._connection.execute(_INSERT_RUN, (run_key, *columns, position, run.summary))
         [(run_key,)] = cast(
             "list[tuple[int]]",
-            self._connection.execute("SELECT run_key FROM recorder_runs WHERE run_id = ?", (run.run_id,)).fetchall(),
+            self._connection.execute(
+                "SELECT run_key FROM recorder_runs WHERE run_id = ?", (run.run_id,)
+            ).fetchall(),
         )
         for fact in facts:
             counts = (fact.total, fact.succeeded, fact.failed, fact.tokens, fact.latency_ms)
@@ -147,7 +157,9 @@ class RunIndex:
 
     def _runs(self, sql: str, *parameters: str | int) -> tuple[IndexedRun, ...]:
         rows = self._connection.execute(sql, parameters).fetchall()
-        return tuple(IndexedRun(*cast("tuple[str, str, str, str, str, str, str, bytes]", row)) for row in rows)
+        return tuple(
+            IndexedRun(*cast("tuple[str, str, str, str, str, str, str, bytes]", row)) for row in rows
+        )
 
     def _facts(self, sql: str, *parameters: str | int) -> tuple[Fact, ...]:
         rows = self._connection.execute(sql, parameters).fetchall()

@@ -1,9 +1,10 @@
 """A SQLite journal for callers without an event loop: the recorder and its readers."""
 
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar, cast
 
@@ -24,9 +25,10 @@ from windlass_protocol import Record
 T = TypeVar("T")
 
 _APPEND: Final = "INSERT INTO appends VALUES (?, ?, ?, ?, ?, ?)"
-_CHANGED: Final = """SELECT DISTINCT s.session_id, s.last_position FROM appends a JOIN sessions s USING (session_key)
-    WHERE a.last_position > ?"""
-_READ_RECORDS: Final = 4_096
+_CHANGED: Final = """SELECT DISTINCT s.session_id, s.last_position
+    FROM appends a JOIN sessions s USING (session_key) WHERE a.last_position > ?"""
+READ_RECORDS: Final = 1_024
+"""Records that are in memory at once while a long run is read."""
 
 
 class _Takes(Transaction):
@@ -123,17 +125,12 @@ class RecordedStore:
         """Tell whether somebody who records is alive."""
         return is_living(self._folder, writer)
 
-    def records(self, session_id: str) -> tuple[Record, ...]:
-        """Return all records of a session; Corrupt if they are not what was written."""
-        found: list[Record] = []
-        while True:
-            after = len(found)
-            more = translating(
-                lambda after=after: self._reads.records(session_id, after=after, limit=_READ_RECORDS)
-            )
-            if not more:
-                return tuple(found)
-            found += more
+    def records(self, session_id: str) -> Iterator[Record]:
+        """Return all records of a session in order; Corrupt if they are not what was written."""
+        after = 0
+        while more := translating(partial(self._reads.records, session_id, after=after, limit=READ_RECORDS)):
+            yield from more
+            after = more[-1].seq
 
     def last_position(self) -> int:
         """Return the position of the newest record."""

@@ -90,7 +90,7 @@ class Ledger:
 
         `said` is everything in the data that is not ours.
         """
-        if self._redactor.value(said) is said:
+        if self._redactor.is_clean(said):
             try:
                 body = to_json([type_, at, data, run_id], inf_nan_mode="strings")
             except ValueError:

@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from windlass.recorder import Runtime
 
@@ -15,12 +15,19 @@ OPTIONS: Final[list[dict[str, object]]] = [
 GOAL: Final = "qualify-leads"
 
 
+def anything(value: object) -> Any:
+    """Return a value as something that any caller might pass."""
+    return value
+
+
 def decide(runtime: Runtime, intent: str = "Check the budget", chosen: str = "infer") -> str:
     """Record a plain decision."""
     return runtime.decide(intent, OPTIONS, chosen, "Company data is there")
 
 
-def record(runtime: Runtime, *, error: str | None = None, goal_id: str = GOAL, node_id: str = "checker") -> str:
+def record(
+    runtime: Runtime, *, error: str | None = None, goal_id: str = GOAL, node_id: str = "checker"
+) -> str:
     """Record a whole run of one decision; it failed if there is an error."""
     run_id = runtime.start_run(goal_id)
     runtime.set_node(node_id)

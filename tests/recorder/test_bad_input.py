@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
+from tests.recorder.samples import GOAL, OPTIONS, anything, decide
 
-from tests.recorder.samples import GOAL, OPTIONS, decide
 from windlass.recorder import BuilderQuery, RecordingError, Run, RunStatus, Runtime
 
 Call = Callable[[Runtime], object]
@@ -15,6 +15,10 @@ Call = Callable[[Runtime], object]
 def settle_twice(runtime: Runtime) -> object:
     runtime.record_outcome("dec_0", True, tokens_used=5)
     return runtime.record_outcome("dec_0", False, tokens_used=7)
+
+
+def sure(runtime: Runtime, confidence: float) -> object:
+    return runtime.decide("a", [{"id": "b", "confidence": confidence}], "b", "c")
 
 
 NO_RUN: Mapping[str, tuple[Call, object]] = {
@@ -28,24 +32,24 @@ NO_RUN: Mapping[str, tuple[Call, object]] = {
 WRONG: Mapping[str, tuple[Call, object, str]] = {
     "unknown decision": (lambda r: r.record_outcome("dec_9", True), None, "has no decision 'dec_9'"),
     "a decision of another form": (lambda r: r.record_outcome("dec_00", True), None, "no decision 'dec_00'"),
-    "no text": (lambda r: r.record_outcome(None, True), None, "has no decision 'None'"),  # type: ignore[arg-type] - what a caller may do
-    "chosen not among": (lambda r: decide(r, chosen="guess"), "dec_1", "found 'guess'; the options are: 'ask'"),
+    "no text": (lambda r: r.record_outcome(anything(None), True), None, "has no decision 'None'"),
+    "chosen": (lambda r: decide(r, chosen="guess"), "dec_1", "found 'guess'; the options are: 'ask'"),
     "no options": (lambda r: r.decide("a", [], "b", "c"), "dec_1", "the options are: none"),
-    "options no list": (lambda r: r.decide("a", "ask", "ask", "c"), "dec_1", "options must be a list, found str"),  # type: ignore[arg-type] - what a caller may do
-    "an option no dictionary": (lambda r: r.decide("a", ["ask"], "option_0", "c"), "dec_1", "must be a dictionary"),  # type: ignore[list-item] - what a caller may do
-    "an option without an id": (lambda r: r.decide("a", [{}], "option_0", "c"), "dec_1", "option 0 has no id"),
-    "confidence": (
-        lambda r: r.decide("a", [{"id": "b", "confidence": 7}], "b", "c"), "dec_1", "must be from 0 to 1, found 7"
+    "options": (lambda r: r.decide("a", anything("b"), "b", "c"), "dec_1", "must be a list, found str"),
+    "an option": (lambda r: r.decide("a", anything(["b"]), "option_0", "c"), "dec_1", "must be a dictionary"),
+    "no option id": (lambda r: r.decide("a", [{}], "option_0", "c"), "dec_1", "option 0 has no id"),
+    "confidence": (lambda r: sure(r, 7), "dec_1", "must be from 0 to 1, found 7"),
+    "no confidence": (lambda r: sure(r, float("nan")), "dec_1", "found nan"),
+    "type": (
+        lambda r: r.decide("a", OPTIONS, "ask", "c", decision_type="odd"),
+        "dec_1",
+        "decision_type must",
     ),
-    "confidence nan": (
-        lambda r: r.decide("a", [{"id": "b", "confidence": float("nan")}], "b", "c"), "dec_1", "found nan"
-    ),
-    "decision type": (lambda r: r.decide("a", OPTIONS, "ask", "c", decision_type="odd"), "dec_1", "decision_type"),
     "severity": (lambda r: r.report_problem("bad", "a"), "prob_0", "severity must be one of"),
-    "problem of a decision": (lambda r: r.report_problem("minor", "a", "dec_9"), "prob_0", "no decision 'dec_9'"),
-    "tokens": (lambda r: r.record_outcome("dec_0", True, tokens_used=-1), None, "tokens_used must be a number"),
+    "problem": (lambda r: r.report_problem("minor", "a", "dec_9"), "prob_0", "no decision 'dec_9'"),
+    "tokens": (lambda r: r.record_outcome("dec_0", True, tokens_used=-1), None, "tokens_used must be a"),
     "second outcome": (settle_twice, None, "has an outcome already"),
-}  # fmt: skip
+}
 
 
 def started(folder: Path, *, strict: bool) -> Runtime:
@@ -143,7 +147,7 @@ def test_confidence_out_of_range_is_kept_as_it_was_given(tmp_path: Path) -> None
 @pytest.mark.parametrize("path", [None, "", 7, b"/tmp"])
 def test_a_place_that_is_none_is_refused(path: object) -> None:
     with pytest.raises(RecordingError):
-        Runtime(path)  # type: ignore[arg-type] - what a caller may do
+        Runtime(anything(path))
 
 
 def test_a_file_is_no_folder(tmp_path: Path) -> None:
@@ -154,7 +158,7 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
 
 def test_an_unknown_durability_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RecordingError, match="durability is power or process, found 'eternal'"):
-        Runtime(tmp_path, durability="eternal")  # type: ignore[arg-type] - what a caller may do
+        Runtime(tmp_path, durability=anything("eternal"))
 
 
 def test_a_folder_that_is_missing_is_made(tmp_path: Path) -> None:

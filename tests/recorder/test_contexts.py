@@ -8,8 +8,8 @@ from pathlib import Path
 from threading import Barrier, Thread
 
 import pytest
-
 from tests.recorder.samples import GOAL, OPTIONS, decide, record
+
 from windlass.recorder import BuilderQuery, RunStatus, Runtime
 
 THREADS = 8
@@ -44,7 +44,9 @@ def test_threads_have_runs_of_their_own(tmp_path: Path) -> None:
         assert len(runs) == 10
         for run in runs:
             assert run is not None
-            assert [decision.intent for decision in run.decisions] == [f"{number}/{index}" for index in range(5)]
+            assert [decision.intent for decision in run.decisions] == [
+                f"{number}/{index}" for index in range(5)
+            ]
             assert run.metrics.nodes_executed == (f"node {number}",)
 
 
@@ -220,7 +222,9 @@ def forked() -> Iterator[list[int]]:
         assert os.waitpid(child, 0)[1] == 0
 
 
-def test_a_fork_records_runs_of_its_own_and_leaves_those_of_its_parent(tmp_path: Path, forked: list[int]) -> None:
+def test_a_fork_records_runs_of_its_own_and_leaves_those_of_its_parent(
+    tmp_path: Path, forked: list[int]
+) -> None:
     runtime = Runtime(tmp_path)
     run_id = runtime.start_run("parent")
     decide(runtime)

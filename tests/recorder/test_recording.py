@@ -6,8 +6,8 @@ import textwrap
 from pathlib import Path
 
 import pytest
-
 from tests.recorder.samples import GOAL, OPTIONS, decide
+
 from windlass.recorder import (
     BuilderQuery,
     DecisionEvaluation,
@@ -20,7 +20,7 @@ from windlass.recorder import (
 from windlass_protocol import DecisionRunStatus
 from windlass_protocol import DecisionType as WireDecisionType
 
-EXAMPLE = '''
+EXAMPLE = """
 from windlass.recorder import Runtime
 from windlass.recorder import DecisionType
 
@@ -76,7 +76,7 @@ runtime.end_run(
     narrative="Lead qualified with estimated budget",
     output_data={"qualified": True, "budget": "$50k"}
 )
-'''
+"""
 
 
 @pytest.fixture
@@ -120,7 +120,10 @@ def test_ids_have_the_documented_forms(runtime: Runtime) -> None:
     assert re.fullmatch(r"run_\d{8}_\d{6}_[0-9a-f]{8}", run_id)
     assert re.fullmatch("[0-9a-f]{32}", runtime.execution_id)
     assert [decide(runtime), decide(runtime)] == ["dec_0", "dec_1"]
-    assert [runtime.report_problem("minor", "a"), runtime.report_problem("warning", "b")] == ["prob_0", "prob_1"]
+    assert [runtime.report_problem("minor", "a"), runtime.report_problem("warning", "b")] == [
+        "prob_0",
+        "prob_1",
+    ]
     assert recorded(runtime).execution_id == runtime.execution_id
     before = runtime.execution_id
     runtime.end_run(True)
@@ -157,7 +160,12 @@ def test_everything_that_is_said_of_a_decision_is_kept(runtime: Runtime) -> None
         "tool_call", {"tool": "send_email"}, ("Direct answer",)
     )  # fmt: skip
     assert (first.cons, first.confidence) == (("Might be awkward",), 0.6)
-    assert (second.description, second.action_type, second.confidence, second.pros) == ("", "unknown", 0.5, ())
+    assert (second.description, second.action_type, second.confidence, second.pros) == (
+        "",
+        "unknown",
+        0.5,
+        (),
+    )
     assert (decision.intent, decision.reasoning, decision.node_id) == (
         "Find the budget", "It is quick", "lead-qualifier"
     )  # fmt: skip
@@ -259,7 +267,10 @@ def test_the_node_of_a_run_does_not_leak_into_the_next(runtime: Runtime) -> None
 
 def test_what_is_decided_is_executed_and_its_outcome_recorded(runtime: Runtime) -> None:
     runtime.start_run(GOAL)
-    assert runtime.decide_and_execute("Sum", OPTIONS, "ask", "why", lambda: 42, node_id="calc") == ("dec_0", 42)
+    assert runtime.decide_and_execute("Sum", OPTIONS, "ask", "why", lambda: 42, node_id="calc") == (
+        "dec_0",
+        42,
+    )
     [decision] = recorded(runtime).decisions
     assert decision.node_id == "calc"
     assert decision.outcome is not None
@@ -267,7 +278,9 @@ def test_what_is_decided_is_executed_and_its_outcome_recorded(runtime: Runtime) 
 
 
 @pytest.mark.parametrize("error", [KeyError("gone"), KeyboardInterrupt(), SystemExit(3)])
-def test_whatever_an_executor_raises_is_a_failure_and_is_raised(runtime: Runtime, error: BaseException) -> None:
+def test_whatever_an_executor_raises_is_a_failure_and_is_raised(
+    runtime: Runtime, error: BaseException
+) -> None:
     def fail() -> None:
         raise error
 

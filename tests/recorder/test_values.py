@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic_core import to_json
+from tests.recorder.samples import GOAL, anything, decide
 
-from tests.recorder.samples import GOAL, decide
 from windlass.recorder import BuilderQuery, Run, Runtime
 from windlass.recorder.plain import INTEGER_MAX, plain
 from windlass_protocol import parse
@@ -46,7 +46,8 @@ def result_of(run: Run) -> object:
 
 
 @pytest.mark.parametrize(
-    "value", [None, True, 0, -7, 1.5, "", "text ✓ \x00", [1, [2]], {"a": {"b": [None]}}, "line\nline", INTEGER_MAX]
+    "value",
+    [None, True, 0, -7, 1.5, "", "text ✓ \x00", [1, [2]], {"a": {"b": [None]}}, "line\nline", INTEGER_MAX],
 )
 def test_json_is_kept_as_it_is(tmp_path: Path, value: object) -> None:
     assert result_of(recorded(tmp_path, value)) == value
@@ -99,7 +100,12 @@ def test_a_value_that_is_nested_too_deep_ends(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    ["x" * 3_000_000, ["y" * 1_000] * 5_000, {f"name {n}": "z" * 100 for n in range(50_000)}, ["\x00"] * 900_000],
+    [
+        "x" * 3_000_000,
+        ["y" * 1_000] * 5_000,
+        {f"name {n}": "z" * 100 for n in range(50_000)},
+        ["\x00"] * 900_000,
+    ],
     ids=["text", "list", "dictionary", "escapes"],
 )
 def test_a_value_too_large_for_a_record_is_cut(tmp_path: Path, value: object) -> None:
@@ -161,13 +167,14 @@ def test_anything_becomes_strict_json(value: object) -> None:
 @given(value=ANYTHING, text=st.text() | st.none() | st.integers())
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_anything_can_be_recorded_and_read_back(tmp_path: Path, value: object, text: object) -> None:
+    it, said = anything(value), anything(text)
     with Runtime(tmp_path) as runtime:
-        run_id = runtime.start_run(text, text, value)  # type: ignore[arg-type] - what a caller may do
-        runtime.set_node(text)  # type: ignore[arg-type] - what a caller may do
-        runtime.decide(text, [{"id": text, "pros": value, "action_params": value}], text, text, context=value)  # type: ignore[arg-type] - what a caller may do
-        runtime.record_outcome("dec_0", True, value, text, text, value, value, value)  # type: ignore[arg-type] - what a caller may do
-        runtime.report_problem(text, text, text, text, text)  # type: ignore[arg-type] - what a caller may do
-        runtime.end_run(False, text, value)  # type: ignore[arg-type] - what a caller may do
+        run_id = runtime.start_run(said, said, it)
+        runtime.set_node(said)
+        runtime.decide(said, [{"id": said, "pros": it, "action_params": it}], said, said, context=it)
+        runtime.record_outcome("dec_0", True, it, said, said, it, it, it)
+        runtime.report_problem(said, said, said, said, said)
+        runtime.end_run(False, said, it)
     with BuilderQuery(tmp_path) as query:
         run = query.get_full_run(run_id)
         assert run is not None

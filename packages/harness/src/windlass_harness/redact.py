@@ -97,7 +97,7 @@ class Redactor:
     def is_clean(self, value: object) -> bool:
         """Say quickly that there is nothing to mask; every record pays for this.
 
-        What is clean is plain JSON of Python's own types; of anything else it says no, without a look into it.
+        What is clean is plain JSON of Python's own types; anything else is not even looked into.
         """
         texts: list[str] = []
         level: list[object] = [value]

@@ -1,4 +1,4 @@
-"""Disks and databases that fail: what is acknowledged is kept, what is not is told."""
+"""Disks and databases that fail: what is lost is told, what is told is kept."""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""Recorded runs as an index knows them: enough to find them and to count over them."""
+"""Recorded runs as an index knows them: enough to find and to count them."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -64,7 +64,7 @@ class NumberedRow(NamedTuple):
 
 
 class RunIndex(Protocol):
-    """Where recorded runs are found and counted; made anew from the journal at any time.
+    """Where recorded runs are found and counted; can be made anew at any time.
 
     Everything is called inside `RunStore.write`.
     """
@@ -139,7 +139,7 @@ class RunStore(Protocol):
         ...
 
     def records(self, session_id: str) -> "Iterator[Record]":
-        """Return all records of a session in order; Corrupt if they are not what was written."""
+        """Return all records of a session in order; Corrupt if they are damaged."""
         ...
 
     def last_position(self) -> int:

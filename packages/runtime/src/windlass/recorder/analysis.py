@@ -114,10 +114,10 @@ def analyze(run: Run) -> FailureAnalysis:
 
 
 def culprit(run: Run) -> Decision | None:
-    """Return the decision that a run failed by; None if none failed. A pending one has not.
+    """Return the decision that a run failed by; None if none failed.
 
-    It is one that a critical problem names, or else the first failure that no later success of the same node
-    and intent made good, or else the last failure.
+    A pending one has not. It is one that a critical problem names, or else the first failure that no later
+    success of the same node and intent made good, or else the last failure.
     """
     failed = [decision for decision in run.decisions if decision.has_failed]
     named = {problem.decision_id for problem in run.problems if problem.severity == "critical"}

@@ -20,7 +20,7 @@ class Place(NamedTuple):
 
     @property
     def is_own(self) -> bool:
-        """Whether the run was started right here, and not in a context that this one is a copy of."""
+        """Whether the run was started here, and not where this context was copied."""
         return self.owner() is whoever()
 
 

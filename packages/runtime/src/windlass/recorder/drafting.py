@@ -1,4 +1,4 @@
-"""What callers say, in the form of the wire; what is wrong with it is told, not raised.
+"""What callers say, in the form of the wire; what is wrong is told, not raised.
 
 Every function here takes a list and adds to it, in words, what the caller did wrong.
 """
@@ -47,14 +47,14 @@ def anything(value: object) -> JsonValue:
 
 
 def said_by(error: BaseException) -> str:
-    """Return the text of an exception; an exception of the caller's may not even have one."""
+    """Return the text of an exception; it may not even have one."""
     try:
         return text_of(str(error))
     except Exception:  # noqa: BLE001 - its text is the caller's code
         return ""
 
 
-def count(name: str, value: object, faults: list[str]) -> int:
+def count(name: str, value: object, *, faults: list[str]) -> int:
     """Return a whole number from 0."""
     if type(value) is int and 0 <= value <= INTEGER_MAX:
         return value
@@ -84,7 +84,7 @@ def severity(value: object, faults: list[str]) -> str:
     return "warning"
 
 
-def options(value: object, chosen: str, faults: list[str]) -> list[JsonValue]:
+def options(value: object, chosen: str, *, faults: list[str]) -> list[JsonValue]:
     """Return the options of a decision, of which one should be the chosen one."""
     given: Sequence[object] = ()
     if isinstance(value, list | tuple):
@@ -135,7 +135,7 @@ def _option(given: Mapping[str, object], index: int, faults: list[str]) -> JsonO
 
 
 def said_in(decision: JsonObject) -> list[JsonValue]:
-    """Return everything in a decision that the caller said, nearly flat: quick to look through."""
+    """Return what the caller said in a decision, nearly flat: quick to look through."""
     said: list[JsonValue] = []
     for option in cast("list[JsonObject]", decision["options"]):
         said += option.values()

@@ -116,7 +116,7 @@ def _counted(decision: Decision) -> Iterator[tuple[str, str, str, str]]:
 
 
 def _look_around(store: RunStore) -> tuple[str, ...]:
-    """Note what changed since the last look; return some sessions that have to be read."""
+    """Note what changed since the last look; return some sessions to be read."""
     index, end = store.index, store.last_position()
     known = index.prepare()
     if end != known:

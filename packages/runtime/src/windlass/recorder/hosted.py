@@ -72,7 +72,7 @@ class PortStore:
         """Nothing: what is recorded here is in the journal at once."""
 
     def is_living(self, writer: str) -> bool:
-        """Tell whether somebody who records is alive: what is in memory lives with its process."""
+        """Tell whether somebody who records is alive; in memory everybody is."""
         return True
 
     def records(self, session_id: str) -> Iterator[Record]:

@@ -1,4 +1,4 @@
-"""Words that are cheap to import: the recorder is loaded by scripts that do little else."""
+"""Words that are cheap to import, as scripts that only record want it."""
 
 from enum import StrEnum
 

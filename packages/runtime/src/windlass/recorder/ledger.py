@@ -8,8 +8,6 @@ from threading import RLock
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
 from weakref import WeakSet
 
-from pydantic_core import to_json
-
 from windlass.adapters.journals.spool import Spool
 from windlass.ports.recorded import NumberedRow
 from windlass.recorder.plain import SIZES, JsonObject, plain, shrunk
@@ -67,6 +65,9 @@ class Ledger:
         self.generation = 0
         """Another one in a process that was forked: what its parent began is not its own."""
         self._redactor = redactor
+        from pydantic_core import to_json  # noqa: PLC0415 - slow to import
+
+        self._to_json = to_json
         self._is_closed = False
         self._start()
         if not _ledgers:
@@ -92,18 +93,18 @@ class Ledger:
         """
         if self._redactor.is_clean(said):
             try:
-                body = to_json([type_, at, data, run_id], inf_nan_mode="strings")
+                body = self._to_json([type_, at, data, run_id], inf_nan_mode="strings")
             except ValueError:
                 body = b""
             if 0 < len(body) <= RECORD_BYTES_MAX and _LONG not in body.translate(_DIGITS):
                 return body
         masked = cast("JsonObject", self._redactor.value(plain(data)))
-        body = to_json([type_, at, masked, run_id])
+        body = self._to_json([type_, at, masked, run_id])
         for size in SIZES:
             if len(body) <= RECORD_BYTES_MAX:
                 break
             smaller = cast("JsonObject", shrunk(masked, size))
-            body = to_json([type_, at, {**smaller, "isCut": True}, run_id])
+            body = self._to_json([type_, at, {**smaller, "isCut": True}, run_id])
         return body
 
     def append(self, session_id: str, seq: int, *, body: bytes) -> None:

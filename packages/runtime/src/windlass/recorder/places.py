@@ -20,7 +20,7 @@ Durability = Literal["power", "process"]
 
 DATABASE: Final = "recorder.db"
 EXPORTS: Final = "runs"
-BATCH_RECORDS: Final = 256
+BATCH_RECORDS: Final = 100
 """Records that are brought into the journal of a folder together."""
 
 

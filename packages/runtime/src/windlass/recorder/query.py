@@ -158,7 +158,7 @@ class BuilderQuery:
 
 
 def _status_of(store: RunStore, entry: IndexedRun) -> RunStatus:
-    """Where a run is: one without an end is stuck once its process is gone for a while."""
+    """Where a run is: without an end and without its process it is stuck in time."""
     status = RunStatus(entry.status)
     if status is not RunStatus.RUNNING or not entry.writer or store.is_living(entry.writer):
         return status

@@ -50,7 +50,9 @@ class Session:
 
 
 def read_session(store: RunStore, session_id: str) -> Session:
-    """Return the runs of a session; a record that is not what it should be is passed over.
+    """Return the runs of a session.
+
+    A record that is not what it should be is passed over.
 
     Raises:
         Corrupt: the session is damaged.
@@ -192,7 +194,7 @@ def _evaluation(wire: WireEvaluation) -> DecisionEvaluation:
 
 
 class _Notes:
-    """What records say beside the decisions, noted while they pass: a long run is never held twice."""
+    """What records say beside the decisions, noted while they pass."""
 
     def __init__(self) -> None:
         self.execution_id = ""

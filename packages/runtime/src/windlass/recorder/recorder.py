@@ -155,7 +155,7 @@ class Runtime:
             "nodeId": self._node() if node_id is None else drafting.text(node_id),
             "intent": drafting.text(intent),
             "decisionType": drafting.decision_type(decision_type, faults),
-            "options": drafting.options(options, chosen_id, faults),
+            "options": drafting.options(options, chosen_id, faults=faults),
             "chosenOptionId": chosen_id,
             "reasoning": drafting.text(reasoning),
         }
@@ -200,19 +200,19 @@ class Runtime:
         if state_changes:
             outcome["stateChanges"] = drafting.members(state_changes)
         if tokens_used != 0:
-            outcome["tokensUsed"] = drafting.count("tokens_used", tokens_used, faults)
+            outcome["tokensUsed"] = drafting.count("tokens_used", tokens_used, faults=faults)
         if latency_ms != 0:
-            outcome["latencyMs"] = drafting.count("latency_ms", latency_ms, faults)
+            outcome["latencyMs"] = drafting.count("latency_ms", latency_ms, faults=faults)
         if faults:
             self._complain("record_outcome", faults)
-        self._is_kept(lambda: recording.settle(at, decision_id, outcome))
+        self._is_kept(lambda: recording.settle(at, decision_id, outcome=outcome))
 
     def record_evaluation(self, decision_id: str, evaluation: "DecisionEvaluation") -> None:
         """Record a judgement of a decision of the current run; it replaces an earlier one."""
         recording = self._recording("record_evaluation")
         if recording is not None and self._is_known("record_evaluation", recording, decision_id):
             wire = evaluation.to_wire()
-            self._is_kept(lambda: recording.judge(self._stamps.now(), decision_id, wire))
+            self._is_kept(lambda: recording.judge(self._stamps.now(), decision_id, evaluation=wire))
 
     def report_problem(
         self,
@@ -326,7 +326,7 @@ class Runtime:
         if recording is not None and decision_id:
             at = self._stamps.now()
             outcome = {**outcome, "timestamp": at, "latencyMs": max(0, elapsed_ms() - began_ms)}
-            self._is_kept(lambda: recording.settle(at, decision_id, outcome))
+            self._is_kept(lambda: recording.settle(at, decision_id, outcome=outcome))
 
     def _node(self) -> str:
         place = self._current.place()

@@ -56,7 +56,7 @@ class Recording:
             self._outcomes.append(_PENDING)
             return decision_id
 
-    def settle(self, at: str, decision_id: str, outcome: JsonObject) -> None:
+    def settle(self, at: str, decision_id: str, *, outcome: JsonObject) -> None:
         """Write down what came of a decision, instead of what was said before."""
         with self._lock:
             self._check_open()
@@ -64,7 +64,7 @@ class Recording:
             self._write("decision.outcome", at, data=data, said=list(outcome.values()))
             self._outcomes[int(decision_id[len(_DECISION) :])] = _SETTLED
 
-    def judge(self, at: str, decision_id: str, evaluation: JsonObject) -> None:
+    def judge(self, at: str, decision_id: str, *, evaluation: JsonObject) -> None:
         """Write down a judgement of a decision."""
         with self._lock:
             self._check_open()

@@ -1,4 +1,4 @@
-"""A SQLite journal for callers without an event loop: the recorder and its readers."""
+"""A SQLite journal for callers without an event loop: the recorder, its readers."""
 
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -126,7 +126,7 @@ class RecordedStore:
         return is_living(self._folder, writer)
 
     def records(self, session_id: str) -> Iterator[Record]:
-        """Return all records of a session in order; Corrupt if they are not what was written."""
+        """Return all records of a session in order; Corrupt if they are damaged."""
         after = 0
         while more := translating(partial(self._reads.records, session_id, after=after, limit=READ_RECORDS)):
             yield from more

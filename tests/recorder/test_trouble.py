@@ -13,6 +13,7 @@ from windlass.adapters.journals.sqlite_recorded import RecordedStore
 from windlass.errors import AgentError, Conflict, Unavailable
 from windlass.ports.recorded import NumberedRow
 from windlass.recorder import BuilderQuery, RecordingError, RunStatus, Runtime
+from windlass.recorder.places import BATCH_RECORDS
 
 
 def full_disk(*_: object) -> int:
@@ -153,3 +154,36 @@ def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
     (tmp_path / "recorder.db").write_bytes(b"something else" * 100)
     with pytest.raises(AgentError, match="not a database"):
         BuilderQuery(tmp_path).find_patterns(GOAL)
+
+
+def test_a_recorder_that_is_closed_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    runtime = Runtime(tmp_path)
+    runtime.start_run(GOAL)
+    runtime.close()
+    assert decide(runtime) == ""
+    assert "not recorded: the recorder is closed" in caplog.text
+
+
+def test_a_database_that_stays_busy_is_not_asked_with_every_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(sqlite_schema, "BUSY_TIMEOUT_MS", 1)
+    record(Runtime(tmp_path))
+    rival = sqlite3.connect(tmp_path / "recorder.db", isolation_level=None)
+    rival.execute("BEGIN IMMEDIATE")
+    runtime = Runtime(tmp_path)
+    run_id = runtime.start_run(GOAL)
+    for _ in range(2 * BATCH_RECORDS):
+        decide(runtime)
+    assert caplog.text.count("not in the journal yet") == 2
+    rival.execute("ROLLBACK")
+    rival.close()
+    runtime.end_run(True)
+    assert len(BuilderQuery(tmp_path).get_decision_trace(run_id)) == 2 * BATCH_RECORDS
+
+
+def test_a_recorder_that_is_gone_leaves_its_run_to_nobody(tmp_path: Path) -> None:
+    for _ in range(50):
+        # The next recorder may well be where the last one was.
+        assert Runtime(tmp_path).start_run(GOAL) != ""
+        assert Runtime(tmp_path).current_run is None

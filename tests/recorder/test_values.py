@@ -180,3 +180,23 @@ def test_anything_can_be_recorded_and_read_back(tmp_path: Path, value: object, t
         assert run is not None
         assert (len(run.decisions), len(run.problems), run.status) == (1, 1, "failed")
         assert run.decisions[0].was_successful
+
+
+class Mute(Exception):
+    def __str__(self) -> NoReturn:
+        raise RuntimeError("no text")
+
+
+def test_an_exception_without_a_text_is_named(tmp_path: Path) -> None:
+    def fail() -> None:
+        raise Mute
+
+    with Runtime(tmp_path, strict=True) as runtime:
+        runtime.start_run(GOAL)
+        with pytest.raises(Mute):
+            runtime.decide_and_execute("a", [{"id": "b"}], "b", "why", fail)
+        run = runtime.current_run
+    assert run is not None
+    outcome = run.decisions[0].outcome
+    assert outcome is not None
+    assert outcome.error == "Mute"

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Mapping
 from contextvars import ContextVar
+from itertools import count
 from threading import current_thread
 from typing import Final, NamedTuple
 from weakref import ReferenceType, ref
@@ -32,11 +33,12 @@ class Current:
     """
 
     def __init__(self) -> None:
+        self._key = next(_KEYS)
         self._open: dict[str, Recording] = {}
 
     def place(self) -> Place | None:
         """Return what this context itself has; its run may have ended."""
-        place = _PLACES.get().get(id(self))
+        place = _PLACES.get().get(self._key)
         return place if place is not None and place.recording.is_ours else None
 
     def recording(self) -> Recording | None:
@@ -68,7 +70,7 @@ class Current:
         self._set(Place(recording, node_id, owner))
 
     def _set(self, place: Place) -> None:
-        _PLACES.set({**_PLACES.get(), id(self): place})
+        _PLACES.set({**_PLACES.get(), self._key: place})
 
 
 def whoever() -> object:
@@ -84,5 +86,7 @@ def whoever() -> object:
     return current_thread()
 
 
+_KEYS: Final = count()
+"""Of recorders; the identity of one may pass to another when it is gone."""
 _NOWHERE: Final[Mapping[int, Place]] = {}
 _PLACES: Final[ContextVar[Mapping[int, Place]]] = ContextVar("windlass_recorder", default=_NOWHERE)

@@ -3,6 +3,7 @@
 import logging
 import os
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
@@ -10,6 +11,7 @@ from weakref import WeakSet
 
 from windlass.adapters.journals.spool import Spool
 from windlass.ports.recorded import NumberedRow
+from windlass.recorder.kinds import RecordingError
 from windlass.recorder.plain import SIZES, JsonObject, plain, shrunk
 from windlass_harness.redact import Redactor
 
@@ -70,14 +72,14 @@ class Ledger:
         self._to_json = to_json
         self._is_closed = False
         self._start()
-        if not _ledgers:
-            os.register_at_fork(after_in_child=_forget_parent)
+        _watch_forks()
         _ledgers.add(self)
 
     def _start(self) -> None:
         self._lock = RLock()
         self._pending: list[NumberedRow] = []
         self._pending_bytes = 0
+        self._flush_at = self._place.batch_records
         self._store: RunStore | None = None
         self._spool = self._place.spool()
 
@@ -108,16 +110,23 @@ class Ledger:
         return body
 
     def append(self, session_id: str, seq: int, *, body: bytes) -> None:
-        """Keep a record; OSError if the disk does not take it."""
+        """Keep a record.
+
+        Raises:
+            OSError: the disk does not take it.
+            RecordingError: the ledger is closed, or the store of the runtime does not take it.
+        """
         row = NumberedRow(session_id, seq, body)
         with self._lock:
+            if self._is_closed:
+                raise RecordingError("the recorder is closed: make a new one")
             if self._spool is None:
                 self._opened().take_in((row,))
                 return
             self._spool.write(row)
             self._pending.append(row)
             self._pending_bytes += len(body)
-            if len(self._pending) >= self._place.batch_records or self._pending_bytes >= BATCH_BYTES:
+            if len(self._pending) >= self._flush_at or self._pending_bytes >= BATCH_BYTES:
                 self.flush()
 
     def flush(self) -> bool:
@@ -134,7 +143,11 @@ class Ledger:
                 self._opened().take_in(self._pending)
             except AgentError as error:
                 _log.warning("recorded, but not in the journal yet: %s", error)
+                # Not with every call: a database that is busy takes its time to say so.
+                self._flush_at = len(self._pending) + self._place.batch_records
+                self._pending_bytes = 0
                 return False
+            self._flush_at = self._place.batch_records
             self._pending = []
             self._pending_bytes = 0
             self._spool.clear()
@@ -183,6 +196,11 @@ class Ledger:
         if self._store is None:
             self._store = self._place.open()
         return self._store
+
+
+@cache
+def _watch_forks() -> None:
+    os.register_at_fork(after_in_child=_forget_parent)
 
 
 def _forget_parent() -> None:

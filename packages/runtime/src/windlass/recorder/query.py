@@ -67,9 +67,10 @@ class BuilderQuery:
         if runtime is not None:
             from windlass.recorder.hosted import hosted_place  # noqa: PLC0415 - slow to import
 
-            self._place = hosted_place(runtime, durability="process")
+            self._place = hosted_place(runtime, durability="power")
         else:
-            self._place = FilePlace(folder_of(storage_path) / DATABASE, "process")
+            # What a reader brings in may be of a recorder whose calls survive a crash of the machine.
+            self._place = FilePlace(folder_of(storage_path) / DATABASE, "power")
         self._lock = Lock()
         self._store: RunStore | None = None
 

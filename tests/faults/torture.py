@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from tests.faults.kills import exhaustive, seeded
+from tests.faults.kills import SIX_STEPS, exhaustive, seeded
 from tests.faults.rig import warm
 from tests.faults.rivals import sleepers, start_together
 
@@ -33,7 +33,7 @@ def _sum(outcomes: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def every_point(args: argparse.Namespace) -> dict[str, Any]:
-    return _sum(exhaustive(args.place, mutant=args.mutant))
+    return _sum(exhaustive(args.place, steps=tuple(args.steps.split()), mutant=args.mutant))
 
 
 def kills(args: argparse.Namespace) -> dict[str, Any]:
@@ -78,6 +78,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("part", choices=[*PARTS, "all"])
     parser.add_argument("--trials", type=int, default=40)
     parser.add_argument("--first", type=int, default=1, help="the first seed")
+    parser.add_argument("--steps", default=" ".join(SIX_STEPS), help="what the run of every-point does")
     parser.add_argument("--durability", choices=["power", "process"], default="process")
     parser.add_argument("--mutant", default="", choices=["", "blind", "early", "fenceless"])
     parser.add_argument("--processes", type=int, default=3)

@@ -148,6 +148,11 @@ def test_no_message_is_estimated_twice() -> None:
     assert weights.since(0, messages[:3], revision=1) == 21
     assert len(seen) == 53
     assert weights.since(0, [], revision=1) == 0
+    seen.clear()
+    assert weights.since(45, messages, revision=2) == 35
+    assert len(seen) == 5, "what nobody asks about is not weighed"
+    assert weights.since(40, messages, revision=2) == 70
+    assert weights.since(50, messages, revision=2) == 0
 
 
 # what it costs

@@ -168,9 +168,10 @@ class Driver:
         now = moment(self._clock)
         while True:
             self._take_events(now)
-            # After what has happened: it says whether there is still a run to speak to.
-            await self._take_items()
-            self._take_events(now)
+            if self._mailbox.has_items:
+                # After what has happened: it says whether there is still a run to speak to.
+                await self._take_items()
+                self._take_events(now)
             run = self.state.run
             if run is not None and run.run_id != self._bound and not run.is_cancel_requested:
                 await self._bind(run, now)

@@ -80,6 +80,8 @@ class CallNotes:
     arguments_hash: str | None = None
     request_id: str | None = None
     """Open: somebody is being asked."""
+    is_dispatched: bool = False
+    """That request was taken to whoever answers."""
     asked_as: str | None = None
     """The newest request about it, open or not."""
     until_ms: int | None = None

@@ -300,6 +300,7 @@ def _input_requested(state: LoopState, record: Record) -> None:
         call_id = str(action["callId"])
         note = _note(state, call_id)
         note.request_id = note.asked_as = str(request["requestId"])
+        note.is_dispatched = False
         note.asks += 1
         state.run_notes.hooked.ask(call_id)
         given, hashed = action.get("input"), request.get("argumentsHash")
@@ -308,6 +309,11 @@ def _input_requested(state: LoopState, record: Record) -> None:
             note.arguments_hash = hashed
         lapses = request.get("expiresAt")
         note.until_ms = ms_of(lapses) if isinstance(lapses, str) else None
+
+
+def _dispatched(state: LoopState, record: Record) -> None:
+    for note in state.notes.values():
+        note.is_dispatched |= note.request_id == record.data.get("requestId")
 
 
 def _approval_settled(state: LoopState, record: Record) -> None:
@@ -377,6 +383,7 @@ _FOLLOW: Final[dict[str, Callable[[LoopState, Record], None]]] = {
     "action.result": _action_result,
     "input.requested": _input_requested,
     "input.resolved": _input_resolved,
+    "approval.dispatched": _dispatched,
     "approval.settled": _approval_settled,
     "recovery.effect_found": _effect_found,
     "recovery.effect_settled": _effect_settled,

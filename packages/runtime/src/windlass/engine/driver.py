@@ -168,9 +168,8 @@ class Driver:
         now = moment(self._clock)
         while True:
             self._take_events(now)
-            if self._mailbox.has_items:
-                # After what has happened: it says whether there is still a run to speak to.
-                await self._take_items()
+            # After what has happened: it says whether there is still a run to speak to.
+            while self._mailbox.has_items and await self._take_items():
                 self._take_events(now)
             run = self.state.run
             if run is not None and run.run_id != self._bound and not run.is_cancel_requested:
@@ -365,20 +364,25 @@ class Driver:
 
     def _has_untaken(self) -> bool:
         """Whether there are items that wait for no run to end."""
-        is_free, is_ending = self.state.run is None, self.state.is_ending
-        return self._mailbox.has_untaken(is_free=is_free, is_ending=is_ending)
+        is_busy, is_ending = self._hears()
+        return self._mailbox.has_untaken(is_busy=is_busy, is_ending=is_ending)
 
-    async def _take_items(self) -> None:
-        """Turn items into events; a run waits until the one before it has ended."""
-        if self._care.is_careful and self._writer.consuming:
-            return
-        assert not self._events, "what has happened is taken before what is wanted"
+    def _hears(self) -> tuple[bool, bool]:
+        """Whether no run can begin now, and whether no words are heard."""
         is_free = self.state.run is None
         is_held = is_free and self.state.compacting.is_open
-        is_busy, is_ending = is_held or not is_free, is_held or self.state.is_ending
+        return is_held or not is_free, is_held or self.state.is_ending
+
+    async def _take_items(self) -> bool:
+        """Turn items into events, up to one that changes what the next ones mean; tell whether any was."""
+        if self._care.is_careful and self._writer.consuming:
+            return False
+        assert not self._events, "what has happened is taken before what is wanted"
+        is_busy, is_ending = self._hears()
         mail = await self._mailbox.take(is_busy=is_busy, is_ending=is_ending, care=self._care)
         self._events += mail.events
         for run, item in mail.begun:
             self._writer.begin(run, item)
         for item in mail.taken:
             self._writer.consume(item)
+        return bool(mail.taken)

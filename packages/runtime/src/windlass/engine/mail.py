@@ -42,7 +42,7 @@ class Mail:
     taken: list[int] = field(default_factory=list[int])
     """Numbers of the items that these events answer."""
     left: list[InboxItem] = field(default_factory=list[InboxItem])
-    """Starts whose turn has not come."""
+    """Those whose turn has not come."""
     begun: list[tuple[NewRun, int]] = field(default_factory=list[tuple[NewRun, int]])
     """Runs that begin with words to a run which has ended, and the items of these words."""
 
@@ -55,32 +55,32 @@ def sort(
     is_ending: bool = False,
     care: Care = NO_CARE,
 ) -> Mail:
-    """Turn items into events, in their order.
+    """Turn items into events, in their order, up to the first that may begin or end a run.
 
-    Starts wait behind a run under way, and for a process that has their agent. Words to a run are for the one
-    under way; if it has ended they begin a run, so that they are heard.
+    What comes after such an item means another thing: it is sorted when the session knows of it. Runs wait
+    behind a run under way, and for a process that has their agent. Words to a run are for the one under way;
+    if it has ended they begin a run, so that they are heard.
     """
     mail = Mail()
+    is_turned = False
     for item in items:
-        is_late = item.kind == STEER and is_ending
-        is_enough = care.is_careful and mail.taken
+        begins = item.kind == START or (item.kind == STEER and not is_busy)
         is_next = not (is_busy or mail.left) and has_agent(agent_of(item))
-        if is_enough or is_late or (item.kind == START and not is_next):
+        is_late = item.kind == STEER and is_ending
+        if is_turned or is_late or (begins and not is_next):
             mail.left.append(item)
             continue
+        is_turned = care.is_careful or begins or item.kind == CANCEL
+        mail.taken.append(item.number)
         if item.number in care.gone:
-            mail.taken.append(item.number)
             continue
-        if item.kind == STEER and not is_busy:
+        if item.kind == STEER and begins:
             mail.begun.append((_run_of(item), item.number))
-        is_asked = item.kind == START or (item.kind == STEER and not is_busy)
-        is_busy = is_busy or is_asked
         queued = _queued(item, mail.left)
         if queued is not None:
             mail.left.remove(queued)
             mail.taken.append(queued.number)
-        mail.events.append(_asked(item, care) if is_asked else _event(item, queued, care))
-        mail.taken.append(item.number)
+        mail.events.append(_asked(item, care) if begins else _event(item, queued, care))
     return mail
 
 

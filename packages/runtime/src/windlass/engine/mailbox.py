@@ -52,13 +52,13 @@ class Mailbox:
         """Whether anything was read that is not done with; mostly there is nothing."""
         return bool(self._items)
 
-    def has_untaken(self, *, is_free: bool, is_ending: bool) -> bool:
-        """Whether there is something to do now; a run can begin if no other is under way."""
+    def has_untaken(self, *, is_busy: bool, is_ending: bool) -> bool:
+        """Whether `take` would take anything; a run can begin if no other is under way."""
         if not self._items:
             return False
-        if is_free and self._has_agent(agent_of(self._items[0])):
+        if not is_busy and self._has_agent(agent_of(self._items[0])):
             return True
-        waits = {START, STEER} if is_ending else {START}
+        waits = {START} if is_busy and not is_ending else {START, STEER}
         return any(item.kind not in waits for item in self._items)
 
     async def read(self) -> None:

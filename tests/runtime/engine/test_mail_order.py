@@ -95,6 +95,21 @@ def test_words_behind_a_cancel_are_heard_whatever_the_cancel_was_for(is_ended: b
     Scene(store=SharedStore()).play(story)
 
 
+def test_words_whose_run_would_have_a_name_that_is_taken_begin_one_with_another_name() -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.runtime([agent_of(ScriptedModel(heard))]) as runtime:
+            taken = await runtime.start("shop", "hello", session_id="s2", run_id="steer/s1/m1")
+            await taken.wait(timeout=WAIT_S)
+            await runtime.steer("shop", WORDS, session_id="s1", message_id="m1")
+            last = await runtime.start("shop", "last", session_id="s1", run_id="r2")
+            assert (await last.wait(timeout=WAIT_S)).output == "heard last"
+            begun = [one.run_id for one in await records_of(scene.store) if one.type == "run.started"]
+            assert begun == ["steer/s1/m1/2", "r2"]
+            assert (await runtime.handle("steer/s1/m1/2").wait(timeout=WAIT_S)).output == f"heard {WORDS}"
+
+    Scene().play(story)
+
+
 class OnceStore(MemoryStore):
     """A store that refuses the first batch in which a certain run starts."""
 

@@ -106,8 +106,7 @@ class CoreRuntime:
         store, bus, content = self._store(), self._bus(), ports.content
         if content is None:
             raise missing_port("content resolver")
-        machine = ports.machine
-        approvals = ports.approvals
+        machine, approvals = ports.machine, ports.approvals
         if approvals.dispatcher is not None:
             self._desk = ApprovalDesk(
                 approvals.dispatcher, bus, answer=self.answer_session, timeout_ms=approvals.timeout_ms
@@ -183,6 +182,7 @@ class CoreRuntime:
             Conflict: the message id was used for something else.
         """
         check_request(request)
+        check_id(message_id, "message_id")
         effective = await check_start(self._ports, request)
         await self.resume()
         await self._keep_package(effective, request.run_id)

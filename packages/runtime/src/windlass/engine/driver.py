@@ -13,13 +13,13 @@ from collections import deque
 from typing import Final
 
 from windlass.engine.care import NO_CARE, Care
-from windlass.engine.mailbox import Mailbox
+from windlass.engine.mailbox import Mailbox, Post
 from windlass.engine.moments import moment
 from windlass.engine.performer import Work, perform
 from windlass.engine.steady import Steady
 from windlass.engine.writer import Lost, SessionWriter
 from windlass.errors import Unavailable
-from windlass.ports.journal import Inbox, Standing
+from windlass.ports.journal import Standing
 from windlass_harness.loop.advance import advance
 from windlass_harness.loop.delivery import errands
 from windlass_harness.loop.effects import (
@@ -56,7 +56,7 @@ class Driver:
         state: LoopState,
         writer: SessionWriter,
         *,
-        inbox: Inbox,
+        inbox: Post,
         work: Work,
         steady: Steady,
         rules: Rules,

@@ -1,6 +1,6 @@
 """What the items of an inbox mean to the loop."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -47,8 +47,22 @@ class Mail:
     """Runs that begin with words to a run which has ended, and the items of these words."""
 
 
+def next_run(items: Iterable[InboxItem], has_agent: Callable[[str], bool]) -> InboxItem | None:
+    """Return the item that begins the next run here; None if there is none, or not here.
+
+    A start waits for its agent, and with it those behind it. Words wait alone: nobody is known to have asked
+    for their run.
+    """
+    for item in items:
+        if item.kind in (START, STEER) and has_agent(agent_of(item)):
+            return item
+        if item.kind == START:
+            return None
+    return None
+
+
 def sort(
-    items: Iterable[InboxItem],
+    items: Sequence[InboxItem],
     *,
     is_busy: bool,
     has_agent: Callable[[str], bool],
@@ -62,12 +76,12 @@ def sort(
     if it has ended they begin a run, so that they are heard.
     """
     mail = Mail()
+    first = None if is_busy else next_run(items, has_agent)
     is_turned = False
     for item in items:
         begins = item.kind == START or (item.kind == STEER and not is_busy)
-        is_next = not (is_busy or mail.left) and has_agent(agent_of(item))
         is_late = item.kind == STEER and is_ending
-        if is_turned or is_late or (begins and not is_next):
+        if is_turned or is_late or (begins and item is not first):
             mail.left.append(item)
             continue
         is_turned = care.is_careful or begins or item.kind == CANCEL

@@ -157,8 +157,7 @@ class Driver:
         if self._is_stopping or (self._care.is_careful and self._has_untaken()):
             return False
         if self._is_done():
-            standing, wake_at_ms = self._standing()
-            await self._writer.commit(standing=standing, wake_at_ms=wake_at_ms, is_last=True)
+            await self._write(is_last=True)
             return True
         await self._wait()
         return False
@@ -240,9 +239,7 @@ class Driver:
         self._events.append(await perform(self._work, self.state, effect=effect))
 
     async def _commit(self) -> None:
-        is_last = self._is_done() and not self._has_mail
-        standing, wake_at_ms = self._standing()
-        await self._writer.commit(standing=standing, wake_at_ms=wake_at_ms, is_last=is_last)
+        await self._write(is_last=self._is_done() and not self._has_mail)
         run = self.state.run
         if run is not None and run.is_cancel_requested:
             self._ready = [effect for effect in self._ready if is_errand(effect)]
@@ -252,6 +249,14 @@ class Driver:
             for effect in self._ready:
                 self._start(effect)
         self._ready.clear()
+
+    async def _write(self, *, is_last: bool) -> None:
+        standing, wake_at_ms = self._standing()
+        if is_last:
+            # What waits for a run that waits is nothing that whoever comes next finds broken off.
+            self._events.append(HandedOver())
+            self._take_events(moment(self._clock))
+        await self._writer.commit(standing=standing, wake_at_ms=wake_at_ms, is_last=is_last)
 
     def _standing(self) -> tuple[Standing, int | None]:
         if self.state.run is None:

@@ -1,6 +1,10 @@
 """`make bench`: measures the parts, the recorder and the durable step; writes RESULTS.md.
 
+<<<<<<< HEAD
 `--quick` runs the durable step alone, short, and writes nothing; `--only` runs one of the three.
+=======
+`--quick` runs the loop and the durable step, short, and writes nothing; `--only` runs one of the sections.
+>>>>>>> main
 """
 
 import argparse
@@ -12,7 +16,9 @@ from pathlib import Path
 import tree_sitter_bash
 from tree_sitter import Language, Parser
 
+from benchmarks import loop
 from benchmarks.durable_step import FULL, SHORT, measure_all, section
+from benchmarks.loop import loop_rows
 from benchmarks.measure import Row, compare, start_up
 from benchmarks.recorder import report as recorder_report
 from benchmarks.samples import event_bytes, journal
@@ -121,13 +127,18 @@ def import_rows() -> list[Row]:
     ]
 
 
+def tell(rows: list[Row]) -> list[Row]:
+    """Print lines of the table, and return them."""
+    for row in rows:
+        print(f"{row.what}: {row.cost:.1f} {row.unit}, {row.ratio:.2f} x {row.baseline}", flush=True)
+    return rows
+
+
 def write_parts() -> None:
-    """Measure protocol and harness; the other sections stay as they are."""
+    """Measure protocol, harness and loop; the other sections stay as they are."""
     rows: list[Row] = []
-    for part in (import_rows, codec_rows, rule_rows, fold_rows):
-        for row in part():
-            print(f"{row.what}: {row.cost:.1f} {row.unit}, {row.ratio:.2f} x {row.baseline}")
-            rows.append(row)
+    for part in (import_rows, codec_rows, rule_rows, fold_rows, loop_rows):
+        rows += tell(part())
     lines = [f"| {row.what} | {row.cost:.1f} {row.unit} | {row.baseline} | {row.ratio:.2f} |" for row in rows]
     machine = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}."
     _write(HEADER + "\n".join(lines) + f"\n\n{machine}", sections(RESULTS.read_text("utf-8")))
@@ -170,11 +181,16 @@ def write_recorder() -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="the durable step alone, short; writes nothing")
+    parser.add_argument(
+        "--quick", action="store_true", help="the loop and the durable step, short; writes nothing"
+    )
     parser.add_argument("--only", choices=["parts", "recorder", "steps"], help="one section alone")
     options = parser.parse_args()
     if options.quick:
-        print(section(measure_all(SHORT), SHORT))
+        if options.only != "steps":
+            tell(loop_rows(loop.SHORT))
+        if options.only != "parts":
+            print(section(measure_all(SHORT), SHORT))
         return 0
     for name, write in (("parts", write_parts), ("recorder", write_recorder), ("steps", write_durable_steps)):
         if options.only in (None, name):

@@ -107,7 +107,7 @@ class InMemory:
         names = [f"by_goal/{run['goal_id']}", f"by_status/{run['status']}", *(f"by_node/{n}" for n in nodes)]
         for name in names:
             path = self.folder / "indexes" / f"{name}.json"
-            ids = json.loads(path.read_text("utf-8")) if path.exists() else []
+            ids: list[str] = json.loads(path.read_text("utf-8")) if path.exists() else []
             self._write(f"indexes/{name}.json", [*ids, run["id"]])
 
     def _write(self, name: str, value: object) -> None:

@@ -54,7 +54,7 @@ class RunAsked:
 class Steered:
     """Somebody says something to the run under way.
 
-    `body` has `message`, `messageId`, and what may come with it: `parts`, `context`, `sender`.
+    `body` has `message`, `messageId`, and what may come with it: `parts`, `context`, `source`, `sender`.
     """
 
     body: JsonObject
@@ -65,6 +65,13 @@ class AnswersGiven:
     """Somebody answers requests."""
 
     responses: tuple[InputResponse, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RequestDispatched:
+    """A request was taken to whoever answers; nobody has to take it there again."""
+
+    request_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,6 +303,7 @@ LoopEvent = (
     RunAsked
     | Steered
     | AnswersGiven
+    | RequestDispatched
     | CancelAsked
     | RunWithdrawn
     | RunRefused

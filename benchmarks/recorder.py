@@ -228,7 +228,7 @@ def rows_of(number: int) -> Iterator[NumberedRow]:
 
 
 def many_patterns(count: int) -> tuple[float, float]:
-    """Return the CPU in ms of finding patterns over very many runs, and of indexing one."""
+    """Return the CPU in ms of finding patterns over very many runs, of indexing one."""
     with tempfile.TemporaryDirectory() as folder:
         store = RecordedStore(Path(folder) / "recorder.db")
         for first in range(0, count, 500):

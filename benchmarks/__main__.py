@@ -128,7 +128,7 @@ def tell(rows: list[Row]) -> list[Row]:
 
 
 def write_parts() -> None:
-    """Measure protocol, harness and loop; the section of the durable steps stays as it is."""
+    """Measure protocol, harness and loop; the durable steps stay as they are."""
     rows: list[Row] = []
     for part in (import_rows, codec_rows, rule_rows, fold_rows, loop_rows):
         rows += tell(part())

@@ -183,6 +183,7 @@ class CoreRuntime:
             Conflict: the message id was used for something else.
         """
         check_request(request)
+        check_id(message_id, "message_id")
         effective = await check_start(self._ports, request)
         await self.resume()
         await self._keep_package(effective, request.run_id)

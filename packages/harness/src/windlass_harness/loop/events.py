@@ -54,7 +54,7 @@ class RunAsked:
 class Steered:
     """Somebody says something to the run under way.
 
-    `body` has `message`, `messageId`, and what may come with it: `parts`, `context`, `sender`.
+    `body` has `message`, `messageId`, and what may come with it: `parts`, `context`, `source`, `sender`.
     """
 
     body: JsonObject

@@ -108,10 +108,8 @@ class CoreRuntime:
             raise missing_port("content resolver")
         machine, approvals = ports.machine, ports.approvals
         if approvals.dispatcher is not None:
-            answer, limit_ms = self.answer_session, approvals.timeout_ms
-            self._desk = ApprovalDesk(
-                approvals.dispatcher, bus, store=store, answer=answer, timeout_ms=limit_ms
-            )
+            ask, answer, limit_ms = approvals.dispatcher, self.answer_session, approvals.timeout_ms
+            self._desk = ApprovalDesk(ask, bus, store=store, answer=answer, timeout_ms=limit_ms)
         shared = Shared(content, bus, machine.clock, machine.random, is_attended=ports.is_attended, gates={})
         return Engine(
             Ports(

@@ -273,7 +273,7 @@ def test_the_end_of_another_run_or_turn_ends_no_wait_and_no_request() -> None:
     journal.add("run.cancelled", {"runId": "other"}).add("turn.cancelled", TURN)
     folded = state(journal)
     assert folded.waiting == Wait("input")
-    assert [one.request_id for one in folded.requests] == ["r"]
+    assert [one.request.request_id for one in folded.proxied] == ["r"]
     journal.add("turn.cancelled", {"sequence": 1, "turnId": "t1"})
     assert (state(journal).waiting, state(journal).requests) == (None, ())
 

@@ -25,6 +25,7 @@ from windlass_harness.loop.notes import (
     CallNotes,
     Grant,
     RunNotes,
+    follow_child,
     limits_of,
     number_in,
     objects_in,
@@ -195,17 +196,8 @@ def _output_requested(state: LoopState, record: Record) -> None:
     state.run_notes.contract = OutputContract.model_validate(record.data["contract"])
 
 
-def _run_waiting(state: LoopState, record: Record) -> None:
-    notes = state.run_notes
-    if notes.active_since is not None:
-        notes.use(wall_ms=elapsed_ms(notes.active_since, record.at))
-    notes.active_since = None
-    notes.is_waiting = True
-
-
-def _run_resumed(state: LoopState, record: Record) -> None:
-    state.run_notes.active_since = record.at
-    state.run_notes.is_waiting = False
+def _subagent(state: LoopState, record: Record) -> None:
+    follow_child(record, note=_note(state, str(record.data["callId"])), run=state.run_notes)
 
 
 def _step_started(state: LoopState, record: Record) -> None:
@@ -376,8 +368,10 @@ _BROKEN: Final = (FinishReason.CONTENT_FILTER, FinishReason.ERROR)
 _FOLLOW: Final[dict[str, Callable[[LoopState, Record], None]]] = {
     "run.started": _run_started,
     "output.requested": _output_requested,
-    "run.waiting": _run_waiting,
-    "run.resumed": _run_resumed,
+    "run.waiting": lambda state, record: state.run_notes.wait(record),
+    "run.resumed": lambda state, record: state.run_notes.resume(record),
+    "subagent.called": _subagent,
+    "subagent.completed": _subagent,
     "step.started": _step_started,
     "step.retrying": _step_retrying,
     "step.failed": _step_failed,

@@ -137,6 +137,7 @@ ENTRIES: dict[str, Callable[[Any, Any], object]] = {
     "deliveries": lambda runtime, bad: runtime.deliveries(bad),
     "run_requests": lambda runtime, bad: runtime.run_requests(bad),
     "session_requests": lambda runtime, bad: runtime.session_requests(bad),
+    "descendants": lambda runtime, bad: runtime.descendants(bad),
     "answer_run": lambda runtime, bad: runtime.answer_run(bad, ()),
     "answer_run responses": lambda runtime, bad: runtime.answer_session("s", bad),
     "answer_session": lambda runtime, bad: runtime.answer_session(bad, ()),

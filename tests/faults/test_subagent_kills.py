@@ -1,4 +1,4 @@
-"""A process is killed at every append of a run with subagents; the next one goes on."""
+"""A process is killed at every append of a run with subagents."""
 
 import os
 import signal

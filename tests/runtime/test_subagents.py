@@ -1,9 +1,10 @@
-"""Subagents in a real runtime: sessions of their own, and one run that waits for them."""
+"""Subagents in a real runtime: sessions of their own, and a run that waits."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import JsonValue
@@ -23,8 +24,10 @@ from windlass_harness.policy import PolicySet, Rule
 from windlass_protocol import (
     AllowDecision,
     DenyDecision,
+    ErrorKind,
     InputRequest,
     InputResponse,
+    RetryClass,
     RunRequest,
     RunStatus,
     RuntimePackage,
@@ -33,7 +36,7 @@ from windlass_protocol import (
     SourceRef,
 )
 
-JsonObject = dict[str, JsonValue]
+JsonObject = dict[str, Any]
 Open = Callable[..., AbstractAsyncContextManager[AgentRuntime]]
 
 
@@ -42,11 +45,11 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
     """Opens a runtime of each kind; a SQLite one finds what the one before it left."""
 
     @asynccontextmanager
-    async def open_one(agents: Sequence[Agent], **options: object) -> AsyncGenerator[AgentRuntime]:
+    async def open_one(agents: Sequence[Agent], **options: Any) -> AsyncGenerator[AgentRuntime]:
         if request.param == "memory":
-            runtime = AgentRuntime.in_memory(agents, **options)  # pyright: ignore[reportArgumentType]
+            runtime = AgentRuntime.in_memory(agents, **options)
         else:
-            runtime = await AgentRuntime.open(tmp_path / "app.db", agents=agents, **options)  # pyright: ignore[reportArgumentType]
+            runtime = await AgentRuntime.open(tmp_path / "app.db", agents=agents, **options)
         async with runtime:
             yield runtime
 
@@ -73,15 +76,15 @@ def ask(name: str = "reader", message: str = "What is it?", **more: JsonValue) -
     return call(name, {"message": message, **more})
 
 
-def reader(*answers: Answer, **options: object) -> Agent:
+def reader(*answers: Answer, **options: Any) -> Agent:
     script = answers or (call("look", {"item": "tea"}), say("It is tea."))
-    made = {"description": "Reads things.", "tools": [look, burn, ask_question], **options}
-    return Agent("reader", model=model(*script), **made)  # pyright: ignore[reportArgumentType]
+    made: JsonObject = {"description": "Reads things.", "tools": [look, burn, ask_question], **options}
+    return Agent("reader", model=model(*script), **made)
 
 
-def lead(*answers: Answer, reads: Agent | None = None, **options: object) -> Agent:
+def lead(*answers: Answer, reads: Agent | None = None, **options: Any) -> Agent:
     script = answers or (ask(), say("Tea, then."))
-    return Agent("lead", model=model(*script), subagents=[reads or reader()], **options)  # pyright: ignore[reportArgumentType]
+    return Agent("lead", model=model(*script), subagents=[reads or reader()], **options)
 
 
 def said(agent: Agent) -> list[LLMMessage]:
@@ -106,12 +109,13 @@ async def the_request(handle: RunHandle) -> InputRequest:
     return request
 
 
+NO_KEY = Rejected("no key", kind=ErrorKind.PROVIDER_FAILURE, retry=RetryClass.NOT_RETRYABLE)
 CHILD = "r1/0/call-1"
 CHILD_SESSION = f"session:{CHILD}"
 
 
-async def start(runtime: AgentRuntime, agent: Agent, **options: object) -> RunHandle:
-    return await runtime.start(agent, "go", session_id="s1", run_id="r1", **options)  # pyright: ignore[reportArgumentType]
+async def start(runtime: AgentRuntime, agent: Agent, **options: Any) -> RunHandle:
+    return await runtime.start(agent, "go", session_id="s1", run_id="r1", **options)
 
 
 # calling
@@ -334,7 +338,7 @@ def test_a_run_with_nothing_left_calls_no_subagent() -> None:
             handle = await start(runtime, root, budget=BudgetLimit(max_steps=2))
             assert (await handle.wait(timeout=10)).output == "done"
             results = await data_of(runtime, "r1", "action.result")
-            assert [one["error"]["code"] for one in results] == ["subagent_budget"] * 2  # pyright: ignore
+            assert [one["error"]["code"] for one in results] == ["subagent_budget"] * 2
             assert await runtime.descendants("s1") == ()
 
     play(story())
@@ -361,7 +365,7 @@ def test_a_subagent_that_never_answers_ends_with_the_time_of_its_caller() -> Non
 
 def test_a_subagent_that_fails_is_an_error_result_and_no_crash(opened: Open) -> None:
     async def story() -> None:
-        root = lead(reads=reader(fail(Rejected("no key", kind="provider_failure", retry="not_retryable"))))  # pyright: ignore[reportArgumentType]
+        root = lead(reads=reader(fail(NO_KEY)))
         async with opened([root]) as runtime:
             assert (await (await start(runtime, root)).wait(timeout=10)).output == "Tea, then."
             (done,) = await data_of(runtime, "r1", "subagent.completed")
@@ -400,7 +404,7 @@ def test_a_subagent_that_somebody_else_cancels_is_an_error_result(opened: Open) 
             await runtime.cancel_run(CHILD, by="bob")
             assert (await handle.wait(timeout=10)).output == "Tea, then."
             resolved = await data_of(runtime, "r1", "input.resolved")
-            assert [one["resolutions"][0]["outcome"] for one in resolved] == ["cancelled"]  # pyright: ignore
+            assert [one["resolutions"][0]["outcome"] for one in resolved] == ["cancelled"]
         assert said(root)[-1].content == "The subagent was cancelled before it was done."
 
     play(story())
@@ -436,7 +440,7 @@ def test_a_question_from_three_levels_down_is_asked_and_answered_at_the_root(ope
             await handle.answer(request.request_id, text="black")
             assert (await handle.wait(timeout=10)).output == "top is done"
             outcomes = await data_of(runtime, "r1", "input.resolved")
-            assert outcomes[0]["resolutions"][0]["outcome"] == "answered"  # pyright: ignore
+            assert outcomes[0]["resolutions"][0]["outcome"] == "answered"
 
     play(story())
 

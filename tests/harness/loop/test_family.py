@@ -78,7 +78,7 @@ def planned(session: Session) -> list[Draft]:
 
 
 def judge(session: Session) -> list[Post]:
-    """Let every call that is to be judged begin; return what others are told with that."""
+    """Let every call that is to be judged begin; return what others are told."""
     told: list[Post] = []
     for effect in session.turn():
         if isinstance(effect, JudgeCall):

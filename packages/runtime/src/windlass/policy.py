@@ -101,7 +101,10 @@ class InheritedPolicy(RulesPolicy):
         self._version = f"sha256:{sha256(names.encode()).hexdigest()}"
 
     def before(self, call: CallFacts, *, is_attended: bool) -> PolicyDecision:
-        """Return the strongest decision; arguments that one changes are those the next one sees."""
+        """Return the strongest decision.
+
+        Arguments that one of them changes are those that the next one sees.
+        """
         decision = self._all[0].before(call, is_attended=is_attended)
         for policy in self._all[1:]:
             changed = _changed(decision)

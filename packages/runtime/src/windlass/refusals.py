@@ -95,7 +95,7 @@ def missing_provider(route_id: str, run_id: str | None = None) -> Unavailable:
 
 
 def missing_agent(agent_id: str) -> Unavailable:
-    """Return the error of a run whose caller's agent, and with it its policy, is not here."""
+    """Return the error of a run whose caller, and with it its policy, is not here."""
     return Unavailable(
         f"the policy of agent {shown(agent_id, NAME_SHOWN_CHARS_MAX)} is not here, which called this one",
         kind=ErrorKind.HOST_CONFIGURATION_NEEDED,

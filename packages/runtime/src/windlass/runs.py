@@ -139,7 +139,7 @@ class Runs:
         return f"{words}, {count} {'request' if count == 1 else 'requests'} open, see handle.requests()"
 
     async def requests(self, session_id: str, run_id: str | None = None) -> Mapping[str, InputRequest]:
-        """Return what a session, or only one run of it, and its subagents are waiting to be told."""
+        """Return what a session, or one run of it, waits to be told, with its subagents."""
         state = await self._state(session_id, run_id)
         if state is None:
             return {}
@@ -175,7 +175,7 @@ class Runs:
         return tuple(found)
 
     async def descendants(self, session_id: str) -> tuple[ChildSession, ...]:
-        """Return the sessions of all subagents below a session, callers before those they call."""
+        """Return the sessions of all subagents below a session, callers first."""
         found: list[ChildSession] = []
         waiting = [session_id]
         while waiting:

@@ -325,7 +325,7 @@ class CoreRuntime:
         return tuple((await self._runs.requests(check_id(session_id, "a session id"))).values())
 
     async def descendants(self, session_id: str) -> tuple[ChildSession, ...]:
-        """Return the sessions of all subagents below a session, callers before those they call."""
+        """Return the sessions of all subagents below a session, callers first."""
         return await self._runs.descendants(check_id(session_id, "a session id"))
 
     async def answer_run(self, run_id: str, responses: Sequence[InputResponse]) -> None:

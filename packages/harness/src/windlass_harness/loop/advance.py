@@ -237,7 +237,7 @@ def _advance_requested(state: LoopState, call: Call, plan: _Calls, now: Moment, 
     ):
         plan.effects += seen
     elif note.outcome is not None and note.outcome is not InputOutcome.APPROVED:
-        plan.drafts.append(denied(state, call, note, now=now))
+        plan.drafts.append(denied(state, call, note=note, now=now))
     elif call.stage is CallStage.REQUESTED and (names := state.exceeding(now, tool_call=True)):
         plan.exceeded = names
     else:

@@ -15,7 +15,7 @@ ID_CHARS_MAX: Final = 512
 
 @dataclass(frozen=True, slots=True)
 class Post:
-    """Something for the inbox of another session, kept together with a record of this one.
+    """Something for the inbox of another session, kept with a record of this one.
 
     A key that is known there is the same item, whatever its body says.
     """

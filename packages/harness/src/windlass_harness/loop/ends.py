@@ -96,7 +96,7 @@ def _under_way(state: LoopState) -> list[Call]:
 
 def _unknown(state: LoopState, call: Call, now: Moment) -> Draft:
     """The result of a call whose outcome is not known, because its run ends first."""
-    result: JsonObject = {**family.result_of(state, call, None), "isError": True}
+    result: JsonObject = {**family.result_of(state, call, output=None), "isError": True}
     error: JsonObject = {"code": OUTCOME_UNKNOWN, "message": INTERRUPTED}
     data: JsonObject = {"result": result, "status": "failed", "error": error, **state.place(call.step_index)}
     return state.draft("action.result", data, now=now)

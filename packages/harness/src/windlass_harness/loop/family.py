@@ -46,7 +46,7 @@ _NEEDED: Final = ("max_tokens", "max_steps", "max_wall_ms")
 """Nobody can begin without some of each."""
 
 
-def child_of(run: RunState, call: Call, name: str) -> Child:
+def child_of(run: RunState, call: Call, *, name: str) -> Child:
     """Name the session and the run that work for a call; always alike."""
     run_id = joined(run.run_id, str(call.step_index), call.call_id)
     return Child(name, within_limit(f"session:{run_id}"), run_id)
@@ -83,7 +83,7 @@ def called(
         return refusal
     run = state.run
     assert run is not None, "only a run calls"
-    child = child_of(run, call, delegation.name)
+    child = child_of(run, call, name=delegation.name)
     facts: JsonObject = {
         "callId": call.call_id,
         "childSessionId": child.session_id,
@@ -157,7 +157,7 @@ def _least(own: JsonValue, left: BudgetLimit) -> JsonObject:
 
 
 def said(state: LoopState, event: ChildSaid, *, now: Moment) -> list[Draft]:
-    """Return the records of what a subagent says; none if nobody waits for it any more."""
+    """Return the records of what a subagent says; none if nobody waits for it."""
     run, call_id = state.run, str(event.body.get("callId"))
     note = state.note(call_id)
     is_ours = run is not None and run.run_id == event.body.get("runId")
@@ -277,8 +277,8 @@ def _wish(child: Child) -> JsonObject:
     return {"runId": child.run_id, "reason": _CANCELLED}
 
 
-def result_of(state: LoopState, call: Call, output: JsonValue) -> JsonObject:
-    """Return the result of a call in the form of the wire: of a tool, or of a subagent."""
+def result_of(state: LoopState, call: Call, *, output: JsonValue) -> JsonObject:
+    """Return the result of a call on the wire: of a tool, or of a subagent."""
     child = state.note(call.call_id).child
     if child is None:
         return {

@@ -15,7 +15,7 @@ JsonObject = dict[str, JsonValue]
 _NOT_AGAIN: Final = "The call was interrupted: it may or may not have taken effect, and is not run again."
 
 
-def denied(state: LoopState, call: Call, note: CallNotes, *, now: Moment) -> Draft:
+def denied(state: LoopState, call: Call, *, note: CallNotes, now: Moment) -> Draft:
     """Return the result of a call that people did not consent to."""
     words = {
         InputOutcome.EXPIRED: "Nobody approved the call in time.",

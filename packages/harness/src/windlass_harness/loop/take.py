@@ -321,14 +321,14 @@ def _begun(state: LoopState, call: Call, event: CallJudged, now: Moment) -> Draf
 
 def _failed(state: LoopState, call: Call, event: CallRefused, now: Moment) -> Draft:
     error: JsonObject = {"code": event.code, "message": event.message}
-    result: JsonObject = {**family.result_of(state, call, None), "isError": True}
+    result: JsonObject = {**family.result_of(state, call, output=None), "isError": True}
     data: JsonObject = {"result": result, "status": "failed", "error": error, **state.place(call.step_index)}
     return state.draft("action.result", data, now=now)
 
 
 def _returned(state: LoopState, call: Call, event: CallReturned, now: Moment) -> Draft:
     is_error = event.status != "completed"
-    result = family.result_of(state, call, event.output)
+    result = family.result_of(state, call, output=event.output)
     if is_error:
         result["isError"] = True
     data: JsonObject = {"result": result, "status": event.status.value, **state.place(call.step_index)}

@@ -68,9 +68,9 @@ def with_subagents(answer: ModelAnswered, tools: Mapping[str, Tool[..., object]]
 
 
 async def delegated(
-    judged: Judged, binding: Binding, state: LoopState, *, delegator: Delegator | None
+    judged: Judged, state: LoopState, *, binding: Binding, delegator: Delegator | None
 ) -> CallJudged | CallRefused:
-    """Return a decision with what its subagent begins with, if the call is for one and may be made."""
+    """Return a decision with what a subagent begins with, if the call is for one."""
     event, run, call = judged.event, state.run, state.call(judged.event.call_id)
     if run is None or call is None or not isinstance(event.decision, AllowDecision | ModifyDecision):
         return event
@@ -82,7 +82,7 @@ async def delegated(
     given = judged.arguments.json.get("output_schema")
     task = Task(
         run,
-        child_of(run, call, tool.name),
+        child_of(run, call, name=tool.name),
         tool.delegates or binding.package.package_id,
         str(judged.arguments.json["message"]),
         given if isinstance(given, dict) else None,

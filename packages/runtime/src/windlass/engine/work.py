@@ -186,7 +186,7 @@ class AgentWork:
                     value=judged.arguments.json,
                     redactor=binding.redactor,
                 )
-            return await delegated(judged, binding, state, delegator=shared.delegator)
+            return await delegated(judged, state, binding=binding, delegator=shared.delegator)
         return judged
 
     async def review(self, state: LoopState, effect: ReviewReport) -> LoopEvent:

@@ -104,7 +104,7 @@ class SqliteStore:
     async def append(self, batch: Batch) -> Appended:
         body, posts = encode_batch(batch), encode_posts(batch)
         size_bytes = len(body) + sum(len(one.raw) for one in posts)
-        return await self._writer.do(lambda tx: tx.append(batch, body, posts), size_bytes=size_bytes)
+        return await self._writer.do(lambda tx: tx.append(batch, body, posts=posts), size_bytes=size_bytes)
 
     async def read(self, session_id: str, *, after: int = 0, limit: int = 512) -> tuple[Record, ...]:
         return await self._read(lambda: self._reads.records(session_id, after=after, limit=limit))

@@ -96,7 +96,7 @@ class Transaction:
         self._save(replace(session, row=replace(row, owner_id=owner_id, epoch=row.epoch + 1)))
         return Claim(session_id, owner_id, epoch=row.epoch + 1, last_seq=row.last_seq)
 
-    def append(self, batch: Batch, body: bytes, posts: tuple[EncodedPost, ...] = ()) -> Appended:
+    def append(self, batch: Batch, body: bytes, *, posts: tuple[EncodedPost, ...] = ()) -> Appended:
         """Write a batch whose records and items are already encoded."""
         session = self._find(batch.claim.session_id)
         if session is None:

@@ -13,6 +13,7 @@ from windlass_harness.loop.events import (
     ChildSaid,
     CompactionAsked,
     LoopEvent,
+    RequestDispatched,
     RunAsked,
     RunRefused,
     RunWithdrawn,
@@ -28,6 +29,8 @@ ANSWERS_NOTED_MAX: Final = 64
 
 ANSWER: Final = "answer"
 """The kind of an item that answers people's requests."""
+DISPATCHED: Final = "dispatched"
+"""The kind of an item that says that a request was taken to whoever answers."""
 CANCEL: Final = "cancel"
 """The kind of an item that asks a run to end."""
 
@@ -177,6 +180,7 @@ def _bare_report(item: InboxItem) -> LoopEvent:
 _BARE_EVENTS: Final[dict[str, Callable[[InboxItem], LoopEvent]]] = {
     STEER: lambda _: Steered({"message": _NOT_KEPT}),
     COMPACT: lambda _: CompactionAsked(),
+    DISPATCHED: lambda item: RequestDispatched(str(item.body["requestId"])),
     CANCEL: lambda item: CancelAsked(str(item.body["runId"])),
     REPORT: _bare_report,
 }
@@ -187,6 +191,7 @@ _EVENTS: Final[dict[str, Callable[[InboxItem], LoopEvent]]] = {
     STEER: _steered,
     ANSWER: _answers,
     CANCEL: _cancel,
+    DISPATCHED: lambda item: RequestDispatched(str(item.body["requestId"])),
     COMPACT: lambda _: CompactionAsked(),
     **dict.fromkeys((ASK, SETTLE, REPORT), _child_said),
 }

@@ -10,9 +10,11 @@ import pytest
 from pydantic import JsonValue
 from tests.runtime.runtime_rig import play, until
 
-from windlass import Agent, AgentRuntime, tool
+from windlass import Agent, AgentRuntime, hook, tool
+from windlass.adapters.models.demo import DemoModel
 from windlass.errors import Conflict, Denied, Rejected
 from windlass.parts import Machine
+from windlass.ports.hook import HookCall
 from windlass.ports.model import LLMMessage, LLMUsage
 from windlass.question import ask_question
 from windlass.run_handle import RunHandle
@@ -21,6 +23,7 @@ from windlass.testing import Answer, FakeClock, ScriptedModel, by_history, call,
 from windlass_harness.budget import BudgetLimit
 from windlass_harness.loop.rules import Rules
 from windlass_harness.policy import PolicySet, Rule
+from windlass_harness.policy_rules import CallFacts
 from windlass_protocol import (
     AllowDecision,
     DenyDecision,
@@ -587,6 +590,49 @@ def test_a_call_of_a_subagent_is_judged_like_any_other() -> None:
             assert (await (await start(runtime, root)).wait(timeout=10)).output == "Tea, then."
             assert await runtime.descendants("s1") == ()
         assert said(root)[-1].content == "Do it yourself."
+
+    play(story())
+
+
+def test_hooks_and_a_policy_of_the_host_see_what_a_subagent_returned() -> None:
+    class Wary:
+        version = "1"
+
+        def before(self, call: CallFacts, *, is_attended: bool) -> AllowDecision:
+            return AllowDecision(code="ok", reason="Yes.", policy_refs=())
+
+        def after(self, call: CallFacts, output: JsonValue) -> AllowDecision | DenyDecision:
+            seen.append((call.tool, output))
+            if call.tool == "reader":
+                return DenyDecision(code="no", reason="Not that.", policy_refs=())
+            return AllowDecision(code="ok", reason="Yes.", policy_refs=())
+
+    seen: list[tuple[str, JsonValue]] = []
+    heard: list[JsonValue] = []
+
+    @hook("after_tool_call")
+    async def listens(call: HookCall) -> None:
+        heard.append(call.result)
+
+    async def story() -> None:
+        root = lead(hooks=[listens])
+        async with AgentRuntime.in_memory([root], tool_policy=Wary()) as runtime:
+            assert (await (await start(runtime, root)).wait(timeout=10)).output == "Tea, then."
+        assert said(root)[-1].content == "The call was made, and its result is withheld: Not that."
+
+    play(story())
+    assert seen == [("look", "tea is there"), ("reader", "It is tea.")]
+    assert heard == ["It is tea."]
+
+
+def test_a_demo_model_shows_a_subagent() -> None:
+    async def story() -> None:
+        child = Agent("reader", description="Reads.", model=DemoModel(), tools=[look])
+        root = Agent("lead", model=DemoModel(), subagents=[child])
+        async with AgentRuntime.in_memory([root]) as runtime:
+            handle = await runtime.start(root, "Ask the reader to look.", run_id="r1")
+            output = (await handle.wait(timeout=10)).output
+        assert output.startswith("reader says: look says:")
 
     play(story())
 

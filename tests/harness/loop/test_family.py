@@ -293,6 +293,15 @@ def test_the_time_of_a_run_goes_on_while_it_waits_for_subagents() -> None:
     ]
 
 
+def test_the_time_of_a_run_goes_on_for_the_next_owner_too() -> None:
+    before = waiting(budget={"maxWallMs": 1_000})
+    before.pass_ms(500)
+    after = interrupt(before, len(before.records))
+    assert after.state.wall_ms(after.now) == 510
+    after.tell(ended())
+    assert after.state.wall_ms(after.now) == 510
+
+
 def test_the_time_of_a_run_stands_still_while_a_subagent_waits_for_people() -> None:
     session = waiting(budget={"maxWallMs": 1_000})
     session.pass_ms(100)
@@ -391,6 +400,16 @@ def test_what_a_subagent_asks_is_shown_with_its_coordinates_and_is_no_call_of_ou
     (proxied,) = session.state.session.family.proxied.values()
     assert (proxied.request.request_id, proxied.session_id, proxied.call_id) == ("q:1", "leaf", "c-child")
     assert session.tell(said(ASK, sessionId="leaf", requests=[])) == []
+
+
+def test_a_call_is_not_held_up_by_what_a_subagent_asks_about_a_call_of_the_same_name() -> None:
+    session = waiting(call("child"), call("look"))
+    asking = asks(action={"kind": "tool-call", "callId": "c-look", "toolName": "ask", "input": {}})
+    session.tell(asking)
+    assert session.state.note("c-look").request_id is None
+    (tool,) = session.under_way.values()
+    session.done(tool, returned("c-look"))
+    assert "q:1" in session.state.session.family.proxied, "the result of ours is no answer to it"
 
 
 def test_what_a_subagent_asks_is_answered_there_and_nowhere_else() -> None:

@@ -47,7 +47,7 @@ class CoreRuntime:
     """A runtime made of ports; `AgentRuntime` adds the short ways to make one."""
 
     def __init__(self, ports: RuntimePorts) -> None:
-        self._ports = ports
+        self.ports = self._ports = ports
         self._engine: Engine | None = None
         self._desk: ApprovalDesk | None = None
         self._run_count = 0

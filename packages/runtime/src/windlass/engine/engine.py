@@ -216,6 +216,7 @@ class Engine:
             scribe=ports.scribe,
             clock=ports.clock,
         )
+        writer.rouse = self.wake
         if not await self._can_drive(state, session_id):
             await writer.release()
             await self._tell_missed()

@@ -13,12 +13,14 @@ from windlass.engine.answer import Collector, elapsed_ms
 from windlass.engine.binding import NOBODY, Binding
 from windlass.engine.compacting import Patience, compact
 from windlass.engine.consent import deciders_of
-from windlass.engine.cut import Raised, Returned, cut, is_told_to_end
+from windlass.engine.cut import is_told_to_end
+from windlass.engine.delegating import Delegator, delegated, reviewed, with_subagents
 from windlass.engine.delivery import deliver
 from windlass.engine.failures import log_failure
 from windlass.engine.judge import Judged, judge
 from windlass.engine.lease import Lease
-from windlass.engine.listening import LEAVE_S, Asked, listen
+from windlass.engine.listening import Asked, listen
+from windlass.engine.making import made
 from windlass.engine.masking import MaskedAnswer, SecretInputs
 from windlass.engine.moments import time_left_ms
 from windlass.engine.points import after_call, at_point, check_answer, hook_call
@@ -42,7 +44,6 @@ from windlass.ports.feed import EventBus
 from windlass.ports.model import LLMMessage
 from windlass.tool_arguments import Arguments
 from windlass.tool_context import ToolContext, ToolControl
-from windlass.tool_run import ToolRun, late, run_tool
 from windlass.tools import Tool, ToolFailed
 from windlass_harness.loop.effects import (
     CallHooks,
@@ -51,6 +52,7 @@ from windlass_harness.loop.effects import (
     Compact,
     Deliver,
     JudgeCall,
+    ReviewReport,
     RunTool,
 )
 from windlass_harness.loop.events import (
@@ -88,6 +90,7 @@ class Shared:
     gates: dict[str, asyncio.Semaphore]
     secret_inputs: SecretInputs = field(default_factory=SecretInputs)
     lease: Lease = field(default_factory=Lease)
+    delegator: Delegator | None = None
 
 
 class Binder(Protocol):
@@ -183,8 +186,15 @@ class AgentWork:
                     value=judged.arguments.json,
                     redactor=binding.redactor,
                 )
-            return judged.event
+            return await delegated(judged, state, binding=binding, delegator=shared.delegator)
         return judged
+
+    async def review(self, state: LoopState, effect: ReviewReport) -> LoopEvent:
+        """See what a subagent returned before the model does; touches nothing."""
+        run, binding, shared = state.run, await self._binding(state), self._shared
+        if run is None or binding is None:
+            return Stopped(NOBODY)
+        return await reviewed(binding, run, effect=effect, content=shared.content, clock=shared.clock)
 
     def _remember(self, effect: JudgeCall, redactor: Redactor) -> CallRefused | None:
         """Find the secrets of a call that has waited; refuse it if they are lost."""
@@ -294,7 +304,7 @@ class AgentWork:
             self._inputs = {call.call_id: call.input for call in answer.calls}
             self._arguments.clear()
             self._shared.secret_inputs.forget(self._writer.session_id)
-            return answer
+            return with_subagents(answer, binding.tools)
         except asyncio.CancelledError:
             self._live.close()
             if is_told_to_end():
@@ -340,7 +350,7 @@ class AgentWork:
         started = clock.monotonic()
         try:
             async with self._gate(tool):
-                outcome = await _made(tool, arguments, context=context)
+                outcome = await made(tool, arguments, context=context)
         except asyncio.CancelledError:
             if is_told_to_end():
                 raise
@@ -373,19 +383,3 @@ class AgentWork:
         async with gate:
             await shared.lease.held(shared.clock)
             yield
-
-
-async def _made(tool: Tool[..., object], arguments: Arguments, *, context: ToolContext) -> ToolRun:
-    """Run a tool; one that does not even end when its time is over is left to itself."""
-    running = run_tool(tool, arguments.values, context=context)
-    if not tool.shape.signature.is_async:
-        # Whoever waits for a thread can always be told to stop waiting.
-        return await running
-    outcome = await cut(running, tool.timeout_ms / 1000 + LEAVE_S, is_patient=True)
-    match outcome:
-        case Returned(found):
-            return found
-        case Raised(error):
-            raise error
-        case _:
-            return late(tool, tool.timeout_ms, context=context)

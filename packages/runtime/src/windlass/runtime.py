@@ -51,8 +51,7 @@ class CoreRuntime:
         self._ports = ports
         self._engine: Engine | None = None
         self._desk: ApprovalDesk | None = None
-        self._run_count = 0
-        self._kept: set[str] = set()
+        self._run_count, self._kept = 0, set[str]()
         self._opening = asyncio.Lock()
         self._closing: asyncio.Future[None] | None = None
 
@@ -359,8 +358,9 @@ class CoreRuntime:
         check_items(responses, InputResponse, what="responses", words="InputResponses")
         check_answers(responses, requests, session_id=session_id, now_ms=now_ms)
         body: list[JsonValue] = [response.model_dump(mode="json", by_alias=True) for response in responses]
+        given = self._masked({"responses": body, "givenMs": now_ms})
         key = item_key(ANSWER, self._ports.machine.new_id())
-        await self._store().post(session_id, kind=ANSWER, key=key, body=self._masked({"responses": body}))
+        await self._store().post(session_id, kind=ANSWER, key=key, body=given)
         await self._rouse(session_id)
 
     # watching

@@ -65,6 +65,8 @@ class AnswersGiven:
     """Somebody answers requests."""
 
     responses: tuple[InputResponse, ...]
+    given_ms: int | None = None
+    """When, in milliseconds since 1970; None means now."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -349,7 +349,8 @@ class Driver:
         tasks = (*self._tasks.values(), *self._errands.values())
         if not self._has_mail and not any(task.done() for task in tasks):
             self._bell.clear()
-            timer = self._steady.timer(self._wake_at_ms, self._bell.set)
+            # Whoever acts because it is late looks first whether somebody was in time.
+            timer = self._steady.timer(self._wake_at_ms, self.ring)
             await self._bell.wait()
             if timer is not None:
                 timer.cancel()

@@ -167,9 +167,10 @@ def _cancel(item: InboxItem) -> LoopEvent:
 
 
 def _answers(item: InboxItem) -> AnswersGiven:
-    responses = item.body["responses"]
+    responses, given_ms = item.body["responses"], item.body.get("givenMs")
     assert isinstance(responses, list)
-    return AnswersGiven(tuple(InputResponse.model_validate(one) for one in responses))
+    given = tuple(InputResponse.model_validate(one) for one in responses)
+    return AnswersGiven(given, given_ms if isinstance(given_ms, int) else None)
 
 
 def _steered(item: InboxItem) -> LoopEvent:

@@ -12,12 +12,12 @@ from windlass.binder import RuntimeBinder
 from windlass.dispatch import ApprovalDesk
 from windlass.engine.engine import Engine, Ports
 from windlass.engine.loading import load
-from windlass.engine.mail import ANSWER, CANCEL, item_key
+from windlass.engine.mail import ANSWER, item_key
 from windlass.engine.moments import moment
 from windlass.engine.work import Shared
 from windlass.errors import Conflict
 from windlass.ports.feed import CompiledEventFilter, EventBus, EventStream
-from windlass.ports.journal import START, STEER, NewRun, Store
+from windlass.ports.journal import CANCEL, START, STEER, NewRun, Store
 from windlass.ports.model import LLMProvider
 from windlass.ports.sink import OutputSink
 from windlass.refusals import check_answers, missing_port, runtime_closed, taken_run

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from windlass.engine.care import NO_CARE, Care
-from windlass.ports.journal import COMPACT, START, STEER, InboxItem, JsonObject, NewRun
+from windlass.ports.journal import CANCEL, COMPACT, START, STEER, InboxItem, JsonObject, NewRun
 from windlass_harness.loop.drafts import within_limit
 from windlass_harness.loop.events import (
     AnswersGiven,
@@ -25,8 +25,6 @@ ANSWERS_NOTED_MAX: Final = 64
 
 ANSWER: Final = "answer"
 """The kind of an item that answers people's requests."""
-CANCEL: Final = "cancel"
-"""The kind of an item that asks a run to end."""
 
 
 def item_key(kind: str, name: str) -> str:

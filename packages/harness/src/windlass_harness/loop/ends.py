@@ -9,7 +9,7 @@ from windlass_harness.loop.drafts import Draft
 from windlass_harness.loop.events import Moment
 from windlass_harness.loop.notes import number_in
 from windlass_harness.loop.state import LoopState
-from windlass_harness.views.steps import INTERRUPTED, Call, CallStage
+from windlass_harness.views.steps import INTERRUPTED, NOT_EXECUTED, Call, CallStage
 from windlass_protocol import BudgetName, ErrorInfo, RunMode
 
 JsonObject = dict[str, JsonValue]
@@ -91,11 +91,16 @@ _Fact = tuple[str, JsonObject]
 
 def _under_way(state: LoopState) -> list[Call]:
     """The calls that have begun, and of which nobody will hear any more."""
+    return [call for call in _started(state) if not state.note(call.call_id).is_unbegun]
+
+
+def _started(state: LoopState) -> list[Call]:
     return [call for call in state.session.history.open_calls() if call.stage is CallStage.STARTED]
 
 
-def _unknown(state: LoopState, call: Call, now: Moment) -> Draft:
-    """The result of a call whose outcome is not known, because its run ends first."""
+def _unfinished(state: LoopState, call: Call, now: Moment) -> Draft:
+    """The result of a call whose run ends first: nobody knows what came of it, or it never began."""
+    is_unbegun = state.note(call.call_id).is_unbegun
     result: JsonObject = {
         "kind": "tool-result",
         "callId": call.call_id,
@@ -104,6 +109,8 @@ def _unknown(state: LoopState, call: Call, now: Moment) -> Draft:
         "isError": True,
     }
     error: JsonObject = {"code": OUTCOME_UNKNOWN, "message": INTERRUPTED}
+    if is_unbegun:
+        error = {"code": "cancelled", "message": NOT_EXECUTED}
     data: JsonObject = {"result": result, "status": "failed", "error": error, **state.place(call.step_index)}
     return state.draft("action.result", data, now=now)
 
@@ -125,7 +132,7 @@ def _end(state: LoopState, now: Moment, *, turn: _Fact, run: _Fact, session: _Fa
     is_task = ending.mode is RunMode.TASK
     kind, data = session if is_task else _NEXT
     return (
-        *(_unknown(state, call, now) for call in _under_way(state)),
+        *(_unfinished(state, call, now) for call in _started(state)),
         state.draft(turn[0], {**turn[1], **state.turn_place(), **usage}, now=now),
         state.draft(run[0], {"runId": ending.run_id, **run[1], **usage}, now=now),
         Draft(kind, now.at, data),

@@ -234,6 +234,14 @@ class CallReturned:
 
 
 @dataclass(frozen=True, slots=True)
+class CallUnbegun:
+    """A tool whose intent was written is not run by this owner, and has not begun."""
+
+    call_id: str
+    notes: tuple[Note, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class OutputChecked:
     """The last answer was held against the output contract."""
 
@@ -310,6 +318,7 @@ LoopEvent = (
     | CallRefused
     | CallAsks
     | CallReturned
+    | CallUnbegun
     | OutputChecked
     | Taken
     | HandedOver

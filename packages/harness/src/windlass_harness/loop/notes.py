@@ -95,6 +95,8 @@ class CallNotes:
     """How often people were asked about it."""
     interruptions: int = 0
     """How often in a row it ended with its owner and was begun again by itself."""
+    is_unbegun: bool = False
+    """Its intent was written, but it has never begun."""
 
 
 @dataclass(slots=True)

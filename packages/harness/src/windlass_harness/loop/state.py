@@ -279,6 +279,7 @@ def _action_started(state: LoopState, record: Record) -> None:
     call_id = str(record.data["callId"])
     note = _note(state, call_id)
     note.choice = None
+    note.is_unbegun = False
     note.outcome = None
     note.arguments_hash = str(record.data.get("argumentsHash"))
     state.run_notes.refusals = 0
@@ -332,8 +333,11 @@ def _input_resolved(state: LoopState, record: Record) -> None:
 
 
 def _effect_found(state: LoopState, record: Record) -> None:
-    note = _note(state, str(record.data.get("callId")))
-    note.interruptions += 1
+    call_id = str(record.data.get("callId"))
+    note, call = _note(state, call_id), state.call(call_id)
+    has_begun = record.data.get("begun") is not False
+    note.interruptions += has_begun
+    note.is_unbegun = not has_begun and call is not None and call.attempt == 1
     if "requestId" not in record.data:
         note.choice = RecoveryChoice.RETRY
 

@@ -5,7 +5,7 @@ from typing import assert_never
 from pydantic import JsonValue
 
 from windlass_harness.loop import compacting, delivery, ends, failures, hooks, outputs, people, wishes
-from windlass_harness.loop.advance import give_up, refused, retried
+from windlass_harness.loop.advance import found, give_up, refused, retried
 from windlass_harness.loop.drafts import Draft, within_limit
 from windlass_harness.loop.events import (
     AnswersGiven,
@@ -13,6 +13,7 @@ from windlass_harness.loop.events import (
     CallJudged,
     CallRefused,
     CallReturned,
+    CallUnbegun,
     CancelAsked,
     CompactionAsked,
     CompactionBroken,
@@ -84,7 +85,7 @@ def _take_beside(state: LoopState, event: _Beside, now: Moment, rules: Rules) ->
 
 
 _Decided = CallJudged | CallRefused | CallAsks
-_Work = ModelAnswered | ModelFailed | _Decided | CallReturned | OutputChecked | Stopped
+_Work = ModelAnswered | ModelFailed | _Decided | CallReturned | CallUnbegun | OutputChecked | Stopped
 
 
 def _take_work(state: LoopState, event: _Work, now: Moment, rules: Rules) -> list[Draft]:
@@ -96,6 +97,8 @@ def _take_work(state: LoopState, event: _Work, now: Moment, rules: Rules) -> lis
         case CallReturned():
             call = state.call(event.call_id)
             return [] if call is None else [_returned(state, call, event, now)]
+        case CallUnbegun():
+            return _unbegun(state, event, now)
         case CallJudged() | CallRefused() | CallAsks() | OutputChecked() | Stopped():
             return [] if state.is_ending else _take_step(state, event, now, rules)
         case _:
@@ -138,6 +141,7 @@ def _is_interrupted(state: LoopState, epoch: int) -> bool:
         call.stage is CallStage.STARTED
         and call.epoch != epoch
         and state.note(call.call_id).request_id is None
+        and not state.note(call.call_id).is_unbegun
         for call in history.open_calls()
     )
 
@@ -301,6 +305,14 @@ def _returned(state: LoopState, call: Call, event: CallReturned, now: Moment) ->
     if event.duration_ms is not None:
         data["durationMs"] = event.duration_ms
     return state.draft("action.result", data, now=now)
+
+
+def _unbegun(state: LoopState, event: CallUnbegun, now: Moment) -> list[Draft]:
+    """A call goes to the next owner as it came."""
+    call = state.call(event.call_id)
+    if call is None or call.stage is not CallStage.STARTED or call.epoch != state.epoch:
+        return []
+    return [found(state, call, now=now, more={"begun": False})]
 
 
 def _result(call: Call, output: JsonValue, *, is_error: bool) -> JsonObject:

@@ -62,6 +62,10 @@ class Mailbox:
         """Whether anything was read that is not done with; mostly there is nothing."""
         return bool(self._items)
 
+    def has_cancel(self, run_id: str) -> bool:
+        """Whether somebody wants a run to end."""
+        return any(item.kind == CANCEL and item.body.get("runId") == run_id for item in self._items)
+
     def has_untaken(self, *, is_busy: bool, is_ending: bool) -> bool:
         """Whether `take` would take anything; a run can begin if no other is under way."""
         if not self._items:

@@ -68,7 +68,7 @@ class Reach:
     async def _can_end(self, session_id: str, run_id: str) -> bool:
         """Whether a run of an agent that is not here is to end, and those who have it let it be."""
         items = each_item(self._store, session_id)
-        cancelled = {item.body.get("runId") async for item in items if item.kind == CANCEL}
+        cancelled = {str(item.body.get("runId")) async for item in items if item.kind == CANCEL}
         until_ms, now_ms = self.left.get(session_id), moment(self._clock).ms
         is_due = until_ms is not None and until_ms <= now_ms
         if is_due and run_id in cancelled:

@@ -56,6 +56,7 @@ from windlass_harness.loop.effects import (
 from windlass_harness.loop.events import (
     CallRefused,
     CallReturned,
+    CallUnbegun,
     CompactionBroken,
     LoopEvent,
     ModelAnswered,
@@ -127,6 +128,9 @@ class AgentWork:
         """What the model wrote for the calls of its last answer; records have it without secrets."""
         self._arguments: dict[str, Arguments] = {}
         """What calls that were judged will run with."""
+        self._waiting: dict[str, asyncio.Task[object] | None] = {}
+        """Calls that have not begun, and who makes them."""
+        self._is_stopping = False
 
     async def _binding(self, state: LoopState) -> Binding | None:
         return None if state.run is None else await self._bound_to(state.run)
@@ -157,6 +161,13 @@ class AgentWork:
         """Show nothing more: the session is not driven here any more."""
         if self._live is not None:
             self._live.close()
+
+    def stop(self) -> None:
+        """Begin no tool any more; those that have not begun say so."""
+        self._is_stopping = True
+        for task in self._waiting.values():
+            if task is not None:
+                task.cancel()
 
     async def judge(self, state: LoopState, effect: JudgeCall) -> LoopEvent:
         """Check a call and ask the policy about it; touches nothing."""
@@ -313,6 +324,19 @@ class AgentWork:
 
     async def run(self, state: LoopState, effect: RunTool) -> LoopEvent:
         """Run a tool; whatever goes wrong is a result too."""
+        if self._is_stopping:
+            return CallUnbegun(effect.call_id)
+        self._waiting[effect.call_id] = asyncio.current_task()
+        try:
+            return await self._run(state, effect)
+        except asyncio.CancelledError:
+            if effect.call_id in self._waiting:
+                return CallUnbegun(effect.call_id)
+            raise
+        finally:
+            self._waiting.pop(effect.call_id, None)
+
+    async def _run(self, state: LoopState, effect: RunTool) -> LoopEvent:
         run, binding = state.run, await self._binding(state)
         assert run is not None, "only a run calls tools"
         tool = None if binding is None else binding.tools.get(effect.tool_name)
@@ -340,6 +364,7 @@ class AgentWork:
         started = clock.monotonic()
         try:
             async with self._gate(tool):
+                del self._waiting[effect.call_id]
                 outcome = await _made(tool, arguments, context=context)
         except asyncio.CancelledError:
             if is_told_to_end():

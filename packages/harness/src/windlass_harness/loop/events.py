@@ -70,6 +70,13 @@ class AnswersGiven:
 
 
 @dataclass(frozen=True, slots=True)
+class RequestDispatched:
+    """A request was taken to whoever answers; nobody has to take it there again."""
+
+    request_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class CancelAsked:
     """Somebody wants a run to end."""
 
@@ -108,6 +115,8 @@ class AskedCall:
     call_id: str
     tool_name: str
     input: JsonValue
+    subagent: str | None = None
+    """Whom it gives work to, if it does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +186,17 @@ class Plea:
 
 
 @dataclass(frozen=True, slots=True)
+class Delegation:
+    """Whom a call gives work to."""
+
+    name: str
+    body: JsonObject
+    """What its run begins with: that of `RunAsked`, without ids, lineage, and the limits of the caller."""
+    parts: int = 1
+    """Calls of the step that give work to somebody and have no result: they share what is left."""
+
+
+@dataclass(frozen=True, slots=True)
 class CallJudged:
     """A policy has decided about a call.
 
@@ -191,6 +211,8 @@ class CallJudged:
     arguments_hash: str
     plea: Plea | None = None
     """How to ask; there for an ask decision."""
+    delegation: Delegation | None = None
+    """There if the call may be made and is for a subagent."""
     notes: tuple[Note, ...] = ()
 
 
@@ -239,6 +261,14 @@ class CallUnbegun:
 
     call_id: str
     notes: tuple[Note, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ChildSaid:
+    """A subagent asks people, has their answer, or has ended: as `kind` says."""
+
+    kind: str
+    body: JsonObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,6 +336,7 @@ LoopEvent = (
     RunAsked
     | Steered
     | AnswersGiven
+    | RequestDispatched
     | CancelAsked
     | RunWithdrawn
     | RunRefused
@@ -319,6 +350,7 @@ LoopEvent = (
     | CallAsks
     | CallReturned
     | CallUnbegun
+    | ChildSaid
     | OutputChecked
     | Taken
     | HandedOver

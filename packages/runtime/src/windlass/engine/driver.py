@@ -276,7 +276,7 @@ class Driver:
         if self._is_stopping and (effect.key in self._begun or not isinstance(effect, RunTool)):
             return
         self._begun.add(effect.key)
-        self._tasks.start(effect, perform(self._work, self.state, effect=effect))
+        self._tasks.start(effect, lambda: perform(self._work, self.state, effect=effect))
 
     async def _write(self, *, is_last: bool) -> None:
         standing, wake_at_ms = self._standing()

@@ -203,6 +203,7 @@ class Engine:
             scribe=ports.scribe,
             clock=ports.clock,
         )
+        writer.rouse = self.wake
         if not await self._reach.can_drive(state, session_id):
             await writer.release()
             await self._reach.tell_missed()

@@ -1,7 +1,7 @@
 """The effects of a session that are under way, each in a task of its own."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from windlass.ports.clock import Clock
@@ -32,15 +32,15 @@ class Tasks:
         """Whether one is done that nobody has collected."""
         return any(task.done() for task in (*self.under_way.values(), *self.errands.values()))
 
-    def start(self, effect: Effect, work: Coroutine[object, object, LoopEvent]) -> None:
+    def start(self, effect: Effect, work: Callable[[], Awaitable[LoopEvent]]) -> None:
         """Perform an effect."""
         task = asyncio.create_task(self._rung(work), name=f"windlass {effect.key}")
         (self.errands if is_errand(effect) else self.under_way)[effect.key] = task
         task.add_done_callback(self._on_done)
 
-    async def _rung(self, work: Coroutine[object, object, LoopEvent]) -> LoopEvent:
+    async def _rung(self, work: Callable[[], Awaitable[LoopEvent]]) -> LoopEvent:
         try:
-            return await work
+            return await work()
         finally:
             # Now and not when the task is done: the driver wakes right after that.
             self._bell.set()

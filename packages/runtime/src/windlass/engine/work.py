@@ -13,12 +13,14 @@ from windlass.engine.answer import Collector, elapsed_ms
 from windlass.engine.binding import NOBODY, Binding
 from windlass.engine.compacting import Patience, compact
 from windlass.engine.consent import deciders_of
-from windlass.engine.cut import Raised, Returned, cut, is_told_to_end
+from windlass.engine.cut import is_told_to_end
+from windlass.engine.delegating import Delegator, delegated, reviewed, with_subagents
 from windlass.engine.delivery import deliver
 from windlass.engine.failures import log_failure
 from windlass.engine.judge import Judged, judge
 from windlass.engine.lease import Lease
-from windlass.engine.listening import LEAVE_S, Asked, listen
+from windlass.engine.listening import Asked, listen
+from windlass.engine.making import Beginnings, made
 from windlass.engine.masking import MaskedAnswer, SecretInputs
 from windlass.engine.moments import time_left_ms
 from windlass.engine.points import after_call, at_point, check_answer, hook_call
@@ -42,7 +44,6 @@ from windlass.ports.feed import EventBus
 from windlass.ports.model import LLMMessage
 from windlass.tool_arguments import Arguments
 from windlass.tool_context import ToolContext, ToolControl
-from windlass.tool_run import ToolRun, late, run_tool
 from windlass.tools import Tool, ToolFailed
 from windlass_harness.loop.effects import (
     CallHooks,
@@ -51,12 +52,12 @@ from windlass_harness.loop.effects import (
     Compact,
     Deliver,
     JudgeCall,
+    ReviewReport,
     RunTool,
 )
 from windlass_harness.loop.events import (
     CallRefused,
     CallReturned,
-    CallUnbegun,
     CompactionBroken,
     LoopEvent,
     ModelAnswered,
@@ -89,6 +90,7 @@ class Shared:
     gates: dict[str, asyncio.Semaphore]
     secret_inputs: SecretInputs = field(default_factory=SecretInputs)
     lease: Lease = field(default_factory=Lease)
+    delegator: Delegator | None = None
 
 
 class Binder(Protocol):
@@ -128,9 +130,7 @@ class AgentWork:
         """What the model wrote for the calls of its last answer; records have it without secrets."""
         self._arguments: dict[str, Arguments] = {}
         """What calls that were judged will run with."""
-        self._waiting: dict[str, asyncio.Task[object] | None] = {}
-        """Calls that have not begun, and who makes them."""
-        self._is_stopping = False
+        self._beginnings = Beginnings()
 
     async def _binding(self, state: LoopState) -> Binding | None:
         return None if state.run is None else await self._bound_to(state.run)
@@ -164,10 +164,7 @@ class AgentWork:
 
     def stop(self) -> None:
         """Begin no tool any more; those that have not begun say so."""
-        self._is_stopping = True
-        for task in self._waiting.values():
-            if task is not None:
-                task.cancel()
+        self._beginnings.stop()
 
     async def judge(self, state: LoopState, effect: JudgeCall) -> LoopEvent:
         """Check a call and ask the policy about it; touches nothing."""
@@ -194,8 +191,15 @@ class AgentWork:
                     value=judged.arguments.json,
                     redactor=binding.redactor,
                 )
-            return judged.event
+            return await delegated(judged, state, binding=binding, delegator=shared.delegator)
         return judged
+
+    async def review(self, state: LoopState, effect: ReviewReport) -> LoopEvent:
+        """See what a subagent returned before the model does; touches nothing."""
+        run, binding, shared = state.run, await self._binding(state), self._shared
+        if run is None or binding is None:
+            return Stopped(NOBODY)
+        return await reviewed(binding, run, effect=effect, content=shared.content, clock=shared.clock)
 
     def _remember(self, effect: JudgeCall, redactor: Redactor) -> CallRefused | None:
         """Find the secrets of a call that has waited; refuse it if they are lost."""
@@ -305,7 +309,7 @@ class AgentWork:
             self._inputs = {call.call_id: call.input for call in answer.calls}
             self._arguments.clear()
             self._shared.secret_inputs.forget(self._writer.session_id)
-            return answer
+            return with_subagents(answer, binding.tools)
         except asyncio.CancelledError:
             self._live.close()
             if is_told_to_end():
@@ -324,17 +328,7 @@ class AgentWork:
 
     async def run(self, state: LoopState, effect: RunTool) -> LoopEvent:
         """Run a tool; whatever goes wrong is a result too."""
-        if self._is_stopping:
-            return CallUnbegun(effect.call_id)
-        self._waiting[effect.call_id] = asyncio.current_task()
-        try:
-            return await self._run(state, effect)
-        except asyncio.CancelledError:
-            if effect.call_id in self._waiting:
-                return CallUnbegun(effect.call_id)
-            raise
-        finally:
-            self._waiting.pop(effect.call_id, None)
+        return await self._beginnings.made(effect.call_id, lambda: self._run(state, effect))
 
     async def _run(self, state: LoopState, effect: RunTool) -> LoopEvent:
         run, binding = state.run, await self._binding(state)
@@ -364,8 +358,8 @@ class AgentWork:
         started = clock.monotonic()
         try:
             async with self._gate(tool):
-                del self._waiting[effect.call_id]
-                outcome = await _made(tool, arguments, context=context)
+                self._beginnings.begin(effect.call_id)
+                outcome = await made(tool, arguments, context=context)
         except asyncio.CancelledError:
             if is_told_to_end():
                 raise
@@ -398,19 +392,3 @@ class AgentWork:
         async with gate:
             await shared.lease.held(shared.clock)
             yield
-
-
-async def _made(tool: Tool[..., object], arguments: Arguments, *, context: ToolContext) -> ToolRun:
-    """Run a tool; one that does not even end when its time is over is left to itself."""
-    running = run_tool(tool, arguments.values, context=context)
-    if not tool.shape.signature.is_async:
-        # Whoever waits for a thread can always be told to stop waiting.
-        return await running
-    outcome = await cut(running, tool.timeout_ms / 1000 + LEAVE_S, is_patient=True)
-    match outcome:
-        case Returned(found):
-            return found
-        case Raised(error):
-            raise error
-        case _:
-            return late(tool, tool.timeout_ms, context=context)

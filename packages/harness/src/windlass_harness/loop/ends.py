@@ -91,7 +91,7 @@ _Fact = tuple[str, JsonObject]
 
 def _under_way(state: LoopState) -> list[Call]:
     """The calls that have begun, and of which nobody will hear any more."""
-    return [call for call in _started(state) if not state.note(call.call_id).is_unbegun]
+    return [call for call in _started(state) if not state.is_unbegun(call)]
 
 
 def _started(state: LoopState) -> list[Call]:
@@ -100,10 +100,9 @@ def _started(state: LoopState) -> list[Call]:
 
 def _unfinished(state: LoopState, call: Call, now: Moment) -> Draft:
     """The result of a call whose run ends first: nobody knows what came of it, or it never began."""
-    is_unbegun = state.note(call.call_id).is_unbegun
     result: JsonObject = {**family.result_of(state, call, output=None), "isError": True}
     error: JsonObject = {"code": OUTCOME_UNKNOWN, "message": INTERRUPTED}
-    if is_unbegun:
+    if state.is_unbegun(call):
         error = {"code": "cancelled", "message": NOT_EXECUTED}
     data: JsonObject = {"result": result, "status": "failed", "error": error, **state.place(call.step_index)}
     return state.draft("action.result", data, now=now)

@@ -118,6 +118,10 @@ class LoopState:
         """Return the notes of a call, to be read."""
         return self.notes.get(call_id, _NO_NOTES)
 
+    def is_unbegun(self, call: Call) -> bool:
+        """Whether a call whose intent was written has never begun."""
+        return 0 < call.attempt <= self.note(call.call_id).passed_on
+
     def call(self, call_id: str) -> Call | None:
         """Return an open call."""
         return self.session.history.open_call(call_id)
@@ -274,7 +278,6 @@ def _action_started(state: LoopState, record: Record) -> None:
     call_id = str(record.data["callId"])
     note = _note(state, call_id)
     note.choice = None
-    note.is_unbegun = False
     note.outcome = None
     note.arguments_hash = str(record.data.get("argumentsHash"))
     state.run_notes.refusals = 0
@@ -335,11 +338,10 @@ def _input_resolved(state: LoopState, record: Record) -> None:
 
 
 def _effect_found(state: LoopState, record: Record) -> None:
-    call_id = str(record.data.get("callId"))
-    note, call = _note(state, call_id), state.call(call_id)
+    note = _note(state, str(record.data.get("callId")))
     has_begun = record.data.get("begun") is not False
     note.interruptions += has_begun
-    note.is_unbegun = not has_begun and call is not None and call.attempt == 1
+    note.passed_on += not has_begun
     if "requestId" not in record.data:
         note.choice = RecoveryChoice.RETRY
 

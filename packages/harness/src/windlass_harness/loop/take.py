@@ -159,7 +159,7 @@ def _is_interrupted(state: LoopState, epoch: int) -> bool:
         call.stage is CallStage.STARTED
         and call.epoch != epoch
         and state.note(call.call_id).request_id is None
-        and not state.note(call.call_id).is_unbegun
+        and not state.is_unbegun(call)
         and state.note(call.call_id).child is None
         for call in history.open_calls()
     )
@@ -351,6 +351,6 @@ def _returned(state: LoopState, call: Call, event: CallReturned, now: Moment) ->
 def _unbegun(state: LoopState, event: CallUnbegun, now: Moment) -> list[Draft]:
     """A call goes to the next owner as it came."""
     call = state.call(event.call_id)
-    if call is None or call.stage is not CallStage.STARTED or call.epoch != state.epoch:
+    if call is None or call.stage is not CallStage.STARTED or state.note(call.call_id).choice is not None:
         return []
     return [found(state, call, now=now, more={"begun": False})]

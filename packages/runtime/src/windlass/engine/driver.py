@@ -327,7 +327,8 @@ class Driver:
 
     def _is_done(self) -> bool:
         """Whether nothing will happen unless somebody or the clock makes it happen."""
-        if self._events or self._tasks or self._ready:
+        if self._is_stopping or self._events or self._tasks or self._ready:
+            # Whoever stops has left things undone.
             return False
         if self._has_untaken():
             return False

@@ -1285,6 +1285,8 @@ export const RecoveryEffectFoundData = open({
   idempotencyKey: Id.optional(),
   /** Request to a person, when one is needed. */
   requestId: Id.optional(),
+  /** False if its owner let go of it before it began; it is run by whoever comes next. */
+  begun: z.boolean().optional(),
 });
 export type RecoveryEffectFoundData = z.infer<typeof RecoveryEffectFoundData>;
 

@@ -65,6 +65,8 @@ class AnswersGiven:
     """Somebody answers requests."""
 
     responses: tuple[InputResponse, ...]
+    given_ms: int | None = None
+    """When, in milliseconds since 1970; None means now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +256,14 @@ class CallReturned:
 
 
 @dataclass(frozen=True, slots=True)
+class CallUnbegun:
+    """A tool whose intent was written is not run by this owner, and has not begun."""
+
+    call_id: str
+    notes: tuple[Note, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ChildSaid:
     """A subagent asks people, has their answer, or has ended: as `kind` says."""
 
@@ -339,6 +349,7 @@ LoopEvent = (
     | CallRefused
     | CallAsks
     | CallReturned
+    | CallUnbegun
     | ChildSaid
     | OutputChecked
     | Taken

@@ -15,7 +15,7 @@ from windlass_harness.loop import (
     people,
     wishes,
 )
-from windlass_harness.loop.advance import give_up, retried
+from windlass_harness.loop.advance import found, give_up, retried
 from windlass_harness.loop.drafts import Draft, within_limit
 from windlass_harness.loop.events import (
     AnswersGiven,
@@ -24,6 +24,7 @@ from windlass_harness.loop.events import (
     CallJudged,
     CallRefused,
     CallReturned,
+    CallUnbegun,
     CancelAsked,
     ChildSaid,
     CompactionAsked,
@@ -102,7 +103,7 @@ def _take_beside(state: LoopState, event: _Beside, now: Moment, rules: Rules) ->
 
 
 _Decided = CallJudged | CallRefused | CallAsks
-_Work = ModelAnswered | ModelFailed | _Decided | CallReturned | OutputChecked | Stopped
+_Work = ModelAnswered | ModelFailed | _Decided | CallReturned | CallUnbegun | OutputChecked | Stopped
 
 
 def _take_work(state: LoopState, event: _Work, now: Moment, rules: Rules) -> list[Draft]:
@@ -114,6 +115,8 @@ def _take_work(state: LoopState, event: _Work, now: Moment, rules: Rules) -> lis
         case CallReturned():
             call = state.call(event.call_id)
             return [] if call is None else [_returned(state, call, event, now)]
+        case CallUnbegun():
+            return _unbegun(state, event, now)
         case CallJudged() | CallRefused() | CallAsks() | OutputChecked() | Stopped():
             return [] if state.is_ending else _take_step(state, event, now, rules)
         case _:
@@ -156,6 +159,7 @@ def _is_interrupted(state: LoopState, epoch: int) -> bool:
         call.stage is CallStage.STARTED
         and call.epoch != epoch
         and state.note(call.call_id).request_id is None
+        and not state.is_unbegun(call)
         and state.note(call.call_id).child is None
         for call in history.open_calls()
     )
@@ -342,3 +346,11 @@ def _returned(state: LoopState, call: Call, event: CallReturned, now: Moment) ->
     if event.duration_ms is not None:
         data["durationMs"] = event.duration_ms
     return state.draft("action.result", data, now=now)
+
+
+def _unbegun(state: LoopState, event: CallUnbegun, now: Moment) -> list[Draft]:
+    """A call goes to the next owner as it came."""
+    call = state.call(event.call_id)
+    if call is None or call.stage is not CallStage.STARTED or state.note(call.call_id).choice is not None:
+        return []
+    return [found(state, call, now=now, more={"begun": False})]

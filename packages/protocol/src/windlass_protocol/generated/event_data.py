@@ -1329,6 +1329,8 @@ class RecoveryEffectFoundData(Open):
     """Key it was given."""
     request_id: Maybe[Id] = None
     """Request to a person, when one is needed."""
+    begun: Maybe[Bool] = None
+    """False if its owner let go of it before it began; it is run by whoever comes next."""
 
 
 class RecoveryEffectSettledData(Open):

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from windlass.engine.care import NO_CARE, Care
-from windlass.ports.journal import COMPACT, START, STEER, InboxItem, JsonObject, NewRun
+from windlass.ports.journal import CANCEL, COMPACT, START, STEER, InboxItem, JsonObject, NewRun
 from windlass_harness.loop.drafts import within_limit
 from windlass_harness.loop.events import (
     AnswersGiven,
@@ -31,8 +31,6 @@ ANSWER: Final = "answer"
 """The kind of an item that answers people's requests."""
 DISPATCHED: Final = "dispatched"
 """The kind of an item that says that a request was taken to whoever answers."""
-CANCEL: Final = "cancel"
-"""The kind of an item that asks a run to end."""
 
 
 def item_key(kind: str, name: str) -> str:
@@ -171,9 +169,10 @@ def _cancel(item: InboxItem) -> LoopEvent:
 
 
 def _answers(item: InboxItem) -> AnswersGiven:
-    responses = item.body["responses"]
+    responses, given_ms = item.body["responses"], item.body.get("givenMs")
     assert isinstance(responses, list)
-    return AnswersGiven(tuple(InputResponse.model_validate(one) for one in responses))
+    given = tuple(InputResponse.model_validate(one) for one in responses)
+    return AnswersGiven(given, given_ms if isinstance(given_ms, int) else None)
 
 
 def _steered(item: InboxItem) -> LoopEvent:

@@ -20,7 +20,7 @@ from windlass.engine.failures import log_failure
 from windlass.engine.judge import Judged, judge
 from windlass.engine.lease import Lease
 from windlass.engine.listening import Asked, listen
-from windlass.engine.making import made
+from windlass.engine.making import Beginnings, made
 from windlass.engine.masking import MaskedAnswer, SecretInputs
 from windlass.engine.moments import time_left_ms
 from windlass.engine.points import after_call, at_point, check_answer, hook_call
@@ -130,6 +130,7 @@ class AgentWork:
         """What the model wrote for the calls of its last answer; records have it without secrets."""
         self._arguments: dict[str, Arguments] = {}
         """What calls that were judged will run with."""
+        self._beginnings = Beginnings()
 
     async def _binding(self, state: LoopState) -> Binding | None:
         return None if state.run is None else await self._bound_to(state.run)
@@ -160,6 +161,10 @@ class AgentWork:
         """Show nothing more: the session is not driven here any more."""
         if self._live is not None:
             self._live.close()
+
+    def stop(self) -> None:
+        """Begin no tool any more; those that have not begun say so."""
+        self._beginnings.stop()
 
     async def judge(self, state: LoopState, effect: JudgeCall) -> LoopEvent:
         """Check a call and ask the policy about it; touches nothing."""
@@ -323,6 +328,9 @@ class AgentWork:
 
     async def run(self, state: LoopState, effect: RunTool) -> LoopEvent:
         """Run a tool; whatever goes wrong is a result too."""
+        return await self._beginnings.made(effect.call_id, lambda: self._run(state, effect))
+
+    async def _run(self, state: LoopState, effect: RunTool) -> LoopEvent:
         run, binding = state.run, await self._binding(state)
         assert run is not None, "only a run calls tools"
         tool = None if binding is None else binding.tools.get(effect.tool_name)
@@ -350,6 +358,7 @@ class AgentWork:
         started = clock.monotonic()
         try:
             async with self._gate(tool):
+                self._beginnings.begin(effect.call_id)
                 outcome = await made(tool, arguments, context=context)
         except asyncio.CancelledError:
             if is_told_to_end():

@@ -118,6 +118,8 @@ class ModelAnswered:
     reasoning: str = ""
     usage: JsonObject | None = None
     latency_ms: int | None = None
+    provider_data: JsonObject | None = None
+    """What the provider wants back with this answer."""
     notes: tuple[Note, ...] = ()
 
 

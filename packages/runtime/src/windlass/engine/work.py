@@ -16,6 +16,7 @@ from windlass.engine.consent import deciders_of
 from windlass.engine.cut import Raised, Returned, cut, is_told_to_end
 from windlass.engine.delivery import deliver
 from windlass.engine.failures import log_failure
+from windlass.engine.holding import Holding
 from windlass.engine.judge import Judged, judge
 from windlass.engine.lease import Lease
 from windlass.engine.listening import LEAVE_S, Asked, listen
@@ -120,6 +121,7 @@ class AgentWork:
         self._writer = writer
         self._shared = shared
         self._prompt = prompt or Prompt()
+        self._holding = Holding()
         self._live: MaskedAnswer | None = None
         self._bound: dict[str, Binding] = {}
         """By run: the one under way, and the one before it while it is delivered."""
@@ -288,7 +290,9 @@ class AgentWork:
         most_ms = time_left_ms(state, moment(clock), most_ms=MODEL_TIMEOUT_MS)
         try:
             tools = binding.definitions(can_ask=self._can_ask(state))
-            asked = Asked(binding.provider, messages, tools, binding.temperature)
+            contract, has_tools = state.run_notes.contract, bool(tools)
+            provider = self._holding.provider(binding.provider, contract, has_tools=has_tools)
+            asked = Asked(provider, messages, tools, binding.temperature)
             await listen(asked, collector, most_s=most_ms / 1000)
             answer = collector.answer(latency_ms=elapsed_ms(clock, started))
             self._inputs = {call.call_id: call.input for call in answer.calls}

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Final, cast
 
+from windlass.adapters.models.anthropic_thoughts import thoughts_of
 from windlass.adapters.models.names import wire_call_id, wire_name
 from windlass.adapters.models.parts import Media, Text, contents
 from windlass.adapters.models.settings import MAX_TOKENS, ModelSettings
@@ -30,7 +31,8 @@ def anthropic_body(
     """
     first = next((at for at, one in enumerate(messages) if one.role != "system"), len(messages))
     system = [_text(one.content) for one in messages[:first] if one.content.strip()]
-    said = anthropic_messages(messages[first:])
+    thinks = "thinking" in (settings.body or {}) and _may_think(messages, model)
+    said = anthropic_messages(messages[first:], thinks_as=model if thinks else None)
     definitions = [_tool(tool) for tool in tools]
     if settings.is_cached:
         _mark(system, definitions, said)
@@ -49,19 +51,24 @@ def anthropic_body(
     if settings.output is not None:
         body["output_config"] = {"format": {"type": "json_schema", "schema": settings.output}}
     body.update(settings.body or {})
-    if "thinking" in body and not _may_think(messages):
-        del body["thinking"]
+    if not thinks:
+        body.pop("thinking", None)
     return body
 
 
-def anthropic_messages(messages: Iterable[LLMMessage]) -> list[JsonObject]:
-    """Return the messages as turns of user and assistant, beginning with the user."""
+def anthropic_messages(messages: Iterable[LLMMessage], *, thinks_as: str | None = None) -> list[JsonObject]:
+    """Return the messages as turns of user and assistant, beginning with the user.
+
+    A model that thinks gets back what it thought, signed.
+    """
     turns: list[tuple[str, list[JsonObject]]] = []
     for message in messages:
         role = "assistant" if message.role == "assistant" else "user"
         blocks = _blocks(message)
         if not blocks:
             continue
+        if thinks_as is not None and role == "assistant":
+            blocks = [*thoughts_of(message, thinks_as), *blocks]
         if turns and turns[-1][0] == role:
             turns[-1][1].extend(blocks)
         else:
@@ -151,10 +158,14 @@ def _mark(system: list[JsonObject], tools: list[JsonObject], said: list[JsonObje
         block["cache_control"] = {**_CACHED}
 
 
-def _may_think(messages: Sequence[LLMMessage]) -> bool:
+def _may_think(messages: Sequence[LLMMessage], model: str) -> bool:
     """Whether the model may think aloud before it goes on.
 
-    Between a call and its result the API wants the thoughts back that led to the call, signed; a history
-    does not have the signatures, so the model goes on without thinking there.
+    Between a call and its result the API wants the thoughts back that led to the first call since somebody
+    spoke, signed. A model whose thoughts are not there as it wrote them goes on without thinking.
     """
-    return not messages or messages[-1].role != "tool"
+    if not messages or messages[-1].role != "tool":
+        return True
+    since = next((at for at in reversed(range(len(messages))) if messages[at].role == "user"), -1)
+    first = next((one for one in messages[since + 1 :] if one.role == "assistant"), None)
+    return first is not None and bool(thoughts_of(first, model))

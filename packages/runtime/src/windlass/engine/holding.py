@@ -96,7 +96,7 @@ class _Held:
 
 
 def strict_schema(schema: JsonObject) -> JsonObject | None:
-    """Return a schema in the dialect that servers take; None if it cannot be said in it.
+    """Return a schema in the dialect of servers; None if it cannot be said in it.
 
     Objects have the fields that are named and no others, all of them. What fits it fits the contract too,
     but for the limits that the dialect has no words for.

@@ -13,13 +13,14 @@ from windlass.engine.answer import Collector, elapsed_ms
 from windlass.engine.binding import NOBODY, Binding
 from windlass.engine.compacting import Patience, compact
 from windlass.engine.consent import deciders_of
-from windlass.engine.cut import Raised, Returned, cut, is_told_to_end
+from windlass.engine.cut import is_told_to_end
 from windlass.engine.delivery import deliver
 from windlass.engine.failures import log_failure
 from windlass.engine.holding import Holding
 from windlass.engine.judge import Judged, judge
 from windlass.engine.lease import Lease
-from windlass.engine.listening import LEAVE_S, Asked, listen
+from windlass.engine.listening import Asked, listen
+from windlass.engine.making import made
 from windlass.engine.masking import MaskedAnswer, SecretInputs
 from windlass.engine.moments import moment, time_left_ms
 from windlass.engine.points import after_call, at_point, check_answer, hook_call
@@ -43,7 +44,6 @@ from windlass.ports.feed import EventBus
 from windlass.ports.model import LLMMessage
 from windlass.tool_arguments import Arguments
 from windlass.tool_context import ToolContext, ToolControl
-from windlass.tool_run import ToolRun, late, run_tool
 from windlass.tools import Tool, ToolFailed
 from windlass_harness.loop.effects import (
     CallHooks,
@@ -344,7 +344,7 @@ class AgentWork:
         started = clock.monotonic()
         try:
             async with self._gate(tool):
-                outcome = await _made(tool, arguments, context=context)
+                outcome = await made(tool, arguments.values, context=context)
         except asyncio.CancelledError:
             if is_told_to_end():
                 raise
@@ -377,19 +377,3 @@ class AgentWork:
         async with gate:
             await shared.lease.held(shared.clock)
             yield
-
-
-async def _made(tool: Tool[..., object], arguments: Arguments, *, context: ToolContext) -> ToolRun:
-    """Run a tool; one that does not even end when its time is over is left to itself."""
-    running = run_tool(tool, arguments.values, context=context)
-    if not tool.shape.signature.is_async:
-        # Whoever waits for a thread can always be told to stop waiting.
-        return await running
-    outcome = await cut(running, tool.timeout_ms / 1000 + LEAVE_S, is_patient=True)
-    match outcome:
-        case Returned(found):
-            return found
-        case Raised(error):
-            raise error
-        case _:
-            return late(tool, tool.timeout_ms, context=context)

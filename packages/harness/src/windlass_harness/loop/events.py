@@ -230,6 +230,8 @@ class CallReturned:
     content: JsonObject | None = None
     """Where all of the output is, when only a part of it is here."""
     duration_ms: int | None = None
+    taint: tuple[str, ...] = ()
+    """What the result brings into the session: untrusted content, private data."""
     notes: tuple[Note, ...] = ()
 
 

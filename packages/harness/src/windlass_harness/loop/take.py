@@ -303,6 +303,8 @@ def _returned(state: LoopState, call: Call, event: CallReturned, now: Moment) ->
         data["contentRef"] = event.content
     if event.duration_ms is not None:
         data["durationMs"] = event.duration_ms
+    if event.taint:
+        data["taint"] = [*event.taint]
     return state.draft("action.result", data, now=now)
 
 

@@ -19,6 +19,7 @@ from windlass_harness.views.reading import (
 from windlass_harness.views.runs import RUN_CHANGES, RUN_ENDS, advance_run, run_id_of, start_run
 from windlass_harness.views.session_state import SessionState, SessionStatus, TurnState, TurnStatus, Wait
 from windlass_protocol import (
+    ActionResultData,
     ApprovalSettledData,
     CompactionCompletedData,
     CompactionConfig,
@@ -77,6 +78,7 @@ class SessionDraft:
         self.requests = {request.request_id: request for request in state.requests}
         self.authored = dict(state.authored)
         self.run_ids = dict.fromkeys(state.run_ids)
+        self.taint = frozenset(state.taint)
 
     def freeze(self) -> SessionState:
         """Return the session as it is now."""
@@ -97,6 +99,7 @@ class SessionDraft:
             requests=tuple(self.requests.values()),
             waiting=self.waiting,
             epoch=self.epoch,
+            taint=tuple(sorted(self.taint)),
         )
 
     @property
@@ -281,6 +284,9 @@ class SessionDraft:
         call_id, output = read_result(record.data)
         self.history.finish_call(call_id, output)
         self._forget_requests(call_id)
+        if "taint" in record.data:
+            # Nothing takes it away again: what was read once may be in any later word of the model.
+            self.taint |= {str(one) for one in read(ActionResultData, record.data).taint or ()}
 
     def effect_settled(self, record: Record) -> None:
         data = read(RecoveryEffectSettledData, record.data)

@@ -84,6 +84,8 @@ class SessionState:
     requests: tuple[InputRequest, ...] = ()
     waiting: Wait | None = None
     epoch: int = 0
+    taint: tuple[str, ...] = ()
+    """What results have brought into it, sorted: untrusted content, private data."""
 
     @property
     def session(self) -> HarnessSession:

@@ -356,7 +356,8 @@ class AgentWork:
         returned = await results.returned(effect.call_id, outcome, duration_ms=elapsed_ms(clock, started))
         returned = await after_call(binding, run, effect=effect, returned=returned, clock=clock)
         reviewed = await review(binding, tool, arguments=arguments, returned=returned)
-        return reviewed if reviewed is returned else replace(reviewed, notes=returned.notes)
+        # Also a failure may quote what the tool has read.
+        return replace(reviewed, notes=returned.notes, taint=tuple(one.value for one in tool.reads))
 
     def _progress(self, effect: RunTool) -> Callable[[JsonValue], None]:
         live = self._live

@@ -2,15 +2,25 @@
 
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
+from threading import Timer
 
 import pytest
 
+from tools.doc_blocks import blocks
 from tools.files import ROOT, repository_files
 
 EXAMPLE_LINES_MAX = 60
 RUN_TIMEOUT_S = 60
 EXAMPLES = [path for path in repository_files() if path.parts[0] == "examples" and path.name != "README.md"]
+README = blocks((ROOT / "README.md").read_text(encoding="utf-8"))
+SHOWN = {
+    before.code.split()[1]: after.code
+    for before, after in pairwise(README)
+    if before.code.startswith("python examples/") and after.language == "text"
+}
+"""What the README says that an example prints."""
 
 
 def test_there_is_an_example() -> None:
@@ -30,6 +40,7 @@ def test_an_example_runs(path: Path, tmp_path: Path) -> None:
     result = subprocess.run(
         [sys.executable, "-I", "-W", "error", str(ROOT / path)],
         cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         timeout=RUN_TIMEOUT_S,
@@ -37,6 +48,11 @@ def test_an_example_runs(path: Path, tmp_path: Path) -> None:
     )
     assert result.returncode == 0, f"{path}:\n{result.stdout}\n{result.stderr}"
     assert result.stdout.strip(), f"{path}: shows nothing; an example lets people see something"
+    assert result.stdout == SHOWN.get(str(path), result.stdout), "README.md shows something else"
+
+
+def test_the_readme_shows_what_an_example_prints() -> None:
+    assert SHOWN.keys() == {"examples/crash.py"}
 
 
 def test_the_example_of_a_crash_makes_its_folder_and_ends_in_a_second_process(tmp_path: Path) -> None:
@@ -48,3 +64,38 @@ def test_the_example_of_a_crash_makes_its_folder_and_ends_in_a_second_process(tm
     )
     assert (first.returncode, first.stderr) == (-9, "")
     assert (second.returncode, second.stdout) == (0, "completed: Done.\n")
+
+
+def test_every_program_of_the_readme_is_an_example_word_for_word() -> None:
+    programs = {(ROOT / path).read_text(encoding="utf-8") for path in EXAMPLES}
+    strange = [block.line for block in README if block.language == "python" and block.code not in programs]
+    assert not strange, f"README.md: the programs at lines {strange} are in no file of examples/"
+
+
+def talk(folder: Path, words: str, *, until: str) -> str:
+    """Say something to the example of a chat, and kill it once it has answered."""
+    command = [sys.executable, "-I", "-u", str(ROOT / "examples" / "chat.py")]
+    with subprocess.Popen(
+        command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as chat:
+        assert chat.stdin is not None
+        assert chat.stdout is not None
+        patience = Timer(RUN_TIMEOUT_S, chat.kill)
+        patience.start()
+        chat.stdin.write(words)
+        chat.stdin.flush()
+        heard = ""
+        while not heard.endswith(until) and (character := chat.stdout.read(1)):
+            heard += character
+        patience.cancel()
+        chat.kill()
+    assert heard.endswith(until), heard
+    return heard
+
+
+def test_the_example_of_a_chat_asks_again_after_it_was_killed_at_its_question(tmp_path: Path) -> None:
+    first = talk(tmp_path, "mail Ada\n", until="[y/n] ")
+    second = talk(tmp_path, "", until="[y/n] ")
+    assert first == f"> {second}"  # the prompt apart, whose words are in the journal now
+    third = talk(tmp_path, "y\n", until="> ")
+    assert third == f"{second}agent: mail says: sent\n> "

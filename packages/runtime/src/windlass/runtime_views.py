@@ -17,7 +17,7 @@ class RuntimeViews:
     """The part of a runtime that only reads."""
 
     def __init__(self, ports: RuntimePorts) -> None:
-        self._ports = ports
+        self.ports = self._ports = ports
 
     def _store(self) -> Store:
         if self._ports.store is None:

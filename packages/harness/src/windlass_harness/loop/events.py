@@ -54,7 +54,7 @@ class RunAsked:
 class Steered:
     """Somebody says something to the run under way.
 
-    `body` has `message`, `messageId`, and what may come with it: `parts`, `context`, `sender`.
+    `body` has `message`, `messageId`, and what may come with it: `parts`, `context`, `source`, `sender`.
     """
 
     body: JsonObject
@@ -65,6 +65,13 @@ class AnswersGiven:
     """Somebody answers requests."""
 
     responses: tuple[InputResponse, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RequestDispatched:
+    """A request was taken to whoever answers; nobody has to take it there again."""
+
+    request_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +113,8 @@ class AskedCall:
     call_id: str
     tool_name: str
     input: JsonValue
+    subagent: str | None = None
+    """Whom it gives work to, if it does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +186,17 @@ class Plea:
 
 
 @dataclass(frozen=True, slots=True)
+class Delegation:
+    """Whom a call gives work to."""
+
+    name: str
+    body: JsonObject
+    """What its run begins with: that of `RunAsked`, without ids, lineage, and the limits of the caller."""
+    parts: int = 1
+    """Calls of the step that give work to somebody and have no result: they share what is left."""
+
+
+@dataclass(frozen=True, slots=True)
 class CallJudged:
     """A policy has decided about a call.
 
@@ -191,6 +211,8 @@ class CallJudged:
     arguments_hash: str
     plea: Plea | None = None
     """How to ask; there for an ask decision."""
+    delegation: Delegation | None = None
+    """There if the call may be made and is for a subagent."""
     notes: tuple[Note, ...] = ()
 
 
@@ -233,6 +255,14 @@ class CallReturned:
     taint: tuple[str, ...] = ()
     """What the result brings into the session: untrusted content, private data."""
     notes: tuple[Note, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ChildSaid:
+    """A subagent asks people, has their answer, or has ended: as `kind` says."""
+
+    kind: str
+    body: JsonObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,6 +330,7 @@ LoopEvent = (
     RunAsked
     | Steered
     | AnswersGiven
+    | RequestDispatched
     | CancelAsked
     | RunWithdrawn
     | RunRefused
@@ -312,6 +343,7 @@ LoopEvent = (
     | CallRefused
     | CallAsks
     | CallReturned
+    | ChildSaid
     | OutputChecked
     | Taken
     | HandedOver

@@ -5,8 +5,9 @@ from typing import Final
 from pydantic import JsonValue
 from pydantic_core import from_json
 
+from windlass_harness.loop import family
 from windlass_harness.loop.drafts import Draft, within_limit
-from windlass_harness.loop.events import AnswersGiven, CallAsks, CallJudged, Moment
+from windlass_harness.loop.events import AnswersGiven, CallAsks, CallJudged, Moment, RequestDispatched
 from windlass_harness.loop.state import LoopState
 from windlass_harness.times import ms_of
 from windlass_harness.views.steps import Call
@@ -103,7 +104,9 @@ def question_request(state: LoopState, call: Call, *, asks: CallAsks) -> JsonObj
 
 def requested(state: LoopState, requests: list[JsonValue], *, now: Moment) -> Draft:
     """Return the record that asks people."""
-    return state.draft("input.requested", {"requests": requests, **state.place()}, now=now)
+    asked = state.draft("input.requested", {"requests": requests, **state.place()}, now=now)
+    run = state.run
+    return asked if run is None else family.told_asked(state, asked, session_id=run.session_id)
 
 
 def _action(call: Call, arguments: JsonValue) -> JsonObject:
@@ -179,6 +182,13 @@ def answered(state: LoopState, event: AnswersGiven, *, now: Moment) -> list[Draf
         seen.add(response.request_id)
         drafts += _answer(state, request, response, now)
     return drafts
+
+
+def dispatched(state: LoopState, event: RequestDispatched, *, now: Moment) -> list[Draft]:
+    """Return the record that a request was taken to people; none if it is not open."""
+    if event.request_id not in state.session.requests:
+        return []
+    return [state.draft("approval.dispatched", {"requestId": event.request_id}, now=now)]
 
 
 def _noted(state: LoopState, response: InputResponse, now: Moment) -> Draft:
@@ -306,4 +316,5 @@ def _resolved(
         resolution["kind"] = request.kind.value
     if response is not None:
         resolution["response"] = response.model_dump(mode="json", by_alias=True)
-    return state.draft("input.resolved", {"resolutions": [resolution], **state.place()}, now=now)
+    resolved = state.draft("input.resolved", {"resolutions": [resolution], **state.place()}, now=now)
+    return family.told_settled(state, resolved)

@@ -10,6 +10,7 @@ from windlass_harness.loop.events import (
     AnswersGiven,
     CancelAsked,
     Moment,
+    RequestDispatched,
     RunAsked,
     RunRefused,
     RunWithdrawn,
@@ -19,7 +20,7 @@ from windlass_harness.loop.state import LoopState
 from windlass_harness.views.session_state import SessionStatus
 
 JsonObject = dict[str, JsonValue]
-Wish = RunAsked | Steered | AnswersGiven | CancelAsked | RunWithdrawn | RunRefused
+Wish = RunAsked | Steered | AnswersGiven | RequestDispatched | CancelAsked | RunWithdrawn | RunRefused
 
 
 def granted(state: LoopState, wish: Wish, *, now: Moment) -> list[Draft]:
@@ -31,6 +32,8 @@ def granted(state: LoopState, wish: Wish, *, now: Moment) -> list[Draft]:
             return _steered(state, wish, now)
         case AnswersGiven():
             return people.answered(state, wish, now=now)
+        case RequestDispatched():
+            return people.dispatched(state, wish, now=now)
         case CancelAsked():
             return _cancel(state, wish, now)
         case RunWithdrawn() | RunRefused():
@@ -71,7 +74,10 @@ def _steered(state: LoopState, event: Steered, now: Moment) -> list[Draft]:
     """Whoever speaks instead of answering goes on without the answer."""
     if state.run is None or state.is_ending:
         return []
-    message: JsonObject = {"message": "", **_said(event.body), "delivery": "steer", **state.turn_place()}
+    source = event.body.get("source")
+    sender: JsonObject = {"sender": source["id"]} if isinstance(source, dict) else {}
+    said = {"message": "", **sender, **_said(event.body)}
+    message: JsonObject = {**said, "delivery": "steer", **state.turn_place()}
     return [*people.passed_over(state, now), state.draft("message.received", message, now=now)]
 
 

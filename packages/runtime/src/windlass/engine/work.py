@@ -14,6 +14,7 @@ from windlass.engine.binding import NOBODY, Binding
 from windlass.engine.compacting import Patience, compact
 from windlass.engine.consent import deciders_of
 from windlass.engine.cut import is_told_to_end
+from windlass.engine.delegating import Delegator, delegated, reviewed, with_subagents
 from windlass.engine.delivery import deliver
 from windlass.engine.failures import log_failure
 from windlass.engine.holding import Holding
@@ -22,7 +23,7 @@ from windlass.engine.lease import Lease
 from windlass.engine.listening import Asked, listen
 from windlass.engine.making import made
 from windlass.engine.masking import MaskedAnswer, SecretInputs
-from windlass.engine.moments import moment, time_left_ms
+from windlass.engine.moments import time_left_ms
 from windlass.engine.points import after_call, at_point, check_answer, hook_call
 from windlass.engine.prompt import Prompt, system_words
 from windlass.engine.results import (
@@ -52,6 +53,7 @@ from windlass_harness.loop.effects import (
     Compact,
     Deliver,
     JudgeCall,
+    ReviewReport,
     RunTool,
 )
 from windlass_harness.loop.events import (
@@ -89,6 +91,7 @@ class Shared:
     gates: dict[str, asyncio.Semaphore]
     secret_inputs: SecretInputs = field(default_factory=SecretInputs)
     lease: Lease = field(default_factory=Lease)
+    delegator: Delegator | None = None
 
 
 class Binder(Protocol):
@@ -185,8 +188,15 @@ class AgentWork:
                     value=judged.arguments.json,
                     redactor=binding.redactor,
                 )
-            return judged.event
+            return await delegated(judged, state, binding=binding, delegator=shared.delegator)
         return judged
+
+    async def review(self, state: LoopState, effect: ReviewReport) -> LoopEvent:
+        """See what a subagent returned before the model does; touches nothing."""
+        run, binding, shared = state.run, await self._binding(state), self._shared
+        if run is None or binding is None:
+            return Stopped(NOBODY)
+        return await reviewed(binding, run, effect=effect, content=shared.content, clock=shared.clock)
 
     def _remember(self, effect: JudgeCall, redactor: Redactor) -> CallRefused | None:
         """Find the secrets of a call that has waited; refuse it if they are lost."""
@@ -275,7 +285,7 @@ class AgentWork:
             return CompactionBroken(NOBODY)
         limit_ms = MODEL_TIMEOUT_MS
         if state.run is not None:
-            limit_ms = time_left_ms(state, moment(shared.clock), most_ms=limit_ms)
+            limit_ms = time_left_ms(state, shared.clock, most_ms=limit_ms)
         patience = Patience(limit_ms, shared.random())
         return await compact(binding, state, effect=effect, patience=patience)
 
@@ -287,7 +297,7 @@ class AgentWork:
         collector = Collector(self._live, binding.redactor)
         clock = self._shared.clock
         started = clock.monotonic()
-        most_ms = time_left_ms(state, moment(clock), most_ms=MODEL_TIMEOUT_MS)
+        most_ms = time_left_ms(state, clock, most_ms=MODEL_TIMEOUT_MS)
         try:
             tools = binding.definitions(can_ask=self._can_ask(state))
             contract, has_tools = state.run_notes.contract, bool(tools)
@@ -298,7 +308,7 @@ class AgentWork:
             self._inputs = {call.call_id: call.input for call in answer.calls}
             self._arguments.clear()
             self._shared.secret_inputs.forget(self._writer.session_id)
-            return answer
+            return with_subagents(answer, binding.tools)
         except asyncio.CancelledError:
             self._live.close()
             if is_told_to_end():
@@ -311,7 +321,7 @@ class AgentWork:
             failure = model_error(error, binding.redactor)
         if failure.retry_after_ms is not None:
             # A run does not wait for a busy server longer than it may live.
-            wait_ms = time_left_ms(state, moment(clock), most_ms=failure.retry_after_ms)
+            wait_ms = time_left_ms(state, clock, most_ms=failure.retry_after_ms)
             failure = failure.model_copy(update={"retry_after_ms": wait_ms})
         return ModelFailed(failure, chance=self._shared.random(), usage=collector.usage)
 
@@ -344,7 +354,7 @@ class AgentWork:
         started = clock.monotonic()
         try:
             async with self._gate(tool):
-                outcome = await made(tool, arguments.values, context=context)
+                outcome = await made(tool, arguments, context=context)
         except asyncio.CancelledError:
             if is_told_to_end():
                 raise

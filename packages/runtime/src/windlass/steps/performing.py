@@ -65,7 +65,7 @@ async def _one(run: StepRun, item: Ready | Refused, place: StepPlace) -> Outcome
     started = harness.clock.monotonic()
     try:
         async with harness.gates.of(tool):
-            ran = await made(tool, item.arguments.values, context=context)
+            ran = await made(tool, item.arguments, context=context)
     except asyncio.CancelledError:
         if is_told_to_end():
             raise

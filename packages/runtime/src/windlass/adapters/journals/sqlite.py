@@ -14,6 +14,7 @@ from windlass.adapters.journals.codec import (
     content_ref,
     encode_batch,
     encode_item,
+    encode_posts,
 )
 from windlass.adapters.journals.faults import misconfigured, unavailable
 from windlass.adapters.journals.rules import is_in_lease
@@ -50,10 +51,12 @@ class SqliteStore:
     process. Writes of all callers that wait at the same time share one transaction.
     """
 
-    def __init__(self, path: Path, *, key: StoreKey, writing: Connection, reading: Reads) -> None:
+    def __init__(
+        self, path: Path, *, key: StoreKey, writing: Connection, reading: Reads, is_quick: bool = False
+    ) -> None:
         self.path = path
         self._locks = OwnerLocks(path)
-        self._writer = Writer(writing, Transaction(writing, key, locks=self._locks))
+        self._writer = Writer(writing, Transaction(writing, key, locks=self._locks), is_quick=is_quick)
         self._reads = reading
         self._readers = ThreadPoolExecutor(1, thread_name_prefix="windlass-sqlite-reader")
         self._is_closed = False
@@ -82,7 +85,9 @@ class SqliteStore:
             key = prepare(connections[0], path, durability=durability)
             connections.append(connect(path))
             writing, reading = connections
-            return cls(path, key=key, writing=writing, reading=Reads(reading, key))
+            # No write waits for the disk then.
+            is_quick = durability == "process"
+            return cls(path, key=key, writing=writing, reading=Reads(reading, key), is_quick=is_quick)
         except FAILURES as error:
             failure = translate(error)
             _close_all(connections)
@@ -101,8 +106,9 @@ class SqliteStore:
         )
 
     async def append(self, batch: Batch) -> Appended:
-        body = encode_batch(batch)
-        return await self._writer.do(lambda tx: tx.append(batch, body), size_bytes=len(body))
+        body, posts = encode_batch(batch), encode_posts(batch)
+        size_bytes = len(body) + sum(len(one.raw) for one in posts)
+        return await self._writer.do(lambda tx: tx.append(batch, body, posts=posts), size_bytes=size_bytes)
 
     async def read(self, session_id: str, *, after: int = 0, limit: int = 512) -> tuple[Record, ...]:
         return await self._read(lambda: self._reads.records(session_id, after=after, limit=limit))

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from windlass.adapters.models.anthropic_reader import AnthropicReader
-from windlass.adapters.models.anthropic_request import anthropic_body
+from windlass.adapters.models.anthropic_request import anthropic_body, anthropic_turns
 from windlass.adapters.models.host import need_extra, need_key
 from windlass.adapters.models.line import Line
 from windlass.adapters.models.names import names_back
@@ -44,15 +44,26 @@ class AnthropicProvider(ServedModel):
         need_extra("anthropic", route_id)
         url = base_url or environment.get(BASE_URL) or ANTHROPIC
         key = need_key(api_key or environment.get(KEY), KEY, route_id=route_id)
-        client = ("windlass.adapters.models.anthropic_client", "AnthropicClient")
-        line = Line(*client, Address(url, key), settings or ModelSettings(), KEY)
+        line = Line(
+            "windlass.adapters.models.anthropic_client",
+            "AnthropicClient",
+            Address(url, key),
+            settings or ModelSettings(),
+            KEY,
+        )
         super().__init__(model, line, route_id=route_id)
+        self._turns = anthropic_turns(model, self._settings)
 
     def _body(
         self, messages: Sequence[LLMMessage], *, tools: Sequence[JsonObject], temperature: float | None
     ) -> JsonObject:
         return anthropic_body(
-            self.model_id, messages, tools=tools, temperature=temperature, settings=self._settings
+            self.model_id,
+            messages,
+            turns=self._turns,
+            tools=tools,
+            temperature=temperature,
+            settings=self._settings,
         )
 
     def _reader(self, tools: Sequence[JsonObject]) -> AnthropicReader:

@@ -1,12 +1,14 @@
 """Messages as the Messages API has them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Final, cast
 
-from windlass.adapters.models.anthropic_thoughts import thoughts_of
+from windlass.adapters.models.anthropic_thoughts import REDACTED, THINKING, thoughts_of
 from windlass.adapters.models.names import wire_call_id, wire_name
 from windlass.adapters.models.parts import Media, Text, contents
 from windlass.adapters.models.settings import MAX_TOKENS, ModelSettings
+from windlass.adapters.models.turns import Turns, system_count
 from windlass.ports.model import LLMMessage
 from windlass_protocol import JsonObject, JsonValue
 
@@ -20,6 +22,7 @@ def anthropic_body(
     model: str,
     messages: Sequence[LLMMessage],
     *,
+    turns: Turns[JsonObject],
     tools: Sequence[JsonObject],
     temperature: float | None,
     settings: ModelSettings,
@@ -29,10 +32,12 @@ def anthropic_body(
     Raises:
         Rejected: a part of a message cannot be sent.
     """
-    first = next((at for at, one in enumerate(messages) if one.role != "system"), len(messages))
+    first = system_count(messages)
     system = [_text(one.content) for one in messages[:first] if one.content.strip()]
-    thinks = "thinking" in (settings.body or {}) and _may_think(messages, model)
-    said = anthropic_messages(messages[first:], thinks_as=model if thinks else None)
+    said = anthropic_messages(messages[first:], turns)
+    thinks = _thinks(settings) and _may_think(messages, model)
+    if _thinks(settings) and not thinks:
+        said = [_without_thoughts(turn) for turn in said]
     definitions = [_tool(tool) for tool in tools]
     if settings.is_cached:
         _mark(system, definitions, said)
@@ -56,26 +61,42 @@ def anthropic_body(
     return body
 
 
-def anthropic_messages(messages: Iterable[LLMMessage], *, thinks_as: str | None = None) -> list[JsonObject]:
-    """Return the messages as turns of user and assistant, beginning with the user.
+def anthropic_turns(model: str, settings: ModelSettings) -> Turns[JsonObject]:
+    """Return what keeps the conversations of a provider as the Messages API has them.
 
     A model that thinks gets back what it thought, signed.
     """
-    turns: list[tuple[str, list[JsonObject]]] = []
-    for message in messages:
-        role = "assistant" if message.role == "assistant" else "user"
-        blocks = _blocks(message)
-        if not blocks:
-            continue
-        if thinks_as is not None and role == "assistant":
-            blocks = [*thoughts_of(message, thinks_as), *blocks]
-        if turns and turns[-1][0] == role:
-            turns[-1][1].extend(blocks)
-        else:
-            turns.append((role, blocks))
-    if not turns or turns[0][0] == "assistant":
-        turns.insert(0, ("user", [_text(_SILENCE)]))
-    return [{"role": role, "content": cast(list[JsonValue], _ordered(blocks))} for role, blocks in turns]
+    return Turns(partial(_take, model if _thinks(settings) else None))
+
+
+def anthropic_messages(messages: Sequence[LLMMessage], turns: Turns[JsonObject]) -> list[JsonObject]:
+    """Return the messages as turns of user and assistant, beginning with the user."""
+    said = turns.of(messages)
+    if not said or said[0]["role"] == "assistant":
+        said.insert(0, {"role": "user", "content": [_text(_SILENCE)]})
+    return said
+
+
+def _take(thinks_as: str | None, turns: list[JsonObject], message: LLMMessage) -> None:
+    role = "assistant" if message.role == "assistant" else "user"
+    blocks = _blocks(message)
+    if not blocks:
+        return
+    if thinks_as is not None and role == "assistant":
+        blocks = [*thoughts_of(message, thinks_as), *blocks]
+    if turns and turns[-1]["role"] == role:
+        blocks = [*cast(list[JsonObject], turns.pop()["content"]), *blocks]
+    turns.append({"role": role, "content": cast(list[JsonValue], _ordered(blocks))})
+
+
+def _thinks(settings: ModelSettings) -> bool:
+    return "thinking" in (settings.body or {})
+
+
+def _without_thoughts(turn: JsonObject) -> JsonObject:
+    blocks = cast(list[JsonObject], turn["content"])
+    said = [block for block in blocks if block["type"] not in (THINKING, REDACTED)]
+    return {**turn, "content": cast(list[JsonValue], said)}
 
 
 def _ordered(blocks: list[JsonObject]) -> list[JsonObject]:
@@ -149,13 +170,15 @@ def _tool(tool: JsonObject) -> JsonObject:
 
 def _mark(system: list[JsonObject], tools: list[JsonObject], said: list[JsonObject]) -> None:
     """Say up to where the prompt may be cached: in four places, which is the limit."""
-    ends = [blocks[-1] for blocks in (system, tools) if blocks]
+    for blocks in (system, tools):
+        if blocks:
+            blocks[-1]["cache_control"] = {**_CACHED}
     for role in ("user", "assistant"):
-        last = next((turn for turn in reversed(said) if turn["role"] == role), None)
-        if last is not None:
-            ends.append(cast(list[JsonObject], last["content"])[-1])
-    for block in ends:
-        block["cache_control"] = {**_CACHED}
+        at = next((at for at in reversed(range(len(said))) if said[at]["role"] == role), None)
+        if at is not None:
+            # Turns are kept for the next request, whose end is elsewhere.
+            *before, last = cast(list[JsonObject], said[at]["content"])
+            said[at] = {"role": role, "content": [*before, {**last, "cache_control": {**_CACHED}}]}
 
 
 def _may_think(messages: Sequence[LLMMessage], model: str) -> bool:

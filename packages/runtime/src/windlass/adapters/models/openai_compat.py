@@ -8,7 +8,7 @@ from windlass.adapters.models.host import need_extra, need_key
 from windlass.adapters.models.line import Line
 from windlass.adapters.models.names import names_back
 from windlass.adapters.models.openai_reader import OpenAIReader
-from windlass.adapters.models.openai_request import openai_body
+from windlass.adapters.models.openai_request import openai_body, openai_messages, openai_turns
 from windlass.adapters.models.served import ServedModel
 from windlass.adapters.models.settings import Address, Environment, ModelSettings
 from windlass.ports.model import LLMMessage
@@ -50,13 +50,14 @@ class OpenAICompatProvider(ServedModel):
         address = Address(url, need_key(key, KEY, route_id=route_id))
         client = ("windlass.adapters.models.openai_client", "OpenAIClient")
         super().__init__(model, Line(*client, address, settings or ModelSettings(), KEY), route_id=route_id)
+        self._turns = openai_turns(self._settings.reasoning_field)
 
     def _body(
         self, messages: Sequence[LLMMessage], *, tools: Sequence[JsonObject], temperature: float | None
     ) -> JsonObject:
         return openai_body(
             self.model_id,
-            messages,
+            openai_messages(messages, self._turns),
             tools=tools,
             temperature=temperature,
             settings=self._settings,

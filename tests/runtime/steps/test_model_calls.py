@@ -19,6 +19,7 @@ from windlass_protocol import (
     Event,
     ModelMessage,
     ModelReference,
+    ReasoningPart,
     RetryClass,
     RunMode,
     RuntimeIdentity,
@@ -186,6 +187,15 @@ def test_without_anything_to_do_a_step_does_nothing() -> None:
     assert play(stage.send(StepInput(context=("It is Friday.",))), stage).next is None
     assert stage.events == []
     assert len(stage.session.history) == 1
+
+
+def test_what_a_provider_wants_back_is_kept_with_what_it_thought() -> None:
+    stage = staged(Answer("Two.", provider_data={"me": 1}))
+    play(stage.send("1 + 1?"), stage)
+    assert stage.data("reasoning.completed")[0]["providerMetadata"] == {"me": 1}
+    part = stage.session.history[-1].content[0]
+    assert isinstance(part, ReasoningPart)
+    assert part.provider_options == {"me": 1}
 
 
 def test_reasoning_is_shown_and_kept() -> None:

@@ -47,7 +47,17 @@ T = TypeVar("T")
 Durability = Literal["power", "process"]
 
 
-_PLAIN: Final = ("session_id", "turn_id", "mode", "capabilities", "context", "metadata", "source")
+_PLAIN: Final = (
+    "session_id",
+    "turn_id",
+    "mode",
+    "capabilities",
+    "context",
+    "metadata",
+    "source",
+    "goal_id",
+    "goal_description",
+)
 """Options of a run that its request takes as they are."""
 
 
@@ -159,6 +169,8 @@ class AgentRuntime(CoreRuntime):
             context: texts that are put before the message.
             metadata: JSON to find again in `run.started`.
             source: where the message comes from.
+            goal_id: what it is for, to find the runs of one goal together.
+            goal_description: the same in words; the message when left out.
 
         Raises:
             Rejected: the agent is not one of this runtime, or an option cannot be used.

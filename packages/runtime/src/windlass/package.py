@@ -13,6 +13,7 @@ from typing import Final, cast
 from pydantic import JsonValue
 
 from windlass.agent import Agent
+from windlass.ports.content import ContentStore
 from windlass.tool_limits import PACKAGE_BYTES_MAX
 from windlass_harness.budget import BudgetLimit
 from windlass_harness.policy import PolicySet, Rule
@@ -21,6 +22,7 @@ from windlass_protocol import (
     BudgetLimits,
     CodecLimits,
     CompactionConfig,
+    ContentRef,
     JsonObject,
     PolicyKind,
     PolicyRef,
@@ -28,6 +30,7 @@ from windlass_protocol import (
     RuntimePackage,
     SubagentSpec,
     canonical,
+    decode,
 )
 
 POLICY_ID: Final = "agent-policy"
@@ -83,6 +86,16 @@ def fingerprint(package: RuntimePackage) -> str:
 def package_json(package: RuntimePackage) -> bytes:
     """Return the bytes whose digest the fingerprint is; they are a package too."""
     return canonical(_steady(package), _LIMITS)
+
+
+async def package_of(content: ContentStore, found: str) -> RuntimePackage:
+    """Return the package of a fingerprint, from where packages are kept.
+
+    Raises:
+        Rejected: it is not kept any more.
+        Unavailable: the content store cannot be reached.
+    """
+    return decode(RuntimePackage, await content.get(ContentRef(content_id=found, hash=found, size_bytes=0)))
 
 
 def policy_ref(policy: PolicySet) -> PolicyRef:

@@ -354,6 +354,19 @@ def check_no_secret(ports: RuntimePorts, content: bytes, *, run_id: str | None =
         )
 
 
+_KEPT: Final = (
+    "source",
+    "mode",
+    "capabilities",
+    "metadata",
+    "context",
+    "turnId",
+    "goalId",
+    "goalDescription",
+)
+"""What the inbox keeps of a request as it is."""
+
+
 def start_body(request: RunRequest, effective: EffectivePackage) -> JsonObject:
     """Return what the inbox keeps of a request; equal requests give equal bodies."""
     package = effective.package
@@ -366,7 +379,7 @@ def start_body(request: RunRequest, effective: EffectivePackage) -> JsonObject:
         "modelId": package.provider_route.model_id,
     }
     given = request.model_dump(mode="json", by_alias=True)
-    for name in ("source", "mode", "capabilities", "metadata", "context", "turnId"):
+    for name in _KEPT:
         if given.get(name) is not None:
             body[name] = given[name]
     content = given["input"]

@@ -24,7 +24,7 @@ import {
   SessionCapabilities,
   UserPart,
 } from "./sessions.js";
-import { EffectClass, ToolMode } from "./tools.js";
+import { EffectClass, Taint, ToolMode } from "./tools.js";
 
 /** Why the model stopped. */
 export const FinishReason = z.enum(["stop", "length", "content-filter", "tool-calls", "error", "other"]);
@@ -656,6 +656,8 @@ export const ActionResultData = open({
   presentation: JsonObject.optional(),
   /** The whole output, when it was cut. */
   contentRef: ContentRef.optional(),
+  /** What the result brings into the session. */
+  taint: z.array(Taint).optional(),
   /** How long it took. */
   durationMs: Count.optional(),
   /** Number of the turn in its session, from 0. */

@@ -129,6 +129,8 @@ class ModelAnswered:
     reasoning: str = ""
     usage: JsonObject | None = None
     latency_ms: int | None = None
+    provider_data: JsonObject | None = None
+    """What the provider wants back with this answer."""
     notes: tuple[Note, ...] = ()
 
 
@@ -252,6 +254,8 @@ class CallReturned:
     content: JsonObject | None = None
     """Where all of the output is, when only a part of it is here."""
     duration_ms: int | None = None
+    taint: tuple[str, ...] = ()
+    """What the result brings into the session: untrusted content, private data."""
     notes: tuple[Note, ...] = ()
 
 

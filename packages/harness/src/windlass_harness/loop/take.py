@@ -184,8 +184,11 @@ def _answered(state: LoopState, event: ModelAnswered, now: Moment, rules: Rules)
         return [give_up(state, error, now=now, usage=event.usage)]
     place = state.place()
     drafts: list[Draft] = []
-    if event.reasoning:
-        drafts.append(state.draft("reasoning.completed", {"reasoning": event.reasoning, **place}, now=now))
+    if event.reasoning or event.provider_data:
+        thought: JsonObject = {"reasoning": event.reasoning, **place}
+        if event.provider_data:
+            thought["providerMetadata"] = event.provider_data
+        drafts.append(state.draft("reasoning.completed", thought, now=now))
     if event.text or not event.calls:
         said: JsonObject = {
             "message": event.text or None,
@@ -345,6 +348,8 @@ def _returned(state: LoopState, call: Call, event: CallReturned, now: Moment) ->
         data["contentRef"] = event.content
     if event.duration_ms is not None:
         data["durationMs"] = event.duration_ms
+    if event.taint:
+        data["taint"] = [*event.taint]
     return state.draft("action.result", data, now=now)
 
 

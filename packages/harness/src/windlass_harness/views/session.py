@@ -20,6 +20,7 @@ from windlass_harness.views.reading import (
 from windlass_harness.views.runs import RUN_CHANGES, RUN_ENDS, advance_run, run_id_of, start_run
 from windlass_harness.views.session_state import SessionState, SessionStatus, TurnState, TurnStatus, Wait
 from windlass_protocol import (
+    ActionResultData,
     ApprovalSettledData,
     CompactionCompletedData,
     CompactionConfig,
@@ -79,6 +80,7 @@ class SessionDraft:
         self.family = FamilyDraft(state.children, state.proxied)
         self.authored = dict(state.authored)
         self.run_ids = dict.fromkeys(state.run_ids)
+        self.taint = frozenset(state.taint)
 
     def freeze(self) -> SessionState:
         """Return the session as it is now."""
@@ -101,6 +103,7 @@ class SessionDraft:
             children=tuple(self.family.children.values()),
             waiting=self.waiting,
             epoch=self.epoch,
+            taint=tuple(sorted(self.taint)),
         )
 
     @property
@@ -287,6 +290,9 @@ class SessionDraft:
         call_id, output = read_result(record.data)
         self.history.finish_call(call_id, output)
         self._forget_requests(call_id)
+        if "taint" in record.data:
+            # Nothing takes it away again: what was read once may be in any later word of the model.
+            self.taint |= {str(one) for one in read(ActionResultData, record.data).taint or ()}
 
     def effect_settled(self, record: Record) -> None:
         data = read(RecoveryEffectSettledData, record.data)

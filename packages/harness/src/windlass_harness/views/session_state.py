@@ -89,6 +89,8 @@ class SessionState:
     """The sessions of subagents, in the order in which they were called."""
     waiting: Wait | None = None
     epoch: int = 0
+    taint: tuple[str, ...] = ()
+    """What results have brought into it, sorted: untrusted content, private data."""
 
     @property
     def session(self) -> HarnessSession:

@@ -44,7 +44,7 @@ from windlass_protocol.generated.sessions import (
     SessionCapabilities,
     UserPart,
 )
-from windlass_protocol.generated.tools import EffectClass, ToolMode
+from windlass_protocol.generated.tools import EffectClass, Taint, ToolMode
 
 
 class FinishReason(StrEnum):
@@ -706,6 +706,8 @@ class ActionResultData(Open):
     """How to show it."""
     content_ref: Maybe[ContentRef] = None
     """The whole output, when it was cut."""
+    taint: Maybe[tuple[Taint, ...]] = None
+    """What the result brings into the session."""
     duration_ms: Maybe[Count] = None
     """How long it took."""
 

@@ -59,6 +59,7 @@ class Collector:
         self._finish: FinishReason | None = None
         self._count = 0
         self.usage: JsonObject | None = None
+        self._provider_data: JsonObject | None = None
 
     def take(self, chunk: LLMStreamChunk) -> None:
         """Take the next chunk.
@@ -83,6 +84,9 @@ class Collector:
             self._take_call(chunk.tool_call_delta)
         if chunk.usage is not None:
             self.usage = usage_data(chunk.usage)
+        if chunk.provider_data is not None:
+            self._grow(len(to_json(chunk.provider_data)))
+            self._provider_data = chunk.provider_data
         if chunk.finish_reason is not None:
             self._finish = finish_reason(chunk.finish_reason)
 
@@ -123,7 +127,7 @@ class Collector:
         text, reasoning = whole("".join(self._text)), whole("".join(self._reasoning))
         calls = tuple(_named(self._calls, self._redactor))
         _check_size("text", text)
-        _check_size("reasoning", reasoning)
+        _check_size("reasoning", [reasoning, self._provider_data] if self._provider_data else reasoning)
         _check_size("calls", [call.input for call in calls])
         return ModelAnswered(
             text=text,
@@ -132,6 +136,7 @@ class Collector:
             reasoning=reasoning,
             usage=self.usage,
             latency_ms=latency_ms,
+            provider_data=self._provider_data,
         )
 
 

@@ -26,7 +26,7 @@ from windlass_harness.loop.effects import JudgeCall
 from windlass_harness.loop.events import CallAsks, CallJudged, CallRefused, Plea
 from windlass_harness.loop.state import LoopState
 from windlass_harness.policy import decide_tool_mode
-from windlass_harness.policy_rules import CallFacts
+from windlass_harness.policy_rules import CallFacts, Taint
 from windlass_harness.redact import Redactor
 from windlass_harness.shell import classify_shell_command
 from windlass_protocol import (
@@ -122,7 +122,7 @@ async def _weigh(
         )
     plea = None
     if isinstance(decision, AskDecision):
-        can_grant = _can_grant(binding, tool, arguments=final, decision=decision)
+        can_grant = _can_grant(binding, state, tool=tool, arguments=final, decision=decision)
         asked = plead(
             binding,
             state.run,
@@ -203,7 +203,8 @@ async def decide_call(
 ) -> PolicyDecision:
     """Return what the policy and the tool's own rule say of a call in a session."""
     is_granted = not tool.is_shell and state.is_granted(tool.name, binding.policy.version)
-    asked = Policing(binding.policy, binding.policy_timeout_ms, binding.redactor)
+    taint = cast(frozenset[Taint], state.session.taint)
+    asked = Policing(binding.policy, binding.policy_timeout_ms, binding.redactor, taint)
     return await decide_by(asked, tool, arguments=arguments, is_granted=is_granted, is_attended=is_attended)
 
 
@@ -214,6 +215,8 @@ class Policing:
     policy: ToolPolicy
     timeout_ms: int = POLICY_TIMEOUT_MS
     redactor: Redactor = NO_SECRETS
+    taint: frozenset[Taint] = frozenset()
+    """What the session has read."""
 
 
 async def decide_by(
@@ -250,7 +253,7 @@ async def _by_policy(
     if isinstance(policy, RulesPolicy) and is_granted:
         policy = policy.granting((tool.name,))
     try:
-        facts = call_facts(tool, arguments)
+        facts = call_facts(tool, arguments, taint=asked.taint)
         answer = policy.before(facts, is_attended=is_attended or is_rules)
         decision = cast(object, await within(answer, most_ms))
     except TooLate:
@@ -268,18 +271,22 @@ async def _by_policy(
 _ASKED_BY_DEFAULT: Final = frozenset({"policy.consent_needed", "policy.undeclared_mode"})
 
 
-def call_facts(tool: Tool[..., object], arguments: Arguments) -> CallFacts:
+def call_facts(
+    tool: Tool[..., object], arguments: Arguments, *, taint: frozenset[Taint] = frozenset()
+) -> CallFacts:
     """Return what a policy may know of a call; a shell command is graded."""
+    outbound, given = tool.is_outbound, arguments.json
     if not tool.is_shell:
-        return CallFacts(tool.name, tool.mode, is_outbound=tool.is_outbound, arguments=arguments.json)
+        return CallFacts(tool.name, tool.mode, taint=taint, is_outbound=outbound, arguments=given)
     verdict = classify_shell_command(str(arguments.json.get(SHELL_PARAMETER, "")))
     return CallFacts(
         tool.name,
         tool.mode,
         shell=verdict.severity,
         commands=verdict.commands,
-        is_outbound=tool.is_outbound,
-        arguments=arguments.json,
+        taint=taint,
+        is_outbound=outbound,
+        arguments=given,
     )
 
 
@@ -296,7 +303,12 @@ def _ask(tool: Tool[..., object], version: str, arguments: Mapping[str, JsonValu
 
 
 def _can_grant(
-    binding: Binding, tool: Tool[..., object], *, arguments: Arguments, decision: AskDecision
+    binding: Binding,
+    state: LoopState,
+    *,
+    tool: Tool[..., object],
+    arguments: Arguments,
+    decision: AskDecision,
 ) -> bool:
     """Whether the session may be granted, and it would change anything.
 
@@ -308,7 +320,8 @@ def _can_grant(
         return False
     if not isinstance(policy, RulesPolicy):
         return decision.code == _TOOL_ASKS
-    granted = policy.granting((tool.name,)).before(call_facts(tool, arguments), is_attended=True)
+    facts = call_facts(tool, arguments, taint=cast(frozenset[Taint], state.session.taint))
+    granted = policy.granting((tool.name,)).before(facts, is_attended=True)
     return not isinstance(granted, AskDecision)
 
 

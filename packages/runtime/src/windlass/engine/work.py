@@ -17,6 +17,7 @@ from windlass.engine.cut import is_told_to_end
 from windlass.engine.delegating import Delegator, delegated, reviewed, with_subagents
 from windlass.engine.delivery import deliver
 from windlass.engine.failures import log_failure
+from windlass.engine.holding import Holding
 from windlass.engine.judge import Judged, judge
 from windlass.engine.lease import Lease
 from windlass.engine.listening import Asked, listen
@@ -123,6 +124,7 @@ class AgentWork:
         self._writer = writer
         self._shared = shared
         self._prompt = prompt or Prompt()
+        self._holding = Holding()
         self._live: MaskedAnswer | None = None
         self._bound: dict[str, Binding] = {}
         """By run: the one under way, and the one before it while it is delivered."""
@@ -303,7 +305,9 @@ class AgentWork:
         most_ms = time_left_ms(state, clock, most_ms=MODEL_TIMEOUT_MS)
         try:
             tools = binding.definitions(can_ask=self._can_ask(state))
-            asked = Asked(binding.provider, messages, tools, binding.temperature)
+            contract, has_tools = state.run_notes.contract, bool(tools)
+            provider = self._holding.provider(binding.provider, contract, has_tools=has_tools)
+            asked = Asked(provider, messages, tools, binding.temperature)
             await listen(asked, collector, most_s=most_ms / 1000)
             answer = collector.answer(latency_ms=elapsed_ms(clock, started))
             self._inputs = {call.call_id: call.input for call in answer.calls}
@@ -371,7 +375,8 @@ class AgentWork:
         returned = await results.returned(effect.call_id, outcome, duration_ms=elapsed_ms(clock, started))
         returned = await after_call(binding, run, effect=effect, returned=returned, clock=clock)
         reviewed = await review(binding, tool, arguments=arguments, returned=returned)
-        return reviewed if reviewed is returned else replace(reviewed, notes=returned.notes)
+        # Also a failure may quote what the tool has read.
+        return replace(reviewed, notes=returned.notes, taint=tuple(one.value for one in tool.reads))
 
     def _progress(self, effect: RunTool) -> Callable[[JsonValue], None]:
         live = self._live

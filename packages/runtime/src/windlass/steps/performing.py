@@ -8,12 +8,12 @@ from typing import cast
 from pydantic import JsonValue
 
 from windlass.engine.answer import elapsed_ms
+from windlass.engine.making import made
 from windlass.engine.results import Results, failed
 from windlass.engine.work import is_told_to_end
 from windlass.steps.calls import Ready, Refused
 from windlass.steps.run import Shown, StepRun, at
 from windlass.tool_context import ToolContext
-from windlass.tool_run import run_tool
 from windlass_harness.completion import is_terminal_result
 from windlass_harness.loop.events import CallReturned
 from windlass_protocol import (
@@ -65,7 +65,7 @@ async def _one(run: StepRun, item: Ready | Refused, place: StepPlace) -> Outcome
     started = harness.clock.monotonic()
     try:
         async with harness.gates.of(tool):
-            ran = await run_tool(tool, item.arguments.values, context=context)
+            ran = await made(tool, item.arguments, context=context)
     except asyncio.CancelledError:
         if is_told_to_end():
             raise

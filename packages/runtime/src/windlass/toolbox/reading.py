@@ -34,7 +34,7 @@ class Excerpt:
 def read_file_tool(folder: Folder, marks: Marks) -> Tool[..., object]:
     """Return the tool that reads files of a folder."""
 
-    @tool(mode="read", is_outbound=False)
+    @tool(mode="read", is_outbound=False, reads="untrusted")
     async def read_file(
         path: PathText,
         ctx: ToolContext,

@@ -1,7 +1,7 @@
 """A stage for the loop: a session that checks, and a world that remembers."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Final
@@ -36,6 +36,7 @@ from windlass_harness.loop.events import (
     OutputChecked,
     Plea,
     RunAsked,
+    StateChange,
     Taken,
 )
 from windlass_harness.loop.notes import CONSENTED
@@ -290,6 +291,14 @@ def returned(call_id: str, output: JsonValue = "found") -> CallReturned:
     return CallReturned(call_id, ActionStatus.COMPLETED, output, duration_ms=3)
 
 
+def kept(effect: RunTool, values: JsonObject) -> CallReturned:
+    """A call that counts in the state of the session, and notes itself there."""
+    count = values.get("count", 0)
+    assert isinstance(count, int)
+    change = StateChange({"count": count + 1, effect.call_id: effect.arguments}, ("gone",))
+    return replace(returned(effect.call_id), state=change)
+
+
 @dataclass(frozen=True)
 class Tool:
     effect: EffectClass = EffectClass.READ
@@ -306,6 +315,7 @@ TOOLS: Final = {
     "banned": Tool(decision=DENY),
     "stop": Tool(decision=STOP),
     "later": Tool(decision=DEFER),
+    "keep": Tool(EffectClass.IDEMPOTENT),
 }
 
 Person = Callable[["World", str], InputResponse | None]
@@ -392,6 +402,8 @@ class World:
                 return self.judge(effect, session.now)
             case RunTool():
                 self.ledger.append(effect.idempotency_key)
+                if effect.tool_name == "keep":
+                    return kept(effect, session.state.session.authored)
                 return returned(effect.call_id, {"by": effect.tool_name, "with": effect.arguments})
             case CheckOutput():
                 return self.check(effect, session.state.run_notes.rejections)

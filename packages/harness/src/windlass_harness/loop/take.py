@@ -4,7 +4,17 @@ from typing import assert_never
 
 from pydantic import JsonValue
 
-from windlass_harness.loop import compacting, delivery, ends, failures, hooks, outputs, people, wishes
+from windlass_harness.loop import (
+    authored,
+    compacting,
+    delivery,
+    ends,
+    failures,
+    hooks,
+    outputs,
+    people,
+    wishes,
+)
 from windlass_harness.loop.advance import give_up, refused, retried
 from windlass_harness.loop.drafts import Draft, within_limit
 from windlass_harness.loop.events import (
@@ -28,6 +38,7 @@ from windlass_harness.loop.events import (
     RunAsked,
     RunRefused,
     RunWithdrawn,
+    StateGiven,
     Steered,
     Stopped,
     Taken,
@@ -54,7 +65,14 @@ def take(state: LoopState, event: LoopEvent, *, now: Moment, rules: Rules = DEFA
             return _taken(state, event, now)
         case HandedOver():
             return _handed_over(state, now)
-        case HooksRan() | DeliverySettled() | CompactionAsked() | HistoryCompacted() | CompactionBroken():
+        case (
+            HooksRan()
+            | DeliverySettled()
+            | CompactionAsked()
+            | HistoryCompacted()
+            | CompactionBroken()
+            | StateGiven()
+        ):
             return _take_beside(state, event, now, rules)
         case _:
             if state.run is None:
@@ -63,7 +81,7 @@ def take(state: LoopState, event: LoopEvent, *, now: Moment, rules: Rules = DEFA
             return [*notes, *_take_work(state, event, now, rules)]
 
 
-_Beside = HooksRan | DeliverySettled | CompactionAsked | HistoryCompacted | CompactionBroken
+_Beside = HooksRan | DeliverySettled | CompactionAsked | HistoryCompacted | CompactionBroken | StateGiven
 
 
 def _take_beside(state: LoopState, event: _Beside, now: Moment, rules: Rules) -> list[Draft]:
@@ -79,6 +97,8 @@ def _take_beside(state: LoopState, event: _Beside, now: Moment, rules: Rules) ->
             return compacting.compacted(state, event, now=now)
         case CompactionBroken():
             return compacting.broken(state, event, now=now, rules=rules)
+        case StateGiven():
+            return authored.given(state, event, now=now)
         case _:
             assert_never(event)
 
@@ -95,7 +115,7 @@ def _take_work(state: LoopState, event: _Work, now: Moment, rules: Rules) -> lis
             return _model_failed(state, event, now, rules)
         case CallReturned():
             call = state.call(event.call_id)
-            return [] if call is None else [_returned(state, call, event, now)]
+            return [] if call is None else _returned(state, call, event, now)
         case CallJudged() | CallRefused() | CallAsks() | OutputChecked() | Stopped():
             return [] if state.is_ending else _take_step(state, event, now, rules)
         case _:
@@ -290,7 +310,9 @@ def _failed(state: LoopState, call: Call, event: CallRefused, now: Moment) -> Dr
     return state.draft("action.result", data, now=now)
 
 
-def _returned(state: LoopState, call: Call, event: CallReturned, now: Moment) -> Draft:
+def _returned(state: LoopState, call: Call, event: CallReturned, now: Moment) -> list[Draft]:
+    kept = authored.keep(state, event, now=now)
+    event = kept.returned
     is_error = event.status != "completed"
     result = _result(call, event.output, is_error=is_error)
     data: JsonObject = {"result": result, "status": event.status.value, **state.place(call.step_index)}
@@ -300,7 +322,7 @@ def _returned(state: LoopState, call: Call, event: CallReturned, now: Moment) ->
         data["contentRef"] = event.content
     if event.duration_ms is not None:
         data["durationMs"] = event.duration_ms
-    return state.draft("action.result", data, now=now)
+    return [*kept.drafts, state.draft("action.result", data, now=now)]
 
 
 def _result(call: Call, output: JsonValue, *, is_error: bool) -> JsonObject:

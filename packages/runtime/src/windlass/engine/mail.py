@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from windlass.engine.care import NO_CARE, Care
-from windlass.ports.journal import COMPACT, START, STEER, InboxItem, JsonObject, NewRun
+from windlass.ports.journal import COMPACT, START, STATE, STEER, InboxItem, JsonObject, NewRun
 from windlass_harness.loop.drafts import within_limit
 from windlass_harness.loop.events import (
     AnswersGiven,
@@ -15,6 +15,8 @@ from windlass_harness.loop.events import (
     RunAsked,
     RunRefused,
     RunWithdrawn,
+    StateChange,
+    StateGiven,
     Steered,
 )
 from windlass_protocol import InputResponse
@@ -110,6 +112,8 @@ def _bare(item: InboxItem, queued: InboxItem | None) -> LoopEvent:
         return Steered({"message": _NOT_KEPT})
     if item.kind == COMPACT:
         return CompactionAsked()
+    if item.kind == STATE:
+        return StateGiven(StateChange({}))
     if item.kind == CANCEL:
         return CancelAsked(str(item.body["runId"]))
     given = _answers(item).responses
@@ -162,12 +166,23 @@ def _steered(item: InboxItem) -> LoopEvent:
     return Steered(item.body)
 
 
+def _state(item: InboxItem) -> LoopEvent:
+    values, removed = item.body.get("set"), item.body.get("removed")
+    return StateGiven(
+        StateChange(
+            values if isinstance(values, dict) else {},
+            tuple(str(key) for key in removed) if isinstance(removed, list) else (),
+        )
+    )
+
+
 _BARE: Final = frozenset({"runId", "agentId", "packageId", "packageFingerprint", "routeId", "modelId"})
 _EVENTS: Final[dict[str, Callable[[InboxItem], LoopEvent]]] = {
     STEER: _steered,
     ANSWER: _answers,
     CANCEL: _cancel,
     COMPACT: lambda _: CompactionAsked(),
+    STATE: _state,
 }
 KINDS: Final = frozenset({START, *_EVENTS})
 """The kinds of items that this release knows."""

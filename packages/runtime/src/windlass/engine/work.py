@@ -43,6 +43,7 @@ from windlass.ports.model import LLMMessage
 from windlass.tool_arguments import Arguments
 from windlass.tool_context import ToolContext, ToolControl
 from windlass.tool_run import ToolRun, late, run_tool
+from windlass.tool_state import ToolState
 from windlass.tools import Tool, ToolFailed
 from windlass_harness.loop.effects import (
     CallHooks,
@@ -67,10 +68,7 @@ from windlass_harness.loop.rules import Rules
 from windlass_harness.loop.state import LoopState
 from windlass_harness.redact import Redactor
 from windlass_harness.views.runs import RunState
-from windlass_protocol import (
-    AskDecision,
-    DeferDecision,
-)
+from windlass_protocol import ActionStatus, AskDecision, DeferDecision
 
 _BOUND_MAX: Final = 2
 """Runs of a session that are bound at the same time."""
@@ -244,7 +242,7 @@ class AgentWork:
             return await self._converse(binding, state, messages)
         clock = self._shared.clock
         gate = await hooks.run(
-            replace(hook_call(BEFORE_MODEL_CALL, run), messages=tuple(messages)), clock=clock
+            replace(hook_call(BEFORE_MODEL_CALL, run, state=state), messages=tuple(messages)), clock=clock
         )
         if gate.stop is not None:
             return ModelFailed(gate.stop, notes=gate.notes)
@@ -252,7 +250,7 @@ class AgentWork:
         answer = await self._converse(binding, state, messages)
         if isinstance(answer, ModelFailed):
             return replace(answer, notes=gate.notes)
-        call = replace(hook_call(AFTER_MODEL_CALL, run), text=answer.text, asked=answer.calls)
+        call = replace(hook_call(AFTER_MODEL_CALL, run, state=state), text=answer.text, asked=answer.calls)
         after = await hooks.run(call, clock=clock)
         notes = (*gate.notes, *after.notes)
         if after.stop is None:
@@ -334,6 +332,7 @@ class AgentWork:
             idempotency_key=effect.idempotency_key,
             timeout_ms=tool.timeout_ms,
             deadline=self._shared.clock.now() + timedelta(milliseconds=tool.timeout_ms),
+            state=ToolState(state.session.authored),
             control=ToolControl(self._progress(effect)),
         )
         clock = self._shared.clock
@@ -350,9 +349,14 @@ class AgentWork:
             log_failure(f"tool {tool.name} failed", outcome.error, redactor=binding.redactor)
         results = Results(self._shared.content, clock=clock, redactor=binding.redactor)
         returned = await results.returned(effect.call_id, outcome, duration_ms=elapsed_ms(clock, started))
-        returned = await after_call(binding, run, effect=effect, returned=returned, clock=clock)
+        if returned.status is ActionStatus.COMPLETED:
+            returned = replace(returned, state=context.state.change)
+        returned = await after_call(binding, run, state=state, effect=effect, returned=returned, clock=clock)
         reviewed = await review(binding, tool, arguments=arguments, returned=returned)
-        return reviewed if reviewed is returned else replace(reviewed, notes=returned.notes)
+        if reviewed is returned:
+            return returned
+        # Whoever withholds a result does not undo the call.
+        return replace(reviewed, state=returned.state, notes=returned.notes)
 
     def _progress(self, effect: RunTool) -> Callable[[JsonValue], None]:
         live = self._live

@@ -26,6 +26,8 @@ STEER: Final = "steer"
 START: Final = "start"
 """The kind of an item that starts a run. It waits while the session waits with the run before it."""
 COMPACT: Final = "compact"
+STATE: Final = "state"
+"""The kind of an item that changes the authored state of its session."""
 """The kind of an item that asks for a shorter history."""
 
 

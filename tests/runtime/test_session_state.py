@@ -25,6 +25,8 @@ from windlass import (
     hook,
     tool,
 )
+from windlass.adapters.journals.memory import MemoryStore
+from windlass.ports.journal import Posted
 from windlass.run_handle import RunHandle
 from windlass.testing import ScriptedModel, by_history, call, say
 from windlass.tool_limits import STATE_KEY_CHARS_MAX, STATE_LEVELS_MAX, STATE_VALUE_BYTES_MAX
@@ -32,7 +34,8 @@ from windlass.tool_run import run_tool
 from windlass.tool_state import STEPS_KEY, SessionValues, ToolState
 from windlass.toolbox import Workspace, todo_tool
 from windlass_harness.loop.authored import STATE_TOO_LARGE
-from windlass_protocol import JsonObject, JsonValue, ToolResult
+from windlass_harness.policy_rules import CallFacts
+from windlass_protocol import AllowDecision, DenyDecision, JsonObject, JsonValue, ToolResult
 
 SECRET = "correct-horse-battery"
 
@@ -257,6 +260,30 @@ def test_a_result_that_is_withheld_does_not_undo_what_the_call_keeps() -> None:
     play(story())
 
 
+class Withholding:
+    """A policy that lets every call be made and no result be seen."""
+
+    version = "1"
+
+    def before(self, facts: CallFacts, *, is_attended: bool) -> AllowDecision:
+        return AllowDecision(code="ok", reason="fine", policy_refs=())
+
+    def after(self, facts: CallFacts, result: JsonValue) -> DenyDecision:
+        return DenyDecision(code="no", reason="not for you", policy_refs=())
+
+
+def test_a_policy_that_withholds_a_result_does_not_undo_the_call() -> None:
+    async def story() -> None:
+        agent = using(lambda ctx: ctx.state.update(kept=1))
+        async with opened(agent, tool_policy=Withholding()) as runtime:
+            handle = await ran(runtime, agent)
+            (result,) = await _results(handle)
+            assert result["error"]["code"] == "no"
+            assert await runtime.session_state("s") == {"kept": 1}
+
+    play(story())
+
+
 def test_a_state_that_is_full_makes_the_call_fail_in_words() -> None:
     def work(ctx: ToolContext) -> object:
         for number in range(5):
@@ -316,6 +343,26 @@ def test_hooks_read_the_state_and_cannot_change_it() -> None:
 
 
 # from outside
+
+
+def test_what_waits_in_the_inbox_holds_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    bodies: list[JsonObject] = []
+    post = MemoryStore.post
+
+    async def spy(store: MemoryStore, session_id: str, **item: Any) -> Posted:
+        bodies.append(item["body"])
+        return await post(store, session_id, **item)
+
+    async def story() -> None:
+        monkeypatch.setattr(MemoryStore, "post", spy)
+        agent = counter()
+        async with opened(agent, secrets=[SECRET]) as runtime:
+            await ran(runtime, agent)
+            await runtime.change_state("s", {"note": SECRET})
+
+    play(story())
+    assert bodies[-1].keys() == {"set"}
+    assert SECRET not in str(bodies)
 
 
 @pytest.mark.parametrize("is_durable", [False, True])

@@ -12,6 +12,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from windlass.delivery import check_sink
+from windlass.dynamic import Placed
 from windlass.engine.cut import TooLate, within
 from windlass.engine.judge import settled, timed_out
 from windlass.errors import AgentError, Rejected, is_for_us
@@ -44,6 +45,7 @@ from windlass_protocol import (
     InterruptDecision,
     ModifyDecision,
     OutputContract,
+    ResolverSpec,
     RetryClass,
     RunRequest,
     RuntimePackage,
@@ -51,6 +53,7 @@ from windlass_protocol import (
 
 JsonObject = dict[str, JsonValue]
 _NO_HOOKS: Final[Mapping[str, Hook]] = {}
+_NO_RESOLVERS: Final[Mapping[str, Placed]] = {}
 _NO_TOOLS: Final[Mapping[str, Tool[..., object]]] = {}
 
 
@@ -151,6 +154,7 @@ async def check_start(ports: RuntimePorts, request: RunRequest) -> EffectivePack
     summary_provider_of(ports, effective.package, run_id=request.run_id)
     _check_hooks(ports, effective.package, request.run_id)
     _check_tools(ports, effective.package, request.run_id)
+    resolvers_of(ports, effective.package)
     _check_sinks(ports, effective.package, request.run_id)
     await _check_policy(policy, request, effective.package, timeout_ms=ports.policy_timeout_ms)
     return effective
@@ -255,6 +259,24 @@ def _check_hooks(ports: RuntimePorts, package: RuntimePackage, run_id: str) -> N
             problem = f"package {package.package_id} has no executor for hook {spec.hook_id}"
         if problem is not None:
             raise invalid_package(problem, run_id)
+
+
+def resolvers_of(ports: RuntimePorts, package: RuntimePackage) -> tuple[Placed, ...]:
+    """Return the functions behind the resolvers of a package: those of its agent.
+
+    Raises:
+        Rejected: there is none behind one of them, or it gives something else.
+    """
+    registered = ports.registry.agent(package.agent.agent_id)
+    known = _NO_RESOLVERS if registered is None else registered.resolvers
+    missing = [one.name for one in package.resolvers or () if _spec_of(known.get(one.name)) != one]
+    if missing:
+        raise invalid_package(f"package {package.package_id} has no function for resolver {missing[0]}")
+    return tuple(known[one.name] for one in package.resolvers or ())
+
+
+def _spec_of(placed: Placed | None) -> ResolverSpec | None:
+    return None if placed is None else placed.spec
 
 
 def _check_sinks(ports: RuntimePorts, package: RuntimePackage, run_id: str) -> None:

@@ -17,8 +17,17 @@ from windlass_harness.views.reading import (
     read_step_started,
 )
 from windlass_harness.views.runs import RUN_CHANGES, RUN_ENDS, advance_run, run_id_of, start_run
-from windlass_harness.views.session_state import SessionState, SessionStatus, TurnState, TurnStatus, Wait
+from windlass_harness.views.session_state import (
+    Resolved,
+    SessionState,
+    SessionStatus,
+    TurnState,
+    TurnStatus,
+    Wait,
+    resolved_key,
+)
 from windlass_protocol import (
+    AgentResolvedData,
     ApprovalSettledData,
     CompactionCompletedData,
     CompactionConfig,
@@ -75,7 +84,7 @@ class SessionDraft:
         self.epoch = state.epoch
         self.history = HistoryDraft(state.history)
         self.requests = {request.request_id: request for request in state.requests}
-        self.authored = dict(state.authored)
+        self.authored, self.resolved = dict(state.authored), dict(state.resolved)
         self.run_ids = dict.fromkeys(state.run_ids)
 
     def freeze(self) -> SessionState:
@@ -96,6 +105,7 @@ class SessionDraft:
             turn=self.turn,
             requests=tuple(self.requests.values()),
             waiting=self.waiting,
+            resolved=dict(self.resolved),
             epoch=self.epoch,
         )
 
@@ -202,6 +212,11 @@ class SessionDraft:
         for key in data.removed or ():
             self.authored.pop(key, None)
         self.authored |= data.set or {}
+
+    def agent_resolved(self, record: Record) -> None:
+        data = read(AgentResolvedData, record.data)
+        key = resolved_key(record.agent_id or "", data.resolver)
+        self.resolved[key] = Resolved(data.scope, data.content_ref, record.run_id)
 
     def context_cleared(self, record: Record) -> None:
         self.history.clear()
@@ -348,6 +363,7 @@ _HANDLERS: Final[dict[str, Callable[[SessionDraft, Record], None]]] = {
     "session.completed": SessionDraft.session_ended,
     "session.failed": SessionDraft.session_ended,
     "session.state_changed": SessionDraft.state_changed,
+    "agent.resolved": SessionDraft.agent_resolved,
     "context.cleared": SessionDraft.context_cleared,
     "output.requested": SessionDraft.output_requested,
     "run.waiting": SessionDraft.run_waiting,

@@ -10,7 +10,15 @@ from windlass_harness.views.fold import START, Position
 from windlass_harness.views.history import History
 from windlass_harness.views.runs import RunState
 from windlass_harness.views.steps import Call, CallStage, OpenStep
-from windlass_protocol import CompactionConfig, HarnessSession, InputRequest, ModelReference, SessionAgent
+from windlass_protocol import (
+    CompactionConfig,
+    ContentRef,
+    HarnessSession,
+    InputRequest,
+    ModelReference,
+    ResolverScope,
+    SessionAgent,
+)
 
 THRESHOLD_TOKENS: Final = 100_000
 RECENT_WINDOW_SIZE: Final = 10
@@ -64,6 +72,15 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True)
+class Resolved:
+    """What a resolver of an agent gave last: where it is, and for how long it holds."""
+
+    scope: ResolverScope
+    content: ContentRef
+    run_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class SessionState:
     """A session as its records tell it."""
 
@@ -83,6 +100,8 @@ class SessionState:
     turn: TurnState | None = None
     requests: tuple[InputRequest, ...] = ()
     waiting: Wait | None = None
+    resolved: dict[str, Resolved] = field(default_factory=dict[str, Resolved])
+    """By agent and resolver, see `resolved_key`."""
     epoch: int = 0
 
     @property
@@ -114,3 +133,8 @@ class SessionState:
     def is_answering(self) -> bool:
         """Whether a model call was started and has neither answered nor failed."""
         return any(isinstance(item, OpenStep) and not item.is_answered for item in self.history.tail)
+
+
+def resolved_key(agent_id: str, resolver: str) -> str:
+    """Return where a session has what a resolver of an agent gave."""
+    return f"{agent_id}/{resolver}"

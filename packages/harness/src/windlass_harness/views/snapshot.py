@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-VIEW_VERSION: Final = 5
+VIEW_VERSION: Final = 6
 """Raised whenever a fold or a state changes, so that old snapshots are not read."""
 
 StateT = TypeVar("StateT")

@@ -5,24 +5,26 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Final, Protocol
+from typing import Final
 
 from pydantic import JsonValue
 
 from windlass.engine.answer import Collector, elapsed_ms
-from windlass.engine.binding import NOBODY, Binding
+from windlass.engine.binding import NOBODY, Binder, Binding
+from windlass.engine.calling import made
 from windlass.engine.compacting import Patience, compact
 from windlass.engine.consent import deciders_of
-from windlass.engine.cut import Raised, Returned, cut, is_told_to_end
+from windlass.engine.cut import is_told_to_end
 from windlass.engine.delivery import deliver
 from windlass.engine.failures import log_failure
 from windlass.engine.judge import Judged, judge
 from windlass.engine.lease import Lease
-from windlass.engine.listening import LEAVE_S, Asked, listen
+from windlass.engine.listening import Asked, listen
 from windlass.engine.masking import MaskedAnswer, SecretInputs
 from windlass.engine.moments import moment, time_left_ms
 from windlass.engine.points import after_call, at_point, check_answer, hook_call
 from windlass.engine.prompt import Prompt, system_words
+from windlass.engine.resolving import Means, resolve_run, resolve_step
 from windlass.engine.results import (
     Results,
     broken_off,
@@ -33,16 +35,16 @@ from windlass.engine.results import (
     review,
 )
 from windlass.engine.writer import SessionWriter
-from windlass.errors import AgentError, Rejected, is_for_us
+from windlass.errors import AgentError, Rejected, Unavailable, is_for_us
 from windlass.hooks import AFTER_MODEL_CALL, BEFORE_MODEL_CALL
 from windlass.limits import MODEL_TIMEOUT_MS
 from windlass.ports.clock import Clock, Random
 from windlass.ports.content import ContentStore
 from windlass.ports.feed import EventBus
+from windlass.ports.journal import Standing
 from windlass.ports.model import LLMMessage
 from windlass.tool_arguments import Arguments
 from windlass.tool_context import ToolContext, ToolControl
-from windlass.tool_run import ToolRun, late, run_tool
 from windlass.tool_state import ToolState
 from windlass.tools import Tool, ToolFailed
 from windlass_harness.loop.effects import (
@@ -86,19 +88,6 @@ class Shared:
     gates: dict[str, asyncio.Semaphore]
     secret_inputs: SecretInputs = field(default_factory=SecretInputs)
     lease: Lease = field(default_factory=Lease)
-
-
-class Binder(Protocol):
-    """Who knows what a run is bound to."""
-
-    async def __call__(self, run: RunState) -> Binding | None:
-        """Return what a run needs; None if this process does not have it.
-
-        Raises:
-            Rejected: the run can never go on here.
-            Unavailable: it cannot be found now.
-        """
-        ...
 
 
 class AgentWork:
@@ -149,7 +138,22 @@ class AgentWork:
             binding = await self._binding(state)
         except Rejected as error:
             return Stopped(error.info())
-        return Stopped(NOBODY) if binding is None else binding.notes
+        if binding is None or not binding.resolvers:
+            return Stopped(NOBODY) if binding is None else binding.notes
+        # Resolvers are the host's code, and see nothing that a crash could make untrue.
+        await self._writer.commit(standing=Standing.RUNNING, wake_at_ms=None)
+        found = await resolve_run(binding, state, means=self._means(state))
+        if isinstance(found, Stopped):
+            return found
+        self._use(found.binding, state)
+        return (*binding.notes, *found.notes)
+
+    def _means(self, state: LoopState) -> Means:
+        return Means(self._shared.content, self._shared.clock, self._can_ask(state))
+
+    def _use(self, binding: Binding, state: LoopState) -> None:
+        if state.run is not None:
+            self._bound[state.run.run_id] = binding
 
     def close(self) -> None:
         """Show nothing more: the session is not driven here any more."""
@@ -234,6 +238,19 @@ class AgentWork:
         binding = await self._binding(state)
         if binding is None:
             return Stopped(NOBODY)
+        if not binding.resolvers:
+            return await self._ask(binding, state)
+        try:
+            found = await resolve_step(binding, state, means=self._means(state))
+        except Unavailable as error:
+            return ModelFailed(error.info(), chance=self._shared.random())
+        if isinstance(found, Stopped):
+            return ModelFailed(found.error)
+        self._use(found.binding, state)
+        answer = await self._ask(found.binding, state)
+        return replace(answer, notes=(*found.notes, *answer.notes))
+
+    async def _ask(self, binding: Binding, state: LoopState) -> ModelAnswered | ModelFailed:
         system = system_words(binding.instructions, state.run_notes.contract)
         messages = self._prompt.messages(state.session.history, system)
         run, hooks = state.run, binding.hooks
@@ -339,7 +356,7 @@ class AgentWork:
         started = clock.monotonic()
         try:
             async with self._gate(tool):
-                outcome = await _made(tool, arguments, context=context)
+                outcome = await made(tool, arguments, context=context)
         except asyncio.CancelledError:
             if is_told_to_end():
                 raise
@@ -377,19 +394,3 @@ class AgentWork:
         async with gate:
             await shared.lease.held(shared.clock)
             yield
-
-
-async def _made(tool: Tool[..., object], arguments: Arguments, *, context: ToolContext) -> ToolRun:
-    """Run a tool; one that does not even end when its time is over is left to itself."""
-    running = run_tool(tool, arguments.values, context=context)
-    if not tool.shape.signature.is_async:
-        # Whoever waits for a thread can always be told to stop waiting.
-        return await running
-    outcome = await cut(running, tool.timeout_ms / 1000 + LEAVE_S, is_patient=True)
-    match outcome:
-        case Returned(found):
-            return found
-        case Raised(error):
-            raise error
-        case _:
-            return late(tool, tool.timeout_ms, context=context)

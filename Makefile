@@ -60,7 +60,7 @@ gen: $(VENV)/.ready node_modules/.ready  ## regenerate Python and TypeScript fro
 bench: $(VENV)/.ready  ## measure, as ratios inside one run; writes benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks
 
-torture: $(VENV)/.ready  ## kill a thousand processes, swap links all the while; writes benchmarks/TORTURE.md
+torture: $(VENV)/.ready  ## a thousand kills, 10,000 crashed disks and 10,000 simulations; writes benchmarks/TORTURE.md
 	$(BIN)/python -m tests.faults.torture all --write
 	$(BIN)/python -m tests.toolbox.swaps 100000
 

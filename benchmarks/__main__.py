@@ -1,6 +1,6 @@
 """`make bench`: measures the parts and the durable step, and writes RESULTS.md.
 
-`--quick` runs the durable step alone, short, and writes nothing; `--only` runs one of the two.
+`--quick` runs the loop and the durable step, short, and writes nothing; `--only` runs one of the sections.
 """
 
 import argparse
@@ -12,7 +12,9 @@ from pathlib import Path
 import tree_sitter_bash
 from tree_sitter import Language, Parser
 
+from benchmarks import loop
 from benchmarks.durable_step import FULL, SHORT, measure_all, section
+from benchmarks.loop import loop_rows
 from benchmarks.measure import Row, compare, start_up
 from benchmarks.samples import event_bytes, journal
 from windlass_harness import classify_shell_command, sanitize_for_trace
@@ -118,13 +120,18 @@ def import_rows() -> list[Row]:
     ]
 
 
+def tell(rows: list[Row]) -> list[Row]:
+    """Print lines of the table, and return them."""
+    for row in rows:
+        print(f"{row.what}: {row.cost:.1f} {row.unit}, {row.ratio:.2f} x {row.baseline}", flush=True)
+    return rows
+
+
 def write_parts() -> None:
-    """Measure protocol and harness; the section of the durable steps stays as it is."""
+    """Measure protocol, harness and loop; the durable steps stay as they are."""
     rows: list[Row] = []
-    for part in (import_rows, codec_rows, rule_rows, fold_rows):
-        for row in part():
-            print(f"{row.what}: {row.cost:.1f} {row.unit}, {row.ratio:.2f} x {row.baseline}")
-            rows.append(row)
+    for part in (import_rows, codec_rows, rule_rows, fold_rows, loop_rows):
+        rows += tell(part())
     lines = [f"| {row.what} | {row.cost:.1f} {row.unit} | {row.baseline} | {row.ratio:.2f} |" for row in rows]
     machine = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}."
     kept = RESULTS.read_text("utf-8").partition(PEERS_BEGIN)
@@ -145,11 +152,16 @@ def write_durable_steps() -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="the durable step alone, short; writes nothing")
+    parser.add_argument(
+        "--quick", action="store_true", help="the loop and the durable step, short; writes nothing"
+    )
     parser.add_argument("--only", choices=["parts", "steps"], help="one of the two sections")
     options = parser.parse_args()
     if options.quick:
-        print(section(measure_all(SHORT), SHORT))
+        if options.only != "steps":
+            tell(loop_rows(loop.SHORT))
+        if options.only != "parts":
+            print(section(measure_all(SHORT), SHORT))
         return 0
     if options.only != "steps":
         write_parts()

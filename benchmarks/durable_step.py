@@ -74,6 +74,7 @@ CONTENDERS = (
     Contender("raw FULL", "raw_run", None, "import sqlite3", "full"),
     Contender("Windlass, process", "windlass_run", None, "import windlass", "process"),
     Contender("Windlass, power", "windlass_run", None, OURS, "power"),
+    Contender("Windlass (memory)", "windlass_run", None, OURS, "memory", stores=False),
     Contender("LangGraph", "langgraph_run", "langgraph", LANGGRAPH, parks=500),
     Contender("LangGraph, delta", "langgraph_run", "langgraph", LANGGRAPH, "delta"),
     Contender(

@@ -1,55 +1,53 @@
-"""One journal, many views: a small run, and what can be folded out of it."""
+"""A tour: one run with a tool and a consent, and what its journal tells."""
 
-from itertools import count
+import asyncio
 
+from windlass import Agent, AgentRuntime, tool
+from windlass.adapters.models import DemoModel
+from windlass.parts import Feed, MemoryStore, SystemClock, allow_start
 from windlass_harness.tracing import fold_trace
-from windlass_harness.views import fold_chat, fold_runs, fold_session, fold_usage, to_event, to_sse
-from windlass_protocol import JsonObject, Record, encode
-
-seq = count(1)
-step = {"sequence": 0, "turnId": "t1", "stepIndex": 0}
-call: JsonObject = {"kind": "tool-call", "callId": "c1", "toolName": "weather", "input": {"city": "Oslo"}}
-answer: JsonObject = {"kind": "tool-result", "callId": "c1", "toolName": "weather", "output": {"rain": True}}
+from windlass_harness.views import fold_chat, fold_usage
 
 
-def record(type_: str, **data: object) -> Record:
-    number = next(seq)
-    at = f"2026-01-31T09:30:{number:02}Z"
-    return Record.model_validate(
-        {"sessionId": "s1", "runId": "r1", "seq": number, "at": at, "type": type_, "data": data}
-    )
+@tool(mode="read")
+async def weather(city: str) -> str:
+    """Say what the weather is: a read, so nobody is asked."""
+    return "rain all day"
 
 
-journal = [
-    record("run.started", runId="r1", agentId="helper"),
-    record("turn.started", sequence=0, turnId="t1"),
-    record("message.received", message="Umbrella in Oslo today?", sequence=0, turnId="t1"),
-    record("step.started", **step, modelId="demo/scripted"),
-    record("actions.requested", actions=[call], **step),
-    record(
-        "step.completed", finishReason="tool-calls", usage={"inputTokens": 90, "outputTokens": 12}, **step
-    ),
-    record("action.started", callId="c1", toolName="weather", effect="read", idempotencyKey="r1/c1", **step),
-    record("action.result", result=answer, status="completed", **step),
-    record("step.started", **step | {"stepIndex": 1}, modelId="demo/scripted"),
-    record("message.completed", message="Yes, take one.", finishReason="stop", **step | {"stepIndex": 1}),
-    record("step.completed", finishReason="stop", usage={"inputTokens": 130}, **step | {"stepIndex": 1}),
-    record("turn.completed", sequence=0, turnId="t1"),
-    record("run.completed", runId="r1", output="Yes, take one."),
-]
+@tool(mode="external")
+async def mail(text: str) -> str:
+    """Send a mail: it leaves the house, so a person is asked."""
+    return "sent"
 
-print("chat")
-for message in fold_chat(journal).messages:
-    print(f"  {message.role}: {message.content or message.tool_calls or message.tool_result}")
 
-print("what the model sees next:", len(fold_session(journal).session.history), "messages")
-print("usage:", fold_usage(journal).runs["r1"].usage)
-print("result:", fold_runs(journal).runs["r1"].result)
+async def main() -> None:
+    agent = Agent("guide", model=DemoModel(), tools=[weather, mail])
+    store = MemoryStore()  # AgentRuntime.open("app.db", agents=[agent]) keeps it all in a file
+    builder = AgentRuntime.builder().journal(store).content(store).event_bus(Feed(store, SystemClock()))
+    async with builder.policy(allow_start).agent(agent).attended().build() as runtime:
+        print("WHAT HAPPENS, AS IT HAPPENS", end="")
+        handle = await runtime.start(agent, "Look at the weather, then mail it to Ada.", session_id="tour")
+        async for event in handle.events():
+            if event.index is None:
+                print(f"\n{event.seq:4} {event.type}", end="  ")
+            else:  # a piece of an answer: shown live, and not kept
+                print(event.data.get("messageDelta", ""), end="")
+            for request in await handle.requests() if event.type == "run.waiting" else ():
+                print(f"\n{request.prompt} Yes!", end="")
+                await handle.answer(request.request_id, "approve", responder="you")
+        journal = await store.read("tour", limit=1000)
 
-print("trace")
-for span in fold_trace(journal).spans:
-    print(f"  {span.name}: {span.start_at} to {span.end_at}")
+    print("\n\nTHE SAME RECORDS AS A CHAT")
+    for message in fold_chat(journal).messages:
+        print(f"  {message.role}: {message.content or message.tool_calls or message.tool_result}")
 
-print("simple stream")
-for event in (sse for item in journal for sse in to_sse(to_event(item))):
-    print(f"  {encode(event).decode()}")
+    print("\nAS A TRACE")
+    for span in fold_trace(journal).spans:
+        print(f"  {span.name}")
+
+    print("\nAS A BILL")
+    print(f"  {fold_usage(journal).runs[handle.run_id].usage}")
+
+
+asyncio.run(main())

@@ -4,11 +4,13 @@ from benchmarks.peers.results import Results, ratio
 
 US = "Windlass, power"
 PROCESS = "Windlass, process"
+MEMORY = "Windlass (memory)"
 WAITING = "Windlass, waiting for consent"
 RAW_FULL = "raw FULL"
 RAW_NORMAL = "raw NORMAL"
 RAW_READ = RAW_FULL
 PEER = "LangGraph"
+MEMORY_PEER = "agent-framework (memory)"
 DURABLE_PEERS = ("LangGraph", "LangGraph, delta", "OpenAI Agents", "pydantic-ai + DBOS")
 SHORT, MIDDLE, LONG = 10, 50, 500
 
@@ -42,6 +44,10 @@ def _goals(results: Results) -> list[Goal]:
         (f"process / raw NORMAL, CPU a step at {LONG}", 3, ratio(cpu(PROCESS, LONG), cpu(RAW_NORMAL, LONG))),
         (f"power / LangGraph, CPU a step at {MIDDLE}", 0.1, ratio(cpu(US, MIDDLE), cpu(PEER, MIDDLE))),
         (f"power / LangGraph, CPU a step at {LONG}", 0.05, ratio(cpu(US, LONG), cpu(PEER, LONG))),
+        *(
+            (f"memory / agent-framework, CPU a step at {n}", 1, ratio(cpu(MEMORY, n), cpu(MEMORY_PEER, n)))
+            for n in (MIDDLE, LONG)
+        ),
         (f"CPU a step at {LONG} / at {SHORT}", 1.1, ratio(cpu(US, LONG), cpu(US, SHORT))),
         ("one more step at 200 to 500 / at 10 to 50", 1.1, _growth(results)),
         ("bytes stored / content at 500", 2, _per_content(results, "stored")),

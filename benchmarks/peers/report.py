@@ -19,7 +19,8 @@ lives in an environment of its own (benchmarks/peers/*.txt), and what each runne
 the whole process with all its threads, the least of up to five interleaved rounds (the slow cells have one
 or two): other people may use the machine, so wall time is left out. The raw floor is the same commits, two
 a step, with the same bytes in plain sqlite3. The peers' files have synchronous = FULL, so «power» and «raw
-FULL» are what they compare to; agent-framework stores nothing."""
+FULL» are what they compare to. agent-framework stores nothing; «Windlass (memory)» is the loop to compare it
+to, with all its records."""
 STEPS_NOTE = """«more» is the cost of one more step between the last two columns: it leaves out what a run
 costs once."""
 BYTES_NOTE = """Bytes as multiples of the content (arguments, results, texts). «stored» is

@@ -5,6 +5,7 @@ Choices:
 - The tool has the effect class that costs most, `once`: its intent is durable before it starts.
 - Variants: `power` (the default of `AgentRuntime.open`, synchronous FULL as the peers have it) and
   `process` (NORMAL).
+- Variant `memory`: the same loop and the same records, in a store that forgets them with the process.
 - Variant `waiting`, for the parked sessions alone: the tool needs a person's consent, and a run is left when
   it waits for it.
 - Resume is `AgentRuntime.open`, which goes on with unfinished runs by itself.
@@ -66,6 +67,7 @@ class Windlass(Runner):
         self.name = f"windlass-{variant}"
         self._durability: Literal["power", "process"] = "process" if variant == "process" else "power"
         self._waits = variant == "waiting"
+        self._forgets = variant == "memory"
 
     async def open(self, folder: Path, script: Script) -> None:
         @tool(
@@ -79,9 +81,12 @@ class Windlass(Runner):
 
         self._script = script
         self._agent = Agent("bench", model=ScriptedModel(script), tools=[lookup])
-        self._runtime = await AgentRuntime.open(
-            str(folder / "bench.db"), agents=[self._agent], durability=self._durability
-        )
+        if self._forgets:
+            self._runtime = AgentRuntime.in_memory([self._agent])
+        else:
+            self._runtime = await AgentRuntime.open(
+                folder / "bench.db", agents=[self._agent], durability=self._durability
+            )
         await self._runtime.__aenter__()
 
     async def run(self, session: str) -> str:

@@ -39,7 +39,9 @@ def play_in_memory(story: Story) -> None:
 def play_on_sqlite(story: Story, path: Path) -> None:
     async def main() -> None:
         async with asyncio.timeout(GUARD_S):
-            store, other = await SqliteStore.open(path), await SqliteStore.open(path)
+            # One is written by the event loop, one by a thread.
+            store = await SqliteStore.open(path, durability="process")
+            other = await SqliteStore.open(path, durability="power")
             await story(store, other)
             await store.aclose()
             await other.aclose()

@@ -3,9 +3,11 @@
 import subprocess
 import sys
 from pathlib import Path
+from threading import Timer
 
 import pytest
 
+from tools.doc_blocks import blocks
 from tools.files import ROOT, repository_files
 
 EXAMPLE_LINES_MAX = 60
@@ -30,6 +32,7 @@ def test_an_example_runs(path: Path, tmp_path: Path) -> None:
     result = subprocess.run(
         [sys.executable, "-I", "-W", "error", str(ROOT / path)],
         cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         timeout=RUN_TIMEOUT_S,
@@ -48,3 +51,52 @@ def test_the_example_of_a_crash_makes_its_folder_and_ends_in_a_second_process(tm
     )
     assert (first.returncode, first.stderr) == (-9, "")
     assert (second.returncode, second.stdout) == (0, "completed: Done.\n")
+
+
+def test_the_readme_shows_what_the_example_of_a_crash_prints(tmp_path: Path) -> None:
+    result = subprocess.run(
+        [sys.executable, "-I", str(ROOT / "examples" / "crash.py")],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=RUN_TIMEOUT_S,
+        check=True,
+    )
+    assert f"```text\n{result.stdout}```" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_every_program_of_the_readme_is_an_example_word_for_word() -> None:
+    programs = {(ROOT / path).read_text(encoding="utf-8") for path in EXAMPLES}
+    readme = blocks((ROOT / "README.md").read_text(encoding="utf-8"))
+    strange = [block.line for block in readme if block.language == "python" and block.code not in programs]
+    assert not strange, f"README.md: the programs at lines {strange} are in no file of examples/"
+
+
+def talk(folder: Path, words: str, *, until: str) -> str:
+    """Say something to the example of a chat, and kill it once it has answered."""
+    command = [sys.executable, "-I", "-u", str(ROOT / "examples" / "chat.py")]
+    with subprocess.Popen(
+        command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as chat:
+        assert chat.stdin is not None
+        assert chat.stdout is not None
+        patience = Timer(RUN_TIMEOUT_S, chat.kill)
+        patience.start()
+        chat.stdin.write(words)
+        chat.stdin.flush()
+        heard = ""
+        while not heard.endswith(until) and (character := chat.stdout.read(1)):
+            heard += character
+        patience.cancel()
+        chat.kill()
+    assert heard.endswith(until), heard
+    return heard
+
+
+def test_the_example_of_a_chat_asks_again_after_it_was_killed_at_its_question(tmp_path: Path) -> None:
+    first = talk(tmp_path, "mail Ada\n", until="[y/n] ")
+    second = talk(tmp_path, "", until="[y/n] ")
+    assert first == f"> {second}"  # the prompt apart, whose words are in the journal now
+    third = talk(tmp_path, "y\n", until="> ")
+    assert third == f"{second}agent: mail says: sent\n> "
+    assert talk(tmp_path, "", until="> ") == "you: mail Ada\nagent: mail says: sent\n> "

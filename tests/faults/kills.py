@@ -88,21 +88,18 @@ def _live(life: Life, folder: Path) -> End:
     return run_story(story, folder / "report")
 
 
-def one_run(folder: Path, *, mutant: str = "", choice: Choice = "retry") -> Life:
-    """Return the life of one run with six steps and tools of all classes."""
-    return Life(folder, (Plot("s1", "r1", SIX_STEPS),), choice=choice, mutant=mutant)
-
-
-def exhaustive(place: str | None, *, mutant: str = "", again_every: int = 6) -> list[dict[str, Any]]:
+def exhaustive(
+    place: str | None, *, steps: tuple[str, ...] = SIX_STEPS, mutant: str = "", again_every: int = 6
+) -> list[dict[str, Any]]:
     """Kill one run at each of its points; now and then its recovery as well."""
-    nowhere = Path()
+    life = Life(Path(), (Plot("s1", "r1", steps),), mutant=mutant)
     with scratch(place) as folder:
-        calm = attempt(Trial(one_run(nowhere, mutant=mutant), ()), place)
+        calm = attempt(Trial(life, ()), place)
         if calm["violations"] or not calm["points"]:
             return [calm]
         trials = [
             Trial(
-                one_run(nowhere, mutant=mutant, choice=CHOICES[point % len(CHOICES)]),
+                replace(life, choice=CHOICES[point % len(CHOICES)]),
                 (point,) if point % again_every else (point, 12 + (7 * point) % 60),
             )
             for point in range(1, calm["points"] + 1)

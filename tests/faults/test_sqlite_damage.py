@@ -14,6 +14,7 @@ from tests.contracts.stores import AnyStore, claim, numbers, post, write
 from tests.faults.disk import fast_folder
 
 from windlass.adapters.journals.sqlite import SqliteStore
+from windlass.adapters.journals.sqlite_schema import PAGE_BYTES
 from windlass.errors import Corrupt, Rejected
 from windlass.ports.journal import Standing
 from windlass_protocol import ContentRef
@@ -22,7 +23,6 @@ HEAD_BYTES: Final = 24
 """The beginning of each page, where every byte is flipped: headers and the places of cells."""
 STRIDE: Final = 7
 """Elsewhere every seventh byte is, which meets every field of every row in some page."""
-PAGE_BYTES: Final = 1_024
 FRAME_BYTES: Final = 24 + PAGE_BYTES
 
 FIRST, SECOND = list(range(12)), list(range(100, 105))

@@ -3,7 +3,7 @@
 import asyncio
 import random
 import tempfile
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -11,18 +11,17 @@ from typing import Any, Final
 import apsw
 import pytest
 from tests.contracts.stores import claim, numbers, write
-from tests.faults.disk import Disk, Happening, Mark, Platter, Sync, fast_folder, fault, get_files, put_files
+from tests.faults.disk import Disk, Mark, Platter, Sync, fast_folder, fault
+from tests.faults.lossy import APPENDS, crashes, generations, recorded
 
 from windlass.adapters.journals import sqlite_writer
 from windlass.adapters.journals.sqlite import SqliteStore
 from windlass.adapters.journals.sqlite_schema import Durability
-from windlass.errors import AgentError, Ambiguous, Unavailable
+from windlass.errors import Ambiguous, Unavailable
 
-APPENDS: Final = 40
-TRIALS: Final = 700
-"""Crashes that are tried out in each generation."""
-GENERATIONS: Final = 4
-"""Times that a store is crashed, recovered and written to again."""
+TRIALS: Final = 2_800
+"""Crashes that are tried out; `make torture` tries 10,000."""
+MUTANT_TRIALS: Final = 700
 SEED: Final = 20260131
 
 Fault = Callable[[str], None]
@@ -145,56 +144,6 @@ def test_a_checkpoint_that_cannot_sync_stops_writing_too(
 # A disk that loses what was not synced
 
 
-async def recorded(disk: Disk, path: Path, *, durability: Durability, first: int) -> list[Happening]:
-    """Write to a store; return what its disk saw, and each acknowledgement."""
-    store = await SqliteStore.open(path, durability=durability, connect=disk.connect)
-    mine = await claim(store, owner_id=f"o{first}")
-    disk.happenings.append(Mark(first))
-    for fact in range(first, first + APPENDS):
-        await write(store, mine, fact, after=fact)
-        disk.happenings.append(Mark(fact + 1))
-    happenings = list(disk.happenings)
-    await store.aclose()
-    return happenings
-
-
-async def complaint(folder: Path, acknowledged: int, written: int) -> str | None:
-    """Open what a crash left; return what is wrong with it, or None."""
-    try:
-        store = await SqliteStore.open(folder / "store.db", durability="process")
-        try:
-            found = numbers(await store.read("s1", limit=10_000))
-            everything = numbers(await store.read_all(limit=10_000))
-        finally:
-            await store.aclose()
-    except AgentError as error:
-        return f"{type(error).__name__}: {error.message}"
-    if found != list(range(len(found))) or everything != found:
-        return "a wrong record"
-    if not acknowledged <= len(found) <= written:
-        return f"{acknowledged} acknowledged, {len(found)} found"
-    return None
-
-
-async def crashes(
-    folder: Path, *, start: Platter, happenings: Sequence[Happening], chance: random.Random
-) -> list[str]:
-    """Crash at random moments of a recording; return what was wrong after each."""
-    marks = [index for index, each in enumerate(happenings) if isinstance(each, Mark)]
-    moments = sorted(chance.randrange(marks[0], len(happenings)) + 1 for _ in range(TRIALS))
-    wrong: list[str] = []
-    acknowledged = done = 0
-    for moment in moments:
-        for happening in happenings[done:moment]:
-            start.happen(happening)
-            acknowledged = happening.count if isinstance(happening, Mark) else acknowledged
-        done = moment
-        put_files(folder, start.crashed(chance))
-        found = await complaint(folder, acknowledged, acknowledged + 1)
-        wrong += [] if found is None else [f"after {moment}: {found}"]
-    return wrong
-
-
 @pytest.fixture
 def folder() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(dir=fast_folder()) as folder:
@@ -203,42 +152,16 @@ def folder() -> Iterator[Path]:
 
 @pytest.mark.promise("J2")
 def test_what_was_acknowledged_survives_a_disk_that_loses_whatever_was_not_synced(
-    disk: Disk, folder: Path, monkeypatch: pytest.MonkeyPatch
+    disk: Disk, folder: Path
 ) -> None:
-    monkeypatch.setattr(sqlite_writer, "CHECKPOINT_BYTES", 60_000)
-    chance = random.Random(SEED)
-
     async def story() -> None:
-        left: dict[str, bytearray] = {}
-        first = 0
-        for _ in range(GENERATIONS):
-            put_files(folder, left)
-            disk.happenings.clear()
-            happenings = await recorded(disk, folder / "store.db", durability="power", first=first)
-            base = Platter({name: bytearray(content) for name, content in left.items()})
-            assert await crashes(folder, start=base, happenings=happenings, chance=chance) == []
-            # The next generation goes on from what the last crash of this one left.
-            left = base.crashed(chance)
-            put_files(folder, left)
-            first = await count(folder)
-            left = get_files(folder)
+        assert await generations(disk, folder, trials=TRIALS, seed=SEED) == []
 
     run(story())
 
 
-async def count(folder: Path) -> int:
-    store = await SqliteStore.open(folder / "store.db", durability="process")
-    found = len(await store.read("s1", limit=10_000))
-    await store.aclose()
-    return found
-
-
 @pytest.mark.parametrize("mutant", ["no sync at all", "process"])
-def test_the_lossy_disk_finds_a_store_that_does_not_sync(
-    disk: Disk, folder: Path, monkeypatch: pytest.MonkeyPatch, mutant: str
-) -> None:
-    monkeypatch.setattr(sqlite_writer, "CHECKPOINT_BYTES", 60_000)
-
+def test_the_lossy_disk_finds_a_store_that_does_not_sync(disk: Disk, folder: Path, mutant: str) -> None:
     async def story() -> None:
         durability: Durability = "process" if mutant == "process" else "power"
         happenings = await recorded(disk, folder / "store.db", durability=durability, first=0)
@@ -246,7 +169,10 @@ def test_the_lossy_disk_finds_a_store_that_does_not_sync(
             opened = next(index for index, each in enumerate(happenings) if isinstance(each, Mark))
             kept = [each for each in happenings[opened:] if not isinstance(each, Sync)]
             happenings = [*happenings[:opened], *kept]
-        wrong = await crashes(folder, start=Platter(), happenings=happenings, chance=random.Random(SEED))
-        assert len(wrong) >= TRIALS * 3 // 4
+        chance = random.Random(SEED)
+        wrong = await crashes(
+            folder, start=Platter(), happenings=happenings, trials=MUTANT_TRIALS, chance=chance
+        )
+        assert len(wrong) >= MUTANT_TRIALS * 3 // 4
 
     run(story())

@@ -58,6 +58,7 @@ action.input.appended   callId inputDelta S I T |
 action.partial          callId output S I T |
 input.requested         requests S I T | callId taskId
 input.resolved          resolutions S I T |
+approval.dispatched     requestId |
 approval.candidate      requestId |
 approval.settled        requestId outcome |
 result.completed        result S I T |

@@ -1,4 +1,4 @@
-"""Parts of an agent that a function gives: when it is asked, and what goes on with what it gave."""
+"""Parts of an agent that a function gives: when it is asked, what goes on."""
 
 import asyncio
 import signal

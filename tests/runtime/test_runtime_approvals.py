@@ -1,4 +1,4 @@
-"""Approval dispatchers: asked once for each request, and after a restart."""
+"""Approval dispatchers: asked once for each request, again only if nobody knows."""
 
 import asyncio
 import logging
@@ -13,10 +13,11 @@ from tests.runtime.runtime_rig import CountingStore, play, shop, until
 from windlass.adapters.system import SystemClock
 from windlass.compose import AgentRuntime, RuntimeOptions
 from windlass.dispatch import DISPATCHES_MAX, ApprovalDesk
+from windlass.engine.mail import DISPATCHED
 from windlass.errors import Unavailable
 from windlass.feed import Feed
 from windlass.policy import allow_start
-from windlass.ports.journal import SessionRow
+from windlass.ports.journal import JsonObject, NewRun, Posted, SessionRow
 from windlass.run_handle import RunHandle
 from windlass.testing import FakeClock, ScriptedModel, by_history, call, run_in_fake_time, say
 from windlass_protocol import (
@@ -212,29 +213,97 @@ def test_a_slow_dispatcher_holds_nobody_else_up_and_is_left_when_the_runtime_clo
     play(story())
 
 
-def test_after_a_restart_open_requests_are_dispatched_again_and_answered_ones_are_not(tmp_path: Path) -> None:
+def test_a_request_that_was_dispatched_is_not_dispatched_again_after_a_restart(tmp_path: Path) -> None:
     async def story() -> None:
         path = tmp_path / "app.db"
         first = Desk()
         async with await opened(path, first) as runtime:
-            handles = [await runtime.start("shop", "go", run_id=f"r{at}") for at in range(3)]
-            for handle in handles:
-                await until(handle, "run.waiting")
-            await answered(handles[0])
-            await handles[0].wait()
+            for handle in await asks(runtime, 3):
+                await until(handle, "approval.dispatched")
+        assert len(first.asked) == 3
+        for _ in range(2):
+            later = Desk(approve)
+            async with await opened(path, later) as runtime:
+                new = await runtime.start("shop", "go")
+                await new.wait()
+                if await runtime.run_status("r0") is RunStatus.WAITING:
+                    await answered(runtime.handle("r0"))
+                    await runtime.handle("r0").wait()
+                assert await runtime.run_status("r1") is RunStatus.WAITING
+            assert [run_id for _, _, run_id in later.asked] == [new.run_id]
+        async with await opened(path, Desk()) as runtime:
+            types = [event.type async for event in runtime.handle("r0").events()]
+        assert types.count("input.requested") == types.count("approval.dispatched") == 1
+
+    play(story())
+
+
+def test_a_request_that_was_dispatched_with_an_unknown_outcome_is_dispatched_again(tmp_path: Path) -> None:
+    async def fails(request: InputRequest) -> None:
+        if "r0" in request.request_id:
+            raise ValueError
+        if "r1" in request.request_id:
+            await asyncio.Event().wait()
+
+    async def story() -> None:
+        path = tmp_path / "app.db"
+        first = Desk(fails)
+        async with await opened(path, first) as runtime:
+            *_, last = await asks(runtime, 3)
+            await until(last, "approval.dispatched")
         assert len(first.asked) == 3
         second = Desk(approve)
         async with await opened(path, second) as runtime:
-            for at in (1, 2):
+            for at in (0, 1):
                 assert (await runtime.handle(f"r{at}").wait()).output == "done"
-        assert {run_id for _, _, run_id in second.asked} == {"r1", "r2"}
+        assert {run_id for _, _, run_id in second.asked} == {"r0", "r1"}
         assert {one[0] for one in second.asked} < {one[0] for one in first.asked}
-        third = Desk(approve)
-        async with await opened(path, third) as runtime:
-            await (await runtime.start("shop", "go", run_id="r9")).wait()
-        assert [run_id for _, _, run_id in third.asked] == ["r9"]
 
     play(story())
+
+
+class Full(CountingStore):
+    """A store whose inboxes take no notes."""
+
+    async def post(
+        self, session_id: str, *, kind: str, key: str, body: JsonObject, run: NewRun | None = None
+    ) -> Posted:
+        if kind == DISPATCHED:
+            raise Unavailable("full", kind=ErrorKind.JOURNAL_FAILURE, retry=RetryClass.RETRYABLE)
+        return await super().post(session_id, kind=kind, key=key, body=body, run=run)
+
+
+def test_a_dispatch_that_cannot_be_noted_is_logged_and_may_be_made_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story() -> None:
+        store, first, second = Full(), Desk(), Desk(approve)
+        one, other = on(store, first), on(store, second)
+        await asks(one, 1)
+        await first.called.wait()
+        await other.resume()
+        assert (await other.handle("r0").wait()).output == "done"
+        assert first.asked == second.asked
+        await other.aclose()
+
+    play(story())
+    assert [one.getMessage() for one in caplog.records] == [
+        "a dispatched request is not noted, and may be dispatched again: journal_failure"
+    ]
+
+
+def on(store: CountingStore, desk: Desk) -> AgentRuntime:
+    builder = AgentRuntime.builder().journal(store).event_bus(Feed(store, SystemClock()))
+    agent = shop(ScriptedModel(by_history(ASKS)))
+    return builder.content(store).policy(allow_start).agent(agent).approval_dispatcher(desk).build()
+
+
+async def asks(runtime: AgentRuntime, count: int) -> list[RunHandle]:
+    """Start runs, and wait until each of them asks."""
+    handles = [await runtime.start("shop", "go", run_id=f"r{at}") for at in range(count)]
+    for handle in handles:
+        await until(handle, "run.waiting")
+    return handles
 
 
 async def opened(path: Path, desk: Desk) -> AgentRuntime:
@@ -251,19 +320,16 @@ def test_requests_of_many_sessions_are_found_again() -> None:
     async def story() -> None:
         store = CountingStore()
 
-        def built(desk: Desk) -> AgentRuntime:
-            builder = AgentRuntime.builder().journal(store).event_bus(Feed(store, SystemClock()))
-            agent = shop(ScriptedModel(by_history(ASKS)))
-            builder.content(store).policy(allow_start).agent(agent).approval_dispatcher(desk)
-            return builder.build()
+        async def fails(_: InputRequest) -> None:
+            raise ValueError
 
         count = DISPATCHES_MAX + 20
-        first = built(Desk())
+        first = on(store, Desk(fails))
         for at in range(count):
             handle = await first.start("shop", "go", run_id=f"r{at}")
             await until(handle, "run.waiting")
         desk = Desk(approve)
-        second = built(desk)
+        second = on(store, desk)
         await second.resume()
         for at in range(count):
             await first.handle(f"r{at}").status()
@@ -330,7 +396,7 @@ def test_a_desk_that_was_never_opened_can_be_closed() -> None:
         async def nobody(session_id: str, responses: object) -> None: ...
 
         store = CountingStore()
-        desk = ApprovalDesk(Desk(), Feed(store, SystemClock()), answer=nobody, timeout_ms=1)
+        desk = ApprovalDesk(Desk(), Feed(store, SystemClock()), store=store, answer=nobody, timeout_ms=1)
         await desk.aclose()
 
     play(story())

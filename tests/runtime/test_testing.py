@@ -5,8 +5,10 @@ from typing import TypeVar, cast
 
 import pytest
 
-from windlass import testing
+from windlass import Agent, AgentRuntime, testing, tool
 from windlass.errors import Rejected, Unavailable
+from windlass.options import RuntimeOptions
+from windlass.parts import Machine
 from windlass.ports.clock import Clock, IdFactory, Random
 from windlass.ports.model import LLMMessage, LLMProvider, LLMStreamChunk, LLMUsage, ToolCallDelta
 from windlass.testing import (
@@ -21,6 +23,7 @@ from windlass.testing import (
     seeded_random,
     sequential_ids,
 )
+from windlass.testing.fake_time import IDLE_S_MAX
 from windlass_protocol import ErrorKind, FinishReason, JsonObject, RetryClass, ToolCall
 
 T = TypeVar("T")
@@ -331,6 +334,39 @@ def test_fake_time_waits_for_threads_and_finds_those_who_wait_for_nothing(monkey
 
     with pytest.raises(RuntimeError, match="stuck: everybody waits"):
         run_in_fake_time(stuck(), clock=FakeClock())
+
+
+def unanswered(clock: FakeClock, expires_s: float | None = None) -> Coroutine[object, object, str | None]:
+    """Wait for a run that asks, and whom nobody answers."""
+
+    @tool(mode="external")
+    async def mail() -> str:
+        """Ask first."""
+        return "sent"
+
+    async def story() -> str | None:
+        agent = Agent("clerk", model=ScriptedModel([call("mail"), say("Nobody answered.")]), tools=[mail])
+        machine = Machine(clock, sequential_ids(), seeded_random(1))
+        options: RuntimeOptions = {"machine": machine}
+        if expires_s is not None:
+            options["approval_expires_ms"] = int(expires_s * 1_000)
+        async with AgentRuntime.in_memory([agent], **options) as runtime:
+            return (await (await runtime.start(agent, "go")).wait()).output
+
+    return story()
+
+
+def test_a_test_that_waits_for_ever_beside_a_runtime_fails_and_says_why() -> None:
+    clock = FakeClock()
+    with pytest.raises(RuntimeError, match="stuck: for 600 s nobody has waited for a moment"):
+        run_in_fake_time(unanswered(clock), clock=clock)
+    assert clock.monotonic() < 2 * IDLE_S_MAX
+
+
+def test_a_wait_of_a_parked_session_is_not_taken_for_one_without_end() -> None:
+    clock, long_s = FakeClock(), 3 * IDLE_S_MAX
+    assert run_in_fake_time(unanswered(clock, long_s), clock=clock) == "Nobody answered."
+    assert clock.monotonic() >= long_s
 
 
 def test_names_and_chance_repeat():

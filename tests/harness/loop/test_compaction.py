@@ -148,6 +148,11 @@ def test_no_message_is_estimated_twice() -> None:
     assert weights.since(0, messages[:3], revision=1) == 21
     assert len(seen) == 53
     assert weights.since(0, [], revision=1) == 0
+    seen.clear()
+    assert weights.since(45, messages, revision=2) == 35
+    assert len(seen) == 5, "what nobody asks about is not weighed"
+    assert weights.since(40, messages, revision=2) == 70
+    assert weights.since(50, messages, revision=2) == 0
 
 
 # what it costs
@@ -352,9 +357,16 @@ def test_what_a_refusal_taught_holds_for_the_rest_of_the_run() -> None:
 
 
 def test_a_refusal_without_anything_to_leave_out_fails_clearly() -> None:
-    session = World([[overflow(), overflow()]]).drive(Session(), run_asked())
+    session = World([[overflow()]]).drive(Session(), run_asked())
     assert session.end == "failed"
     assert session.data("compaction.failed")["code"] == "nothing_to_compact"
+    assert session.types.count("step.started") == 1, "the same prompt is not sent once more"
+    run = session.state.session.run
+    assert run is not None
+    assert run.result is not None
+    assert run.result.error is not None
+    assert "cannot be made shorter. Send a shorter message" in run.result.error.message
+    assert (run.result.error.details or {})["reason"] == "context_overflow"
 
 
 # somebody asks

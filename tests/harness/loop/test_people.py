@@ -25,7 +25,7 @@ from tests.harness.loop.stage import (
 from tests.harness.loop.test_calls import outputs
 
 from windlass_harness.loop.effects import CallModel, JudgeCall, RunTool
-from windlass_harness.loop.events import AnswersGiven, CancelAsked, Plea
+from windlass_harness.loop.events import AnswersGiven, CancelAsked, Plea, RequestDispatched
 from windlass_harness.loop.notes import CONSENTED, Grant
 from windlass_harness.loop.rules import Rules
 from windlass_harness.loop.snapshot import dump_loop, load_loop
@@ -433,3 +433,20 @@ def test_whoever_supplies_a_result_has_to_say_what_it_is(text: str | None) -> No
 def test_the_question_about_an_interrupted_call_names_it() -> None:
     (request,) = parked().state.session.requests.values()
     assert request.prompt.startswith("The call of send was interrupted")
+
+
+# what was taken to people
+
+
+def test_a_request_that_was_dispatched_is_noted_and_the_next_one_is_not() -> None:
+    session = asking()
+    assert session.tell(RequestDispatched("another")) == []
+    assert not session.state.note("c-pay").is_dispatched
+    assert session.tell(RequestDispatched("approval:r1:0:c-pay:1")) == ["approval.dispatched"]
+    assert session.data("approval.dispatched") == {"requestId": "approval:r1:0:c-pay:1"}
+    assert session.state.note("c-pay").is_dispatched
+    assert session.plan().is_empty, "the run waits as before"
+    answer(session)
+    assert session.tell(RequestDispatched("approval:r1:0:c-pay:1")) == [], "it is not open any more"
+    judge_all(session, ASK)
+    assert not session.state.note("c-pay").is_dispatched, "it was asked anew"

@@ -11,6 +11,7 @@ from tests.harness.loop.stage import (
     call,
     calls,
     failure,
+    interrupt,
     judge_all,
     judged,
     returned,
@@ -239,3 +240,60 @@ def test_what_is_no_number_in_a_usage_counts_nothing() -> None:
     assert session.state.run_notes.usage == {"inputTokens": 5}
     assert session.state.run_notes.budget.tokens_used == 5
     assert session.turn() == [CallModel(0, 2)]
+
+
+# owners
+
+
+def test_time_in_which_nobody_had_the_run_is_free() -> None:
+    session = asked(calls(call("put")), budget={"maxWallMs": 100})
+    begin_all(session)
+    session.pass_ms(1_000_000)
+    after = interrupt(session, len(session.records))
+    assert after.state.wall_ms(after.now) == 10, "what was done after the last record is not known"
+    after.pass_ms(5)
+    (effect,) = begin_all(after)
+    assert after.state.wall_ms(after.now) == 15
+    after.pass_ms(86)
+    after.done(effect, returned("c-put"))
+    after.turn()
+    assert (after.end, exceeded(after)) == ("budget_exhausted", ["wall"])
+
+
+def test_time_between_owners_is_free_also_when_nothing_was_interrupted() -> None:
+    session = asked(calls(call("look")), budget={"maxWallMs": 100})
+    (effect,) = begin_all(session)
+    session.done(effect, returned("c-look"))
+    session.pass_ms(1_000_000)
+    after = interrupt(session, len(session.records))
+    assert after.types == session.types, "there is nothing to say"
+    assert after.state.wall_ms(after.now) == 10, "it is known before anything is written"
+    assert World([LOOK, [says()]]).drive(after).end == "completed"
+
+
+def test_the_pause_before_a_retry_counts_whoever_waits_for_its_end() -> None:
+    session = asked(budget={"maxWallMs": 10_000_000})
+    (effect,) = session.turn()
+    session.done(effect, failure(after=60_000))
+    session.pass_ms(20_000)
+    early = interrupt(session, len(session.records))
+    assert early.state.wall_ms(early.now) == 20_000
+    session.pass_ms(980_000)
+    late = interrupt(session, len(session.records))
+    assert late.state.wall_ms(late.now) == 60_000
+    late.turn()
+    late.pass_ms(7)
+    assert late.state.wall_ms(late.now) == 60_007
+
+
+def test_a_wait_for_people_stays_free_when_another_owner_ends_it() -> None:
+    session = asked(calls(call("pay")), budget={"maxWallMs": 100})
+    judge_all(session, ASK)
+    session.turn()
+    session.pass_ms(1_000)
+    after = interrupt(session, len(session.records))
+    after.tell(AnswersGiven((InputResponse(request_id="approval:r1:0:c-pay:1", option_id="approve"),)))
+    assert after.state.wall_ms(after.now) == 10
+    judge_all(after)
+    after.pass_ms(4)
+    assert after.state.wall_ms(after.now) == 14

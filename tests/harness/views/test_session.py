@@ -12,7 +12,8 @@ from windlass_harness.views import (
     Wait,
     fold_session,
 )
-from windlass_protocol import EffectClass, RunStatus, SessionAgent
+from windlass_harness.views.snapshot import dump_state, load_state
+from windlass_protocol import EffectClass, JsonObject, ResolverScope, RunStatus, SessionAgent
 
 AGENT: Facts = {"modelReference": {"id": "acme/one"}, "system": "Help.", "tools": []}
 TURN = {"sequence": 0, "turnId": "t0"}

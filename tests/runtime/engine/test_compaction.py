@@ -12,9 +12,11 @@ from tests.runtime.engine.compaction_rig import TASK, Guide, is_summary, walk_to
 
 from windlass import Agent, AgentRuntime, tool
 from windlass.engine.compaction_rules import compaction_rule
+from windlass.engine.engine import LEFT_MS
 from windlass.errors import Conflict, Rejected, Unavailable
 from windlass.package import compile_package
 from windlass.package_check import check_package
+from windlass.ports.journal import Claim
 from windlass.ports.model import LLMMessage, LLMUsage
 from windlass.testing import Answer, ScriptedModel, always_replay, call, fail, say
 from windlass.tool_context import CompactionContext
@@ -255,9 +257,10 @@ def test_a_prompt_that_the_model_refuses_is_compacted_and_sent_again() -> None:
     assert reasons.count("overflow") == 1, "once refused, it is not tried again"
 
 
-def test_a_prompt_that_is_always_refused_fails_the_run() -> None:
-    status, records = play(agent_of(ScriptedModel([fail(TooLong()), fail(TooLong())])), "x" * 4_000)
-    assert status is RunStatus.FAILED
+def test_a_refused_prompt_that_cannot_be_made_shorter_fails_the_run_at_once() -> None:
+    model = ScriptedModel([fail(TooLong())])
+    status, records = play(agent_of(model), "x" * 4_000)
+    assert (status, len(model.requests)) == (RunStatus.FAILED, 1)
     error: Any = of(records, "run.failed")[0].data["error"]
     assert error["details"]["reason"] == "context_overflow"
 
@@ -425,6 +428,29 @@ def test_a_process_without_the_agent_leaves_the_compaction_to_others() -> None:
             return await settled(scene)
 
     assert Scene().play(story)[-1].type == "compaction.completed"
+
+
+def test_a_process_without_the_agent_does_not_look_at_a_wanted_compaction_again_and_again() -> None:
+    class Counting(KeptStore):
+        claims = 0
+
+        async def claim(
+            self, session_id: str, owner_id: str, *, now_ms: int, must_exist: bool = False
+        ) -> Claim:
+            self.claims += 1
+            return await super().claim(session_id, owner_id, now_ms=now_ms, must_exist=must_exist)
+
+    async def story(scene: Scene) -> int:
+        scene.store = counting = Counting(scene.store)
+        agent, stranger = walker(Guide(8, 20_000)), Agent("stranger", model=ScriptedModel([]))
+        await finish(scene, agent)
+        async with scene.runtime([stranger]) as runtime:
+            before = counting.claims
+            await runtime.compact("s1")
+            await scene.clock.sleep(LEFT_MS / 1_000 - 5)
+            return counting.claims - before
+
+    assert Scene().play(story) == 1
 
 
 # redeploys

@@ -55,7 +55,11 @@ ENOUGH = 40
 class FixedClock:
     """It is always nine."""
 
+    def __init__(self) -> None:
+        self.asked = 0
+
     def now(self) -> datetime:
+        self.asked += 1
         return datetime(2026, 1, 31, 9, tzinfo=UTC)
 
     def monotonic(self) -> float:
@@ -127,7 +131,8 @@ class World:
     steps: dict[str, LiveAnswer] = field(default_factory=dict[str, LiveAnswer])
 
     def __post_init__(self) -> None:
-        self.feed = Feed(self.store, FixedClock(), events_max=self.events_max, floor=self.floor)
+        self.clock = FixedClock()
+        self.feed = Feed(self.store, self.clock, events_max=self.events_max, floor=self.floor)
 
     async def begin(self, run_id: str = "r1", session_id: str = "s1") -> None:
         """Start a run that has no records yet."""

@@ -233,6 +233,7 @@ def test_a_thousand_readers_of_one_session_share_the_work() -> None:
         assert all(reader.seqs == [*range(1, 7)] for reader in readers)
         # Each event was made once, deltas too.
         assert len({id(event) for reader in readers for event in reader.events}) == len(readers[0].events)
+        assert world.clock.asked == sum(event.index is not None for event in readers[0].events)
         assert [*texts(readers[0].events).values()] == ["word " * 5] * 3
         for reader in readers:
             await reader.stop()

@@ -1,6 +1,6 @@
 """Moments as they are on the wire, and the time between them."""
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 _MILLISECOND = timedelta(milliseconds=1)
 
@@ -13,3 +13,9 @@ def elapsed_ms(start: str, end: str) -> int:
 def ms_of(at: str) -> int:
     """Return a moment in milliseconds since 1970."""
     return int(datetime.fromisoformat(at).timestamp() * 1000)
+
+
+def stamp_of(ms: int) -> str:
+    """Return a moment, in milliseconds since 1970, as it is on the wire."""
+    at = datetime.fromtimestamp(ms // 1000, UTC) + timedelta(milliseconds=ms % 1000)
+    return at.isoformat(timespec="milliseconds")[:23] + "Z"

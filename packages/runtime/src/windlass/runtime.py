@@ -77,7 +77,7 @@ class CoreRuntime:
                 await engine.open()
                 self._engine = engine
                 if self._desk is not None:
-                    self._desk.open(self._store())
+                    self._desk.open()
 
     async def aclose(self) -> None:
         """Let go of everything.
@@ -106,11 +106,11 @@ class CoreRuntime:
         store, bus, content = self._store(), self._bus(), ports.content
         if content is None:
             raise missing_port("content resolver")
-        machine = ports.machine
-        approvals = ports.approvals
+        machine, approvals = ports.machine, ports.approvals
         if approvals.dispatcher is not None:
+            answer, limit_ms = self.answer_session, approvals.timeout_ms
             self._desk = ApprovalDesk(
-                approvals.dispatcher, bus, answer=self.answer_session, timeout_ms=approvals.timeout_ms
+                approvals.dispatcher, bus, store=store, answer=answer, timeout_ms=limit_ms
             )
         shared = Shared(content, bus, machine.clock, machine.random, is_attended=ports.is_attended, gates={})
         return Engine(

@@ -67,6 +67,8 @@ def tool_result(value: object) -> ToolResult:
 
 
 def _data(value: object) -> JsonValue:
+    if type(value) is str:
+        return _text(value)
     walk = _Walk()
     data = result_value(value, walk)
     if walk.foreign is not None:

@@ -4,7 +4,7 @@ import asyncio
 import sqlite3
 from collections.abc import Coroutine, Iterator
 from pathlib import Path
-from threading import Thread
+from threading import Thread, current_thread
 from typing import Any
 
 import pytest
@@ -14,7 +14,7 @@ from tests.faults.disk import Disk, Sync
 from windlass.adapters.journals import sqlite_owners, sqlite_schema, sqlite_writer
 from windlass.adapters.journals.sqlite import SqliteStore
 from windlass.adapters.journals.sqlite_errors import translate
-from windlass.adapters.journals.sqlite_schema import APPLICATION_ID, connect, prepare
+from windlass.adapters.journals.sqlite_schema import APPLICATION_ID, Durability, connect, prepare
 from windlass.adapters.journals.sqlite_writes import Transaction
 from windlass.errors import AgentError, Ambiguous, Conflict, Corrupt, Rejected, Unavailable
 from windlass.ports.journal import Batch, Standing
@@ -155,6 +155,8 @@ def test_durability_chooses_how_much_is_synced(path: Path, durability: Any, sync
 
 # Writing together
 
+both_ways = pytest.mark.parametrize("durability", ["power", "process"])
+
 
 def test_writes_that_wait_at_the_same_time_share_one_commit(disk: Disk, path: Path) -> None:
     async def story() -> None:
@@ -173,11 +175,14 @@ def test_writes_that_wait_at_the_same_time_share_one_commit(disk: Disk, path: Pa
     run(story())
 
 
-def test_a_group_has_a_limit_and_the_rest_comes_next(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@both_ways
+def test_a_group_has_a_limit_and_the_rest_comes_next(
+    durability: Durability, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sqlite_writer, "GROUP_JOBS_MAX", 2)
 
     async def story() -> None:
-        store = await SqliteStore.open(path)
+        store = await SqliteStore.open(path, durability=durability)
         await asyncio.gather(*(post(store, f"k{index}") for index in range(9)))
         assert len(await store.pending("s1")) == 9
         await store.aclose()
@@ -197,9 +202,12 @@ def test_writes_that_wait_have_a_limit(path: Path, monkeypatch: pytest.MonkeyPat
     run(story())
 
 
-def test_a_caller_that_stops_waiting_leaves_the_write_and_the_others_alone(path: Path) -> None:
+@both_ways
+def test_a_caller_that_stops_waiting_leaves_the_write_and_the_others_alone(
+    durability: Durability, path: Path
+) -> None:
     async def story() -> None:
-        store = await SqliteStore.open(path)
+        store = await SqliteStore.open(path, durability=durability)
         first = asyncio.ensure_future(post(store, "k1"))
         second = asyncio.ensure_future(post(store, "k2"))
         await asyncio.sleep(0)
@@ -211,8 +219,9 @@ def test_a_caller_that_stops_waiting_leaves_the_write_and_the_others_alone(path:
     run(story())
 
 
-def test_several_event_loops_may_use_one_store(path: Path) -> None:
-    opened = asyncio.run(SqliteStore.open(path))
+@both_ways
+def test_several_event_loops_may_use_one_store(durability: Durability, path: Path) -> None:
+    opened = asyncio.run(SqliteStore.open(path, durability=durability))
 
     async def drive(name: str) -> None:
         mine = await claim(opened, name, name)
@@ -233,8 +242,9 @@ def test_several_event_loops_may_use_one_store(path: Path) -> None:
     run(story())
 
 
-def test_an_event_loop_that_ended_before_its_answer_harms_nobody(path: Path) -> None:
-    store = asyncio.run(SqliteStore.open(path))
+@both_ways
+def test_an_event_loop_that_ended_before_its_answer_harms_nobody(durability: Durability, path: Path) -> None:
+    store = asyncio.run(SqliteStore.open(path, durability=durability))
     loop = asyncio.new_event_loop()
 
     async def leave() -> None:
@@ -252,9 +262,12 @@ def test_an_event_loop_that_ended_before_its_answer_harms_nobody(path: Path) -> 
     run(story())
 
 
-def test_a_value_that_the_database_cannot_keep_harms_its_own_request_alone(path: Path) -> None:
+@both_ways
+def test_a_value_that_the_database_cannot_keep_harms_its_own_request_alone(
+    durability: Durability, path: Path
+) -> None:
     async def story() -> None:
-        store = await SqliteStore.open(path)
+        store = await SqliteStore.open(path, durability=durability)
         mine = await claim(store)
         huge = store.append(Batch(mine, 0, drafts(1), consumes=(2**70,)))
         results = await asyncio.gather(huge, post(store, "k1"), return_exceptions=True)
@@ -269,12 +282,15 @@ def test_a_value_that_the_database_cannot_keep_harms_its_own_request_alone(path:
     run(story())
 
 
-def test_a_defect_in_the_writer_leaves_nobody_waiting(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@both_ways
+def test_a_defect_in_the_writer_leaves_nobody_waiting(
+    durability: Durability, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def defect(self: Transaction) -> None:
         raise KeyError
 
     async def story() -> None:
-        store = await SqliteStore.open(path)
+        store = await SqliteStore.open(path, durability=durability)
         monkeypatch.setattr(Transaction, "finish", defect)
         monkeypatch.setattr(sqlite_writer, "GROUP_JOBS_MAX", 1)
         results = await asyncio.gather(post(store, "k1"), post(store, "k2"), return_exceptions=True)
@@ -287,6 +303,58 @@ def test_a_defect_in_the_writer_leaves_nobody_waiting(path: Path, monkeypatch: p
         return
 
     monkeypatch.setattr("threading.excepthook", silent)
+    run(story())
+
+
+def test_small_writes_that_wait_for_no_disk_are_made_by_the_event_loop_together(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[Thread] = []
+    commit = Transaction.commit
+
+    def noted(self: Transaction) -> None:
+        threads.append(current_thread())
+        commit(self)
+
+    async def story() -> None:
+        store = await SqliteStore.open(path, durability="process")
+        monkeypatch.setattr(Transaction, "commit", noted)
+        await asyncio.gather(*(post(store, f"k{index}") for index in range(9)))
+        assert threads == [current_thread()]
+        threads.clear()
+        await store.put(b"x" * sqlite_writer.QUICK_BYTES_MAX)
+        await store.put(b"y" * (sqlite_writer.QUICK_BYTES_MAX + 1))
+        assert [each is current_thread() for each in threads] == [True, False]
+        await store.aclose()
+
+    run(story())
+
+
+def test_an_event_loop_never_waits_for_another_process_that_writes(path: Path) -> None:
+    async def story() -> None:
+        store = await SqliteStore.open(path, durability="process")
+        other = connect(path)
+        other.execute("BEGIN IMMEDIATE")
+        writing = asyncio.ensure_future(post(store, "k1"))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not writing.done()
+        other.execute("COMMIT")
+        assert await writing == 1
+        other.close()
+        await store.aclose()
+
+    run(story())
+
+
+def test_a_store_that_is_closed_at_once_has_written_what_was_asked(path: Path) -> None:
+    async def story() -> None:
+        store = await SqliteStore.open(path, durability="process")
+        writing = asyncio.ensure_future(post(store, "k1"))
+        await asyncio.sleep(0)
+        await store.aclose()
+        assert await writing == 1
+
     run(story())
 
 

@@ -12,7 +12,8 @@ from tests.runtime.adapters.models.wire import HI, OPENAI, Heard, Reply, hear, p
 
 from windlass import Agent, LLMMessage, LLMStreamChunk, tool
 from windlass.adapters.models import ModelSettings, PromptedTools
-from windlass.adapters.models.prompted_words import prompted, step_schema
+from windlass.adapters.models.prompted_words import prompted, step_schema, take_words
+from windlass.adapters.models.turns import Turns
 from windlass.ports.model_errors import ModelFault, ModelUnavailable
 from windlass.testing import Answer, ScriptedModel, say
 from windlass_protocol import JsonObject, RunStatus, ToolCall
@@ -128,7 +129,7 @@ def test_calls_and_results_are_told_in_words() -> None:
         LLMMessage("assistant", "Here."),
         LLMMessage("user", "", parts=({"type": "text", "text": "Thanks."},)),
     ]
-    system, *told = prompted(history, [LOOK, BARE])
+    system, *told = prompted(history, [LOOK, BARE], turns=Turns(take_words))
     assert system.content.startswith("Be kind.\n\n")
     assert "- look: Find a thing.\n" in system.content
     assert [(message.role, message.content) for message in told] == [

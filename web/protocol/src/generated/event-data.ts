@@ -697,6 +697,19 @@ export const ApprovalCandidateData = open({
 });
 export type ApprovalCandidateData = z.infer<typeof ApprovalCandidateData>;
 
+/** A request has been taken to whoever answers, and is not taken there again. */
+export const ApprovalDispatchedData = open({
+  /** The request. */
+  requestId: Id,
+  /** Number of the turn in its session, from 0. */
+  sequence: Count.optional(),
+  /** Number of the step in its turn, from 0. */
+  stepIndex: Count.optional(),
+  /** The turn. */
+  turnId: Id.optional(),
+});
+export type ApprovalDispatchedData = z.infer<typeof ApprovalDispatchedData>;
+
 /** An approval is decided. */
 export const ApprovalSettledData = open({
   /** The request. */

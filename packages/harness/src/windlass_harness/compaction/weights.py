@@ -7,12 +7,14 @@ from windlass_protocol import ModelMessage
 
 
 class Weights:
-    """The estimates of the messages of one history; each message is estimated once."""
+    """The estimates of the messages of one history; each is estimated once, if at all."""
 
     def __init__(self, estimate: Estimate = estimate_tokens) -> None:
         self._estimate = estimate
+        self._first = 0
+        """The first message that anybody asked about."""
         self._sums = [0]
-        """At each index, what all messages before it weigh together."""
+        """From it on, what all messages before each one weigh together."""
         self._revision = 0
 
     def since(self, index: int, messages: Sequence[ModelMessage], *, revision: int) -> int:
@@ -20,8 +22,9 @@ class Weights:
 
         `revision` is another number each time messages that were there have changed.
         """
-        if revision != self._revision or len(self._sums) > len(messages) + 1:
-            self._sums, self._revision = [0], revision
-        for message in messages[len(self._sums) - 1 :]:
+        is_shorter = self._first + len(self._sums) > len(messages) + 1
+        if revision != self._revision or is_shorter or index < self._first or len(self._sums) == 1:
+            self._first, self._sums, self._revision = index, [0], revision
+        for message in messages[self._first + len(self._sums) - 1 :]:
             self._sums.append(self._sums[-1] + self._estimate(message))
-        return self._sums[-1] - self._sums[index]
+        return self._sums[-1] - self._sums[index - self._first]

@@ -33,6 +33,9 @@ def before_step(state: LoopState, *, now: Moment, rules: Rules) -> Plan | None:
         return _go_on(state, now, rules)
     if note.is_overflow:
         return Plan((_requested(state, OVERFLOW, now, rule),))
+    if note.has_overflowed and note.tokens_after >= note.tokens:
+        # What the model refused would be sent once more.
+        return Plan(ends.failed(state, failures.cannot_shrink(note.tokens), now=now))
     if rule.limit is not None and note.tokens_after > rule.limit:
         error = failures.does_not_fit(note.tokens_after, rule.limit)
         return Plan(ends.failed(state, error, now=now))

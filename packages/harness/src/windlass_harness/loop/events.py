@@ -68,6 +68,13 @@ class AnswersGiven:
 
 
 @dataclass(frozen=True, slots=True)
+class RequestDispatched:
+    """A request was taken to whoever answers; nobody has to take it there again."""
+
+    request_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class CancelAsked:
     """Somebody wants a run to end."""
 
@@ -323,6 +330,7 @@ LoopEvent = (
     RunAsked
     | Steered
     | AnswersGiven
+    | RequestDispatched
     | CancelAsked
     | RunWithdrawn
     | RunRefused

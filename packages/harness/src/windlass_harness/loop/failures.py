@@ -69,6 +69,18 @@ def overflowed(error: ErrorInfo) -> ErrorInfo:
     )
 
 
+def cannot_shrink(tokens: int) -> ErrorInfo:
+    """The model refuses the prompt, and no compaction made it shorter."""
+    told = f"The prompt, about {tokens:,} tokens, is too long for the model and cannot be made shorter."
+    return ErrorInfo(
+        code=ErrorCode.REJECTED,
+        kind=ErrorKind.PROJECTION_FAILURE,
+        retry=RetryClass.USER_ACTION_NEEDED,
+        message=f"{told} {_SHORTEN}",
+        details={"fault": CONTEXT_OVERFLOW, "reason": CONTEXT_OVERFLOW, "tokens": tokens},
+    )
+
+
 def does_not_fit(tokens: int, limit: int) -> ErrorInfo:
     """The history cannot be made short enough."""
     told = f"The prompt fills about {tokens:,} tokens even after a compaction, limit {limit:,}."

@@ -8,7 +8,7 @@ from pydantic import JsonValue
 
 from windlass_harness.budget import BudgetLimit, BudgetState
 from windlass_harness.loop.hooked import Hooked
-from windlass_harness.times import ms_of
+from windlass_harness.times import elapsed_ms, ms_of, stamp_of
 from windlass_protocol import (
     BudgetLimits,
     ErrorInfo,
@@ -80,6 +80,8 @@ class CallNotes:
     arguments_hash: str | None = None
     request_id: str | None = None
     """Open: somebody is being asked."""
+    is_dispatched: bool = False
+    """That request was taken to whoever answers."""
     asked_as: str | None = None
     """The newest request about it, open or not."""
     until_ms: int | None = None
@@ -106,7 +108,11 @@ class RunNotes:
     usage: dict[str, int] = field(default_factory=dict[str, int])
     contract: OutputContract | None = None
     active_since: str | None = None
-    """When the run last began to do something; None while it waits."""
+    """When the run last began to do something, or came to another owner; None while it waits."""
+    last_at: str | None = None
+    """When the newest record was written."""
+    epoch: int | None = None
+    """Of the owner that wrote it."""
     attempt: int = 0
     """Of the model call under way, or that failed last."""
     is_retry: bool = False
@@ -145,6 +151,33 @@ class RunNotes:
             used.cost_micros_used + cost,
             used.wall_ms_used + wall_ms,
         )
+
+    def wall_ms(self, until: str) -> int:
+        """Return how long the run has gone on until then."""
+        since = self.active_since
+        return self.budget.wall_ms_used + (0 if since is None else elapsed_ms(since, until))
+
+    def rest(self, at: str) -> None:
+        """The time of the run stands still from now on."""
+        self.use(wall_ms=self.wall_ms(at) - self.budget.wall_ms_used)
+        self.active_since = None
+
+    def left_at(self, now: str, paused_until_ms: int) -> str:
+        """Return until when the last owner is charged, if another one has come by now.
+
+        Until its last record; a pause before a retry passes whether anybody is there or not.
+        """
+        last = self.last_at
+        if last is None or paused_until_ms >= ms_of(now):
+            return now
+        return last if paused_until_ms <= ms_of(last) else stamp_of(paused_until_ms)
+
+    def change_hands(self, record: Record, paused_until_ms: int) -> None:
+        """Take the first record of another owner."""
+        self.epoch = record.epoch
+        if self.active_since is not None:
+            self.rest(self.left_at(record.at, paused_until_ms))
+            self.active_since = record.at
 
     def charge(self, usage: JsonValue) -> None:
         """Count what a model call cost."""

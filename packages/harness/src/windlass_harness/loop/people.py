@@ -6,7 +6,7 @@ from pydantic import JsonValue
 from pydantic_core import from_json
 
 from windlass_harness.loop.drafts import Draft, within_limit
-from windlass_harness.loop.events import AnswersGiven, CallAsks, CallJudged, Moment
+from windlass_harness.loop.events import AnswersGiven, CallAsks, CallJudged, Moment, RequestDispatched
 from windlass_harness.loop.state import LoopState
 from windlass_harness.times import ms_of
 from windlass_harness.views.steps import Call
@@ -179,6 +179,13 @@ def answered(state: LoopState, event: AnswersGiven, *, now: Moment) -> list[Draf
         seen.add(response.request_id)
         drafts += _answer(state, request, response, now)
     return drafts
+
+
+def dispatched(state: LoopState, event: RequestDispatched, *, now: Moment) -> list[Draft]:
+    """Return the record that a request was taken to people; none if it is not open."""
+    if event.request_id not in state.session.requests:
+        return []
+    return [state.draft("approval.dispatched", {"requestId": event.request_id}, now=now)]
 
 
 def _noted(state: LoopState, response: InputResponse, now: Moment) -> Draft:

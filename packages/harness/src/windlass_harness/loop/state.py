@@ -31,8 +31,9 @@ from windlass_harness.loop.notes import (
     pause_after,
     policy_version,
 )
+from windlass_harness.loop.output_notes import OUTPUT_RECORDS, note_output
 from windlass_harness.loop.rules import DEFER_MS_MIN
-from windlass_harness.times import elapsed_ms, ms_of
+from windlass_harness.times import ms_of
 from windlass_harness.views.deliveries import DELIVERY_RECORDS, Deliveries
 from windlass_harness.views.runs import RunState
 from windlass_harness.views.session import SessionDraft
@@ -44,7 +45,6 @@ from windlass_protocol import (
     ErrorInfo,
     FinishReason,
     InputOutcome,
-    OutputContract,
     PrivacyClass,
     Record,
     RecoveryChoice,
@@ -69,10 +69,13 @@ class LoopState:
 
     def apply(self, record: Record) -> None:
         """Take the next record."""
+        if self.run_notes.epoch != record.epoch:
+            self.run_notes.change_hands(record, paused_until_ms(self))
         self.session.apply(record)
         follow = _FOLLOW.get(record.type)
         if follow is not None:
             follow(self, record)
+        self.run_notes.last_at = record.at
 
     def apply_all(self, records: Iterable[Record]) -> None:
         """Take the next records."""
@@ -154,11 +157,12 @@ class LoopState:
     def wall_ms(self, now: Moment) -> int:
         """Return how long the run has gone on, without the time that it waited for people.
 
-        All else counts, also the pause before a retry and the time in which no process was there to drive it:
-        the journal cannot tell an owner that worked in silence from one that was gone.
+        All else counts in which somebody had it, from the first record of an owner to its last, and the pause
+        before a retry.
         """
-        since = self.run_notes.active_since
-        return self.run_notes.budget.wall_ms_used + (0 if since is None else elapsed_ms(since, now.at))
+        notes = self.run_notes
+        is_ours = notes.epoch in (None, self.epoch)
+        return notes.wall_ms(now.at if is_ours else notes.left_at(now.at, paused_until_ms(self)))
 
     def exceeding(
         self, now: Moment, *, step: bool = False, tool_call: bool = False, tokens: int = 0
@@ -171,6 +175,12 @@ class LoopState:
         return would_exceed(
             notes.budget, notes.limits, step=step, tool_call=tool_call, tokens=tokens, wall_ms=wall_ms
         )
+
+
+def paused_until_ms(state: LoopState) -> int:
+    """Return when the pause ends in which a retry is waited for; 0 if there is none."""
+    waits = (state.run_notes, state.compacting)
+    return max((one.pause.until_ms for one in waits if one.is_retry and one.pause is not None), default=0)
 
 
 _NO_NOTES: Final = CallNotes()
@@ -187,20 +197,14 @@ def _note(state: LoopState, call_id: str) -> CallNotes:
 def _run_started(state: LoopState, record: Record) -> None:
     run = state.run
     state.notes.clear()
-    state.run_notes = RunNotes(limits=limits_of(None if run is None else run.budget), active_since=record.at)
+    limits = limits_of(None if run is None else run.budget)
+    state.run_notes = RunNotes(limits=limits, active_since=record.at, epoch=record.epoch)
     state.compacting.begin_run()
 
 
-def _output_requested(state: LoopState, record: Record) -> None:
-    state.run_notes.contract = OutputContract.model_validate(record.data["contract"])
-
-
 def _run_waiting(state: LoopState, record: Record) -> None:
-    notes = state.run_notes
-    if notes.active_since is not None:
-        notes.use(wall_ms=elapsed_ms(notes.active_since, record.at))
-    notes.active_since = None
-    notes.is_waiting = True
+    state.run_notes.rest(record.at)
+    state.run_notes.is_waiting = True
 
 
 def _run_resumed(state: LoopState, record: Record) -> None:
@@ -296,6 +300,7 @@ def _input_requested(state: LoopState, record: Record) -> None:
         call_id = str(action["callId"])
         note = _note(state, call_id)
         note.request_id = note.asked_as = str(request["requestId"])
+        note.is_dispatched = False
         note.asks += 1
         state.run_notes.hooked.ask(call_id)
         given, hashed = action.get("input"), request.get("argumentsHash")
@@ -304,6 +309,11 @@ def _input_requested(state: LoopState, record: Record) -> None:
             note.arguments_hash = hashed
         lapses = request.get("expiresAt")
         note.until_ms = ms_of(lapses) if isinstance(lapses, str) else None
+
+
+def _dispatched(state: LoopState, record: Record) -> None:
+    for note in state.notes.values():
+        note.is_dispatched |= note.request_id == record.data.get("requestId")
 
 
 def _approval_settled(state: LoopState, record: Record) -> None:
@@ -342,19 +352,6 @@ def _effect_settled(state: LoopState, record: Record) -> None:
     note.request_id = None
 
 
-def _output_rejected(state: LoopState, record: Record) -> None:
-    state.run_notes.rejections = number_in(record.data, "attempt")
-
-
-def _output_failed(state: LoopState, record: Record) -> None:
-    state.run_notes.failure = failures.unfit(number_in(record.data, "attempts"))
-
-
-def _result_completed(state: LoopState, record: Record) -> None:
-    state.run_notes.is_validated = True
-    state.run_notes.structured = record.data.get("result")
-
-
 def _hook_ran(state: LoopState, record: Record) -> None:
     run, stop = state.session.run, record.data.get("stop")
     if run is None or record.run_id != run.run_id:
@@ -375,7 +372,6 @@ _BROKEN: Final = (FinishReason.CONTENT_FILTER, FinishReason.ERROR)
 
 _FOLLOW: Final[dict[str, Callable[[LoopState, Record], None]]] = {
     "run.started": _run_started,
-    "output.requested": _output_requested,
     "run.waiting": _run_waiting,
     "run.resumed": _run_resumed,
     "step.started": _step_started,
@@ -387,14 +383,13 @@ _FOLLOW: Final[dict[str, Callable[[LoopState, Record], None]]] = {
     "action.result": _action_result,
     "input.requested": _input_requested,
     "input.resolved": _input_resolved,
+    "approval.dispatched": _dispatched,
     "approval.settled": _approval_settled,
     "recovery.effect_found": _effect_found,
     "recovery.effect_settled": _effect_settled,
-    "output.rejected": _output_rejected,
-    "output.failed": _output_failed,
-    "result.completed": _result_completed,
     "hook.completed": _hook_ran,
     "hook.failed": _hook_ran,
+    **dict.fromkeys(OUTPUT_RECORDS, lambda state, record: note_output(state.run_notes, record)),
     **dict.fromkeys(DELIVERY_RECORDS, lambda state, record: state.deliveries.apply(record)),
     **dict.fromkeys(COMPACTION_RECORDS, _compaction),
 }

@@ -35,6 +35,7 @@ from windlass_harness.loop.events import (
     ModelFailed,
     Moment,
     OutputChecked,
+    RequestDispatched,
     RunAsked,
     RunRefused,
     RunWithdrawn,
@@ -59,7 +60,9 @@ def take(state: LoopState, event: LoopEvent, *, now: Moment, rules: Rules = DEFA
     A run is asked for only when the one before it has ended.
     """
     match event:
-        case RunAsked() | Steered() | AnswersGiven() | CancelAsked() | RunWithdrawn() | RunRefused():
+        case RunAsked() | Steered() | AnswersGiven() | RequestDispatched():
+            return wishes.granted(state, event, now=now)
+        case CancelAsked() | RunWithdrawn() | RunRefused():
             return wishes.granted(state, event, now=now)
         case Taken():
             return _taken(state, event, now)

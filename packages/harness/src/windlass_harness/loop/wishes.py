@@ -10,6 +10,7 @@ from windlass_harness.loop.events import (
     AnswersGiven,
     CancelAsked,
     Moment,
+    RequestDispatched,
     RunAsked,
     RunRefused,
     RunWithdrawn,
@@ -19,7 +20,7 @@ from windlass_harness.loop.state import LoopState
 from windlass_harness.views.session_state import SessionStatus
 
 JsonObject = dict[str, JsonValue]
-Wish = RunAsked | Steered | AnswersGiven | CancelAsked | RunWithdrawn | RunRefused
+Wish = RunAsked | Steered | AnswersGiven | RequestDispatched | CancelAsked | RunWithdrawn | RunRefused
 
 
 def granted(state: LoopState, wish: Wish, *, now: Moment) -> list[Draft]:
@@ -31,6 +32,8 @@ def granted(state: LoopState, wish: Wish, *, now: Moment) -> list[Draft]:
             return _steered(state, wish, now)
         case AnswersGiven():
             return people.answered(state, wish, now=now)
+        case RequestDispatched():
+            return people.dispatched(state, wish, now=now)
         case CancelAsked():
             return _cancel(state, wish, now)
         case RunWithdrawn() | RunRefused():

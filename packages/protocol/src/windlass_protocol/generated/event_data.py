@@ -740,6 +740,19 @@ class ApprovalCandidateData(Open):
     """The turn."""
 
 
+class ApprovalDispatchedData(Open):
+    """A request has been taken to whoever answers, and is not taken there again."""
+
+    request_id: Id
+    """The request."""
+    sequence: Maybe[Count] = None
+    """Number of the turn in its session, from 0."""
+    step_index: Maybe[Count] = None
+    """Number of the step in its turn, from 0."""
+    turn_id: Maybe[Id] = None
+    """The turn."""
+
+
 class ApprovalSettledData(Open):
     """An approval is decided."""
 

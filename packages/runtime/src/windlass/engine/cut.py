@@ -39,14 +39,19 @@ async def cut(
     may be put off is given as what is left of it. Only cancelling the caller gets out, and cancels the work
     too; a patient caller waits for the work to end then, until it is cancelled again.
     """
-    task = asyncio.create_task(_guarded(work))
+    loop = asyncio.get_running_loop()
+    over: asyncio.Future[None] = loop.create_future()
+    task = loop.create_task(_guarded(work, over))
+    watch = _Watch(loop, over, timeout_s)
     try:
-        await _wait(task, timeout_s)
+        await over
     except asyncio.CancelledError:
         if not is_patient or task.done():
             _leave(task)
             raise
         return await _ended(task)
+    finally:
+        watch.timer.cancel()
     if task.done() and not task.cancelled():
         return task.result()
     _leave(task)
@@ -59,12 +64,26 @@ def is_told_to_end() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-async def _wait(task: asyncio.Task[T], timeout_s: float | Callable[[], float]) -> None:
-    if not callable(timeout_s):
-        await asyncio.wait({task}, timeout=timeout_s)
-        return
-    while not task.done() and (left_s := timeout_s()) > _TICK_S:
-        await asyncio.wait({task}, timeout=left_s)
+class _Watch:
+    """Looks at the clock for whoever waits; one timer costs less than `asyncio.wait`."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        over: asyncio.Future[None],
+        timeout_s: float | Callable[[], float],
+    ) -> None:
+        self._loop = loop
+        self._over = over
+        self._timeout_s = timeout_s
+        self.timer = loop.call_later(timeout_s() if callable(timeout_s) else timeout_s, self._look)
+
+    def _look(self) -> None:
+        left_s = self._timeout_s() if callable(self._timeout_s) else 0.0
+        if left_s > _TICK_S:
+            self.timer = self._loop.call_later(left_s, self._look)
+        else:
+            _end(self._over)
 
 
 async def _ended(task: asyncio.Task[T]) -> T:
@@ -103,7 +122,7 @@ async def _waited(value: Awaitable[T]) -> T:
     return await value
 
 
-async def _guarded(work: Coroutine[object, object, T]) -> Returned[T] | Raised:
+async def _guarded(work: Coroutine[object, object, T], over: asyncio.Future[None]) -> Returned[T] | Raised:
     task = asyncio.current_task()
     try:
         return Returned(await work)
@@ -115,6 +134,14 @@ async def _guarded(work: Coroutine[object, object, T]) -> Returned[T] | Raised:
         if is_for_us(error):
             raise
         return Raised(error)
+    finally:
+        # Whoever waits wakes when this task is done, without a turn of the loop between.
+        _end(over)
+
+
+def _end(over: asyncio.Future[None]) -> None:
+    if not over.done():
+        over.set_result(None)
 
 
 def _leave(task: asyncio.Task[object]) -> None:

@@ -19,7 +19,6 @@ from windlass.engine.performer import Work, perform
 from windlass.engine.steady import Steady
 from windlass.engine.writer import Lost, SessionWriter
 from windlass.errors import Unavailable
-from windlass.ports.clock import Clock
 from windlass.ports.journal import Inbox, Standing
 from windlass_harness.loop.advance import advance
 from windlass_harness.loop.delivery import errands
@@ -59,14 +58,15 @@ class Driver:
         *,
         inbox: Inbox,
         work: Work,
-        clock: Clock,
+        steady: Steady,
         rules: Rules,
     ) -> None:
         self.state = state
         self._writer = writer
-        self._mailbox = Mailbox(inbox, writer.session_id, clock=clock, has_agent=work.has_agent)
+        self._mailbox = Mailbox(inbox, writer.session_id, clock=steady.clock, has_agent=work.has_agent)
         self._work = work
-        self._clock = clock
+        self._clock = steady.clock
+        self._steady = steady
         self._rules = rules
         self._events: deque[LoopEvent] = deque()
         self._care = NO_CARE
@@ -80,7 +80,6 @@ class Driver:
         self._bell = asyncio.Event()
         self._has_mail = True
         self._wake_at_ms: int | None = None
-        self._steady = Steady(clock)
         self._is_stopping = False
         self._bound: str | None = None
         """The run that was bound last."""
@@ -169,9 +168,10 @@ class Driver:
         now = moment(self._clock)
         while True:
             self._take_events(now)
-            # After what has happened: it says whether there is still a run to speak to.
-            await self._take_items()
-            self._take_events(now)
+            if self._mailbox.has_items:
+                # After what has happened: it says whether there is still a run to speak to.
+                await self._take_items()
+                self._take_events(now)
             run = self.state.run
             if run is not None and run.run_id != self._bound and not run.is_cancel_requested:
                 await self._bind(run, now)
@@ -261,7 +261,8 @@ class Driver:
         if self._ready or not self._is_done():
             # A short wait too: after a crash somebody must go on with it at once, whatever the clock says.
             return Standing.RUNNING, None
-        return Standing.WAITING, self._wake_at_ms
+        wake = self._wake_at_ms
+        return Standing.WAITING, wake and self._steady.wake_at_ms(wake, moment(self._clock))
 
     # effects
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Protocol, runtime_checkable
@@ -11,18 +11,20 @@ from windlass.engine.binding import Binder
 from windlass.engine.care import NO_CARE, Care, Refusal, hopeless
 from windlass.engine.driver import Driver
 from windlass.engine.failures import log_failure
+from windlass.engine.late import LateWakes
 from windlass.engine.loading import Loaded, load, save, wants_snapshot
 from windlass.engine.mail import agent_of
 from windlass.engine.mailbox import each_item
 from windlass.engine.moments import moment
 from windlass.engine.prompt import Prompt
 from windlass.engine.recent import Known, Recent
+from windlass.engine.steady import Parked
 from windlass.engine.work import AgentWork, Shared
 from windlass.engine.writer import Publisher, Scribe, SessionWriter
 from windlass.errors import AgentError, Ambiguous, Conflict, Rejected, Unavailable
 from windlass.limits import OWNER_LEASE_MS
-from windlass.ports.clock import Clock
-from windlass.ports.journal import COMPACT, START, Claim, Standing, Store
+from windlass.ports.clock import IDLE, Clock
+from windlass.ports.journal import COMPACT, START, Claim, Store
 from windlass_harness.loop.rules import Rules
 from windlass_harness.loop.state import LoopState
 from windlass_protocol import RetryClass
@@ -90,10 +92,10 @@ class Engine:
         self._left: dict[str, int] = {}
         """Sessions that need what is not here, and until when they are left alone, in milliseconds."""
         self._recent = Recent()
+        self._parked = Parked(ports.clock)
         self._turn = asyncio.Semaphore(DRIVEN_MAX)
         self._keeper: asyncio.Task[None] | None = None
-        self._late: set[asyncio.Task[None]] = set()
-        """They wake sessions in time that the wall clock would wake late."""
+        self._late = LateWakes(ports.store, ports.clock, wake=self.wake)
         self._watched = ports.store if isinstance(ports.store, Watched) else None
         self._change: int | None = None
         self._newest_item = 0
@@ -109,7 +111,7 @@ class Engine:
         await self._tell_missed()
         self._newest_item = (await ports.store.arrivals(after=_ITEMS_END)).newest
         await self._sweep()
-        self._keeper = asyncio.create_task(self._keep(), name="windlass keeper")
+        self._keeper = asyncio.create_task(self._keep(), name=IDLE)
 
     def wake(self, session_id: str) -> None:
         """See to it that a session is driven and looks into its inbox."""
@@ -173,7 +175,7 @@ class Engine:
         if self.is_closed:
             return
         self.is_closed = True
-        helpers = [*self._late, *(() if self._keeper is None else (self._keeper,))]
+        helpers = [*self._late.tasks, *(() if self._keeper is None else (self._keeper,))]
         for task in helpers:
             task.cancel()
         if helpers:
@@ -197,7 +199,6 @@ class Engine:
                     raise refusal.error
                 refusal = await self._drive_once(session_id, care)
         self._dropped.pop(session_id, None)
-        self._left.pop(session_id, None)
 
     async def _drive_once(self, session_id: str, care: Care) -> Refusal | None:
         """Drive a session until it is parked; return why if it was refused for good."""
@@ -228,7 +229,8 @@ class Engine:
         work = AgentWork(
             ports.binder, writer, shared=ports.shared, prompt=known.prompt, has_agent=self._has_agent
         )
-        driver = Driver(state, writer, inbox=ports.store, work=work, clock=ports.clock, rules=ports.rules)
+        steady = self._parked.take(session_id)
+        driver = Driver(state, writer, inbox=ports.store, work=work, steady=steady, rules=ports.rules)
         self._drivers[session_id] = driver
         if self.is_closed:
             driver.stop()
@@ -238,7 +240,9 @@ class Engine:
             return Refusal(error, writer.consuming)
         finally:
             work.close()
+        self._left.pop(session_id, None)
         if writer.is_released:
+            self._parked.keep(session_id, steady)
             await self._remember(session_id, known)
         return None
 
@@ -271,14 +275,20 @@ class Engine:
             return self._has_agent(run.agent_id)
         if self._ports.agents() is None:
             return True
-        last = state.session.run
-        can_compact = last is None or self._has_agent(last.agent_id)
         async for item in each_item(self._ports.store, session_id):
             if item.kind == START:
                 return self._has_agent(agent_of(item))
-            if item.kind == COMPACT and not can_compact:
+            if item.kind == COMPACT and not self._can_compact(state, session_id):
                 return False
-        return can_compact or not state.compacting.is_due
+        return not state.compacting.is_due or self._can_compact(state, session_id)
+
+    def _can_compact(self, state: LoopState, session_id: str) -> bool:
+        """Whether the agent of the last run is here; if not, its session is left alone."""
+        last = state.session.run
+        if last is None or self._has_agent(last.agent_id):
+            return True
+        self._leave(session_id, f"agent {last.agent_id}, for a compaction")
+        return False
 
     def _has_agent(self, agent_id: str) -> bool:
         agents = self._ports.agents()
@@ -306,13 +316,14 @@ class Engine:
             back_ms = ahead_ms - (now_ms - ports.clock.monotonic() * 1_000)
             try:
                 if back_ms >= CLOCK_BACK_MS_MIN:
-                    await self._catch_late(now_ms + int(back_ms))
+                    await self._late.catch(now_ms + int(back_ms))
                 ahead_ms -= back_ms
                 if abs(now_ms - beat_ms) >= OWNER_LEASE_MS / 4:
                     await self._beat()
                     beat_ms = now_ms
                 await self._look_around()
                 await self._sweep()
+                await self._tell_clock()
                 is_told = False
             except Exception as error:  # noqa: BLE001 - without its keeper a process stops being an owner
                 # The store is out of reach for now; runs that cannot be written end by themselves.
@@ -322,29 +333,11 @@ class Engine:
                 is_told = True
                 self._end_if_stopped(error)
 
-    async def _catch_late(self, now_ms: int) -> None:
-        """Remember who waits for a moment that has just moved away with the wall clock.
-
-        `now_ms` is what it would be if nobody had put it back. Each is woken once when it would have been,
-        and waits on if it goes by the wall clock, as a request that expires does.
-        """
-        store, since_s = self._ports.store, self._ports.clock.monotonic()
-        wakes: list[tuple[int, str]] = []
-        after: str | None = None
-        while rows := await store.sessions(after=after):
-            for row in rows:
-                if row.standing is Standing.WAITING and row.wake_at_ms is not None:
-                    wakes.append((row.wake_at_ms - now_ms, row.session_id))
-            after = rows[-1].session_id
-        task = asyncio.create_task(self._wake_late(sorted(wakes), since_s), name="windlass late wakes")
-        self._late.add(task)
-        task.add_done_callback(self._late.discard)
-
-    async def _wake_late(self, wakes: Sequence[tuple[int, str]], since_s: float) -> None:
-        clock = self._ports.clock
-        for delay_ms, session_id in wakes:
-            await clock.sleep(since_s + delay_ms / 1_000 - clock.monotonic())
-            self.wake(session_id)
+    async def _tell_clock(self) -> None:
+        """Let whoever owns the clock know whether a session is to be woken some time."""
+        wake = await self._ports.store.next_wake_ms()
+        if self._keeper is not None:
+            self._keeper.set_name(IDLE if wake is None else "windlass keeper")
 
     async def _beat(self, *, is_doubted: bool = False) -> None:
         """Be heard of; if that is late, find out what others have taken meanwhile."""

@@ -12,6 +12,7 @@ from windlass_harness.loop.events import (
     CancelAsked,
     CompactionAsked,
     LoopEvent,
+    RequestDispatched,
     RunAsked,
     RunRefused,
     RunWithdrawn,
@@ -27,6 +28,8 @@ ANSWERS_NOTED_MAX: Final = 64
 
 ANSWER: Final = "answer"
 """The kind of an item that answers people's requests."""
+DISPATCHED: Final = "dispatched"
+"""The kind of an item that says that a request was taken to whoever answers."""
 CANCEL: Final = "cancel"
 """The kind of an item that asks a run to end."""
 
@@ -110,8 +113,8 @@ def _bare(item: InboxItem, queued: InboxItem | None) -> LoopEvent:
         return RunWithdrawn(_facts(queued))
     if item.kind == STEER:
         return Steered({"message": _NOT_KEPT})
-    if item.kind == COMPACT:
-        return CompactionAsked()
+    if item.kind in (COMPACT, DISPATCHED):
+        return _EVENTS[item.kind](item)
     if item.kind == STATE:
         return StateGiven(StateChange({}))
     if item.kind == CANCEL:
@@ -181,6 +184,7 @@ _EVENTS: Final[dict[str, Callable[[InboxItem], LoopEvent]]] = {
     STEER: _steered,
     ANSWER: _answers,
     CANCEL: _cancel,
+    DISPATCHED: lambda item: RequestDispatched(str(item.body["requestId"])),
     COMPACT: lambda _: CompactionAsked(),
     STATE: _state,
 }

@@ -47,9 +47,16 @@ class Mailbox:
         self.is_puzzled = False
         """Whether there is something that this release does not know."""
 
+    @property
+    def has_items(self) -> bool:
+        """Whether anything was read that is not done with; mostly there is nothing."""
+        return bool(self._items)
+
     def has_untaken(self, *, is_free: bool, is_ending: bool) -> bool:
         """Whether there is something to do now; a run can begin if no other is under way."""
-        if is_free and self._items and self._has_agent(agent_of(self._items[0])):
+        if not self._items:
+            return False
+        if is_free and self._has_agent(agent_of(self._items[0])):
             return True
         waits = {START, STEER} if is_ending else {START}
         return any(item.kind not in waits for item in self._items)

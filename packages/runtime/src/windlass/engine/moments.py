@@ -18,7 +18,7 @@ def stamp(now: datetime) -> str:
     return now.isoformat(timespec="milliseconds")[:23] + "Z"
 
 
-def time_left_ms(state: LoopState, now: Moment, *, most_ms: int) -> int:
+def time_left_ms(state: LoopState, clock: Clock, *, most_ms: int) -> int:
     """Return how long an effect may take before the budget of its run is used up."""
     limit_ms = state.run_notes.limits.max_wall_ms
-    return most_ms if limit_ms is None else max(0, min(most_ms, limit_ms - state.wall_ms(now)))
+    return most_ms if limit_ms is None else max(0, min(most_ms, limit_ms - state.wall_ms(moment(clock))))

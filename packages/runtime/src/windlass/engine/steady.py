@@ -1,13 +1,14 @@
-"""Pauses by the clock that does not jump, for as long as one driver waits.
+"""Pauses by the clock that does not jump, for as long as one process waits.
 
 A pause is written by the wall clock, because a record has no other. Whoever waits for its end in one process
 measures it by the monotonic clock, so that nothing is tried early or late when somebody sets the wall clock.
+What a request says about its expiry is for people, who go by the wall clock, and so does it.
 """
 
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
-from math import inf
+from math import ceil, inf
 from typing import Final
 
 from windlass.engine.moments import moment
@@ -17,14 +18,18 @@ from windlass_harness.loop.notes import Pause
 from windlass_harness.loop.state import LoopState
 
 _ROUNDING_S: Final = 1e-6
+_JUMP_MS_MIN: Final = 1_000
+"""A wall clock that is off by less is let be."""
+SESSIONS_MAX: Final = 10_000
+"""Parked sessions whose pauses are remembered; those of more end by the wall clock."""
 
 
 class Steady:
     """Knows when the pauses of a session end."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._ends: dict[Pause, float] = {}
+    def __init__(self, clock: Clock, ends: dict[Pause, float]) -> None:
+        self.clock = self._clock = clock
+        self._ends = ends
 
     def at(self, state: LoopState, now: Moment) -> Moment:
         """Return a moment that knows which pauses of the session go on."""
@@ -33,7 +38,7 @@ class Steady:
             self._ends.clear()
             return now
         self._ends = {pause: self._ends.get(pause) or self._end(pause, now) for pause in pauses}
-        return replace(now, held=frozenset(self._held()))
+        return replace(now, held=frozenset(self.held()))
 
     def _end(self, pause: Pause, now: Moment) -> float:
         left_ms = pause.until_ms - now.ms if pause.has(now.ms) else 0
@@ -41,12 +46,18 @@ class Steady:
 
     def delay_ms(self, wake_at_ms: int, now: Moment) -> float:
         """Return how long to wait for a moment, or for the end of a pause before it."""
-        held = self._held()
+        held = self.held()
         since_s = self._clock.monotonic()
         first = min((end - since_s for end in held.values()), default=inf) * 1_000
         if any(pause.until_ms == wake_at_ms for pause in held):
             return first
         return min(first, max(0, wake_at_ms - now.ms))
+
+    def wake_at_ms(self, wake_at_ms: int, now: Moment) -> int:
+        """Return what the wall clock will say when a moment has come, as it goes now."""
+        wall_ms = now.ms + ceil(self.delay_ms(wake_at_ms, now))
+        is_off = self.held() and abs(wall_ms - wake_at_ms) >= _JUMP_MS_MIN
+        return wall_ms if is_off else wake_at_ms
 
     def timer(self, wake_at_ms: int | None, on_time: Callable[[], None]) -> asyncio.Task[None] | None:
         """Call back when a moment has come; None if there is none."""
@@ -58,9 +69,28 @@ class Steady:
         timer.add_done_callback(lambda timer: None if timer.cancelled() else on_time())
         return timer
 
-    def _held(self) -> dict[Pause, float]:
+    def held(self) -> dict[Pause, float]:
+        """Return the pauses that go on, and when they end by the monotonic clock."""
         over_s = self._clock.monotonic() + _ROUNDING_S
         return {pause: end for pause, end in self._ends.items() if end > over_s}
+
+
+class Parked:
+    """The pauses of sessions that were parked by this process."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._ends: dict[str, dict[Pause, float]] = {}
+
+    def take(self, session_id: str) -> Steady:
+        """Return what is known about the pauses of a session."""
+        return Steady(self._clock, self._ends.pop(session_id, {}))
+
+    def keep(self, session_id: str, steady: Steady) -> None:
+        """Remember the pauses of a session that nobody drives any more, if there is room."""
+        held = steady.held()
+        if held and len(self._ends) < SESSIONS_MAX:
+            self._ends[session_id] = held
 
 
 def _pauses(state: LoopState) -> list[Pause]:

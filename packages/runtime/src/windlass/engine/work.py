@@ -21,7 +21,7 @@ from windlass.engine.judge import Judged, judge
 from windlass.engine.lease import Lease
 from windlass.engine.listening import Asked, listen
 from windlass.engine.masking import MaskedAnswer, SecretInputs
-from windlass.engine.moments import moment, time_left_ms
+from windlass.engine.moments import time_left_ms
 from windlass.engine.points import after_call, at_point, check_answer, hook_call
 from windlass.engine.prompt import Prompt, system_words
 from windlass.engine.resolving import Means, resolve_run, resolve_step
@@ -288,7 +288,7 @@ class AgentWork:
             return CompactionBroken(NOBODY)
         limit_ms = MODEL_TIMEOUT_MS
         if state.run is not None:
-            limit_ms = time_left_ms(state, moment(shared.clock), most_ms=limit_ms)
+            limit_ms = time_left_ms(state, shared.clock, most_ms=limit_ms)
         patience = Patience(limit_ms, shared.random())
         return await compact(binding, state, effect=effect, patience=patience)
 
@@ -300,7 +300,7 @@ class AgentWork:
         collector = Collector(self._live, binding.redactor)
         clock = self._shared.clock
         started = clock.monotonic()
-        most_ms = time_left_ms(state, moment(clock), most_ms=MODEL_TIMEOUT_MS)
+        most_ms = time_left_ms(state, clock, most_ms=MODEL_TIMEOUT_MS)
         try:
             tools = binding.definitions(can_ask=self._can_ask(state))
             asked = Asked(binding.provider, messages, tools, binding.temperature)
@@ -322,7 +322,7 @@ class AgentWork:
             failure = model_error(error, binding.redactor)
         if failure.retry_after_ms is not None:
             # A run does not wait for a busy server longer than it may live.
-            wait_ms = time_left_ms(state, moment(clock), most_ms=failure.retry_after_ms)
+            wait_ms = time_left_ms(state, clock, most_ms=failure.retry_after_ms)
             failure = failure.model_copy(update={"retry_after_ms": wait_ms})
         return ModelFailed(failure, chance=self._shared.random(), usage=collector.usage)
 

@@ -108,15 +108,16 @@ class Pieces:
             self._pieces[index - self.base] = None
             self._last = None
 
-    def since(self, index: int, at: str) -> list[Event]:
+    def since(self, index: int, now: Callable[[], str]) -> list[Event]:
         """Return the deltas from an index on; texts that follow one another are one delta.
 
-        All readers that are equally far get the same events.
+        All readers that are equally far get the same events, made for the first of them.
         """
         first, end = max(index, self.base), self.next_index
-        if self._last is None or self._last[:2] != (first, end):
-            self._last = (first, end, list(self._events(first - self.base, at)))
-        return self._last[2]
+        last = self._last
+        if last is None or last[0] != first or last[1] != end:
+            last = self._last = (first, end, list(self._events(first - self.base, now())))
+        return last[2]
 
     def _trim(self) -> bool:
         """Make room by what was forgotten at the beginning."""

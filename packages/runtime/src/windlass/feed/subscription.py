@@ -258,13 +258,13 @@ class Subscription(Reader):
         return bool(ready)
 
     def _unseen(self, pieces: Pieces) -> Iterable[Event]:
-        started = pieces.started
+        started, end = pieces.started, pieces.next_index
         at_seq, index = self._seen.get(started.session_id, (0, 0))
         # A number above what there is was counted by somebody who wrote the same step before a crash.
-        if at_seq < started.seq or index > pieces.next_index:
+        if at_seq < started.seq or index > end:
             index = 0
-        if index == pieces.next_index:
+        if index == end:
             return ()
-        self._seen[started.session_id] = (started.seq, pieces.next_index)
-        deltas = pieces.since(index, self._source.now())
+        self._seen[started.session_id] = (started.seq, end)
+        deltas = pieces.since(index, self._source.now)
         return [delta for delta in deltas if self._line.wants(delta.type, started)]

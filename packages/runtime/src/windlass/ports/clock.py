@@ -1,7 +1,13 @@
 """Time and names: the two things that a replay must not take from the machine."""
 
 from datetime import datetime
-from typing import Protocol
+from typing import Final, Protocol
+
+IDLE: Final = "windlass keeper, idle"
+"""The name of a task that sleeps only to look around later: nothing that it knows of is going to happen.
+
+A clock for tests tells a test that waits for ever by it.
+"""
 
 
 class Clock(Protocol):

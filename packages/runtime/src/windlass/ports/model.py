@@ -24,7 +24,7 @@ class LLMUsage:
     cost_micros: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class LLMMessage:
     """One message of the prompt.
 

@@ -5,6 +5,8 @@ from datetime import UTC, datetime, timedelta
 from heapq import heappop, heappush
 from typing import Final
 
+from windlass.ports.clock import IDLE
+
 START: Final = datetime(2026, 1, 1, tzinfo=UTC)
 _ROUNDING_S: Final = 1e-9
 """Moments this close are one: sums of fractions of a second are not exact."""
@@ -24,6 +26,8 @@ class FakeClock:
         self._elapsed = 0.0
         self._shift = timedelta()
         self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
+        self._idle: set[asyncio.Future[None]] = set()
+        """Sleepers that expect nothing."""
         self._count = 0
         self._watchers: list[tuple[int, asyncio.Future[None]]] = []
 
@@ -44,6 +48,10 @@ class FakeClock:
         heappush(self._sleepers, (self._elapsed + seconds, self._count, future))
         if self._watchers:
             self._tell_watchers()
+        task = asyncio.current_task()
+        if task is not None and task.get_name() == IDLE:
+            self._idle.add(future)
+            future.add_done_callback(self._idle.discard)
         await future
 
     def advance(self, seconds: float) -> None:
@@ -74,6 +82,13 @@ class FakeClock:
         while self._sleepers and self._sleepers[0][2].done():
             heappop(self._sleepers)
         return max(0.0, self._sleepers[0][0] - self._elapsed) if self._sleepers else None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether somebody sleeps, and all who do expect nothing when they wake."""
+        return bool(self._idle) and all(
+            future.done() or future in self._idle for _, _, future in self._sleepers
+        )
 
     async def until_sleeping(self, count: int = 1) -> None:
         """Return once at least so many sleep."""

@@ -19,12 +19,19 @@ REAL_WAIT_S_MAX: Final = 10.0
 TURNS_MAX: Final = 50_000
 """How often the event loop may turn at one moment before the test is taken for busy for ever."""
 
+IDLE_S_MAX: Final = 600.0
+"""How long nobody but the keepers of runtimes may wake before the test is taken for stuck.
+
+Longer than an owner that is gone is waited for.
+"""
+
 
 def run_in_fake_time(main: Coroutine[object, object, T], *, clock: FakeClock) -> T:
     """Run a coroutine to its end, as `asyncio.run` does, in the time of the clock.
 
     Raises:
-        RuntimeError: everybody waits, and there is no moment to wait for; or somebody is busy for ever.
+        RuntimeError: everybody waits, and there is no moment to wait for, apart from those at which a runtime
+            looks around; or somebody is busy for ever.
     """
     with asyncio.Runner(loop_factory=lambda: _Loop(clock)) as runner:
         return runner.run(main)
@@ -49,6 +56,8 @@ class _Jump(selectors.DefaultSelector):
         self._clock = clock
         self._turns = 0
         """Since time passed last."""
+        self._idle_s = 0.0
+        """How long nobody has waited for a moment but those who only look around."""
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         ready = super().select(0)
@@ -61,9 +70,19 @@ class _Jump(selectors.DefaultSelector):
         self._turns = 0
         waits = [wait for wait in (timeout, self._clock.next_wake) if wait is not None]
         if waits:
-            self._clock.advance(max(0.0, min(waits)))
+            self._pass(max(0.0, min(waits)), is_idle=timeout is None and self._clock.is_idle)
             return ready
         ready = super().select(REAL_WAIT_S_MAX)
         if not ready:
             raise RuntimeError("stuck: everybody waits, nobody sleeps, and there is no timeout")
         return ready
+
+    def _pass(self, seconds: float, *, is_idle: bool) -> None:
+        self._idle_s = self._idle_s + seconds if is_idle else 0.0
+        if self._idle_s > IDLE_S_MAX:
+            self._idle_s = 0.0
+            raise RuntimeError(
+                f"stuck: for {IDLE_S_MAX:,.0f} s nobody has waited for a moment, and no session wants to be "
+                "woken at one: what the test waits for does not come by itself, as an answer to a request"
+            )
+        self._clock.advance(seconds)

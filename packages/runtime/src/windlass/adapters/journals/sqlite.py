@@ -50,10 +50,12 @@ class SqliteStore:
     process. Writes of all callers that wait at the same time share one transaction.
     """
 
-    def __init__(self, path: Path, *, key: StoreKey, writing: Connection, reading: Reads) -> None:
+    def __init__(
+        self, path: Path, *, key: StoreKey, writing: Connection, reading: Reads, is_quick: bool = False
+    ) -> None:
         self.path = path
         self._locks = OwnerLocks(path)
-        self._writer = Writer(writing, Transaction(writing, key, locks=self._locks))
+        self._writer = Writer(writing, Transaction(writing, key, locks=self._locks), is_quick=is_quick)
         self._reads = reading
         self._readers = ThreadPoolExecutor(1, thread_name_prefix="windlass-sqlite-reader")
         self._is_closed = False
@@ -82,7 +84,9 @@ class SqliteStore:
             key = prepare(connections[0], path, durability=durability)
             connections.append(connect(path))
             writing, reading = connections
-            return cls(path, key=key, writing=writing, reading=Reads(reading, key))
+            # No write waits for the disk then.
+            is_quick = durability == "process"
+            return cls(path, key=key, writing=writing, reading=Reads(reading, key), is_quick=is_quick)
         except FAILURES as error:
             failure = translate(error)
             _close_all(connections)

@@ -35,6 +35,11 @@ def primary_code(error: Failure) -> int:
     return code & _PRIMARY if isinstance(code, int) else 0
 
 
+def is_busy(error: Failure) -> bool:
+    """Tell whether somebody else uses the database."""
+    return primary_code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
 def translate(error: Failure, *, is_commit: bool = False) -> AgentError:
     """Return our error for one of SQLite.
 
@@ -52,7 +57,7 @@ def translate(error: Failure, *, is_commit: bool = False) -> AgentError:
         return corrupt(f"the database is damaged ({name}): restore it from a backup")
     if code in _HOST:
         return misconfigured(f"the database may not be written ({name}): check its permissions")
-    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+    if is_busy(error):
         return unavailable(f"the database is busy ({name}), nothing was written: try again")
     if code in _REFUSED or (code == 0 and isinstance(error, _REFUSALS)):
         return rejected(f"the database has no place for such a value ({name})")

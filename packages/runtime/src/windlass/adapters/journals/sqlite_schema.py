@@ -11,8 +11,9 @@ from windlass.adapters.journals.sqlite_integrity import STORE, StoreKey
 
 APPLICATION_ID: Final = 0x574C5331
 """Marks a file as ours: WLS1."""
-PAGE_BYTES: Final = 1_024
-"""An append changes about seven pages: small ones make the log a third as long as the usual 4,096."""
+PAGE_BYTES: Final = 2_048
+"""An append changes about six pages: small ones make the log half as long as the usual 4,096. Of still
+smaller ones most would hold a single append, half empty."""
 BUSY_TIMEOUT_MS: Final = 30_000
 """How long a write waits for other processes."""
 

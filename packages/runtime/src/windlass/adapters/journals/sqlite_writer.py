@@ -1,4 +1,8 @@
-"""The one thread that writes: what waits is one transaction, answered after it."""
+"""The one who writes: what waits is one transaction, answered after it.
+
+A thread does it, because a disk takes its time. What no disk has to confirm is written at once by the event
+loop itself, if it is small and nobody else writes: two threads that wake each other cost more than the write.
+"""
 
 import asyncio
 import sqlite3
@@ -10,8 +14,8 @@ from threading import Lock, Thread
 from typing import Final, TypeVar, cast
 
 from windlass.adapters.journals.faults import ambiguous, stopped, unavailable
-from windlass.adapters.journals.sqlite_errors import FAILURES, is_of_one, translate
-from windlass.adapters.journals.sqlite_schema import PAGE_BYTES, Connection
+from windlass.adapters.journals.sqlite_errors import FAILURES, Failure, is_busy, is_of_one, translate
+from windlass.adapters.journals.sqlite_schema import BUSY_TIMEOUT_MS, PAGE_BYTES, Connection
 from windlass.adapters.journals.sqlite_writes import Transaction
 from windlass.errors import AgentError, Ambiguous
 
@@ -20,6 +24,10 @@ T = TypeVar("T")
 GROUP_JOBS_MAX: Final = 256
 """Requests that share one transaction."""
 WAITING_JOBS_MAX: Final = 16_384
+QUICK_JOBS_MAX: Final = 64
+"""Requests that an event loop writes in one go, while it does nothing else."""
+QUICK_BYTES_MAX: Final = 65_536
+"""The largest request that it writes itself."""
 CHECKPOINT_BYTES: Final = 1_048_576
 """The log is copied into the database after about so many bytes. A short log is soon written over again, and
 the disk syncs a file that does not grow much faster."""
@@ -45,15 +53,25 @@ class _Job:
 
 
 class Writer:
-    """A thread with the writing connection; any number of event loops may ask it."""
+    """A thread with the writing connection; any number of event loops may ask it.
 
-    def __init__(self, connection: Connection, transaction: Transaction) -> None:
+    A quick one leaves small requests to the event loop that asks.
+    """
+
+    def __init__(self, connection: Connection, transaction: Transaction, *, is_quick: bool = False) -> None:
         self._connection = connection
         self._transaction = transaction
+        self._is_quick = is_quick
         self._queue: SimpleQueue[_Job | None] = SimpleQueue()
+        self._quick: list[_Job] = []
+        """What the event loop writes at its next turn, together."""
         self._closed: str | None = None
         self._lock = Lock()
+        self._hands = Lock()
+        """Held by whoever uses the connection."""
         self._logged_bytes = 0
+        if is_quick:
+            self._wait_at_most(0)
         self._thread = Thread(target=self._run, name="windlass-sqlite-writer", daemon=True)
         self._thread.start()
 
@@ -70,13 +88,25 @@ class Writer:
                 raise stopped(self._closed)
             if self._queue.qsize() >= WAITING_JOBS_MAX:
                 raise unavailable(f"too many writes are waiting: {WAITING_JOBS_MAX:,}, nothing was written")
-            self._queue.put(job)
+            if self._quick and self._quick[0].loop is not loop:
+                # That loop may have ended.
+                self._hand_over(self._quick)
+            if not self._is_for_loop(job):
+                self._queue.put(job)
+            else:
+                if not self._quick:
+                    loop.call_soon(self._write_quick, loop)
+                self._quick.append(job)
         return cast("T", await future)
+
+    def _is_for_loop(self, job: _Job) -> bool:
+        return self._is_quick and job.size_bytes <= QUICK_BYTES_MAX and len(self._quick) < QUICK_JOBS_MAX
 
     async def aclose(self) -> None:
         """Do what is waiting, then let go of the database."""
         with self._lock:
             self._closed = "the store is closed"
+            self._hand_over(self._quick)
             self._queue.put(None)
         await asyncio.to_thread(self._thread.join)
 
@@ -85,20 +115,57 @@ class Writer:
         try:
             while is_open:
                 jobs, is_open = self._take()
-                waiting: Sequence[_Job] = jobs
-                while waiting:
-                    waiting = self._attempt(waiting)
-                _answer(jobs)
-                self._tidy(jobs)
+                with self._hands:
+                    if self._is_quick:
+                        self._wait_at_most(BUSY_TIMEOUT_MS)
+                    self._write(jobs)
+                    _answer(jobs)
+                    self._tidy()
+                    if self._is_quick:
+                        self._wait_at_most(0)
                 jobs = []
         finally:
             # Nothing is left on the way here but by a defect; even then nobody may wait for ever.
             self._abandon(jobs)
             self._connection.close()
 
+    def _write_quick(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Write what came since the last turn of the loop, unless that could take long."""
+        with self._lock:
+            jobs = [*self._quick]
+            if not jobs or jobs[0].loop is not loop:
+                return
+            is_free = self._logged_bytes < CHECKPOINT_BYTES and self._hands.acquire(blocking=False)
+            if not is_free:
+                self._hand_over(self._quick)
+                return
+            self._quick.clear()
+        try:
+            is_done = self._write(jobs)
+        except BaseException:
+            self._abandon(jobs)
+            raise
+        finally:
+            self._hands.release()
+        with self._lock:
+            if not is_done and self._closed is None:
+                self._hand_over(jobs)
+        _settle(jobs)
+
+    def _hand_over(self, jobs: list[_Job]) -> None:
+        """Leave jobs to the thread."""
+        for job in jobs:
+            self._queue.put(job)
+        jobs.clear()
+
+    def _wait_at_most(self, timeout_ms: int) -> None:
+        """Say how long a write waits for other processes."""
+        self._connection.execute(f"PRAGMA busy_timeout = {timeout_ms}").fetchall()
+
     def _abandon(self, jobs: list[_Job]) -> None:
         with self._lock:
             self._closed = self._closed or "the store stopped writing: open it again"
+            self._hand_over(self._quick)
         with suppress(Empty):
             while True:
                 job = self._queue.get_nowait()
@@ -119,26 +186,42 @@ class Writer:
                 job = self._queue.get_nowait()
         return jobs, job is not None
 
+    def _write(self, jobs: Sequence[_Job]) -> bool:
+        """Do jobs, in one transaction if none is bad; False if others write too long."""
+        self._logged_bytes += sum(job.size_bytes for job in jobs) + len(jobs) * JOB_PAGES * PAGE_BYTES
+        waiting = jobs
+        while waiting:
+            try:
+                self._transaction.begin()
+            except FAILURES as error:
+                self._fail(waiting, error)
+                return not is_busy(error)
+            waiting = self._attempt(waiting)
+        return True
+
     def _attempt(self, jobs: Sequence[_Job]) -> list[_Job]:
-        """Do jobs in one transaction; return those to try again without a bad one."""
-        transaction, job = self._transaction, None
+        """Do jobs in a transaction that has begun; return those to try again without a bad one."""
+        job = None
         try:
-            transaction.begin()
             for job in jobs:
-                job.perform(transaction)
+                job.perform(self._transaction)
             job = None
-            transaction.finish()
+            self._transaction.finish()
         except FAILURES as error:
-            with suppress(sqlite3.Error):
-                transaction.rollback()
             if job is None or not is_of_one(error):
-                for each in jobs:
-                    each.error = translate(error)
+                self._fail(jobs, error)
                 return []
-            job.error = translate(error)
+            self._fail([job], error)
             return [each for each in jobs if each is not job]
         self._commit(jobs)
         return []
+
+    def _fail(self, jobs: Sequence[_Job], error: Failure) -> None:
+        """Forget the transaction: it wrote nothing."""
+        with suppress(sqlite3.Error):
+            self._transaction.rollback()
+        for job in jobs:
+            job.error = translate(error)
 
     def _commit(self, jobs: Sequence[_Job]) -> None:
         try:
@@ -158,9 +241,8 @@ class Writer:
                     self._closed or "the store stopped writing after the disk failed: open it again"
                 )
 
-    def _tidy(self, jobs: Sequence[_Job]) -> None:
+    def _tidy(self) -> None:
         """Copy the log into the database when it has grown, so that it can begin anew."""
-        self._logged_bytes += sum(job.size_bytes for job in jobs) + len(jobs) * JOB_PAGES * PAGE_BYTES
         if self._logged_bytes < CHECKPOINT_BYTES:
             return
         self._logged_bytes = 0

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final, Self
 
 from windlass.adapters.models.anthropic_reader import AnthropicReader
-from windlass.adapters.models.anthropic_request import anthropic_body
+from windlass.adapters.models.anthropic_request import anthropic_body, anthropic_turns
 from windlass.adapters.models.faults import cut_off
 from windlass.adapters.models.host import need_extra, need_key
 from windlass.adapters.models.line import Line
@@ -48,6 +48,7 @@ class AnthropicProvider:
         self.route_id = route_id
         self.model_id = model
         self._settings = settings or ModelSettings()
+        self._turns = anthropic_turns()
         self._line = Line(
             "windlass.adapters.models.anthropic_client",
             "AnthropicClient",
@@ -75,7 +76,12 @@ class AnthropicProvider:
         """Answer the messages; see `LLMProvider`."""
         known = tuple(tools or ())
         body = anthropic_body(
-            self.model_id, messages, tools=known, temperature=temperature, settings=self._settings
+            self.model_id,
+            messages,
+            turns=self._turns,
+            tools=known,
+            temperature=temperature,
+            settings=self._settings,
         )
         reader = AnthropicReader(names_back(known))
         async with aclosing(self._line.events(body)) as events:

@@ -1,11 +1,12 @@
 """Messages as the Messages API has them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final, cast
 
 from windlass.adapters.models.names import wire_call_id, wire_name
 from windlass.adapters.models.parts import Media, Text, contents
 from windlass.adapters.models.settings import MAX_TOKENS, ModelSettings
+from windlass.adapters.models.turns import Turns, system_count
 from windlass.ports.model import LLMMessage
 from windlass_protocol import JsonObject, JsonValue
 
@@ -19,6 +20,7 @@ def anthropic_body(
     model: str,
     messages: Sequence[LLMMessage],
     *,
+    turns: Turns[JsonObject],
     tools: Sequence[JsonObject],
     temperature: float | None,
     settings: ModelSettings,
@@ -28,9 +30,9 @@ def anthropic_body(
     Raises:
         Rejected: a part of a message cannot be sent.
     """
-    first = next((at for at, one in enumerate(messages) if one.role != "system"), len(messages))
+    first = system_count(messages)
     system = [_text(one.content) for one in messages[:first] if one.content.strip()]
-    said = anthropic_messages(messages[first:])
+    said = anthropic_messages(messages[first:], turns)
     definitions = [_tool(tool) for tool in tools]
     if settings.is_cached:
         _mark(system, definitions, said)
@@ -54,21 +56,27 @@ def anthropic_body(
     return body
 
 
-def anthropic_messages(messages: Iterable[LLMMessage]) -> list[JsonObject]:
+def anthropic_turns() -> Turns[JsonObject]:
+    """Return what keeps the conversations of a provider as the Messages API has them."""
+    return Turns(_take)
+
+
+def anthropic_messages(messages: Sequence[LLMMessage], turns: Turns[JsonObject]) -> list[JsonObject]:
     """Return the messages as turns of user and assistant, beginning with the user."""
-    turns: list[tuple[str, list[JsonObject]]] = []
-    for message in messages:
-        role = "assistant" if message.role == "assistant" else "user"
-        blocks = _blocks(message)
-        if not blocks:
-            continue
-        if turns and turns[-1][0] == role:
-            turns[-1][1].extend(blocks)
-        else:
-            turns.append((role, blocks))
-    if not turns or turns[0][0] == "assistant":
-        turns.insert(0, ("user", [_text(_SILENCE)]))
-    return [{"role": role, "content": cast(list[JsonValue], _ordered(blocks))} for role, blocks in turns]
+    said = turns.of(messages)
+    if not said or said[0]["role"] == "assistant":
+        said.insert(0, {"role": "user", "content": [_text(_SILENCE)]})
+    return said
+
+
+def _take(turns: list[JsonObject], message: LLMMessage) -> None:
+    role = "assistant" if message.role == "assistant" else "user"
+    blocks = _blocks(message)
+    if not blocks:
+        return
+    if turns and turns[-1]["role"] == role:
+        blocks = [*cast(list[JsonObject], turns.pop()["content"]), *blocks]
+    turns.append({"role": role, "content": cast(list[JsonValue], _ordered(blocks))})
 
 
 def _ordered(blocks: list[JsonObject]) -> list[JsonObject]:
@@ -142,13 +150,15 @@ def _tool(tool: JsonObject) -> JsonObject:
 
 def _mark(system: list[JsonObject], tools: list[JsonObject], said: list[JsonObject]) -> None:
     """Say up to where the prompt may be cached: in four places, which is the limit."""
-    ends = [blocks[-1] for blocks in (system, tools) if blocks]
+    for blocks in (system, tools):
+        if blocks:
+            blocks[-1]["cache_control"] = {**_CACHED}
     for role in ("user", "assistant"):
-        last = next((turn for turn in reversed(said) if turn["role"] == role), None)
-        if last is not None:
-            ends.append(cast(list[JsonObject], last["content"])[-1])
-    for block in ends:
-        block["cache_control"] = {**_CACHED}
+        at = next((at for at in reversed(range(len(said))) if said[at]["role"] == role), None)
+        if at is not None:
+            # Turns are kept for the next request, whose end is elsewhere.
+            *before, last = cast(list[JsonObject], said[at]["content"])
+            said[at] = {"role": role, "content": [*before, {**last, "cache_control": {**_CACHED}}]}
 
 
 def _may_think(messages: Sequence[LLMMessage]) -> bool:

@@ -12,7 +12,7 @@ from windlass.adapters.models.host import need_extra, need_key
 from windlass.adapters.models.line import Line
 from windlass.adapters.models.names import names_back
 from windlass.adapters.models.openai_reader import OpenAIReader
-from windlass.adapters.models.openai_request import openai_body
+from windlass.adapters.models.openai_request import openai_body, openai_messages, openai_turns
 from windlass.adapters.models.settings import Address, Environment, ModelSettings
 from windlass.ports.model import LLMMessage, LLMStreamChunk
 from windlass_protocol import JsonObject
@@ -50,6 +50,7 @@ class OpenAICompatProvider:
         self.route_id = route_id
         self.model_id = model
         self._settings = settings or ModelSettings()
+        self._turns = openai_turns(self._settings.reasoning_field)
         self._max_tokens_name = "max_completion_tokens" if url == OPENAI else "max_tokens"
         self._line = Line(
             "windlass.adapters.models.openai_client",
@@ -79,7 +80,7 @@ class OpenAICompatProvider:
         known = tuple(tools or ())
         body = openai_body(
             self.model_id,
-            messages,
+            openai_messages(messages, self._turns),
             tools=known,
             temperature=temperature,
             settings=self._settings,

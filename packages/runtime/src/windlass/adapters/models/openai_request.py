@@ -1,6 +1,7 @@
 """Messages as Chat Completions has them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import cast
 
 from pydantic_core import to_json
@@ -8,6 +9,7 @@ from pydantic_core import to_json
 from windlass.adapters.models.names import wire_call_id, wire_name
 from windlass.adapters.models.parts import Media, Text, contents
 from windlass.adapters.models.settings import ModelSettings
+from windlass.adapters.models.turns import Turns, system_count
 from windlass.ports.model import LLMMessage
 from windlass.ports.model_errors import ModelFault, ModelRejected
 from windlass_protocol import JsonObject, JsonValue, RetryClass, ToolCall
@@ -17,21 +19,17 @@ _NO_ARGUMENTS: JsonObject = {"type": "object", "properties": {}}
 
 def openai_body(
     model: str,
-    messages: Sequence[LLMMessage],
+    messages: list[JsonObject],
     *,
     tools: Sequence[JsonObject],
     temperature: float | None,
     settings: ModelSettings,
     max_tokens_name: str,
 ) -> JsonObject:
-    """Return the body of a request.
-
-    Raises:
-        Rejected: a part of a message cannot be sent.
-    """
+    """Return the body of a request."""
     body: JsonObject = {
         "model": model,
-        "messages": cast(list[JsonValue], openai_messages(messages, settings.reasoning_field)),
+        "messages": cast(list[JsonValue], messages),
         "stream": True,
         "stream_options": {"include_usage": True},
     }
@@ -53,19 +51,31 @@ def openai_body(
     return {**body, **(settings.body or {})}
 
 
-def openai_messages(messages: Iterable[LLMMessage], reasoning_field: str | None = None) -> list[JsonObject]:
-    """Return the messages; those that say nothing are left out, systems' are joined."""
-    found: list[JsonObject] = []
-    for message in messages:
-        converted = _message(message, reasoning_field)
-        if converted is None:
-            continue
-        last = found[-1] if found else None
-        if last is not None and message.role == "system" and last["role"] == "system":
-            last["content"] = f"{last['content']}\n\n{message.content}"
-        else:
-            found.append(converted)
-    return found
+def openai_turns(reasoning_field: str | None) -> Turns[JsonObject]:
+    """Return what keeps the conversations of a provider as Chat Completions has them."""
+    return Turns(partial(_take, reasoning_field))
+
+
+def openai_messages(messages: Sequence[LLMMessage], turns: Turns[JsonObject]) -> list[JsonObject]:
+    """Return the messages; those that say nothing are left out, systems' are joined.
+
+    Raises:
+        Rejected: a part of a message cannot be sent.
+    """
+    first = system_count(messages)
+    words = "\n\n".join(message.content for message in messages[:first] if message.content)
+    said = turns.of(messages[first:])
+    return [{"role": "system", "content": words}, *said] if words else said
+
+
+def _take(reasoning_field: str | None, turns: list[JsonObject], message: LLMMessage) -> None:
+    converted = _message(message, reasoning_field)
+    if converted is None:
+        return
+    if message.role == "system" and turns and turns[-1]["role"] == "system":
+        turns[-1] = {"role": "system", "content": f"{turns[-1]['content']}\n\n{message.content}"}
+    else:
+        turns.append(converted)
 
 
 def _message(message: LLMMessage, reasoning_field: str | None) -> JsonObject | None:

@@ -4,16 +4,19 @@ import json
 import re
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
+from operator import attrgetter
 from typing import Final, Protocol, cast, runtime_checkable
 
 from windlass.adapters.models.faults import cut_off, malformed
-from windlass.adapters.models.prompted_words import ARGUMENTS, FINAL, TOOL, prompted, step_schema
+from windlass.adapters.models.prompted_words import ARGUMENTS, FINAL, TOOL, prompted, step_schema, take_words
+from windlass.adapters.models.turns import Turns
 from windlass.ports.model import LLMMessage, LLMProvider, LLMStreamChunk, LLMUsage
 from windlass_protocol import FinishReason, JsonObject, ToolCall
 
 _FINAL_BEGINS: Final = re.compile(r'\s*(?:```(?:json)?\s*)?\{\s*"final"\s*:\s*"').match
 _FENCED: Final = re.compile(r"\s*```(?:json)?\s*(.*?)\s*```\s*", re.DOTALL).fullmatch
 _ESCAPE: Final = re.compile(r'\\(?:u[0-9a-fA-F]{4}|["\\/bfnrt])').match
+_CALLS: Final = attrgetter("tool_calls")
 _FIRST_HALF: Final = re.compile(r"\\u[dD][89abAB]..").fullmatch
 
 
@@ -36,6 +39,7 @@ class PromptedTools:
 
     def __init__(self, provider: LLMProvider) -> None:
         self._provider = provider
+        self._turns = Turns(take_words)
         self.route_id = str(getattr(provider, "route_id", None) or "prompted")
         self.model_id = str(getattr(provider, "model_id", None) or type(provider).__name__)
 
@@ -60,13 +64,13 @@ class PromptedTools:
         if isinstance(provider, StructuredProvider):
             provider = provider.with_output(step_schema(known))
         step = _Step()
-        told = prompted(messages, known)
+        told = prompted(messages, known, turns=self._turns)
         async with aclosing(_generator(provider, told, temperature)) as chunks:
             async for chunk in chunks:
                 shown = step.take(chunk)
                 if shown is not None:
                     yield shown
-        calls = sum(len(message.tool_calls) for message in messages)
+        calls = sum(map(len, map(_CALLS, messages)))
         for chunk in step.end({str(tool["name"]) for tool in known}, call_id=f"step-{calls + 1}"):
             yield chunk
 

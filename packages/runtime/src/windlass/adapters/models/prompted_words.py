@@ -1,10 +1,11 @@
 """One step as JSON: what a model without tools is told, and what it may answer."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final, cast
 
 from pydantic_core import to_json
 
+from windlass.adapters.models.turns import Turns, system_count
 from windlass.ports.model import LLMMessage
 from windlass_protocol import JsonObject, JsonValue, ToolCall
 
@@ -53,13 +54,14 @@ def _moved(schema: JsonValue, prefix: str) -> JsonValue:
     return moved
 
 
-def prompted(messages: Iterable[LLMMessage], tools: Sequence[JsonObject]) -> list[LLMMessage]:
+def prompted(
+    messages: Sequence[LLMMessage], tools: Sequence[JsonObject], *, turns: Turns[LLMMessage]
+) -> list[LLMMessage]:
     """Return the messages without calls and results: both are told in words."""
-    told = list(messages)
-    first = next((at for at, message in enumerate(told) if message.role != "system"), len(told))
-    system = [message.content for message in told[:first] if message.content]
+    first = system_count(messages)
+    system = [message.content for message in messages[:first] if message.content]
     words = "\n\n".join([*system, _WORDS + "\n".join(_tool(tool) for tool in tools)])
-    return [LLMMessage("system", words), *_joined([_plain(message) for message in told[first:]])]
+    return [LLMMessage("system", words), *turns.of(messages[first:])]
 
 
 def _tool(tool: JsonObject) -> str:
@@ -83,16 +85,13 @@ def _step(call: ToolCall) -> str:
     return _json({TOOL: call.name, ARGUMENTS: call.arguments})
 
 
-def _joined(messages: Iterable[LLMMessage]) -> list[LLMMessage]:
-    """Join what one role says in a row: small models want them to take turns."""
-    found: list[LLMMessage] = []
-    for message in messages:
-        last = found[-1] if found else None
-        if last is not None and last.role == message.role and not last.parts and not message.parts:
-            found[-1] = LLMMessage(message.role, f"{last.content}\n\n{message.content}")
-        else:
-            found.append(message)
-    return found
+def take_words(turns: list[LLMMessage], message: LLMMessage) -> None:
+    """Add a message in words to what one role says in a row: small models want turns."""
+    told, last = _plain(message), turns[-1] if turns else None
+    if last is not None and last.role == told.role and not last.parts and not told.parts:
+        turns[-1] = LLMMessage(told.role, f"{last.content}\n\n{told.content}")
+    else:
+        turns.append(told)
 
 
 def _json(value: JsonValue) -> str:

@@ -1,0 +1,44 @@
+"""An agent looks things up by itself, and asks a person before it pays."""
+
+import asyncio
+
+from windlass import Agent, AgentRuntime, ToolContext, tool
+from windlass.testing import ScriptedModel, call, say
+
+
+@tool(mode="read")
+async def find_bill(hotel: str) -> int:
+    """Say how many cents a hotel wants."""
+    return 9900
+
+
+@tool(mode="external", effect="idempotent")
+async def pay(cents: int, ctx: ToolContext) -> str:
+    """Pay; the key is the same in every attempt, also after a crash."""
+    return f"paid, receipt {ctx.idempotency_key}"
+
+
+# A script in place of a model. A real one: model="anthropic/claude-sonnet-4-5" and ANTHROPIC_API_KEY.
+script = [
+    call("find_bill", {"hotel": "Fjord Inn"}),
+    call("pay", {"cents": 9900}),
+    say("The Fjord Inn has its money."),
+]
+agent = Agent("clerk", model=ScriptedModel(script), tools=[find_bill, pay], instructions="You pay bills.")
+
+
+async def main() -> None:
+    async with await AgentRuntime.open("app.db", agents=[agent]) as runtime:
+        handle = await runtime.start(agent, "Pay the hotel.", session_id="trip", run_id="bill-1")
+        async for event in handle.events():
+            if event.type.startswith(("run.", "input.", "action.started", "action.result")):
+                print(event.seq, event.type)
+            if event.type == "run.waiting":
+                for request in await handle.requests():
+                    print(request.prompt)
+                    await handle.answer(request.request_id, "approve")
+        result = await handle.wait()
+        print(result.status, "-", result.output)
+
+
+asyncio.run(main())

@@ -1,0 +1,99 @@
+"""A disk that loses what was not synced, and a store that is crashed on it."""
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+from unittest.mock import patch
+
+from tests.contracts.stores import claim, numbers, write
+from tests.faults.disk import Disk, Happening, Mark, Platter, get_files, put_files
+
+from windlass.adapters.journals import sqlite_writer
+from windlass.adapters.journals.sqlite import SqliteStore
+from windlass.adapters.journals.sqlite_schema import Durability
+from windlass.errors import AgentError
+
+APPENDS: Final = 40
+GENERATIONS: Final = 4
+"""Times that a store is crashed, recovered and written to again."""
+CHECKPOINT_BYTES: Final = 60_000
+"""Few, so that there are checkpoints among the appends."""
+
+
+async def generations(disk: Disk, folder: Path, *, trials: int, seed: int) -> list[str]:
+    """Crash a store so often in all, and go on with what is left; return what was wrong."""
+    chance, wrong = random.Random(seed), list[str]()
+    left: dict[str, bytearray] = {}
+    first = 0
+    for _ in range(GENERATIONS):
+        put_files(folder, left)
+        disk.happenings.clear()
+        happenings = await recorded(disk, folder / "store.db", durability="power", first=first)
+        base = Platter({name: bytearray(content) for name, content in left.items()})
+        tries = trials // GENERATIONS
+        wrong += await crashes(folder, start=base, happenings=happenings, trials=tries, chance=chance)
+        # The next generation goes on from what the last crash of this one left.
+        left = base.crashed(chance)
+        put_files(folder, left)
+        first = await count(folder)
+        left = get_files(folder)
+    return wrong
+
+
+async def recorded(disk: Disk, path: Path, *, durability: Durability, first: int) -> list[Happening]:
+    """Write to a store; return what its disk saw, and each acknowledgement."""
+    with patch.object(sqlite_writer, "CHECKPOINT_BYTES", CHECKPOINT_BYTES):
+        store = await SqliteStore.open(path, durability=durability, connect=disk.connect)
+        mine = await claim(store, owner_id=f"o{first}")
+        disk.happenings.append(Mark(first))
+        for fact in range(first, first + APPENDS):
+            await write(store, mine, fact, after=fact)
+            disk.happenings.append(Mark(fact + 1))
+        happenings = list(disk.happenings)
+        await store.aclose()
+    return happenings
+
+
+async def complaint(folder: Path, acknowledged: int, written: int) -> str | None:
+    """Open what a crash left; return what is wrong with it, or None."""
+    try:
+        store = await SqliteStore.open(folder / "store.db", durability="process")
+        try:
+            found = numbers(await store.read("s1", limit=10_000))
+            everything = numbers(await store.read_all(limit=10_000))
+        finally:
+            await store.aclose()
+    except AgentError as error:
+        return f"{type(error).__name__}: {error.message}"
+    if found != list(range(len(found))) or everything != found:
+        return "a wrong record"
+    if not acknowledged <= len(found) <= written:
+        return f"{acknowledged} acknowledged, {len(found)} found"
+    return None
+
+
+async def crashes(
+    folder: Path, *, start: Platter, happenings: Sequence[Happening], trials: int, chance: random.Random
+) -> list[str]:
+    """Crash at random moments of a recording; return what was wrong after each."""
+    marks = [index for index, each in enumerate(happenings) if isinstance(each, Mark)]
+    moments = sorted(chance.randrange(marks[0], len(happenings)) + 1 for _ in range(trials))
+    wrong: list[str] = []
+    acknowledged = done = 0
+    for moment in moments:
+        for happening in happenings[done:moment]:
+            start.happen(happening)
+            acknowledged = happening.count if isinstance(happening, Mark) else acknowledged
+        done = moment
+        put_files(folder, start.crashed(chance))
+        found = await complaint(folder, acknowledged, acknowledged + 1)
+        wrong += [] if found is None else [f"after {moment}: {found}"]
+    return wrong
+
+
+async def count(folder: Path) -> int:
+    store = await SqliteStore.open(folder / "store.db", durability="process")
+    found = len(await store.read("s1", limit=10_000))
+    await store.aclose()
+    return found

@@ -492,7 +492,7 @@ def test_the_fingerprint_covers_name_place_and_scope_and_not_what_is_given() -> 
         (lambda: dynamic(_raises, timeout_ms=0), "timeout_ms"),
         (lambda: dynamic(_raises, timeout_ms=RESOLVER_TIMEOUT_MS_MAX + 1), "timeout_ms"),
         (lambda: dynamic(_raises, fails_open=WRONG), "fails_open"),
-        (lambda: Agent("a", model="p/m", instructions=WRONG), "instructions are a text"),
+        (lambda: Agent("a", model="p/m", instructions=WRONG), "instructions is a text"),
         (lambda: Agent("a", model="p/m", tools=[dynamic(_raises)] * 2), "two are called _raises"),
         (
             lambda: Agent(

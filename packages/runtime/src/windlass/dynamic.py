@@ -8,8 +8,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Final
 
-from windlass.definitions import check_name, check_whole, kind_of, wrong
+from windlass.definitions import check_name, check_text, check_whole, kind_of, wrong
 from windlass.limits import RESOLVER_TIMEOUT_MS, RESOLVER_TIMEOUT_MS_MAX
+from windlass.tool_limits import INSTRUCTIONS_CHARS_MAX
 from windlass.tool_state import SessionValues
 from windlass_protocol import ResolverPart, ResolverScope, ResolverSpec, SourceRef
 
@@ -103,10 +104,8 @@ def dynamic(
 
 def words_of(instructions: object, where: str) -> str | Dynamic:
     """Return instructions as a text or as what gives one."""
-    if isinstance(instructions, str | Dynamic):
+    if isinstance(instructions, Dynamic):
         return instructions
     if callable(instructions) and not isinstance(instructions, type):
         return dynamic(instructions, name=INSTRUCTIONS)
-    raise wrong(
-        f"{where}: instructions are a text or a function that gives one, found {kind_of(instructions)}"
-    )
+    return check_text(instructions, f"{where}: instructions", chars_max=INSTRUCTIONS_CHARS_MAX)

@@ -22,7 +22,10 @@ CHECKPOINT_BYTES: Final = 60_000
 
 
 async def generations(disk: Disk, folder: Path, *, trials: int, seed: int) -> list[str]:
-    """Crash a store so often in all, and go on with what is left; return what was wrong."""
+    """Crash a store again and again, and go on with what is left.
+
+    Return what was wrong; `trials` are all crashes together.
+    """
     chance, wrong = random.Random(seed), list[str]()
     left: dict[str, bytearray] = {}
     first = 0

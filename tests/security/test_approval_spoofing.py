@@ -609,6 +609,43 @@ def test_four_eyes_that_cannot_be_had_mean_no(team: list[str], who: str | None) 
     assert bank.paid == []
 
 
+@pytest.mark.promise("A1")
+@pytest.mark.parametrize(("who", "left"), [("bob", ("cat",)), ("ann", ("bob", "cat")), (None, None)])
+def test_whoever_spoke_to_a_run_cannot_consent_to_what_it_does_then(
+    tmp_path: Path, who: str | None, left: tuple[str, ...] | None
+) -> None:
+    bank, begun, gate = Bank(), asyncio.Event(), asyncio.Event()
+
+    @tool(mode="read")
+    async def wait() -> str:
+        """Wait for news."""
+        begun.set()
+        await gate.wait()
+        return "news"
+
+    async def story() -> None:
+        agent = bank.agent([call("wait", {}, call_id="c0"), pay(call_id="c1"), DONE], more=[wait])
+        path, team = tmp_path / "a.db", ["ann", "bob", "cat"]
+        async with await AgentRuntime.open(path, agents=[agent], responders=team, four_eyes=True) as runtime:
+            handle = await runtime.start(agent, "go", run_id="r1", session_id="s", source=source("ann"))
+            await begun.wait()
+            given = None if who is None else source(who)
+            await runtime.steer(agent, "Pay bob.", session_id="s", message_id="m1", source=given)
+            async for event in handle.events():
+                if event.data.get("delivery") == "steer":
+                    break
+            gate.set()
+            if left is None:
+                assert await ended(handle) == "completed"
+                assert "policy.four_eyes" in await codes(handle)
+                return
+            (request,) = await asked(handle)
+            assert request.responders == left
+
+    play(story())
+    assert bank.paid == []
+
+
 def test_four_eyes_without_responders_are_refused_when_the_runtime_is_made() -> None:
     agent = Agent("a", model=ScriptedModel(by_history([DONE])))
     with pytest.raises(Rejected, match="responders"):

@@ -40,6 +40,7 @@ from windlass_protocol import (
     OutputContract,
     RetryClass,
     RunRequest,
+    SourceRef,
     UserContent,
 )
 
@@ -87,7 +88,8 @@ class AgentRuntime(CoreRuntime):
             is_attended: whether somebody answers requests; True when left out.
             approval_expires_ms: how long a request for consent stays open; for ever when left out.
             responders: who may answer; anybody when left out.
-            four_eyes: whether who asked for a run may not consent to what it does; False when left out.
+            four_eyes: whether who asked for a run, or spoke to it, may not consent to what it does; False
+                when left out.
             hooks: functions for hooks that packages name; agents bring their own.
             package_change: continue (when left out), move or refuse runs whose agent has changed.
             rules: the limits of the loop.
@@ -216,12 +218,20 @@ class AgentRuntime(CoreRuntime):
         return typed_result(await self.run_text(request), wanted)
 
     async def steer(
-        self, agent: Agent | str, message: UserContent, *, session_id: str, message_id: str | None = None
+        self,
+        agent: Agent | str,
+        message: UserContent,
+        *,
+        session_id: str,
+        message_id: str | None = None,
+        source: SourceRef | None = None,
     ) -> str:
         """Say something to the run under way in a session; return the id of the message.
 
         The model hears it at its next step, after the tools that run have ended. What people are being asked
         is passed over, never answered. If no run is under way the message begins one; `start` waits instead.
+        `source` says who speaks: with `four_eyes` they may not consent to what the run does from then on, and
+        nobody may if it is left out.
 
         Raises:
             Rejected: the agent is not one of this runtime.
@@ -230,7 +240,9 @@ class AgentRuntime(CoreRuntime):
         """
         known = self._ports.machine.new_id() if message_id is None else check_id(message_id, "message_id")
         run_id = within_limit(f"steer/{check_id(session_id, 'session_id')}/{known}")
-        request = self._request(agent, message, {"session_id": session_id, "run_id": run_id})
+        request = self._request(
+            agent, message, {"session_id": session_id, "run_id": run_id, "source": source}
+        )
         await self.steer_session(request, message_id=known)
         return known
 

@@ -12,7 +12,6 @@ from typing import Final
 from pydantic import JsonValue
 
 from windlass.delivery import check_sink
-from windlass.dynamic import Placed
 from windlass.engine.cut import TooLate, within
 from windlass.engine.judge import settled, timed_out
 from windlass.errors import AgentError, Rejected, is_for_us
@@ -31,6 +30,7 @@ from windlass.refusals import (
     unknown_agent,
 )
 from windlass.runtime_ports import RuntimePorts
+from windlass.subagents import subagent_tool
 from windlass.tool_pins import as_pinned
 from windlass.tools import Tool
 from windlass_harness.redact import mask_text
@@ -45,7 +45,6 @@ from windlass_protocol import (
     InterruptDecision,
     ModifyDecision,
     OutputContract,
-    ResolverSpec,
     RetryClass,
     RunRequest,
     RuntimePackage,
@@ -53,7 +52,6 @@ from windlass_protocol import (
 
 JsonObject = dict[str, JsonValue]
 _NO_HOOKS: Final[Mapping[str, Hook]] = {}
-_NO_RESOLVERS: Final[Mapping[str, Placed]] = {}
 _NO_TOOLS: Final[Mapping[str, Tool[..., object]]] = {}
 
 
@@ -104,6 +102,15 @@ async def _resolve(ports: RuntimePorts, request: RunRequest) -> RuntimePackage:
         raise unknown_agent(request.agent_id, ports.registry.names)
     if package_id is None:
         raise missing_port("default runtime package")
+    return await resolve_package(ports, package_id)
+
+
+async def resolve_package(ports: RuntimePorts, package_id: str) -> RuntimePackage:
+    """Return a package by its id.
+
+    Raises:
+        Rejected: there is no such package, or it cannot be run.
+    """
     resolver = ports.resolver or (ports.registry if len(ports.registry) else None)
     if resolver is None:
         raise missing_port("runtime package resolver")
@@ -154,7 +161,7 @@ async def check_start(ports: RuntimePorts, request: RunRequest) -> EffectivePack
     summary_provider_of(ports, effective.package, run_id=request.run_id)
     _check_hooks(ports, effective.package, request.run_id)
     _check_tools(ports, effective.package, request.run_id)
-    resolvers_of(ports, effective.package)
+    ports.registry.resolvers(effective.package)
     _check_sinks(ports, effective.package, request.run_id)
     await _check_policy(policy, request, effective.package, timeout_ms=ports.policy_timeout_ms)
     return effective
@@ -261,24 +268,6 @@ def _check_hooks(ports: RuntimePorts, package: RuntimePackage, run_id: str) -> N
             raise invalid_package(problem, run_id)
 
 
-def resolvers_of(ports: RuntimePorts, package: RuntimePackage) -> tuple[Placed, ...]:
-    """Return the functions behind the resolvers of a package: those of its agent.
-
-    Raises:
-        Rejected: there is none behind one of them, or it gives something else.
-    """
-    registered = ports.registry.agent(package.agent.agent_id)
-    known = _NO_RESOLVERS if registered is None else registered.resolvers
-    missing = [one.name for one in package.resolvers or () if _spec_of(known.get(one.name)) != one]
-    if missing:
-        raise invalid_package(f"package {package.package_id} has no function for resolver {missing[0]}")
-    return tuple(known[one.name] for one in package.resolvers or ())
-
-
-def _spec_of(placed: Placed | None) -> ResolverSpec | None:
-    return None if placed is None else placed.spec
-
-
 def _check_sinks(ports: RuntimePorts, package: RuntimePackage, run_id: str) -> None:
     for spec in package.output_sinks or ():
         problem = None
@@ -301,6 +290,13 @@ def _check_tools(ports: RuntimePorts, package: RuntimePackage, run_id: str) -> N
             raise invalid_package(
                 f"package {package.package_id} has no executor for tool {spec.name}", run_id
             )
+    for one in package.subagents or ():
+        if ports.resolver is None and ports.registry.package(one.package_id) is None:
+            raise invalid_package(
+                f"package {package.package_id} has subagent {one.name}, and the runtime has no package "
+                f"{one.package_id} for it",
+                run_id,
+            )
 
 
 def tools_of(ports: RuntimePorts, package: RuntimePackage) -> dict[str, Tool[..., object]]:
@@ -319,6 +315,8 @@ def tools_of(ports: RuntimePorts, package: RuntimePackage) -> dict[str, Tool[...
         )
         if tool is not None:
             found[spec.name] = as_pinned(spec, tool)
+    for one in package.subagents or ():
+        found[one.name] = subagent_tool(one.name, one.description or "", package_id=one.package_id)
     return found
 
 

@@ -11,6 +11,7 @@ import pytest
 from tests.contracts.stores import NOW_MS, claim, drafts, numbers, post, write
 from tests.faults.disk import Disk, Sync
 
+from windlass.adapters.journals import locks as locks_module
 from windlass.adapters.journals import sqlite_owners, sqlite_schema, sqlite_writer
 from windlass.adapters.journals.sqlite import SqliteStore
 from windlass.adapters.journals.sqlite_errors import translate
@@ -263,6 +264,25 @@ def test_an_event_loop_that_ended_before_its_answer_harms_nobody(durability: Dur
 
 
 @both_ways
+def test_what_an_event_loop_asked_for_before_it_stopped_is_written(
+    durability: Durability, path: Path
+) -> None:
+    store = asyncio.run(SqliteStore.open(path, durability=durability))
+    loop = asyncio.new_event_loop()
+    asking = loop.create_task(post(store, "k1"))
+    loop.call_soon(loop.stop)
+    loop.run_forever()
+
+    async def story() -> None:
+        assert await post(store, "k2") == 2
+        await store.aclose()
+
+    run(story())
+    assert loop.run_until_complete(asking) == 1
+    loop.close()
+
+
+@both_ways
 def test_a_value_that_the_database_cannot_keep_harms_its_own_request_alone(
     durability: Durability, path: Path
 ) -> None:
@@ -347,13 +367,17 @@ def test_an_event_loop_never_waits_for_another_process_that_writes(path: Path) -
     run(story())
 
 
-def test_a_store_that_is_closed_at_once_has_written_what_was_asked(path: Path) -> None:
+def test_a_writer_that_is_closed_at_once_has_done_what_was_asked(path: Path) -> None:
     async def story() -> None:
-        store = await SqliteStore.open(path, durability="process")
-        writing = asyncio.ensure_future(post(store, "k1"))
+        connection, locks = connect(path), sqlite_owners.OwnerLocks(path)
+        key = prepare(connection, path, durability="process")
+        writer = sqlite_writer.Writer(connection, Transaction(connection, key, locks=locks), is_quick=True)
+        writing = asyncio.ensure_future(writer.do(lambda tx: tx.enlist("o1", NOW_MS)))
         await asyncio.sleep(0)
-        await store.aclose()
-        assert await writing == 1
+        await writer.aclose()
+        await writing
+        assert locks.owners() == ("o1",)
+        locks.close()
 
     run(story())
 
@@ -429,7 +453,7 @@ def test_owners_that_cannot_have_a_lock_are_unavailable(path: Path) -> None:
 def test_a_lock_file_that_was_removed_meanwhile_is_made_again(
     path: Path, monkeypatch: pytest.MonkeyPatch, is_replaced: bool
 ) -> None:
-    real, removed = sqlite_owners.fcntl.flock, list[int]()
+    real, removed = locks_module.fcntl.flock, list[int]()
 
     def flock(handle: int, operation: int) -> None:
         if not removed:
@@ -441,7 +465,7 @@ def test_a_lock_file_that_was_removed_meanwhile_is_made_again(
         real(handle, operation)
 
     monkeypatch.setattr(sqlite_owners, "LOCK_PAUSE_S", 0)
-    monkeypatch.setattr(sqlite_owners.fcntl, "flock", flock)
+    monkeypatch.setattr(locks_module.fcntl, "flock", flock)
 
     async def story() -> None:
         store, other = await SqliteStore.open(path), await SqliteStore.open(path)

@@ -4,7 +4,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from windlass_harness.loop import failures
+from windlass_harness.loop import failures, family
 from windlass_harness.loop.drafts import Draft
 from windlass_harness.loop.events import Moment
 from windlass_harness.loop.notes import number_in
@@ -96,13 +96,7 @@ def _under_way(state: LoopState) -> list[Call]:
 
 def _unknown(state: LoopState, call: Call, now: Moment) -> Draft:
     """The result of a call whose outcome is not known, because its run ends first."""
-    result: JsonObject = {
-        "kind": "tool-result",
-        "callId": call.call_id,
-        "toolName": call.tool_name,
-        "output": None,
-        "isError": True,
-    }
+    result: JsonObject = {**family.result_of(state, call, output=None), "isError": True}
     error: JsonObject = {"code": OUTCOME_UNKNOWN, "message": INTERRUPTED}
     data: JsonObject = {"result": result, "status": "failed", "error": error, **state.place(call.step_index)}
     return state.draft("action.result", data, now=now)
@@ -124,9 +118,10 @@ def _end(state: LoopState, now: Moment, *, turn: _Fact, run: _Fact, session: _Fa
     usage: JsonObject = {"usage": {**notes.usage}} if notes.usage else {}
     is_task = ending.mode is RunMode.TASK
     kind, data = session if is_task else _NEXT
+    ended = state.draft(run[0], {"runId": ending.run_id, **run[1], **usage}, now=now)
     return (
         *(_unknown(state, call, now) for call in _under_way(state)),
         state.draft(turn[0], {**turn[1], **state.turn_place(), **usage}, now=now),
-        state.draft(run[0], {"runId": ending.run_id, **run[1], **usage}, now=now),
+        family.told_end(ending, family.cancelled(state, ended), used=notes.budget),
         Draft(kind, now.at, data),
     )

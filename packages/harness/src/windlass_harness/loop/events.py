@@ -54,7 +54,7 @@ class RunAsked:
 class Steered:
     """Somebody says something to the run under way.
 
-    `body` has `message`, `messageId`, and what may come with it: `parts`, `context`, `sender`.
+    `body` has `message`, `messageId`, and what may come with it: `parts`, `context`, `source`, `sender`.
     """
 
     body: JsonObject
@@ -113,6 +113,8 @@ class AskedCall:
     call_id: str
     tool_name: str
     input: JsonValue
+    subagent: str | None = None
+    """Whom it gives work to, if it does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +184,17 @@ class Plea:
 
 
 @dataclass(frozen=True, slots=True)
+class Delegation:
+    """Whom a call gives work to."""
+
+    name: str
+    body: JsonObject
+    """What its run begins with: that of `RunAsked`, without ids, lineage, and the limits of the caller."""
+    parts: int = 1
+    """Calls of the step that give work to somebody and have no result: they share what is left."""
+
+
+@dataclass(frozen=True, slots=True)
 class CallJudged:
     """A policy has decided about a call.
 
@@ -196,6 +209,8 @@ class CallJudged:
     arguments_hash: str
     plea: Plea | None = None
     """How to ask; there for an ask decision."""
+    delegation: Delegation | None = None
+    """There if the call may be made and is for a subagent."""
     notes: tuple[Note, ...] = ()
 
 
@@ -263,6 +278,14 @@ class CallReturned:
     state: StateChange | None = None
     """What the call changed in the state of the session."""
     notes: tuple[Note, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ChildSaid:
+    """A subagent asks people, has their answer, or has ended: as `kind` says."""
+
+    kind: str
+    body: JsonObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,6 +366,7 @@ LoopEvent = (
     | CallRefused
     | CallAsks
     | CallReturned
+    | ChildSaid
     | OutputChecked
     | Taken
     | HandedOver

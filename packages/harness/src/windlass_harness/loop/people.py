@@ -5,6 +5,7 @@ from typing import Final
 from pydantic import JsonValue
 from pydantic_core import from_json
 
+from windlass_harness.loop import family
 from windlass_harness.loop.drafts import Draft, within_limit
 from windlass_harness.loop.events import AnswersGiven, CallAsks, CallJudged, Moment, RequestDispatched
 from windlass_harness.loop.state import LoopState
@@ -103,7 +104,9 @@ def question_request(state: LoopState, call: Call, *, asks: CallAsks) -> JsonObj
 
 def requested(state: LoopState, requests: list[JsonValue], *, now: Moment) -> Draft:
     """Return the record that asks people."""
-    return state.draft("input.requested", {"requests": requests, **state.place()}, now=now)
+    asked = state.draft("input.requested", {"requests": requests, **state.place()}, now=now)
+    run = state.run
+    return asked if run is None else family.told_asked(state, asked, session_id=run.session_id)
 
 
 def _action(call: Call, arguments: JsonValue) -> JsonObject:
@@ -313,4 +316,5 @@ def _resolved(
         resolution["kind"] = request.kind.value
     if response is not None:
         resolution["response"] = response.model_dump(mode="json", by_alias=True)
-    return state.draft("input.resolved", {"resolutions": [resolution], **state.place()}, now=now)
+    resolved = state.draft("input.resolved", {"resolutions": [resolution], **state.place()}, now=now)
+    return family.told_settled(state, resolved)

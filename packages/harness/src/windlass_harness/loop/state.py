@@ -25,6 +25,7 @@ from windlass_harness.loop.notes import (
     CallNotes,
     Grant,
     RunNotes,
+    follow_child,
     limits_of,
     number_in,
     objects_in,
@@ -202,14 +203,8 @@ def _run_started(state: LoopState, record: Record) -> None:
     state.compacting.begin_run()
 
 
-def _run_waiting(state: LoopState, record: Record) -> None:
-    state.run_notes.rest(record.at)
-    state.run_notes.is_waiting = True
-
-
-def _run_resumed(state: LoopState, record: Record) -> None:
-    state.run_notes.active_since = record.at
-    state.run_notes.is_waiting = False
+def _subagent(state: LoopState, record: Record) -> None:
+    follow_child(record, note=_note(state, str(record.data["callId"])), run=state.run_notes)
 
 
 def _step_started(state: LoopState, record: Record) -> None:
@@ -295,7 +290,8 @@ def _action_result(state: LoopState, record: Record) -> None:
 
 
 def _input_requested(state: LoopState, record: Record) -> None:
-    for request in objects_in(record.data, "requests"):
+    # What a subagent asks is about calls of its own, whatever they are called.
+    for request in objects_in(record.data, "requests") if "childSessionId" not in record.data else ():
         action = cast(JsonObject, request["action"])
         call_id = str(action["callId"])
         note = _note(state, call_id)
@@ -372,8 +368,10 @@ _BROKEN: Final = (FinishReason.CONTENT_FILTER, FinishReason.ERROR)
 
 _FOLLOW: Final[dict[str, Callable[[LoopState, Record], None]]] = {
     "run.started": _run_started,
-    "run.waiting": _run_waiting,
-    "run.resumed": _run_resumed,
+    "run.waiting": lambda state, record: state.run_notes.wait(record),
+    "run.resumed": lambda state, record: state.run_notes.resume(record),
+    "subagent.called": _subagent,
+    "subagent.completed": _subagent,
     "step.started": _step_started,
     "step.retrying": _step_retrying,
     "step.failed": _step_failed,

@@ -13,6 +13,7 @@ from windlass_harness.views.fold import START, Position, fold, read
 from windlass_protocol import (
     BudgetLimits,
     ErrorInfo,
+    ParentRun,
     Record,
     RunBudgetExhaustedData,
     RunCancelledData,
@@ -54,10 +55,14 @@ class RunState:
     is_cancel_requested: bool = False
     turn_id: str | None = None
     source: SourceRef | None = None
+    speakers: tuple[str | None, ...] = ()
+    """Who said something to it while it was under way; None is somebody who did not say who."""
     mode: RunMode | None = None
     can_ask: bool = True
     """Whether the channel of the request can put questions to people."""
     budget: BudgetLimits | None = None
+    parent: ParentRun | None = None
+    """The call that it works for, if it is a subagent's."""
     package_id: str | None = None
     package_fingerprint: str | None = None
     route_id: str | None = None
@@ -157,6 +162,7 @@ def _run_of(data: RunStartedData, record: Record) -> RunState:
         mode=data.mode,
         can_ask=data.capabilities is None or data.capabilities.request_input is not False,
         budget=data.budget,
+        parent=data.parent,
         package_id=data.package_id,
         package_fingerprint=data.package_fingerprint,
         route_id=data.route_id,
@@ -185,6 +191,14 @@ def _cancel(run: RunState, record: Record) -> RunState:
 def _turn(run: RunState, record: Record) -> RunState:
     turn_id = record.data.get("turnId")
     return replace(run, turn_id=turn_id) if isinstance(turn_id, str) else run
+
+
+def _hear(run: RunState, record: Record) -> RunState:
+    sender = record.data.get("sender")
+    speaker = sender if isinstance(sender, str) else None
+    if record.data.get("delivery") != "steer" or speaker in run.speakers:
+        return run
+    return replace(run, speakers=(*run.speakers, speaker))
 
 
 def _move(run: RunState, record: Record) -> RunState:
@@ -244,6 +258,7 @@ _CHANGES: Final[dict[str, Callable[[RunState, Record], RunState]]] = {
     "run.budget_exhausted": _exhausted,
     "session.moved": _move,
     "turn.started": _turn,
+    "message.received": _hear,
 }
 RUN_CHANGES: Final = frozenset(_CHANGES)
 """The records that change a run that has begun."""

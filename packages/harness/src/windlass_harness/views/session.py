@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from windlass_harness.views.content import SKIPPED, question_outcome
+from windlass_harness.views.family import FamilyDraft
 from windlass_harness.views.fold import Position, read, text_in
 from windlass_harness.views.history import HistoryDraft
 from windlass_harness.views.reading import (
@@ -16,16 +17,9 @@ from windlass_harness.views.reading import (
     read_step_completed,
     read_step_started,
 )
+from windlass_harness.views.resolved import resolved_by
 from windlass_harness.views.runs import RUN_CHANGES, RUN_ENDS, advance_run, run_id_of, start_run
-from windlass_harness.views.session_state import (
-    Resolved,
-    SessionState,
-    SessionStatus,
-    TurnState,
-    TurnStatus,
-    Wait,
-    resolved_key,
-)
+from windlass_harness.views.session_state import SessionState, SessionStatus, TurnState, TurnStatus, Wait
 from windlass_protocol import (
     AgentResolvedData,
     ApprovalSettledData,
@@ -84,6 +78,7 @@ class SessionDraft:
         self.epoch = state.epoch
         self.history = HistoryDraft(state.history)
         self.requests = {request.request_id: request for request in state.requests}
+        self.family = FamilyDraft(state.children, state.proxied)
         self.authored, self.resolved = dict(state.authored), dict(state.resolved)
         self.run_ids = dict.fromkeys(state.run_ids)
 
@@ -104,6 +99,8 @@ class SessionDraft:
             run_ids=tuple(self.run_ids),
             turn=self.turn,
             requests=tuple(self.requests.values()),
+            proxied=tuple(self.family.proxied.values()),
+            children=tuple(self.family.children.values()),
             waiting=self.waiting,
             resolved=dict(self.resolved),
             epoch=self.epoch,
@@ -171,6 +168,8 @@ class SessionDraft:
             closed = self.history.close_turn(text_in(record.data, "turnId") or "")
         else:
             closed = self.history.close_all()
+        if is_ours:
+            self.family.proxied.clear()
         for request in [*self.requests.values()]:
             call_id = request.action.call_id
             if call_id in closed or (is_ours and not self.history.is_open(call_id)):
@@ -215,8 +214,7 @@ class SessionDraft:
 
     def agent_resolved(self, record: Record) -> None:
         data = read(AgentResolvedData, record.data)
-        key = resolved_key(record.agent_id or "", data.resolver)
-        self.resolved[key] = Resolved(data.scope, data.content_ref, record.run_id)
+        self.resolved |= resolved_by(data, agent_id=record.agent_id or "", run_id=record.run_id)
 
     def context_cleared(self, record: Record) -> None:
         self.history.clear()
@@ -314,12 +312,15 @@ class SessionDraft:
 
     def input_requested(self, record: Record) -> None:
         data = read(InputRequestedData, record.data)
+        if data.child_session_id is not None:
+            self.family.ask(data, data.child_session_id)
+            return
         self.requests |= {request.request_id: request for request in data.requests}
-        if data.child_session_id is None:
-            self.history.ask(data, run_id=self._run_of(record))
+        self.history.ask(data, run_id=self._run_of(record))
 
     def input_resolved(self, record: Record) -> None:
         for resolution in read(InputResolvedData, record.data).resolutions:
+            self.family.proxied.pop(resolution.request_id, None)
             request = self.requests.pop(resolution.request_id, None)
             answer = None if request is None else question_outcome(request, resolution)
             if request is not None and answer is not None:
@@ -386,5 +387,7 @@ _HANDLERS: Final[dict[str, Callable[[SessionDraft, Record], None]]] = {
     "input.requested": SessionDraft.input_requested,
     "input.resolved": SessionDraft.input_resolved,
     "approval.settled": SessionDraft.approval_settled,
+    "subagent.called": lambda draft, record: draft.family.called(record),
+    "subagent.completed": lambda draft, record: draft.family.completed(record),
     "compaction.completed": SessionDraft.compaction_completed,
 }

@@ -6,17 +6,17 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from windlass_harness.views.family import ChildSession, ProxiedRequest
 from windlass_harness.views.fold import START, Position
 from windlass_harness.views.history import History
+from windlass_harness.views.resolved import Resolved
 from windlass_harness.views.runs import RunState
 from windlass_harness.views.steps import Call, CallStage, OpenStep
 from windlass_protocol import (
     CompactionConfig,
-    ContentRef,
     HarnessSession,
     InputRequest,
     ModelReference,
-    ResolverScope,
     SessionAgent,
 )
 
@@ -72,15 +72,6 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True)
-class Resolved:
-    """What a resolver of an agent gave last: where it is, and for how long it holds."""
-
-    scope: ResolverScope
-    content: ContentRef
-    run_id: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class SessionState:
     """A session as its records tell it."""
 
@@ -99,6 +90,10 @@ class SessionState:
     """Every run that was started; one never starts again."""
     turn: TurnState | None = None
     requests: tuple[InputRequest, ...] = ()
+    proxied: tuple[ProxiedRequest, ...] = ()
+    """What subagents ask people."""
+    children: tuple[ChildSession, ...] = ()
+    """The sessions of subagents, in the order in which they were called."""
     waiting: Wait | None = None
     resolved: dict[str, Resolved] = field(default_factory=dict[str, Resolved])
     """By agent and resolver, see `resolved_key`."""
@@ -133,8 +128,3 @@ class SessionState:
     def is_answering(self) -> bool:
         """Whether a model call was started and has neither answered nor failed."""
         return any(isinstance(item, OpenStep) and not item.is_answered for item in self.history.tail)
-
-
-def resolved_key(agent_id: str, resolver: str) -> str:
-    """Return where a session has what a resolver of an agent gave."""
-    return f"{agent_id}/{resolver}"

@@ -13,13 +13,13 @@ from collections import deque
 from typing import Final
 
 from windlass.engine.care import NO_CARE, Care
-from windlass.engine.mailbox import Mailbox
+from windlass.engine.mailbox import Mailbox, Post
 from windlass.engine.moments import moment
 from windlass.engine.performer import Work, perform
 from windlass.engine.steady import Steady
 from windlass.engine.writer import Lost, SessionWriter
 from windlass.errors import Unavailable
-from windlass.ports.journal import Inbox, Standing
+from windlass.ports.journal import Standing
 from windlass_harness.loop.advance import advance
 from windlass_harness.loop.delivery import errands
 from windlass_harness.loop.effects import (
@@ -56,7 +56,7 @@ class Driver:
         state: LoopState,
         writer: SessionWriter,
         *,
-        inbox: Inbox,
+        inbox: Post,
         work: Work,
         steady: Steady,
         rules: Rules,
@@ -157,8 +157,7 @@ class Driver:
         if self._is_stopping or (self._care.is_careful and self._has_untaken()):
             return False
         if self._is_done():
-            standing, wake_at_ms = self._standing()
-            await self._writer.commit(standing=standing, wake_at_ms=wake_at_ms, is_last=True)
+            await self._write(is_last=True)
             return True
         await self._wait()
         return False
@@ -168,9 +167,8 @@ class Driver:
         now = moment(self._clock)
         while True:
             self._take_events(now)
-            if self._mailbox.has_items:
-                # After what has happened: it says whether there is still a run to speak to.
-                await self._take_items()
+            # After what has happened: it says whether there is still a run to speak to.
+            while self._mailbox.has_items and await self._take_items():
                 self._take_events(now)
             run = self.state.run
             if run is not None and run.run_id != self._bound and not run.is_cancel_requested:
@@ -241,9 +239,7 @@ class Driver:
         self._events.append(await perform(self._work, self.state, effect=effect))
 
     async def _commit(self) -> None:
-        is_last = self._is_done() and not self._has_mail
-        standing, wake_at_ms = self._standing()
-        await self._writer.commit(standing=standing, wake_at_ms=wake_at_ms, is_last=is_last)
+        await self._write(is_last=self._is_done() and not self._has_mail)
         run = self.state.run
         if run is not None and run.is_cancel_requested:
             self._ready = [effect for effect in self._ready if is_errand(effect)]
@@ -253,6 +249,14 @@ class Driver:
             for effect in self._ready:
                 self._start(effect)
         self._ready.clear()
+
+    async def _write(self, *, is_last: bool) -> None:
+        standing, wake_at_ms = self._standing()
+        if is_last:
+            # What waits for a run that waits is nothing that whoever comes next finds broken off.
+            self._events.append(HandedOver())
+            self._take_events(moment(self._clock))
+        await self._writer.commit(standing=standing, wake_at_ms=wake_at_ms, is_last=is_last)
 
     def _standing(self) -> tuple[Standing, int | None]:
         if self.state.run is None:
@@ -365,20 +369,25 @@ class Driver:
 
     def _has_untaken(self) -> bool:
         """Whether there are items that wait for no run to end."""
-        is_free, is_ending = self.state.run is None, self.state.is_ending
-        return self._mailbox.has_untaken(is_free=is_free, is_ending=is_ending)
+        is_busy, is_ending = self._hears()
+        return self._mailbox.has_untaken(is_busy=is_busy, is_ending=is_ending)
 
-    async def _take_items(self) -> None:
-        """Turn items into events; a run waits until the one before it has ended."""
-        if self._care.is_careful and self._writer.consuming:
-            return
-        assert not self._events, "what has happened is taken before what is wanted"
+    def _hears(self) -> tuple[bool, bool]:
+        """Whether no run can begin now, and whether no words are heard."""
         is_free = self.state.run is None
         is_held = is_free and self.state.compacting.is_open
-        is_busy, is_ending = is_held or not is_free, is_held or self.state.is_ending
+        return is_held or not is_free, is_held or self.state.is_ending
+
+    async def _take_items(self) -> bool:
+        """Turn items into events, up to one that changes what the next ones mean; tell whether any was."""
+        if self._care.is_careful and self._writer.consuming:
+            return False
+        assert not self._events, "what has happened is taken before what is wanted"
+        is_busy, is_ending = self._hears()
         mail = await self._mailbox.take(is_busy=is_busy, is_ending=is_ending, care=self._care)
         self._events += mail.events
         for run, item in mail.begun:
             self._writer.begin(run, item)
         for item in mail.taken:
             self._writer.consume(item)
+        return bool(mail.taken)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol, runtime_checkable
 
 from windlass.engine.binding import Binder
-from windlass.engine.care import NO_CARE, Care, Refusal, hopeless
+from windlass.engine.care import NO_CARE, Care, Refusal
 from windlass.engine.driver import Driver
 from windlass.engine.failures import log_failure
 from windlass.engine.late import LateWakes
@@ -24,7 +24,7 @@ from windlass.engine.writer import Publisher, Scribe, SessionWriter
 from windlass.errors import AgentError, Ambiguous, Conflict, Rejected, Unavailable
 from windlass.limits import OWNER_LEASE_MS
 from windlass.ports.clock import IDLE, Clock
-from windlass.ports.journal import COMPACT, START, Claim, Store
+from windlass.ports.journal import COMPACT, START, STEER, Claim, Store
 from windlass_harness.loop.rules import Rules
 from windlass_harness.loop.state import LoopState
 from windlass_protocol import RetryClass
@@ -38,7 +38,7 @@ ATTEMPTS_MAX: Final = 10
 CLOCK_BACK_MS_MIN: Final = 5_000
 """A wall clock that was put back less is let be."""
 BUG_ATTEMPTS_MAX: Final = 3
-"""How often in a row, if what is in the way is no error of ours: then the run is ended with it."""
+"""How often in a row, if what is in the way is no error of ours: then the item or run at fault is ended."""
 LEFT_MS: Final = 30_000
 """How long a session that needs what is not here is left to other processes."""
 SWEPT_MAX: Final = 100
@@ -87,8 +87,6 @@ class Engine:
         """Agents that are not here and whose runs wait; each is told once."""
         self._dropped: dict[str, int] = {}
         """Sessions that could not be driven, and how often in a row; they are tried again."""
-        self._hopeless: dict[str, Care] = {}
-        """Sessions that fail each time: their runs are ended."""
         self._left: dict[str, int] = {}
         """Sessions that need what is not here, and until when they are left alone, in milliseconds."""
         self._recent = Recent()
@@ -149,9 +147,6 @@ class Engine:
         is_passing = isinstance(error, Unavailable | Ambiguous)
         times = self._dropped.get(session_id, 0) + (not is_passing)
         self._dropped[session_id] = times
-        is_ours = isinstance(error, AgentError)
-        if not is_passing and times >= (ATTEMPTS_MAX if is_ours else BUG_ATTEMPTS_MAX) - 1:
-            self._hopeless[session_id] = hopeless(error)
         level = logging.WARNING if is_passing else logging.ERROR
         name = type(error).__name__
         _LOG.log(level, "session %s could not be driven and is tried again: %s", session_id, name)
@@ -191,7 +186,7 @@ class Engine:
 
     async def _drive(self, session_id: str) -> None:
         async with self._turn:
-            care: Care | None = self._hopeless.pop(session_id, NO_CARE)
+            care: Care | None = NO_CARE
             refusal = await self._drive_once(session_id, care)
             while refusal is not None:
                 care = care.after(refusal)
@@ -201,7 +196,7 @@ class Engine:
         self._dropped.pop(session_id, None)
 
     async def _drive_once(self, session_id: str, care: Care) -> Refusal | None:
-        """Drive a session until it is parked; return why if it was refused for good."""
+        """Drive a session until it is parked; return why if it cannot be driven so."""
         ports = self._ports
         claim = await self._claim(session_id)
         if claim is None:
@@ -222,6 +217,7 @@ class Engine:
             scribe=ports.scribe,
             clock=ports.clock,
         )
+        writer.rouse = self.wake
         if not await self._can_drive(state, session_id):
             await writer.release()
             await self._tell_missed()
@@ -236,7 +232,9 @@ class Engine:
             driver.stop()
         try:
             await driver.drive(care)
-        except Rejected as error:
+        except Exception as error:
+            if not self._is_refusal(session_id, error):
+                raise
             return Refusal(error, writer.consuming)
         finally:
             work.close()
@@ -245,6 +243,15 @@ class Engine:
             self._parked.keep(session_id, steady)
             await self._remember(session_id, known)
         return None
+
+    def _is_refusal(self, session_id: str, error: Exception) -> bool:
+        """Whether driving a session in the same way again would fail again."""
+        if isinstance(error, Rejected):
+            return True
+        attempts_max = ATTEMPTS_MAX if isinstance(error, AgentError) else BUG_ATTEMPTS_MAX
+        is_passing = isinstance(error, Unavailable | Ambiguous)
+        attempts = self._dropped.get(session_id, 0) + 1
+        return not is_passing and attempts >= attempts_max - 1
 
     async def _remember(self, session_id: str, known: Known) -> None:
         """Keep what is known of a session, so that less has to be read."""
@@ -275,11 +282,19 @@ class Engine:
             return self._has_agent(run.agent_id)
         if self._ports.agents() is None:
             return True
+        missed = None
         async for item in each_item(self._ports.store, session_id):
+            if item.kind in (START, STEER) and self._has_agent(agent_of(item)):
+                return True
             if item.kind == START:
-                return self._has_agent(agent_of(item))
+                return False
+            if item.kind == STEER:
+                missed = agent_of(item)
             if item.kind == COMPACT and not self._can_compact(state, session_id):
                 return False
+        if missed is not None:
+            self._leave(session_id, f"agent {missed}, for words that begin a run")
+            return False
         return not state.compacting.is_due or self._can_compact(state, session_id)
 
     def _can_compact(self, state: LoopState, session_id: str) -> bool:

@@ -1,6 +1,6 @@
 """What the items of an inbox mean to the loop."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -10,6 +10,7 @@ from windlass_harness.loop.drafts import within_limit
 from windlass_harness.loop.events import (
     AnswersGiven,
     CancelAsked,
+    ChildSaid,
     CompactionAsked,
     LoopEvent,
     RequestDispatched,
@@ -20,9 +21,11 @@ from windlass_harness.loop.events import (
     StateGiven,
     Steered,
 )
+from windlass_harness.loop.family import ASK, REPORT, SETTLE
 from windlass_protocol import InputResponse
 
 _NOT_KEPT: Final = "[A message that could not be kept.]"
+_NOT_RETURNED: Final = "The subagent has ended, but what it returned could not be kept."
 ANSWERS_NOTED_MAX: Final = 64
 """Answers of one item that the journal refused, as many as are noted."""
 
@@ -47,45 +50,59 @@ class Mail:
     taken: list[int] = field(default_factory=list[int])
     """Numbers of the items that these events answer."""
     left: list[InboxItem] = field(default_factory=list[InboxItem])
-    """Starts whose turn has not come."""
+    """Those whose turn has not come."""
     begun: list[tuple[NewRun, int]] = field(default_factory=list[tuple[NewRun, int]])
     """Runs that begin with words to a run which has ended, and the items of these words."""
 
 
+def next_run(items: Iterable[InboxItem], has_agent: Callable[[str], bool]) -> InboxItem | None:
+    """Return the item that begins the next run here; None if there is none, or not here.
+
+    A start waits for its agent, and with it those behind it. Words wait alone: nobody is known to have asked
+    for their run.
+    """
+    for item in items:
+        if item.kind in (START, STEER) and has_agent(agent_of(item)):
+            return item
+        if item.kind == START:
+            return None
+    return None
+
+
 def sort(
-    items: Iterable[InboxItem],
+    items: Sequence[InboxItem],
     *,
     is_busy: bool,
     has_agent: Callable[[str], bool],
     is_ending: bool = False,
     care: Care = NO_CARE,
 ) -> Mail:
-    """Turn items into events, in their order.
+    """Turn items into events, in their order, up to the first that may begin or end a run.
 
-    Starts wait behind a run under way, and for a process that has their agent. Words to a run are for the one
-    under way; if it has ended they begin a run, so that they are heard.
+    What comes after such an item means another thing: it is sorted when the session knows of it. Runs wait
+    behind a run under way, and for a process that has their agent. Words to a run are for the one under way;
+    if it has ended they begin a run, so that they are heard.
     """
     mail = Mail()
+    first = None if is_busy else next_run(items, has_agent)
+    is_turned = False
     for item in items:
+        begins = item.kind == START or (item.kind == STEER and not is_busy)
         is_late = item.kind == STEER and is_ending
-        is_enough = care.is_careful and mail.taken
-        is_next = not (is_busy or mail.left) and has_agent(agent_of(item))
-        if is_enough or is_late or (item.kind == START and not is_next):
+        if is_turned or is_late or (begins and item is not first):
             mail.left.append(item)
             continue
+        is_turned = care.is_careful or begins or item.kind == CANCEL
+        mail.taken.append(item.number)
         if item.number in care.gone:
-            mail.taken.append(item.number)
             continue
-        if item.kind == STEER and not is_busy:
+        if item.kind == STEER and begins:
             mail.begun.append((_run_of(item), item.number))
-        is_asked = item.kind == START or (item.kind == STEER and not is_busy)
-        is_busy = is_busy or is_asked
         queued = _queued(item, mail.left)
         if queued is not None:
             mail.left.remove(queued)
             mail.taken.append(queued.number)
-        mail.events.append(_asked(item, care) if is_asked else _event(item, queued, care))
-        mail.taken.append(item.number)
+        mail.events.append(_asked(item, care) if begins else _event(item, queued, care))
     return mail
 
 
@@ -111,14 +128,10 @@ def _bare(item: InboxItem, queued: InboxItem | None) -> LoopEvent:
     """What is left of an item that the journal does not take: as little as will do."""
     if queued is not None:
         return RunWithdrawn(_facts(queued))
-    if item.kind == STEER:
-        return Steered({"message": _NOT_KEPT})
-    if item.kind in (COMPACT, DISPATCHED):
-        return _EVENTS[item.kind](item)
-    if item.kind == STATE:
-        return StateGiven(StateChange({}))
-    if item.kind == CANCEL:
-        return CancelAsked(str(item.body["runId"]))
+    if item.kind in _BARE_EVENTS:
+        return _BARE_EVENTS[item.kind](item)
+    if item.kind != ANSWER:
+        return ChildSaid(item.kind, {})
     given = _answers(item).responses
     ids = [*dict.fromkeys(response.request_id for response in given)][:ANSWERS_NOTED_MAX]
     # They name no option, so none of them counts.
@@ -179,7 +192,28 @@ def _state(item: InboxItem) -> LoopEvent:
     )
 
 
-_BARE: Final = frozenset({"runId", "agentId", "packageId", "packageFingerprint", "routeId", "modelId"})
+def _child_said(item: InboxItem) -> LoopEvent:
+    return ChildSaid(item.kind, item.body)
+
+
+def _bare_report(item: InboxItem) -> LoopEvent:
+    """What a subagent returned cannot be kept, but that it has ended is not lost."""
+    told = {name: item.body.get(name) for name in ("runId", "callId", "childRunId", "status")}
+    error: JsonObject = {"code": "subagent_unkept", "message": _NOT_RETURNED}
+    return ChildSaid(item.kind, {**told, "output": _NOT_RETURNED, "isError": True, "error": error})
+
+
+_BARE_EVENTS: Final[dict[str, Callable[[InboxItem], LoopEvent]]] = {
+    STEER: lambda _: Steered({"message": _NOT_KEPT}),
+    COMPACT: lambda _: CompactionAsked(),
+    DISPATCHED: lambda item: RequestDispatched(str(item.body["requestId"])),
+    STATE: lambda _: StateGiven(StateChange({})),
+    CANCEL: lambda item: CancelAsked(str(item.body["runId"])),
+    REPORT: _bare_report,
+}
+_BARE: Final = frozenset(
+    {"runId", "agentId", "packageId", "packageFingerprint", "routeId", "modelId", "parent"}
+)
 _EVENTS: Final[dict[str, Callable[[InboxItem], LoopEvent]]] = {
     STEER: _steered,
     ANSWER: _answers,
@@ -187,6 +221,7 @@ _EVENTS: Final[dict[str, Callable[[InboxItem], LoopEvent]]] = {
     DISPATCHED: lambda item: RequestDispatched(str(item.body["requestId"])),
     COMPACT: lambda _: CompactionAsked(),
     STATE: _state,
+    **dict.fromkeys((ASK, SETTLE, REPORT), _child_said),
 }
 KINDS: Final = frozenset({START, *_EVENTS})
 """The kinds of items that this release knows."""

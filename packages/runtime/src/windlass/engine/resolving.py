@@ -21,7 +21,7 @@ from windlass.tool_thread import in_thread
 from windlass_harness.loop.events import Note, Stopped
 from windlass_harness.loop.state import LoopState
 from windlass_harness.redact import mask_text
-from windlass_harness.views.session_state import Resolved, resolved_key
+from windlass_harness.views.resolved import Resolved, resolved_key
 from windlass_protocol import (
     ErrorKind,
     JsonObject,

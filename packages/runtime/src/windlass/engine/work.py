@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
@@ -11,16 +11,16 @@ from pydantic import JsonValue
 
 from windlass.engine.answer import Collector, elapsed_ms
 from windlass.engine.binding import NOBODY, Binder, Binding
-from windlass.engine.calling import made
 from windlass.engine.compacting import Patience, compact
 from windlass.engine.consent import deciders_of
 from windlass.engine.cut import is_told_to_end
+from windlass.engine.delegating import delegated, reviewed, with_subagents
 from windlass.engine.delivery import deliver
 from windlass.engine.failures import log_failure
 from windlass.engine.judge import Judged, judge
-from windlass.engine.lease import Lease
 from windlass.engine.listening import Asked, listen
-from windlass.engine.masking import MaskedAnswer, SecretInputs
+from windlass.engine.making import made
+from windlass.engine.masking import MaskedAnswer
 from windlass.engine.moments import time_left_ms
 from windlass.engine.points import after_call, at_point, check_answer, hook_call
 from windlass.engine.prompt import Prompt, system_words
@@ -34,13 +34,11 @@ from windlass.engine.results import (
     model_error,
     review,
 )
+from windlass.engine.shared import Shared
 from windlass.engine.writer import SessionWriter
 from windlass.errors import AgentError, Rejected, Unavailable, is_for_us
 from windlass.hooks import AFTER_MODEL_CALL, BEFORE_MODEL_CALL
 from windlass.limits import MODEL_TIMEOUT_MS
-from windlass.ports.clock import Clock, Random
-from windlass.ports.content import ContentStore
-from windlass.ports.feed import EventBus
 from windlass.ports.journal import Standing
 from windlass.ports.model import LLMMessage
 from windlass.tool_arguments import Arguments
@@ -54,6 +52,7 @@ from windlass_harness.loop.effects import (
     Compact,
     Deliver,
     JudgeCall,
+    ReviewReport,
     RunTool,
 )
 from windlass_harness.loop.events import (
@@ -74,20 +73,6 @@ from windlass_protocol import ActionStatus, AskDecision, DeferDecision
 
 _BOUND_MAX: Final = 2
 """Runs of a session that are bound at the same time."""
-
-
-@dataclass(frozen=True, slots=True)
-class Shared:
-    """What all sessions of a runtime share to perform effects."""
-
-    content: ContentStore
-    bus: EventBus
-    clock: Clock
-    random: Random
-    is_attended: bool
-    gates: dict[str, asyncio.Semaphore]
-    secret_inputs: SecretInputs = field(default_factory=SecretInputs)
-    lease: Lease = field(default_factory=Lease)
 
 
 class AgentWork:
@@ -185,8 +170,17 @@ class AgentWork:
                     value=judged.arguments.json,
                     redactor=binding.redactor,
                 )
-            return judged.event
+            return await delegated(judged, state, binding=binding, delegator=shared.delegator)
         return judged
+
+    async def review(self, state: LoopState, effect: ReviewReport) -> LoopEvent:
+        """See what a subagent returned before the model does; touches nothing."""
+        run, binding, shared = state.run, await self._binding(state), self._shared
+        if run is None or binding is None:
+            return Stopped(NOBODY)
+        return await reviewed(
+            binding, run, state=state, effect=effect, content=shared.content, clock=shared.clock
+        )
 
     def _remember(self, effect: JudgeCall, redactor: Redactor) -> CallRefused | None:
         """Find the secrets of a call that has waited; refuse it if they are lost."""
@@ -309,7 +303,7 @@ class AgentWork:
             self._inputs = {call.call_id: call.input for call in answer.calls}
             self._arguments.clear()
             self._shared.secret_inputs.forget(self._writer.session_id)
-            return answer
+            return with_subagents(answer, binding.tools)
         except asyncio.CancelledError:
             self._live.close()
             if is_told_to_end():

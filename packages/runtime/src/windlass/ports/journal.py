@@ -16,7 +16,7 @@ from typing import Final, Protocol
 
 from pydantic import JsonValue
 
-from windlass_harness.loop.drafts import Draft
+from windlass_harness.loop.drafts import Draft, Post
 from windlass_protocol import Record, RunStatus
 
 JsonObject = dict[str, JsonValue]
@@ -74,6 +74,15 @@ class Batch:
     is_last: bool = False
     """The owner lets go of the session with this append."""
 
+    @property
+    def posts(self) -> tuple[Post, ...]:
+        """Items for other inboxes that become durable with these records.
+
+        One whose key is known there is left as it is. They find room in a full inbox: whoever tells another
+        session of itself must not fail because of others.
+        """
+        return tuple(post for draft in self.drafts for post in draft.posts)
+
 
 @dataclass(frozen=True, slots=True)
 class Appended:
@@ -106,7 +115,8 @@ class Journal(Protocol):
         A batch may have no drafts, to change the standing alone.
 
         Raises:
-            Conflict: the claim is stale, or the stream does not end at `expected_seq`; nothing was written.
+            Conflict: the claim is stale, the stream does not end at `expected_seq`, or a post starts a run
+                whose id another session has; nothing was written.
             Rejected: a record is too large; nothing was written.
             Ambiguous: it may or may not have been written; claim again and read before going on.
         """

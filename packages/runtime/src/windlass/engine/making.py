@@ -1,4 +1,4 @@
-"""Running a tool, as long as it may run."""
+"""Making a call: a tool runs within its time, or is left to itself."""
 
 from windlass.engine.cut import Raised, Returned, cut
 from windlass.engine.listening import LEAVE_S

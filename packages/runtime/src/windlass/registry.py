@@ -167,11 +167,9 @@ class Registry:
         known = () if registered is None else registered.resolvers.values()
         placed = {one.dynamic.name: one for one in known}
         for spec in package.resolvers or ():
-            known_as, name = placed.get(spec.name), spec.name
-            if known_as is None or known_as.spec != spec:
-                raise invalid_package(
-                    f"package {package.package_id} has no function for resolver {spec.name}"
-                )
+            if spec.name not in placed or placed[spec.name].spec != spec:
+                problem = f"has no function for resolver {spec.name}"
+                raise invalid_package(f"package {package.package_id} {problem}")
         return tuple(placed[spec.name] for spec in package.resolvers or ())
 
     def resolve(self, package_id: str) -> RuntimePackage:

@@ -242,6 +242,31 @@ class CallAsks:
 
 
 @dataclass(frozen=True, slots=True)
+class StateChange:
+    """What changes in the authored state: first keys go, then values come."""
+
+    values: JsonObject
+    removed: tuple[str, ...] = ()
+
+    @property
+    def data(self) -> JsonObject:
+        """The change as `session.state_changed` says it."""
+        data: JsonObject = {}
+        if self.removed:
+            data["removed"] = list(self.removed)
+        if self.values:
+            data["set"] = self.values
+        return data
+
+
+@dataclass(frozen=True, slots=True)
+class StateGiven:
+    """Somebody outside changes the authored state of the session."""
+
+    change: StateChange
+
+
+@dataclass(frozen=True, slots=True)
 class CallReturned:
     """A tool is done."""
 
@@ -256,6 +281,8 @@ class CallReturned:
     duration_ms: int | None = None
     taint: tuple[str, ...] = ()
     """What the result brings into the session: untrusted content, private data."""
+    state: StateChange | None = None
+    """What the call changed in the state of the session."""
     notes: tuple[Note, ...] = ()
 
 
@@ -361,4 +388,5 @@ LoopEvent = (
     | Stopped
     | HooksRan
     | DeliverySettled
+    | StateGiven
 )

@@ -27,6 +27,7 @@ from windlass_protocol.generated.input import (
     RuntimeActionResult,
 )
 from windlass_protocol.generated.output import OutputContract, OutputError
+from windlass_protocol.generated.packages import ResolverPart, ResolverScope
 from windlass_protocol.generated.policy import (
     BudgetLimits,
     BudgetName,
@@ -1100,6 +1101,23 @@ class AgentStartedData(Open):
     """The call."""
     task_id: Maybe[Id] = None
     """The task."""
+
+
+class AgentResolvedData(Open):
+    """A resolver of the agent gave what is used from now on."""
+
+    resolver: Id
+    """Name of the resolver."""
+    part: ResolverPart
+    """What it gave."""
+    scope: ResolverScope
+    """How long that holds."""
+    content_ref: ContentRef
+    """All of it, as JSON."""
+    names: Maybe[tuple[Str, ...]] = None
+    """Tools or skills that it gave."""
+    failure: Maybe[Str] = None
+    """Why it gave nothing, when the agent goes on without."""
 
 
 class PolicyDecidedData(Open):

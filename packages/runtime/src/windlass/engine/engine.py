@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Protocol, runtime_checkable
 
+from windlass.engine.binding import Binder
 from windlass.engine.care import NO_CARE, Care, Refusal
 from windlass.engine.driver import Driver
 from windlass.engine.failures import log_failure
@@ -17,7 +18,7 @@ from windlass.engine.prompt import Prompt
 from windlass.engine.reach import Reach
 from windlass.engine.recent import Known, Recent
 from windlass.engine.steady import Parked
-from windlass.engine.work import AgentWork, Binder, Shared
+from windlass.engine.work import AgentWork, Shared
 from windlass.engine.writer import Publisher, Scribe, SessionWriter
 from windlass.errors import AgentError, Ambiguous, Conflict, Rejected, Unavailable
 from windlass.limits import OWNER_LEASE_MS

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from windlass.engine.care import NO_CARE, Care
-from windlass.ports.journal import CANCEL, COMPACT, START, STEER, InboxItem, JsonObject, NewRun
+from windlass.ports.journal import CANCEL, COMPACT, START, STATE, STEER, InboxItem, JsonObject, NewRun
 from windlass_harness.loop.drafts import within_limit
 from windlass_harness.loop.events import (
     AnswersGiven,
@@ -17,6 +17,8 @@ from windlass_harness.loop.events import (
     RunAsked,
     RunRefused,
     RunWithdrawn,
+    StateChange,
+    StateGiven,
     Steered,
 )
 from windlass_harness.loop.family import ASK, REPORT, SETTLE
@@ -179,6 +181,16 @@ def _steered(item: InboxItem) -> LoopEvent:
     return Steered(item.body)
 
 
+def _state(item: InboxItem) -> LoopEvent:
+    values, removed = item.body.get("set"), item.body.get("removed")
+    return StateGiven(
+        StateChange(
+            values if isinstance(values, dict) else {},
+            tuple(str(key) for key in removed) if isinstance(removed, list) else (),
+        )
+    )
+
+
 def _child_said(item: InboxItem) -> LoopEvent:
     return ChildSaid(item.kind, item.body)
 
@@ -194,6 +206,7 @@ _BARE_EVENTS: Final[dict[str, Callable[[InboxItem], LoopEvent]]] = {
     STEER: lambda _: Steered({"message": _NOT_KEPT}),
     COMPACT: lambda _: CompactionAsked(),
     DISPATCHED: lambda item: RequestDispatched(str(item.body["requestId"])),
+    STATE: lambda _: StateGiven(StateChange({})),
     CANCEL: lambda item: CancelAsked(str(item.body["runId"])),
     REPORT: _bare_report,
 }
@@ -206,6 +219,7 @@ _EVENTS: Final[dict[str, Callable[[InboxItem], LoopEvent]]] = {
     CANCEL: _cancel,
     DISPATCHED: lambda item: RequestDispatched(str(item.body["requestId"])),
     COMPACT: lambda _: CompactionAsked(),
+    STATE: _state,
     **dict.fromkeys((ASK, SETTLE, REPORT), _child_said),
 }
 KINDS: Final = frozenset({START, *_EVENTS})

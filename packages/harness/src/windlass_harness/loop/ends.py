@@ -122,6 +122,6 @@ def _end(state: LoopState, now: Moment, *, turn: _Fact, run: _Fact, session: _Fa
     return (
         *(_unknown(state, call, now) for call in _under_way(state)),
         state.draft(turn[0], {**turn[1], **state.turn_place(), **usage}, now=now),
-        family.told_end(ending, family.cancelled(state, ended), used=notes.budget),
+        family.told_end(ending, family.cancelled(state, ended), used=notes.budget, taint=state.session.taint),
         Draft(kind, now.at, data),
     )

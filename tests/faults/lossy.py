@@ -17,7 +17,7 @@ from windlass.errors import AgentError
 APPENDS: Final = 40
 GENERATIONS: Final = 4
 """Times that a store is crashed, recovered and written to again."""
-CHECKPOINT_BYTES: Final = 60_000
+CHECKPOINT_BYTES: Final = 120_000
 """Few, so that there are checkpoints among the appends."""
 
 

@@ -9,8 +9,8 @@ from tests.runtime.steps.steps_rig import Stage, add, inside, new_session, play,
 from windlass.errors import Corrupt, Rejected, Unavailable
 from windlass.ports.model import JsonObject, LLMMessage, LLMStreamChunk, LLMUsage
 from windlass.steps.asking import NUDGE
-from windlass.steps.run import STATE_KEY
 from windlass.testing import Answer, ScriptedModel, call, fail, say
+from windlass.tool_state import STEPS_KEY
 from windlass.tools import tool
 from windlass_harness.redact import Redactor
 from windlass_harness.retry import RetryPolicy
@@ -359,7 +359,7 @@ def test_a_large_result_is_cut_for_the_model() -> None:
 
 
 def test_a_state_that_no_step_wrote_is_refused() -> None:
-    session = new_session().model_copy(update={"state": {STATE_KEY: {"isTurnOpen": "maybe"}}})
+    session = new_session().model_copy(update={"state": {STEPS_KEY: {"isTurnOpen": "maybe"}}})
     stage = staged(session=session)
     with pytest.raises(Corrupt, match="not what a step wrote"):
         play(stage.send("Hi."), stage)

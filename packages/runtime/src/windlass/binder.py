@@ -13,7 +13,14 @@ from windlass.ports.content import ContentStore
 from windlass.ports.policy import ToolPolicy
 from windlass.refusals import invalid_package, missing_agent, missing_port
 from windlass.runtime_ports import PackageChange, RuntimePorts
-from windlass.start import check_no_secret, hooks_of, provider_of, summary_provider_of, tools_of
+from windlass.skills import Skills
+from windlass.start import (
+    check_no_secret,
+    hooks_of,
+    provider_of,
+    summary_provider_of,
+    tools_of,
+)
 from windlass_harness.loop.events import Note
 from windlass_harness.policy_rules import PolicySet
 from windlass_harness.views.runs import RunState
@@ -61,8 +68,16 @@ class RuntimeBinder:
             hooks=Hooks(BoundHook(spec, known.get(spec.hook_id)) for spec in package.hooks or ()),
             sinks=ports.sinks,
             summarises=summary_provider_of(ports, package, run_id=run.run_id),
+            resolvers=ports.registry.resolvers(package),
+            skills=self._skills(package),
+            package_change=ports.package_change.value,
             notes=notes,
         )
+
+    def _skills(self, package: RuntimePackage) -> Skills:
+        registered = self._ports.registry.agent(package.agent.agent_id)
+        agent = None if registered is None else registered.agent
+        return Skills() if agent is None else agent.loaded_skills
 
     def _policy(self, package: RuntimePackage, run: RunState) -> ToolPolicy:
         if self._ports.tool_policy is not None:

@@ -27,12 +27,16 @@ from windlass.registry import Registered
 from windlass.run_handle import RunHandle
 from windlass.runtime import CoreRuntime
 from windlass.runtime_ports import Machine
-from windlass.setup_check import check_id, check_items, check_options, check_part, misfit
+from windlass.setup_check import check_given, check_id, check_items, check_options, check_part, misfit
+from windlass.tool_failed import ToolFailed
+from windlass.tool_state import state_value
 from windlass.typed_result import TypedResult, typed_result
 from windlass_harness.budget import BudgetLimit
 from windlass_harness.loop.drafts import within_limit
+from windlass_harness.loop.events import StateChange
 from windlass_protocol import (
     ErrorKind,
+    JsonObject,
     OutputContract,
     RetryClass,
     RunRequest,
@@ -253,6 +257,41 @@ class AgentRuntime(CoreRuntime):
         )
         await self.steer_session(request, message_id=known)
         return known
+
+    async def session_state(self, session_id: str) -> JsonObject:
+        """Return what tools keep in a session, see `ToolContext.state`; a copy.
+
+        Raises:
+            Conflict: there is no such session.
+        """
+        return await self._runs.state(session_id)
+
+    async def change_state(
+        self, session_id: str, values: Mapping[str, JsonValue], *, remove: Iterable[str] = ()
+    ) -> None:
+        """Change what tools keep in a session; return once that is durable.
+
+        It takes its turn in the inbox of the session: calls that begin after that see it. What does not fit
+        any more when its turn comes, because tools have kept more meanwhile, is left out.
+
+        Raises:
+            Rejected: a key or a value cannot be used, or the state would be too large.
+            Conflict: there is no such session.
+        """
+        check_given(values, Mapping, what="values", words="a mapping of keys to JSON")
+        change = self._change(values, tuple(check_items(remove, str, what="remove", words="keys")))
+        await self._runs.change_state(session_id, change, key=self._ports.machine.new_id())
+        await self._rouse(session_id)
+
+    def _change(self, values: Mapping[str, JsonValue], removed: tuple[str, ...]) -> StateChange:
+        try:
+            change = StateChange({key: state_value(key, one) for key, one in values.items()}, removed)
+        except (TypeError, ToolFailed) as error:
+            problem = str(error)
+        else:
+            data = self._masked(change.data)
+            return StateChange(cast(JsonObject, data.get("set", {})), removed)
+        raise bad_request(problem)
 
     def _request(self, agent: object, message: object, options: RunOptions) -> RunRequest:
         """Return what a run of an agent is asked for with; a slip is refused."""

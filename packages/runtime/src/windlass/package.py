@@ -2,7 +2,7 @@
 
 The fingerprint covers all that decides what a run does: instructions, model and settings, tools with their
 schemas and metadata, policy rules, hooks, output contracts, sinks, budget, skills, and subagents by their own
-fingerprints. It does not cover the code of functions, and not what is volatile.
+fingerprints. It does not cover the code of functions, what resolvers give, and what is volatile.
 """
 
 from collections.abc import Iterator, Mapping
@@ -42,6 +42,7 @@ _KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "hooks": ("hookId",),
     "outputContracts": ("schemaId",),
     "outputSinks": ("sinkId",),
+    "resolvers": ("name",),
 }
 """The lists whose order means nothing, and the fields that name their items."""
 _WORDS: Final[Mapping[str, str]] = {
@@ -51,6 +52,7 @@ _WORDS: Final[Mapping[str, str]] = {
     "hooks": "hook",
     "outputContracts": "output contract",
     "outputSinks": "output sink",
+    "resolvers": "resolver",
 }
 
 
@@ -75,6 +77,7 @@ def compile_package(agent: Agent) -> RuntimePackage:
         output_sinks=tuple(sorted(agent.output_sinks, key=lambda sink: sink.sink_id)) or None,
         budget=budget_limits(agent.budget),
         skills=tuple(sorted(agent.skill_refs)) or None,
+        resolvers=tuple(sorted((one.spec for one in agent.resolvers), key=lambda one: one.name)) or None,
     )
 
 

@@ -10,13 +10,25 @@ from pydantic import JsonValue
 from windlass.engine.loading import load
 from windlass.engine.mailbox import each_item
 from windlass.ports.feed import EventBus
-from windlass.ports.journal import COMPACT, RunRow, Store
-from windlass.refusals import unknown_run, unknown_session
+from windlass.ports.journal import COMPACT, STATE, RunRow, Store
+from windlass.refusals import bad_request, unknown_run, unknown_session
 from windlass.setup_check import check_id, check_seconds
+from windlass.tool_state import SessionValues
+from windlass_harness.loop.authored import state_problem
+from windlass_harness.loop.events import StateChange
 from windlass_harness.loop.state import LoopState
 from windlass_harness.views.family import ChildSession
 from windlass_harness.views.runs import RUN_ENDS, RunState, advance_run, start_run, unstarted_run
-from windlass_protocol import Event, InputRequest, InputResponse, Record, RunResult, RunSnapshot, RunStatus
+from windlass_protocol import (
+    Event,
+    InputRequest,
+    InputResponse,
+    JsonObject,
+    Record,
+    RunResult,
+    RunSnapshot,
+    RunStatus,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +72,34 @@ class Runs:
         Raises:
             Conflict: there is no such session.
         """
+        await self._known(session_id)
+        await self._store.post(session_id, kind=COMPACT, key=f"{COMPACT}:{key}", body={})
+
+    async def state(self, session_id: str) -> JsonObject:
+        """Return the authored state of a session.
+
+        Raises:
+            Conflict: there is no such session.
+        """
+        await self._known(session_id)
+        loaded = await load(self._store, self._store, session_id=session_id)
+        return dict(SessionValues(loaded.state.session.authored))
+
+    async def change_state(self, session_id: str, change: StateChange, *, key: str) -> None:
+        """Put a change of the authored state into the inbox of a session.
+
+        Raises:
+            Conflict: there is no such session.
+            Rejected: the change does not fit.
+        """
+        problem = state_problem(await self.state(session_id), change)
+        if problem is not None:
+            raise bad_request(problem)
+        await self._store.post(session_id, kind=STATE, key=f"{STATE}:{key}", body=change.data)
+
+    async def _known(self, session_id: str) -> None:
         if await self._store.session(check_id(session_id, "a session id")) is None:
             raise unknown_session(session_id)
-        await self._store.post(session_id, kind=COMPACT, key=f"{COMPACT}:{key}", body={})
 
     async def snapshot(self, run_id: str) -> RunSnapshot:
         """Return what is known of a run, also of one that has not begun.

@@ -12,11 +12,11 @@ from windlass.binder import RuntimeBinder
 from windlass.delegation import PackageKeeper, RuntimeDelegator
 from windlass.dispatch import ApprovalDesk
 from windlass.engine.engine import Engine, Ports
-from windlass.engine.mail import ANSWER, CANCEL, item_key
+from windlass.engine.mail import ANSWER, item_key
 from windlass.engine.moments import moment
 from windlass.engine.work import Shared
 from windlass.errors import Conflict
-from windlass.ports.journal import START, STEER, NewRun
+from windlass.ports.journal import CANCEL, START, STEER, NewRun
 from windlass.ports.model import LLMProvider
 from windlass.ports.sink import OutputSink
 from windlass.refusals import check_answers, runtime_closed, taken_run
@@ -327,5 +327,6 @@ class CoreRuntime(RuntimeViews):
             check_answers(one.responses, one.requests, session_id=one.session_id, now_ms=now_ms)
         for one in asking:
             key = item_key(ANSWER, self._ports.machine.new_id())
-            await self._store().post(one.session_id, kind=ANSWER, key=key, body=self._masked(one.body))
+            body = self._masked({**one.body, "givenMs": now_ms})
+            await self._store().post(one.session_id, kind=ANSWER, key=key, body=body)
             await self._rouse(one.session_id)

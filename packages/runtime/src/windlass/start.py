@@ -161,6 +161,7 @@ async def check_start(ports: RuntimePorts, request: RunRequest) -> EffectivePack
     summary_provider_of(ports, effective.package, run_id=request.run_id)
     _check_hooks(ports, effective.package, request.run_id)
     _check_tools(ports, effective.package, request.run_id)
+    ports.registry.resolvers(effective.package)
     _check_sinks(ports, effective.package, request.run_id)
     await _check_policy(policy, request, effective.package, timeout_ms=ports.policy_timeout_ms)
     return effective

@@ -12,7 +12,8 @@ from windlass.errors import is_for_us
 from windlass.limits import TOOL_TIMEOUT_MS
 from windlass.tool_context import CompactionContext
 from windlass.tool_docstring import read_docstring
-from windlass.tool_limits import CONCURRENCY_MAX, DESCRIPTION_CHARS_MAX, FAILED_CHARS_MAX, TIMEOUT_MS_MAX
+from windlass.tool_failed import ToolFailed as ToolFailed
+from windlass.tool_limits import CONCURRENCY_MAX, DESCRIPTION_CHARS_MAX, TIMEOUT_MS_MAX
 from windlass.tool_schema import ArgumentShape
 from windlass.tool_signature import has_parameter, read_signature
 from windlass_protocol import (
@@ -42,18 +43,6 @@ OnCompaction = Callable[[CompactionContext], Sequence[str] | Awaitable[Sequence[
 SHELL_PARAMETER: Final = "command"
 """The parameter of a shell tool that holds the command."""
 _WRITES: Final = frozenset({ToolMode.SAFE_WRITE, ToolMode.DESTRUCTIVE})
-
-
-class ToolFailed(Exception):
-    """Raised by a tool to tell the model, in its own words, what went wrong.
-
-    With `retryable` the runtime may call the tool again by itself before the model hears of it.
-    """
-
-    def __init__(self, message: str, *, retryable: bool = False) -> None:
-        super().__init__(message[:FAILED_CHARS_MAX])
-        self.message = message[:FAILED_CHARS_MAX]
-        self.is_retryable = retryable
 
 
 class ToolOptions(TypedDict, total=False):

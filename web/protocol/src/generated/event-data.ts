@@ -13,6 +13,7 @@ import {
   RuntimeActionResult,
 } from "./input.js";
 import { OutputContract, OutputError } from "./output.js";
+import { ResolverPart, ResolverScope } from "./packages.js";
 import { BudgetLimits, BudgetName, BudgetUsage, PolicyDecision, PolicyStage } from "./policy.js";
 import { RunStatus } from "./runs.js";
 import {
@@ -1063,6 +1064,23 @@ export const AgentStartedData = open({
 });
 export type AgentStartedData = z.infer<typeof AgentStartedData>;
 
+/** A resolver of the agent gave what is used from now on. */
+export const AgentResolvedData = open({
+  /** Name of the resolver. */
+  resolver: Id,
+  /** What it gave. */
+  part: ResolverPart,
+  /** How long that holds. */
+  scope: ResolverScope,
+  /** All of it, as JSON. */
+  contentRef: ContentRef,
+  /** Tools or skills that it gave. */
+  names: z.array(z.string()).optional(),
+  /** Why it gave nothing, when the agent goes on without. */
+  failure: z.string().optional(),
+});
+export type AgentResolvedData = z.infer<typeof AgentResolvedData>;
+
 /** A policy decided. */
 export const PolicyDecidedData = open({
   /** When it was asked. */
@@ -1291,6 +1309,8 @@ export const RecoveryEffectFoundData = open({
   idempotencyKey: Id.optional(),
   /** Request to a person, when one is needed. */
   requestId: Id.optional(),
+  /** False if its owner let go of it before it began; it is run by whoever comes next. */
+  begun: z.boolean().optional(),
 });
 export type RecoveryEffectFoundData = z.infer<typeof RecoveryEffectFoundData>;
 

@@ -65,6 +65,8 @@ class AnswersGiven:
     """Somebody answers requests."""
 
     responses: tuple[InputResponse, ...]
+    given_ms: int | None = None
+    """When, in milliseconds since 1970; None means now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +242,31 @@ class CallAsks:
 
 
 @dataclass(frozen=True, slots=True)
+class StateChange:
+    """What changes in the authored state: first keys go, then values come."""
+
+    values: JsonObject
+    removed: tuple[str, ...] = ()
+
+    @property
+    def data(self) -> JsonObject:
+        """The change as `session.state_changed` says it."""
+        data: JsonObject = {}
+        if self.removed:
+            data["removed"] = list(self.removed)
+        if self.values:
+            data["set"] = self.values
+        return data
+
+
+@dataclass(frozen=True, slots=True)
+class StateGiven:
+    """Somebody outside changes the authored state of the session."""
+
+    change: StateChange
+
+
+@dataclass(frozen=True, slots=True)
 class CallReturned:
     """A tool is done."""
 
@@ -254,6 +281,16 @@ class CallReturned:
     duration_ms: int | None = None
     taint: tuple[str, ...] = ()
     """What the result brings into the session: untrusted content, private data."""
+    state: StateChange | None = None
+    """What the call changed in the state of the session."""
+    notes: tuple[Note, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CallUnbegun:
+    """A tool whose intent was written is not run by this owner, and has not begun."""
+
+    call_id: str
     notes: tuple[Note, ...] = ()
 
 
@@ -343,6 +380,7 @@ LoopEvent = (
     | CallRefused
     | CallAsks
     | CallReturned
+    | CallUnbegun
     | ChildSaid
     | OutputChecked
     | Taken
@@ -350,4 +388,5 @@ LoopEvent = (
     | Stopped
     | HooksRan
     | DeliverySettled
+    | StateGiven
 )

@@ -169,13 +169,17 @@ def refusal(request: InputRequest | None, response: InputResponse, *, now_ms: in
 
 
 def answered(state: LoopState, event: AnswersGiven, *, now: Moment) -> list[Draft]:
-    """Return the records that answers cause; one that does not count is only noted."""
+    """Return the records that answers cause; one that does not count is only noted.
+
+    One that was given in time counts, however late it comes to be taken.
+    """
+    given_ms = now.ms if event.given_ms is None else event.given_ms
     drafts: list[Draft] = []
     seen: set[str] = set()
     for given in event.responses:
         request = state.session.requests.get(given.request_id)
         response = given if request is None else matched(request, given)
-        if response.request_id in seen or refusal(request, response, now_ms=now.ms) is not None:
+        if response.request_id in seen or refusal(request, response, now_ms=given_ms) is not None:
             drafts.append(_noted(state, response, now))
             continue
         assert request is not None

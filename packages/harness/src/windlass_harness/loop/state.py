@@ -118,6 +118,10 @@ class LoopState:
         """Return the notes of a call, to be read."""
         return self.notes.get(call_id, _NO_NOTES)
 
+    def is_unbegun(self, call: Call) -> bool:
+        """Whether a call whose intent was written has never begun."""
+        return 0 < call.attempt <= self.note(call.call_id).passed_on
+
     def call(self, call_id: str) -> Call | None:
         """Return an open call."""
         return self.session.history.open_call(call_id)
@@ -335,7 +339,9 @@ def _input_resolved(state: LoopState, record: Record) -> None:
 
 def _effect_found(state: LoopState, record: Record) -> None:
     note = _note(state, str(record.data.get("callId")))
-    note.interruptions += 1
+    has_begun = record.data.get("begun") is not False
+    note.interruptions += has_begun
+    note.passed_on += not has_begun
     if "requestId" not in record.data:
         note.choice = RecoveryChoice.RETRY
 

@@ -17,10 +17,12 @@ from windlass_harness.views.reading import (
     read_step_completed,
     read_step_started,
 )
+from windlass_harness.views.resolved import resolved_by
 from windlass_harness.views.runs import RUN_CHANGES, RUN_ENDS, advance_run, run_id_of, start_run
 from windlass_harness.views.session_state import SessionState, SessionStatus, TurnState, TurnStatus, Wait
 from windlass_protocol import (
     ActionResultData,
+    AgentResolvedData,
     ApprovalSettledData,
     CompactionCompletedData,
     CompactionConfig,
@@ -79,7 +81,7 @@ class SessionDraft:
         self.history = HistoryDraft(state.history)
         self.requests = {request.request_id: request for request in state.requests}
         self.family = FamilyDraft(state.children, state.proxied)
-        self.authored = dict(state.authored)
+        self.authored, self.resolved = dict(state.authored), dict(state.resolved)
         self.run_ids = dict.fromkeys(state.run_ids)
         self.taint: frozenset[str] = frozenset(state.taint)
 
@@ -103,6 +105,7 @@ class SessionDraft:
             proxied=tuple(self.family.proxied.values()),
             children=tuple(self.family.children.values()),
             waiting=self.waiting,
+            resolved=dict(self.resolved),
             epoch=self.epoch,
             taint=tuple(sorted(str(one) for one in self.taint)),
         )
@@ -213,6 +216,10 @@ class SessionDraft:
         for key in data.removed or ():
             self.authored.pop(key, None)
         self.authored |= data.set or {}
+
+    def agent_resolved(self, record: Record) -> None:
+        data = read(AgentResolvedData, record.data)
+        self.resolved |= resolved_by(data, agent_id=record.agent_id or "", run_id=record.run_id)
 
     def context_cleared(self, record: Record) -> None:
         self.history.clear()
@@ -369,6 +376,7 @@ _HANDLERS: Final[dict[str, Callable[[SessionDraft, Record], None]]] = {
     "session.completed": SessionDraft.session_ended,
     "session.failed": SessionDraft.session_ended,
     "session.state_changed": SessionDraft.state_changed,
+    "agent.resolved": SessionDraft.agent_resolved,
     "context.cleared": SessionDraft.context_cleared,
     "output.requested": SessionDraft.output_requested,
     "run.waiting": SessionDraft.run_waiting,

@@ -27,6 +27,7 @@ from windlass_protocol.generated.input import (
     RuntimeActionResult,
 )
 from windlass_protocol.generated.output import OutputContract, OutputError
+from windlass_protocol.generated.packages import ResolverPart, ResolverScope
 from windlass_protocol.generated.policy import (
     BudgetLimits,
     BudgetName,
@@ -1106,6 +1107,23 @@ class AgentStartedData(Open):
     """The task."""
 
 
+class AgentResolvedData(Open):
+    """A resolver of the agent gave what is used from now on."""
+
+    resolver: Id
+    """Name of the resolver."""
+    part: ResolverPart
+    """What it gave."""
+    scope: ResolverScope
+    """How long that holds."""
+    content_ref: ContentRef
+    """All of it, as JSON."""
+    names: Maybe[tuple[Str, ...]] = None
+    """Tools or skills that it gave."""
+    failure: Maybe[Str] = None
+    """Why it gave nothing, when the agent goes on without."""
+
+
 class PolicyDecidedData(Open):
     """A policy decided."""
 
@@ -1335,6 +1353,8 @@ class RecoveryEffectFoundData(Open):
     """Key it was given."""
     request_id: Maybe[Id] = None
     """Request to a person, when one is needed."""
+    begun: Maybe[Bool] = None
+    """False if its owner let go of it before it began; it is run by whoever comes next."""
 
 
 class RecoveryEffectSettledData(Open):

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from windlass.engine.care import NO_CARE, Care
-from windlass.ports.journal import COMPACT, START, STEER, InboxItem, JsonObject, NewRun
+from windlass.ports.journal import CANCEL, COMPACT, START, STATE, STEER, InboxItem, JsonObject, NewRun
 from windlass_harness.loop.drafts import within_limit
 from windlass_harness.loop.events import (
     AnswersGiven,
@@ -17,6 +17,8 @@ from windlass_harness.loop.events import (
     RunAsked,
     RunRefused,
     RunWithdrawn,
+    StateChange,
+    StateGiven,
     Steered,
 )
 from windlass_harness.loop.family import ASK, REPORT, SETTLE
@@ -31,8 +33,6 @@ ANSWER: Final = "answer"
 """The kind of an item that answers people's requests."""
 DISPATCHED: Final = "dispatched"
 """The kind of an item that says that a request was taken to whoever answers."""
-CANCEL: Final = "cancel"
-"""The kind of an item that asks a run to end."""
 
 
 def item_key(kind: str, name: str) -> str:
@@ -171,13 +171,24 @@ def _cancel(item: InboxItem) -> LoopEvent:
 
 
 def _answers(item: InboxItem) -> AnswersGiven:
-    responses = item.body["responses"]
+    responses, given_ms = item.body["responses"], item.body.get("givenMs")
     assert isinstance(responses, list)
-    return AnswersGiven(tuple(InputResponse.model_validate(one) for one in responses))
+    given = tuple(InputResponse.model_validate(one) for one in responses)
+    return AnswersGiven(given, given_ms if isinstance(given_ms, int) else None)
 
 
 def _steered(item: InboxItem) -> LoopEvent:
     return Steered(item.body)
+
+
+def _state(item: InboxItem) -> LoopEvent:
+    values, removed = item.body.get("set"), item.body.get("removed")
+    return StateGiven(
+        StateChange(
+            values if isinstance(values, dict) else {},
+            tuple(str(key) for key in removed) if isinstance(removed, list) else (),
+        )
+    )
 
 
 def _child_said(item: InboxItem) -> LoopEvent:
@@ -195,6 +206,7 @@ _BARE_EVENTS: Final[dict[str, Callable[[InboxItem], LoopEvent]]] = {
     STEER: lambda _: Steered({"message": _NOT_KEPT}),
     COMPACT: lambda _: CompactionAsked(),
     DISPATCHED: lambda item: RequestDispatched(str(item.body["requestId"])),
+    STATE: lambda _: StateGiven(StateChange({})),
     CANCEL: lambda item: CancelAsked(str(item.body["runId"])),
     REPORT: _bare_report,
 }
@@ -207,6 +219,7 @@ _EVENTS: Final[dict[str, Callable[[InboxItem], LoopEvent]]] = {
     CANCEL: _cancel,
     DISPATCHED: lambda item: RequestDispatched(str(item.body["requestId"])),
     COMPACT: lambda _: CompactionAsked(),
+    STATE: _state,
     **dict.fromkeys((ASK, SETTLE, REPORT), _child_said),
 }
 KINDS: Final = frozenset({START, *_EVENTS})

@@ -2,12 +2,13 @@
 
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.runtime.runtime_rig import play, until
 
 from windlass import Agent, AgentRuntime, tool
-from windlass.testing import ScriptedModel, by_history, call, say
+from windlass.testing import Answer, ScriptedModel, by_history, call, say
 from windlass_harness.policy import PolicySet
 from windlass_harness.policy_rules import Rule
 from windlass_protocol import RunStatus
@@ -109,3 +110,35 @@ def test_what_a_session_has_read_is_recorded_and_outlives_the_process(tmp_path: 
             assert (await handle.wait(timeout=20)).status is RunStatus.COMPLETED
 
     play(story())
+
+
+@pytest.mark.parametrize(("above", "below"), [("salaries", "page"), ("page", "salaries"), ("page", "page")])
+def test_a_subagent_takes_along_what_was_read_and_brings_back_what_it_reads(above: str, below: str) -> None:
+    def run(*script: Answer, tools: list[Any], **parts: Any) -> dict[str, Any]:
+        return {"model": ScriptedModel(by_history(script)), "tools": tools, "policy": ALLOWED, **parts}
+
+    def waits(boss: Agent) -> bool:
+        async def story() -> bool:
+            async with AgentRuntime.in_memory([boss]) as runtime:
+                handle = await runtime.start("boss", "Go.")
+                async for event in handle.events():
+                    if event.type == "input.requested":
+                        return True
+                return False
+
+        return play(story())
+
+    sends = call("send", {"text": "ada: 5"})
+    asks = call("clerk", {"message": "Help."})
+    expected = {above, below} == {"salaries", "page"}
+    tools = [page, salaries, send]
+    down = Agent("clerk", **run(call(below), sends, say("Done."), tools=tools))
+    assert (
+        waits(Agent("boss", **run(call(above), asks, say("Done."), tools=tools, subagents=[down])))
+        == expected
+    )
+    back = Agent("clerk", **run(call(below), say("Read."), tools=tools))
+    assert (
+        waits(Agent("boss", **run(asks, call(above), sends, say("Done."), tools=tools, subagents=[back])))
+        == expected
+    )

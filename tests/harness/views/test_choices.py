@@ -389,6 +389,18 @@ def test_a_call_that_has_a_result_is_not_settled_by_a_late_answer() -> None:
     assert not run_of(journal).problems
 
 
+def test_what_a_subagent_asks_is_not_about_calls_of_this_run_and_what_it_used_is() -> None:
+    asked: Facts = {"requests": [request("r", "a", kind="question")], "childSessionId": "s1/a", **at()}
+    journal = begin().answer("a").add("input.requested", asked)
+    journal.add("input.resolved", {"resolutions": [{"requestId": "r", "outcome": "ignored"}], **at()})
+    assert only(journal).outcome is None
+    journal.add(
+        "subagent.completed",
+        {"callId": "a", "subagentName": "sub", "output": "x", "usage": {"inputTokens": 5}},
+    )
+    assert some(run_of(journal).usage).input_tokens == 5
+
+
 def test_work_that_is_given_to_a_subagent_is_a_delegation() -> None:
     facts: Facts = {"sessionId": "s1", "name": "sub", "toolName": "look", **WORDS}
     journal = begin().answer("a").add("subagent.called", {"callId": "a", "childSessionId": "s1/a", **facts})

@@ -174,7 +174,7 @@ export const DecisionRun = open({
   packageId: Id.optional(),
   /** Exact version of the agent; the last one, if the run moved. */
   packageFingerprint: z.string().optional(),
-  /** What its model calls used and cost, failed ones and summaries included. */
+  /** What its model calls used and cost: failed ones, summaries and subagents included. */
   usage: Usage.optional(),
   /** From its beginning to its end, waits included; absent while open. */
   durationMs: Count.optional(),

@@ -130,6 +130,8 @@ export const SessionStartedData = open({
   trace: TraceContext.optional(),
   /** Top session of the dispatch chain. */
   rootSessionId: Id.optional(),
+  /** What the session that delegated it had read. */
+  taint: z.array(Taint).optional(),
   /** The agent as plain data. */
   agent: SessionAgent.optional(),
   /** When to compact. */
@@ -1012,6 +1014,8 @@ export const SubagentCompletedData = open({
   isStructured: z.boolean().optional(),
   /** Why it failed. */
   error: ActionError.optional(),
+  /** What it has read, and what it was given. */
+  taint: z.array(Taint).optional(),
   /** Model calls it made, those of its own subagents included. */
   steps: Count.optional(),
   /** Tool calls it made, those of its own subagents included. */

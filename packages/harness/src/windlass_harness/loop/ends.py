@@ -128,6 +128,6 @@ def _end(state: LoopState, now: Moment, *, turn: _Fact, run: _Fact, session: _Fa
     return (
         *(_unfinished(state, call, now) for call in _started(state)),
         state.draft(turn[0], {**turn[1], **state.turn_place(), **usage}, now=now),
-        family.told_end(ending, family.cancelled(state, ended), used=notes.budget),
+        family.told_end(ending, family.cancelled(state, ended), used=notes.budget, taint=state.session.taint),
         Draft(kind, now.at, data),
     )

@@ -38,6 +38,7 @@ from windlass_protocol import (
     StepRetryingData,
     StepStartedData,
     SubagentCalledData,
+    SubagentCompletedData,
     TextPart,
 )
 
@@ -195,6 +196,9 @@ class StepsDraft:
         if pending is not None:
             run.delegate(pending.decision_id, {"childSessionId": data.child_session_id})
 
+    def subagent_completed(self, record: Record, run: RunDraft) -> None:
+        run.charge(read(SubagentCompletedData, record.data).usage)
+
     def action_result(self, record: Record, run: RunDraft) -> None:
         data = read(ActionResultData, record.data)
         failure = choices.result_error(data)
@@ -223,7 +227,9 @@ class StepsDraft:
             self._settle_call(record, run, call_id=data.call_id, failure=("skipped", SKIPPED.reason or ""))
 
     def asked(self, record: Record, run: RunDraft) -> None:
-        for request in read(InputRequestedData, record.data).requests:
+        data = read(InputRequestedData, record.data)
+        # What a subagent asks is about calls of its own, whatever they are called.
+        for request in data.requests if data.child_session_id is None else ():
             if request.kind in _ANSWERED_BY_PEOPLE and self._pending(request.action.call_id, run) is not None:
                 self.questions[request.request_id] = request
 
@@ -328,6 +334,7 @@ _HANDLERS: Final[dict[str, Callable[[StepsDraft, Record, RunDraft], None]]] = {
     "step.failed": StepsDraft.step_failed,
     "policy.decided": StepsDraft.policy_decided,
     "subagent.called": StepsDraft.subagent_called,
+    "subagent.completed": StepsDraft.subagent_completed,
     "action.result": StepsDraft.action_result,
     "recovery.effect_found": StepsDraft.effect_found,
     "recovery.effect_settled": StepsDraft.effect_settled,

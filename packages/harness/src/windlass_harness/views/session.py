@@ -38,6 +38,7 @@ from windlass_protocol import (
     SessionStartedData,
     SessionStateChangedData,
     SessionWaitingData,
+    SubagentCompletedData,
     TurnStartedData,
     TurnWaitingData,
 )
@@ -82,7 +83,7 @@ class SessionDraft:
         self.family = FamilyDraft(state.children, state.proxied)
         self.authored, self.resolved = dict(state.authored), dict(state.resolved)
         self.run_ids = dict.fromkeys(state.run_ids)
-        self.taint = frozenset(state.taint)
+        self.taint: frozenset[str] = frozenset(state.taint)
 
     def freeze(self) -> SessionState:
         """Return the session as it is now."""
@@ -106,7 +107,7 @@ class SessionDraft:
             waiting=self.waiting,
             resolved=dict(self.resolved),
             epoch=self.epoch,
-            taint=tuple(sorted(self.taint)),
+            taint=tuple(sorted(str(one) for one in self.taint)),
         )
 
     @property
@@ -193,6 +194,7 @@ class SessionDraft:
             self._compaction, self._counted = data.compaction, None
         self.output_schema = data.output_schema or self.output_schema
         self.root_session_id = data.root_session_id
+        self.taint |= frozenset(data.taint or ())
 
     def session_moved(self, record: Record) -> None:
         data = read(SessionMovedData, record.data)
@@ -299,7 +301,11 @@ class SessionDraft:
         self._forget_requests(call_id)
         if "taint" in record.data:
             # Nothing takes it away again: what was read once may be in any later word of the model.
-            self.taint |= {str(one) for one in read(ActionResultData, record.data).taint or ()}
+            self.taint |= frozenset(read(ActionResultData, record.data).taint or ())
+
+    def subagent_completed(self, record: Record) -> None:
+        self.family.completed(record)
+        self.taint |= frozenset(read(SubagentCompletedData, record.data).taint or ())
 
     def effect_settled(self, record: Record) -> None:
         data = read(RecoveryEffectSettledData, record.data)
@@ -394,6 +400,6 @@ _HANDLERS: Final[dict[str, Callable[[SessionDraft, Record], None]]] = {
     "input.resolved": SessionDraft.input_resolved,
     "approval.settled": SessionDraft.approval_settled,
     "subagent.called": lambda draft, record: draft.family.called(record),
-    "subagent.completed": lambda draft, record: draft.family.completed(record),
+    "subagent.completed": SessionDraft.subagent_completed,
     "compaction.completed": SessionDraft.compaction_completed,
 }

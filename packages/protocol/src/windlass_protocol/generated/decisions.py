@@ -201,7 +201,7 @@ class DecisionRun(KeepsNulls, Open):
     package_fingerprint: Maybe[Str] = None
     """Exact version of the agent; the last one, if the run moved."""
     usage: Maybe[Usage] = None
-    """What its model calls used and cost, failed ones and summaries included."""
+    """What its model calls used and cost: failed ones, summaries and subagents included."""
     duration_ms: Maybe[Count] = None
     """From its beginning to its end, waits included; absent while open."""
 

@@ -174,6 +174,8 @@ class SessionStartedData(Open):
     """Trace it belongs to."""
     root_session_id: Maybe[Id] = None
     """Top session of the dispatch chain."""
+    taint: Maybe[tuple[Taint, ...]] = None
+    """What the session that delegated it had read."""
     agent: Maybe[SessionAgent] = None
     """The agent as plain data."""
     compaction: Maybe[CompactionConfig] = None
@@ -1056,6 +1058,8 @@ class SubagentCompletedData(Open):
     """Whether the output is JSON."""
     error: Maybe[ActionError] = None
     """Why it failed."""
+    taint: Maybe[tuple[Taint, ...]] = None
+    """What it has read, and what it was given."""
     steps: Maybe[Count] = None
     """Model calls it made, those of its own subagents included."""
     tool_calls: Maybe[Count] = None

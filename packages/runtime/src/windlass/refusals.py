@@ -183,8 +183,10 @@ def check_answers(
     Raises:
         Conflict: nobody is being asked this any more.
         Denied: this responder may not answer.
-        Rejected: an answer does not fit its request, or is one of two to it.
+        Rejected: an answer does not fit its request, or is one of two to it; or there is none.
     """
+    if not responses:
+        raise bad_request("responses is empty: give an InputResponse for each request that is answered")
     seen: set[str] = set()
     for given in responses:
         request = requests.get(given.request_id)

@@ -355,9 +355,9 @@ class CoreRuntime:
         self, session_id: str, responses: Sequence[InputResponse], requests: Mapping[str, InputRequest]
     ) -> None:
         now_ms = moment(self._ports.machine.clock).ms
-        check_items(responses, InputResponse, what="responses", words="InputResponses")
-        check_answers(responses, requests, session_id=session_id, now_ms=now_ms)
-        body: list[JsonValue] = [response.model_dump(mode="json", by_alias=True) for response in responses]
+        given = check_items(responses, InputResponse, what="responses", words="InputResponses")
+        check_answers(given, requests, session_id=session_id, now_ms=now_ms)
+        body: list[JsonValue] = [response.model_dump(mode="json", by_alias=True) for response in given]
         key = item_key(ANSWER, self._ports.machine.new_id())
         await self._store().post(session_id, kind=ANSWER, key=key, body=self._masked({"responses": body}))
         await self._rouse(session_id)

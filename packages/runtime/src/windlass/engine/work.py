@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Final, Protocol
@@ -43,6 +43,7 @@ from windlass.ports.model import LLMMessage
 from windlass.tool_arguments import Arguments
 from windlass.tool_context import ToolContext, ToolControl
 from windlass.tool_run import ToolRun, late, run_tool
+from windlass.tool_router import ToolGates
 from windlass.tools import Tool, ToolFailed
 from windlass_harness.loop.effects import (
     CallHooks,
@@ -85,7 +86,7 @@ class Shared:
     clock: Clock
     random: Random
     is_attended: bool
-    gates: dict[str, asyncio.Semaphore]
+    gates: ToolGates = field(default_factory=ToolGates)
     secret_inputs: SecretInputs = field(default_factory=SecretInputs)
     lease: Lease = field(default_factory=Lease)
 
@@ -333,13 +334,15 @@ class AgentWork:
             attempt=effect.attempt,
             idempotency_key=effect.idempotency_key,
             timeout_ms=tool.timeout_ms,
-            deadline=self._shared.clock.now() + timedelta(milliseconds=tool.timeout_ms),
             control=ToolControl(self._progress(effect)),
         )
         clock = self._shared.clock
         started = clock.monotonic()
         try:
             async with self._gate(tool):
+                # Its time begins with its turn.
+                deadline = clock.now() + timedelta(milliseconds=tool.timeout_ms)
+                context = replace(context, deadline=deadline)
                 outcome = await _made(tool, arguments, context=context)
         except asyncio.CancelledError:
             if is_told_to_end():
@@ -367,10 +370,7 @@ class AgentWork:
     async def _gate(self, tool: Tool[..., object]) -> AsyncGenerator[None]:
         """Wait for the turn of a tool, and begin only what is still ours to begin."""
         shared = self._shared
-        gate = nullcontext()
-        if tool.concurrency is not None:
-            gate = shared.gates.setdefault(tool.name, asyncio.Semaphore(tool.concurrency))
-        async with gate:
+        async with shared.gates.of(tool):
             await shared.lease.held(shared.clock)
             yield
 

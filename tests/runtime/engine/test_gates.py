@@ -2,7 +2,6 @@
 
 from datetime import timedelta
 
-
 from windlass import Agent, AgentRuntime, ToolContext, tool
 from windlass.parts import Machine
 from windlass.testing import Answer, FakeClock, ScriptedModel, by_history, call, run_in_fake_time, say

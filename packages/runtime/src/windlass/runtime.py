@@ -110,7 +110,8 @@ class CoreRuntime:
         if approvals.dispatcher is not None:
             ask, answer, limit_ms = approvals.dispatcher, self.answer_session, approvals.timeout_ms
             self._desk = ApprovalDesk(ask, bus, store=store, answer=answer, timeout_ms=limit_ms)
-        shared = Shared(content, bus, machine.clock, machine.random, is_attended=ports.is_attended)
+        calls_max, asks = ports.rules.calls_per_step_max, ports.is_attended
+        shared = Shared(content, bus, machine.clock, machine.random, is_attended=asks, calls_max=calls_max)
         return Engine(
             Ports(
                 store,

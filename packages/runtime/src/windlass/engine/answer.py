@@ -16,11 +16,12 @@ from windlass.engine.cut import cut
 from windlass.engine.masking import MaskedAnswer
 from windlass.engine.usage import usage_data
 from windlass.errors import AgentError, Rejected, Unavailable
-from windlass.limits import MODEL_PART_BYTES_MAX, MODEL_TEXT_CHARS_MAX, TOOL_CALLS_PER_STEP_MAX
+from windlass.limits import MODEL_PART_BYTES_MAX, MODEL_TEXT_CHARS_MAX
 from windlass.ports.clock import Clock
 from windlass.ports.model import LLMStreamChunk, ToolCallDelta
 from windlass.tool_limits import ARGUMENT_BYTES_MAX, NAME_CHARS_MAX
 from windlass_harness.loop.events import AskedCall, ModelAnswered
+from windlass_harness.loop.rules import CALLS_PER_STEP_MAX
 from windlass_harness.redact import Redactor
 from windlass_protocol import CodecError, ErrorKind, FinishReason, RetryClass, ToolCall, parse
 
@@ -49,9 +50,12 @@ class _Piece:
 class Collector:
     """Puts the chunks of an answer together."""
 
-    def __init__(self, live: MaskedAnswer, redactor: Redactor) -> None:
+    def __init__(
+        self, live: MaskedAnswer, redactor: Redactor, *, calls_max: int = CALLS_PER_STEP_MAX
+    ) -> None:
         self._live = live
         self._redactor = redactor
+        self._calls_max = calls_max
         self._text: list[str] = []
         self._reasoning: list[str] = []
         self._calls: dict[int, _Piece] = {}
@@ -98,8 +102,8 @@ class Collector:
             piece.call_id = delta.id or piece.call_id
             piece.name = delta.name or piece.name
             piece.text.append(delta.arguments_delta)
-        if len(self._calls) > TOOL_CALLS_PER_STEP_MAX:
-            raise _rejected(f"too many calls in one answer: over the limit of {TOOL_CALLS_PER_STEP_MAX}")
+        if len(self._calls) > self._calls_max:
+            raise _rejected(f"too many calls in one answer: over the limit of {self._calls_max}")
 
     def _grow(self, chars: int) -> None:
         self._size += chars

@@ -42,8 +42,8 @@ from windlass.ports.feed import EventBus
 from windlass.ports.model import LLMMessage
 from windlass.tool_arguments import Arguments
 from windlass.tool_context import ToolContext, ToolControl
-from windlass.tool_run import ToolRun, late, run_tool
 from windlass.tool_router import ToolGates
+from windlass.tool_run import ToolRun, late, run_tool
 from windlass.tools import Tool, ToolFailed
 from windlass_harness.loop.effects import (
     CallHooks,
@@ -64,7 +64,7 @@ from windlass_harness.loop.events import (
     Note,
     Stopped,
 )
-from windlass_harness.loop.rules import Rules
+from windlass_harness.loop.rules import CALLS_PER_STEP_MAX, Rules
 from windlass_harness.loop.state import LoopState
 from windlass_harness.redact import Redactor
 from windlass_harness.views.runs import RunState
@@ -86,6 +86,8 @@ class Shared:
     clock: Clock
     random: Random
     is_attended: bool
+    calls_max: int = CALLS_PER_STEP_MAX
+    """Calls of one answer."""
     gates: ToolGates = field(default_factory=ToolGates)
     secret_inputs: SecretInputs = field(default_factory=SecretInputs)
     lease: Lease = field(default_factory=Lease)
@@ -283,7 +285,7 @@ class AgentWork:
     ) -> ModelAnswered | ModelFailed:
         assert self._writer.step is not None, "a step begins before its model is asked"
         self._live = MaskedAnswer(self._shared.bus.live(self._writer.step), binding.redactor)
-        collector = Collector(self._live, binding.redactor)
+        collector = Collector(self._live, binding.redactor, calls_max=self._shared.calls_max)
         clock = self._shared.clock
         started = clock.monotonic()
         most_ms = time_left_ms(state, clock, most_ms=MODEL_TIMEOUT_MS)

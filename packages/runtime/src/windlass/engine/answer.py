@@ -19,11 +19,12 @@ from windlass.errors import AgentError, Rejected, Unavailable
 from windlass.limits import MODEL_PART_BYTES_MAX, MODEL_TEXT_CHARS_MAX
 from windlass.ports.clock import Clock
 from windlass.ports.model import LLMStreamChunk, ToolCallDelta
+from windlass.tool_arguments import ARGUMENT_LIMITS
 from windlass.tool_limits import ARGUMENT_BYTES_MAX, NAME_CHARS_MAX
 from windlass_harness.loop.events import AskedCall, ModelAnswered
 from windlass_harness.loop.rules import CALLS_PER_STEP_MAX
 from windlass_harness.redact import Redactor
-from windlass_protocol import CodecError, ErrorKind, FinishReason, RetryClass, ToolCall, parse
+from windlass_protocol import CodecError, ErrorKind, FinishReason, RetryClass, ToolCall, canonical, parse
 
 JsonObject = dict[str, JsonValue]
 
@@ -181,14 +182,16 @@ def _input(piece: _Piece) -> JsonValue:
     size = len(text) if piece.arguments is None else piece.size
     if size > ARGUMENT_BYTES_MAX:
         return f"(arguments of {size:,} characters, which are too many to be kept)"
-    if piece.arguments is not None:
-        return piece.arguments
-    if not text.strip():
+    if piece.arguments is None and not text.strip():
         return {}
     try:
-        return parse(text.encode())
+        if piece.arguments is None:
+            return parse(text.encode(), ARGUMENT_LIMITS)
+        canonical(piece.arguments, ARGUMENT_LIMITS)
     except CodecError:
-        return text
+        # No event could hold it as JSON; whoever reads it as arguments says what is wrong.
+        return text if piece.arguments is None else json.dumps(piece.arguments)
+    return piece.arguments
 
 
 def whole(text: str) -> str:

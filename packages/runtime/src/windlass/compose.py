@@ -274,7 +274,8 @@ class AgentRuntime(CoreRuntime):
         agent_id = agent if isinstance(agent, str) else agent.agent_id
         registered = self._ports.registry.agent(agent_id)
         if registered is None:
-            raise unknown_agent(agent_id, self._ports.registry.names, run_id=run_id)
+            hidden = self._ports.scribe.redactor.text(agent_id)
+            raise unknown_agent(hidden, self._ports.registry.names, run_id=run_id)
         if isinstance(agent, Agent) and not registered.is_of(agent):
             raise invalid_package(
                 f"the runtime has another agent that is called {agent_id}; start the one that it was given, "

@@ -1,7 +1,7 @@
 """Runs as the store has them: where each is, and what came of it."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from windlass.engine.loading import load
@@ -19,8 +19,10 @@ TERMINAL: Final = frozenset(RUN_ENDS.values())
 class Runs:
     """Reads runs; it starts none."""
 
-    def __init__(self, store: Store, bus: EventBus) -> None:
+    def __init__(self, store: Store, bus: EventBus, *, hide: Callable[[str], str]) -> None:
         self._store = store
+        self._hide = hide
+        """Masks what an error quotes."""
         self._bus = bus
 
     async def row(self, run_id: str) -> RunRow:
@@ -31,7 +33,7 @@ class Runs:
         """
         row = await self._store.run(check_id(run_id, "a run id"))
         if row is None:
-            raise unknown_run(run_id)
+            raise unknown_run(self._hide(run_id))
         return row
 
     async def ask_compaction(self, session_id: str, *, key: str) -> None:
@@ -41,7 +43,7 @@ class Runs:
             Conflict: there is no such session.
         """
         if await self._store.session(check_id(session_id, "a session id")) is None:
-            raise unknown_session(session_id)
+            raise unknown_session(self._hide(session_id))
         await self._store.post(session_id, kind=COMPACT, key=f"{COMPACT}:{key}", body={})
 
     async def snapshot(self, run_id: str) -> RunSnapshot:

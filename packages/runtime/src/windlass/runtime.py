@@ -141,7 +141,7 @@ class CoreRuntime:
 
     @property
     def _runs(self) -> Runs:
-        return Runs(self._store(), self._bus())
+        return Runs(self._store(), self._bus(), hide=self._ports.scribe.redactor.text)
 
     # starting
 
@@ -183,7 +183,7 @@ class CoreRuntime:
         """
         check_request(request)
         check_id(message_id, "message_id")
-        effective = await check_start(self._ports, request)
+        effective = await check_start(self._ports, request, message_id=message_id)
         await self.resume()
         await self._keep_package(effective, request.run_id)
         session_id = request.session_id or f"session:{request.run_id}"

@@ -251,20 +251,19 @@ class AgentRuntime(CoreRuntime):
         budget, output = options.get("budget"), options.get("output")
         if not isinstance(message, str | list | tuple):
             raise bad_request(f"the message is a text or a list of parts, found {kind_of(message)}", run_id)
+        given = {
+            **{name: options.get(name) for name in _PLAIN},
+            "run_id": run_id,
+            "agent_id": agent_id,
+            "input": message,
+            "package_id": registered.package.package_id,
+            "budget": budget_limits(budget) if isinstance(budget, BudgetLimit) else budget,
+            "output_contract": None if output is None else output_contract(output, agent_id),
+        }
         try:
-            return RunRequest.model_validate(
-                {
-                    **{name: options.get(name) for name in _PLAIN},
-                    "run_id": run_id,
-                    "agent_id": agent_id,
-                    "input": message,
-                    "package_id": registered.package.package_id,
-                    "budget": budget_limits(budget) if isinstance(budget, BudgetLimit) else budget,
-                    "output_contract": None if output is None else output_contract(output, agent_id),
-                }
-            )
+            return RunRequest.model_validate(given)
         except ValidationError as error:
-            problem = misfit(error, "start")
+            problem = misfit(error, "start", given)
         raise bad_request(problem, run_id)
 
     def _registered(self, agent: object, run_id: str) -> Registered:

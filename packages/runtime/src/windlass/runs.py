@@ -10,6 +10,7 @@ from windlass.ports.feed import EventBus
 from windlass.ports.journal import COMPACT, RunRow, Store
 from windlass.refusals import unknown_run, unknown_session
 from windlass.setup_check import check_id, check_seconds
+from windlass_harness.views.deliveries import DeliveryState
 from windlass_harness.views.runs import RUN_ENDS, RunState, advance_run, start_run, unstarted_run
 from windlass_protocol import Event, InputRequest, Record, RunResult, RunSnapshot, RunStatus
 
@@ -119,6 +120,16 @@ class Runs:
         if not count:
             return words
         return f"{words}, {count} {'request' if count == 1 else 'requests'} open, see handle.requests()"
+
+    async def deliveries(self, run_id: str) -> tuple[DeliveryState, ...]:
+        """Return what became of the output of a run at each of its sinks.
+
+        Raises:
+            Conflict: nobody ever started it.
+        """
+        row = await self.row(run_id)
+        state = (await load(self._store, self._store, session_id=row.session_id)).state
+        return tuple(one for one in state.deliveries.by_id.values() if one.run_id == run_id)
 
     async def requests(self, session_id: str, run_id: str | None = None) -> Mapping[str, InputRequest]:
         """Return what a session, or only one run of it, is waiting to be told."""

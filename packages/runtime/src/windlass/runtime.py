@@ -11,7 +11,6 @@ from pydantic import JsonValue
 from windlass.binder import RuntimeBinder
 from windlass.dispatch import ApprovalDesk
 from windlass.engine.engine import Engine, Ports
-from windlass.engine.loading import load
 from windlass.engine.mail import ANSWER, CANCEL, item_key
 from windlass.engine.moments import moment
 from windlass.engine.work import Shared
@@ -70,8 +69,11 @@ class CoreRuntime:
 
         Raises:
             Rejected: there is no journal, event bus or content store.
+            Unavailable: it was closed.
         """
         async with self._opening:
+            if self._closing is not None:
+                raise runtime_closed()
             if self._engine is None:
                 engine = self._make_engine()
                 await engine.open()
@@ -208,7 +210,8 @@ class CoreRuntime:
         return self._ports.scribe([Draft("inbox", "", body)])[0].data
 
     async def _rouse(self, session_id: str) -> None:
-        await self.resume()
+        if self._engine is None:
+            await self.resume()
         assert self._engine is not None, "it was opened just now"
         self._engine.wake(session_id)
 
@@ -300,9 +303,7 @@ class CoreRuntime:
         Raises:
             Conflict: nobody ever started it.
         """
-        row, store = await self._runs.row(run_id), self._store()
-        state = (await load(store, store, session_id=row.session_id)).state
-        return tuple(one for one in state.deliveries.by_id.values() if one.run_id == run_id)
+        return await self._runs.deliveries(run_id)
 
     async def compact(self, session_id: str) -> None:
         """Ask for a shorter history: now, or before the next model call of a run.
@@ -355,9 +356,8 @@ class CoreRuntime:
     async def _answer(
         self, session_id: str, responses: Sequence[InputResponse], requests: Mapping[str, InputRequest]
     ) -> None:
-        now_ms = moment(self._ports.machine.clock).ms
         given = check_items(responses, InputResponse, what="responses", words="InputResponses")
-        check_answers(given, requests, session_id=session_id, now_ms=now_ms)
+        check_answers(given, requests, session_id=session_id, now_ms=moment(self._ports.machine.clock).ms)
         body: list[JsonValue] = [response.model_dump(mode="json", by_alias=True) for response in given]
         key = item_key(ANSWER, self._ports.machine.new_id())
         await self._store().post(session_id, kind=ANSWER, key=key, body=self._masked({"responses": body}))

@@ -15,7 +15,7 @@ from windlass.adapters.journals.codec import (
     encode_batch,
     encode_item,
 )
-from windlass.adapters.journals.faults import misconfigured, unavailable
+from windlass.adapters.journals.faults import CLOSED, misconfigured, unavailable
 from windlass.adapters.journals.rules import is_in_lease
 from windlass.adapters.journals.sqlite_errors import FAILURES, translate
 from windlass.adapters.journals.sqlite_integrity import StoreKey
@@ -199,7 +199,7 @@ class SqliteStore:
 
     async def _read(self, look: Callable[[], T]) -> T:
         if self._is_closed:
-            raise unavailable("the store is closed")
+            raise unavailable(CLOSED)
         return await asyncio.get_running_loop().run_in_executor(self._readers, _translating, look)
 
     def _dead(self, now_ms: int) -> list[str]:

@@ -13,7 +13,7 @@ from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from typing import Final, TypeVar, cast
 
-from windlass.adapters.journals.faults import ambiguous, stopped, unavailable
+from windlass.adapters.journals.faults import CLOSED, ambiguous, stopped, unavailable
 from windlass.adapters.journals.sqlite_errors import FAILURES, Failure, is_busy, is_of_one, translate
 from windlass.adapters.journals.sqlite_schema import BUSY_TIMEOUT_MS, PAGE_BYTES, Connection
 from windlass.adapters.journals.sqlite_writes import Transaction
@@ -105,7 +105,7 @@ class Writer:
     async def aclose(self) -> None:
         """Do what is waiting, then let go of the database."""
         with self._lock:
-            self._closed = "the store is closed"
+            self._closed = CLOSED
             self._hand_over(self._quick)
             self._queue.put(None)
         await asyncio.to_thread(self._thread.join)

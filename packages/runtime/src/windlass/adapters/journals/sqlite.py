@@ -18,6 +18,7 @@ from windlass.adapters.journals.codec import (
 from windlass.adapters.journals.faults import CLOSED, misconfigured, unavailable
 from windlass.adapters.journals.rules import is_in_lease
 from windlass.adapters.journals.sqlite_errors import FAILURES, translate
+from windlass.adapters.journals.sqlite_files import OpenFiles
 from windlass.adapters.journals.sqlite_integrity import StoreKey
 from windlass.adapters.journals.sqlite_owners import OwnerLocks
 from windlass.adapters.journals.sqlite_reads import Reads
@@ -55,7 +56,8 @@ class SqliteStore:
     ) -> None:
         self.path = path
         self._locks = OwnerLocks(path)
-        self._writer = Writer(writing, Transaction(writing, key, locks=self._locks), is_quick=is_quick)
+        transaction = Transaction(writing, key, locks=self._locks)
+        self._writer = Writer(writing, transaction, files=OpenFiles(path), is_quick=is_quick)
         self._reads = reading
         self._readers = ThreadPoolExecutor(1, thread_name_prefix="windlass-sqlite-reader")
         self._is_closed = False
@@ -206,7 +208,7 @@ class SqliteStore:
         return [
             owner_id
             for owner_id, beat_at_ms in self._reads.owners()
-            if not is_in_lease(beat_at_ms, now_ms) or not self._locks.is_held(owner_id)
+            if not is_in_lease(beat_at_ms, now_ms) or self._locks.is_free(owner_id)
         ]
 
 

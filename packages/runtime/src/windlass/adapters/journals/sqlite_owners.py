@@ -93,9 +93,12 @@ class OwnerLocks:
         return tuple(self._held)
 
     def close(self) -> None:
-        """Let go of every lock, and of the folder if nobody else uses it."""
+        """Let go of every lock, and of the folder if nobody else uses it.
+
+        The file of an owner that was not struck off stays, unlocked: it tells that the owner is no more.
+        """
         for owner_id in self.owners():
-            self.drop(owner_id)
+            self._let_go(owner_id)
         try:
             self._folder.rmdir()
         except OSError:

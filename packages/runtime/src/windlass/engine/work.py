@@ -20,7 +20,6 @@ from windlass.engine.judge import Judged, judge
 from windlass.engine.lease import Lease
 from windlass.engine.listening import LEAVE_S, Asked, listen
 from windlass.engine.masking import MaskedAnswer, SecretInputs
-from windlass.engine.moments import time_left_ms
 from windlass.engine.points import after_call, at_point, check_answer, hook_call
 from windlass.engine.prompt import Prompt, system_words
 from windlass.engine.results import (
@@ -32,6 +31,7 @@ from windlass.engine.results import (
     model_error,
     review,
 )
+from windlass.engine.steady import Steady
 from windlass.engine.writer import SessionWriter
 from windlass.errors import AgentError, Rejected, is_for_us
 from windlass.hooks import AFTER_MODEL_CALL, BEFORE_MODEL_CALL
@@ -115,6 +115,7 @@ class AgentWork:
         writer: SessionWriter,
         *,
         shared: Shared,
+        steady: Steady,
         prompt: Prompt | None = None,
         has_agent: Callable[[str], bool] = lambda _: True,
     ) -> None:
@@ -122,6 +123,7 @@ class AgentWork:
         self._binder = binder
         self._writer = writer
         self._shared = shared
+        self._steady = steady
         self._prompt = prompt or Prompt()
         self._live: MaskedAnswer | None = None
         self._bound: dict[str, Binding] = {}
@@ -276,7 +278,7 @@ class AgentWork:
             return CompactionBroken(NOBODY)
         limit_ms = MODEL_TIMEOUT_MS
         if state.run is not None:
-            limit_ms = time_left_ms(state, shared.clock, most_ms=limit_ms)
+            limit_ms = self._steady.time_left_ms(state, most_ms=limit_ms)
         patience = Patience(limit_ms, shared.random())
         return await compact(binding, state, effect=effect, patience=patience)
 
@@ -288,7 +290,7 @@ class AgentWork:
         collector = Collector(self._live, binding.redactor, calls_max=self._shared.calls_max)
         clock = self._shared.clock
         started = clock.monotonic()
-        most_ms = time_left_ms(state, clock, most_ms=MODEL_TIMEOUT_MS)
+        most_ms = self._steady.time_left_ms(state, most_ms=MODEL_TIMEOUT_MS)
         try:
             tools = binding.definitions(can_ask=self._can_ask(state))
             asked = Asked(binding.provider, messages, tools, binding.temperature)
@@ -310,7 +312,7 @@ class AgentWork:
             failure = model_error(error, binding.redactor)
         if failure.retry_after_ms is not None:
             # A run does not wait for a busy server longer than it may live.
-            wait_ms = time_left_ms(state, clock, most_ms=failure.retry_after_ms)
+            wait_ms = self._steady.time_left_ms(state, most_ms=failure.retry_after_ms)
             failure = failure.model_copy(update={"retry_after_ms": wait_ms})
         return ModelFailed(failure, chance=self._shared.random(), usage=collector.usage)
 

@@ -85,6 +85,15 @@ def _answering(*options: str) -> Play:
     return play
 
 
+async def _proxied(runtime: AgentRuntime, agent: Agent) -> None:
+    """Answer through this session what a subagent asks."""
+    handle = await runtime.start(agent, "go", session_id=SESSION, run_id="r1")
+    async for event in handle.events():
+        if event.type == "input.requested":
+            (request,) = await handle.requests()
+            await handle.answer(request.request_id, "approve", responder="ann")
+
+
 async def _talk(runtime: AgentRuntime, agent: Agent) -> None:
     for number, words in enumerate(("one", "two", "three"), 1):
         handle = await runtime.start(agent, words, session_id=SESSION, run_id=f"r{number}")
@@ -115,7 +124,13 @@ _BUSY: Final = Unavailable("busy", kind=ErrorKind.PROVIDER_FAILURE, retry=RetryC
 _USAGE: Final = LLMUsage(input_tokens=12, output_tokens=5, cost_micros=40)
 _SCHEMA: Final = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
+_CLERK: Final = Agent(
+    "clerk", model=_model(call("mail", {"to": "bob"}), say("Sent.", usage=_USAGE)), tools=[mail]
+)
+_ASKED: Final = call("clerk", {"message": "Write to Bob."}) + call("weather", {"city": "Oslo"})
+
 STORIES: Final[dict[str, tuple[Agent, Play]]] = {
+    "subagent": (_agent(_ASKED, say("All done.", usage=_USAGE), subagents=[_CLERK]), _proxied),
     "words": (_agent(say("Hello, world. Grüße! 🙂", usage=_USAGE)), _wait),
     "thoughts": (_agent(say("Yes.", reasoning="Let me see …", usage=_USAGE)), _wait),
     "one-tool": (_agent(call("weather", {"city": "Oslo"}), say("Grey.")), _wait),

@@ -612,7 +612,7 @@ def test_a_secret_is_not_in_the_inbox_either() -> None:
 def test_a_package_is_kept_once_and_looked_for_again_only_when_very_many_were_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("windlass.runtime.KEPT_MAX", 2)
+    monkeypatch.setattr("windlass.delegation.KEPT_MAX", 2)
 
     async def story() -> None:
         store = CountingStore()

@@ -137,6 +137,7 @@ ENTRIES: dict[str, Callable[[Any, Any], object]] = {
     "deliveries": lambda runtime, bad: runtime.deliveries(bad),
     "run_requests": lambda runtime, bad: runtime.run_requests(bad),
     "session_requests": lambda runtime, bad: runtime.session_requests(bad),
+    "descendants": lambda runtime, bad: runtime.descendants(bad),
     "answer_run": lambda runtime, bad: runtime.answer_run(bad, ()),
     "answer_run responses": lambda runtime, bad: runtime.answer_session("s", bad),
     "answer_session": lambda runtime, bad: runtime.answer_session(bad, ()),
@@ -156,7 +157,11 @@ ENTRIES: dict[str, Callable[[Any, Any], object]] = {
     "run_sync": lambda runtime, bad: asyncio.to_thread(run_sync, bad),
 }
 FINE: set[tuple[str, int]] = {
-    *((name, 2) for name in ENTRIES if name.startswith(("subscribe_s", "subscribe_agent", "session_req"))),
+    *(
+        (name, 2)
+        for name in ENTRIES
+        if name.startswith(("subscribe_s", "subscribe_agent", "session_req", "desc"))
+    ),
     ("start a message", 2),
     ("steer a session", 2),
     ("subscribe_all", 0),

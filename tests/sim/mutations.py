@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from windlass import refusals
 from windlass.adapters.journals import memory
-from windlass.engine import driver, loading, mailbox, work
+from windlass.engine import driver, loading, mailbox, making
 from windlass.engine.driver import Driver
 from windlass.engine.steady import Steady
 from windlass.engine.work import AgentWork
@@ -138,12 +138,12 @@ def a_repeated_effect_gets_another_key() -> list[tuple[Any, str, Any]]:
 
 @mutation
 def other_arguments_are_executed() -> list[tuple[Any, str, Any]]:
-    run_tool = work.run_tool
+    run_tool = making.run_tool
 
     async def changed(tool: Any, values: Any, **more: Any) -> Any:
         return await run_tool(tool, {**values, "verdict": "allow"}, **more)
 
-    return [(work, "run_tool", changed)]
+    return [(making, "run_tool", changed)]
 
 
 # policy and people

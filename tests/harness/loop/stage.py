@@ -1,7 +1,7 @@
 """A stage for the loop: a session that checks, and a world that remembers."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Final
@@ -19,6 +19,7 @@ from windlass_harness.loop.effects import (
     Effect,
     JudgeCall,
     Plan,
+    ReviewReport,
     RunTool,
 )
 from windlass_harness.loop.events import (
@@ -27,7 +28,9 @@ from windlass_harness.loop.events import (
     CallJudged,
     CallRefused,
     CallReturned,
+    ChildSaid,
     CompactionBroken,
+    Delegation,
     HistoryCompacted,
     LoopEvent,
     ModelAnswered,
@@ -38,6 +41,7 @@ from windlass_harness.loop.events import (
     RunAsked,
     Taken,
 )
+from windlass_harness.loop.family import REPORT
 from windlass_harness.loop.notes import CONSENTED
 from windlass_harness.loop.rules import DEFAULT_RULES, Rules
 from windlass_harness.loop.snapshot import dump_loop
@@ -295,6 +299,7 @@ class Tool:
     effect: EffectClass = EffectClass.READ
     decision: PolicyDecision = ALLOW
     plea: Plea | None = None
+    delegation: Delegation | None = None
 
 
 TOOLS: Final = {
@@ -306,6 +311,10 @@ TOOLS: Final = {
     "banned": Tool(decision=DENY),
     "stop": Tool(decision=STOP),
     "later": Tool(decision=DEFER),
+    "child": Tool(
+        EffectClass.IDEMPOTENT,
+        delegation=Delegation("child", {"agentId": "child", "message": "help", "mode": "task"}),
+    ),
 }
 
 Person = Callable[["World", str], InputResponse | None]
@@ -357,7 +366,7 @@ class World:
             decision = CONSENT
         if isinstance(decision, DeferDecision) and now.ms >= moment(60_000).ms:
             decision = ALLOW
-        return judged(effect, decision, kind=tool.effect, plea=tool.plea)
+        return replace(judged(effect, decision, kind=tool.effect, plea=tool.plea), delegation=tool.delegation)
 
     def check(self, effect: CheckOutput, rejections: int) -> OutputChecked:
         return self.outputs[rejections]
@@ -393,6 +402,9 @@ class World:
             case RunTool():
                 self.ledger.append(effect.idempotency_key)
                 return returned(effect.call_id, {"by": effect.tool_name, "with": effect.arguments})
+            case ReviewReport():
+                self.ledger.append(f"r1/{effect.step_index}/{effect.call_id}")
+                return returned(effect.call_id, effect.report["output"])
             case CheckOutput():
                 return self.check(effect, session.state.run_notes.rejections)
             case _:
@@ -421,12 +433,23 @@ class World:
             if response is not None:
                 session.tell(AnswersGiven((response,)))
                 return True
+        for call_id, note in session.state.notes.items():
+            if note.child is not None and note.report is None and session.state.run is not None:
+                session.tell(ChildSaid(REPORT, report(call_id, note.child.run_id)))
+                return True
         wake = session.plan().wake_at_ms
         if wake is None:
             return False
         assert wake > session.now.ms
         session.pass_ms(wake - session.now.ms)
         return True
+
+
+def report(call_id: str, child_run_id: str, **more: JsonValue) -> JsonObject:
+    """What a subagent that is done tells the run above it."""
+    told: JsonObject = {"runId": "r1", "callId": call_id, "childRunId": child_run_id, "status": "completed"}
+    used: JsonObject = {"inputTokens": 5, "outputTokens": 1, "costMicros": 2}
+    return {**told, "output": "helped", "steps": 2, "toolCalls": 1, "usage": used, **more}
 
 
 def asked(*answers: ModelAnswered, rules: Rules = DEFAULT_RULES, **body: JsonValue) -> Session:

@@ -95,6 +95,12 @@ SCENES = {
     "a history that does not fit": Scene(
         lambda: World(LONG), run_asked(message="x" * 4_000), "failed", CompactionRule(100, limit=100)
     ),
+    "subagents": Scene(
+        lambda: World(
+            [[calls(call("child"), call("child", "c-2"), call("send"))], [calls(call("child"))], [says()]]
+        ),
+        run_asked(),
+    ),
     "an empty answer": Scene(lambda: World([[calls(call("send"))], [says("")]]), run_asked()),
 }
 

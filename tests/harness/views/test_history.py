@@ -332,7 +332,8 @@ def test_a_request_of_a_subagent_is_no_call_of_ours() -> None:
     journal.add("input.requested", {"requests": [request("r", "q")], "childSessionId": "s2", **at()})
     state = fold_session(journal.records)
     assert [one.call_id for one in state.calls] == ["sub"]
-    assert [one.request_id for one in state.requests] == ["r"]
+    assert [(one.request.request_id, one.session_id) for one in state.proxied] == [("r", "s2")]
+    assert state.requests == ()
 
 
 def test_ids_may_be_used_again_in_another_step() -> None:

@@ -12,6 +12,7 @@ from windlass_harness.views import (
     Wait,
     fold_session,
 )
+from windlass_harness.views.family import ChildSession
 from windlass_protocol import EffectClass, RunStatus, SessionAgent
 
 AGENT: Facts = {"modelReference": {"id": "acme/one"}, "system": "Help.", "tools": []}
@@ -273,9 +274,24 @@ def test_the_end_of_another_run_or_turn_ends_no_wait_and_no_request() -> None:
     journal.add("run.cancelled", {"runId": "other"}).add("turn.cancelled", TURN)
     folded = state(journal)
     assert folded.waiting == Wait("input")
-    assert [one.request_id for one in folded.requests] == ["r"]
+    assert [one.request.request_id for one in folded.proxied] == ["r"]
     journal.add("turn.cancelled", {"sequence": 1, "turnId": "t1"})
     assert (state(journal).waiting, state(journal).requests) == (None, ())
+
+
+def test_nobody_has_to_answer_a_subagent_that_has_ended() -> None:
+    journal = Journal().begin().answer("sub")
+    called = {"callId": "sub", "childSessionId": "s2", "sessionId": "s", "name": "n", "toolName": "n", **TURN}
+    journal.add("subagent.called", {**called, "childRunId": "r2"})
+    for name, call_id in (("r", "sub"), ("q", "other")):
+        asked = {"requests": [request(name, "x")], "childSessionId": "s2", "callId": call_id}
+        journal.add("input.requested", {**asked, **at()})
+    ended = {"callId": "sub", "subagentName": "n", "output": "x"}
+    journal.add("subagent.completed", {**ended, "childSessionId": "s2", "status": "failed"})
+    journal.add("subagent.completed", {**ended, "callId": "elsewhere"})
+    folded = state(journal)
+    assert [one.request.request_id for one in folded.proxied] == ["q"]
+    assert folded.children == (ChildSession("s2", "n", "sub", "r2", RunStatus.FAILED),)
 
 
 def test_a_request_of_ended_work_ends_though_other_work_goes_on() -> None:

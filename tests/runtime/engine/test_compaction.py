@@ -12,7 +12,7 @@ from tests.runtime.engine.compaction_rig import TASK, Guide, is_summary, walk_to
 
 from windlass import Agent, AgentRuntime, tool
 from windlass.engine.compaction_rules import compaction_rule
-from windlass.engine.engine import LEFT_MS
+from windlass.engine.reach import LEFT_MS
 from windlass.errors import Conflict, Rejected, Unavailable
 from windlass.package import compile_package
 from windlass.package_check import check_package

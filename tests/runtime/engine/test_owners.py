@@ -166,6 +166,46 @@ def test_words_for_an_agent_that_is_not_here_hold_up_no_run_and_are_heard_by_it(
     Scene().play(story)
 
 
+def test_a_run_whose_agent_is_nowhere_can_be_cancelled_and_holds_up_nobody() -> None:
+    async def story(scene: Scene) -> None:
+        street = Street(scene)
+        async with street.process([asks("A")]) as one:
+            await waiting(await one.start("A", "go", session_id="s", run_id="a1"))
+            await one.start("A", "go", session_id="s", run_id="a2")
+        async with street.process([talks("B")]) as two:
+            await two.start("B", "go", session_id="s", run_id="b1")
+            await two.handle("a1").cancel(by="ann")
+            await two.handle("a2").cancel()
+            await street.pause(5)
+            assert await two.run_status("a1") is RunStatus.WAITING, "somebody else may have the agent"
+        async with street.process([talks("B")]) as two:
+            assert (await two.handle("a1").wait(timeout=WAIT_S)).status is RunStatus.CANCELLED
+            assert (await two.handle("a2").wait(timeout=WAIT_S)).status is RunStatus.CANCELLED
+            assert (await two.handle("b1").wait(timeout=WAIT_S)).output == "B says"
+
+    Scene().play(story)
+
+
+def test_a_queued_run_that_is_cancelled_does_not_end_the_one_before_it_whose_agent_is_nowhere() -> None:
+    async def story(scene: Scene) -> None:
+        street = Street(scene)
+        async with street.process([asks("A")]) as one:
+            request_id = await waiting(await one.start("A", "go", session_id="s", run_id="a1"))
+            await one.start("A", "go", session_id="s", run_id="a2")
+        async with street.process([talks("B")]) as two:
+            await two.handle("a2").cancel()
+            await street.pause(100)
+            row = await street.store.session("s")
+            assert row is not None
+            assert row.epoch <= 8, "and it is not looked at again and again"
+        async with street.process([asks("A")]) as one:
+            assert (await one.handle("a2").wait(timeout=WAIT_S)).status is RunStatus.CANCELLED
+            await one.handle("a1").answer(request_id, "approve")
+            assert (await one.handle("a1").wait(timeout=WAIT_S)).output == "A is done"
+
+    Scene().play(story)
+
+
 def test_sessions_of_agents_that_are_not_here_hide_no_others() -> None:
     async def story(scene: Scene) -> None:
         street = Street(scene)

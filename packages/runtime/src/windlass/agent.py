@@ -44,7 +44,9 @@ class Agent:
 
     `model` is a text as `provider/model`, or any object with the `stream` of an LLMProvider; such an object
     may have a `route_id` and a `model_id` to be known by. Lists are taken for tuples. Without a policy the
-    default one holds: declared reads and safe writes are allowed, everything else asks. An agent with skills
+    default one holds: declared reads and safe writes are allowed, everything else asks. Its model sees
+    subagents as tools that take a message; each call is a run of its own, under the stricter policy of both
+    and a share of the budget that is left. An agent with skills
     is told of them after its instructions, and gets the tool `load_skill`; names alone stand for skills that
     somebody else loads.
 

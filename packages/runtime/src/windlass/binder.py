@@ -8,10 +8,10 @@ from windlass.engine.judge import settled
 from windlass.errors import Rejected
 from windlass.package import fingerprint, package_difference, package_json
 from windlass.package_check import check_package
-from windlass.policy import RulesPolicy
+from windlass.policy import InheritedPolicy, RulesPolicy
 from windlass.ports.content import ContentStore
 from windlass.ports.policy import ToolPolicy
-from windlass.refusals import invalid_package, missing_port
+from windlass.refusals import invalid_package, missing_agent, missing_port
 from windlass.runtime_ports import PackageChange, RuntimePorts
 from windlass.start import check_no_secret, hooks_of, provider_of, summary_provider_of, tools_of
 from windlass_harness.loop.events import Note
@@ -50,7 +50,7 @@ class RuntimeBinder:
             _moved_to(notes) or run.package_fingerprint or "",
             provider_of(ports, package, run_id=run.run_id),
             tools=tools_of(ports, package),
-            policy=self._policy(package),
+            policy=self._policy(package, run),
             rules=ports.rules,
             temperature=temperature if isinstance(temperature, int | float) else None,
             approval_expires_ms=ports.approval_expires_ms,
@@ -64,10 +64,20 @@ class RuntimeBinder:
             notes=notes,
         )
 
-    def _policy(self, package: RuntimePackage) -> ToolPolicy:
+    def _policy(self, package: RuntimePackage, run: RunState) -> ToolPolicy:
         if self._ports.tool_policy is not None:
             return self._ports.tool_policy
-        registered = self._ports.registry.agent(package.agent.agent_id)
+        registered, parent = self._ports.registry.agent(package.agent.agent_id), run.parent
+        own = _DEFAULT_POLICY if registered is None or registered.policy is None else registered.policy
+        agents = dict.fromkeys(reversed(() if parent is None else parent.agents or ()))
+        above = [self._rules_of(agent_id) for agent_id in agents if agent_id != run.agent_id]
+        return InheritedPolicy(own, above) if above else own
+
+    def _rules_of(self, agent_id: str) -> RulesPolicy:
+        registered = self._ports.registry.agent(agent_id)
+        if registered is None and self._ports.resolver is None:
+            # Whoever has the agent knows what its subagents may do.
+            raise missing_agent(agent_id)
         return _DEFAULT_POLICY if registered is None or registered.policy is None else registered.policy
 
     async def _package(self, run: RunState) -> tuple[RuntimePackage, tuple[Note, ...]]:

@@ -59,7 +59,8 @@ class ApprovalDesk:
         """Show durable records, and take the requests in them to the dispatcher."""
         self._publisher.publish(records)
         for record in records:
-            if record.type == "input.requested":
+            # What a subagent asks is taken to the dispatcher from its own session.
+            if record.type == "input.requested" and "childSessionId" not in record.data:
                 for request in _requests(record):
                     self._take(request, record.session_id, record.run_id or "")
 

@@ -1,7 +1,9 @@
 """Policies that come with the runtime."""
 
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
+from hashlib import sha256
 from typing import Final
 
 from pydantic import JsonValue
@@ -9,7 +11,16 @@ from pydantic import JsonValue
 from windlass.package import policy_ref
 from windlass_harness.policy import decide
 from windlass_harness.policy_rules import STRENGTH, CallFacts, PolicySet, Rule
-from windlass_protocol import AllowDecision, PolicyDecision, PolicyKind, PolicyRef, RunRequest, RuntimePackage
+from windlass_protocol import (
+    AllowDecision,
+    AskDecision,
+    ModifyDecision,
+    PolicyDecision,
+    PolicyKind,
+    PolicyRef,
+    RunRequest,
+    RuntimePackage,
+)
 
 DECISIONS_MAX: Final = 1_024
 """Decisions that a policy remembers."""
@@ -76,6 +87,45 @@ class RulesPolicy:
         policy = copy(self)
         policy._use(replace(self._rules, rules=(*self._rules.rules, grant)))
         return policy
+
+
+class InheritedPolicy(RulesPolicy):
+    """The policy of a subagent: its own, and those of the agents that called it.
+
+    The strictest of them decides about each call.
+    """
+
+    def __init__(self, own: RulesPolicy, above: Sequence[RulesPolicy]) -> None:
+        self._all = (own, *above)
+        names = "\n".join(policy.version for policy in self._all)
+        self._version = f"sha256:{sha256(names.encode()).hexdigest()}"
+
+    def before(self, call: CallFacts, *, is_attended: bool) -> PolicyDecision:
+        """Return the strongest decision.
+
+        Arguments that one of them changes are those that the next one sees.
+        """
+        decision = self._all[0].before(call, is_attended=is_attended)
+        for policy in self._all[1:]:
+            changed = _changed(decision)
+            if changed is not None:
+                call = replace(call, arguments=changed)
+            found = policy.before(call, is_attended=is_attended)
+            decision = strongest(decision, found)
+            changed = _changed(found) or changed
+            if changed is not None and isinstance(decision, ModifyDecision | AskDecision):
+                decision = decision.model_copy(update={"arguments": changed})
+        return decision
+
+    def granting(self, tools: tuple[str, ...]) -> "RulesPolicy":
+        """Return the policy of a session in which people have granted some tools."""
+        policy = copy(self)
+        policy._all = tuple(one.granting(tools) for one in self._all)
+        return policy
+
+
+def _changed(decision: PolicyDecision) -> dict[str, JsonValue] | None:
+    return decision.arguments if isinstance(decision, ModifyDecision | AskDecision) else None
 
 
 def strongest(first: PolicyDecision, second: PolicyDecision) -> PolicyDecision:

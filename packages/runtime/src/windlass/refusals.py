@@ -94,6 +94,15 @@ def missing_provider(route_id: str, run_id: str | None = None) -> Unavailable:
     )
 
 
+def missing_agent(agent_id: str) -> Unavailable:
+    """Return the error of a run whose caller, and with it its policy, is not here."""
+    return Unavailable(
+        f"the policy of agent {shown(agent_id, NAME_SHOWN_CHARS_MAX)} is not here, which called this one",
+        kind=ErrorKind.HOST_CONFIGURATION_NEEDED,
+        retry=RetryClass.HOST_CONFIGURATION_NEEDED,
+    )
+
+
 def runtime_closed() -> Unavailable:
     """Return the error of somebody who waits for a runtime that was closed."""
     return Unavailable(
@@ -183,10 +192,8 @@ def check_answers(
     Raises:
         Conflict: nobody is being asked this any more.
         Denied: this responder may not answer.
-        Rejected: an answer does not fit its request, or is one of two to it; or there is none.
+        Rejected: an answer does not fit its request, or is one of two to it.
     """
-    if not responses:
-        raise bad_request("responses is empty: give an InputResponse for each request that is answered")
     seen: set[str] = set()
     for given in responses:
         request = requests.get(given.request_id)

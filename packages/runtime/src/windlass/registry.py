@@ -74,17 +74,42 @@ class Registry:
     def __init__(self, agents: Iterable[Agent] = ()) -> None:
         self._packages: dict[str, Registered] = {}
         self._agents: dict[str, Registered] = {}
+        self._implied: set[str] = set()
+        """Agents that are here because others call them."""
         for agent in agents:
             self.add(register_agent(agent))
 
     def add(self, registered: Registered, *, replace: bool = False) -> None:
-        """Add a package.
+        """Add a package, and those of the agents that it calls.
 
-        With `replace` it takes the place of those that have its id or its agent.
+        With `replace` it takes the place of those that have its id or its agent. An agent that is here only
+        because another one calls it may be added as well.
 
         Raises:
             Rejected: the id or the agent is taken.
         """
+        package, agent_id = registered.package, registered.package.agent.agent_id
+        known = self._agents.get(agent_id)
+        if known is None or agent_id not in self._implied or known.fingerprint != registered.fingerprint:
+            self._put(registered, replace=replace)
+        self._implied.discard(agent_id)
+        for agent in () if registered.agent is None else registered.agent.subagents:
+            self._imply(register_agent(agent), called_by=package.package_id, replace=replace)
+
+    def _imply(self, registered: Registered, *, called_by: str, replace: bool) -> None:
+        agent_id = registered.package.agent.agent_id
+        known = self._agents.get(agent_id)
+        if known is not None and known.fingerprint == registered.fingerprint:
+            return
+        if known is not None and not (replace and agent_id in self._implied):
+            raise invalid_package(
+                f"agent {called_by} has a subagent {agent_id}, and there is another agent of this name; "
+                "give each its own name"
+            )
+        self.add(registered, replace=replace)
+        self._implied.add(agent_id)
+
+    def _put(self, registered: Registered, *, replace: bool) -> None:
         package = registered.package
         same_id = self._packages.get(package.package_id)
         same_agent = self._agents.get(package.agent.agent_id)

@@ -1,18 +1,38 @@
 """Runs as the store has them: where each is, and what came of it."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
+
+from pydantic import JsonValue
 
 from windlass.engine.loading import load
 from windlass.engine.mailbox import each_item
 from windlass.ports.feed import EventBus
 from windlass.ports.journal import COMPACT, RunRow, Store
-from windlass.refusals import unknown_run, unknown_session
+from windlass.refusals import bad_request, unknown_run, unknown_session
 from windlass.setup_check import check_id, check_seconds
+from windlass_harness.loop.state import LoopState
 from windlass_harness.views.deliveries import DeliveryState
+from windlass_harness.views.family import ChildSession
 from windlass_harness.views.runs import RUN_ENDS, RunState, advance_run, start_run, unstarted_run
-from windlass_protocol import Event, InputRequest, Record, RunResult, RunSnapshot, RunStatus
+from windlass_protocol import Event, InputRequest, InputResponse, Record, RunResult, RunSnapshot, RunStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """A session that asks people, and answers that are for it."""
+
+    session_id: str
+    responses: tuple[InputResponse, ...]
+    requests: Mapping[str, InputRequest]
+
+    @property
+    def body(self) -> dict[str, JsonValue]:
+        """The item that brings it the answers."""
+        return {"responses": [answer.model_dump(mode="json", by_alias=True) for answer in self.responses]}
+
 
 TERMINAL: Final = frozenset(RUN_ENDS.values())
 
@@ -132,10 +152,56 @@ class Runs:
         return tuple(one for one in state.deliveries.by_id.values() if one.run_id == run_id)
 
     async def requests(self, session_id: str, run_id: str | None = None) -> Mapping[str, InputRequest]:
-        """Return what a session, or only one run of it, is waiting to be told."""
+        """Return what a session, or one run of it, waits to be told, with its subagents."""
+        state = await self._state(session_id, run_id)
+        if state is None:
+            return {}
+        proxied = state.session.family.proxied
+        return {**state.session.requests, **{name: asked.request for name, asked in proxied.items()}}
+
+    async def _state(self, session_id: str, run_id: str | None) -> LoopState | None:
+        """The state of a session; None if another run than this is under way."""
         state = (await load(self._store, self._store, session_id=session_id)).state
         is_other = run_id is not None and (state.run is None or state.run.run_id != run_id)
-        return {} if is_other else state.session.requests
+        return None if is_other else state
+
+    async def sort(
+        self, responses: Sequence[InputResponse], session_id: str, *, run_id: str | None = None
+    ) -> tuple[Asking, ...]:
+        """Return who asks what is answered: the session itself, or those of its subagents.
+
+        Whoever asks decides what counts, so an answer goes there, whichever session it was given to.
+
+        Raises:
+            Rejected: there is no answer.
+        """
+        if not responses:
+            raise bad_request("responses is empty: give an InputResponse for each request that is answered")
+        state = await self._state(session_id, run_id)
+        own: Mapping[str, InputRequest] = {} if state is None else state.session.requests
+        proxied = {} if state is None else state.session.family.proxied
+        sorted_: dict[str, list[InputResponse]] = {}
+        for response in responses:
+            asked = proxied.get(response.request_id)
+            home = session_id if asked is None else asked.session_id
+            sorted_.setdefault(home, []).append(response)
+        found: list[Asking] = []
+        for home, given in sorted_.items():
+            below = None if home == session_id else await self._state(home, None)
+            requests = own if below is None else below.session.requests
+            found.append(Asking(home, tuple(given), requests))
+        return tuple(found)
+
+    async def descendants(self, session_id: str) -> tuple[ChildSession, ...]:
+        """Return the sessions of all subagents below a session, callers first."""
+        found: list[ChildSession] = []
+        waiting = [session_id]
+        while waiting:
+            state = (await load(self._store, self._store, session_id=waiting.pop(0))).state
+            children = [*state.session.family.children.values()]
+            found += children
+            waiting += [child.session_id for child in children]
+        return tuple(found)
 
 
 def record_of(event: Event, session_id: str) -> Record:

@@ -4,19 +4,20 @@ import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import Final, Self
+from typing import Self
 
 from pydantic import JsonValue
 
 from windlass.binder import RuntimeBinder
+from windlass.delegation import PackageKeeper, RuntimeDelegator
 from windlass.dispatch import ApprovalDesk
 from windlass.engine.engine import Engine, Ports
-from windlass.engine.mail import ANSWER, CANCEL, item_key
+from windlass.engine.mail import ANSWER, item_key
 from windlass.engine.moments import moment
 from windlass.engine.work import Shared
 from windlass.errors import Conflict
 from windlass.ports.feed import CompiledEventFilter, EventBus, EventStream
-from windlass.ports.journal import START, STEER, NewRun, Store
+from windlass.ports.journal import CANCEL, START, STEER, NewRun, Store
 from windlass.ports.model import LLMProvider
 from windlass.ports.sink import OutputSink
 from windlass.refusals import check_answers, missing_port, runtime_closed, taken_run
@@ -24,9 +25,10 @@ from windlass.run_handle import RunHandle
 from windlass.runs import TERMINAL, Runs
 from windlass.runtime_ports import RuntimePorts
 from windlass.setup_check import check_given, check_id, check_items, check_request
-from windlass.start import EffectivePackage, check_no_secret, check_start, effective_package, start_body
+from windlass.start import EffectivePackage, check_start, effective_package, start_body
 from windlass_harness.loop.drafts import Draft
 from windlass_harness.views.deliveries import DeliveryState
+from windlass_harness.views.family import ChildSession
 from windlass_protocol import (
     Cursor,
     InputRequest,
@@ -39,19 +41,16 @@ from windlass_protocol import (
 
 JsonObject = dict[str, JsonValue]
 
-KEPT_MAX: Final = 1_024
-"""Packages that are known to be in the content store; a forgotten one is only looked for again."""
-
 
 class CoreRuntime:
     """A runtime made of ports; `AgentRuntime` adds the short ways to make one."""
 
     def __init__(self, ports: RuntimePorts) -> None:
-        self._ports = ports
+        self.ports = self._ports = ports
         self._engine: Engine | None = None
         self._desk: ApprovalDesk | None = None
         self._run_count = 0
-        self._kept: set[str] = set()
+        self._keeper = PackageKeeper(ports)
         self._opening = asyncio.Lock()
         self._closing: asyncio.Future[None] | None = None
 
@@ -112,8 +111,15 @@ class CoreRuntime:
         if approvals.dispatcher is not None:
             ask, answer, limit_ms = approvals.dispatcher, self.answer_session, approvals.timeout_ms
             self._desk = ApprovalDesk(ask, bus, store=store, answer=answer, timeout_ms=limit_ms)
-        calls_max, asks = ports.rules.calls_per_step_max, ports.is_attended
-        shared = Shared(content, bus, machine.clock, machine.random, is_attended=asks, calls_max=calls_max)
+        shared = Shared(
+            content,
+            bus,
+            machine.clock,
+            machine.random,
+            is_attended=ports.is_attended,
+            calls_max=ports.rules.calls_per_step_max,
+            delegator=RuntimeDelegator(ports, self._keeper),
+        )
         return Engine(
             Ports(
                 store,
@@ -160,7 +166,7 @@ class CoreRuntime:
         effective = await check_start(self._ports, request)
         await self.resume()
         run_id = request.run_id
-        await self._keep_package(effective, run_id)
+        await self._keeper.keep(effective, run_id)
         session_id = request.session_id or f"session:{run_id}"
         asked = request.model_dump(mode="json", by_alias=True)
         new_run = NewRun(run_id, request.agent_id, effective.fingerprint, request=asked)
@@ -187,22 +193,11 @@ class CoreRuntime:
         check_id(message_id, "message_id")
         effective = await check_start(self._ports, request, message_id=message_id)
         await self.resume()
-        await self._keep_package(effective, request.run_id)
+        await self._keeper.keep(effective, request.run_id)
         session_id = request.session_id or f"session:{request.run_id}"
         body = self._masked({**start_body(request, effective), "messageId": message_id})
         await self._store().post(session_id, kind=STEER, key=item_key(STEER, message_id), body=body)
         await self._rouse(session_id)
-
-    async def _keep_package(self, effective: EffectivePackage, run_id: str) -> None:
-        """Keep the package of a run, so that it can go on under it whatever comes."""
-        content, found = self._ports.content, effective.fingerprint
-        if found in self._kept or content is None or await self._store().run(run_id) is not None:
-            return
-        check_no_secret(self._ports, effective.content, run_id=run_id)
-        await content.put(effective.content)
-        if len(self._kept) >= KEPT_MAX:
-            self._kept.clear()
-        self._kept.add(found)
 
     def _masked(self, body: JsonObject) -> JsonObject:
         """Return what may wait in the inbox."""
@@ -317,20 +312,21 @@ class CoreRuntime:
     # people
 
     async def run_requests(self, run_id: str) -> tuple[InputRequest, ...]:
-        """Return what a run is waiting to be told.
+        """Return what a run is waiting to be told, its subagents included.
 
         Raises:
             Conflict: nobody ever started it.
         """
         row = await self._runs.row(run_id)
-        return tuple((await self._requests(row.session_id, run_id)).values())
+        return tuple((await self._runs.requests(row.session_id, run_id)).values())
 
     async def session_requests(self, session_id: str) -> tuple[InputRequest, ...]:
-        """Return what a session is waiting to be told."""
-        return tuple((await self._requests(session_id)).values())
+        """Return what a session is waiting to be told, its subagents included."""
+        return tuple((await self._runs.requests(check_id(session_id, "a session id"))).values())
 
-    async def _requests(self, session_id: str, run_id: str | None = None) -> Mapping[str, InputRequest]:
-        return await self._runs.requests(check_id(session_id, "a session id"), run_id)
+    async def descendants(self, session_id: str) -> tuple[ChildSession, ...]:
+        """Return the sessions of all subagents below a session, callers first."""
+        return await self._runs.descendants(check_id(session_id, "a session id"))
 
     async def answer_run(self, run_id: str, responses: Sequence[InputResponse]) -> None:
         """Answer requests of a run; return once the answers are durable.
@@ -341,7 +337,7 @@ class CoreRuntime:
             Rejected: an answer does not fit its request.
         """
         row = await self._runs.row(run_id)
-        await self._answer(row.session_id, responses, await self._requests(row.session_id, run_id))
+        await self._answer(row.session_id, responses, run_id)
 
     async def answer_session(self, session_id: str, responses: Sequence[InputResponse]) -> None:
         """Answer requests of a session; return once the answers are durable.
@@ -351,17 +347,21 @@ class CoreRuntime:
             Denied: this responder may not answer.
             Rejected: an answer does not fit its request.
         """
-        await self._answer(session_id, responses, await self._requests(session_id))
+        await self._answer(check_id(session_id, "a session id"), responses)
 
     async def _answer(
-        self, session_id: str, responses: Sequence[InputResponse], requests: Mapping[str, InputRequest]
+        self, session_id: str, responses: Sequence[InputResponse], run_id: str | None = None
     ) -> None:
         given = check_items(responses, InputResponse, what="responses", words="InputResponses")
-        check_answers(given, requests, session_id=session_id, now_ms=moment(self._ports.machine.clock).ms)
-        body: list[JsonValue] = [response.model_dump(mode="json", by_alias=True) for response in given]
-        key = item_key(ANSWER, self._ports.machine.new_id())
-        await self._store().post(session_id, kind=ANSWER, key=key, body=self._masked({"responses": body}))
-        await self._rouse(session_id)
+        now_ms = moment(self._ports.machine.clock).ms
+        asking = await self._runs.sort(given, session_id, run_id=run_id)
+        for one in asking:
+            check_answers(one.responses, one.requests, session_id=one.session_id, now_ms=now_ms)
+        for one in asking:
+            key = item_key(ANSWER, self._ports.machine.new_id())
+            body = self._masked({**one.body, "givenMs": now_ms})
+            await self._store().post(one.session_id, kind=ANSWER, key=key, body=body)
+            await self._rouse(one.session_id)
 
     # watching
 

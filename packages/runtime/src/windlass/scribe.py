@@ -20,7 +20,13 @@ class RedactingScribe:
     def __call__(self, drafts: Sequence[Draft]) -> Sequence[Draft]:
         """Return drafts as they may be kept; the same ones if there is nothing to hide."""
         told = [draft.data for draft in drafts]
+        if any(draft.posts for draft in drafts):
+            told += [post.body for draft in drafts for post in draft.posts]
         return drafts if self.redactor.value(told) is told else [self._masked(draft) for draft in drafts]
 
     def _masked(self, draft: Draft) -> Draft:
-        return replace(draft, data=cast(dict[str, JsonValue], self.redactor.value(draft.data)))
+        posts = tuple(replace(post, body=self._hidden(post.body)) for post in draft.posts)
+        return replace(draft, data=self._hidden(draft.data), posts=posts)
+
+    def _hidden(self, data: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        return cast(dict[str, JsonValue], self.redactor.value(data))

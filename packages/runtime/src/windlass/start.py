@@ -32,6 +32,7 @@ from windlass.refusals import (
     unknown_agent,
 )
 from windlass.runtime_ports import RuntimePorts
+from windlass.subagents import subagent_tool
 from windlass.tool_pins import as_pinned
 from windlass.tools import Tool
 from windlass_harness.redact import mask_text
@@ -108,6 +109,15 @@ async def _resolve(ports: RuntimePorts, request: RunRequest) -> RuntimePackage:
         raise unknown_agent(ports.scribe.redactor.text(request.agent_id), ports.registry.names)
     if package_id is None:
         raise missing_port("default runtime package")
+    return await resolve_package(ports, package_id)
+
+
+async def resolve_package(ports: RuntimePorts, package_id: str) -> RuntimePackage:
+    """Return a package by its id.
+
+    Raises:
+        Rejected: there is no such package, or it cannot be run.
+    """
     resolver = ports.resolver or (ports.registry if len(ports.registry) else None)
     if resolver is None:
         raise missing_port("runtime package resolver")
@@ -291,6 +301,13 @@ def _check_tools(ports: RuntimePorts, package: RuntimePackage, run_id: str) -> N
             raise invalid_package(
                 f"package {package.package_id} has no executor for tool {spec.name}", run_id
             )
+    for one in package.subagents or ():
+        if ports.resolver is None and ports.registry.package(one.package_id) is None:
+            raise invalid_package(
+                f"package {package.package_id} has subagent {one.name}, and the runtime has no package "
+                f"{one.package_id} for it",
+                run_id,
+            )
 
 
 def tools_of(ports: RuntimePorts, package: RuntimePackage) -> dict[str, Tool[..., object]]:
@@ -309,6 +326,8 @@ def tools_of(ports: RuntimePorts, package: RuntimePackage) -> dict[str, Tool[...
         )
         if tool is not None:
             found[spec.name] = as_pinned(spec, tool)
+    for one in package.subagents or ():
+        found[one.name] = subagent_tool(one.name, one.description or "", package_id=one.package_id)
     return found
 
 

@@ -102,6 +102,8 @@ class Tool(Generic[P, R]):
     is_shell: bool = False
     is_question: bool = False
     """Whether a call is put to a person, whose answer is its result; the function is never called."""
+    delegates: str | None = None
+    """The package whose run works for a call, empty for the agent's own; the function is never called."""
     metadata: JsonObject = field(default_factory=dict[str, JsonValue])
     on_compaction: OnCompaction | None = None
 
@@ -132,6 +134,8 @@ class Tool(Generic[P, R]):
         rule, metadata = self.approval, dict(self.metadata)
         if self.is_question:
             metadata["isQuestion"] = True
+        if self.delegates is not None:
+            metadata["delegates"] = True
         if not isinstance(rule, ApprovalRule):
             # Whoever does not have the function asks: that is the safe side.
             metadata["approvalFunction"] = getattr(rule, "__qualname__", type(rule).__qualname__)

@@ -12,6 +12,7 @@ import pytest
 from tests.contracts.stores import NOW_MS, claim, drafts, numbers, post, write
 from tests.faults.disk import Disk, Sync
 
+from windlass.adapters.journals import locks as locks_module
 from windlass.adapters.journals import sqlite_owners, sqlite_schema, sqlite_writer
 from windlass.adapters.journals.sqlite import SqliteStore
 from windlass.adapters.journals.sqlite_errors import translate
@@ -456,7 +457,7 @@ def test_owners_that_cannot_have_a_lock_are_unavailable(path: Path) -> None:
 def test_a_lock_file_that_was_removed_meanwhile_is_made_again(
     path: Path, monkeypatch: pytest.MonkeyPatch, is_replaced: bool
 ) -> None:
-    real, removed = sqlite_owners.fcntl.flock, list[int]()
+    real, removed = locks_module.fcntl.flock, list[int]()
 
     def flock(handle: int, operation: int) -> None:
         if not removed:
@@ -468,7 +469,7 @@ def test_a_lock_file_that_was_removed_meanwhile_is_made_again(
         real(handle, operation)
 
     monkeypatch.setattr(sqlite_owners, "LOCK_PAUSE_S", 0)
-    monkeypatch.setattr(sqlite_owners.fcntl, "flock", flock)
+    monkeypatch.setattr(locks_module.fcntl, "flock", flock)
 
     async def story() -> None:
         store, other = await SqliteStore.open(path), await SqliteStore.open(path)

@@ -14,6 +14,7 @@ import {
 } from "./input.js";
 import { OutputContract, OutputError } from "./output.js";
 import { BudgetLimits, BudgetName, BudgetUsage, PolicyDecision, PolicyStage } from "./policy.js";
+import { RunStatus } from "./runs.js";
 import {
   AssistantPart,
   CompactionConfig,
@@ -58,6 +59,23 @@ export const Invocation = open({
   name: z.string(),
 });
 export type Invocation = z.infer<typeof Invocation>;
+
+/** The call that a delegated run works for. */
+export const ParentRun = open({
+  /** Session of the run that called. */
+  sessionId: Id,
+  /** Run that called. */
+  runId: Id,
+  /** Its call. */
+  callId: Id,
+  /** Session at the top of the tree. */
+  rootSessionId: Id,
+  /** Levels below the root, from 1. */
+  depth: Count,
+  /** Agents above, the root's first. */
+  agents: z.array(Id).optional(),
+});
+export type ParentRun = z.infer<typeof ParentRun>;
 
 /** Which agent and build serve the session. */
 export const RuntimeIdentity = open({
@@ -218,6 +236,8 @@ export const RunStartedData = open({
   inputData: JsonObject.optional(),
   /** Anything the caller wants to find again. */
   metadata: JsonObject.optional(),
+  /** Call that it works for, when it is a subagent's. */
+  parent: ParentRun.optional(),
 });
 export type RunStartedData = z.infer<typeof RunStartedData>;
 
@@ -676,6 +696,10 @@ export const InputResolvedData = open({
   stepIndex: Count,
   /** The turn. */
   turnId: Id,
+  /** Call of the subagent that asked. */
+  callId: Id.optional(),
+  /** Session that asked, when it is a subagent's. */
+  childSessionId: Id.optional(),
 });
 export type InputResolvedData = z.infer<typeof InputResolvedData>;
 
@@ -934,6 +958,10 @@ export const SubagentCalledData = open({
   sequence: Count,
   /** The turn. */
   turnId: Id,
+  /** Run of the subagent. */
+  childRunId: Id.optional(),
+  /** Levels below the root, from 1. */
+  depth: Count.optional(),
 });
 export type SubagentCalledData = z.infer<typeof SubagentCalledData>;
 
@@ -971,6 +999,20 @@ export const SubagentCompletedData = open({
   isError: z.boolean().optional(),
   /** What it used. */
   usage: Usage.optional(),
+  /** Session of the subagent. */
+  childSessionId: Id.optional(),
+  /** Run of the subagent. */
+  childRunId: Id.optional(),
+  /** How its run ended. */
+  status: RunStatus.optional(),
+  /** Whether the output is JSON. */
+  isStructured: z.boolean().optional(),
+  /** Why it failed. */
+  error: ActionError.optional(),
+  /** Model calls it made, those of its own subagents included. */
+  steps: Count.optional(),
+  /** Tool calls it made, those of its own subagents included. */
+  toolCalls: Count.optional(),
 });
 export type SubagentCompletedData = z.infer<typeof SubagentCompletedData>;
 
@@ -1243,6 +1285,8 @@ export const RecoveryEffectFoundData = open({
   idempotencyKey: Id.optional(),
   /** Request to a person, when one is needed. */
   requestId: Id.optional(),
+  /** False if its owner let go of it before it began; it is run by whoever comes next. */
+  begun: z.boolean().optional(),
 });
 export type RecoveryEffectFoundData = z.infer<typeof RecoveryEffectFoundData>;
 

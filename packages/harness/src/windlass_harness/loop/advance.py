@@ -5,13 +5,21 @@ older owner was interrupted, and what happens then depends on what kind of effec
 """
 
 from collections.abc import Set
-from typing import Final
 
 from pydantic import JsonValue
 
 from windlass_harness.loop import compacting, ends, failures, hooks, people
 from windlass_harness.loop.drafts import Draft
-from windlass_harness.loop.effects import NOTHING, CallModel, CheckOutput, Effect, JudgeCall, Plan, RunTool
+from windlass_harness.loop.effects import (
+    NOTHING,
+    CallModel,
+    CheckOutput,
+    Effect,
+    JudgeCall,
+    Plan,
+    ReviewReport,
+    RunTool,
+)
 from windlass_harness.loop.events import Moment
 from windlass_harness.loop.hooked import (
     AFTER_APPROVAL_DECISION,
@@ -19,7 +27,8 @@ from windlass_harness.loop.hooked import (
     ON_RUN_CANCEL_REQUESTED,
     RUN_STARTING,
 )
-from windlass_harness.loop.notes import INTERRUPTED, CallNotes
+from windlass_harness.loop.notes import INTERRUPTED, SUBAGENT, CallNotes
+from windlass_harness.loop.refused import denied
 from windlass_harness.loop.rules import DEFAULT_RULES, Rules
 from windlass_harness.loop.state import LoopState
 from windlass_harness.times import ms_of
@@ -36,7 +45,6 @@ from windlass_protocol import (
 )
 
 JsonObject = dict[str, JsonValue]
-_NOT_AGAIN: Final = "The call was interrupted: it may or may not have taken effect, and is not run again."
 
 
 def advance(state: LoopState, under_way: Set[str], *, now: Moment, rules: Rules = DEFAULT_RULES) -> Plan:
@@ -190,6 +198,7 @@ class _Calls:
         self.requests: list[JsonValue] = []
         self.wakes: list[int] = []
         self.exceeded: tuple[BudgetName, ...] = ()
+        self.has_busy_child = False
 
 
 def _advance_calls(
@@ -228,7 +237,7 @@ def _advance_requested(state: LoopState, call: Call, plan: _Calls, now: Moment, 
     ):
         plan.effects += seen
     elif note.outcome is not None and note.outcome is not InputOutcome.APPROVED:
-        plan.drafts.append(_denied(state, call, note, now))
+        plan.drafts.append(denied(state, call, note=note, now=now))
     elif call.stage is CallStage.REQUESTED and (names := state.exceeding(now, tool_call=True)):
         plan.exceeded = names
     else:
@@ -260,6 +269,9 @@ def _judge(state: LoopState, call: Call, note: CallNotes, now: Moment) -> JudgeC
 def _advance_started(state: LoopState, call: Call, plan: _Calls, now: Moment, rules: Rules) -> None:
     """A call that has begun: perform it, or decide about it if its owner is gone."""
     note = state.note(call.call_id)
+    if note.child is not None:
+        _advance_child(state, call, note, plan, now)
+        return
     if note.request_id is not None:
         return
     if call.epoch == state.epoch and note.choice is None:
@@ -271,25 +283,47 @@ def _advance_started(state: LoopState, call: Call, plan: _Calls, now: Moment, ru
         _recover(state, call, plan, now, rules)
 
 
+def _advance_child(state: LoopState, call: Call, note: CallNotes, plan: _Calls, now: Moment) -> None:
+    """A call that a subagent works for: see what it reports, or wait for that.
+
+    Whose owner is gone makes no difference: what starts the subagent was kept with the call.
+    """
+    if note.report is not None:
+        arguments = _arguments(call)
+        plan.effects.append(
+            ReviewReport(call.call_id, call.tool_name, arguments, note.report, call.step_index)
+        )
+        return
+    asked = {one.call_id for one in state.session.family.proxied.values()}
+    plan.has_busy_child |= call.call_id not in asked
+    plan.exceeded = plan.exceeded or state.exceeding(now)
+
+
 def _recover(state: LoopState, call: Call, plan: _Calls, now: Moment, rules: Rules) -> None:
     """Run an interrupted call again if that is safe and not done too often; or ask."""
-    effect, key = _intent(call)
+    effect, _ = _intent(call)
     times = state.note(call.call_id).interruptions + 1
+    if effect is not EffectClass.ONCE and times < rules.interruptions_max:
+        plan.drafts.append(found(state, call, now=now))
+        return
+    request = people.recovery_request(
+        state, call, times=1 if effect is EffectClass.ONCE else times, responders=rules.responders
+    )
+    plan.drafts.append(found(state, call, now=now, more={"requestId": request["requestId"]}))
+    plan.requests.append(request)
+
+
+def found(state: LoopState, call: Call, *, now: Moment, more: JsonObject | None = None) -> Draft:
+    """Return the record of a call whose intent has no result."""
+    effect, key = _intent(call)
     data: JsonObject = {
         "callId": call.call_id,
         "effect": effect.value,
         "toolName": call.tool_name,
         "idempotencyKey": key,
+        **(more or {}),
     }
-    if effect is not EffectClass.ONCE and times < rules.interruptions_max:
-        plan.drafts.append(state.draft("recovery.effect_found", data, now=now))
-        return
-    request = people.recovery_request(
-        state, call, times=1 if effect is EffectClass.ONCE else times, responders=rules.responders
-    )
-    data["requestId"] = request["requestId"]
-    plan.drafts.append(state.draft("recovery.effect_found", data, now=now))
-    plan.requests.append(request)
+    return state.draft("recovery.effect_found", data, now=now)
 
 
 def _intent(call: Call) -> tuple[EffectClass, str]:
@@ -300,46 +334,19 @@ def _intent(call: Call) -> tuple[EffectClass, str]:
 
 def run_tool(call: Call) -> RunTool:
     """Return the effect of a call that has begun."""
-    arguments = call.input if call.arguments is None else call.arguments
     return RunTool(
         call.call_id,
         call.tool_name,
-        arguments if isinstance(arguments, dict) else {},
+        _arguments(call),
         idempotency_key=_intent(call)[1],
         step_index=call.step_index,
         attempt=call.attempt,
     )
 
 
-def _denied(state: LoopState, call: Call, note: CallNotes, now: Moment) -> Draft:
-    words = {
-        InputOutcome.EXPIRED: "Nobody approved the call in time.",
-        InputOutcome.CANCELLED: "The request for approval was withdrawn.",
-        InputOutcome.IGNORED: "The person went on without answering the request for approval.",
-    }
-    message = note.reason or words.get(note.outcome or InputOutcome.DENIED, "A person denied the call.")
-    return refused(state, call, now=now, code="denied", message=message)
-
-
-def refused(state: LoopState, call: Call, *, now: Moment, code: str, message: str) -> Draft:
-    """Return the result of a call that was not made, or not again."""
-    if call.stage is CallStage.STARTED:
-        message = f"{_NOT_AGAIN} {message}"
-    result: JsonObject = {
-        "kind": "tool-result",
-        "callId": call.call_id,
-        "toolName": call.tool_name,
-        "output": None,
-        "isError": True,
-    }
-    error: JsonObject = {"code": code, "message": message}
-    data: JsonObject = {
-        "result": result,
-        "status": "rejected",
-        "error": error,
-        **state.place(call.step_index),
-    }
-    return state.draft("action.result", data, now=now)
+def _arguments(call: Call) -> JsonObject:
+    arguments = call.input if call.arguments is None else call.arguments
+    return arguments if isinstance(arguments, dict) else {}
 
 
 # waiting
@@ -351,13 +358,15 @@ def _expiries(state: LoopState, request_id: str) -> list[int]:
 
 
 def _wait(state: LoopState, plan: _Calls, now: Moment) -> Plan:
-    wake = min(plan.wakes, default=None)
-    if state.run_notes.is_waiting:
-        return Plan(wake_at_ms=wake)
-    run = state.run
+    run, notes = state.run, state.run_notes
     assert run is not None
-    ids = list(state.session.requests)
-    reason = "input" if ids else "timer"
+    ids = [*state.session.requests, *state.session.family.proxied]
+    reason = SUBAGENT if plan.has_busy_child else "input" if ids else "timer"
+    if plan.has_busy_child and notes.limits.max_wall_ms is not None:
+        plan.wakes.append(now.ms + notes.limits.max_wall_ms - state.wall_ms(now) + 1)
+    wake = min(plan.wakes, default=None)
+    if notes.waits_on is not None and (reason == notes.waits_on or SUBAGENT not in (reason, notes.waits_on)):
+        return Plan(wake_at_ms=wake)
     data: JsonObject = {"runId": run.run_id, "on": reason}
     if ids:
         data["requestIds"] = [*ids]
@@ -367,7 +376,7 @@ def _wait(state: LoopState, plan: _Calls, now: Moment) -> Plan:
 
 def _resume(state: LoopState, reason: str, now: Moment) -> tuple[Draft, ...]:
     run = state.run
-    if run is None or not state.run_notes.is_waiting:
+    if run is None or state.run_notes.waits_on is None:
         return ()
     data: JsonObject = {"runId": run.run_id, "reason": reason, "epoch": state.epoch}
     return (state.draft("run.resumed", data, now=now),)

@@ -12,7 +12,7 @@ from typing import Final, assert_never
 from pydantic import JsonValue
 
 from windlass_harness.loop import hooks
-from windlass_harness.loop.drafts import Draft, within_limit
+from windlass_harness.loop.drafts import Draft, joined
 from windlass_harness.loop.effects import CallHooks, Deliver, Plan
 from windlass_harness.loop.events import DeliverySettled, Moment
 from windlass_harness.loop.hooked import AFTER_RUN_TERMINAL
@@ -110,11 +110,6 @@ def dedupe_key(sink: SinkRule, run: RunState) -> str:
             return joined(_digest(run.result), sink.sink_id)
         case _:
             assert_never(sink.dedupe)
-
-
-def joined(*parts: str) -> str:
-    """Return one identifier for several: no two lists of parts have the same."""
-    return within_limit("/".join(part.replace("%", "%25").replace("/", "%2F") for part in parts))
 
 
 def _digest(result: RunResult | None) -> str:

@@ -14,6 +14,19 @@ ID_CHARS_MAX: Final = 512
 
 
 @dataclass(frozen=True, slots=True)
+class Post:
+    """Something for the inbox of another session, kept with a record of this one.
+
+    A key that is known there is the same item, whatever its body says.
+    """
+
+    session_id: str
+    kind: str
+    key: str
+    body: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
 class Draft:
     """A fact that is to become a record.
 
@@ -29,6 +42,8 @@ class Draft:
     step_index: int | None = None
     attempt: int | None = None
     privacy: PrivacyClass | None = None
+    posts: tuple[Post, ...] = ()
+    """What other sessions are told with it; no part of the record."""
 
 
 def number(draft: Draft, session_id: str, *, seq: int, epoch: int) -> Record:
@@ -69,6 +84,11 @@ def within_limit(text: str) -> str:
     if len(text) <= ID_CHARS_MAX:
         return text
     return f"sha256:{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
+
+
+def joined(*parts: str) -> str:
+    """Return one identifier for several: no two lists of parts have the same."""
+    return within_limit("/".join(part.replace("%", "%25").replace("/", "%2F") for part in parts))
 
 
 _FIELDS: Final = set(Record.model_fields)

@@ -68,6 +68,23 @@ class RunTool:
 
 
 @dataclass(frozen=True, slots=True)
+class ReviewReport:
+    """See what a subagent returned before the model does. Touches nothing."""
+
+    call_id: str
+    tool_name: str
+    arguments: JsonObject
+    report: JsonObject
+    """What its `subagent.completed` says."""
+    step_index: int
+
+    @property
+    def key(self) -> str:
+        """What the effect is called while it is under way."""
+        return f"report:{self.call_id}"
+
+
+@dataclass(frozen=True, slots=True)
 class CheckOutput:
     """Hold the last answer against the output contract. Touches nothing."""
 
@@ -106,7 +123,7 @@ class Deliver:
         return f"deliver:{self.delivery_id}"
 
 
-Effect = CallModel | Compact | JudgeCall | RunTool | CheckOutput | CallHooks | Deliver
+Effect = CallModel | Compact | JudgeCall | RunTool | ReviewReport | CheckOutput | CallHooks | Deliver
 
 
 def is_errand(effect: Effect) -> bool:

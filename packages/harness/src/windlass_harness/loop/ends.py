@@ -4,12 +4,12 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from windlass_harness.loop import failures
+from windlass_harness.loop import failures, family
 from windlass_harness.loop.drafts import Draft
 from windlass_harness.loop.events import Moment
 from windlass_harness.loop.notes import number_in
 from windlass_harness.loop.state import LoopState
-from windlass_harness.views.steps import INTERRUPTED, Call, CallStage
+from windlass_harness.views.steps import INTERRUPTED, NOT_EXECUTED, Call, CallStage
 from windlass_protocol import BudgetName, ErrorInfo, RunMode
 
 JsonObject = dict[str, JsonValue]
@@ -91,19 +91,19 @@ _Fact = tuple[str, JsonObject]
 
 def _under_way(state: LoopState) -> list[Call]:
     """The calls that have begun, and of which nobody will hear any more."""
+    return [call for call in _started(state) if not state.is_unbegun(call)]
+
+
+def _started(state: LoopState) -> list[Call]:
     return [call for call in state.session.history.open_calls() if call.stage is CallStage.STARTED]
 
 
-def _unknown(state: LoopState, call: Call, now: Moment) -> Draft:
-    """The result of a call whose outcome is not known, because its run ends first."""
-    result: JsonObject = {
-        "kind": "tool-result",
-        "callId": call.call_id,
-        "toolName": call.tool_name,
-        "output": None,
-        "isError": True,
-    }
+def _unfinished(state: LoopState, call: Call, now: Moment) -> Draft:
+    """The result of a call whose run ends first: nobody knows what came of it, or it never began."""
+    result: JsonObject = {**family.result_of(state, call, output=None), "isError": True}
     error: JsonObject = {"code": OUTCOME_UNKNOWN, "message": INTERRUPTED}
+    if state.is_unbegun(call):
+        error = {"code": "cancelled", "message": NOT_EXECUTED}
     data: JsonObject = {"result": result, "status": "failed", "error": error, **state.place(call.step_index)}
     return state.draft("action.result", data, now=now)
 
@@ -124,9 +124,10 @@ def _end(state: LoopState, now: Moment, *, turn: _Fact, run: _Fact, session: _Fa
     usage: JsonObject = {"usage": {**notes.usage}} if notes.usage else {}
     is_task = ending.mode is RunMode.TASK
     kind, data = session if is_task else _NEXT
+    ended = state.draft(run[0], {"runId": ending.run_id, **run[1], **usage}, now=now)
     return (
-        *(_unknown(state, call, now) for call in _under_way(state)),
+        *(_unfinished(state, call, now) for call in _started(state)),
         state.draft(turn[0], {**turn[1], **state.turn_place(), **usage}, now=now),
-        state.draft(run[0], {"runId": ending.run_id, **run[1], **usage}, now=now),
+        family.told_end(ending, family.cancelled(state, ended), used=notes.budget),
         Draft(kind, now.at, data),
     )

@@ -67,6 +67,8 @@ class AnswersGiven:
     """Somebody answers requests."""
 
     responses: tuple[InputResponse, ...]
+    given_ms: int | None = None
+    """When, in milliseconds since 1970; None means now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +117,8 @@ class AskedCall:
     call_id: str
     tool_name: str
     input: JsonValue
+    subagent: str | None = None
+    """Whom it gives work to, if it does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +188,17 @@ class Plea:
 
 
 @dataclass(frozen=True, slots=True)
+class Delegation:
+    """Whom a call gives work to."""
+
+    name: str
+    body: JsonObject
+    """What its run begins with: that of `RunAsked`, without ids, lineage, and the limits of the caller."""
+    parts: int = 1
+    """Calls of the step that give work to somebody and have no result: they share what is left."""
+
+
+@dataclass(frozen=True, slots=True)
 class CallJudged:
     """A policy has decided about a call.
 
@@ -198,6 +213,8 @@ class CallJudged:
     arguments_hash: str
     plea: Plea | None = None
     """How to ask; there for an ask decision."""
+    delegation: Delegation | None = None
+    """There if the call may be made and is for a subagent."""
     notes: tuple[Note, ...] = ()
 
 
@@ -238,6 +255,22 @@ class CallReturned:
     """Where all of the output is, when only a part of it is here."""
     duration_ms: int | None = None
     notes: tuple[Note, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CallUnbegun:
+    """A tool whose intent was written is not run by this owner, and has not begun."""
+
+    call_id: str
+    notes: tuple[Note, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ChildSaid:
+    """A subagent asks people, has their answer, or has ended: as `kind` says."""
+
+    kind: str
+    body: JsonObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,6 +351,8 @@ LoopEvent = (
     | CallRefused
     | CallAsks
     | CallReturned
+    | CallUnbegun
+    | ChildSaid
     | OutputChecked
     | Taken
     | HandedOver

@@ -32,6 +32,8 @@ INTERRUPTED: Final = "interrupted"
 """Code of an attempt that ended with its owner."""
 HANDED_OVER: Final = "handed_over"
 """Code of an attempt that its owner broke off to let go of the session in order."""
+SUBAGENT: Final = "subagent"
+"""What a run waits on while others work for it."""
 CONTEXT_OVERFLOW: Final = "context_overflow"
 """Code of an attempt that the model refused because there was too much to read."""
 
@@ -69,6 +71,15 @@ def pause_after(record: Record, wait_ms: int) -> Pause:
     return Pause(since_ms, since_ms + wait_ms)
 
 
+@dataclass(frozen=True, slots=True)
+class Child:
+    """The subagent that works for a call."""
+
+    name: str
+    session_id: str
+    run_id: str
+
+
 @dataclass(slots=True)
 class CallNotes:
     """What became of a call before it could run."""
@@ -97,6 +108,11 @@ class CallNotes:
     """How often people were asked about it."""
     interruptions: int = 0
     """How often in a row it ended with its owner and was begun again by itself."""
+    passed_on: int = 0
+    """How often it was left to the next owner before it began."""
+    child: Child | None = None
+    report: JsonObject | None = None
+    """What `subagent.completed` says, once the child has ended."""
 
 
 @dataclass(slots=True)
@@ -133,8 +149,23 @@ class RunNotes:
     """Calls in a row that could not be made at all."""
     is_validated: bool = False
     structured: JsonValue = None
-    is_waiting: bool = False
+    waits_on: str | None = None
+    """What for, while it waits."""
+    children: int = 0
+    """Subagents that were called."""
     hooked: Hooked = field(default_factory=Hooked)
+
+    def wait(self, record: Record) -> None:
+        """Begin to wait, or to wait for something else."""
+        self.rest(record.at)
+        self.waits_on = str(record.data["on"])
+        # Others work for it meanwhile: unlike the time of people, that is the run's own.
+        self.active_since = record.at if self.waits_on == SUBAGENT else None
+
+    def resume(self, record: Record) -> None:
+        """Wait no more."""
+        self.rest(record.at)
+        self.active_since, self.waits_on = record.at, None
 
     def use(
         self, *, tokens: int = 0, steps: int = 0, tool_calls: int = 0, cost: int = 0, wall_ms: int = 0
@@ -165,10 +196,11 @@ class RunNotes:
     def left_at(self, now: str, paused_until_ms: int) -> str:
         """Return until when the last owner is charged, if another one has come by now.
 
-        Until its last record; a pause before a retry passes whether anybody is there or not.
+        Until its last record; a pause before a retry passes whether anybody is there or not, and so does the
+        time in which subagents work.
         """
         last = self.last_at
-        if last is None or paused_until_ms >= ms_of(now):
+        if last is None or paused_until_ms >= ms_of(now) or self.waits_on == SUBAGENT:
             return now
         return last if paused_until_ms <= ms_of(last) else stamp_of(paused_until_ms)
 
@@ -223,3 +255,15 @@ def policy_version(decision: Mapping[str, JsonValue]) -> str | None:
 def objects_in(data: Mapping[str, JsonValue], name: str) -> list[JsonObject]:
     """Return a list of objects, which the record would not be valid without."""
     return cast(list[JsonObject], data[name])
+
+
+def follow_child(record: Record, *, note: CallNotes, run: RunNotes) -> None:
+    """Note what became of a subagent; what it used was used by the run that called it."""
+    data = record.data
+    if record.type == "subagent.called":
+        note.child = Child(str(data["name"]), str(data["childSessionId"]), str(data.get("childRunId")))
+        run.children += 1
+        return
+    note.report = data
+    run.charge(data.get("usage"))
+    run.use(steps=number_in(data, "steps"), tool_calls=number_in(data, "toolCalls"))

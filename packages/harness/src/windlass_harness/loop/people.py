@@ -4,6 +4,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from windlass_harness.loop import family
 from windlass_harness.loop.drafts import Draft, within_limit
 from windlass_harness.loop.events import AnswersGiven, CallAsks, CallJudged, Moment, RequestDispatched
 from windlass_harness.loop.state import LoopState
@@ -114,7 +115,9 @@ def question_request(state: LoopState, call: Call, *, asks: CallAsks) -> JsonObj
 
 def requested(state: LoopState, requests: list[JsonValue], *, now: Moment) -> Draft:
     """Return the record that asks people."""
-    return state.draft("input.requested", {"requests": requests, **state.place()}, now=now)
+    asked = state.draft("input.requested", {"requests": requests, **state.place()}, now=now)
+    run = state.run
+    return asked if run is None else family.told_asked(state, asked, session_id=run.session_id)
 
 
 def _action(call: Call, arguments: JsonValue) -> JsonObject:
@@ -177,13 +180,17 @@ def refusal(request: InputRequest | None, response: InputResponse, *, now_ms: in
 
 
 def answered(state: LoopState, event: AnswersGiven, *, now: Moment) -> list[Draft]:
-    """Return the records that answers cause; one that does not count is only noted."""
+    """Return the records that answers cause; one that does not count is only noted.
+
+    One that was given in time counts, however late it comes to be taken.
+    """
+    given_ms = now.ms if event.given_ms is None else event.given_ms
     drafts: list[Draft] = []
     seen: set[str] = set()
     for given in event.responses:
         request = state.session.requests.get(given.request_id)
         response = given if request is None else matched(request, given)
-        if response.request_id in seen or refusal(request, response, now_ms=now.ms) is not None:
+        if response.request_id in seen or refusal(request, response, now_ms=given_ms) is not None:
             drafts.append(_noted(state, response, now))
             continue
         assert request is not None
@@ -323,4 +330,5 @@ def _resolved(
         resolution["kind"] = request.kind.value
     if response is not None:
         resolution["response"] = response.model_dump(mode="json", by_alias=True)
-    return state.draft("input.resolved", {"resolutions": [resolution], **state.place()}, now=now)
+    resolved = state.draft("input.resolved", {"resolutions": [resolution], **state.place()}, now=now)
+    return family.told_settled(state, resolved)

@@ -14,6 +14,8 @@ DEFER_MS_MIN: Final = 1_000
 """How long a call that a policy put off waits at least."""
 COMPLETION_VETOES_MAX: Final = 3
 INTERRUPTIONS_MAX: Final = 5
+SUBAGENT_DEPTH_MAX: Final = 3
+SUBAGENT_CALLS_MAX: Final = 32
 DEFAULT_RETRY: Final = RetryPolicy()
 COMPACTION_THRESHOLD_TOKENS: Final = 100_000
 """For a model of which nobody knows how much it reads."""
@@ -74,6 +76,10 @@ class Rules:
     An owner that lets go of its session in order says so, and its model call does not count; a tool that
     outlives the grace does. A person who says retry begins the count anew.
     """
+    subagent_depth_max: int = SUBAGENT_DEPTH_MAX
+    """Levels of subagents below the first run; a call that would make one more is refused."""
+    subagent_calls_max: int = SUBAGENT_CALLS_MAX
+    """Calls of subagents in one run; further ones are refused."""
     hook_points: frozenset[str] = frozenset()
     """Where the run has hooks."""
     completion_vetoes_max: int = COMPLETION_VETOES_MAX

@@ -25,6 +25,7 @@ from windlass_harness.loop.notes import (
     CallNotes,
     Grant,
     RunNotes,
+    follow_child,
     limits_of,
     number_in,
     objects_in,
@@ -117,6 +118,10 @@ class LoopState:
         """Return the notes of a call, to be read."""
         return self.notes.get(call_id, _NO_NOTES)
 
+    def is_unbegun(self, call: Call) -> bool:
+        """Whether a call whose intent was written has never begun."""
+        return 0 < call.attempt <= self.note(call.call_id).passed_on
+
     def call(self, call_id: str) -> Call | None:
         """Return an open call."""
         return self.session.history.open_call(call_id)
@@ -154,18 +159,13 @@ class LoopState:
             privacy=privacy,
         )
 
-    @property
-    def is_at_hand(self) -> bool:
-        """Whether the newest record, if any, is of the present owner."""
-        return self.run_notes.epoch in (None, self.epoch)
-
     def wall_ms(self, now: Moment) -> int:
         """Return how long the run has gone on, without the time that it waited for people.
 
         All else counts: from the first record of an owner to its last, and the pause before a retry.
         """
         notes = self.run_notes
-        if not self.is_at_hand:
+        if notes.epoch not in (None, self.epoch):
             return notes.wall_ms(notes.left_at(now.at, paused_until_ms(self)))
         return notes.wall_ms(now.at) if now.active_ms is None else notes.budget.wall_ms_used + now.active_ms
 
@@ -207,14 +207,8 @@ def _run_started(state: LoopState, record: Record) -> None:
     state.compacting.begin_run()
 
 
-def _run_waiting(state: LoopState, record: Record) -> None:
-    state.run_notes.rest(record.at)
-    state.run_notes.is_waiting = True
-
-
-def _run_resumed(state: LoopState, record: Record) -> None:
-    state.run_notes.active_since = record.at
-    state.run_notes.is_waiting = False
+def _subagent(state: LoopState, record: Record) -> None:
+    follow_child(record, note=_note(state, str(record.data["callId"])), run=state.run_notes)
 
 
 def _step_started(state: LoopState, record: Record) -> None:
@@ -300,7 +294,8 @@ def _action_result(state: LoopState, record: Record) -> None:
 
 
 def _input_requested(state: LoopState, record: Record) -> None:
-    for request in objects_in(record.data, "requests"):
+    # What a subagent asks is about calls of its own, whatever they are called.
+    for request in objects_in(record.data, "requests") if "childSessionId" not in record.data else ():
         action = cast(JsonObject, request["action"])
         call_id = str(action["callId"])
         note = _note(state, call_id)
@@ -344,7 +339,9 @@ def _input_resolved(state: LoopState, record: Record) -> None:
 
 def _effect_found(state: LoopState, record: Record) -> None:
     note = _note(state, str(record.data.get("callId")))
-    note.interruptions += 1
+    has_begun = record.data.get("begun") is not False
+    note.interruptions += has_begun
+    note.passed_on += not has_begun
     if "requestId" not in record.data:
         note.choice = RecoveryChoice.RETRY
 
@@ -377,8 +374,10 @@ _BROKEN: Final = (FinishReason.CONTENT_FILTER, FinishReason.ERROR)
 
 _FOLLOW: Final[dict[str, Callable[[LoopState, Record], None]]] = {
     "run.started": _run_started,
-    "run.waiting": _run_waiting,
-    "run.resumed": _run_resumed,
+    "run.waiting": lambda state, record: state.run_notes.wait(record),
+    "run.resumed": lambda state, record: state.run_notes.resume(record),
+    "subagent.called": _subagent,
+    "subagent.completed": _subagent,
     "step.started": _step_started,
     "step.retrying": _step_retrying,
     "step.failed": _step_failed,

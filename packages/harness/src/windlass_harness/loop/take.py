@@ -4,16 +4,29 @@ from typing import assert_never
 
 from pydantic import JsonValue
 
-from windlass_harness.loop import compacting, delivery, ends, failures, hooks, outputs, people, wishes
-from windlass_harness.loop.advance import give_up, refused, retried
+from windlass_harness.loop import (
+    compacting,
+    delivery,
+    ends,
+    failures,
+    family,
+    hooks,
+    outputs,
+    people,
+    wishes,
+)
+from windlass_harness.loop.advance import found, give_up, retried
 from windlass_harness.loop.drafts import Draft, within_limit
 from windlass_harness.loop.events import (
     AnswersGiven,
+    AskedCall,
     CallAsks,
     CallJudged,
     CallRefused,
     CallReturned,
+    CallUnbegun,
     CancelAsked,
+    ChildSaid,
     CompactionAsked,
     CompactionBroken,
     DeliverySettled,
@@ -34,6 +47,7 @@ from windlass_harness.loop.events import (
     Taken,
 )
 from windlass_harness.loop.notes import CONTEXT_OVERFLOW, HANDED_OVER
+from windlass_harness.loop.refused import refused
 from windlass_harness.loop.rules import DEFAULT_RULES, Rules
 from windlass_harness.loop.state import LoopState
 from windlass_harness.retry import next_retry_delay_ms, should_retry
@@ -57,6 +71,8 @@ def take(state: LoopState, event: LoopEvent, *, now: Moment, rules: Rules = DEFA
             return _taken(state, event, now)
         case HandedOver():
             return _handed_over(state, now)
+        case ChildSaid():
+            return family.said(state, event, now=now)
         case HooksRan() | DeliverySettled() | CompactionAsked() | HistoryCompacted() | CompactionBroken():
             return _take_beside(state, event, now, rules)
         case _:
@@ -87,7 +103,7 @@ def _take_beside(state: LoopState, event: _Beside, now: Moment, rules: Rules) ->
 
 
 _Decided = CallJudged | CallRefused | CallAsks
-_Work = ModelAnswered | ModelFailed | _Decided | CallReturned | OutputChecked | Stopped
+_Work = ModelAnswered | ModelFailed | _Decided | CallReturned | CallUnbegun | OutputChecked | Stopped
 
 
 def _take_work(state: LoopState, event: _Work, now: Moment, rules: Rules) -> list[Draft]:
@@ -99,6 +115,8 @@ def _take_work(state: LoopState, event: _Work, now: Moment, rules: Rules) -> lis
         case CallReturned():
             call = state.call(event.call_id)
             return [] if call is None else [_returned(state, call, event, now)]
+        case CallUnbegun():
+            return _unbegun(state, event, now)
         case CallJudged() | CallRefused() | CallAsks() | OutputChecked() | Stopped():
             return [] if state.is_ending else _take_step(state, event, now, rules)
         case _:
@@ -110,7 +128,7 @@ def _take_step(
 ) -> list[Draft]:
     match event:
         case CallJudged() | CallRefused() | CallAsks():
-            return _decided(state, event, now)
+            return _decided(state, event, now, rules)
         case OutputChecked():
             return outputs.checked(state, event, now=now, rules=rules)
         case Stopped():
@@ -141,6 +159,8 @@ def _is_interrupted(state: LoopState, epoch: int) -> bool:
         call.stage is CallStage.STARTED
         and call.epoch != epoch
         and state.note(call.call_id).request_id is None
+        and not state.is_unbegun(call)
+        and state.note(call.call_id).child is None
         for call in history.open_calls()
     )
 
@@ -174,10 +194,7 @@ def _answered(state: LoopState, event: ModelAnswered, now: Moment, rules: Rules)
         }
         drafts.append(state.draft("message.completed", said, now=now))
     if event.calls:
-        actions: list[JsonValue] = [
-            {"kind": "tool-call", "callId": call.call_id, "toolName": call.tool_name, "input": call.input}
-            for call in event.calls
-        ]
+        actions: list[JsonValue] = [_action(call) for call in event.calls]
         drafts.append(state.draft("actions.requested", {"actions": actions, **place}, now=now))
     done: JsonObject = {"finishReason": event.finish_reason.value, **place}
     if event.usage:
@@ -186,6 +203,18 @@ def _answered(state: LoopState, event: ModelAnswered, now: Moment, rules: Rules)
         done["latencyMs"] = event.latency_ms
     drafts.append(state.draft("step.completed", done, now=now))
     return drafts
+
+
+def _action(call: AskedCall) -> JsonObject:
+    if call.subagent is None:
+        return {"kind": "tool-call", "callId": call.call_id, "toolName": call.tool_name, "input": call.input}
+    return {
+        "kind": "subagent-call",
+        "callId": call.call_id,
+        "name": call.tool_name,
+        "subagentName": call.subagent,
+        "input": call.input,
+    }
 
 
 def _model_failed(state: LoopState, event: ModelFailed, now: Moment, rules: Rules) -> list[Draft]:
@@ -220,12 +249,12 @@ def _retrying(state: LoopState, event: ModelFailed, now: Moment, *, code: str, d
 # calls
 
 
-def _decided(state: LoopState, event: _Decided, now: Moment) -> list[Draft]:
+def _decided(state: LoopState, event: _Decided, now: Moment, rules: Rules) -> list[Draft]:
     call = state.call(event.call_id)
     if call is None or not _is_undecided(state, call):
         return []
     if isinstance(event, CallJudged):
-        return _judged(state, call, event, now)
+        return _judged(state, call, event, now, rules)
     if isinstance(event, CallAsks):
         asked = people.question_request(state, call, asks=event)
         return [people.requested(state, [asked], now=now)]
@@ -239,7 +268,7 @@ def _is_undecided(state: LoopState, call: Call) -> bool:
     return call.stage is CallStage.REQUESTED
 
 
-def _judged(state: LoopState, call: Call, event: CallJudged, now: Moment) -> list[Draft]:
+def _judged(state: LoopState, call: Call, event: CallJudged, now: Moment, rules: Rules) -> list[Draft]:
     decision = event.decision
     is_begun = decision.decision in ("allow", "modify")
     is_repeated = call.stage is CallStage.STARTED
@@ -256,7 +285,7 @@ def _judged(state: LoopState, call: Call, event: CallJudged, now: Moment) -> lis
     drafts = [state.draft("policy.decided", decided, now=now)]
     match decision.decision:
         case "allow" | "modify":
-            drafts.append(_begun(state, call, event, now))
+            drafts += _begin(state, call, event, now, rules)
         case "ask":
             drafts.append(
                 people.requested(state, [people.approval_request(state, call, judged=event)], now=now)
@@ -266,6 +295,17 @@ def _judged(state: LoopState, call: Call, event: CallJudged, now: Moment) -> lis
         case _:
             pass
     return drafts
+
+
+def _begin(state: LoopState, call: Call, event: CallJudged, now: Moment, rules: Rules) -> list[Draft]:
+    """The intent of a call; with it goes what starts a subagent."""
+    begun = _begun(state, call, event, now)
+    if event.delegation is None:
+        return [begun]
+    child = family.called(state, call, delegation=event.delegation, now=now, rules=rules)
+    if isinstance(child, Draft):
+        return [begun, child]
+    return [refused(state, call, now=now, code=child[0], message=child[1])]
 
 
 def _begun(state: LoopState, call: Call, event: CallJudged, now: Moment) -> Draft:
@@ -288,14 +328,16 @@ def _begun(state: LoopState, call: Call, event: CallJudged, now: Moment) -> Draf
 
 def _failed(state: LoopState, call: Call, event: CallRefused, now: Moment) -> Draft:
     error: JsonObject = {"code": event.code, "message": event.message}
-    result = _result(call, None, is_error=True)
+    result: JsonObject = {**family.result_of(state, call, output=None), "isError": True}
     data: JsonObject = {"result": result, "status": "failed", "error": error, **state.place(call.step_index)}
     return state.draft("action.result", data, now=now)
 
 
 def _returned(state: LoopState, call: Call, event: CallReturned, now: Moment) -> Draft:
     is_error = event.status != "completed"
-    result = _result(call, event.output, is_error=is_error)
+    result = family.result_of(state, call, output=event.output)
+    if is_error:
+        result["isError"] = True
     data: JsonObject = {"result": result, "status": event.status.value, **state.place(call.step_index)}
     if is_error:
         data["error"] = {"code": event.code or "failed", "message": event.message or "The call failed."}
@@ -306,13 +348,9 @@ def _returned(state: LoopState, call: Call, event: CallReturned, now: Moment) ->
     return state.draft("action.result", data, now=now)
 
 
-def _result(call: Call, output: JsonValue, *, is_error: bool) -> JsonObject:
-    result: JsonObject = {
-        "kind": "tool-result",
-        "callId": call.call_id,
-        "toolName": call.tool_name,
-        "output": output,
-    }
-    if is_error:
-        result["isError"] = True
-    return result
+def _unbegun(state: LoopState, event: CallUnbegun, now: Moment) -> list[Draft]:
+    """A call goes to the next owner as it came."""
+    call = state.call(event.call_id)
+    if call is None or call.stage is not CallStage.STARTED or state.note(call.call_id).choice is not None:
+        return []
+    return [found(state, call, now=now, more={"begun": False})]

@@ -4,9 +4,12 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from windlass_harness.loop import family
 from windlass_harness.loop.drafts import Draft
 from windlass_harness.loop.events import CancelAsked, Moment, RunRefused, RunWithdrawn
 from windlass_harness.loop.state import LoopState
+from windlass_harness.views.runs import RunState
+from windlass_protocol import ParentRun
 
 JsonObject = dict[str, JsonValue]
 
@@ -28,14 +31,24 @@ def ended(state: LoopState, event: RunWithdrawn | RunRefused, *, now: Moment) ->
     data: JsonObject = {"runId": run_id, "unstarted": facts_of(event.body)}
     if isinstance(event, RunRefused):
         data["error"] = event.error.model_dump(mode="json", by_alias=True)
-        return [Draft("run.failed", now.at, data, run_id=run_id, agent_id=agent_id)]
+        return [_told(event, Draft("run.failed", now.at, data, run_id=run_id, agent_id=agent_id))]
     if event.reason is not None:
         data["reason"] = event.reason
     asked = cancel_facts(run_id, event)
     return [
         Draft("run.cancel_requested", now.at, asked, run_id=run_id, agent_id=agent_id),
-        Draft("run.cancelled", now.at, data, run_id=run_id, agent_id=agent_id),
+        _told(event, Draft("run.cancelled", now.at, data, run_id=run_id, agent_id=agent_id)),
     ]
+
+
+def _told(event: RunWithdrawn | RunRefused, ended: Draft) -> Draft:
+    above = event.body.get("parent")
+    if above is None:
+        return ended
+    run_id, agent_id = str(event.body["runId"]), str(event.body["agentId"])
+    parent = ParentRun.model_validate(above)
+    run = RunState(run_id, agent_id, parent.session_id, started_at=ended.at, parent=parent)
+    return family.told_end(run, ended)
 
 
 def cancel_facts(run_id: str, event: CancelAsked | RunWithdrawn) -> JsonObject:

@@ -13,6 +13,7 @@ from windlass_harness.views.fold import START, Position, fold, read
 from windlass_protocol import (
     BudgetLimits,
     ErrorInfo,
+    ParentRun,
     Record,
     RunBudgetExhaustedData,
     RunCancelledData,
@@ -60,6 +61,8 @@ class RunState:
     can_ask: bool = True
     """Whether the channel of the request can put questions to people."""
     budget: BudgetLimits | None = None
+    parent: ParentRun | None = None
+    """The call that it works for, if it is a subagent's."""
     package_id: str | None = None
     package_fingerprint: str | None = None
     route_id: str | None = None
@@ -159,6 +162,7 @@ def _run_of(data: RunStartedData, record: Record) -> RunState:
         mode=data.mode,
         can_ask=data.capabilities is None or data.capabilities.request_input is not False,
         budget=data.budget,
+        parent=data.parent,
         package_id=data.package_id,
         package_fingerprint=data.package_fingerprint,
         route_id=data.route_id,

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from windlass_harness.views.content import SKIPPED, question_outcome
+from windlass_harness.views.family import FamilyDraft
 from windlass_harness.views.fold import Position, read, text_in
 from windlass_harness.views.history import HistoryDraft
 from windlass_harness.views.reading import (
@@ -75,6 +76,7 @@ class SessionDraft:
         self.epoch = state.epoch
         self.history = HistoryDraft(state.history)
         self.requests = {request.request_id: request for request in state.requests}
+        self.family = FamilyDraft(state.children, state.proxied)
         self.authored = dict(state.authored)
         self.run_ids = dict.fromkeys(state.run_ids)
 
@@ -95,6 +97,8 @@ class SessionDraft:
             run_ids=tuple(self.run_ids),
             turn=self.turn,
             requests=tuple(self.requests.values()),
+            proxied=tuple(self.family.proxied.values()),
+            children=tuple(self.family.children.values()),
             waiting=self.waiting,
             epoch=self.epoch,
         )
@@ -161,6 +165,8 @@ class SessionDraft:
             closed = self.history.close_turn(text_in(record.data, "turnId") or "")
         else:
             closed = self.history.close_all()
+        if is_ours:
+            self.family.proxied.clear()
         for request in [*self.requests.values()]:
             call_id = request.action.call_id
             if call_id in closed or (is_ours and not self.history.is_open(call_id)):
@@ -299,12 +305,15 @@ class SessionDraft:
 
     def input_requested(self, record: Record) -> None:
         data = read(InputRequestedData, record.data)
+        if data.child_session_id is not None:
+            self.family.ask(data, data.child_session_id)
+            return
         self.requests |= {request.request_id: request for request in data.requests}
-        if data.child_session_id is None:
-            self.history.ask(data, run_id=self._run_of(record))
+        self.history.ask(data, run_id=self._run_of(record))
 
     def input_resolved(self, record: Record) -> None:
         for resolution in read(InputResolvedData, record.data).resolutions:
+            self.family.proxied.pop(resolution.request_id, None)
             request = self.requests.pop(resolution.request_id, None)
             answer = None if request is None else question_outcome(request, resolution)
             if request is not None and answer is not None:
@@ -370,5 +379,7 @@ _HANDLERS: Final[dict[str, Callable[[SessionDraft, Record], None]]] = {
     "input.requested": SessionDraft.input_requested,
     "input.resolved": SessionDraft.input_resolved,
     "approval.settled": SessionDraft.approval_settled,
+    "subagent.called": lambda draft, record: draft.family.called(record),
+    "subagent.completed": lambda draft, record: draft.family.completed(record),
     "compaction.completed": SessionDraft.compaction_completed,
 }

@@ -6,6 +6,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from windlass_harness.views.family import ChildSession, ProxiedRequest
 from windlass_harness.views.fold import START, Position
 from windlass_harness.views.history import History
 from windlass_harness.views.runs import RunState
@@ -82,6 +83,10 @@ class SessionState:
     """Every run that was started; one never starts again."""
     turn: TurnState | None = None
     requests: tuple[InputRequest, ...] = ()
+    proxied: tuple[ProxiedRequest, ...] = ()
+    """What subagents ask people."""
+    children: tuple[ChildSession, ...] = ()
+    """The sessions of subagents, in the order in which they were called."""
     waiting: Wait | None = None
     epoch: int = 0
 

@@ -34,6 +34,7 @@ from windlass_protocol.generated.policy import (
     PolicyDecision,
     PolicyStage,
 )
+from windlass_protocol.generated.runs import RunStatus
 from windlass_protocol.generated.sessions import (
     AssistantPart,
     CompactionConfig,
@@ -91,6 +92,23 @@ class Invocation(Tagged, Open):
     """Name of the subagent."""
     kind: Literal["subagent"] = "subagent"
     """How it was started."""
+
+
+class ParentRun(Open):
+    """The call that a delegated run works for."""
+
+    session_id: Id
+    """Session of the run that called."""
+    run_id: Id
+    """Run that called."""
+    call_id: Id
+    """Its call."""
+    root_session_id: Id
+    """Session at the top of the tree."""
+    depth: Count
+    """Levels below the root, from 1."""
+    agents: Maybe[tuple[Id, ...]] = None
+    """Agents above, the root's first."""
 
 
 class RuntimeIdentity(Open):
@@ -262,6 +280,8 @@ class RunStartedData(Open):
     """What it was given."""
     metadata: Maybe[JsonObject] = None
     """Anything the caller wants to find again."""
+    parent: Maybe[ParentRun] = None
+    """Call that it works for, when it is a subagent's."""
 
 
 class RunResumedData(Open):
@@ -720,6 +740,10 @@ class InputResolvedData(Open):
     """Number of the step in its turn, from 0."""
     turn_id: Id
     """The turn."""
+    call_id: Maybe[Id] = None
+    """Call of the subagent that asked."""
+    child_session_id: Maybe[Id] = None
+    """Session that asked, when it is a subagent's."""
 
 
 class ApprovalCandidateData(Open):
@@ -978,6 +1002,10 @@ class SubagentCalledData(Open):
     """Where it runs, when elsewhere."""
     workflow_id: Maybe[Str] = None
     """Workflow that drives it."""
+    child_run_id: Maybe[Id] = None
+    """Run of the subagent."""
+    depth: Maybe[Count] = None
+    """Levels below the root, from 1."""
 
 
 class SubagentStartedData(Open):
@@ -1015,6 +1043,20 @@ class SubagentCompletedData(Open):
     """Whether it failed."""
     usage: Maybe[Usage] = None
     """What it used."""
+    child_session_id: Maybe[Id] = None
+    """Session of the subagent."""
+    child_run_id: Maybe[Id] = None
+    """Run of the subagent."""
+    status: Maybe[RunStatus] = None
+    """How its run ended."""
+    is_structured: Maybe[Bool] = None
+    """Whether the output is JSON."""
+    error: Maybe[ActionError] = None
+    """Why it failed."""
+    steps: Maybe[Count] = None
+    """Model calls it made, those of its own subagents included."""
+    tool_calls: Maybe[Count] = None
+    """Tool calls it made, those of its own subagents included."""
 
 
 class TaskStartedData(Open):
@@ -1287,6 +1329,8 @@ class RecoveryEffectFoundData(Open):
     """Key it was given."""
     request_id: Maybe[Id] = None
     """Request to a person, when one is needed."""
+    begun: Maybe[Bool] = None
+    """False if its owner let go of it before it began; it is run by whoever comes next."""
 
 
 class RecoveryEffectSettledData(Open):

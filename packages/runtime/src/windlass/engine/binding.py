@@ -83,8 +83,9 @@ class Binding:
 
     def definitions(self, *, can_ask: bool) -> list[JsonObject]:
         """What the model is told of the tools; of questions only if somebody can be asked."""
-        return [
+        tools: list[JsonObject] = [
             {"name": spec.name, "description": spec.description or "", "inputSchema": spec.input_schema}
             for spec in self.package.tools or ()
             if (tool := self.tools.get(spec.name)) is not None and (can_ask or not tool.is_question)
         ]
+        return tools + [self.tools[spec.name].definition for spec in self.package.subagents or ()]

@@ -5,11 +5,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from windlass.engine.care import NO_CARE, Care
-from windlass.ports.journal import COMPACT, START, STEER, InboxItem, JsonObject, NewRun
+from windlass.ports.journal import CANCEL, COMPACT, START, STEER, InboxItem, JsonObject, NewRun
 from windlass_harness.loop.drafts import within_limit
 from windlass_harness.loop.events import (
     AnswersGiven,
     CancelAsked,
+    ChildSaid,
     CompactionAsked,
     LoopEvent,
     RequestDispatched,
@@ -18,9 +19,11 @@ from windlass_harness.loop.events import (
     RunWithdrawn,
     Steered,
 )
+from windlass_harness.loop.family import ASK, REPORT, SETTLE
 from windlass_protocol import InputResponse
 
 _NOT_KEPT: Final = "[A message that could not be kept.]"
+_NOT_RETURNED: Final = "The subagent has ended, but what it returned could not be kept."
 ANSWERS_NOTED_MAX: Final = 64
 """Answers of one item that the journal refused, as many as are noted."""
 
@@ -28,8 +31,6 @@ ANSWER: Final = "answer"
 """The kind of an item that answers people's requests."""
 DISPATCHED: Final = "dispatched"
 """The kind of an item that says that a request was taken to whoever answers."""
-CANCEL: Final = "cancel"
-"""The kind of an item that asks a run to end."""
 
 
 def item_key(kind: str, name: str) -> str:
@@ -123,12 +124,10 @@ def _bare(item: InboxItem, queued: InboxItem | None) -> LoopEvent:
     """What is left of an item that the journal does not take: as little as will do."""
     if queued is not None:
         return RunWithdrawn(_facts(queued))
-    if item.kind == STEER:
-        return Steered({"message": _NOT_KEPT})
-    if item.kind in (COMPACT, DISPATCHED):
-        return _EVENTS[item.kind](item)
-    if item.kind == CANCEL:
-        return CancelAsked(str(item.body["runId"]))
+    if item.kind in _BARE_EVENTS:
+        return _BARE_EVENTS[item.kind](item)
+    if item.kind != ANSWER:
+        return ChildSaid(item.kind, {})
     given = _answers(item).responses
     ids = [*dict.fromkeys(response.request_id for response in given)][:ANSWERS_NOTED_MAX]
     # They name no option, so none of them counts.
@@ -170,22 +169,44 @@ def _cancel(item: InboxItem) -> LoopEvent:
 
 
 def _answers(item: InboxItem) -> AnswersGiven:
-    responses = item.body["responses"]
+    responses, given_ms = item.body["responses"], item.body.get("givenMs")
     assert isinstance(responses, list)
-    return AnswersGiven(tuple(InputResponse.model_validate(one) for one in responses))
+    given = tuple(InputResponse.model_validate(one) for one in responses)
+    return AnswersGiven(given, given_ms if isinstance(given_ms, int) else None)
 
 
 def _steered(item: InboxItem) -> LoopEvent:
     return Steered(item.body)
 
 
-_BARE: Final = frozenset({"runId", "agentId", "packageId", "packageFingerprint", "routeId", "modelId"})
+def _child_said(item: InboxItem) -> LoopEvent:
+    return ChildSaid(item.kind, item.body)
+
+
+def _bare_report(item: InboxItem) -> LoopEvent:
+    """What a subagent returned cannot be kept, but that it has ended is not lost."""
+    told = {name: item.body.get(name) for name in ("runId", "callId", "childRunId", "status")}
+    error: JsonObject = {"code": "subagent_unkept", "message": _NOT_RETURNED}
+    return ChildSaid(item.kind, {**told, "output": _NOT_RETURNED, "isError": True, "error": error})
+
+
+_BARE_EVENTS: Final[dict[str, Callable[[InboxItem], LoopEvent]]] = {
+    STEER: lambda _: Steered({"message": _NOT_KEPT}),
+    COMPACT: lambda _: CompactionAsked(),
+    DISPATCHED: lambda item: RequestDispatched(str(item.body["requestId"])),
+    CANCEL: lambda item: CancelAsked(str(item.body["runId"])),
+    REPORT: _bare_report,
+}
+_BARE: Final = frozenset(
+    {"runId", "agentId", "packageId", "packageFingerprint", "routeId", "modelId", "parent"}
+)
 _EVENTS: Final[dict[str, Callable[[InboxItem], LoopEvent]]] = {
     STEER: _steered,
     ANSWER: _answers,
     CANCEL: _cancel,
     DISPATCHED: lambda item: RequestDispatched(str(item.body["requestId"])),
     COMPACT: lambda _: CompactionAsked(),
+    **dict.fromkeys((ASK, SETTLE, REPORT), _child_said),
 }
 KINDS: Final = frozenset({START, *_EVENTS})
 """The kinds of items that this release knows."""

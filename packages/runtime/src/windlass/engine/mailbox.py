@@ -6,11 +6,11 @@ from functools import partial
 from typing import Final, Protocol
 
 from windlass.engine.care import NO_CARE, Care
-from windlass.engine.mail import CANCEL, KINDS, Mail, next_run, sort
+from windlass.engine.mail import KINDS, Mail, next_run, sort
 from windlass.engine.patience import patiently
 from windlass.engine.writer import Lost
 from windlass.ports.clock import Clock
-from windlass.ports.journal import START, STEER, Inbox, InboxItem, RunRow
+from windlass.ports.journal import CANCEL, START, STEER, Inbox, InboxItem, RunRow
 from windlass_harness.loop.drafts import within_limit
 
 PAGE_ITEMS: Final = 16
@@ -61,6 +61,10 @@ class Mailbox:
     def has_items(self) -> bool:
         """Whether anything was read that is not done with; mostly there is nothing."""
         return bool(self._items)
+
+    def has_cancel(self, run_id: str) -> bool:
+        """Whether somebody wants a run to end."""
+        return any(item.kind == CANCEL and item.body.get("runId") == run_id for item in self._items)
 
     def has_untaken(self, *, is_busy: bool, is_ending: bool) -> bool:
         """Whether `take` would take anything; a run can begin if no other is under way."""

@@ -10,6 +10,7 @@ from windlass_harness.loop.effects import (
     Deliver,
     Effect,
     JudgeCall,
+    ReviewReport,
     RunTool,
 )
 from windlass_harness.loop.events import LoopEvent, Note, Stopped
@@ -26,6 +27,10 @@ class Work(Protocol):
 
     def has_agent(self, agent_id: str, /) -> bool:
         """Whether runs of an agent can be driven here."""
+        ...
+
+    def stop(self) -> None:
+        """Begin no tool any more; those that have not begun say so."""
         ...
 
     async def bind(self, state: LoopState) -> tuple[Note, ...] | Stopped:
@@ -56,6 +61,10 @@ class Work(Protocol):
         """Run a tool."""
         ...
 
+    async def review(self, state: LoopState, effect: ReviewReport) -> LoopEvent:
+        """See what a subagent returned before the model does; touches nothing."""
+        ...
+
     async def rules(self, run: RunState, rules: Rules) -> Rules:
         """Return the rules of a run, which may have ended.
 
@@ -83,6 +92,8 @@ async def perform(work: Work, state: LoopState, *, effect: Effect) -> LoopEvent:
             return await work.run(state, effect)
         case JudgeCall():
             return await work.judge(state, effect)
+        case ReviewReport():
+            return await work.review(state, effect)
         case CheckOutput():
             return await work.check(state, effect)
         case CallHooks():

@@ -56,7 +56,8 @@ class Steady:
         """Return a moment that knows how long the run has gone on, if that is limited."""
         run, notes = state.run, state.run_notes
         since = notes.active_since
-        if run is None or since is None or notes.limits.max_wall_ms is None or not state.is_at_hand:
+        is_ours = notes.epoch in (None, state.epoch)
+        if run is None or since is None or notes.limits.max_wall_ms is None or not is_ours:
             return now
         now_s = self._clock.monotonic()
         if self._active != (run.run_id, since):

@@ -13,12 +13,14 @@ from windlass.engine.answer import Collector, elapsed_ms
 from windlass.engine.binding import NOBODY, Binding
 from windlass.engine.compacting import Patience, compact
 from windlass.engine.consent import deciders_of
-from windlass.engine.cut import Raised, Returned, cut, is_told_to_end
+from windlass.engine.cut import is_told_to_end
+from windlass.engine.delegating import Delegator, delegated, reviewed, with_subagents
 from windlass.engine.delivery import deliver
 from windlass.engine.failures import log_failure
 from windlass.engine.judge import Judged, judge
 from windlass.engine.lease import Lease
-from windlass.engine.listening import LEAVE_S, Asked, listen
+from windlass.engine.listening import Asked, listen
+from windlass.engine.making import Beginnings, made
 from windlass.engine.masking import MaskedAnswer, SecretInputs
 from windlass.engine.points import after_call, at_point, check_answer, hook_call
 from windlass.engine.prompt import Prompt, system_words
@@ -43,7 +45,6 @@ from windlass.ports.model import LLMMessage
 from windlass.tool_arguments import Arguments
 from windlass.tool_context import ToolContext, ToolControl
 from windlass.tool_router import ToolGates
-from windlass.tool_run import ToolRun, late, run_tool
 from windlass.tools import Tool, ToolFailed
 from windlass_harness.loop.effects import (
     CallHooks,
@@ -52,6 +53,7 @@ from windlass_harness.loop.effects import (
     Compact,
     Deliver,
     JudgeCall,
+    ReviewReport,
     RunTool,
 )
 from windlass_harness.loop.events import (
@@ -91,6 +93,7 @@ class Shared:
     gates: ToolGates = field(default_factory=ToolGates)
     secret_inputs: SecretInputs = field(default_factory=SecretInputs)
     lease: Lease = field(default_factory=Lease)
+    delegator: Delegator | None = None
 
 
 class Binder(Protocol):
@@ -132,6 +135,7 @@ class AgentWork:
         """What the model wrote for the calls of its last answer; records have it without secrets."""
         self._arguments: dict[str, Arguments] = {}
         """What calls that were judged will run with."""
+        self._beginnings = Beginnings()
 
     async def _binding(self, state: LoopState) -> Binding | None:
         return None if state.run is None else await self._bound_to(state.run)
@@ -163,6 +167,10 @@ class AgentWork:
         if self._live is not None:
             self._live.close()
 
+    def stop(self) -> None:
+        """Begin no tool any more; those that have not begun say so."""
+        self._beginnings.stop()
+
     async def judge(self, state: LoopState, effect: JudgeCall) -> LoopEvent:
         """Check a call and ask the policy about it; touches nothing."""
         binding, shared = await self._binding(state), self._shared
@@ -188,8 +196,15 @@ class AgentWork:
                     value=judged.arguments.json,
                     redactor=binding.redactor,
                 )
-            return judged.event
+            return await delegated(judged, state, binding=binding, delegator=shared.delegator)
         return judged
+
+    async def review(self, state: LoopState, effect: ReviewReport) -> LoopEvent:
+        """See what a subagent returned before the model does; touches nothing."""
+        run, binding, shared = state.run, await self._binding(state), self._shared
+        if run is None or binding is None:
+            return Stopped(NOBODY)
+        return await reviewed(binding, run, effect=effect, content=shared.content, clock=shared.clock)
 
     def _remember(self, effect: JudgeCall, redactor: Redactor) -> CallRefused | None:
         """Find the secrets of a call that has waited; refuse it if they are lost."""
@@ -299,7 +314,7 @@ class AgentWork:
             self._inputs = {call.call_id: call.input for call in answer.calls}
             self._arguments.clear()
             self._shared.secret_inputs.forget(self._writer.session_id)
-            return answer
+            return with_subagents(answer, binding.tools)
         except asyncio.CancelledError:
             self._live.close()
             if is_told_to_end():
@@ -318,6 +333,9 @@ class AgentWork:
 
     async def run(self, state: LoopState, effect: RunTool) -> LoopEvent:
         """Run a tool; whatever goes wrong is a result too."""
+        return await self._beginnings.made(effect.call_id, lambda: self._run(state, effect))
+
+    async def _run(self, state: LoopState, effect: RunTool) -> LoopEvent:
         run, binding = state.run, await self._binding(state)
         assert run is not None, "only a run calls tools"
         tool = None if binding is None else binding.tools.get(effect.tool_name)
@@ -344,10 +362,11 @@ class AgentWork:
         started = clock.monotonic()
         try:
             async with self._gate(tool):
+                self._beginnings.begin(effect.call_id)
                 # Its time begins with its turn.
                 deadline = clock.now() + timedelta(milliseconds=tool.timeout_ms)
                 context = replace(context, deadline=deadline)
-                outcome = await _made(tool, arguments, context=context)
+                outcome = await made(tool, arguments, context=context)
         except asyncio.CancelledError:
             if is_told_to_end():
                 raise
@@ -377,19 +396,3 @@ class AgentWork:
         async with shared.gates.of(tool):
             await shared.lease.held(shared.clock)
             yield
-
-
-async def _made(tool: Tool[..., object], arguments: Arguments, *, context: ToolContext) -> ToolRun:
-    """Run a tool; one that does not even end when its time is over is left to itself."""
-    running = run_tool(tool, arguments.values, context=context)
-    if not tool.shape.signature.is_async:
-        # Whoever waits for a thread can always be told to stop waiting.
-        return await running
-    outcome = await cut(running, tool.timeout_ms / 1000 + LEAVE_S, is_patient=True)
-    match outcome:
-        case Returned(found):
-            return found
-        case Raised(error):
-            raise error
-        case _:
-            return late(tool, tool.timeout_ms, context=context)

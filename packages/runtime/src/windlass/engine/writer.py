@@ -3,7 +3,7 @@
 Drafts become records, folded at once and durable together.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final, Protocol
 
@@ -55,6 +55,8 @@ class SessionWriter:
         scribe: Scribe,
         clock: Clock,
     ) -> None:
+        self.rouse: Callable[[str], None] = lambda _: None
+        """Told of each session that got an item."""
         self.session_id = claim.session_id
         self.is_released = False
         self.state = state
@@ -136,6 +138,8 @@ class SessionWriter:
             self._records.clear()
             self.step = next((one for one in records if one.type == "step.started"), self.step)
             self._publisher.publish(records)
+        for post in batch.posts:
+            self.rouse(post.session_id)
 
     async def release(self) -> None:
         """Let go of the session as it is in the journal; what was drafted is forgotten.

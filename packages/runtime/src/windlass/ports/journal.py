@@ -16,7 +16,7 @@ from typing import Final, Protocol
 
 from pydantic import JsonValue
 
-from windlass_harness.loop.drafts import Draft
+from windlass_harness.loop.drafts import Draft, Post
 from windlass_protocol import Record, RunStatus
 
 JsonObject = dict[str, JsonValue]
@@ -25,6 +25,8 @@ STEER: Final = "steer"
 """The kind of an item with words to the run under way, or to a new one."""
 START: Final = "start"
 """The kind of an item that starts a run. It waits while the session waits with the run before it."""
+CANCEL: Final = "cancel"
+"""The kind of an item that asks a run to end."""
 COMPACT: Final = "compact"
 """The kind of an item that asks for a shorter history."""
 
@@ -72,6 +74,15 @@ class Batch:
     is_last: bool = False
     """The owner lets go of the session with this append."""
 
+    @property
+    def posts(self) -> tuple[Post, ...]:
+        """Items for other inboxes that become durable with these records.
+
+        One whose key is known there is left as it is. They find room in a full inbox: whoever tells another
+        session of itself must not fail because of others.
+        """
+        return tuple(post for draft in self.drafts for post in draft.posts)
+
 
 @dataclass(frozen=True, slots=True)
 class Appended:
@@ -104,7 +115,8 @@ class Journal(Protocol):
         A batch may have no drafts, to change the standing alone.
 
         Raises:
-            Conflict: the claim is stale, or the stream does not end at `expected_seq`; nothing was written.
+            Conflict: the claim is stale, the stream does not end at `expected_seq`, or a post starts a run
+                whose id another session has; nothing was written.
             Rejected: a record is too large; nothing was written.
             Ambiguous: it may or may not have been written; claim again and read before going on.
         """
@@ -240,7 +252,8 @@ class Catalog(Protocol):
         They are the running ones, those with items in their inbox, and waiting ones whose time has come;
         those that waited longest first. A start in the inbox of a waiting session can only wait as well: it
         does not count. With `agents`, those whose next work is a run of another agent are left out: of the
-        run under way, or else of the oldest that waits in the inbox.
+        run under way, or else of the oldest that waits in the inbox. Those with a cancel in it are not:
+        anybody can end a run.
         """
         ...
 

@@ -1,11 +1,11 @@
 """How records and items are written down, and the limits on them.
 
 An append is one JSON array of records, packed; a record is an array of its fields in the order of `Draft`,
-without the empty ones at its end. What the journal adds (session, numbers, epoch) is not in it.
+without the posts and the empty ones at its end. What the journal adds (session, numbers, epoch) is not in it.
 """
 
 import re
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from hashlib import blake2b, sha256
 from typing import Final, cast
 
@@ -14,6 +14,7 @@ from pydantic_core import from_json, to_json
 
 from windlass.adapters.journals.faults import rejected, too_large
 from windlass.adapters.journals.packing import pack, unpack
+from windlass.adapters.journals.rules import started_by
 from windlass.limits import (
     BATCH_RECORDS_MAX,
     CONTENT_BYTES_MAX,
@@ -21,14 +22,15 @@ from windlass.limits import (
     RECORD_BYTES_MAX,
 )
 from windlass.ports.journal import Batch, JsonObject, NewRun
-from windlass_harness.loop.drafts import ID_CHARS_MAX, Draft
+from windlass_harness.loop.drafts import ID_CHARS_MAX, Draft, Post
 from windlass_protocol import ContentRef, PrivacyClass, Record
 from windlass_protocol.unchecked import unchecked
 
 INTEGER_MAX: Final = 2**63 - 1
 _SAFE_BRACKETS_MAX: Final = 190
 _LONG_NUMBER: Final = re.compile(rb"(?<!\d)\d{4300}")
-_EMPTY: Final = (None,) * len(fields(Draft))
+_EMPTY: Final = (None,) * (len(fields(Draft)) - 1)
+"""For each field but the posts, which are no part of a record."""
 _FIELDS_SET: Final = set(Record.model_fields)
 _NAME: Final = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]{1,512}")
 
@@ -90,6 +92,31 @@ def encode_item(
     head = to_json([session_id, kind, None if run is None else run.run_id])
     asked = raw if run is None or run.request is None else _json("a request", run.request)
     return raw, blake2b(head + to_json(_sorted(from_json(asked))), digest_size=16).digest()
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedPost:
+    """An item that an append brings along, as it is kept."""
+
+    post: Post
+    raw: bytes
+    digest: bytes
+    run: NewRun | None
+    """What it starts."""
+
+
+def encode_posts(batch: Batch) -> tuple[EncodedPost, ...]:
+    """Return the items that an append brings along.
+
+    Raises:
+        Rejected: one is too large, no JSON, or badly named.
+    """
+    found: list[EncodedPost] = []
+    for post in batch.posts:
+        run = started_by(post)
+        raw, digest = encode_item(post.session_id, kind=post.kind, key=post.key, body=post.body, run=run)
+        found.append(EncodedPost(post, raw, digest, run))
+    return tuple(found)
 
 
 def decode_records(

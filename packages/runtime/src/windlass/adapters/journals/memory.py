@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from windlass.adapters.journals.codec import (
+    EncodedPost,
     check_id,
     check_number,
     content_ref,
@@ -14,11 +15,13 @@ from windlass.adapters.journals.codec import (
     decode_records,
     encode_batch,
     encode_item,
+    encode_posts,
 )
 from windlass.adapters.journals.faults import CLOSED, conflict, rejected, unavailable
 from windlass.adapters.journals.rules import OPEN, check_fence, check_room, in_turns, is_in_lease, new_run_ids
 from windlass.limits import SNAPSHOT_BYTES_MAX
 from windlass.ports.journal import (
+    CANCEL,
     START,
     Appended,
     Arrivals,
@@ -32,6 +35,7 @@ from windlass.ports.journal import (
     SessionRow,
     Standing,
 )
+from windlass_harness.loop.drafts import Post
 from windlass_protocol import ContentRef, Record, RunStatus
 
 
@@ -114,7 +118,7 @@ class MemoryStore:
 
     async def append(self, batch: Batch) -> Appended:
         self._check_open()
-        body = encode_batch(batch)
+        body, posts = encode_batch(batch), encode_posts(batch)
         claim, count = batch.claim, len(batch.drafts)
         session = self._sessions.get(claim.session_id)
         if session is None:
@@ -123,6 +127,7 @@ class MemoryStore:
         check_fence(row, batch)
         items = self._to_consume(session, batch)
         self._check_runs(batch)
+        fresh = [one for one in posts if not self._is_known(one, claim.session_id)]
         for run, number in batch.new_runs:
             self._begin_run(run, self._items[number - 1])
         first_seq, first_position = row.last_seq + 1, self._last_position() + 1
@@ -140,6 +145,8 @@ class MemoryStore:
         if batch.standing is not None:
             row = replace(row, standing=batch.standing, wake_at_ms=batch.wake_at_ms)
         session.row = replace(row, owner_id=None) if batch.is_last else row
+        for one in fresh:
+            self._keep(one)
         return Appended(first_seq, first_position)
 
     async def read(self, session_id: str, *, after: int = 0, limit: int = 512) -> tuple[Record, ...]:
@@ -171,13 +178,26 @@ class MemoryStore:
             return Posted(known.number, is_new=False)
         waiting = 0 if session is None else sum(not item.is_consumed for item in session.items.values())
         check_room(waiting, kind=kind)
-        session = session or self._new(session_id)
-        item = _Item(len(self._items) + 1, session_id, kind, key, raw, digest)
-        self._items.append(item)
-        session.items[key] = item
-        if run is not None:
-            self._begin_run(run, item)
+        item = self._keep(EncodedPost(Post(session_id, kind, key, body), raw, digest, run))
         return Posted(item.number, is_new=True)
+
+    def _is_known(self, one: EncodedPost, session_id: str) -> bool:
+        session = self._sessions.get(one.post.session_id)
+        if session is not None and one.post.key in session.items:
+            return True
+        if one.run is not None and one.run.run_id in self._runs:
+            raise conflict(f"run id {one.run.run_id} was used for another request", session_id)
+        return False
+
+    def _keep(self, one: EncodedPost) -> _Item:
+        post = one.post
+        session = self._sessions.get(post.session_id) or self._new(post.session_id)
+        item = _Item(len(self._items) + 1, post.session_id, post.kind, post.key, one.raw, one.digest)
+        self._items.append(item)
+        session.items[post.key] = item
+        if one.run is not None:
+            self._begin_run(one.run, item)
+        return item
 
     def _begin_run(self, run: NewRun, item: _Item) -> None:
         row = RunRow(run.run_id, item.session_id, run.agent_id, run.fingerprint, RunStatus.PENDING, 0)
@@ -220,11 +240,11 @@ class MemoryStore:
         check_number("now_ms", now_ms)
         for owner_id in [owner for owner in self._owners if not self._is_alive(owner, now_ms)]:
             self._release(owner_id)
+        unowned = [session for session in self._sessions.values() if session.row.owner_id is None]
         free = [
             session
-            for session in self._sessions.values()
-            if session.row.owner_id is None
-            and (agents is None or session.next_agent is None or session.next_agent in agents)
+            for session in unowned
+            if agents is None or session.next_agent is None or session.next_agent in agents
         ]
         running = [each for each in free if each.row.standing is Standing.RUNNING]
         woken = [
@@ -234,12 +254,13 @@ class MemoryStore:
             and each.row.wake_at_ms is not None
             and each.row.wake_at_ms <= now_ms
         ]
+        names = {session.row.session_id for session in unowned}
         stands = {session.row.session_id: session.row.standing for session in free}
         called = [
             item.session_id
             for item in self._items
             if not item.is_consumed
-            and item.session_id in stands
+            and item.session_id in (names if item.kind == CANCEL else stands)
             and not (item.kind == START and stands[item.session_id] is Standing.WAITING)
         ]
         running.sort(key=lambda each: each.last_position)

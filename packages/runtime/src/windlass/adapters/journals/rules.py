@@ -6,7 +6,8 @@ from typing import Final
 
 from windlass.adapters.journals.faults import conflict, too_large
 from windlass.limits import INBOX_ITEMS_MAX, INBOX_STARTS_MAX, OWNER_LEASE_MS
-from windlass.ports.journal import START, Batch, SessionRow
+from windlass.ports.journal import START, Batch, NewRun, SessionRow
+from windlass_harness.loop.drafts import Post
 from windlass_protocol import RunStatus
 
 OPEN: Final = frozenset({RunStatus.PENDING, RunStatus.RUNNING, RunStatus.WAITING, RunStatus.CANCELLING})
@@ -49,3 +50,11 @@ def in_turns(queues: Sequence[Iterable[str]], limit: int) -> tuple[str, ...]:
 def new_run_ids(batch: Batch) -> set[str]:
     """Return the runs that a batch itself enters into the catalogue."""
     return {run.run_id for run, _ in batch.new_runs}
+
+
+def started_by(post: Post) -> NewRun | None:
+    """Return the run that an item of another session starts."""
+    if post.kind != START:
+        return None
+    body = post.body
+    return NewRun(str(body.get("runId")), str(body.get("agentId")), str(body.get("packageFingerprint")))

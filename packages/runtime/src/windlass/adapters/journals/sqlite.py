@@ -14,6 +14,7 @@ from windlass.adapters.journals.codec import (
     content_ref,
     encode_batch,
     encode_item,
+    encode_posts,
 )
 from windlass.adapters.journals.faults import CLOSED, misconfigured, unavailable
 from windlass.adapters.journals.rules import is_in_lease
@@ -107,8 +108,9 @@ class SqliteStore:
         )
 
     async def append(self, batch: Batch) -> Appended:
-        body = encode_batch(batch)
-        return await self._writer.do(lambda tx: tx.append(batch, body), size_bytes=len(body))
+        body, posts = encode_batch(batch), encode_posts(batch)
+        size_bytes = len(body) + sum(len(one.raw) for one in posts)
+        return await self._writer.do(lambda tx: tx.append(batch, body, posts=posts), size_bytes=size_bytes)
 
     async def read(self, session_id: str, *, after: int = 0, limit: int = 512) -> tuple[Record, ...]:
         return await self._read(lambda: self._reads.records(session_id, after=after, limit=limit))

@@ -1,6 +1,5 @@
 """Who is alive: an owner locks a file, and the kernel unlocks it at its death."""
 
-import fcntl
 import os
 import time
 from hashlib import blake2b
@@ -8,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from windlass.adapters.journals.faults import conflict, unavailable
+from windlass.adapters.journals.locks import take_lock
 
 LOCK_TRIES_MAX: Final = 50
 LOCK_PAUSE_S: Final = 0.01
@@ -108,21 +108,3 @@ class OwnerLocks:
     def _path(self, owner_id: str) -> Path:
         # Owners choose their ids; a digest is a safe file name for each of them.
         return self._folder / blake2b(owner_id.encode(), digest_size=16).hexdigest()
-
-
-def take_lock(path: Path, *, is_new: bool = True) -> int | None:
-    """Return an open file with its lock; None if somebody else has it.
-
-    Raises:
-        FileNotFoundError: there is no such folder, or no such file and it must not be new.
-    """
-    handle = os.open(path, os.O_RDWR | (os.O_CREAT if is_new else 0), 0o600)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # Somebody may have removed the file before the lock was taken: then it protects nothing.
-        if os.path.samestat(os.fstat(handle), path.stat()):
-            return handle
-    except (BlockingIOError, FileNotFoundError):
-        pass
-    os.close(handle)
-    return None

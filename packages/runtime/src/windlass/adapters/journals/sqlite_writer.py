@@ -205,7 +205,7 @@ class Writer:
         return True
 
     def _attempt(self, jobs: Sequence[_Job]) -> list[_Job]:
-        """Do jobs in a transaction that has begun; return those to try again without a bad one."""
+        """Do jobs in the transaction; return those to try again without a bad one."""
         job = None
         try:
             for job in jobs:

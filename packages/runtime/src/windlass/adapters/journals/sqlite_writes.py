@@ -6,6 +6,7 @@ Everything is checked before anything is written, so a refused request leaves th
 from dataclasses import replace
 from typing import Final, cast
 
+from windlass.adapters.journals.codec import EncodedPost
 from windlass.adapters.journals.faults import conflict, rejected
 from windlass.adapters.journals.rules import check_fence, check_room, is_in_lease, new_run_ids
 from windlass.adapters.journals.sqlite_integrity import SESSION_KEYS_MAX, START, StoredSession, StoreKey
@@ -13,6 +14,7 @@ from windlass.adapters.journals.sqlite_owners import OwnerLocks
 from windlass.adapters.journals.sqlite_reads import find_session, last_position
 from windlass.adapters.journals.sqlite_schema import Connection
 from windlass.ports.journal import Appended, Batch, Claim, NewRun, Posted, SessionRow, Standing
+from windlass_harness.loop.drafts import Post
 from windlass_protocol import ContentRef, RunStatus
 
 _NEW_SESSION: Final = "INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -94,8 +96,8 @@ class Transaction:
         self._save(replace(session, row=replace(row, owner_id=owner_id, epoch=row.epoch + 1)))
         return Claim(session_id, owner_id, epoch=row.epoch + 1, last_seq=row.last_seq)
 
-    def append(self, batch: Batch, body: bytes) -> Appended:
-        """Write a batch whose records are already encoded."""
+    def append(self, batch: Batch, body: bytes, *, posts: tuple[EncodedPost, ...] = ()) -> Appended:
+        """Write a batch whose records and items are already encoded."""
         session = self._find(batch.claim.session_id)
         if session is None:
             raise rejected(f"there is no session {batch.claim.session_id}")
@@ -103,6 +105,7 @@ class Transaction:
         if batch.consumes:
             self._check_consumes(session, batch)
         self._check_runs(session, batch)
+        fresh = [one for one in posts if not self._is_known(one, batch.claim.session_id)]
         for run, number in batch.new_runs:
             self._begin_run(run, session.key, item=number)
         if self._last_position is None:
@@ -123,13 +126,14 @@ class Transaction:
             self._connection.execute(_MOVE_RUN, (status.value, appended.first_seq if count else 0, run_id))
         moved = self._last_position if count else session.last_position
         self._save(StoredSession(session.key, _after(row, batch), moved, chain))
+        for one in fresh:
+            self._keep(one)
         return appended
 
     def post(
         self, session_id: str, *, kind: str, key: str, body: bytes, digest: bytes, run: NewRun | None
     ) -> Posted:
         """Keep an item, unless it is there."""
-        session = self._find(session_id)
         session_key = self._key.session_key(session_id)
         known, what = self._connection.execute(_BY_KEY, (session_key, key)).fetchone(), f"key {key}"
         if known is None and run is not None:
@@ -140,14 +144,31 @@ class Transaction:
                 raise conflict(f"{what} was used for another request", session_id)
             return Posted(cast("int", known[0]), is_new=False)
         check_room(self._number(_COUNT_PENDING, session_key), kind=kind)
-        number = self._number(_LAST_ITEM) + 1
-        if session is None:
-            self._new_session(session_id)
-        seal = self._key.item_seal((number, session_key), kind=kind, key=key, rest=digest + body)
-        self._connection.execute(_NEW_ITEM, (number, session_key, kind, key, digest, seal, body))
-        if run is not None:
-            self._begin_run(run, session_key, item=number)
-        return Posted(number, is_new=True)
+        post = EncodedPost(Post(session_id, kind, key, {}), body, digest, run)
+        return Posted(self._keep(post), is_new=True)
+
+    def _is_known(self, one: EncodedPost, session_id: str) -> bool:
+        key = self._key.session_key(one.post.session_id)
+        if self._connection.execute(_BY_KEY, (key, one.post.key)).fetchone() is not None:
+            return True
+        run = one.run
+        if run is not None and self._connection.execute(_BY_RUN, (run.run_id,)).fetchone() is not None:
+            raise conflict(f"run id {run.run_id} was used for another request", session_id)
+        return False
+
+    def _keep(self, one: EncodedPost) -> int:
+        """Keep an item that is not there; return its number."""
+        post, number = one.post, self._number(_LAST_ITEM) + 1
+        session_key = self._key.session_key(post.session_id)
+        if self._find(post.session_id) is None:
+            self._new_session(post.session_id)
+        rest = one.digest + one.raw
+        seal = self._key.item_seal((number, session_key), kind=post.kind, key=post.key, rest=rest)
+        row = (number, session_key, post.kind, post.key, one.digest, seal, one.raw)
+        self._connection.execute(_NEW_ITEM, row)
+        if one.run is not None:
+            self._begin_run(one.run, session_key, item=number)
+        return number
 
     def _begin_run(self, run: NewRun, session_key: int, *, item: int) -> None:
         status = RunStatus.PENDING.value

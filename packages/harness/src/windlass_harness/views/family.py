@@ -1,0 +1,65 @@
+"""The subagents of a session: who they are, and what they ask people."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from windlass_harness.views.fold import read
+from windlass_protocol import (
+    InputRequest,
+    InputRequestedData,
+    Record,
+    RunStatus,
+    SubagentCalledData,
+    SubagentCompletedData,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ChildSession:
+    """A session that works for a call of this one; it has ended if there is a status."""
+
+    session_id: str
+    name: str
+    call_id: str
+    run_id: str | None = None
+    status: RunStatus | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProxiedRequest:
+    """What a subagent, or one of its own, asks people; the answer is for its session."""
+
+    request: InputRequest
+    session_id: str
+    """The session that asks and takes the answer."""
+    call_id: str
+    """The call of this session that leads to it."""
+
+
+class FamilyDraft:
+    """The subagents of a session while records are applied."""
+
+    def __init__(self, children: Iterable[ChildSession], proxied: Iterable[ProxiedRequest]) -> None:
+        self.children = {child.session_id: child for child in children}
+        self.proxied = {one.request.request_id: one for one in proxied}
+
+    def ask(self, data: InputRequestedData, session_id: str) -> None:
+        """Take what a session below asks people."""
+        for request in data.requests:
+            asked = ProxiedRequest(request, session_id, data.call_id or "")
+            self.proxied[request.request_id] = asked
+
+    def called(self, record: Record) -> None:
+        """Take a call of a subagent."""
+        data = read(SubagentCalledData, record.data)
+        child = ChildSession(data.child_session_id, data.name, data.call_id, data.child_run_id)
+        self.children[child.session_id] = child
+
+    def completed(self, record: Record) -> None:
+        """Take the end of a subagent; nobody has to answer it any more."""
+        data = read(SubagentCompletedData, record.data)
+        child = self.children.get(data.child_session_id or "")
+        if child is not None:
+            self.children[child.session_id] = replace(child, status=data.status)
+        for asked in [one for one in self.proxied.values() if one.call_id == data.call_id]:
+            del self.proxied[asked.request.request_id]

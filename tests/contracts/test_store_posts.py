@@ -1,0 +1,107 @@
+"""What every store promises of items that come with the records of another session."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.contracts.stores import (
+    NOW_MS,
+    AnyStore,
+    Play,
+    claim,
+    draft,
+    numbers,
+    play_in_memory,
+    play_on_sqlite,
+    post,
+)
+
+from windlass.errors import Conflict, Rejected
+from windlass.limits import INBOX_ITEM_BYTES_MAX, INBOX_ITEMS_MAX
+from windlass.ports.journal import START, Batch, InboxItem, JsonObject, NewRun, RunRow
+from windlass_harness.loop.drafts import Draft, Post
+from windlass_protocol import RunStatus
+
+BODY: JsonObject = {"runId": "r2", "agentId": "a2", "packageFingerprint": "sha256:2"}
+STARTS = Post("s2", START, "start:r2", BODY)
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def play(request: pytest.FixtureRequest, tmp_path: Path) -> Play:
+    """A way to let a story happen to a fresh store."""
+    if request.param == "memory":
+        return play_in_memory
+    return lambda story: play_on_sqlite(story, tmp_path / "store.db")
+
+
+def telling(*posts: Post, number: int = 1) -> Draft:
+    return replace(draft(number), posts=posts)
+
+
+def test_records_and_what_other_sessions_are_told_become_durable_together(play: Play) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        held = await claim(store)
+        told = Post("s3", "ask", "k1", {"n": 1})
+        await store.append(Batch(held, 0, (telling(STARTS, told),)))
+        assert numbers(await other.read("s1")) == [1]
+        (first,) = await other.pending("s2")
+        (second,) = await other.pending("s3")
+        assert first == InboxItem(first.number, "s2", START, "start:r2", BODY)
+        assert (second.kind, second.body) == ("ask", {"n": 1})
+        assert await other.run("r2") == RunRow("r2", "s2", "a2", "sha256:2", RunStatus.PENDING, 0)
+        assert set(await other.due(now_ms=NOW_MS)) == {"s2", "s3"}
+
+    play(story)
+
+
+def test_an_append_that_is_refused_tells_nobody(play: Play) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        held = await claim(store)
+        with pytest.raises(Conflict):
+            await store.append(Batch(held, 7, (telling(STARTS),)))
+        large = Post("s2", "ask", "k", {"text": "x" * INBOX_ITEM_BYTES_MAX})
+        with pytest.raises(Rejected):
+            await store.append(Batch(held, 0, (telling(large),)))
+        assert await other.pending("s2") == ()
+        assert await other.session("s2") is None
+        assert await other.read("s1") == ()
+
+    play(story)
+
+
+def test_an_item_whose_key_is_known_is_left_as_it_is(play: Play) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        await other.post("s2", kind="cancel", key="cancel:r2", body={"by": "ann"})
+        held = await claim(store)
+        await store.append(Batch(held, 0, (telling(Post("s2", "cancel", "cancel:r2", {"by": "bob"})),)))
+        (item,) = await other.pending("s2")
+        assert item.body == {"by": "ann"}
+        assert numbers(await other.read("s1")) == [1]
+
+    play(story)
+
+
+def test_a_run_id_that_another_session_has_refuses_the_append(play: Play) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        await other.post("s9", kind=START, key="start:r2", body={}, run=NewRun("r2", "a9", "sha256:9"))
+        held = await claim(store)
+        with pytest.raises(Conflict):
+            await store.append(Batch(held, 0, (telling(STARTS),)))
+        assert await other.pending("s2") == ()
+        assert await other.read("s1") == ()
+
+    play(story)
+
+
+def test_what_another_session_tells_finds_room_in_a_full_inbox(play: Play) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        for number in range(INBOX_ITEMS_MAX):
+            await post(store, f"k{number}", "s2")
+        with pytest.raises(Rejected):
+            await post(store, "one too many", "s2")
+        held = await claim(store)
+        await store.append(Batch(held, 0, (telling(Post("s2", "ask", "k", {})),)))
+        items = await other.pending("s2", limit=INBOX_ITEMS_MAX + 1)
+        assert len(items) == INBOX_ITEMS_MAX + 1
+
+    play(story)

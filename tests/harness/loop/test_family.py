@@ -1,0 +1,485 @@
+"""Subagents in the loop: what starts them, what they say, and what waits for them."""
+
+from dataclasses import replace
+from typing import cast
+
+import pytest
+from pydantic import JsonValue
+from tests.harness.loop.stage import (
+    TOOLS,
+    JsonObject,
+    Session,
+    asked,
+    call,
+    calls,
+    interrupt,
+    judged,
+    report,
+    returned,
+    run_asked,
+    says,
+)
+
+from windlass_harness.loop.advance import advance
+from windlass_harness.loop.drafts import Draft, Post
+from windlass_harness.loop.effects import CallModel, Effect, JudgeCall, ReviewReport, RunTool
+from windlass_harness.loop.events import (
+    AnswersGiven,
+    AskedCall,
+    CallAsks,
+    CancelAsked,
+    ChildSaid,
+    LoopEvent,
+    OutputChecked,
+    RunRefused,
+    RunWithdrawn,
+    Stopped,
+)
+from windlass_harness.loop.family import ASK, REPORT, SETTLE
+from windlass_harness.loop.rules import DEFAULT_RULES, Rules
+from windlass_harness.loop.snapshot import dump_loop, load_loop
+from windlass_harness.loop.take import take
+from windlass_protocol import ErrorCode, ErrorInfo, ErrorKind, InputResponse, RetryClass
+
+CHILD = "r1/0/c-child"
+PARENT: JsonObject = {
+    "sessionId": "s0",
+    "runId": "r0",
+    "callId": "c0",
+    "rootSessionId": "top",
+    "depth": 1,
+    "agents": ["boss"],
+}
+ERROR = ErrorInfo(
+    code=ErrorCode.REJECTED,
+    kind=ErrorKind.PROVIDER_FAILURE,
+    retry=RetryClass.NOT_RETRYABLE,
+    message="it broke",
+)
+REQUEST: JsonObject = {
+    "requestId": "q:1",
+    "action": {"kind": "tool-call", "callId": "c-child", "toolName": "ask", "input": {}},
+    "prompt": "Which?",
+    "display": "text",
+    "allowFreeform": True,
+    "kind": "question",
+}
+
+
+def posts(session: Session, event: LoopEvent) -> list[Post]:
+    """What others are told with the records that an event causes; then it happens."""
+    drafts = take(session.state, event, now=session.now, rules=session.rules)
+    session.tell(event)
+    return [post for draft in drafts for post in draft.posts]
+
+
+def planned(session: Session) -> list[Draft]:
+    return list(advance(session.state, frozenset(), now=session.now, rules=session.rules).drafts)
+
+
+def judge(session: Session) -> list[Post]:
+    """Let every call that is to be judged begin; return what others are told."""
+    told: list[Post] = []
+    for effect in session.turn():
+        if isinstance(effect, JudgeCall):
+            tool = TOOLS[effect.tool_name]
+            parts = len(list(session.state.session.history.open_calls()))
+            delegation = tool.delegation and replace(tool.delegation, parts=parts)
+            event = replace(judged(effect, kind=tool.effect), delegation=delegation)
+            del session.under_way[effect.key]
+            told += posts(session, event)
+    return told
+
+
+def waiting(*asks: AskedCall, rules: Rules = DEFAULT_RULES, **body: JsonValue) -> Session:
+    """A session whose run waits for its subagents."""
+    session = asked(calls(*(asks or (call("child"),))), rules=rules, **body)
+    judge(session)
+    session.turn()
+    return session
+
+
+def the_effect(session: Session) -> Effect:
+    (effect,) = session.turn()
+    return effect
+
+
+def said(kind: str, call_id: str = "c-child", **more: JsonValue) -> ChildSaid:
+    facts: JsonObject = {"runId": "r1", "callId": call_id, "childRunId": f"r1/0/{call_id}"}
+    return ChildSaid(kind, {**facts, **more})
+
+
+def asks(**more: JsonValue) -> ChildSaid:
+    return said(ASK, sessionId="leaf", requests=[{**REQUEST, **more}])
+
+
+def ended(call_id: str = "c-child", **more: JsonValue) -> ChildSaid:
+    return ChildSaid(REPORT, report(call_id, f"r1/0/{call_id}", **more))
+
+
+# calling
+
+
+def test_what_starts_a_subagent_is_kept_with_the_record_of_the_call() -> None:
+    session = asked(calls(AskedCall("c-child", "child", {"message": "help"}, "child")))
+    (post,) = judge(session)
+    assert session.types[-3:] == ["policy.decided", "action.started", "subagent.called"]
+    assert (post.session_id, post.kind, post.key) == (f"session:{CHILD}", "start", f"start:{CHILD}")
+    assert post.body == {
+        "agentId": "child",
+        "message": "help",
+        "mode": "task",
+        "runId": CHILD,
+        "parent": {
+            "sessionId": "s1",
+            "runId": "r1",
+            "callId": "c-child",
+            "rootSessionId": "s1",
+            "depth": 1,
+            "agents": ["helper"],
+        },
+        "session": {
+            "invocation": {
+                "kind": "subagent",
+                "parentCallId": "c-child",
+                "parentSessionId": "s1",
+                "parentTurnId": "turn_0",
+                "name": "child",
+            },
+            "rootSessionId": "s1",
+        },
+    }
+    (actions,) = cast("list[list[JsonObject]]", [one["actions"] for one in session.all("actions.requested")])
+    assert (actions[0]["kind"], actions[0]["subagentName"]) == ("subagent-call", "child")
+    assert session.data("subagent.called")["childRunId"] == CHILD
+
+
+def test_a_subagent_of_a_subagent_knows_the_root_and_all_agents_above() -> None:
+    session = asked(calls(call("child")), parent=PARENT)
+    (post,) = judge(session)
+    parent = post.body["parent"]
+    assert isinstance(parent, dict)
+    assert (parent["rootSessionId"], parent["depth"], parent["agents"]) == ("top", 2, ["boss", "helper"])
+
+
+def test_a_run_that_waits_for_a_subagent_holds_nothing_and_performs_nothing() -> None:
+    session = waiting()
+    assert session.types[-2:] == ["turn.waiting", "run.waiting"]
+    assert session.data("run.waiting") == {"runId": "r1", "on": "subagent"}
+    assert (session.plan().is_empty, session.plan().wake_at_ms, session.under_way) == (True, None, {})
+
+
+def test_a_new_owner_recovers_nothing_of_a_call_that_a_subagent_works_for() -> None:
+    before = waiting()
+    after = interrupt(before, len(before.records))
+    assert after.turn() == []
+    assert after.records == before.records
+
+
+@pytest.mark.parametrize(
+    ("rules", "body", "code"),
+    [
+        (Rules(subagent_depth_max=1), {"parent": PARENT}, "subagent_depth"),
+        (Rules(subagent_calls_max=0), {}, "subagent_count"),
+        (Rules(), {"budget": {"maxSteps": 1}}, "subagent_budget"),
+    ],
+)
+def test_beyond_a_limit_the_model_is_told_and_goes_on(rules: Rules, body: JsonObject, code: str) -> None:
+    session = asked(calls(call("child")), rules=rules, **body)
+    assert judge(session) == []
+    error = session.data("action.result")["error"]
+    assert isinstance(error, dict)
+    assert error["code"] == code
+    assert "subagent.called" not in session.types
+    assert session.data("action.result")["status"] == "rejected"
+
+
+def test_a_subagent_gets_the_smaller_of_its_own_limits_and_its_share() -> None:
+    body: JsonObject = {"maxTokens": 110, "maxSteps": 11, "maxCostMicros": 1_000, "maxWallMs": 1_000}
+    session = asked(calls(call("child"), call("child", "c-2")), budget=body)
+    tool = TOOLS["child"].delegation
+    assert tool is not None
+    effects = [one for one in session.turn() if isinstance(one, JudgeCall)]
+    own: JsonObject = {**tool.body, "budget": {"maxSteps": 2, "maxTokens": 900, "maxToolCalls": 7}}
+    event = replace(judged(effects[0]), delegation=replace(tool, body=own, parts=2))
+    (post,) = posts(session, event)
+    assert post.body["budget"] == {
+        "maxTokens": 50,
+        "maxSteps": 2,
+        "maxToolCalls": 7,
+        "maxCostMicros": 495,
+        "maxWallMs": 990,
+    }
+
+
+# reports
+
+
+def test_a_report_is_reviewed_and_then_is_the_result() -> None:
+    session = waiting()
+    assert session.tell(ended()) == ["subagent.completed"]
+    effect = the_effect(session)
+    assert isinstance(effect, ReviewReport)
+    assert (effect.arguments, effect.report["output"]) == ({}, "helped")
+    assert session.types[-1] == "run.resumed"
+    assert session.done(effect, returned("c-child", "helped")) == ["action.result"]
+    assert session.data("action.result")["result"] == {
+        "kind": "subagent-result",
+        "callId": "c-child",
+        "subagentName": "child",
+        "output": "helped",
+    }
+    assert isinstance(the_effect(session), CallModel)
+
+
+def test_what_a_subagent_used_was_used_by_the_run() -> None:
+    session = waiting(budget={"maxSteps": 5})
+    session.tell(ended())
+    notes = session.state.run_notes
+    assert (notes.budget.steps_used, notes.budget.tool_calls_used, notes.budget.tokens_used) == (3, 2, 16)
+    assert notes.usage["costMicros"] == 12
+
+
+def test_a_report_counts_once_and_only_from_the_child_that_was_called() -> None:
+    session = waiting()
+    for other in (
+        ChildSaid(REPORT, report("c-child", "somebody")),
+        ChildSaid(REPORT, report("c-none", CHILD)),
+        ended(runId="r9"),
+    ):
+        assert session.tell(other) == []
+    assert session.tell(ended()) == ["subagent.completed"]
+    assert session.tell(ended(output="again")) == []
+    assert session.tell(asks()) == []
+
+
+def test_a_report_that_comes_after_the_end_of_the_run_is_let_be() -> None:
+    session = waiting()
+    session.tell(CancelAsked("r1"))
+    session.turn()
+    assert session.end == "cancelled"
+    assert session.tell(ended()) == []
+
+
+def test_subagents_and_tools_of_a_step_are_waited_for_together() -> None:
+    session = waiting(call("child"), call("child", "c-2"), call("look"))
+    (tool,) = session.under_way.values()
+    assert isinstance(tool, RunTool)
+    assert "run.waiting" not in session.types
+    session.done(tool, returned("c-look"))
+    assert session.turn() == []
+    assert session.data("run.waiting")["on"] == "subagent"
+    session.tell(ended("c-2"))
+    session.done(the_effect(session), returned("c-2"))
+    assert session.turn() == []
+    assert session.types.count("run.waiting") == 2
+    session.tell(ended())
+    session.done(the_effect(session), returned("c-child"))
+    assert isinstance(the_effect(session), CallModel)
+
+
+# time
+
+
+def test_the_time_of_a_run_goes_on_while_it_waits_for_subagents() -> None:
+    session = waiting(budget={"maxWallMs": 1_000})
+    wake = session.plan().wake_at_ms
+    assert wake == session.now.ms + 1_001 - 10
+    session.pass_ms(1_001 - 10)
+    assert [draft.type for draft in planned(session)][-3:-1] == ["turn.failed", "run.budget_exhausted"]
+    posted = [post for draft in planned(session) for post in draft.posts]
+    assert [(one.kind, one.session_id, one.body["runId"]) for one in posted] == [
+        ("cancel", f"session:{CHILD}", CHILD)
+    ]
+
+
+def test_the_time_of_a_run_goes_on_for_the_next_owner_too() -> None:
+    before = waiting(budget={"maxWallMs": 1_000})
+    before.pass_ms(500)
+    after = interrupt(before, len(before.records))
+    assert after.state.wall_ms(after.now) == 510
+    after.tell(ended())
+    assert after.state.wall_ms(after.now) == 510
+
+
+def test_the_time_of_a_run_stands_still_while_a_subagent_waits_for_people() -> None:
+    session = waiting(budget={"maxWallMs": 1_000})
+    session.pass_ms(100)
+    session.tell(asks())
+    session.turn()
+    assert session.data("run.waiting") == {"runId": "r1", "on": "input", "requestIds": ["q:1"]}
+    session.pass_ms(86_400_000)
+    assert session.plan().is_empty
+    session.tell(said(SETTLE, resolutions=[{"requestId": "q:1", "outcome": "answered"}]))
+    session.turn()
+    assert session.data("run.waiting") == {"runId": "r1", "on": "subagent"}
+    assert session.state.wall_ms(session.now) == 110
+    session.pass_ms(50)
+    session.tell(ended())
+    session.turn()
+    assert session.state.wall_ms(session.now) == 160
+
+
+# ends
+
+
+def test_the_end_of_a_run_tells_those_who_work_for_it_to_end() -> None:
+    session = waiting(call("child"), call("child", "c-2"))
+    session.tell(ended("c-2"))
+    session.tell(CancelAsked("r1"))
+    (draft,) = [one for one in planned(session) if one.posts]
+    assert draft.type == "run.cancelled"
+    assert [post.key for post in draft.posts] == [f"cancel:{CHILD}"]
+    session.turn()
+    kinds = [one["result"] for one in session.all("action.result")]
+    assert {str(one["kind"]) for one in kinds if isinstance(one, dict)} == {"subagent-result"}
+
+
+def up(drafts: list[Draft], kind: str) -> JsonObject:
+    """What the run above is told."""
+    (post,) = [post for draft in drafts for post in draft.posts if post.kind == kind]
+    assert post.session_id == "s0"
+    assert (post.body["runId"], post.body["callId"], post.body["childRunId"]) == ("r0", "c0", "r1")
+    return {name: value for name, value in post.body.items() if name not in ("runId", "callId", "childRunId")}
+
+
+def test_a_run_above_hears_what_came_of_it() -> None:
+    session = asked(says("all of it"), parent=PARENT, mode="task")
+    told = up(planned(session), REPORT)
+    used: JsonObject = {"inputTokens": 9, "outputTokens": 1, "costMicros": 10}
+    assert told == {"status": "completed", "output": "all of it", "steps": 1, "toolCalls": 0, "usage": used}
+    session.turn()
+    assert session.types[-1] == "session.completed"
+
+
+def test_a_run_above_gets_data_as_data() -> None:
+    contract: JsonObject = {
+        "schemaId": "answer",
+        "schemaVersion": {"major": 1, "minor": 0, "patch": 0},
+        "schema": {"type": "object"},
+    }
+    session = asked(says("{}"), parent=PARENT, contract=contract)
+    effect = the_effect(session)
+    session.done(effect, OutputChecked({"n": 1}))
+    told = up(planned(session), REPORT)
+    assert (told["output"], told["isStructured"]) == ('{"n":1}', True)
+
+
+def test_a_run_above_hears_why_there_is_nothing() -> None:
+    session = asked(says("x"), parent=PARENT)
+    told = up(take(session.state, Stopped(ERROR), now=session.now, rules=session.rules), REPORT)
+    assert (told["status"], told["isError"]) == ("failed", True)
+    assert told["error"] == {"code": "subagent_failed", "message": "it broke"}
+    session.tell(CancelAsked("r1"))
+    told = up(planned(session), REPORT)
+    assert told["error"] == {
+        "code": "subagent_cancelled",
+        "message": "The subagent was cancelled before it was done.",
+    }
+
+
+@pytest.mark.parametrize("is_refused", [True, False])
+def test_a_run_above_hears_of_a_run_that_never_began(*, is_refused: bool) -> None:
+    session = Session()
+    body = run_asked(parent=PARENT).body
+    event = RunRefused(body, ERROR) if is_refused else RunWithdrawn(body, "ann", "no")
+    told = up(take(session.state, event, now=session.now), REPORT)
+    assert told["status"] == ("failed" if is_refused else "cancelled")
+    assert told["output"] == ("it broke" if is_refused else "The subagent was cancelled before it was done.")
+
+
+# people
+
+
+def test_what_a_subagent_asks_is_shown_with_its_coordinates_and_is_no_call_of_ours() -> None:
+    session = waiting()
+    assert session.tell(asks()) == ["input.requested"]
+    shown = session.data("input.requested")
+    assert (shown["callId"], shown["childSessionId"]) == ("c-child", "leaf")
+    assert session.state.session.requests == {}
+    (proxied,) = session.state.session.family.proxied.values()
+    assert (proxied.request.request_id, proxied.session_id, proxied.call_id) == ("q:1", "leaf", "c-child")
+    assert session.tell(said(ASK, sessionId="leaf", requests=[])) == []
+
+
+def test_a_call_is_not_held_up_by_what_a_subagent_asks_about_a_call_of_the_same_name() -> None:
+    session = waiting(call("child"), call("look"))
+    asking = asks(action={"kind": "tool-call", "callId": "c-look", "toolName": "ask", "input": {}})
+    session.tell(asking)
+    assert session.state.note("c-look").request_id is None
+    (tool,) = session.under_way.values()
+    session.done(tool, returned("c-look"))
+    assert "q:1" in session.state.session.family.proxied, "the result of ours is no answer to it"
+
+
+def test_what_a_subagent_asks_is_answered_there_and_nowhere_else() -> None:
+    session = waiting()
+    session.tell(asks())
+    assert session.tell(AnswersGiven((InputResponse(request_id="q:1", text="x"),))) == ["approval.candidate"]
+    assert "q:1" in session.state.session.family.proxied
+    settled: list[JsonValue] = [
+        {"requestId": "q:1", "outcome": "answered"},
+        {"requestId": "q:2", "outcome": "answered"},
+    ]
+    assert session.tell(said(SETTLE, resolutions=settled)) == ["input.resolved"]
+    assert session.state.session.family.proxied == {}
+    assert session.tell(said(SETTLE, resolutions=settled)) == []
+
+
+def test_one_child_does_not_settle_what_another_one_asks() -> None:
+    session = waiting(call("child"), call("child", "c-2"))
+    session.tell(asks())
+    settled: list[JsonValue] = [{"requestId": "q:1", "outcome": "answered"}]
+    assert session.tell(said(SETTLE, "c-2", resolutions=settled)) == []
+    session.turn()
+    assert session.data("run.waiting")["on"] == "subagent", "the other one works"
+
+
+def test_the_end_of_a_subagent_closes_what_it_asked() -> None:
+    session = waiting(call("child"), call("child", "c-2"))
+    session.tell(asks())
+    session.tell(said(ASK, "c-2", sessionId="other", requests=[{**REQUEST, "requestId": "q:2"}]))
+    assert session.tell(ended()) == ["input.resolved", "subagent.completed"]
+    assert session.all("input.resolved")[-1]["resolutions"] == [{"requestId": "q:1", "outcome": "cancelled"}]
+    assert [*session.state.session.family.proxied] == ["q:2"]
+
+
+def test_questions_go_up_level_by_level_and_so_do_their_answers() -> None:
+    session = waiting(parent=PARENT)
+    drafts = take(session.state, asks(), now=session.now)
+    told = up(drafts, ASK)
+    assert told["sessionId"] == "leaf"
+    session.tell(asks())
+    settled: list[JsonValue] = [{"requestId": "q:1", "outcome": "answered"}]
+    event = said(SETTLE, resolutions=settled)
+    assert up(take(session.state, event, now=session.now), SETTLE) == {"resolutions": settled}
+    assert up(take(session.state, ended(), now=session.now), SETTLE)["resolutions"] == [
+        {"requestId": "q:1", "outcome": "cancelled"}
+    ]
+
+
+def test_a_run_above_hears_of_an_own_question_and_of_its_answer() -> None:
+    session = asked(calls(call("look")), parent=PARENT)
+    effect = the_effect(session)
+    asking = CallAsks("c-look", {}, "Which?")
+    told = up(take(session.state, asking, now=session.now), ASK)
+    assert told["sessionId"] == "s1"
+    session.done(effect, asking)
+    (request_id,) = session.state.session.requests
+    answer = AnswersGiven((InputResponse(request_id=request_id, text="this"),))
+    (resolution,) = cast(
+        "list[JsonObject]", up(take(session.state, answer, now=session.now), SETTLE)["resolutions"]
+    )
+    assert resolution["outcome"] == "answered"
+
+
+def test_a_snapshot_has_all_that_is_known_of_subagents() -> None:
+    session = waiting(call("child"), call("child", "c-2"))
+    session.tell(asks())
+    session.tell(ended("c-2"))
+    again = load_loop(dump_loop(session.state))
+    assert again is not None
+    again.epoch = session.epoch
+    assert again.notes == session.state.notes
+    assert again.session.freeze() == session.state.session.freeze()
+    assert advance(again, frozenset(), now=session.now) == session.plan()

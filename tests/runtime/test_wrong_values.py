@@ -171,7 +171,6 @@ FINE: set[tuple[str, int]] = {
     ("start a message", 2),
     ("steer a session", 2),
     ("subscribe_all", 0),
-    ("answer_session", 2),
 }
 """Values that are no slips: a text where a text is meant, None where nothing may be given."""
 

@@ -302,20 +302,19 @@ class AgentRuntime(CoreRuntime):
         budget, output = options.get("budget"), options.get("output")
         if not isinstance(message, str | list | tuple):
             raise bad_request(f"the message is a text or a list of parts, found {kind_of(message)}", run_id)
+        asked: dict[str, object] = {
+            **{name: options.get(name) for name in _PLAIN},
+            "run_id": run_id,
+            "agent_id": agent_id,
+            "input": message,
+            "package_id": registered.package.package_id,
+            "budget": budget_limits(budget) if isinstance(budget, BudgetLimit) else budget,
+            "output_contract": None if output is None else output_contract(output, agent_id),
+        }
         try:
-            return RunRequest.model_validate(
-                {
-                    **{name: options.get(name) for name in _PLAIN},
-                    "run_id": run_id,
-                    "agent_id": agent_id,
-                    "input": message,
-                    "package_id": registered.package.package_id,
-                    "budget": budget_limits(budget) if isinstance(budget, BudgetLimit) else budget,
-                    "output_contract": None if output is None else output_contract(output, agent_id),
-                }
-            )
+            return RunRequest.model_validate(asked)
         except ValidationError as error:
-            problem = misfit(error, "start")
+            problem = misfit(error, "start", asked)
         raise bad_request(problem, run_id)
 
     def _registered(self, agent: object, run_id: str) -> Registered:
@@ -325,7 +324,8 @@ class AgentRuntime(CoreRuntime):
         agent_id = agent if isinstance(agent, str) else agent.agent_id
         registered = self._ports.registry.agent(agent_id)
         if registered is None:
-            raise unknown_agent(agent_id, self._ports.registry.names, run_id=run_id)
+            hidden = self._ports.scribe.redactor.text(agent_id)
+            raise unknown_agent(hidden, self._ports.registry.names, run_id=run_id)
         if isinstance(agent, Agent) and not registered.is_of(agent):
             raise invalid_package(
                 f"the runtime has another agent that is called {agent_id}; start the one that it was given, "

@@ -29,7 +29,6 @@ MODEL_PART_BYTES_MAX: Final = RECORD_BYTES_MAX - 65_536
 """The text, the reasoning or the calls of one answer, as JSON: each is kept in one record."""
 OUTPUT_RECORD_BYTES_MAX: Final = RECORD_BYTES_MAX - 65_536
 """An answer to an output contract and its value, as JSON: the end of the run holds both."""
-TOOL_CALLS_PER_STEP_MAX: Final = 64
 TOOLS_PER_AGENT_MAX: Final = 512
 HOOKS_PER_AGENT_MAX: Final = 64
 HOOK_TIMEOUT_MS: Final = 250

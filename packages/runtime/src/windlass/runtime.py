@@ -66,8 +66,11 @@ class CoreRuntime(RuntimeViews):
 
         Raises:
             Rejected: there is no journal, event bus or content store.
+            Unavailable: it was closed.
         """
         async with self._opening:
+            if self._closing is not None:
+                raise runtime_closed()
             if self._engine is None:
                 engine = self._make_engine()
                 await engine.open()
@@ -110,7 +113,7 @@ class CoreRuntime(RuntimeViews):
             machine.clock,
             machine.random,
             is_attended=ports.is_attended,
-            gates={},
+            calls_max=ports.rules.calls_per_step_max,
             delegator=RuntimeDelegator(ports, self._keeper),
         )
         return Engine(
@@ -170,7 +173,7 @@ class CoreRuntime(RuntimeViews):
         """
         check_request(request)
         check_id(message_id, "message_id")
-        effective = await check_start(self._ports, request)
+        effective = await check_start(self._ports, request, message_id=message_id)
         await self.resume()
         await self._keeper.keep(effective, request.run_id)
         session_id = request.session_id or f"session:{request.run_id}"
@@ -184,7 +187,8 @@ class CoreRuntime(RuntimeViews):
         return self._ports.scribe([Draft("inbox", "", body)])[0].data
 
     async def _rouse(self, session_id: str) -> None:
-        await self.resume()
+        if self._engine is None:
+            await self.resume()
         assert self._engine is not None, "it was opened just now"
         self._engine.wake(session_id)
 
@@ -320,9 +324,9 @@ class CoreRuntime(RuntimeViews):
     async def _answer(
         self, session_id: str, responses: Sequence[InputResponse], run_id: str | None = None
     ) -> None:
-        check_items(responses, InputResponse, what="responses", words="InputResponses")
+        given = check_items(responses, InputResponse, what="responses", words="InputResponses")
         now_ms = moment(self._ports.machine.clock).ms
-        asking = await self._runs.sort(responses, session_id, run_id=run_id)
+        asking = await self._runs.sort(given, session_id, run_id=run_id)
         for one in asking:
             check_answers(one.responses, one.requests, session_id=one.session_id, now_ms=now_ms)
         for one in asking:

@@ -1,7 +1,6 @@
 """What a runtime tells of its runs: nothing here changes one."""
 
 from windlass.decisions import decisions_of
-from windlass.engine.loading import load
 from windlass.ports.content import ContentStore
 from windlass.ports.feed import CompiledEventFilter, EventBus, EventStream
 from windlass.ports.journal import Store
@@ -36,7 +35,7 @@ class RuntimeViews:
 
     @property
     def _runs(self) -> Runs:
-        return Runs(self._store(), self._bus())
+        return Runs(self._store(), self._bus(), hide=self._ports.scribe.redactor.text)
 
     # runs
 
@@ -48,9 +47,7 @@ class RuntimeViews:
         Raises:
             Conflict: nobody ever started it.
         """
-        row, store = await self._runs.row(run_id), self._store()
-        state = (await load(store, store, session_id=row.session_id)).state
-        return tuple(one for one in state.deliveries.by_id.values() if one.run_id == run_id)
+        return await self._runs.deliveries(run_id)
 
     async def decisions(self, run_id: str) -> DecisionRun:
         """Return what a run chose, among what, what came of it, and what went wrong.

@@ -25,6 +25,8 @@ class Moment:
     ms: int
     held: frozenset[Pause] | None = None
     """The pauses that go on, by whoever knows better than the wall clock; None if nobody does."""
+    active_ms: int | None = None
+    """How long the run has gone on since its `active_since`, by whoever knows better; None if nobody does."""
 
     def is_in(self, pause: Pause) -> bool:
         """Whether a pause goes on."""

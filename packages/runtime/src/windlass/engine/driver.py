@@ -197,7 +197,8 @@ class Driver:
 
     def _take_events(self, now: Moment) -> None:
         while self._events:
-            self._writer.add(take(self.state, self._events.popleft(), now=now, rules=self._rules))
+            aged = self._steady.aged(self.state, now)
+            self._writer.add(take(self.state, self._events.popleft(), now=aged, rules=self._rules))
 
     async def _bind(self, run: RunState, now: Moment) -> None:
         """See what a run is done with, before anything is done for it."""

@@ -209,10 +209,15 @@ class Engine:
             await writer.release()
             await self._reach.tell_missed()
             return None
-        work = AgentWork(
-            ports.binder, writer, shared=ports.shared, prompt=known.prompt, has_agent=self._reach.has_agent
-        )
         steady = self._parked.take(session_id)
+        work = AgentWork(
+            ports.binder,
+            writer,
+            shared=ports.shared,
+            steady=steady,
+            prompt=known.prompt,
+            has_agent=self._reach.has_agent,
+        )
         driver = Driver(state, writer, inbox=ports.store, work=work, steady=steady, rules=ports.rules)
         self._drivers[session_id] = driver
         if self.is_closed:

@@ -97,19 +97,19 @@ async def _judge(
     gate = await before_call(binding, state, effect=effect, arguments=arguments, clock=clock)
     if isinstance(gate, CallRefused):
         return gate
-    if tool.is_question:
-        return _asks(binding, effect.call_id, gate, is_attended=is_attended)
     return await _weigh(binding, state, effect, gate, clock=clock, is_attended=is_attended)
 
 
 async def _weigh(
     binding: Binding, state: LoopState, effect: JudgeCall, gate: Gate, *, clock: Clock, is_attended: bool
-) -> Judged | CallRefused:
+) -> Judged | CallRefused | CallAsks:
     """Ask the policy, and people if it says so."""
     tool = binding.tools[effect.tool_name]
     decision, final, notes = gate.decision, gate.arguments, gate.notes
     if decision is None:
         decision, final = await _decide(binding, state, effect, gate.arguments, is_attended=is_attended)
+    if tool.is_question and not isinstance(decision, DenyDecision | DeferDecision | InterruptDecision):
+        return _asks(binding, effect.call_id, replace(gate, arguments=final), is_attended=is_attended)
     if isinstance(decision, AskDecision):
         request = await before_request(binding, state, effect=effect, decision=decision, clock=clock)
         if isinstance(request, CallRefused):
@@ -146,9 +146,10 @@ async def _weigh(
 
 
 def _asks(binding: Binding, call_id: str, gate: Gate, *, is_attended: bool) -> CallAsks | CallRefused:
-    """Put a question to people, if anybody is there and could answer it."""
-    if isinstance(gate.decision, DenyDecision):
-        return CallRefused(call_id, gate.decision.code, gate.decision.reason, gate.notes)
+    """Put a question to people, if anybody is there and could answer it.
+
+    Nobody has to consent to being asked.
+    """
     if not is_attended:
         told = "Nobody is there to ask; go on without the answer, or say what you would need to know."
         return CallRefused(call_id, "unattended", told, gate.notes)

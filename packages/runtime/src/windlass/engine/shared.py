@@ -1,6 +1,5 @@
 """What all sessions of a runtime share to perform effects."""
 
-import asyncio
 from dataclasses import dataclass, field
 
 from windlass.engine.delegating import Delegator
@@ -9,6 +8,8 @@ from windlass.engine.masking import SecretInputs
 from windlass.ports.clock import Clock, Random
 from windlass.ports.content import ContentStore
 from windlass.ports.feed import EventBus
+from windlass.tool_router import ToolGates
+from windlass_harness.loop.rules import CALLS_PER_STEP_MAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,9 @@ class Shared:
     clock: Clock
     random: Random
     is_attended: bool
-    gates: dict[str, asyncio.Semaphore]
+    calls_max: int = CALLS_PER_STEP_MAX
+    """Calls of one answer."""
+    gates: ToolGates = field(default_factory=ToolGates)
     secret_inputs: SecretInputs = field(default_factory=SecretInputs)
     lease: Lease = field(default_factory=Lease)
     delegator: Delegator | None = None

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 from typing import Final
@@ -22,7 +22,6 @@ from windlass.engine.judge import Judged, judge
 from windlass.engine.listening import Asked, listen
 from windlass.engine.making import Beginnings, made
 from windlass.engine.masking import MaskedAnswer
-from windlass.engine.moments import time_left_ms
 from windlass.engine.points import after_call, at_point, check_answer, hook_call
 from windlass.engine.prompt import Prompt, system_words
 from windlass.engine.resolving import Means, resolve_run, resolve_step
@@ -36,6 +35,7 @@ from windlass.engine.results import (
     review,
 )
 from windlass.engine.shared import Shared
+from windlass.engine.steady import Steady
 from windlass.engine.writer import SessionWriter
 from windlass.errors import AgentError, Rejected, Unavailable, is_for_us
 from windlass.hooks import AFTER_MODEL_CALL, BEFORE_MODEL_CALL
@@ -85,6 +85,7 @@ class AgentWork:
         writer: SessionWriter,
         *,
         shared: Shared,
+        steady: Steady,
         prompt: Prompt | None = None,
         has_agent: Callable[[str], bool] = lambda _: True,
     ) -> None:
@@ -92,6 +93,7 @@ class AgentWork:
         self._binder = binder
         self._writer = writer
         self._shared = shared
+        self._steady = steady
         self._prompt = prompt or Prompt()
         self._holding = Holding()
         self._live: MaskedAnswer | None = None
@@ -289,7 +291,7 @@ class AgentWork:
             return CompactionBroken(NOBODY)
         limit_ms = MODEL_TIMEOUT_MS
         if state.run is not None:
-            limit_ms = time_left_ms(state, shared.clock, most_ms=limit_ms)
+            limit_ms = self._steady.time_left_ms(state, most_ms=limit_ms)
         patience = Patience(limit_ms, shared.random())
         return await compact(binding, state, effect=effect, patience=patience)
 
@@ -298,10 +300,10 @@ class AgentWork:
     ) -> ModelAnswered | ModelFailed:
         assert self._writer.step is not None, "a step begins before its model is asked"
         self._live = MaskedAnswer(self._shared.bus.live(self._writer.step), binding.redactor)
-        collector = Collector(self._live, binding.redactor)
+        collector = Collector(self._live, binding.redactor, calls_max=self._shared.calls_max)
         clock = self._shared.clock
         started = clock.monotonic()
-        most_ms = time_left_ms(state, clock, most_ms=MODEL_TIMEOUT_MS)
+        most_ms = self._steady.time_left_ms(state, most_ms=MODEL_TIMEOUT_MS)
         try:
             tools = binding.definitions(can_ask=self._can_ask(state))
             contract, has_tools = state.run_notes.contract, bool(tools)
@@ -325,7 +327,7 @@ class AgentWork:
             failure = model_error(error, binding.redactor)
         if failure.retry_after_ms is not None:
             # A run does not wait for a busy server longer than it may live.
-            wait_ms = time_left_ms(state, clock, most_ms=failure.retry_after_ms)
+            wait_ms = self._steady.time_left_ms(state, most_ms=failure.retry_after_ms)
             failure = failure.model_copy(update={"retry_after_ms": wait_ms})
         return ModelFailed(failure, chance=self._shared.random(), usage=collector.usage)
 
@@ -354,7 +356,6 @@ class AgentWork:
             attempt=effect.attempt,
             idempotency_key=effect.idempotency_key,
             timeout_ms=tool.timeout_ms,
-            deadline=self._shared.clock.now() + timedelta(milliseconds=tool.timeout_ms),
             state=ToolState(state.session.authored),
             control=ToolControl(self._progress(effect)),
         )
@@ -363,6 +364,9 @@ class AgentWork:
         try:
             async with self._gate(tool):
                 self._beginnings.begin(effect.call_id)
+                # Its time begins with its turn.
+                deadline = clock.now() + timedelta(milliseconds=tool.timeout_ms)
+                context = replace(context, deadline=deadline)
                 outcome = await made(tool, arguments, context=context)
         except asyncio.CancelledError:
             if is_told_to_end():
@@ -394,9 +398,6 @@ class AgentWork:
     async def _gate(self, tool: Tool[..., object]) -> AsyncGenerator[None]:
         """Wait for the turn of a tool, and begin only what is still ours to begin."""
         shared = self._shared
-        gate = nullcontext()
-        if tool.concurrency is not None:
-            gate = shared.gates.setdefault(tool.name, asyncio.Semaphore(tool.concurrency))
-        async with gate:
+        async with shared.gates.of(tool):
             await shared.lease.held(shared.clock)
             yield

@@ -47,6 +47,12 @@ def test_a_call_that_keeps_nothing_leaves_no_record_of_it() -> None:
     assert session.done(effect, returned(effect.call_id)) == ["action.result"]
 
 
+def test_a_change_says_only_what_it_does() -> None:
+    assert StateChange({}, ("a",)).data == {"removed": ["a"]}
+    assert StateChange({"a": 1}).data == {"set": {"a": 1}}
+    assert StateChange({}).data == {}
+
+
 def test_a_result_that_comes_too_late_keeps_nothing() -> None:
     session = asked(calls(call("keep")))
     (effect,) = begin_all(session)

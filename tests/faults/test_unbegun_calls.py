@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from pydantic import JsonValue
 from tests.runtime.runtime_rig import play, until
 
 from windlass import Agent, AgentRuntime, ToolContext, tool
 from windlass.run_handle import RunHandle
 from windlass.testing import Answer, ScriptedModel, by_history, call, say
+from windlass_harness.policy_rules import CallFacts
 from windlass_protocol import AllowDecision, DenyDecision, PolicyDecision
 
 CALLS: Final = 4
@@ -26,14 +28,14 @@ class Policy:
         self.asked, self.go_on, self.calls = asyncio.Event(), asyncio.Event(), 0
         self.is_slow_from = is_slow_from
 
-    async def before(self, _: object, **__: object) -> PolicyDecision:
+    async def before(self, call: CallFacts, *, is_attended: bool) -> PolicyDecision:
         self.calls += 1
         if self.calls > self.is_slow_from:
             self.asked.set()
             await self.go_on.wait()
         return AllowDecision(code="ok", reason="fine", policy_refs=())
 
-    async def after(self, *_: object, **__: object) -> PolicyDecision:
+    async def after(self, call: CallFacts, output: JsonValue) -> PolicyDecision:
         return AllowDecision(code="ok", reason="fine", policy_refs=())
 
 
@@ -125,7 +127,7 @@ def test_calls_that_wait_for_their_turn_when_a_runtime_is_closed_are_made_by_the
 
 def test_a_call_that_never_began_and_is_denied_by_the_next_owner_says_so(tmp_path: Path) -> None:
     class Never(Policy):
-        async def before(self, _: object, **__: object) -> PolicyDecision:
+        async def before(self, call: CallFacts, *, is_attended: bool) -> PolicyDecision:
             return DenyDecision(code="no", reason="Not any more.", policy_refs=())
 
     async def story() -> None:
@@ -157,7 +159,7 @@ def test_a_cancelled_run_names_only_the_calls_that_had_begun() -> None:
             result = await handle.wait(timeout=10)
             assert result.error is not None
             assert result.error.message.count("pay") == 1
-            results = [one.data async for one in handle.events() if one.type == "action.result"]
+            results: list[Any] = [one.data async for one in handle.events() if one.type == "action.result"]
             told = {one["result"]["callId"]: one["error"]["code"] for one in results}
             assert told == {"c0": "outcome_unknown", "c1": "cancelled", "c2": "cancelled", "c3": "cancelled"}
             assert results[1]["error"]["message"] == NO_MORE

@@ -101,7 +101,7 @@ class Driver:
 
         The run does not end: whoever owns the session next goes on with it.
         """
-        self._is_stopping = True
+        self._is_stopping = self._writer.is_hurried = True
         self._work.stop()
         self._tasks.stop(CallModel.key, Compact.key)
         self._inner.break_off()
@@ -110,7 +110,7 @@ class Driver:
     def lose(self) -> None:
         """Do nothing more: somebody else has the session."""
         self.is_lost = True
-        self._is_stopping = True
+        self._is_stopping = self._writer.is_hurried = True
         self._inner.break_off()
         self._tasks.abandon()
 

@@ -263,7 +263,7 @@ class AgentRuntime(CoreRuntime):
         try:
             return RunRequest.model_validate(given)
         except ValidationError as error:
-            problem = misfit(error, "start", given)
+            problem = misfit(error, "start", value=given)
         raise bad_request(problem, run_id)
 
     def _registered(self, agent: object, run_id: str) -> Registered:

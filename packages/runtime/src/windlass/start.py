@@ -30,8 +30,8 @@ from windlass.refusals import (
     unknown_agent,
 )
 from windlass.runtime_ports import RuntimePorts
-from windlass.subagents import subagent_tool
 from windlass.setup_check import check_json
+from windlass.subagents import subagent_tool
 from windlass.tool_pins import as_pinned
 from windlass.tools import Tool
 from windlass_harness.redact import mask_text

@@ -314,7 +314,7 @@ class AgentRuntime(CoreRuntime):
         try:
             return RunRequest.model_validate(asked)
         except ValidationError as error:
-            problem = misfit(error, "start", asked)
+            problem = misfit(error, "start", value=asked)
         raise bad_request(problem, run_id)
 
     def _registered(self, agent: object, run_id: str) -> Registered:

@@ -113,7 +113,7 @@ class RunHandle:
         try:
             response = InputResponse.model_validate(given)
         except ValidationError as error:
-            problem = misfit(error, "answer", given)
+            problem = misfit(error, "answer", value=given)
         else:
             return await self._host.answer_run(self.run_id, (response,))
         raise bad_request(problem)

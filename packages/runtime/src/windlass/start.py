@@ -16,13 +16,11 @@ from windlass.engine.cut import TooLate, within
 from windlass.engine.judge import settled, timed_out
 from windlass.errors import AgentError, Rejected, is_for_us
 from windlass.hooks import Hook, check_hook
-from windlass.limits import CONTENT_BYTES_MAX
 from windlass.package import compaction_route, fingerprint, package_json
 from windlass.package_check import check_contract, check_package
 from windlass.ports.model import LLMProvider
 from windlass.ports.policy import StartPolicy
 from windlass.refusals import (
-    bad_request,
     contract_violation,
     invalid_package,
     missing_port,
@@ -32,6 +30,7 @@ from windlass.refusals import (
     unknown_agent,
 )
 from windlass.runtime_ports import RuntimePorts
+from windlass.setup_check import check_json
 from windlass.subagents import subagent_tool
 from windlass.tool_pins import as_pinned
 from windlass.tools import Tool
@@ -41,7 +40,6 @@ from windlass_protocol import (
     AskDecision,
     CausalIds,
     CodecError,
-    CodecLimits,
     DeferDecision,
     DenyDecision,
     ErrorKind,
@@ -51,13 +49,9 @@ from windlass_protocol import (
     RetryClass,
     RunRequest,
     RuntimePackage,
-    canonical,
 )
 
 JsonObject = dict[str, JsonValue]
-REQUEST_LEVELS_MAX: Final = 56
-"""Objects and lists inside one another; an event puts some more around them."""
-_FREE_JSON: Final = CodecLimits(message_bytes_max=CONTENT_BYTES_MAX, depth_max=REQUEST_LEVELS_MAX)
 _NO_HOOKS: Final[Mapping[str, Hook]] = {}
 _NO_TOOLS: Final[Mapping[str, Tool[..., object]]] = {}
 
@@ -167,7 +161,7 @@ async def check_start(
     """
     policy = _check_ports(ports, request.run_id)
     check_ids(ports, request, message_id=message_id)
-    _check_json(request)
+    check_json(request)
     effective = await effective_package(ports, request)
     provider_of(ports, effective.package, run_id=request.run_id)
     summary_provider_of(ports, effective.package, run_id=request.run_id)
@@ -330,19 +324,6 @@ def tools_of(ports: RuntimePorts, package: RuntimePackage) -> dict[str, Tool[...
     for one in package.subagents or ():
         found[one.name] = subagent_tool(one.name, one.description or "", package_id=one.package_id)
     return found
-
-
-def _check_json(request: RunRequest) -> None:
-    """Refuse what a record could hold and an event could not: everybody can read events."""
-    free = {name for name in ("metadata", "input") if not isinstance(getattr(request, name), str | None)}
-    for name, value in request.model_dump(mode="json", by_alias=True, include=free).items() if free else ():
-        problem = ""
-        try:
-            canonical(value, _FREE_JSON)
-        except CodecError as error:
-            problem = error.message
-        if problem:
-            raise bad_request(f"{name} cannot be used: {problem}", request.run_id)
 
 
 def check_ids(ports: RuntimePorts, request: RunRequest, *, message_id: str | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Pauses and budgets by the clock that does not jump, for as long as one process has the session.
+"""Pauses and budgets by the clock that does not jump, within one process.
 
 A pause is written by the wall clock, because a record has no other. Whoever waits for its end in one process
 measures it by the monotonic clock, so that nothing is tried early or late when somebody sets the wall clock.

@@ -1,4 +1,4 @@
-"""Registered secrets in the names that callers give: none gets into the store, nor into an error."""
+"""Secrets in names that callers give reach neither the store nor an error."""
 
 import re
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""How many calls of a tool run at the same time, and from when on their time counts."""
+"""How many calls of a tool run at once, and from when on their time counts."""
 
 from datetime import timedelta
 

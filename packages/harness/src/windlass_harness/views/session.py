@@ -197,19 +197,17 @@ class SessionDraft:
         self.taint |= frozenset(data.taint or ())
 
     def session_moved(self, record: Record) -> None:
-        data = read(SessionMovedData, record.data)
-        self.agent = data.agent or self.agent
+        self.agent = read(SessionMovedData, record.data).agent or self.agent
 
     def session_waiting(self, record: Record) -> None:
         data = read(SessionWaitingData, record.data)
         self._wait(Wait(data.wait, data.until))
-        token = data.continuation_token or self.continuation_token
         self.status = SessionStatus.WAITING
-        self.continuation_token = token
+        self.continuation_token = data.continuation_token or self.continuation_token
 
     def session_ended(self, record: Record) -> None:
-        status = SessionStatus.FAILED if record.type == "session.failed" else SessionStatus.COMPLETED
-        self.status = status
+        is_failed = record.type == "session.failed"
+        self.status = SessionStatus.FAILED if is_failed else SessionStatus.COMPLETED
 
     def state_changed(self, record: Record) -> None:
         data = read(SessionStateChangedData, record.data)
@@ -248,11 +246,8 @@ class SessionDraft:
         self.history.close_turn(text_in(record.data, "turnId") or "", asked)
         self._turn(TurnStatus.COMPLETED)
 
-    def turn_failed(self, record: Record) -> None:
-        self._turn(TurnStatus.FAILED)
-
-    def turn_cancelled(self, record: Record) -> None:
-        self._turn(TurnStatus.CANCELLED)
+    def turn_broken(self, record: Record) -> None:
+        self._turn(TurnStatus.FAILED if record.type == "turn.failed" else TurnStatus.CANCELLED)
 
     # step
 
@@ -383,8 +378,7 @@ _HANDLERS: Final[dict[str, Callable[[SessionDraft, Record], None]]] = {
     "turn.started": SessionDraft.turn_started,
     "turn.waiting": SessionDraft.turn_waiting,
     "turn.completed": SessionDraft.turn_completed,
-    "turn.failed": SessionDraft.turn_failed,
-    "turn.cancelled": SessionDraft.turn_cancelled,
+    **dict.fromkeys(_ENDS_OF_TURN, SessionDraft.turn_broken),
     "message.received": SessionDraft.message_received,
     "step.started": SessionDraft.step_started,
     "reasoning.completed": SessionDraft.reasoning_completed,

@@ -298,14 +298,12 @@ class AgentWork:
     ) -> ModelAnswered | ModelFailed:
         assert self._writer.step is not None, "a step begins before its model is asked"
         self._live = MaskedAnswer(self._shared.bus.live(self._writer.step), binding.redactor)
-        collector = Collector(self._live, binding.redactor)
-        clock = self._shared.clock
+        collector, clock = Collector(self._live, binding.redactor), self._shared.clock
         started = clock.monotonic()
         most_ms = time_left_ms(state, clock, most_ms=MODEL_TIMEOUT_MS)
         try:
             tools = binding.definitions(can_ask=self._can_ask(state))
-            contract, has_tools = state.run_notes.contract, bool(tools)
-            provider = self._holding.provider(binding.provider, contract, has_tools=has_tools)
+            provider = self._holding.of(binding.provider, state.run_notes.contract, has_tools=bool(tools))
             asked = Asked(provider, messages, tools, binding.temperature)
             await listen(asked, collector, most_s=most_ms / 1000)
             answer = collector.answer(latency_ms=elapsed_ms(clock, started))

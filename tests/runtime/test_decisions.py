@@ -28,6 +28,7 @@ from windlass_protocol import (
     ContentRef,
     DecisionRun,
     DecisionRunStatus,
+    DecisionType,
     ErrorKind,
     Record,
     RetryClass,
@@ -165,6 +166,19 @@ def test_options_are_those_that_the_model_was_shown() -> None:
             silent = await run_of(runtime, capabilities=SessionCapabilities(request_input=False))
         assert options(asking) == ["ask_question", ANSWER]
         assert options(silent) == [ANSWER]
+
+    play(story())
+
+
+def test_work_for_a_subagent_is_an_option_and_a_delegation() -> None:
+    async def story() -> None:
+        clerk = Agent("clerk", model=ScriptedModel([say("Sent.")]), description="Writes letters.")
+        agent = shop(ScriptedModel([call("clerk", {"message": "Write."}), say("done")]), subagents=[clerk])
+        async with AgentRuntime.in_memory([agent]) as runtime:
+            run = await run_of(runtime)
+        assert options(run) == options(run, 1) == ["clerk", ANSWER, "look", "mail"]
+        assert (run.decisions[0].decision_type, successes(run)) == (DecisionType.DELEGATION, [True, True])
+        assert (run.decisions[0].outcome and run.decisions[0].outcome.result) == "Sent."
 
     play(story())
 

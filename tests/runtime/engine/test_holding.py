@@ -130,7 +130,7 @@ def test_what_servers_refused_is_forgotten_when_it_is_too_much(monkeypatch: pyte
 
     def provider(name: str) -> LLMProvider:
         contract = OutputContract(schema_id=name, schema_version=version, json_schema=TRIP)
-        return known.provider(server, contract, has_tools=False)
+        return known.of(server, contract, has_tools=False)
 
     async def refuse(name: str) -> None:
         async for _ in provider(name).stream([LLMMessage("user", "Hi")]):

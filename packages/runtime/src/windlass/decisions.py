@@ -60,6 +60,10 @@ async def _offered(run: DecisionRun, content: ContentStore, *, can_ask: bool) ->
             package = await package_of(content, fingerprint)
         except Rejected:  # it is not kept any more
             continue
-        tools = package.tools or ()
-        offered[fingerprint] = [tool for tool in tools if can_ask or tool.name != ask_question.name]
+        tools = [tool for tool in package.tools or () if can_ask or tool.name != ask_question.name]
+        agents = package.subagents or ()
+        offered[fingerprint] = [
+            *tools,
+            *(ToolSpec(name=one.name, description=one.description, input_schema={}) for one in agents),
+        ]
     return offered

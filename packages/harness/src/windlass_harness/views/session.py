@@ -20,8 +20,8 @@ from windlass_harness.views.reading import (
 from windlass_harness.views.resolved import resolved_by
 from windlass_harness.views.runs import RUN_CHANGES, RUN_ENDS, advance_run, run_id_of, start_run
 from windlass_harness.views.session_state import SessionState, SessionStatus, TurnState, TurnStatus, Wait
+from windlass_harness.views.taint import TAINTING, taint_of
 from windlass_protocol import (
-    ActionResultData,
     AgentResolvedData,
     ApprovalSettledData,
     CompactionCompletedData,
@@ -38,7 +38,6 @@ from windlass_protocol import (
     SessionStartedData,
     SessionStateChangedData,
     SessionWaitingData,
-    SubagentCompletedData,
     TurnStartedData,
     TurnWaitingData,
 )
@@ -107,7 +106,7 @@ class SessionDraft:
             waiting=self.waiting,
             resolved=dict(self.resolved),
             epoch=self.epoch,
-            taint=tuple(sorted(str(one) for one in self.taint)),
+            taint=tuple(sorted(self.taint)),
         )
 
     @property
@@ -144,6 +143,8 @@ class SessionDraft:
         handle = _HANDLERS.get(kind)
         if handle is not None:
             handle(self, record)
+        if kind in TAINTING:
+            self.taint |= taint_of(record)
         if kind in _ENDS_OF_WORK:
             self._end_work(record, is_ours=is_ours)
 
@@ -194,7 +195,6 @@ class SessionDraft:
             self._compaction, self._counted = data.compaction, None
         self.output_schema = data.output_schema or self.output_schema
         self.root_session_id = data.root_session_id
-        self.taint |= frozenset(data.taint or ())
 
     def session_moved(self, record: Record) -> None:
         self.agent = read(SessionMovedData, record.data).agent or self.agent
@@ -294,13 +294,6 @@ class SessionDraft:
         call_id, output = read_result(record.data)
         self.history.finish_call(call_id, output)
         self._forget_requests(call_id)
-        if "taint" in record.data:
-            # Nothing takes it away again: what was read once may be in any later word of the model.
-            self.taint |= frozenset(read(ActionResultData, record.data).taint or ())
-
-    def subagent_completed(self, record: Record) -> None:
-        self.family.completed(record)
-        self.taint |= frozenset(read(SubagentCompletedData, record.data).taint or ())
 
     def effect_settled(self, record: Record) -> None:
         data = read(RecoveryEffectSettledData, record.data)
@@ -394,6 +387,6 @@ _HANDLERS: Final[dict[str, Callable[[SessionDraft, Record], None]]] = {
     "input.resolved": SessionDraft.input_resolved,
     "approval.settled": SessionDraft.approval_settled,
     "subagent.called": lambda draft, record: draft.family.called(record),
-    "subagent.completed": SessionDraft.subagent_completed,
+    "subagent.completed": lambda draft, record: draft.family.completed(record),
     "compaction.completed": SessionDraft.compaction_completed,
 }

@@ -35,9 +35,7 @@ class Holding:
     def __init__(self) -> None:
         self._refused: set[str] = set()
 
-    def provider(
-        self, provider: LLMProvider, contract: OutputContract | None, *, has_tools: bool
-    ) -> LLMProvider:
+    def of(self, provider: LLMProvider, contract: OutputContract | None, *, has_tools: bool) -> LLMProvider:
         """Return the model, held to the contract if it can be.
 
         Some servers let a model that is held to a schema call no tools.

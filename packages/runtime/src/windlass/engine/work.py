@@ -306,8 +306,7 @@ class AgentWork:
         most_ms = self._steady.time_left_ms(state, most_ms=MODEL_TIMEOUT_MS)
         try:
             tools = binding.definitions(can_ask=self._can_ask(state))
-            contract, has_tools = state.run_notes.contract, bool(tools)
-            provider = self._holding.provider(binding.provider, contract, has_tools=has_tools)
+            provider = self._holding.of(binding.provider, state.run_notes.contract, has_tools=bool(tools))
             asked = Asked(provider, messages, tools, binding.temperature)
             await listen(asked, collector, most_s=most_ms / 1000)
             answer = collector.answer(latency_ms=elapsed_ms(clock, started))

@@ -1,4 +1,4 @@
-"""What every store promises of items that come with records of another session."""
+"""What every store promises of items that come with records of others."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`make bench`: measures the parts and the durable step, and writes RESULTS.md.
+"""`make bench`: measures parts, recorder and durable step; writes RESULTS.md.
 
 `--quick` runs the loop and the durable step, short, and writes nothing; `--only` runs one of the sections.
 """
@@ -16,6 +16,7 @@ from benchmarks import loop
 from benchmarks.durable_step import FULL, SHORT, measure_all, section
 from benchmarks.loop import loop_rows
 from benchmarks.measure import Row, compare, start_up
+from benchmarks.recorder import report as recorder_report
 from benchmarks.samples import event_bytes, journal
 from windlass_harness import classify_shell_command, sanitize_for_trace
 from windlass_harness.views import fold_chat, fold_session, fold_usage
@@ -24,6 +25,8 @@ from windlass_protocol import Event, JsonValue, decode, encode, parse
 RESULTS = Path(__file__).with_name("RESULTS.md")
 PEERS_BEGIN = "<!-- durable steps: begin -->"
 PEERS_END = "<!-- durable steps: end -->"
+RECORDER_BEGIN = "<!-- recorder: begin -->"
+RECORDER_END = "<!-- recorder: end -->"
 COMMAND = "grep -rn TODO src/ | sort | uniq -c | sort -rn | head -20"
 HEADER = """# Measurements
 
@@ -128,26 +131,48 @@ def tell(rows: list[Row]) -> list[Row]:
 
 
 def write_parts() -> None:
-    """Measure protocol, harness and loop; the durable steps stay as they are."""
+    """Measure protocol, harness and loop; the other sections stay as they are."""
     rows: list[Row] = []
     for part in (import_rows, codec_rows, rule_rows, fold_rows, loop_rows):
         rows += tell(part())
     lines = [f"| {row.what} | {row.cost:.1f} {row.unit} | {row.baseline} | {row.ratio:.2f} |" for row in rows]
     machine = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}."
-    kept = RESULTS.read_text("utf-8").partition(PEERS_BEGIN)
-    text = HEADER + "\n".join(lines) + f"\n\n{machine}\n"
-    RESULTS.write_text(text + (f"\n{kept[1]}{kept[2]}" if kept[1] else ""), "utf-8")
+    _write(HEADER + "\n".join(lines) + f"\n\n{machine}", sections(RESULTS.read_text("utf-8")))
+
+
+def sections(text: str) -> dict[str, str]:
+    """Return the sections of the report by their first lines; those that are there."""
+    marks = {RECORDER_BEGIN: RECORDER_END, PEERS_BEGIN: PEERS_END}
+    return {
+        begin: text.partition(begin)[2].partition(end)[0].strip()
+        for begin, end in marks.items()
+        if begin in text
+    }
+
+
+def _write(head: str, found: dict[str, str]) -> None:
+    ends = {RECORDER_BEGIN: RECORDER_END, PEERS_BEGIN: PEERS_END}
+    parts = [f"{begin}\n{found[begin]}\n{end}" for begin, end in ends.items() if begin in found]
+    RESULTS.write_text("\n\n".join([head.rstrip(), *parts]) + "\n", "utf-8")
+
+
+def write_section(begin: str, section_text: str) -> None:
+    """Put a section into the report; the others stay as they are."""
+    print(section_text)
+    text = RESULTS.read_text("utf-8")
+    found = sections(text) | {begin: section_text.strip()}
+    head = min((text.partition(each)[0] for each in (RECORDER_BEGIN, PEERS_BEGIN)), key=len)
+    _write(head, found)
 
 
 def write_durable_steps() -> None:
-    """Measure the durable step beside the raw floor and the peers.
+    """Measure the durable step beside the raw floor and the peers."""
+    write_section(PEERS_BEGIN, section(measure_all(FULL), FULL))
 
-    The other section stays as it is.
-    """
-    text = section(measure_all(FULL), FULL)
-    print(text)
-    kept = RESULTS.read_text("utf-8").partition(PEERS_BEGIN)[0].rstrip()
-    RESULTS.write_text(f"{kept}\n\n{PEERS_BEGIN}\n{text}{PEERS_END}\n", "utf-8")
+
+def write_recorder() -> None:
+    """Measure the recorder beside a baseline."""
+    write_section(RECORDER_BEGIN, recorder_report())
 
 
 def main() -> int:
@@ -155,7 +180,7 @@ def main() -> int:
     parser.add_argument(
         "--quick", action="store_true", help="the loop and the durable step, short; writes nothing"
     )
-    parser.add_argument("--only", choices=["parts", "steps"], help="one of the two sections")
+    parser.add_argument("--only", choices=["parts", "recorder", "steps"], help="one section alone")
     options = parser.parse_args()
     if options.quick:
         if options.only != "steps":
@@ -163,10 +188,9 @@ def main() -> int:
         if options.only != "parts":
             print(section(measure_all(SHORT), SHORT))
         return 0
-    if options.only != "steps":
-        write_parts()
-    if options.only != "parts":
-        write_durable_steps()
+    for name, write in (("parts", write_parts), ("recorder", write_recorder), ("steps", write_durable_steps)):
+        if options.only in (None, name):
+            write()
     return 0
 
 

@@ -22,7 +22,7 @@ from tests.contracts.stores import (
 
 from windlass.errors import Conflict, Rejected, Unavailable
 from windlass.limits import BATCH_RECORDS_MAX, OWNER_LEASE_MS, RECORD_BYTES_MAX
-from windlass.ports.journal import START, Appended, Batch, Claim, NewRun, SessionRow, Standing, Store
+from windlass.ports.journal import CANCEL, START, Appended, Batch, Claim, NewRun, SessionRow, Standing, Store
 from windlass_harness.loop.drafts import Draft, number, place
 from windlass_protocol import PrivacyClass, RunStatus
 
@@ -283,6 +283,20 @@ def test_an_owner_that_is_heard_of_again_stays_one(play: Play) -> None:
 async def start(store: Store, session_id: str, run_id: str, *, agent_id: str) -> int:
     run = NewRun(run_id, agent_id, "sha256:1")
     return (await store.post(session_id, kind=START, key=run_id, body={}, run=run)).number
+
+
+def test_a_session_with_a_cancel_is_due_for_all(play: Play) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        await start(store, "a", "a1", agent_id="A")
+        await start(store, "b", "b1", agent_id="B")
+        assert await other.due(now_ms=NOW_MS, agents=("A",)) == ("a",)
+        await store.post("b", kind=CANCEL, key="cancel", body={})
+        assert await other.due(now_ms=NOW_MS, agents=("A",)) == ("a", "b"), "anybody can end a run"
+        mine = await claim(store, "b")
+        assert await other.due(now_ms=NOW_MS, agents=("A",)) == ("a",)
+        await write(store, mine, 1, standing=Standing.RUNNING)
+
+    play(story)
 
 
 def test_sessions_whose_next_work_is_of_another_agent_are_left_out(play: Play) -> None:

@@ -10,9 +10,10 @@ from tests.faults.rig import runtime_on
 from tests.faults.scene import Scene, agent_of, ends_of, records_of
 
 from windlass import Ambiguous, Rejected, RunStatus, ToolContext, Unavailable, tool
+from windlass.adapters.journals.faults import stopped
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.adapters.journals.sqlite import SqliteStore
-from windlass.engine.patience import ATTEMPTS_MAX
+from windlass.engine.patience import ATTEMPTS_MAX, DELAY_S_MAX
 from windlass.limits import OWNER_LEASE_MS, TOOL_OUTPUT_CHARS_MAX
 from windlass.ports.journal import Appended, Batch
 from windlass.testing import FakeClock, ScriptedModel, by_history, call, say
@@ -171,6 +172,63 @@ def test_an_end_that_was_written_in_doubt_is_shown_after_all() -> None:
 def test_a_session_that_cannot_be_driven_for_a_while_is_driven_later() -> None:
     status, effects, _ = work_once(Plan(claim=dict.fromkeys(range(1, 100), "refuse")))
     assert (status, len(effects)) == ("completed", 1)
+
+
+@pytest.mark.parametrize("fault", ["refuse", "lose"])
+def test_what_a_tool_returned_is_kept_for_as_long_as_a_full_disk_takes(fault: str) -> None:
+    minutes_5 = range(3, 3 + 5 * 60)
+    status, effects, records = work_once(Plan(append=dict.fromkeys(minutes_5, fault)))
+    assert (status, len(effects)) == ("completed", 1)
+    assert "recovery.started" not in [record.type for record in records]
+
+
+def test_a_result_that_cannot_be_kept_holds_up_no_close() -> None:
+    plan = Plan(append=dict.fromkeys(range(3, 10_000), "refuse"))
+    scene = Scene()
+    scene.store = FaultingStore(MemoryStore(), plan)
+    worked = asyncio.Event()
+
+    @tool(mode="safe_write", effect="once", description="Work.")
+    async def work() -> str:
+        worked.set()
+        return "worked"
+
+    async def story(scene: Scene) -> None:
+        agent = agent_of(ScriptedModel(by_history([call("work"), say("done")])), [work])
+        async with scene.runtime([agent]) as runtime:
+            await runtime.start(agent, "go", session_id="s1", run_id="r1")
+            await worked.wait()
+            await scene.clock.sleep(60)
+            closed = scene.clock.monotonic()
+        assert scene.clock.monotonic() - closed <= 2 * DELAY_S_MAX
+
+    scene.play(story)
+    assert plan.calls["append"] > 30, "it was tried until then"
+
+
+def test_a_store_that_has_stopped_for_good_is_not_waited_for() -> None:
+    class StoppedStore(WrappedStore):
+        async def append(self, batch: Batch) -> Appended:
+            if any(draft.type == "action.result" for draft in batch.drafts):
+                raise stopped("the disk is gone")
+            return await super().append(batch)
+
+    scene = Scene()
+    scene.store = StoppedStore(MemoryStore())
+
+    @tool(mode="safe_write", effect="once", description="Work.")
+    async def work() -> str:
+        return "worked"
+
+    async def story(scene: Scene) -> None:
+        agent = agent_of(ScriptedModel(by_history([call("work"), say("done")])), [work])
+        async with scene.runtime([agent]) as runtime:
+            handle = await runtime.start(agent, "go", session_id="s1", run_id="r1")
+            with pytest.raises(Unavailable, match="the disk is gone"):
+                await handle.wait(timeout=WAIT_S)
+            assert scene.clock.monotonic() < 10
+
+    scene.play(story)
 
 
 def test_an_inbox_that_cannot_be_read_at_once_is_read_later() -> None:

@@ -9,9 +9,9 @@ from windlass import Agent, AgentRuntime, Rejected, tool
 from windlass.adapters.journals.faults import rejected
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.limits import INBOX_ITEM_BYTES_MAX, RECORD_BYTES_MAX
-from windlass.ports.journal import Appended, Batch
+from windlass.ports.journal import Appended, Batch, JsonObject, NewRun, Posted
 from windlass.testing import ScriptedModel, call, say
-from windlass_protocol import InputResponse, RunResult
+from windlass_protocol import InputResponse, RunRequest, RunResult
 
 POISON: Final = "poison"
 WAIT_S: Final = 100.0
@@ -113,6 +113,47 @@ def test_a_cancel_whose_words_the_journal_refuses_cancels_without_them() -> None
     Scene(store=PickyStore()).play(story)
 
 
+# what cannot even be folded
+
+
+class SpoilingStore(MemoryStore):
+    """A store in whose inbox words with a certain text lose the name of their message."""
+
+    async def post(
+        self, session_id: str, *, kind: str, key: str, body: JsonObject, run: NewRun | None = None
+    ) -> Posted:
+        if body.get("message") == POISON:
+            body = {**body, "messageId": ""}
+        return await super().post(session_id, kind=kind, key=key, body=body, run=run)
+
+
+def test_words_that_cannot_be_folded_end_the_run_that_they_would_begin_and_no_other() -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.runtime([shop()]) as runtime:
+            await ask(runtime, "hello", "r1")
+            await runtime.steer("shop", POISON, session_id="s1", message_id="m1")
+            await runtime.steer("shop", "well", session_id="s1", message_id="m2")
+            assert (await ask(runtime, "hello", "r2")).status == "completed"
+            bad = await runtime.handle("steer/s1/m1").wait(timeout=WAIT_S)
+            assert bad.error is not None
+            assert "could not be driven: ValidationError" in bad.error.message
+            assert "well" in str(await records_of(scene.store)), "and what came with it is heard"
+
+    Scene(store=SpoilingStore()).play(story)
+
+
+def test_words_that_cannot_be_folded_do_not_end_the_run_that_they_are_for() -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.runtime([shop()]) as runtime:
+            handle = await runtime.start("shop", "mail", session_id="s1", run_id="r1")
+            await _waiting(handle)
+            await runtime.steer("shop", POISON, session_id="s1", message_id="m1")
+            assert (await handle.wait(timeout=WAIT_S)).status == "completed"
+            assert "could not be kept" in str(await records_of(scene.store))
+
+    Scene(store=SpoilingStore()).play(story)
+
+
 async def _waiting(handle: Any) -> None:
     async for event in handle.events():
         if event.type == "run.waiting":
@@ -137,6 +178,18 @@ def test_the_largest_start_that_is_taken_can_be_recorded() -> None:
                     size -= 64
             assert size > INBOX_ITEM_BYTES_MAX - 4_096
             assert (await handle.wait(timeout=WAIT_S)).status == "completed"
+
+    Scene().play(story)
+
+
+@pytest.mark.parametrize("message_id", ["", "a\nb", "x" * 513])
+def test_a_name_of_a_message_that_the_wire_cannot_hold_is_refused(message_id: str) -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.runtime([shop()]) as runtime:
+            request = RunRequest(run_id="r1", agent_id="shop", input="hello", session_id="s1")
+            with pytest.raises(Rejected, match="message_id must be 1 to 512 characters"):
+                await runtime.steer_session(request, message_id=message_id)
+            assert await scene.store.sessions() == ()
 
     Scene().play(story)
 
@@ -167,3 +220,15 @@ def test_one_request_is_not_answered_twice_at_once() -> None:
             assert (await handle.wait(timeout=WAIT_S)).status == "completed"
 
     Scene().play(story)
+
+
+def test_a_change_of_the_state_that_the_journal_refuses_is_left_out() -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.runtime([shop()]) as runtime:
+            await ask(runtime, "hello", "r1")
+            await runtime.change_state("s1", {"word": POISON})
+            await runtime.change_state("s1", {"other": 1})
+            assert (await ask(runtime, "hello", "r2")).status == "completed"
+            assert await runtime.session_state("s1") == {"other": 1}
+
+    Scene(store=PickyStore()).play(story)

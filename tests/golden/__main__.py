@@ -1,6 +1,7 @@
 """python -m tests.golden VERSION: write the journals of a release, once for all."""
 
 import json
+import re
 import sys
 
 from tests.golden.journal import HASHES, JOURNALS, hashes, read, write
@@ -15,6 +16,9 @@ RECORDS_MIN = 12
 def main(version: str) -> int:
     """Write journals of simulations and of stories, and the hashes of their states."""
     folder = JOURNALS / version
+    if re.fullmatch(r"\d+\.\d+", version) is None:
+        sys.stderr.write(f"a release is named as 0.1 is, found {version}\n")
+        return 1
     if folder.exists():
         sys.stderr.write(f"{folder} exists: journals of a release are never written again\n")
         return 1

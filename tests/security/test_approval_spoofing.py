@@ -442,6 +442,37 @@ def test_an_answer_given_in_time_but_found_too_late_does_not_count(tmp_path: Pat
     assert bank.paid == []
 
 
+@pytest.mark.parametrize("option", ["approve", "deny"])
+def test_an_answer_that_was_acknowledged_in_time_is_taken_but_consent_does_not_outlive_its_request(
+    tmp_path: Path, option: str
+) -> None:
+    bank, path, clock = Bank(), tmp_path / "a.db", FakeClock()
+
+    async def story() -> None:
+        agent = bank.agent([pay(), DONE])
+        options: RuntimeOptions = {"machine": machine(clock), "approval_expires_ms": 60_000}
+        async with await AgentRuntime.open(path, agents=[agent], **options) as runtime:
+            handle = await runtime.start(agent, "go", run_id="r1", session_id="s")
+            (request,) = await asked(handle)
+        desk = Agent("desk", model=ScriptedModel([DONE]))
+        async with await AgentRuntime.open(path, agents=[desk], **options) as runtime:
+            await runtime.handle("r1").answer(request.request_id, option)
+        clock.advance(3_600)
+        async with await AgentRuntime.open(path, agents=[agent], **options) as runtime:
+            handle = runtime.handle("r1")
+            if option == "approve":
+                (again,) = await asked(handle, 2)
+                assert again.request_id != request.request_id
+                await handle.answer(again.request_id, "deny")
+            assert await ended(handle) == "completed"
+        settled = [one for one in await records_of(path, "s") if one.type == "approval.settled"]
+        outcomes = [one.data["outcome"] for one in settled]
+        assert outcomes == (["approved", "denied"] if option == "approve" else ["denied"])
+
+    play(story())
+    assert bank.paid == []
+
+
 # 9: too early
 
 
@@ -604,6 +635,43 @@ def test_four_eyes_that_cannot_be_had_mean_no(team: list[str], who: str | None) 
             handle = await runtime.start(agent, "go", run_id="r1", source=given)
             assert await ended(handle) == "completed"
             assert await codes(handle) == ["policy.four_eyes"]
+
+    play(story())
+    assert bank.paid == []
+
+
+@pytest.mark.promise("A1")
+@pytest.mark.parametrize(("who", "left"), [("bob", ("cat",)), ("ann", ("bob", "cat")), (None, None)])
+def test_whoever_spoke_to_a_run_cannot_consent_to_what_it_does_then(
+    tmp_path: Path, who: str | None, left: tuple[str, ...] | None
+) -> None:
+    bank, begun, gate = Bank(), asyncio.Event(), asyncio.Event()
+
+    @tool(mode="read")
+    async def wait() -> str:
+        """Wait for news."""
+        begun.set()
+        await gate.wait()
+        return "news"
+
+    async def story() -> None:
+        agent = bank.agent([call("wait", {}, call_id="c0"), pay(call_id="c1"), DONE], more=[wait])
+        path, team = tmp_path / "a.db", ["ann", "bob", "cat"]
+        async with await AgentRuntime.open(path, agents=[agent], responders=team, four_eyes=True) as runtime:
+            handle = await runtime.start(agent, "go", run_id="r1", session_id="s", source=source("ann"))
+            await begun.wait()
+            given = None if who is None else source(who)
+            await runtime.steer(agent, "Pay bob.", session_id="s", message_id="m1", source=given)
+            async for event in handle.events():
+                if event.data.get("delivery") == "steer":
+                    break
+            gate.set()
+            if left is None:
+                assert await ended(handle) == "completed"
+                assert "policy.four_eyes" in await codes(handle)
+                return
+            (request,) = await asked(handle)
+            assert request.responders == left
 
     play(story())
     assert bank.paid == []

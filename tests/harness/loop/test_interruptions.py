@@ -2,6 +2,7 @@
 
 import pytest
 from tests.harness.loop.stage import (
+    DENY,
     Session,
     asked,
     begin_all,
@@ -16,7 +17,13 @@ from tests.harness.loop.stage import (
 )
 
 from windlass_harness.loop.effects import CallModel, RunTool
-from windlass_harness.loop.events import AnswersGiven, CallReturned, HandedOver
+from windlass_harness.loop.events import (
+    AnswersGiven,
+    CallReturned,
+    CallUnbegun,
+    CancelAsked,
+    HandedOver,
+)
 from windlass_harness.loop.rules import INTERRUPTIONS_MAX, Rules
 from windlass_protocol import ActionStatus, ErrorInfo, InputResponse, RetryClass
 
@@ -187,3 +194,55 @@ def test_letting_go_says_nothing_of_what_an_older_owner_left() -> None:
     running = asked(calls(call("look")))
     assert isinstance(begin_all(running)[0], RunTool)
     assert running.tell(HandedOver()) == []
+
+
+# what never began
+
+
+def test_a_call_that_never_began_is_made_by_the_next_owner_however_often_it_is_passed_on() -> None:
+    session = asked(calls(call("send")))
+    for _ in range(3 * INTERRUPTIONS_MAX):
+        (effect,) = begin_all(session)
+        assert session.done(effect, CallUnbegun(effect.call_id)) == ["recovery.effect_found"]
+        assert session.data("recovery.effect_found")["begun"] is False
+        assert session.tell(CallUnbegun(effect.call_id)) == [], "once is enough"
+        session = crash(session)
+        assert session.types[-1] == "recovery.effect_found", "nothing has to be recovered"
+    (effect,) = begin_all(session)
+    session.done(effect, returned(effect.call_id))
+    (model,) = session.turn()
+    assert isinstance(model, CallModel)
+
+
+def test_only_a_call_that_has_not_ended_can_have_not_begun() -> None:
+    session = asked(calls(call("send")))
+    assert session.tell(CallUnbegun("c-send")) == [], "nobody wanted it to begin"
+    (effect,) = begin_all(session)
+    session.done(effect, returned(effect.call_id))
+    assert session.tell(CallUnbegun("c-send")) == []
+
+
+@pytest.mark.parametrize("attempts", [1, 2])
+def test_a_run_that_ends_says_which_calls_never_began(attempts: int) -> None:
+    session = asked(calls(call("look")))
+    for _ in range(attempts - 1):
+        begin_all(session)
+        session = crash(session)
+    (effect,) = begin_all(session)
+    session.done(effect, CallUnbegun(effect.call_id))
+    session.tell(CancelAsked("r1"))
+    session.turn()
+    error = session.data("action.result")["error"]
+    assert isinstance(error, dict)
+    assert error["code"] == ("cancelled" if attempts == 1 else "outcome_unknown")
+    assert ("error" in session.data("run.cancelled")) == (attempts > 1)
+
+
+def test_a_call_that_never_began_and_is_denied_now_was_not_interrupted() -> None:
+    session = asked(calls(call("send")))
+    (effect,) = begin_all(session)
+    session.done(effect, CallUnbegun(effect.call_id))
+    session = crash(session)
+    judge_all(session, DENY)
+    error = session.data("action.result")["error"]
+    assert error == {"code": "no", "message": "not allowed"}

@@ -152,6 +152,28 @@ def test_an_answer_in_the_last_moment_counts() -> None:
     assert answer(session) == SETTLED
 
 
+def test_an_answer_that_was_given_in_time_counts_however_late_it_is_taken() -> None:
+    session = asking(Plea("Pay?", expires_at=moment(5_000).at))
+    session.ms = 9_000
+    late = InputResponse(
+        request_id=str(request(session)["requestId"]), option_id="deny", text="not this month"
+    )
+    assert session.tell(AnswersGiven((late,), given_ms=moment(5_000).ms)) == NOTED
+    assert session.tell(AnswersGiven((late,), given_ms=moment(4_999).ms)) == SETTLED
+    session.turn()
+    assert outputs(session) == [("c-pay", "not this month")]
+
+
+def test_a_consent_that_was_given_in_time_and_taken_too_late_is_asked_for_again() -> None:
+    session = asking(Plea("Pay?", expires_at=moment(5_000).at))
+    session.ms = 9_000
+    yes = InputResponse(request_id=str(request(session)["requestId"]), option_id="approve")
+    assert session.tell(AnswersGiven((yes,), given_ms=moment(4_999).ms)) == SETTLED
+    (judge,) = session.turn()
+    assert isinstance(judge, JudgeCall)
+    assert judge.approved_hash is None
+
+
 def test_one_request_may_expire_while_another_waits() -> None:
     session = asked(calls(call("pay", n=1), call("pay", "c-2", n=2)))
     first, second = session.turn()
@@ -404,7 +426,16 @@ def test_a_call_that_is_skipped_is_over() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "output"), [('{"id": 7}', {"id": 7}), ("sent as 7", "sent as 7"), ("null", None), ("NaN", "NaN")]
+    ("text", "output"),
+    [
+        ('{"id": 7}', {"id": 7}),
+        ("sent as 7", "sent as 7"),
+        ("null", None),
+        ("NaN", "NaN"),
+        ("1" + "0" * 30, "1" + "0" * 30),
+        ("[" * 49 + "]" * 49, "[" * 49 + "]" * 49),
+        ("[1,", "[1,"),
+    ],
 )
 def test_a_result_may_be_supplied(text: str | None, output: object) -> None:
     session = parked()

@@ -169,5 +169,14 @@ def test_a_word_while_tools_run_comes_after_their_results() -> None:
     assert roles == ["user", "assistant", "tool", "user"]
 
 
+def test_a_word_to_a_run_says_who_spoke() -> None:
+    session = asked(calls(call("look")))
+    session.tell(Steered({"message": "hurry", "source": {"kind": "user", "id": "ann"}}))
+    assert session.data("message.received")["sender"] == "ann"
+    run = session.state.run
+    assert run is not None
+    assert run.speakers == ("ann",)
+
+
 def test_a_word_without_a_run_is_nothing_to_the_loop() -> None:
     assert steer(Session(), "hello") == []

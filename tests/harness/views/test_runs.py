@@ -49,6 +49,17 @@ def test_a_run_whose_session_moves_is_pinned_to_the_package_it_moved_to() -> Non
     assert run_of(journal).package_fingerprint == "g"
 
 
+def test_a_run_knows_who_spoke_to_it_while_it_was_under_way() -> None:
+    journal = begin()
+    place = {"sequence": 0, "turnId": "t0"}
+    journal.add("message.received", {"message": "go", "sender": "ann", **place}, runId="r1")
+    assert run_of(journal).speakers == (), "its first message is what it began with"
+    for sender in ({"sender": "bob"}, {}, {"sender": "bob"}):
+        words = {"message": "well", "delivery": "steer", **sender, **place}
+        journal.add("message.received", words, runId="r1")
+    assert run_of(journal).speakers == ("bob", None)
+
+
 def test_a_run_waits_and_goes_on() -> None:
     journal = step(begin(), "run.waiting", on="input")
     assert run_of(journal).status is RunStatus.WAITING

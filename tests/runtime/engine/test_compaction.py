@@ -12,7 +12,7 @@ from tests.runtime.engine.compaction_rig import TASK, Guide, is_summary, walk_to
 
 from windlass import Agent, AgentRuntime, tool
 from windlass.engine.compaction_rules import compaction_rule
-from windlass.engine.engine import LEFT_MS
+from windlass.engine.reach import LEFT_MS
 from windlass.errors import Conflict, Rejected, Unavailable
 from windlass.package import compile_package
 from windlass.package_check import check_package
@@ -404,6 +404,35 @@ def test_a_run_under_way_is_compacted_at_its_next_step() -> None:
     at = types.index("compaction.completed")
     assert types[at - 1 : at + 2] == ["action.result", "compaction.completed", "step.started"]
     assert types.index("compaction.requested") < at - 1
+
+
+def test_a_compaction_that_waits_for_a_run_that_waits_for_people_is_no_crash() -> None:
+    @tool(mode="external")
+    async def mail() -> str:
+        """Send a mail; the default policy asks first."""
+        return "sent"
+
+    def write(messages: Sequence[LLMMessage]) -> Answer:
+        if is_summary(messages):
+            return say("a summary")
+        return say("done") if messages[-1].role == "tool" else call("mail") + call("mail")
+
+    async def story(scene: Scene) -> None:
+        async with scene.runtime([agent_of(ScriptedModel(write), [mail])]) as runtime:
+            handle = await runtime.start("shop", TASK, session_id="s1", run_id="r1")
+            await scene.clock.sleep(1)
+            await runtime.compact("s1")
+            await scene.clock.sleep(1)
+            for _ in range(2):
+                await handle.answer((await handle.requests())[0].request_id, "approve")
+                await scene.clock.sleep(1)
+            assert (await handle.wait()).status == "completed"
+            records = await records_of(scene.store)
+        assert "recovery.started" not in [one.type for one in records]
+        told = [one.data.get("code") for one in records if one.type == "compaction.failed"]
+        assert told == ["handed_over", "nothing_to_compact"]
+
+    Scene().play(story)
 
 
 def test_nobody_can_compact_a_session_that_there_is_not() -> None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 from tests.faults.rig import runtime_on
-from tests.faults.scene import Scene
+from tests.faults.scene import Scene, records_of
 
 from windlass import Agent, AgentRuntime, LLMProvider, tool
 from windlass.engine.engine import SWEEP_S, SWEPT_MAX
@@ -122,6 +122,86 @@ def test_a_session_that_was_another_agents_once_is_driven_when_its_turn_comes() 
                 # Acknowledged by a process that cannot go on with it.
                 await two.handle("a1").answer(request_id, "approve")
                 assert (await handle.wait(timeout=WAIT_S)).output == "A is done"
+
+    Scene().play(story)
+
+
+async def speak(scene: Scene, agent_id: str) -> None:
+    """Acknowledge words to a session and end before anything is done about them."""
+    async with runtime_on(IdleStore(scene.store), [talks(agent_id)]) as gone:
+        await gone.steer(agent_id, "do not forget me", session_id="s", message_id="m1")
+
+
+def test_words_that_begin_a_run_wait_for_a_process_that_has_their_agent() -> None:
+    async def story(scene: Scene) -> None:
+        street = Street(scene)
+        await speak(scene, "B")
+        async with street.process([talks("A")]):
+            await street.pause(100)
+            row = await street.store.session("s")
+            assert row is not None
+            assert (row.last_seq, row.owner_id) == (0, None)
+            assert row.epoch <= 6, "and it is not looked at again and again"
+            async with street.process([talks("B")]) as two:
+                await street.pause()
+                words = two.handle("steer/s/m1")
+                assert (await words.wait(timeout=WAIT_S)).output == "B says"
+
+    Scene().play(story)
+
+
+def test_words_for_an_agent_that_is_not_here_hold_up_no_run_and_are_heard_by_it() -> None:
+    async def story(scene: Scene) -> None:
+        street = Street(scene)
+        await speak(scene, "B")
+        async with street.process([talks("A")]) as one:
+            queued = await one.start("A", "go", session_id="s", run_id="a1")
+            assert (await queued.wait(timeout=WAIT_S)).output == "A says"
+            said = [one.data for one in await records_of(scene.store, "s") if one.type == "message.received"]
+            assert [(one["message"], one.get("delivery")) for one in said] == [
+                ("go", None),
+                ("do not forget me", "steer"),
+            ]
+
+    Scene().play(story)
+
+
+def test_a_run_whose_agent_is_nowhere_can_be_cancelled_and_holds_up_nobody() -> None:
+    async def story(scene: Scene) -> None:
+        street = Street(scene)
+        async with street.process([asks("A")]) as one:
+            await waiting(await one.start("A", "go", session_id="s", run_id="a1"))
+            await one.start("A", "go", session_id="s", run_id="a2")
+        async with street.process([talks("B")]) as two:
+            await two.start("B", "go", session_id="s", run_id="b1")
+            await two.handle("a1").cancel(by="ann")
+            await two.handle("a2").cancel()
+            await street.pause(5)
+            assert await two.run_status("a1") is RunStatus.WAITING, "somebody else may have the agent"
+        async with street.process([talks("B")]) as two:
+            assert (await two.handle("a1").wait(timeout=WAIT_S)).status is RunStatus.CANCELLED
+            assert (await two.handle("a2").wait(timeout=WAIT_S)).status is RunStatus.CANCELLED
+            assert (await two.handle("b1").wait(timeout=WAIT_S)).output == "B says"
+
+    Scene().play(story)
+
+
+def test_a_queued_run_that_is_cancelled_does_not_end_the_one_before_it_whose_agent_is_nowhere() -> None:
+    async def story(scene: Scene) -> None:
+        street = Street(scene)
+        async with street.process([asks("A")]) as one:
+            request_id = await waiting(await one.start("A", "go", session_id="s", run_id="a1"))
+            await one.start("A", "go", session_id="s", run_id="a2")
+        async with street.process([talks("B")]) as two:
+            await two.handle("a2").cancel()
+            await street.pause(100)
+            row = await street.store.session("s")
+            assert row is not None
+            assert row.epoch <= 8, "and it is not looked at again and again"
+        async with street.process([asks("A")]) as one:
+            assert (await one.handle("a2").wait(timeout=WAIT_S)).status is RunStatus.CANCELLED
+            await one.handle("a1").answer(request_id, "approve")
+            assert (await one.handle("a1").wait(timeout=WAIT_S)).output == "A is done"
 
     Scene().play(story)
 
@@ -367,7 +447,7 @@ def test_a_run_that_is_delivered_and_the_next_one_are_both_bound_once() -> None:
             return SimpleNamespace(rules_from=same, four_eyes=False, responders=None)
 
         unused: Any = None
-        work = AgentWork(bind, unused, shared=unused)
+        work = AgentWork(bind, unused, shared=unused, steady=unused)
         for run_id in ("r1", "r2", "r1", "r2", "r3", "r2"):
             run: Any = SimpleNamespace(run_id=run_id)
             assert await work.rules(run, DEFAULT_RULES) == DEFAULT_RULES

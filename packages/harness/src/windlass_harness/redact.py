@@ -90,12 +90,15 @@ class Redactor:
         be looked into is not shown. A model of the wire becomes the JSON that it is written as. In a list,
         what follows an option with a secret's name is masked: ["login", "--password", "x"].
         """
-        if self._is_clean(value):
+        if self.is_clean(value):
             return value
         return _Walk(self).value(value, 0, _Hide.NOTHING)
 
-    def _is_clean(self, value: object) -> bool:
-        """Say quickly that there is nothing to mask; every record pays for this."""
+    def is_clean(self, value: object) -> bool:
+        """Say quickly that there is nothing to mask; every record pays for this.
+
+        What is clean is plain JSON of Python's own types; anything else is not even looked into.
+        """
         texts: list[str] = []
         level: list[object] = [value]
         for _ in range(DEPTH_MAX):

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, TypeVar, cast
 
-from pydantic import ValidationError
+from pydantic import JsonValue, ValidationError
 
 from windlass.definitions import kind_of, option_problem
 from windlass.limits import WAIT_MS_MAX
@@ -52,11 +52,18 @@ def check_seconds(value: object, what: str) -> float | None:
     return value
 
 
-def misfit(error: ValidationError, what: str) -> str:
-    """Say where a value does not fit its type; nothing of the value is quoted."""
-    first = invalid(error, None).issues[0]
-    places = [str(part) for part in error.errors(include_url=False, include_input=False)[0]["loc"][:1]]
-    return f"{what}: {'.'.join(places) or 'the value'} cannot be used: {first.message}"
+def misfit(error: ValidationError, what: str, value: Mapping[str, object]) -> str:
+    """Say where a value does not fit its type; nothing of the value is quoted.
+
+    What may be of several types is told of by the innermost place, where it came closest to one.
+    """
+    issues = invalid(error, cast(JsonValue, value)).issues
+    first = max(issues, key=lambda issue: issue.path.count("/"))
+    names = [str(part) for part in error.errors(include_url=False, include_input=False)[0]["loc"][:1]]
+    steps = first.path.split("/")[1:3] or names or ["the value"]
+    # The keys of what callers make up themselves may hold anything.
+    place = ".".join(steps if steps[-1].isdigit() else steps[:1])
+    return f"{what}: {place} cannot be used: {first.message}"
 
 
 def check_items(value: Iterable[T], kind: type, *, what: str, words: str) -> tuple[T, ...]:

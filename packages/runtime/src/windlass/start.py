@@ -16,11 +16,13 @@ from windlass.engine.cut import TooLate, within
 from windlass.engine.judge import settled, timed_out
 from windlass.errors import AgentError, Rejected, is_for_us
 from windlass.hooks import Hook, check_hook
+from windlass.limits import CONTENT_BYTES_MAX
 from windlass.package import compaction_route, fingerprint, package_json
 from windlass.package_check import check_contract, check_package
 from windlass.ports.model import LLMProvider
 from windlass.ports.policy import StartPolicy
 from windlass.refusals import (
+    bad_request,
     contract_violation,
     invalid_package,
     missing_port,
@@ -39,6 +41,7 @@ from windlass_protocol import (
     AskDecision,
     CausalIds,
     CodecError,
+    CodecLimits,
     DeferDecision,
     DenyDecision,
     ErrorKind,
@@ -48,9 +51,13 @@ from windlass_protocol import (
     RetryClass,
     RunRequest,
     RuntimePackage,
+    canonical,
 )
 
 JsonObject = dict[str, JsonValue]
+REQUEST_LEVELS_MAX: Final = 56
+"""Objects and lists inside one another; an event puts some more around them."""
+_FREE_JSON: Final = CodecLimits(message_bytes_max=CONTENT_BYTES_MAX, depth_max=REQUEST_LEVELS_MAX)
 _NO_HOOKS: Final[Mapping[str, Hook]] = {}
 _NO_TOOLS: Final[Mapping[str, Tool[..., object]]] = {}
 
@@ -99,7 +106,7 @@ async def _resolve(ports: RuntimePorts, request: RunRequest) -> RuntimePackage:
     own = None if registered is None else registered.package.package_id
     package_id = request.package_id or own or ports.default_package_id
     if package_id is None and len(ports.registry):
-        raise unknown_agent(request.agent_id, ports.registry.names)
+        raise unknown_agent(ports.scribe.redactor.text(request.agent_id), ports.registry.names)
     if package_id is None:
         raise missing_port("default runtime package")
     return await resolve_package(ports, package_id)
@@ -146,8 +153,12 @@ def with_contract(package: RuntimePackage, contract: OutputContract) -> RuntimeP
     return package.model_copy(update={"output_contracts": (contract,)})
 
 
-async def check_start(ports: RuntimePorts, request: RunRequest) -> EffectivePackage:
+async def check_start(
+    ports: RuntimePorts, request: RunRequest, *, message_id: str | None = None
+) -> EffectivePackage:
     """Go through everything that a run needs, in order; nothing is written.
+
+    `message_id` is that of words to a run under way.
 
     Raises:
         Rejected: a port is missing, or the package cannot be run.
@@ -155,12 +166,14 @@ async def check_start(ports: RuntimePorts, request: RunRequest) -> EffectivePack
         Denied: the start policy does not allow it.
     """
     policy = _check_ports(ports, request.run_id)
-    check_ids(ports, request)
+    check_ids(ports, request, message_id=message_id)
+    _check_json(request)
     effective = await effective_package(ports, request)
     provider_of(ports, effective.package, run_id=request.run_id)
     summary_provider_of(ports, effective.package, run_id=request.run_id)
     _check_hooks(ports, effective.package, request.run_id)
     _check_tools(ports, effective.package, request.run_id)
+    ports.registry.resolvers(effective.package)
     _check_sinks(ports, effective.package, request.run_id)
     await _check_policy(policy, request, effective.package, timeout_ms=ports.policy_timeout_ms)
     return effective
@@ -319,14 +332,27 @@ def tools_of(ports: RuntimePorts, package: RuntimePackage) -> dict[str, Tool[...
     return found
 
 
-def check_ids(ports: RuntimePorts, request: RunRequest) -> None:
+def _check_json(request: RunRequest) -> None:
+    """Refuse what a record could hold and an event could not: everybody can read events."""
+    free = {name for name in ("metadata", "input") if not isinstance(getattr(request, name), str | None)}
+    for name, value in request.model_dump(mode="json", by_alias=True, include=free).items() if free else ():
+        problem = ""
+        try:
+            canonical(value, _FREE_JSON)
+        except CodecError as error:
+            problem = error.message
+        if problem:
+            raise bad_request(f"{name} cannot be used: {problem}", request.run_id)
+
+
+def check_ids(ports: RuntimePorts, request: RunRequest, *, message_id: str | None = None) -> None:
     """Refuse names that would be masked: nobody could find such a run.
 
     Raises:
         Rejected: one holds a registered secret, or looks like one.
     """
     names = ("run_id", "agent_id", "session_id", "turn_id")
-    given = {name: getattr(request, name) for name in names}
+    given = {name: getattr(request, name) for name in names} | {"message_id": message_id}
     hide = ports.scribe.redactor.text
     hidden = [name for name, value in given.items() if value is not None and hide(value) != value]
     if hidden:
@@ -354,6 +380,19 @@ def check_no_secret(ports: RuntimePorts, content: bytes, *, run_id: str | None =
         )
 
 
+_KEPT: Final = (
+    "source",
+    "mode",
+    "capabilities",
+    "metadata",
+    "context",
+    "turnId",
+    "goalId",
+    "goalDescription",
+)
+"""What the inbox keeps of a request as it is."""
+
+
 def start_body(request: RunRequest, effective: EffectivePackage) -> JsonObject:
     """Return what the inbox keeps of a request; equal requests give equal bodies."""
     package = effective.package
@@ -366,7 +405,7 @@ def start_body(request: RunRequest, effective: EffectivePackage) -> JsonObject:
         "modelId": package.provider_route.model_id,
     }
     given = request.model_dump(mode="json", by_alias=True)
-    for name in ("source", "mode", "capabilities", "metadata", "context", "turnId"):
+    for name in _KEPT:
         if given.get(name) is not None:
             body[name] = given[name]
     content = given["input"]

@@ -1,6 +1,7 @@
 """What is special about the store in a SQLite file."""
 
 import asyncio
+import shutil
 import sqlite3
 from collections.abc import Coroutine, Iterator
 from pathlib import Path
@@ -11,14 +12,17 @@ import pytest
 from tests.contracts.stores import NOW_MS, claim, drafts, numbers, post, write
 from tests.faults.disk import Disk, Sync
 
+from windlass.adapters.journals import locks as locks_module
 from windlass.adapters.journals import sqlite_owners, sqlite_schema, sqlite_writer
 from windlass.adapters.journals.sqlite import SqliteStore
 from windlass.adapters.journals.sqlite_errors import translate
+from windlass.adapters.journals.sqlite_files import OpenFiles
 from windlass.adapters.journals.sqlite_schema import APPLICATION_ID, Durability, connect, prepare
 from windlass.adapters.journals.sqlite_writes import Transaction
 from windlass.errors import AgentError, Ambiguous, Conflict, Corrupt, Rejected, Unavailable
+from windlass.limits import OWNER_LEASE_MS
 from windlass.ports.journal import Batch, Standing
-from windlass_protocol import ErrorKind
+from windlass_protocol import ErrorKind, RetryClass
 
 
 def run(story: Coroutine[Any, Any, None]) -> None:
@@ -263,6 +267,25 @@ def test_an_event_loop_that_ended_before_its_answer_harms_nobody(durability: Dur
 
 
 @both_ways
+def test_what_an_event_loop_asked_for_before_it_stopped_is_written(
+    durability: Durability, path: Path
+) -> None:
+    store = asyncio.run(SqliteStore.open(path, durability=durability))
+    loop = asyncio.new_event_loop()
+    asking = loop.create_task(post(store, "k1"))
+    loop.call_soon(loop.stop)
+    loop.run_forever()
+
+    async def story() -> None:
+        assert await post(store, "k2") == 2
+        await store.aclose()
+
+    run(story())
+    assert loop.run_until_complete(asking) == 1
+    loop.close()
+
+
+@both_ways
 def test_a_value_that_the_database_cannot_keep_harms_its_own_request_alone(
     durability: Durability, path: Path
 ) -> None:
@@ -347,13 +370,18 @@ def test_an_event_loop_never_waits_for_another_process_that_writes(path: Path) -
     run(story())
 
 
-def test_a_store_that_is_closed_at_once_has_written_what_was_asked(path: Path) -> None:
+def test_a_writer_that_is_closed_at_once_has_done_what_was_asked(path: Path) -> None:
     async def story() -> None:
-        store = await SqliteStore.open(path, durability="process")
-        writing = asyncio.ensure_future(post(store, "k1"))
+        connection, locks = connect(path), sqlite_owners.OwnerLocks(path)
+        key = prepare(connection, path, durability="process")
+        transaction = Transaction(connection, key, locks=locks)
+        writer = sqlite_writer.Writer(connection, transaction, files=OpenFiles(path), is_quick=True)
+        writing = asyncio.ensure_future(writer.do(lambda tx: tx.enlist("o1", NOW_MS)))
         await asyncio.sleep(0)
-        await store.aclose()
-        assert await writing == 1
+        await writer.aclose()
+        await writing
+        assert locks.owners() == ("o1",)
+        locks.close()
 
     run(story())
 
@@ -429,7 +457,7 @@ def test_owners_that_cannot_have_a_lock_are_unavailable(path: Path) -> None:
 def test_a_lock_file_that_was_removed_meanwhile_is_made_again(
     path: Path, monkeypatch: pytest.MonkeyPatch, is_replaced: bool
 ) -> None:
-    real, removed = sqlite_owners.fcntl.flock, list[int]()
+    real, removed = locks_module.fcntl.flock, list[int]()
 
     def flock(handle: int, operation: int) -> None:
         if not removed:
@@ -441,7 +469,7 @@ def test_a_lock_file_that_was_removed_meanwhile_is_made_again(
         real(handle, operation)
 
     monkeypatch.setattr(sqlite_owners, "LOCK_PAUSE_S", 0)
-    monkeypatch.setattr(sqlite_owners.fcntl, "flock", flock)
+    monkeypatch.setattr(locks_module.fcntl, "flock", flock)
 
     async def story() -> None:
         store, other = await SqliteStore.open(path), await SqliteStore.open(path)
@@ -451,6 +479,54 @@ def test_a_lock_file_that_was_removed_meanwhile_is_made_again(
         await store.aclose()
         assert await other.due(now_ms=NOW_MS) == ("s1",)
         await other.aclose()
+
+    run(story())
+
+
+def test_an_owner_whose_lock_file_was_tidied_away_lives_on(path: Path) -> None:
+    async def story() -> None:
+        store, other = await SqliteStore.open(path), await SqliteStore.open(path)
+        mine = await claim(store)
+        await write(store, mine, 1, standing=Standing.RUNNING)
+        shutil.rmtree(path.with_name("store.db-owners"))
+        await other.enlist("o2", now_ms=NOW_MS)
+        assert await other.due(now_ms=NOW_MS) == ()
+        with pytest.raises(Conflict, match="belongs to owner"):
+            await other.claim("s1", "o2", now_ms=NOW_MS)
+        # At its next beat it has a lock again.
+        await store.enlist(mine.owner_id, now_ms=NOW_MS)
+        assert len([*path.with_name("store.db-owners").iterdir()]) == 2
+        shutil.rmtree(path.with_name("store.db-owners"))
+        # Nobody hears of it for longer than its lease.
+        later_ms = NOW_MS + OWNER_LEASE_MS
+        await other.enlist("o2", now_ms=later_ms)
+        assert await other.due(now_ms=later_ms) == ("s1",)
+        await store.aclose()
+        await other.aclose()
+
+    run(story())
+
+
+@pytest.mark.parametrize("durability", ["power", "process"])
+@pytest.mark.parametrize("gone", ["store.db", "store.db-wal"])
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_nothing_is_acknowledged_that_goes_into_a_removed_file(
+    path: Path, gone: str, is_replaced: bool, durability: Durability
+) -> None:
+    async def story() -> None:
+        store = await SqliteStore.open(path, durability=durability)
+        mine = await claim(store)
+        await write(store, mine, 1)
+        file = path.with_name(gone)
+        content = file.read_bytes()
+        file.unlink()
+        if is_replaced:
+            file.write_bytes(content)
+        for _ in range(2):
+            with pytest.raises(Unavailable, match=f"{gone} was removed or replaced") as refused:
+                await store.post("s1", kind="start", key="k", body={})
+            assert refused.value.retry is RetryClass.REPAIR_NEEDED
+        await store.aclose()
 
     run(story())
 

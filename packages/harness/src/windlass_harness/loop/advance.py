@@ -301,23 +301,29 @@ def _advance_child(state: LoopState, call: Call, note: CallNotes, plan: _Calls, 
 
 def _recover(state: LoopState, call: Call, plan: _Calls, now: Moment, rules: Rules) -> None:
     """Run an interrupted call again if that is safe and not done too often; or ask."""
-    effect, key = _intent(call)
+    effect, _ = _intent(call)
     times = state.note(call.call_id).interruptions + 1
+    if effect is not EffectClass.ONCE and times < rules.interruptions_max:
+        plan.drafts.append(found(state, call, now=now))
+        return
+    request = people.recovery_request(
+        state, call, times=1 if effect is EffectClass.ONCE else times, responders=rules.responders
+    )
+    plan.drafts.append(found(state, call, now=now, more={"requestId": request["requestId"]}))
+    plan.requests.append(request)
+
+
+def found(state: LoopState, call: Call, *, now: Moment, more: JsonObject | None = None) -> Draft:
+    """Return the record of a call whose intent has no result."""
+    effect, key = _intent(call)
     data: JsonObject = {
         "callId": call.call_id,
         "effect": effect.value,
         "toolName": call.tool_name,
         "idempotencyKey": key,
+        **(more or {}),
     }
-    if effect is not EffectClass.ONCE and times < rules.interruptions_max:
-        plan.drafts.append(state.draft("recovery.effect_found", data, now=now))
-        return
-    request = people.recovery_request(
-        state, call, times=1 if effect is EffectClass.ONCE else times, responders=rules.responders
-    )
-    data["requestId"] = request["requestId"]
-    plan.drafts.append(state.draft("recovery.effect_found", data, now=now))
-    plan.requests.append(request)
+    return state.draft("recovery.effect_found", data, now=now)
 
 
 def _intent(call: Call) -> tuple[EffectClass, str]:

@@ -9,7 +9,7 @@ from windlass_harness.loop.drafts import Draft
 from windlass_harness.loop.events import Moment
 from windlass_harness.loop.notes import number_in
 from windlass_harness.loop.state import LoopState
-from windlass_harness.views.steps import INTERRUPTED, Call, CallStage
+from windlass_harness.views.steps import INTERRUPTED, NOT_EXECUTED, Call, CallStage
 from windlass_protocol import BudgetName, ErrorInfo, RunMode
 
 JsonObject = dict[str, JsonValue]
@@ -91,13 +91,19 @@ _Fact = tuple[str, JsonObject]
 
 def _under_way(state: LoopState) -> list[Call]:
     """The calls that have begun, and of which nobody will hear any more."""
+    return [call for call in _started(state) if not state.is_unbegun(call)]
+
+
+def _started(state: LoopState) -> list[Call]:
     return [call for call in state.session.history.open_calls() if call.stage is CallStage.STARTED]
 
 
-def _unknown(state: LoopState, call: Call, now: Moment) -> Draft:
-    """The result of a call whose outcome is not known, because its run ends first."""
+def _unfinished(state: LoopState, call: Call, now: Moment) -> Draft:
+    """The result of a call whose run ends first: nobody knows what came of it, or it never began."""
     result: JsonObject = {**family.result_of(state, call, output=None), "isError": True}
     error: JsonObject = {"code": OUTCOME_UNKNOWN, "message": INTERRUPTED}
+    if state.is_unbegun(call):
+        error = {"code": "cancelled", "message": NOT_EXECUTED}
     data: JsonObject = {"result": result, "status": "failed", "error": error, **state.place(call.step_index)}
     return state.draft("action.result", data, now=now)
 
@@ -120,8 +126,8 @@ def _end(state: LoopState, now: Moment, *, turn: _Fact, run: _Fact, session: _Fa
     kind, data = session if is_task else _NEXT
     ended = state.draft(run[0], {"runId": ending.run_id, **run[1], **usage}, now=now)
     return (
-        *(_unknown(state, call, now) for call in _under_way(state)),
+        *(_unfinished(state, call, now) for call in _started(state)),
         state.draft(turn[0], {**turn[1], **state.turn_place(), **usage}, now=now),
-        family.told_end(ending, family.cancelled(state, ended), used=notes.budget),
+        family.told_end(ending, family.cancelled(state, ended), used=notes.budget, taint=state.session.taint),
         Draft(kind, now.at, data),
     )

@@ -25,6 +25,8 @@ class Moment:
     ms: int
     held: frozenset[Pause] | None = None
     """The pauses that go on, by whoever knows better than the wall clock; None if nobody does."""
+    active_ms: int | None = None
+    """How long the run has gone on since its `active_since`, by whoever knows better; None if nobody does."""
 
     def is_in(self, pause: Pause) -> bool:
         """Whether a pause goes on."""
@@ -54,7 +56,7 @@ class RunAsked:
 class Steered:
     """Somebody says something to the run under way.
 
-    `body` has `message`, `messageId`, and what may come with it: `parts`, `context`, `sender`.
+    `body` has `message`, `messageId`, and what may come with it: `parts`, `context`, `source`, `sender`.
     """
 
     body: JsonObject
@@ -65,6 +67,8 @@ class AnswersGiven:
     """Somebody answers requests."""
 
     responses: tuple[InputResponse, ...]
+    given_ms: int | None = None
+    """When, in milliseconds since 1970; None means now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +131,8 @@ class ModelAnswered:
     reasoning: str = ""
     usage: JsonObject | None = None
     latency_ms: int | None = None
+    provider_data: JsonObject | None = None
+    """What the provider wants back with this answer."""
     notes: tuple[Note, ...] = ()
 
 
@@ -238,6 +244,31 @@ class CallAsks:
 
 
 @dataclass(frozen=True, slots=True)
+class StateChange:
+    """What changes in the authored state: first keys go, then values come."""
+
+    values: JsonObject
+    removed: tuple[str, ...] = ()
+
+    @property
+    def data(self) -> JsonObject:
+        """The change as `session.state_changed` says it."""
+        data: JsonObject = {}
+        if self.removed:
+            data["removed"] = list(self.removed)
+        if self.values:
+            data["set"] = self.values
+        return data
+
+
+@dataclass(frozen=True, slots=True)
+class StateGiven:
+    """Somebody outside changes the authored state of the session."""
+
+    change: StateChange
+
+
+@dataclass(frozen=True, slots=True)
 class CallReturned:
     """A tool is done."""
 
@@ -250,6 +281,18 @@ class CallReturned:
     content: JsonObject | None = None
     """Where all of the output is, when only a part of it is here."""
     duration_ms: int | None = None
+    taint: tuple[str, ...] = ()
+    """What the result brings into the session: untrusted content, private data."""
+    state: StateChange | None = None
+    """What the call changed in the state of the session."""
+    notes: tuple[Note, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CallUnbegun:
+    """A tool whose intent was written is not run by this owner, and has not begun."""
+
+    call_id: str
     notes: tuple[Note, ...] = ()
 
 
@@ -339,6 +382,7 @@ LoopEvent = (
     | CallRefused
     | CallAsks
     | CallReturned
+    | CallUnbegun
     | ChildSaid
     | OutputChecked
     | Taken
@@ -346,4 +390,5 @@ LoopEvent = (
     | Stopped
     | HooksRan
     | DeliverySettled
+    | StateGiven
 )

@@ -108,6 +108,8 @@ class CallNotes:
     """How often people were asked about it."""
     interruptions: int = 0
     """How often in a row it ended with its owner and was begun again by itself."""
+    passed_on: int = 0
+    """How often it was left to the next owner before it began."""
     child: Child | None = None
     report: JsonObject | None = None
     """What `subagent.completed` says, once the child has ended."""

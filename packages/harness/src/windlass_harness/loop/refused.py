@@ -28,7 +28,7 @@ def denied(state: LoopState, call: Call, *, note: CallNotes, now: Moment) -> Dra
 
 def refused(state: LoopState, call: Call, *, now: Moment, code: str, message: str) -> Draft:
     """Return the result of a call that was not made, or not again."""
-    if call.stage is CallStage.STARTED:
+    if call.stage is CallStage.STARTED and not state.is_unbegun(call):
         message = f"{_NOT_AGAIN} {message}"
     result: JsonObject = {
         "kind": "tool-result",

@@ -118,6 +118,10 @@ class LoopState:
         """Return the notes of a call, to be read."""
         return self.notes.get(call_id, _NO_NOTES)
 
+    def is_unbegun(self, call: Call) -> bool:
+        """Whether a call whose intent was written has never begun."""
+        return 0 < call.attempt <= self.note(call.call_id).passed_on
+
     def call(self, call_id: str) -> Call | None:
         """Return an open call."""
         return self.session.history.open_call(call_id)
@@ -158,12 +162,12 @@ class LoopState:
     def wall_ms(self, now: Moment) -> int:
         """Return how long the run has gone on, without the time that it waited for people.
 
-        All else counts in which somebody had it, from the first record of an owner to its last, and the pause
-        before a retry.
+        All else counts: from the first record of an owner to its last, and the pause before a retry.
         """
         notes = self.run_notes
-        is_ours = notes.epoch in (None, self.epoch)
-        return notes.wall_ms(now.at if is_ours else notes.left_at(now.at, paused_until_ms(self)))
+        if notes.epoch not in (None, self.epoch):
+            return notes.wall_ms(notes.left_at(now.at, paused_until_ms(self)))
+        return notes.wall_ms(now.at) if now.active_ms is None else notes.budget.wall_ms_used + now.active_ms
 
     def exceeding(
         self, now: Moment, *, step: bool = False, tool_call: bool = False, tokens: int = 0
@@ -335,7 +339,9 @@ def _input_resolved(state: LoopState, record: Record) -> None:
 
 def _effect_found(state: LoopState, record: Record) -> None:
     note = _note(state, str(record.data.get("callId")))
-    note.interruptions += 1
+    has_begun = record.data.get("begun") is not False
+    note.interruptions += has_begun
+    note.passed_on += not has_begun
     if "requestId" not in record.data:
         note.choice = RecoveryChoice.RETRY
 

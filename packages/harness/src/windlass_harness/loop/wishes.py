@@ -74,7 +74,10 @@ def _steered(state: LoopState, event: Steered, now: Moment) -> list[Draft]:
     """Whoever speaks instead of answering goes on without the answer."""
     if state.run is None or state.is_ending:
         return []
-    message: JsonObject = {"message": "", **_said(event.body), "delivery": "steer", **state.turn_place()}
+    source = event.body.get("source")
+    sender: JsonObject = {"sender": source["id"]} if isinstance(source, dict) else {}
+    said = {"message": "", **sender, **_said(event.body)}
+    message: JsonObject = {**said, "delivery": "steer", **state.turn_place()}
     return [*people.passed_over(state, now), state.draft("message.received", message, now=now)]
 
 

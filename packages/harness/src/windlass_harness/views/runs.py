@@ -55,6 +55,8 @@ class RunState:
     is_cancel_requested: bool = False
     turn_id: str | None = None
     source: SourceRef | None = None
+    speakers: tuple[str | None, ...] = ()
+    """Who said something to it while it was under way; None is somebody who did not say who."""
     mode: RunMode | None = None
     can_ask: bool = True
     """Whether the channel of the request can put questions to people."""
@@ -191,6 +193,14 @@ def _turn(run: RunState, record: Record) -> RunState:
     return replace(run, turn_id=turn_id) if isinstance(turn_id, str) else run
 
 
+def _hear(run: RunState, record: Record) -> RunState:
+    sender = record.data.get("sender")
+    speaker = sender if isinstance(sender, str) else None
+    if record.data.get("delivery") != "steer" or speaker in run.speakers:
+        return run
+    return replace(run, speakers=(*run.speakers, speaker))
+
+
 def _move(run: RunState, record: Record) -> RunState:
     data = read(SessionMovedData, record.data)
     return replace(run, package_fingerprint=data.to_fingerprint)
@@ -248,6 +258,7 @@ _CHANGES: Final[dict[str, Callable[[RunState, Record], RunState]]] = {
     "run.budget_exhausted": _exhausted,
     "session.moved": _move,
     "turn.started": _turn,
+    "message.received": _hear,
 }
 RUN_CHANGES: Final = frozenset(_CHANGES)
 """The records that change a run that has begun."""

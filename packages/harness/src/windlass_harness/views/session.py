@@ -17,9 +17,12 @@ from windlass_harness.views.reading import (
     read_step_completed,
     read_step_started,
 )
+from windlass_harness.views.resolved import resolved_by
 from windlass_harness.views.runs import RUN_CHANGES, RUN_ENDS, advance_run, run_id_of, start_run
 from windlass_harness.views.session_state import SessionState, SessionStatus, TurnState, TurnStatus, Wait
 from windlass_protocol import (
+    ActionResultData,
+    AgentResolvedData,
     ApprovalSettledData,
     CompactionCompletedData,
     CompactionConfig,
@@ -35,6 +38,7 @@ from windlass_protocol import (
     SessionStartedData,
     SessionStateChangedData,
     SessionWaitingData,
+    SubagentCompletedData,
     TurnStartedData,
     TurnWaitingData,
 )
@@ -77,8 +81,9 @@ class SessionDraft:
         self.history = HistoryDraft(state.history)
         self.requests = {request.request_id: request for request in state.requests}
         self.family = FamilyDraft(state.children, state.proxied)
-        self.authored = dict(state.authored)
+        self.authored, self.resolved = dict(state.authored), dict(state.resolved)
         self.run_ids = dict.fromkeys(state.run_ids)
+        self.taint: frozenset[str] = frozenset(state.taint)
 
     def freeze(self) -> SessionState:
         """Return the session as it is now."""
@@ -100,7 +105,9 @@ class SessionDraft:
             proxied=tuple(self.family.proxied.values()),
             children=tuple(self.family.children.values()),
             waiting=self.waiting,
+            resolved=dict(self.resolved),
             epoch=self.epoch,
+            taint=tuple(sorted(str(one) for one in self.taint)),
         )
 
     @property
@@ -187,6 +194,7 @@ class SessionDraft:
             self._compaction, self._counted = data.compaction, None
         self.output_schema = data.output_schema or self.output_schema
         self.root_session_id = data.root_session_id
+        self.taint |= frozenset(data.taint or ())
 
     def session_moved(self, record: Record) -> None:
         data = read(SessionMovedData, record.data)
@@ -208,6 +216,10 @@ class SessionDraft:
         for key in data.removed or ():
             self.authored.pop(key, None)
         self.authored |= data.set or {}
+
+    def agent_resolved(self, record: Record) -> None:
+        data = read(AgentResolvedData, record.data)
+        self.resolved |= resolved_by(data, agent_id=record.agent_id or "", run_id=record.run_id)
 
     def context_cleared(self, record: Record) -> None:
         self.history.clear()
@@ -287,6 +299,13 @@ class SessionDraft:
         call_id, output = read_result(record.data)
         self.history.finish_call(call_id, output)
         self._forget_requests(call_id)
+        if "taint" in record.data:
+            # Nothing takes it away again: what was read once may be in any later word of the model.
+            self.taint |= frozenset(read(ActionResultData, record.data).taint or ())
+
+    def subagent_completed(self, record: Record) -> None:
+        self.family.completed(record)
+        self.taint |= frozenset(read(SubagentCompletedData, record.data).taint or ())
 
     def effect_settled(self, record: Record) -> None:
         data = read(RecoveryEffectSettledData, record.data)
@@ -357,6 +376,7 @@ _HANDLERS: Final[dict[str, Callable[[SessionDraft, Record], None]]] = {
     "session.completed": SessionDraft.session_ended,
     "session.failed": SessionDraft.session_ended,
     "session.state_changed": SessionDraft.state_changed,
+    "agent.resolved": SessionDraft.agent_resolved,
     "context.cleared": SessionDraft.context_cleared,
     "output.requested": SessionDraft.output_requested,
     "run.waiting": SessionDraft.run_waiting,
@@ -380,6 +400,6 @@ _HANDLERS: Final[dict[str, Callable[[SessionDraft, Record], None]]] = {
     "input.resolved": SessionDraft.input_resolved,
     "approval.settled": SessionDraft.approval_settled,
     "subagent.called": lambda draft, record: draft.family.called(record),
-    "subagent.completed": lambda draft, record: draft.family.completed(record),
+    "subagent.completed": SessionDraft.subagent_completed,
     "compaction.completed": SessionDraft.compaction_completed,
 }

@@ -1,23 +1,23 @@
-"""What is done otherwise when the journal refused what a driver wrote.
+"""What is done otherwise when the journal refused what a driver wrote, or it fails each time.
 
-A drive that is refused leaves nothing behind, so the next one would do the same again. It is made carefully
-instead: what came through the inbox is written item by item, so that it shows which one is at fault, and of
-that one only the bare facts are written. If no item is at fault, the run is, and it ends.
+Such a drive leaves nothing behind, so the next one would do the same again. It is made carefully instead:
+what came through the inbox is written item by item, so that it shows which one is at fault, and of that one
+only the bare facts are written. If no item is at fault, the run is, and it ends.
 """
 
 from dataclasses import dataclass, replace
 from typing import Final
 
-from windlass.errors import AgentError, Rejected
+from windlass.errors import AgentError
 from windlass_harness.loop.events import Stopped
 from windlass_protocol import ErrorCode, ErrorInfo, ErrorKind, RetryClass
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The journal will never take what a driver wrote."""
+    """What a driver does will never come to the journal."""
 
-    error: Rejected
+    error: Exception
     items: frozenset[int]
     """The items of the inbox that were answered by it."""
 
@@ -39,7 +39,7 @@ class Care:
 
     def after(self, refusal: Refusal) -> "Care | None":
         """Return how to drive next; None if there is nothing left to try."""
-        why = refusal.error.info()
+        why = _info(refusal.error)
         if not self.is_careful and refusal.items:
             return replace(self, is_careful=True)
         if refusal.items - self.bare:
@@ -54,15 +54,13 @@ class Care:
 NO_CARE: Final = Care()
 
 
-def hopeless(error: BaseException) -> Care:
-    """Return how to drive a session whose run fails each time it is driven."""
+def _info(error: Exception) -> ErrorInfo:
     if isinstance(error, AgentError):
-        return Care(is_careful=True, stop=Stopped(error.info()))
-    message = f"The run could not be driven: {type(error).__name__}. The log has the place in the code."
-    info = ErrorInfo(
+        return error.info()
+    message = f"It could not be driven: {type(error).__name__}. The log has the place in the code."
+    return ErrorInfo(
         code=ErrorCode.REJECTED,
         kind=ErrorKind.RECOVERY_REPAIR_NEEDED,
         retry=RetryClass.NOT_RETRYABLE,
         message=message,
     )
-    return Care(is_careful=True, stop=Stopped(info))

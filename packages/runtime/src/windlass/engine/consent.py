@@ -78,10 +78,15 @@ def responders_of(binding: Binding, run: RunState | None) -> tuple[str, ...] | s
     """Return who may consent, None for anybody; or say why nobody may."""
     if not binding.four_eyes:
         return binding.responders
+    # Whoever spoke to the run has asked for what it does as much as who started it.
     source = None if run is None else run.source
-    if source is None:
+    askers = (None if source is None else source.id, *(() if run is None else run.speakers))
+    known = [name for name in askers if name is not None]
+    if len(known) < len(askers):
         return "It needs the consent of a second person, and the run does not say who asked for it."
-    others = tuple(name for name in binding.responders or () if not _is_same(name, source.id))
+    others = tuple(
+        name for name in binding.responders or () if not any(_is_same(name, asker) for asker in known)
+    )
     return others or "It needs the consent of a second person, and there is none who may give it."
 
 

@@ -13,16 +13,19 @@ from collections import deque
 from typing import Final
 
 from windlass.engine.care import NO_CARE, Care
-from windlass.engine.mailbox import Mailbox
+from windlass.engine.inner import Inner
+from windlass.engine.mailbox import Mailbox, Post
 from windlass.engine.moments import moment
 from windlass.engine.performer import Work, perform
 from windlass.engine.steady import Steady
+from windlass.engine.tasks import Tasks
 from windlass.engine.writer import Lost, SessionWriter
 from windlass.errors import Unavailable
-from windlass.ports.journal import Inbox, Standing
+from windlass.ports.journal import Standing
 from windlass_harness.loop.advance import advance
 from windlass_harness.loop.delivery import errands
 from windlass_harness.loop.effects import (
+    CallHooks,
     CallModel,
     Compact,
     Effect,
@@ -44,8 +47,6 @@ from windlass_harness.views.runs import RunState
 
 SHORT_WAIT_MS: Final = 30_000
 """A wait up to this long is spent awake; a longer one costs a row, not a task."""
-GRACE_S: Final = 2.0
-"""How long an effect that was cancelled may take to end."""
 
 
 class Driver:
@@ -56,7 +57,7 @@ class Driver:
         state: LoopState,
         writer: SessionWriter,
         *,
-        inbox: Inbox,
+        inbox: Post,
         work: Work,
         steady: Steady,
         rules: Rules,
@@ -70,20 +71,22 @@ class Driver:
         self._rules = rules
         self._events: deque[LoopEvent] = deque()
         self._care = NO_CARE
-        self._tasks: dict[str, asyncio.Task[LoopEvent]] = {}
-        self._errands: dict[str, asyncio.Task[LoopEvent]] = {}
-        """What is done for runs that have ended; cancelling the next run does not touch it."""
         self._ruled: str | None = None
         self._run_rules = rules
         """The rules of the run that was asked about last."""
         self._ready: list[Effect] = []
+        self._begun: set[str] = set()
+        """Keys of the tools that were begun, or given to whoever begins them."""
         self._bell = asyncio.Event()
+        self._tasks = Tasks(self._clock, self._bell)
+        self._inner = Inner(self._is_to_end)
+        self._is_cut = False
+        """Whether judging was broken off, because the run is to end."""
         self._has_mail = True
         self._wake_at_ms: int | None = None
         self._is_stopping = False
         self._bound: str | None = None
         """The run that was bound last."""
-        self._gives_up: asyncio.Task[None] | None = None
         self.is_lost = False
         """Whether the journal refused to take more: somebody else may have the session."""
 
@@ -91,25 +94,25 @@ class Driver:
         """Tell the driver that there is something in the inbox."""
         self._has_mail = True
         self._bell.set()
+        self._inner.ring()
 
     def stop(self) -> None:
         """Begin nothing more; tools that run may finish within the grace.
 
         The run does not end: whoever owns the session next goes on with it.
         """
-        self._is_stopping = True
-        for key, task in self._tasks.items():
-            if key in (CallModel.key, Compact.key):
-                task.cancel()
-        if self._tasks or self._errands:
-            self._set_limit()
+        self._is_stopping = self._writer.is_hurried = True
+        self._work.stop()
+        self._tasks.stop(CallModel.key, Compact.key)
+        self._inner.break_off()
         self._bell.set()
 
     def lose(self) -> None:
         """Do nothing more: somebody else has the session."""
         self.is_lost = True
-        self._is_stopping = True
-        self._abandon()
+        self._is_stopping = self._writer.is_hurried = True
+        self._inner.break_off()
+        self._tasks.abandon()
 
     @property
     def is_puzzled(self) -> bool:
@@ -142,7 +145,7 @@ class Driver:
         except Lost:
             self.is_lost = True
         finally:
-            self._abandon()
+            self._tasks.abandon()
 
     # turning
 
@@ -157,8 +160,7 @@ class Driver:
         if self._is_stopping or (self._care.is_careful and self._has_untaken()):
             return False
         if self._is_done():
-            standing, wake_at_ms = self._standing()
-            await self._writer.commit(standing=standing, wake_at_ms=wake_at_ms, is_last=True)
+            await self._write(is_last=True)
             return True
         await self._wait()
         return False
@@ -167,11 +169,14 @@ class Driver:
         """Take what happened, do what follows, until something has to be waited for."""
         now = moment(self._clock)
         while True:
-            self._take_events(now)
-            if self._mailbox.has_items:
-                # After what has happened: it says whether there is still a run to speak to.
-                await self._take_items()
+            if not self._is_cut:
+                # Before what is wanted: it says whether there is still a run to speak to.
                 self._take_events(now)
+            while self._mailbox.has_items and await self._take_items(now):
+                pass
+            self._is_cut = False
+            # What was decided about calls of a run that is to end begins nothing.
+            self._take_events(now)
             run = self.state.run
             if run is not None and run.run_id != self._bound and not run.is_cancel_requested:
                 await self._bind(run, now)
@@ -183,7 +188,7 @@ class Driver:
             self._writer.add(left.drafts)
             for effect in (*plan.effects, *left.effects):
                 await self._accept(effect, rules)
-            if self._events:
+            if self._events or self._is_cut:
                 now = moment(self._clock)
             elif not plan.drafts and not left.drafts:
                 # What is only to be performed changes nothing until it is done.
@@ -192,7 +197,8 @@ class Driver:
 
     def _take_events(self, now: Moment) -> None:
         while self._events:
-            self._writer.add(take(self.state, self._events.popleft(), now=now, rules=self._rules))
+            aged = self._steady.aged(self.state, now)
+            self._writer.add(take(self.state, self._events.popleft(), now=aged, rules=self._rules))
 
     async def _bind(self, run: RunState, now: Moment) -> None:
         """See what a run is done with, before anything is done for it."""
@@ -221,13 +227,15 @@ class Driver:
         return self._run_rules
 
     def _plan(self, now: Moment, rules: Rules) -> Plan:
-        under_way = self._tasks.keys() | {effect.key for effect in self._ready if not is_errand(effect)}
+        under_way = self._tasks.under_way.keys() | {
+            effect.key for effect in self._ready if not is_errand(effect)
+        }
         plan = advance(self.state, under_way, now=self._steady.at(self.state, now), rules=rules)
         self._wake_at_ms = plan.wake_at_ms
         return plan
 
     def _plan_errands(self, now: Moment, rules: Rules) -> Plan:
-        under_way = self._errands.keys() | {effect.key for effect in self._ready if is_errand(effect)}
+        under_way = self._tasks.errands.keys() | {effect.key for effect in self._ready if is_errand(effect)}
         return errands(self.state, under_way, now=now, rules=rules)
 
     async def _accept(self, effect: Effect, rules: Rules) -> None:
@@ -235,28 +243,55 @@ class Driver:
         if isinstance(effect, CallModel | Compact | RunTool) or is_errand(effect):
             self._ready.append(effect)
             return
+        if self._is_stopping or self._is_cut:
+            return
         if rules.hook_points:
             # Hooks are the host's code, and see nothing that a crash could make untrue.
             await self._writer.commit(standing=Standing.RUNNING, wake_at_ms=None)
-        self._events.append(await perform(self._work, self.state, effect=effect))
+        work = perform(self._work, self.state, effect=effect)
+        event = await work if isinstance(effect, CallHooks) else await self._inner.do(work)
+        if event is not None:
+            self._events.append(event)
+
+    async def _is_to_end(self) -> bool:
+        """Whether somebody wants the run under way to end, or the driver to stop."""
+        while self._has_mail and not self._is_stopping:
+            self._has_mail = False
+            await self._mailbox.read()
+        run = self.state.run
+        self._is_cut = run is not None and self._mailbox.has_cancel(run.run_id)
+        return self._is_cut or self._is_stopping
 
     async def _commit(self) -> None:
-        is_last = self._is_done() and not self._has_mail
-        standing, wake_at_ms = self._standing()
-        await self._writer.commit(standing=standing, wake_at_ms=wake_at_ms, is_last=is_last)
+        await self._write(is_last=self._is_done() and not self._has_mail)
         run = self.state.run
         if run is not None and run.is_cancel_requested:
             self._ready = [effect for effect in self._ready if is_errand(effect)]
-            self._cancel_effects()
-        if not self._is_stopping:
-            # What was given up on while stopping looks as if nobody performed it, and must not begin again.
-            for effect in self._ready:
-                self._start(effect)
+            self._tasks.cancel()
+        for effect in self._ready:
+            self._start(effect)
         self._ready.clear()
+
+    def _start(self, effect: Effect) -> None:
+        # What was given up on while stopping looks as if nobody performed it, and must not begin again.
+        if self._is_stopping and (effect.key in self._begun or not isinstance(effect, RunTool)):
+            return
+        self._begun.add(effect.key)
+        self._tasks.start(effect, lambda: perform(self._work, self.state, effect=effect))
+
+    async def _write(self, *, is_last: bool) -> None:
+        standing, wake_at_ms = self._standing()
+        if is_last:
+            # What waits for a run that waits is nothing that whoever comes next finds broken off.
+            self._events.append(HandedOver())
+            self._take_events(moment(self._clock))
+        await self._writer.commit(standing=standing, wake_at_ms=wake_at_ms, is_last=is_last)
 
     def _standing(self) -> tuple[Standing, int | None]:
         if self.state.run is None:
-            is_busy = self._has_untaken() or self._ready or self._errands or self.state.compacting.is_due
+            is_busy = (
+                self._has_untaken() or self._ready or self._tasks.errands or self.state.compacting.is_due
+            )
             return (Standing.RUNNING if is_busy else Standing.IDLE), None
         if self._ready or not self._is_done():
             # A short wait too: after a crash somebody must go on with it at once, whatever the clock says.
@@ -264,72 +299,12 @@ class Driver:
         wake = self._wake_at_ms
         return Standing.WAITING, wake and self._steady.wake_at_ms(wake, moment(self._clock))
 
-    # effects
-
-    def _start(self, effect: Effect) -> None:
-        task = asyncio.create_task(self._perform(effect), name=f"windlass {effect.key}")
-        (self._errands if is_errand(effect) else self._tasks)[effect.key] = task
-        task.add_done_callback(self._on_done)
-
-    async def _perform(self, effect: Effect) -> LoopEvent:
-        try:
-            return await perform(self._work, self.state, effect=effect)
-        finally:
-            # Now and not when the task is done: the driver wakes right after that.
-            self._bell.set()
-
-    def _on_done(self, task: "asyncio.Task[LoopEvent]") -> None:
-        # One that was cancelled before it began never got to the bell.
-        if task.cancelled():
-            self._bell.set()
-
-    def _collect(self) -> None:
-        """Take the results of what has been done."""
-        for tasks in (self._tasks, self._errands):
-            for key, task in [*tasks.items()]:
-                if task.done():
-                    del tasks[key]
-                    if not task.cancelled():
-                        self._events.append(task.result())
-        if not self._tasks and not (self._is_stopping and self._errands):
-            self._end_grace()
-
-    def _cancel_effects(self) -> None:
-        if self._tasks and self._gives_up is None:
-            for task in self._tasks.values():
-                task.cancel()
-            self._set_limit()
-
-    def _set_limit(self) -> None:
-        """Wait for effects that were told to end, but not for ever."""
-        if self._gives_up is None:
-            self._gives_up = asyncio.create_task(self._clock.sleep(GRACE_S))
-            self._gives_up.add_done_callback(self._on_grace_over)
-
-    def _on_grace_over(self, grace: "asyncio.Task[None]") -> None:
-        if not grace.cancelled():
-            self._abandon(with_errands=self._is_stopping)
-
-    def _end_grace(self) -> None:
-        """Give up on nothing any more: all that was told to end has ended."""
-        if self._gives_up is not None:
-            self._gives_up.cancel()
-            self._gives_up = None
-
-    def _abandon(self, *, with_errands: bool = True) -> None:
-        """Care no more about effects that do not end; what they still do is not recorded."""
-        for tasks in (self._tasks, self._errands) if with_errands else (self._tasks,):
-            for task in tasks.values():
-                task.cancel()
-            tasks.clear()
-        self._end_grace()
-        self._bell.set()
-
     async def _finish_tools(self) -> None:
         """Record what tools that were running when the driver was stopped still return."""
-        self._collect()
+        self._tasks.stop()
+        self._events += self._tasks.collect()
         self._take_events(moment(self._clock))
-        while self._tasks or self._errands:
+        while self._tasks:
             # Whoever rings now, and whatever is due, is for the next owner.
             self._has_mail, self._wake_at_ms = False, None
             await self._wait()
@@ -342,18 +317,19 @@ class Driver:
 
     async def _wait(self) -> None:
         """Return when something happened: an effect is done, somebody rang, or time came."""
-        tasks = (*self._tasks.values(), *self._errands.values())
-        if not self._has_mail and not any(task.done() for task in tasks):
+        if not self._has_mail and not self._tasks.has_done:
             self._bell.clear()
-            timer = self._steady.timer(self._wake_at_ms, self._bell.set)
+            # Whoever acts because it is late looks first whether somebody was in time.
+            timer = self._steady.timer(self._wake_at_ms, self.ring)
             await self._bell.wait()
             if timer is not None:
                 timer.cancel()
-        self._collect()
+        self._events += self._tasks.collect()
 
     def _is_done(self) -> bool:
         """Whether nothing will happen unless somebody or the clock makes it happen."""
-        if self._events or self._tasks or self._errands or self._ready:
+        if self._is_stopping or self._events or self._tasks or self._ready:
+            # Whoever stops has left things undone.
             return False
         if self._has_untaken():
             return False
@@ -365,20 +341,25 @@ class Driver:
 
     def _has_untaken(self) -> bool:
         """Whether there are items that wait for no run to end."""
-        is_free, is_ending = self.state.run is None, self.state.is_ending
-        return self._mailbox.has_untaken(is_free=is_free, is_ending=is_ending)
+        is_busy, is_ending = self._hears()
+        return self._mailbox.has_untaken(is_busy=is_busy, is_ending=is_ending)
 
-    async def _take_items(self) -> None:
-        """Turn items into events; a run waits until the one before it has ended."""
-        if self._care.is_careful and self._writer.consuming:
-            return
-        assert not self._events, "what has happened is taken before what is wanted"
+    def _hears(self) -> tuple[bool, bool]:
+        """Whether no run can begin now, and whether no words are heard."""
         is_free = self.state.run is None
         is_held = is_free and self.state.compacting.is_open
-        is_busy, is_ending = is_held or not is_free, is_held or self.state.is_ending
+        return is_held or not is_free, is_held or self.state.is_ending
+
+    async def _take_items(self, now: Moment) -> bool:
+        """Take items, up to one that changes what the next ones mean; tell whether any was taken."""
+        if self._care.is_careful and self._writer.consuming:
+            return False
+        is_busy, is_ending = self._hears()
         mail = await self._mailbox.take(is_busy=is_busy, is_ending=is_ending, care=self._care)
-        self._events += mail.events
         for run, item in mail.begun:
             self._writer.begin(run, item)
         for item in mail.taken:
             self._writer.consume(item)
+        for event in mail.events:
+            self._writer.add(take(self.state, event, now=now, rules=self._rules))
+        return bool(mail.taken)

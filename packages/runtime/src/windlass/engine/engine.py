@@ -7,25 +7,24 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Protocol, runtime_checkable
 
-from windlass.engine.care import NO_CARE, Care, Refusal, hopeless
+from windlass.engine.binding import Binder
+from windlass.engine.care import NO_CARE, Care, Refusal
 from windlass.engine.driver import Driver
 from windlass.engine.failures import log_failure
 from windlass.engine.late import LateWakes
 from windlass.engine.loading import Loaded, load, save, wants_snapshot
-from windlass.engine.mail import agent_of
-from windlass.engine.mailbox import each_item
 from windlass.engine.moments import moment
 from windlass.engine.prompt import Prompt
+from windlass.engine.reach import Reach
 from windlass.engine.recent import Known, Recent
 from windlass.engine.steady import Parked
-from windlass.engine.work import AgentWork, Binder, Shared
+from windlass.engine.work import AgentWork, Shared
 from windlass.engine.writer import Publisher, Scribe, SessionWriter
 from windlass.errors import AgentError, Ambiguous, Conflict, Rejected, Unavailable
 from windlass.limits import OWNER_LEASE_MS
 from windlass.ports.clock import IDLE, Clock
-from windlass.ports.journal import COMPACT, START, Claim, Store
+from windlass.ports.journal import Claim, Store
 from windlass_harness.loop.rules import Rules
-from windlass_harness.loop.state import LoopState
 from windlass_protocol import RetryClass
 
 _LOG: Final = logging.getLogger(__name__)
@@ -37,9 +36,7 @@ ATTEMPTS_MAX: Final = 10
 CLOCK_BACK_MS_MIN: Final = 5_000
 """A wall clock that was put back less is let be."""
 BUG_ATTEMPTS_MAX: Final = 3
-"""How often in a row, if what is in the way is no error of ours: then the run is ended with it."""
-LEFT_MS: Final = 30_000
-"""How long a session that needs what is not here is left to other processes."""
+"""How often in a row, if what is in the way is no error of ours: then the item or run at fault is ended."""
 SWEPT_MAX: Final = 100
 """Sessions that one sweep takes up; the next one goes on."""
 DRIVEN_MAX: Final = 10_000
@@ -82,14 +79,9 @@ class Engine:
         self._ports = ports
         self._drivers: dict[str, Driver | None] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._missed: set[str] = set()
-        """Agents that are not here and whose runs wait; each is told once."""
         self._dropped: dict[str, int] = {}
         """Sessions that could not be driven, and how often in a row; they are tried again."""
-        self._hopeless: dict[str, Care] = {}
-        """Sessions that fail each time: their runs are ended."""
-        self._left: dict[str, int] = {}
-        """Sessions that need what is not here, and until when they are left alone, in milliseconds."""
+        self._reach = Reach(ports.store, ports.clock, agents=ports.agents)
         self._recent = Recent()
         self._parked = Parked(ports.clock)
         self._turn = asyncio.Semaphore(DRIVEN_MAX)
@@ -107,7 +99,7 @@ class Engine:
             return
         ports = self._ports
         await self._beat()
-        await self._tell_missed()
+        await self._reach.tell_missed()
         self._newest_item = (await ports.store.arrivals(after=_ITEMS_END)).newest
         await self._sweep()
         self._keeper = asyncio.create_task(self._keep(), name=IDLE)
@@ -137,20 +129,17 @@ class Engine:
         elif driver is not None and driver.has_mail:
             self.wake(session_id)
         elif driver is not None and driver.is_puzzled:
-            self._leave(session_id, "its inbox has an item of a kind that this release does not know")
+            self._reach.leave(session_id, "its inbox has an item of a kind that this release does not know")
 
     def _drop(self, session_id: str, error: BaseException) -> None:
         """Try again at the next sweep; not for ever, unless the store was out of reach."""
         if isinstance(error, Unavailable) and error.retry is RetryClass.HOST_CONFIGURATION_NEEDED:
-            self._leave(session_id, error.message)
+            self._reach.leave(session_id, error.message)
             return
         self._end_if_stopped(error)
         is_passing = isinstance(error, Unavailable | Ambiguous)
         times = self._dropped.get(session_id, 0) + (not is_passing)
         self._dropped[session_id] = times
-        is_ours = isinstance(error, AgentError)
-        if not is_passing and times >= (ATTEMPTS_MAX if is_ours else BUG_ATTEMPTS_MAX) - 1:
-            self._hopeless[session_id] = hopeless(error)
         level = logging.WARNING if is_passing else logging.ERROR
         name = type(error).__name__
         _LOG.log(level, "session %s could not be driven and is tried again: %s", session_id, name)
@@ -162,12 +151,6 @@ class Engine:
         """Let nobody wait for a store that takes nothing more."""
         if isinstance(error, Unavailable) and error.retry is RetryClass.REPAIR_NEEDED:
             self._ports.shared.bus.end(error)
-
-    def _leave(self, session_id: str, why: str) -> None:
-        """Leave a session to those who have what it needs, and look again later."""
-        if session_id not in self._left:
-            _LOG.warning("session %s waits for what is not here: %s", session_id, why)
-        self._left[session_id] = moment(self._ports.clock).ms + LEFT_MS
 
     async def aclose(self) -> None:
         """Stop driving; tools get a moment to finish, runs go on with the next owner."""
@@ -190,7 +173,7 @@ class Engine:
 
     async def _drive(self, session_id: str) -> None:
         async with self._turn:
-            care: Care | None = self._hopeless.pop(session_id, NO_CARE)
+            care: Care | None = NO_CARE
             refusal = await self._drive_once(session_id, care)
             while refusal is not None:
                 care = care.after(refusal)
@@ -200,7 +183,7 @@ class Engine:
         self._dropped.pop(session_id, None)
 
     async def _drive_once(self, session_id: str, care: Care) -> Refusal | None:
-        """Drive a session until it is parked; return why if it was refused for good."""
+        """Drive a session until it is parked; return why if it cannot be driven so."""
         ports = self._ports
         claim = await self._claim(session_id)
         if claim is None:
@@ -222,29 +205,45 @@ class Engine:
             clock=ports.clock,
         )
         writer.rouse = self.wake
-        if not await self._can_drive(state, session_id):
+        if not await self._reach.can_drive(state, session_id):
             await writer.release()
-            await self._tell_missed()
+            await self._reach.tell_missed()
             return None
-        work = AgentWork(
-            ports.binder, writer, shared=ports.shared, prompt=known.prompt, has_agent=self._has_agent
-        )
         steady = self._parked.take(session_id)
+        work = AgentWork(
+            ports.binder,
+            writer,
+            shared=ports.shared,
+            steady=steady,
+            prompt=known.prompt,
+            has_agent=self._reach.has_agent,
+        )
         driver = Driver(state, writer, inbox=ports.store, work=work, steady=steady, rules=ports.rules)
         self._drivers[session_id] = driver
         if self.is_closed:
             driver.stop()
         try:
             await driver.drive(care)
-        except Rejected as error:
+        except Exception as error:
+            if not self._is_refusal(session_id, error):
+                raise
             return Refusal(error, writer.consuming)
         finally:
             work.close()
-        self._left.pop(session_id, None)
+        self._reach.left.pop(session_id, None)
         if writer.is_released:
             self._parked.keep(session_id, steady)
             await self._remember(session_id, known)
         return None
+
+    def _is_refusal(self, session_id: str, error: Exception) -> bool:
+        """Whether driving a session in the same way again would fail again."""
+        if isinstance(error, Rejected):
+            return True
+        attempts_max = ATTEMPTS_MAX if isinstance(error, AgentError) else BUG_ATTEMPTS_MAX
+        is_passing = isinstance(error, Unavailable | Ambiguous)
+        attempts = self._dropped.get(session_id, 0) + 1
+        return not is_passing and attempts >= attempts_max - 1
 
     async def _remember(self, session_id: str, known: Known) -> None:
         """Keep what is known of a session, so that less has to be read."""
@@ -267,41 +266,6 @@ class Engine:
             # Somebody took this process for dead, as after a long sleep of the machine.
             await self._beat(is_doubted=True)
             return await ports.store.claim(session_id, ports.owner_id, now_ms=now_ms)
-
-    async def _can_drive(self, state: LoopState, session_id: str) -> bool:
-        """Whether the run under way, or else the next one, is of an agent that is here."""
-        run = state.run
-        if run is not None:
-            return self._has_agent(run.agent_id)
-        if self._ports.agents() is None:
-            return True
-        async for item in each_item(self._ports.store, session_id):
-            if item.kind == START:
-                return self._has_agent(agent_of(item))
-            if item.kind == COMPACT and not self._can_compact(state, session_id):
-                return False
-        return not state.compacting.is_due or self._can_compact(state, session_id)
-
-    def _can_compact(self, state: LoopState, session_id: str) -> bool:
-        """Whether the agent of the last run is here; if not, its session is left alone."""
-        last = state.session.run
-        if last is None or self._has_agent(last.agent_id):
-            return True
-        self._leave(session_id, f"agent {last.agent_id}, for a compaction")
-        return False
-
-    def _has_agent(self, agent_id: str) -> bool:
-        agents = self._ports.agents()
-        return agents is None or agent_id in agents
-
-    async def _tell_missed(self) -> None:
-        """Say whose runs wait here for a process that has their agent."""
-        if self._ports.agents() is None:
-            return
-        for agent_id, count in (await self._ports.store.unfinished()).items():
-            if agent_id not in self._missed and not self._has_agent(agent_id):
-                self._missed.add(agent_id)
-                _LOG.warning("%d unfinished runs wait for agent %s, which is not here", count, agent_id)
 
     # the keeper
 
@@ -369,11 +333,11 @@ class Engine:
     async def _sweep(self) -> None:
         ports = self._ports
         # Those that were given up on are still due: without room for them they would hide the others.
-        room = SWEPT_MAX + len(self._dropped) + len(self._left)
+        room = SWEPT_MAX + len(self._dropped) + len(self._reach.left)
         now_ms = moment(ports.clock).ms
         due = await ports.store.due(now_ms=now_ms, limit=room, agents=ports.agents())
         again = [one for one, times in self._dropped.items() if times < ATTEMPTS_MAX]
         # In the order of the store: those that waited longest come first.
         for session_id in dict.fromkeys((*due, *again)):
-            if self._left.get(session_id, 0) <= now_ms:
+            if self._reach.left.get(session_id, 0) <= now_ms:
                 self.wake(session_id)

@@ -1,11 +1,11 @@
 """What the items of an inbox mean to the loop."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from windlass.engine.care import NO_CARE, Care
-from windlass.ports.journal import COMPACT, START, STEER, InboxItem, JsonObject, NewRun
+from windlass.ports.journal import CANCEL, COMPACT, START, STATE, STEER, InboxItem, JsonObject, NewRun
 from windlass_harness.loop.drafts import within_limit
 from windlass_harness.loop.events import (
     AnswersGiven,
@@ -17,6 +17,8 @@ from windlass_harness.loop.events import (
     RunAsked,
     RunRefused,
     RunWithdrawn,
+    StateChange,
+    StateGiven,
     Steered,
 )
 from windlass_harness.loop.family import ASK, REPORT, SETTLE
@@ -31,8 +33,6 @@ ANSWER: Final = "answer"
 """The kind of an item that answers people's requests."""
 DISPATCHED: Final = "dispatched"
 """The kind of an item that says that a request was taken to whoever answers."""
-CANCEL: Final = "cancel"
-"""The kind of an item that asks a run to end."""
 
 
 def item_key(kind: str, name: str) -> str:
@@ -48,45 +48,59 @@ class Mail:
     taken: list[int] = field(default_factory=list[int])
     """Numbers of the items that these events answer."""
     left: list[InboxItem] = field(default_factory=list[InboxItem])
-    """Starts whose turn has not come."""
+    """Those whose turn has not come."""
     begun: list[tuple[NewRun, int]] = field(default_factory=list[tuple[NewRun, int]])
     """Runs that begin with words to a run which has ended, and the items of these words."""
 
 
+def next_run(items: Iterable[InboxItem], has_agent: Callable[[str], bool]) -> InboxItem | None:
+    """Return the item that begins the next run here; None if there is none, or not here.
+
+    A start waits for its agent, and with it those behind it. Words wait alone: nobody is known to have asked
+    for their run.
+    """
+    for item in items:
+        if item.kind in (START, STEER) and has_agent(agent_of(item)):
+            return item
+        if item.kind == START:
+            return None
+    return None
+
+
 def sort(
-    items: Iterable[InboxItem],
+    items: Sequence[InboxItem],
     *,
     is_busy: bool,
     has_agent: Callable[[str], bool],
     is_ending: bool = False,
     care: Care = NO_CARE,
 ) -> Mail:
-    """Turn items into events, in their order.
+    """Turn items into events, in their order, up to the first that may begin or end a run.
 
-    Starts wait behind a run under way, and for a process that has their agent. Words to a run are for the one
-    under way; if it has ended they begin a run, so that they are heard.
+    What comes after such an item means another thing: it is sorted when the session knows of it. Runs wait
+    behind a run under way, and for a process that has their agent. Words to a run are for the one under way;
+    if it has ended they begin a run, so that they are heard.
     """
     mail = Mail()
+    first = None if is_busy else next_run(items, has_agent)
+    is_turned = False
     for item in items:
+        begins = item.kind == START or (item.kind == STEER and not is_busy)
         is_late = item.kind == STEER and is_ending
-        is_enough = care.is_careful and mail.taken
-        is_next = not (is_busy or mail.left) and has_agent(agent_of(item))
-        if is_enough or is_late or (item.kind == START and not is_next):
+        if is_turned or is_late or (begins and item is not first):
             mail.left.append(item)
             continue
+        is_turned = care.is_careful or begins or item.kind == CANCEL
+        mail.taken.append(item.number)
         if item.number in care.gone:
-            mail.taken.append(item.number)
             continue
-        if item.kind == STEER and not is_busy:
+        if item.kind == STEER and begins:
             mail.begun.append((_run_of(item), item.number))
-        is_asked = item.kind == START or (item.kind == STEER and not is_busy)
-        is_busy = is_busy or is_asked
         queued = _queued(item, mail.left)
         if queued is not None:
             mail.left.remove(queued)
             mail.taken.append(queued.number)
-        mail.events.append(_asked(item, care) if is_asked else _event(item, queued, care))
-        mail.taken.append(item.number)
+        mail.events.append(_asked(item, care) if begins else _event(item, queued, care))
     return mail
 
 
@@ -157,13 +171,24 @@ def _cancel(item: InboxItem) -> LoopEvent:
 
 
 def _answers(item: InboxItem) -> AnswersGiven:
-    responses = item.body["responses"]
+    responses, given_ms = item.body["responses"], item.body.get("givenMs")
     assert isinstance(responses, list)
-    return AnswersGiven(tuple(InputResponse.model_validate(one) for one in responses))
+    given = tuple(InputResponse.model_validate(one) for one in responses)
+    return AnswersGiven(given, given_ms if isinstance(given_ms, int) else None)
 
 
 def _steered(item: InboxItem) -> LoopEvent:
     return Steered(item.body)
+
+
+def _state(item: InboxItem) -> LoopEvent:
+    values, removed = item.body.get("set"), item.body.get("removed")
+    return StateGiven(
+        StateChange(
+            values if isinstance(values, dict) else {},
+            tuple(str(key) for key in removed) if isinstance(removed, list) else (),
+        )
+    )
 
 
 def _child_said(item: InboxItem) -> LoopEvent:
@@ -181,6 +206,7 @@ _BARE_EVENTS: Final[dict[str, Callable[[InboxItem], LoopEvent]]] = {
     STEER: lambda _: Steered({"message": _NOT_KEPT}),
     COMPACT: lambda _: CompactionAsked(),
     DISPATCHED: lambda item: RequestDispatched(str(item.body["requestId"])),
+    STATE: lambda _: StateGiven(StateChange({})),
     CANCEL: lambda item: CancelAsked(str(item.body["runId"])),
     REPORT: _bare_report,
 }
@@ -193,6 +219,7 @@ _EVENTS: Final[dict[str, Callable[[InboxItem], LoopEvent]]] = {
     CANCEL: _cancel,
     DISPATCHED: lambda item: RequestDispatched(str(item.body["requestId"])),
     COMPACT: lambda _: CompactionAsked(),
+    STATE: _state,
     **dict.fromkeys((ASK, SETTLE, REPORT), _child_said),
 }
 KINDS: Final = frozenset({START, *_EVENTS})

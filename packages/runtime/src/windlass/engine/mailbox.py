@@ -2,17 +2,27 @@
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
-from typing import Final
+from functools import partial
+from typing import Final, Protocol
 
 from windlass.engine.care import NO_CARE, Care
-from windlass.engine.mail import CANCEL, KINDS, Mail, agent_of, sort
+from windlass.engine.mail import KINDS, Mail, next_run, sort
 from windlass.engine.patience import patiently
 from windlass.engine.writer import Lost
 from windlass.ports.clock import Clock
-from windlass.ports.journal import START, STEER, Inbox, InboxItem
+from windlass.ports.journal import CANCEL, START, STEER, Inbox, InboxItem, RunRow
+from windlass_harness.loop.drafts import within_limit
 
 PAGE_ITEMS: Final = 16
 """Items that are read at once; each may be as large as a record."""
+
+
+class Post(Inbox, Protocol):
+    """An inbox, and which runs there are."""
+
+    async def run(self, run_id: str) -> RunRow | None:
+        """Return a run; None if nobody ever started it."""
+        ...
 
 
 async def each_item(inbox: Inbox, session_id: str, *, after: int = 0) -> AsyncIterator[InboxItem]:
@@ -33,7 +43,7 @@ class Mailbox:
     """
 
     def __init__(
-        self, inbox: Inbox, session_id: str, *, clock: Clock, has_agent: Callable[[str], bool]
+        self, inbox: Post, session_id: str, *, clock: Clock, has_agent: Callable[[str], bool]
     ) -> None:
         self._inbox = inbox
         self._session_id = session_id
@@ -52,13 +62,17 @@ class Mailbox:
         """Whether anything was read that is not done with; mostly there is nothing."""
         return bool(self._items)
 
-    def has_untaken(self, *, is_free: bool, is_ending: bool) -> bool:
-        """Whether there is something to do now; a run can begin if no other is under way."""
+    def has_cancel(self, run_id: str) -> bool:
+        """Whether somebody wants a run to end."""
+        return any(item.kind == CANCEL and item.body.get("runId") == run_id for item in self._items)
+
+    def has_untaken(self, *, is_busy: bool, is_ending: bool) -> bool:
+        """Whether `take` would take anything; a run can begin if no other is under way."""
         if not self._items:
             return False
-        if is_free and self._has_agent(agent_of(self._items[0])):
+        if not is_busy and next_run(self._items, self._has_agent) is not None:
             return True
-        waits = {START, STEER} if is_ending else {START}
+        waits = {START} if is_busy and not is_ending else {START, STEER}
         return any(item.kind not in waits for item in self._items)
 
     async def read(self) -> None:
@@ -86,9 +100,22 @@ class Mailbox:
         self._has_new = False
         for at in self._wanted(is_busy=is_busy):
             self._items[at] = await self._whole(self._items[at].number)
+        if not is_busy:
+            await self._name_next()
         mail = sort(self._items, is_busy=is_busy, has_agent=self._has_agent, is_ending=is_ending, care=care)
         self._items = mail.left
         return mail
+
+    async def _name_next(self) -> None:
+        """Give the run that words begin a name of its own, if somebody has taken theirs."""
+        item = next_run(self._items, self._has_agent)
+        if item is None or item.kind == START:
+            return
+        run_id = str(item.body["runId"])
+        while await patiently(partial(self._inbox.run, run_id), self._clock) is not None:
+            # No other item has this number, so no other words end up with this name.
+            run_id = within_limit(f"{run_id}/{item.number}")
+        self._items[self._items.index(item)] = replace(item, body={**item.body, "runId": run_id})
 
     async def _whole(self, number: int) -> InboxItem:
         """Return an item with all that it says; it waits until its owner consumes it."""

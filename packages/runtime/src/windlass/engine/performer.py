@@ -29,6 +29,10 @@ class Work(Protocol):
         """Whether runs of an agent can be driven here."""
         ...
 
+    def stop(self) -> None:
+        """Begin no tool any more; those that have not begun say so."""
+        ...
+
     async def bind(self, state: LoopState) -> tuple[Note, ...] | Stopped:
         """Find what the run needs of this process; return what to record of that.
 

@@ -14,6 +14,7 @@ from windlass.ports.journal import Appended, Batch, Claim, Journal, NewRun, Stan
 from windlass_harness.loop.drafts import Draft, number, place
 from windlass_harness.loop.state import LoopState
 from windlass_harness.redact import Redactor
+from windlass_harness.views.deliveries import DELIVERY_RECORDS
 from windlass_protocol import Record, RunStatus
 
 
@@ -59,6 +60,8 @@ class SessionWriter:
         """Told of each session that got an item."""
         self.session_id = claim.session_id
         self.is_released = False
+        self.is_hurried = False
+        """Whether somebody waits for its end."""
         self.state = state
         self._claim = claim
         self.journal = journal
@@ -163,9 +166,13 @@ class SessionWriter:
                 raise
 
         try:
-            return await patiently(attempt, self._clock)
+            return await patiently(attempt, self._clock, is_dear=lambda: self._is_dear(batch))
         except Conflict as error:
             raise Lost from error
+
+    def _is_dear(self, batch: Batch) -> bool:
+        """Whether a batch says what came of effects: nobody could tell that once more."""
+        return not self.is_hurried and any(draft.type in _DEAR for draft in batch.drafts)
 
     async def _look(self, batch: Batch) -> Appended | None:
         """Read back what an append that may have happened left; None if it did not happen."""
@@ -180,6 +187,7 @@ class SessionWriter:
         return Appended(batch.expected_seq + 1, records[0].position or 0)
 
 
+_DEAR: Final = frozenset({"action.result", *DELIVERY_RECORDS} - {"delivery.intended"})
 _RUN_STATUS: Final = {
     "run.started": RunStatus.RUNNING,
     "run.resumed": RunStatus.RUNNING,

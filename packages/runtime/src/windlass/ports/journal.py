@@ -25,7 +25,11 @@ STEER: Final = "steer"
 """The kind of an item with words to the run under way, or to a new one."""
 START: Final = "start"
 """The kind of an item that starts a run. It waits while the session waits with the run before it."""
+CANCEL: Final = "cancel"
+"""The kind of an item that asks a run to end."""
 COMPACT: Final = "compact"
+STATE: Final = "state"
+"""The kind of an item that changes the authored state of its session."""
 """The kind of an item that asks for a shorter history."""
 
 
@@ -250,7 +254,8 @@ class Catalog(Protocol):
         They are the running ones, those with items in their inbox, and waiting ones whose time has come;
         those that waited longest first. A start in the inbox of a waiting session can only wait as well: it
         does not count. With `agents`, those whose next work is a run of another agent are left out: of the
-        run under way, or else of the oldest that waits in the inbox.
+        run under way, or else of the oldest that waits in the inbox. Those with a cancel in it are not:
+        anybody can end a run.
         """
         ...
 

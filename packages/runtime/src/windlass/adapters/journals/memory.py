@@ -17,10 +17,11 @@ from windlass.adapters.journals.codec import (
     encode_item,
     encode_posts,
 )
-from windlass.adapters.journals.faults import conflict, rejected, unavailable
+from windlass.adapters.journals.faults import CLOSED, conflict, rejected, unavailable
 from windlass.adapters.journals.rules import OPEN, check_fence, check_room, in_turns, is_in_lease, new_run_ids
 from windlass.limits import SNAPSHOT_BYTES_MAX
 from windlass.ports.journal import (
+    CANCEL,
     START,
     Appended,
     Arrivals,
@@ -239,11 +240,11 @@ class MemoryStore:
         check_number("now_ms", now_ms)
         for owner_id in [owner for owner in self._owners if not self._is_alive(owner, now_ms)]:
             self._release(owner_id)
+        unowned = [session for session in self._sessions.values() if session.row.owner_id is None]
         free = [
             session
-            for session in self._sessions.values()
-            if session.row.owner_id is None
-            and (agents is None or session.next_agent is None or session.next_agent in agents)
+            for session in unowned
+            if agents is None or session.next_agent is None or session.next_agent in agents
         ]
         running = [each for each in free if each.row.standing is Standing.RUNNING]
         woken = [
@@ -253,12 +254,13 @@ class MemoryStore:
             and each.row.wake_at_ms is not None
             and each.row.wake_at_ms <= now_ms
         ]
+        names = {session.row.session_id for session in unowned}
         stands = {session.row.session_id: session.row.standing for session in free}
         called = [
             item.session_id
             for item in self._items
             if not item.is_consumed
-            and item.session_id in stands
+            and item.session_id in (names if item.kind == CANCEL else stands)
             and not (item.kind == START and stands[item.session_id] is Standing.WAITING)
         ]
         running.sort(key=lambda each: each.last_position)
@@ -334,7 +336,7 @@ class MemoryStore:
 
     def _check_open(self) -> None:
         if self._is_closed:
-            raise unavailable("the store is closed")
+            raise unavailable(CLOSED)
 
     def _new(self, session_id: str) -> _Session:
         row = SessionRow(session_id, Standing.IDLE, last_seq=0, epoch=0, wake_at_ms=None, owner_id=None)

@@ -53,7 +53,7 @@ _WOKEN = f"""SELECT session_id FROM sessions s
     AND {_IS_OURS} ORDER BY wake_at_ms, session_id LIMIT ?2"""
 _CALLED = f"""SELECT s.session_id FROM inbox i JOIN sessions s USING (session_key)
     WHERE i.consumed_seq IS NULL AND s.owner_id IS NULL AND NOT (i.kind = 'start' AND s.standing = 'waiting')
-    AND {_IS_OURS} GROUP BY i.session_key ORDER BY min(i.number) LIMIT ?2"""
+    AND (i.kind = 'cancel' OR {_IS_OURS}) GROUP BY i.session_key ORDER BY min(i.number) LIMIT ?2"""
 _UNFINISHED = f"SELECT agent_id, count(*) FROM runs WHERE {OPEN_RUN} GROUP BY agent_id"
 _NEXT_WAKE = "SELECT min(wake_at_ms) FROM sessions WHERE standing = 'waiting' AND wake_at_ms IS NOT NULL"
 _OWNERS = "SELECT owner_id, beat_at_ms FROM owners"

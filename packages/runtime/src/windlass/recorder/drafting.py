@@ -1,0 +1,163 @@
+"""What callers say, in the form of the wire; what is wrong is told, not raised.
+
+Every function here takes a list and adds to it, in words, what the caller did wrong.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, cast
+
+from windlass.recorder.kinds import DecisionType
+from windlass.recorder.plain import INTEGER_MAX, JsonObject, JsonValue, text_of
+
+IDS_SHOWN_MAX: Final = 20
+"""Options that an error names."""
+SEVERITIES: Final = ("critical", "warning", "minor")
+_TYPES: Final = frozenset(kind.value for kind in DecisionType)
+_ONLY_TEXTS: Final = frozenset({str})
+
+
+def text(value: object) -> str:
+    """Return a text as it is, anything else as it is printed."""
+    return value if type(value) is str else text_of(value)
+
+
+def texts(value: object) -> list[JsonValue]:
+    """Return a list of texts; a text alone is a list of one."""
+    if type(value) is list and _ONLY_TEXTS.issuperset(map(type, cast("list[object]", value))):
+        return cast("list[JsonValue]", value)
+    if isinstance(value, str):
+        return [text(value)]
+    if isinstance(value, Sequence):
+        return [text(item) for item in cast("Sequence[object]", value)]
+    return [] if value is None else [text(value)]
+
+
+def members(value: object) -> JsonObject:
+    """Return a dictionary; anything else under the name `value`."""
+    if type(value) is dict:
+        return cast("JsonObject", value)
+    if isinstance(value, Mapping):
+        return dict(cast("Mapping[str, JsonValue]", value))
+    return {} if value is None else {"value": cast("JsonValue", value)}
+
+
+def anything(value: object) -> JsonValue:
+    """Return a value that becomes JSON when it is written."""
+    return cast("JsonValue", value)
+
+
+def said_by(error: BaseException) -> str:
+    """Return the text of an exception; it may not even have one."""
+    try:
+        return text_of(str(error))
+    except Exception:  # noqa: BLE001 - its text is the caller's code
+        return ""
+
+
+def count(name: str, value: object, *, faults: list[str]) -> int:
+    """Return a whole number from 0."""
+    if type(value) is int and 0 <= value <= INTEGER_MAX:
+        return value
+    if isinstance(value, int | float) and 0 <= value <= INTEGER_MAX:
+        return int(value)
+    faults.append(f"{name} must be a number from 0, found {text_of(value)}: it counts as 0")
+    return 0
+
+
+def decision_type(value: object, faults: list[str]) -> str:
+    """Return the type of a decision."""
+    if type(value) is DecisionType:
+        return value.value
+    if isinstance(value, str) and value in _TYPES:
+        return str(value)
+    faults.append(f"decision_type must be one of {', '.join(sorted(_TYPES))}, found {text_of(value)}")
+    return DecisionType.CUSTOM.value
+
+
+def severity(value: object, faults: list[str]) -> str:
+    """Return how bad a problem is."""
+    if isinstance(value, str) and value in SEVERITIES:
+        return str(value)
+    faults.append(
+        f"severity must be one of {', '.join(SEVERITIES)}, found {text_of(value)}: taken as warning"
+    )
+    return "warning"
+
+
+def options(value: object, chosen: str, *, faults: list[str]) -> list[JsonValue]:
+    """Return the options of a decision, of which one should be the chosen one."""
+    given: Sequence[object] = ()
+    if isinstance(value, list | tuple):
+        given = cast("Sequence[object]", value)
+    else:
+        faults.append(f"options must be a list, found {_kind(value)}")
+    found: list[JsonValue] = []
+    is_among = False
+    for option in given:
+        if isinstance(option, Mapping):
+            wire = _option(cast("Mapping[str, object]", option), len(found), faults)
+        else:
+            faults.append(f"option {len(found)} must be a dictionary, found {_kind(option)}")
+            wire: JsonObject = {"id": f"option_{len(found)}", "description": text(option)}
+        if wire["id"] == chosen:
+            is_among = True
+        found.append(wire)
+    if not is_among:
+        ids = ", ".join(repr(cast("JsonObject", option)["id"]) for option in found[:IDS_SHOWN_MAX])
+        faults.append(
+            f"chosen must be the id of an option, found {chosen!r}; the options are: {ids or 'none'}"
+        )
+    return found
+
+
+def _option(given: Mapping[str, object], index: int, faults: list[str]) -> JsonObject:
+    say = given.get
+    if (said := say("id")) is None:
+        faults.append(f"option {index} has no id: it is called option_{index}")
+        said = f"option_{index}"
+    wire: JsonObject = {"id": said if type(said) is str else text_of(said)}
+    if (said := say("description")) is not None:
+        wire["description"] = said if type(said) is str else text_of(said)
+    if (said := say("action_type")) is not None:
+        wire["actionType"] = said if type(said) is str else text_of(said)
+    if (said := say("action_params")) is not None:
+        wire["actionParams"] = members(said)
+    if (said := say("pros")) is not None:
+        wire["pros"] = texts(said)
+    if (said := say("cons")) is not None:
+        wire["cons"] = texts(said)
+    if (said := say("confidence")) is not None:
+        if type(said) is float and 0 <= said <= 1:
+            wire["confidence"] = said
+        else:
+            _add_confidence(wire, said, faults)
+    return wire
+
+
+def said_in(decision: JsonObject) -> list[JsonValue]:
+    """Return what the caller said in a decision, nearly flat: quick to look through."""
+    said: list[JsonValue] = []
+    for option in cast("list[JsonObject]", decision["options"]):
+        said += option.values()
+    said += (value for name, value in decision.items() if name != "options")
+    return said
+
+
+def _add_confidence(wire: JsonObject, confidence: object, faults: list[str]) -> None:
+    is_number = isinstance(confidence, int | float)
+    if is_number and 0 <= confidence <= 1:
+        wire["confidence"] = float(confidence)
+        return
+    faults.append(f"confidence of option {wire['id']!r} must be from 0 to 1, found {text_of(confidence)}")
+    if is_number and confidence == confidence:  # what is not a number equals nothing
+        wire["confidence"] = 1.0 if confidence > 1 else 0.0
+    wire["givenConfidence"] = text_of(confidence)
+
+
+def failure(error: BaseException) -> JsonObject:
+    """Return the outcome of an action that raised."""
+    return {"success": False, "error": said_by(error) or _kind(error)}
+
+
+def _kind(value: object) -> str:
+    return type(value).__name__

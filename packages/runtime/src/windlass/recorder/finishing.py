@@ -1,0 +1,159 @@
+"""What is made of the journal for those who look for runs: the index, the exports."""
+
+import logging
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from pydantic import TypeAdapter
+from pydantic_core import to_json
+
+from windlass.adapters.wall import random_hex
+from windlass.errors import Corrupt
+from windlass.ports.recorded import CAUSE, CHOICE, NODE, NODE_TYPE, RUN, TYPE, Fact, IndexedRun, RunStore
+from windlass.recorder.causes import cause_of
+from windlass.recorder.kinds import RunStatus
+from windlass.recorder.model import Run, RunSummary
+from windlass.recorder.reading import Found, read_session, run_of, summary_of
+from windlass_protocol import Decision, DecisionRun
+from windlass_protocol.limits import INTEGER_MAX
+
+INTENT_CHARS_MAX: Final = 50
+"""Of an intent, by which choices are counted."""
+NAME_CHARS_MAX: Final = 512
+EXAMPLE_CHARS_MAX: Final = 500
+SESSIONS_PER_LOOK: Final = 256
+"""Sessions that are read before what was found goes into the index."""
+
+_NOTHING: Final = (0, 0, 0, 0, 0)
+_Indexed = tuple[IndexedRun, list[Fact], int]
+
+_log: Final = logging.getLogger("windlass.recorder")
+
+
+def finish_run(store: RunStore, run_id: str, *, folder: Path | None) -> None:
+    """Index a run that has ended, and export it if there is a folder for that."""
+    session = read_session(store, run_id)
+    found = session.runs.get(run_id)
+    if found is None:
+        return
+    entry = _entry(found, session_id=run_id), list(facts_of(found.wire)), session.position
+    store.write(lambda: _enter(store, (entry,), (run_id,)))
+    if folder is not None:
+        export(run_of(found), folder)
+
+
+def catch_up(store: RunStore) -> None:
+    """Bring the index up to the end of the journal.
+
+    A session that cannot be read is left out, and told of.
+    """
+    store.drain()
+    while session_ids := store.write(lambda: _look_around(store)):
+        entries: list[_Indexed] = []
+        for session_id in session_ids:
+            entries += _entries(store, session_id)
+        store.write(lambda entries=entries, done=session_ids: _enter(store, entries, done))
+
+
+def export(run: Run, folder: Path) -> None:
+    """Write a run as JSON, all of it or nothing."""
+    folder.mkdir(exist_ok=True)
+    beside = folder / f".{run.id}.{random_hex(8)}"
+    beside.write_bytes(run.to_json(indent=2))
+    os.replace(beside, folder / f"{run.id}.json")
+
+
+def read_summary(raw: bytes, status: RunStatus | None = None) -> RunSummary:
+    """Return a summary of the index; `status` if it is another one by now."""
+    summary = _summaries().validate_json(raw)
+    return summary if status is None else replace(summary, status=status)
+
+
+@cache
+def _summaries() -> TypeAdapter[RunSummary]:
+    return TypeAdapter(RunSummary)
+
+
+def facts_of(run: DecisionRun) -> Iterator[Fact]:
+    """Return what a run adds to every count."""
+    yield Fact(RUN, run.status.value, total=1)
+    counts: dict[tuple[str, str, str], list[int]] = {}
+    examples: dict[tuple[str, str, str], str] = {}
+    for decision in run.decisions:
+        outcome = decision.outcome
+        if outcome is None:
+            adds = (1, 0, 0, 0, 0)
+        else:
+            adds = (
+                1,
+                outcome.success,
+                not outcome.success,
+                outcome.tokens_used or 0,
+                outcome.latency_ms or 0,
+            )
+        for kind, name, detail, example in _counted(decision):
+            key = (kind, name[:NAME_CHARS_MAX], detail[:NAME_CHARS_MAX])
+            examples.setdefault(key, example)
+            counts[key] = [a + b for a, b in zip(counts.get(key, _NOTHING), adds, strict=True)]
+    for key, added in counts.items():
+        yield Fact(
+            *key, *(min(each, INTEGER_MAX) for each in added), example=examples[key][:EXAMPLE_CHARS_MAX]
+        )
+
+
+def _counted(decision: Decision) -> Iterator[tuple[str, str, str, str]]:
+    kind, node, outcome = decision.decision_type.value, decision.node_id, decision.outcome
+    yield NODE, node, "", ""
+    yield NODE_TYPE, node, kind, ""
+    yield TYPE, kind, "", ""
+    yield CHOICE, decision.intent[:INTENT_CHARS_MAX], decision.chosen_option_id, ""
+    if outcome is not None and not outcome.success:
+        yield CAUSE, cause_of(outcome.error), "", outcome.error or ""
+
+
+def _look_around(store: RunStore) -> tuple[str, ...]:
+    """Note what changed since the last look; return some sessions to be read."""
+    index, end = store.index, store.last_position()
+    known = index.prepare()
+    if end != known:
+        index.advance(store.changed(known), end)
+    return index.stale(SESSIONS_PER_LOOK)
+
+
+def _entries(store: RunStore, session_id: str) -> Iterator[_Indexed]:
+    try:
+        session = read_session(store, session_id)
+    except Corrupt as error:
+        _log.warning("a session is left out: %s", error)
+        return
+    for found in session.runs.values():
+        yield _entry(found, session_id=session_id), list(facts_of(found.wire)), session.position
+
+
+def _enter(store: RunStore, entries: Iterable[_Indexed], session_ids: Iterable[str]) -> None:
+    index, end = store.index, store.last_position()
+    known = index.prepare()
+    for entry, facts, position in entries:
+        if index.known_position(entry.session_id) <= position:
+            index.put(entry, facts, position=position)
+    if end != known:
+        index.advance(store.changed(known), end)
+    index.settle(session_ids)
+
+
+def _entry(found: Found, *, session_id: str) -> IndexedRun:
+    wire = found.wire
+    return IndexedRun(
+        run_id=wire.id,
+        session_id=session_id,
+        goal_id=wire.goal_id,
+        status=wire.status.value,
+        started_at=wire.started_at,
+        last_at=found.last_at,
+        writer=found.writer,
+        summary=to_json(summary_of(wire)),
+    )

@@ -1,0 +1,180 @@
+"""Recording into the journal of a runtime that drives agents, and reading from it."""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final, TypeVar, cast
+
+from pydantic_core import from_json
+
+from windlass.adapters.journals.spool import Spool
+from windlass.adapters.journals.sqlite import SqliteStore
+from windlass.adapters.journals.sqlite_index import RunIndex
+from windlass.adapters.wall import now_ms, random_hex
+from windlass.errors import AgentError
+from windlass.ports.journal import Batch, JsonObject, Store
+from windlass.ports.recorded import NumberedRow
+from windlass.recorder.kinds import RecordingError
+from windlass.recorder.ledger import Ledger
+from windlass.recorder.places import Durability, FilePlace
+from windlass.runtime import CoreRuntime
+from windlass_harness.loop.drafts import Draft
+from windlass_protocol import Record
+
+T = TypeVar("T")
+
+WAIT_S: Final = 30
+"""How long a call waits for the event loop of the runtime."""
+READ_RECORDS: Final = 512
+
+
+class PortStore:
+    """A `RunStore` on the store of a runtime; its index is in memory.
+
+    The store is asked on the event loop of the runtime: other threads wait for it; a caller on that loop
+    cannot, so there the store has to answer at once, as the one in memory does.
+    """
+
+    def __init__(self, store: Store, loop: asyncio.AbstractEventLoop) -> None:
+        self._store = store
+        self._loop = loop
+        self._owner_id = f"recorder_{random_hex(16)}"
+        self._connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        self.index = RunIndex(self._connection)
+
+    def take_in(self, rows: Iterable[NumberedRow]) -> None:
+        """Bring records into the journal; those that are there already are left out."""
+        sessions: dict[str, list[NumberedRow]] = {}
+        for row in rows:
+            sessions.setdefault(row.session_id, []).append(row)
+        for session_id, some in sessions.items():
+            try:
+                self._wait(partial(self._append, session_id, some))
+            except AgentError as error:
+                raise RecordingError(str(error)) from error
+
+    def write(self, work: Callable[[], T]) -> T:
+        """Do something with the index, all of it or nothing."""
+        self._connection.execute("BEGIN")
+        try:
+            result = work()
+        except BaseException:
+            self._connection.execute("ROLLBACK")
+            raise
+        self._connection.execute("COMMIT")
+        return result
+
+    def drain(self) -> None:
+        """Nothing: what is recorded here is in the journal at once."""
+
+    def is_living(self, writer: str) -> bool:
+        """Tell whether somebody who records is alive; in memory everybody is."""
+        return True
+
+    def records(self, session_id: str) -> Iterator[Record]:
+        """Return all records of a session in order."""
+        after = 0
+        while more := self._wait(partial(self._store.read, session_id, after=after, limit=READ_RECORDS)):
+            yield from more
+            after = more[-1].seq
+
+    def last_position(self) -> int:
+        """Return the position of the newest record."""
+        return self._wait(self._store.last_position)
+
+    def changed(self, after: int) -> Mapping[str, int]:
+        """Return the sessions with records behind a position, and where each ends."""
+        found: dict[str, int] = {}
+        while more := self._wait(partial(self._store.read_all, after=after, limit=READ_RECORDS)):
+            found |= {record.session_id: record.position or 0 for record in more}
+            after = more[-1].position or 0
+        return found
+
+    def close(self) -> None:
+        """Let go of the index."""
+        self._connection.close()
+
+    async def _append(self, session_id: str, rows: Sequence[NumberedRow]) -> None:
+        # Owned only for the moment: nobody has to keep up a lease between two decisions.
+        await self._store.enlist(self._owner_id, now_ms=now_ms())
+        claim = await self._store.claim(session_id, self._owner_id, now_ms=now_ms())
+        drafts = tuple(_draft(row.body) for row in rows if row.seq > claim.last_seq)
+        await self._store.append(Batch(claim, claim.last_seq, drafts, is_last=True))
+
+    def _wait(self, ask: Callable[[], Coroutine[object, object, T]]) -> T:
+        try:
+            is_here = asyncio.get_running_loop() is self._loop
+        except RuntimeError:
+            is_here = False
+        if is_here:
+            return _at_once(ask())
+        future = asyncio.run_coroutine_threadsafe(ask(), self._loop)
+        try:
+            return future.result(WAIT_S)
+        except FutureTimeoutError:
+            future.cancel()
+            raise RecordingError(f"the event loop of the runtime did not answer for {WAIT_S} s") from None
+
+
+@dataclass(frozen=True, slots=True)
+class PortPlace:
+    """The store of a runtime, whatever it is."""
+
+    store: Store
+    loop: asyncio.AbstractEventLoop
+    exports: Path | None = None
+    batch_records: int = 1
+    is_there: bool = True
+
+    def spool(self) -> Spool | None:
+        """Return None: records go right into the store."""
+        return None
+
+    def open(self) -> PortStore:
+        """Open the store with an index of its own."""
+        return PortStore(self.store, self.loop)
+
+
+def hosted_place(runtime: CoreRuntime, *, durability: Durability) -> FilePlace | PortPlace:
+    """Return where the journal of a runtime is.
+
+    A SQLite file is opened once more, so that any thread can write to it, also that of the event loop.
+    """
+    store = runtime.ports.store
+    if isinstance(store, SqliteStore):
+        return FilePlace(store.path, durability, batch_records=1)
+    if store is None:
+        raise RecordingError("the runtime has no journal: give it one first")
+    try:
+        return PortPlace(store, asyncio.get_running_loop())
+    except RuntimeError:
+        pass
+    raise RecordingError("make the recorder where the runtime is used: on its event loop")
+
+
+def hosted_ledger(runtime: CoreRuntime, *, durability: Durability, secrets: Sequence[str]) -> Ledger:
+    """Return the ledger of the journal of a runtime, which knows the secrets."""
+    if secrets:
+        raise RecordingError("secrets are registered with the runtime: leave them out here")
+    return Ledger(hosted_place(runtime, durability=durability), redactor=runtime.ports.scribe.redactor)
+
+
+def _draft(body: bytes) -> Draft:
+    type_, at, data, run_id = cast("tuple[str, str, JsonObject, str]", tuple(from_json(body)))
+    return Draft(type_, at, data, run_id=run_id)
+
+
+def _at_once(answer: Coroutine[object, object, T]) -> T:
+    try:
+        answer.send(None)
+    except StopIteration as done:
+        return cast("T", done.value)
+    answer.close()
+    raise RecordingError(
+        "the store of the runtime answers later, and its event loop cannot wait: record in a thread, with "
+        "asyncio.to_thread"
+    )

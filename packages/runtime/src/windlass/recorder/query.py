@@ -1,0 +1,274 @@
+"""Questions to recorded runs."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from pathlib import Path
+from threading import Lock
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self, TypeVar
+
+from windlass.adapters.wall import now_ms
+from windlass.ports.recorded import (
+    CAUSE,
+    CHOICE,
+    NODE,
+    NODE_TYPE,
+    RUN,
+    TYPE,
+    Fact,
+    IndexedRun,
+    RunStore,
+)
+from windlass.recorder.analysis import FailureAnalysis, PatternAnalysis, analyze, compare, trace
+from windlass.recorder.finishing import catch_up, read_summary
+from windlass.recorder.kinds import RecordingError, RunStatus
+from windlass.recorder.model import Run, RunSummary
+from windlass.recorder.places import DATABASE, FilePlace, folder_of
+from windlass.recorder.plain import text_of
+from windlass.recorder.reading import read_session, run_of
+
+if TYPE_CHECKING:
+    from windlass.runtime import CoreRuntime
+
+T = TypeVar("T")
+
+STUCK_AFTER_MS: Final = 60_000
+"""A run without an end whose process is gone is stuck after so long a silence."""
+COMMON_FAILURES_MAX: Final = 5
+COMMON_CHOICES_MAX: Final = 20
+NODES_MAX: Final = 1_000
+CHOICES_LOOKED_AT_MAX: Final = 1_000
+PROBLEMATIC_RATE: Final = 0.1
+"""A node that fails more often is a problem."""
+BAD_RATE: Final = 0.3
+"""A node that fails more often comes first."""
+REPEATED_MIN: Final = 2
+OFTEN_MIN: Final = 5
+"""Failures of one cause from which on handling it comes first."""
+GOOD_SUCCESS_RATE: Final = 0.8
+_ALL: Final = -1
+_RUN_NOT_FOUND: Final = "One or both runs not found"
+
+
+class BuilderQuery:
+    """Reads what was recorded in a folder, by any process; newest first.
+
+    It sees every call that has returned. What it looks runs up in is an index that it keeps up to date by
+    itself. One run that is damaged is left out, and logged.
+
+    All methods raise an AgentError if the store cannot be read at all.
+    """
+
+    def __init__(
+        self, storage_path: str | Path | None = None, *, runtime: "CoreRuntime | None" = None
+    ) -> None:
+        if (storage_path is None) == (runtime is None):
+            raise RecordingError("give either a storage_path or a runtime: where should be read?")
+        if runtime is not None:
+            from windlass.recorder.hosted import hosted_place  # noqa: PLC0415 - slow to import
+
+            self._place = hosted_place(runtime, durability="power")
+        else:
+            # What a reader brings in may be of a recorder whose calls survive a crash of the machine.
+            self._place = FilePlace(folder_of(storage_path) / DATABASE, "power")
+        self._lock = Lock()
+        self._store: RunStore | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the files; the next question opens them again."""
+        with self._lock:
+            store, self._store = self._store, None
+            if store is not None:
+                store.close()
+
+    def get_run_summary(self, run_id: str) -> RunSummary | None:
+        """Return a run in short; None if there is none."""
+        return self._ask(None, lambda store: _summary_of(store, run_id))
+
+    def get_full_run(self, run_id: str) -> Run | None:
+        """Return a run with all its decisions; None if there is none."""
+        return self._ask(None, lambda store: _run_of(store, run_id))
+
+    def list_runs_for_goal(self, goal_id: str, limit: int | None = None) -> list[RunSummary]:
+        """Return the runs of a goal in short, newest first; all of them without a limit."""
+        count = _ALL if limit is None else max(0, limit)
+        return self._ask([], lambda store: _summaries(store, store.index.of_goal(text_of(goal_id), count)))
+
+    def get_recent_failures(self, limit: int = 10) -> list[RunSummary]:
+        """Return the runs that failed last, newest first."""
+        count = max(0, limit)
+        return self._ask([], lambda store: _summaries(store, store.index.of_status(RunStatus.FAILED, count)))
+
+    def analyze_failure(self, run_id: str) -> FailureAnalysis | None:
+        """Return why a run failed or is stuck; None if it did not fail."""
+        run = self.get_full_run(run_id)
+        if run is None or run.status not in (RunStatus.FAILED, RunStatus.STUCK):
+            return None
+        return analyze(run)
+
+    def get_decision_trace(self, run_id: str) -> list[str]:
+        """Return the decisions of a run, each in a line; nothing if there is no such run."""
+        run = self.get_full_run(run_id)
+        return [] if run is None else list(trace(run))
+
+    def find_patterns(self, goal_id: str) -> PatternAnalysis | None:
+        """Return what the runs of a goal have in common; None if it has none.
+
+        Failures are grouped by cause: errors that differ only in numbers, ids, paths or quoted values are
+        one. The cost does not depend on the number of runs.
+        """
+        return self._ask(None, lambda store: _patterns(store, text_of(goal_id)))
+
+    def get_node_performance(self, node_id: str) -> dict[str, object]:
+        """Return counts of a node over all goals; zeros if nobody knows it."""
+        name = text_of(node_id)
+        nothing = _performance(name, (), ())
+        return self._ask(
+            nothing,
+            lambda store: _performance(
+                name, store.index.of_name(NODE, name), store.index.of_name(NODE_TYPE, name)
+            ),
+        )
+
+    def compare_runs(self, run_id_1: str, run_id_2: str) -> dict[str, object]:
+        """Return how two runs differ, or {"error": …} if one of them is not there."""
+        first, second = self.get_full_run(run_id_1), self.get_full_run(run_id_2)
+        return {"error": _RUN_NOT_FOUND} if first is None or second is None else compare(first, second)
+
+    def suggest_improvements(self, goal_id: str) -> list[dict[str, str]]:
+        """Return what could be better about the runs of a goal, with a priority each."""
+        patterns = self.find_patterns(goal_id)
+        return [] if patterns is None else _improvements(patterns)
+
+    def _ask(self, nothing: T, question: Callable[[RunStore], T]) -> T:
+        with self._lock:
+            if self._store is None:
+                if not self._place.is_there:
+                    return nothing
+                self._store = self._place.open()
+            catch_up(self._store)
+            return question(self._store)
+
+
+def _status_of(store: RunStore, entry: IndexedRun) -> RunStatus:
+    """Where a run is: without an end and without its process it is stuck in time."""
+    status = RunStatus(entry.status)
+    if status is not RunStatus.RUNNING or not entry.writer or store.is_living(entry.writer):
+        return status
+    silent_ms = now_ms() - int(datetime.fromisoformat(entry.last_at).timestamp() * 1_000)
+    return RunStatus.STUCK if silent_ms >= STUCK_AFTER_MS else status
+
+
+def _summaries(store: RunStore, entries: Sequence[IndexedRun]) -> list[RunSummary]:
+    return [read_summary(entry.summary, _status_of(store, entry)) for entry in entries]
+
+
+def _summary_of(store: RunStore, run_id: object) -> RunSummary | None:
+    entry = store.index.run(text_of(run_id))
+    return None if entry is None else read_summary(entry.summary, _status_of(store, entry))
+
+
+def _run_of(store: RunStore, run_id: object) -> Run | None:
+    entry = store.index.run(text_of(run_id))
+    if entry is None:
+        return None
+    found = read_session(store, entry.session_id).runs.get(entry.run_id)
+    return None if found is None else run_of(found, status=_status_of(store, entry))
+
+
+def _patterns(store: RunStore, goal_id: str) -> PatternAnalysis | None:
+    index = store.index
+    runs = {fact.name: fact.total for fact in index.totals(goal_id, RUN, limit=_ALL)}
+    count = sum(runs.values())
+    if not count:
+        return None
+    causes = index.totals(goal_id, CAUSE, limit=COMMON_FAILURES_MAX)
+    rates = ((fact.name, _failure_rate(fact)) for fact in index.totals(goal_id, NODE, limit=NODES_MAX))
+    problematic = [(node, rate) for node, rate in rates if rate > PROBLEMATIC_RATE]
+    types: dict[str, object] = {fact.name: fact.total for fact in index.totals(goal_id, TYPE, limit=_ALL)}
+    return PatternAnalysis(
+        goal_id=goal_id,
+        run_count=count,
+        success_rate=runs.get(RunStatus.COMPLETED, 0) / count,
+        common_failures=tuple((fact.example or fact.name, fact.total) for fact in causes),
+        problematic_nodes=tuple(sorted(problematic, key=lambda each: (-each[1], each[0]))),
+        decision_patterns={
+            "decision_type_distribution": types,
+            "common_choices": _choices(index.totals(goal_id, CHOICE, limit=CHOICES_LOOKED_AT_MAX)),
+        },
+    )
+
+
+def _choices(facts: Sequence[Fact]) -> dict[str, object]:
+    """What is mostly done for each intent, and how many other things were done for it."""
+    by_intent: dict[str, list[Fact]] = {}
+    for fact in facts:
+        by_intent.setdefault(fact.name, []).append(fact)
+    return {
+        intent: {"choice": some[0].detail, "count": some[0].total, "alternatives": len(some) - 1}
+        for intent, some in list(by_intent.items())[:COMMON_CHOICES_MAX]
+    }
+
+
+def _failure_rate(fact: Fact) -> float:
+    decided = fact.succeeded + fact.failed
+    return fact.failed / decided if decided else 0.0
+
+
+def _performance(node_id: str, facts: Sequence[Fact], types: Sequence[Fact]) -> dict[str, object]:
+    succeeded, failed = sum(fact.succeeded for fact in facts), sum(fact.failed for fact in facts)
+    decided = succeeded + failed
+    distribution: dict[str, int] = {}
+    for fact in types:
+        distribution[fact.detail] = distribution.get(fact.detail, 0) + fact.total
+    return {
+        "node_id": node_id,
+        "total_decisions": sum(fact.total for fact in facts),
+        "success_rate": succeeded / decided if decided else 0.0,
+        "avg_latency_ms": sum(fact.latency_ms for fact in facts) / decided if decided else 0.0,
+        "total_tokens": sum(fact.tokens for fact in facts),
+        "decision_type_distribution": distribution,
+    }
+
+
+def _improvements(patterns: PatternAnalysis) -> list[dict[str, str]]:
+    found: list[dict[str, str]] = [
+        {
+            "type": "node_improvement",
+            "target": node,
+            "reason": f"Node has {rate:.1%} failure rate",
+            "recommendation": f"Review and improve node '{node}'",
+            "priority": "high" if rate > BAD_RATE else "medium",
+        }
+        for node, rate in patterns.problematic_nodes
+    ]
+    found += [
+        {
+            "type": "error_handling",
+            "target": error,
+            "reason": f"Error occurred {count} times",
+            "recommendation": f"Add handling for: {error}",
+            "priority": "high" if count >= OFTEN_MIN else "medium",
+        }
+        for error, count in patterns.common_failures
+        if count >= REPEATED_MIN
+    ]
+    if patterns.success_rate < GOOD_SUCCESS_RATE:
+        found.append(
+            {
+                "type": "architecture",
+                "target": patterns.goal_id,
+                "reason": f"Goal success rate is only {patterns.success_rate:.1%}",
+                "recommendation": "Consider restructuring the agent, or improving the definition of the goal",
+                "priority": "high",
+            }
+        )
+    return found

@@ -1,0 +1,145 @@
+"""Recording into the journal of a runtime that drives agents."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from tests.recorder.samples import GOAL, decide, record
+
+from windlass import Agent, AgentRuntime
+from windlass.recorder import BuilderQuery, RecordingError, RunStatus, Runtime
+from windlass.testing import ScriptedModel, say
+
+WHERE = ["memory", "file"]
+
+
+@asynccontextmanager
+async def opened(where: str, folder: Path, *, secrets: tuple[str, ...] = ()) -> AsyncGenerator[AgentRuntime]:
+    agent = Agent("clerk", model=ScriptedModel([say("Hello.")]), instructions="Be kind.")
+    if where == "memory":
+        runtime = AgentRuntime.in_memory([agent], secrets=secrets)
+    else:
+        runtime = await AgentRuntime.open(folder / "app.db", agents=[agent], secrets=secrets)
+    async with runtime:
+        handle = await runtime.start("clerk", "Hi.", session_id="chat")
+        await handle.wait(timeout=30)
+        yield runtime
+
+
+@pytest.mark.parametrize("where", WHERE)
+def test_records_are_in_the_journal_of_the_runtime(tmp_path: Path, where: str) -> None:
+    async def work() -> None:
+        async with opened(where, tmp_path) as host:
+            runtime = Runtime(runtime=host, strict=True)
+            run_id = runtime.start_run(GOAL)
+            runtime.record_outcome(decide(runtime), True)
+            store = host.ports.store
+            assert store is not None
+            assert [record.type for record in await store.read(run_id)] == [
+                "session.started", "run.started", "decision.recorded", "decision.outcome"
+            ]  # fmt: skip
+            await asyncio.to_thread(decide, runtime)
+            runtime.end_run(True)
+            with BuilderQuery(runtime=host) as query:
+                run = query.get_full_run(run_id)
+                assert run is not None
+                assert (run.status, len(run.decisions)) == (RunStatus.COMPLETED, 2)
+                assert [each.run_id for each in query.list_runs_for_goal(GOAL)] == [run_id]
+                patterns = await asyncio.to_thread(query.find_patterns, GOAL)
+                assert patterns is not None
+                assert patterns.run_count == 1
+            runtime.close()
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("where", WHERE)
+def test_many_threads_record_while_the_loop_runs(tmp_path: Path, where: str) -> None:
+    async def work() -> None:
+        async with opened(where, tmp_path) as host:
+            runtime = Runtime(runtime=host, strict=True)
+            await asyncio.gather(
+                *(asyncio.to_thread(record, runtime, goal_id=f"g{n % 4}") for n in range(20))
+            )
+            with BuilderQuery(runtime=host) as query:
+                assert [len(query.list_runs_for_goal(f"g{n}")) for n in range(4)] == [5, 5, 5, 5]
+            runtime.close()
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("where", WHERE)
+def test_the_secrets_of_the_runtime_are_masked(tmp_path: Path, where: str) -> None:
+    async def work() -> None:
+        async with opened(where, tmp_path, secrets=("hunter2-hunter2",)) as host:
+            runtime = Runtime(runtime=host)
+            runtime.start_run(GOAL)
+            decide(runtime, "Say hunter2-hunter2")
+            run = runtime.current_run
+            assert run is not None
+            assert run.decisions[0].intent == "Say [redacted]"
+            with pytest.raises(RecordingError, match="registered with the runtime"):
+                Runtime(runtime=host, secrets=["another-secret"])
+            runtime.close()
+
+    asyncio.run(work())
+
+
+def test_a_run_of_an_agent_is_found_too(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with opened("file", tmp_path) as host:
+            with BuilderQuery(runtime=host) as query:
+                [run] = query.list_runs_for_goal("")
+                assert run.status is RunStatus.COMPLETED
+
+    asyncio.run(work())
+
+
+def test_a_store_that_fails_is_told_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def work() -> None:
+        async with opened("memory", tmp_path) as host:
+            runtime = Runtime(runtime=host)
+            runtime.start_run(GOAL)
+        assert decide(runtime) == ""
+        assert "not recorded: the store is closed" in caplog.text
+
+    asyncio.run(work())
+
+
+def test_a_store_that_answers_later_cannot_be_asked_on_its_own_loop(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with opened("memory", tmp_path) as host:
+            store = host.ports.store
+            assert store is not None
+            real = store.enlist
+
+            async def later(owner_id: str, *, now_ms: int) -> None:
+                await asyncio.sleep(0)
+                await real(owner_id, now_ms=now_ms)
+
+            store.enlist = later
+            runtime = Runtime(runtime=host, strict=True)
+            with pytest.raises(RecordingError, match=r"record in a thread, with asyncio\.to_thread"):
+                runtime.start_run(GOAL)
+            assert await asyncio.to_thread(runtime.start_run, GOAL)
+
+    asyncio.run(work())
+
+
+def test_a_runtime_in_memory_is_recorded_into_from_its_loop_on(tmp_path: Path) -> None:
+    host = AgentRuntime.in_memory([])
+    with pytest.raises(RecordingError, match="on its event loop"):
+        Runtime(runtime=host)
+
+
+def test_one_place_is_enough(tmp_path: Path) -> None:
+    host = AgentRuntime.in_memory([])
+    with pytest.raises(RecordingError, match="either a storage_path or a runtime"):
+        Runtime(tmp_path, runtime=host)
+
+
+def test_a_runtime_without_a_journal_is_refused() -> None:
+    with pytest.raises(RecordingError, match="the runtime has no journal"):
+        Runtime(runtime=AgentRuntime.builder().build())

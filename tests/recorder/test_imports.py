@@ -1,0 +1,47 @@
+"""Whoever only records does not load what reading, models and event loops take."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from windlass import recorder
+
+HEAVY = {
+    "asyncio",
+    "pydantic",
+    "sqlite3",
+    "openai",
+    "anthropic",
+    "httpcore2",
+    "jsonschema",
+    "tree_sitter",
+    "mcp",
+}
+NAMES = {
+    "BuilderQuery", "Decision", "DecisionEvaluation", "DecisionType", "FailureAnalysis", "Option", "Outcome",
+    "PatternAnalysis", "Problem", "RecordingError", "Run", "RunMetrics", "RunStatus", "RunSummary", "Runtime",
+}  # fmt: skip
+PROBE = """
+import json, sys
+from windlass.recorder import Runtime, DecisionType
+print(json.dumps(list(sys.modules)))
+"""
+
+
+def test_recording_is_light_to_import() -> None:
+    path = {"PYTHONPATH": ":".join(sys.path)}
+    loaded = subprocess.run([sys.executable, "-c", PROBE], env=path, capture_output=True, check=True).stdout
+    assert HEAVY.isdisjoint(json.loads(loaded))
+
+
+def test_everything_documented_can_be_imported() -> None:
+    assert set(dir(recorder)) >= NAMES
+    for name in NAMES:
+        assert getattr(recorder, name).__name__ == name
+
+
+def test_what_is_not_there_is_told() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'Nothing'"):
+        getattr(recorder, "Noth" + "ing")

@@ -1,0 +1,202 @@
+"""A value never makes a recording fail, whatever it is."""
+
+import asyncio
+import math
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic_core import to_json
+from tests.recorder.samples import GOAL, anything, decide
+
+from windlass.recorder import BuilderQuery, Run, Runtime
+from windlass.recorder.plain import INTEGER_MAX, plain
+from windlass_protocol import parse
+
+
+class Hostile:
+    def __repr__(self) -> NoReturn:
+        raise RuntimeError("no repr")
+
+
+class HostileMapping(dict[str, object]):
+    def items(self) -> NoReturn:
+        raise RuntimeError("no items")
+
+
+def recorded(folder: Path, result: object) -> Run:
+    with Runtime(folder, strict=True) as runtime:
+        run_id = runtime.start_run(GOAL, input_data={"it": result})
+        runtime.record_outcome(decide(runtime), True, result)
+        runtime.end_run(True, output_data={"it": result})
+    with BuilderQuery(folder) as query:
+        run = query.get_full_run(run_id)
+    assert run is not None
+    return run
+
+
+def result_of(run: Run) -> object:
+    outcome = run.decisions[0].outcome
+    assert outcome is not None
+    return outcome.result
+
+
+@pytest.mark.parametrize(
+    "value",
+    [None, True, 0, -7, 1.5, "", "text ✓ \x00", [1, [2]], {"a": {"b": [None]}}, "line\nline", INTEGER_MAX],
+)
+def test_json_is_kept_as_it_is(tmp_path: Path, value: object) -> None:
+    assert result_of(recorded(tmp_path, value)) == value
+
+
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [
+        (object(), "object"),
+        (b"\xff\x00", "bytes"),
+        ({1, 2}, "set"),
+        (datetime(2026, 1, 31, tzinfo=UTC), "datetime"),
+        (Decimal("1.5"), "Decimal"),
+        (2**70, "int"),
+        (Hostile(), "Hostile"),
+        (HostileMapping(a=1), "HostileMapping"),
+        (asyncio.Queue, "type"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_json_has_no_form_for_is_kept_as_a_marked_repr(tmp_path: Path, value: object, name: str) -> None:
+    kept = result_of(recorded(tmp_path, value))
+    assert isinstance(kept, dict)
+    assert kept["$type"] == name
+    assert kept["$repr"] == (f"<{name} that cannot be shown>" if name == "Hostile" else repr(value))
+
+
+def test_numbers_that_are_none_have_names(tmp_path: Path) -> None:
+    assert result_of(recorded(tmp_path, [math.inf, -math.inf])) == ["Infinity", "-Infinity"]
+
+
+def test_keys_of_all_kinds_become_texts(tmp_path: Path) -> None:
+    assert result_of(recorded(tmp_path, {1: "a", (2, 3): "b"})) == {"1": "a", "(2, 3)": "b"}
+
+
+def test_a_value_that_holds_itself_ends(tmp_path: Path) -> None:
+    value: list[object] = [1]
+    value.append(value)
+    kept = result_of(recorded(tmp_path, value))
+    assert isinstance(kept, list)
+    assert kept[0] == 1
+
+
+def test_a_value_that_is_nested_too_deep_ends(tmp_path: Path) -> None:
+    value: object = 1
+    for _ in range(5_000):
+        value = [value]
+    assert isinstance(result_of(recorded(tmp_path, value)), list)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "x" * 3_000_000,
+        ["y" * 1_000] * 5_000,
+        {f"name {n}": "z" * 100 for n in range(50_000)},
+        ["\x00"] * 900_000,
+    ],
+    ids=["text", "list", "dictionary", "escapes"],
+)
+def test_a_value_too_large_for_a_record_is_cut(tmp_path: Path, value: object) -> None:
+    kept = result_of(recorded(tmp_path, value))
+    assert type(kept) is type(value)
+    assert kept != value
+    assert kept
+
+
+def test_a_lone_surrogate_is_kept_escaped(tmp_path: Path) -> None:
+    run_id = ""
+    with Runtime(tmp_path, strict=True) as runtime:
+        run_id = runtime.start_run("goal \ud800")
+        runtime.decide("intent \udfff", [{"id": "\ud800"}], "\ud800", "why", context={"\ud800": 1})
+        runtime.end_run(True)
+    run = BuilderQuery(tmp_path).get_full_run(run_id)
+    assert run is not None
+    assert run.goal_id == "goal \\ud800"
+    assert run.decisions[0].intent == "intent \\udfff"
+    assert [each.run_id for each in BuilderQuery(tmp_path).list_runs_for_goal("goal \ud800")] == [run_id]
+
+
+def test_what_changes_after_the_call_does_not_change_the_record(tmp_path: Path) -> None:
+    context: dict[str, object] = {"size": 1}
+    with Runtime(tmp_path) as runtime:
+        runtime.start_run(GOAL)
+        runtime.decide("a", [{"id": "b"}], "b", "why", context=context)
+        context["size"] = 2
+        run = runtime.current_run
+    assert run is not None
+    assert run.decisions[0].input_context == {"size": 1}
+
+
+ANYTHING = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text()
+    | st.binary(max_size=8)
+    | st.complex_numbers()
+    | st.characters(categories=["Cs"]),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.tuples(inner)
+        | st.dictionaries(st.text(max_size=3) | st.integers(), inner, max_size=4)
+        | st.sets(st.integers(), max_size=2)
+    ),
+    max_leaves=12,
+)
+
+
+@given(ANYTHING)
+@settings(max_examples=150)
+def test_anything_becomes_strict_json(value: object) -> None:
+    parse(to_json(plain(value)))
+
+
+@given(value=ANYTHING, text=st.text() | st.none() | st.integers())
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_anything_can_be_recorded_and_read_back(tmp_path: Path, value: object, text: object) -> None:
+    it, said = anything(value), anything(text)
+    with Runtime(tmp_path) as runtime:
+        run_id = runtime.start_run(said, said, it)
+        runtime.set_node(said)
+        runtime.decide(said, [{"id": said, "pros": it, "action_params": it}], said, said, context=it)
+        runtime.record_outcome("dec_0", True, it, said, said, it, it, it)
+        runtime.report_problem(said, said, said, said, said)
+        runtime.end_run(False, said, it)
+    with BuilderQuery(tmp_path) as query:
+        run = query.get_full_run(run_id)
+        assert run is not None
+        assert (len(run.decisions), len(run.problems), run.status) == (1, 1, "failed")
+        assert run.decisions[0].was_successful
+
+
+class Mute(Exception):
+    def __str__(self) -> NoReturn:
+        raise RuntimeError("no text")
+
+
+def test_an_exception_without_a_text_is_named(tmp_path: Path) -> None:
+    def fail() -> None:
+        raise Mute
+
+    with Runtime(tmp_path, strict=True) as runtime:
+        runtime.start_run(GOAL)
+        with pytest.raises(Mute):
+            runtime.decide_and_execute("a", [{"id": "b"}], "b", "why", fail)
+        run = runtime.current_run
+    assert run is not None
+    outcome = run.decisions[0].outcome
+    assert outcome is not None
+    assert outcome.error == "Mute"

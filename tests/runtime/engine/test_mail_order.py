@@ -1,0 +1,149 @@
+"""What waits together in one inbox is taken in its order, and nothing of it is lost."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+import pytest
+from tests.faults.scene import Scene, agent_of, ends_of, records_of
+
+from windlass import AgentRuntime
+from windlass.adapters.journals.faults import rejected
+from windlass.adapters.journals.memory import MemoryStore
+from windlass.engine.engine import SWEEP_S
+from windlass.ports.journal import Appended, Batch
+from windlass.ports.model import LLMMessage
+from windlass.run_handle import RunHandle
+from windlass.testing import Answer, ScriptedModel, say
+from windlass.testing.wrapped_store import WrappedStore
+from windlass_protocol import RunStatus
+
+WAIT_S: Final = 100.0
+WORDS: Final = "Do this instead."
+
+
+class SharedStore(WrappedStore):
+    """A store that two runtimes use: who did not write looks once a second."""
+
+    def __init__(self) -> None:
+        super().__init__(MemoryStore())
+        self.changes = 0
+
+    async def change_token(self) -> int:
+        self.changes += 1
+        return self.changes
+
+    async def aclose(self) -> None:
+        pass
+
+
+def heard(messages: Sequence[LLMMessage]) -> Answer:
+    """Never ends the first answer, and repeats what it hears afterwards."""
+    words = str(messages[-1].content)
+    return Answer("…", gate=asyncio.Event()) if words == "wait" else say(f"heard {words}")
+
+
+async def running(scene: Scene, handle: RunHandle) -> None:
+    while await handle.status() is not RunStatus.RUNNING:
+        await scene.clock.sleep(0.01)
+
+
+async def ended(scene: Scene, runtime: AgentRuntime, run_id: str) -> str:
+    """Wait for a run that nobody has begun yet."""
+    for _ in range(100):
+        await scene.clock.sleep(0.1)
+        if await scene.store.run(run_id) is not None:
+            break
+    return (await runtime.handle(run_id).wait(timeout=WAIT_S)).output
+
+
+def test_words_that_come_with_a_cancel_of_the_run_under_way_begin_the_next_run() -> None:
+    async def story(scene: Scene) -> None:
+        async with (
+            scene.runtime([agent_of(ScriptedModel(heard))]) as owner,
+            Scene(scene.clock, scene.store).runtime([agent_of(ScriptedModel(heard))]) as other,
+        ):
+            first = await owner.start("shop", "wait", session_id="s1", run_id="r1")
+            await running(scene, first)
+            await other.cancel_run("r1")
+            await other.steer("shop", WORDS, session_id="s1", message_id="m1")
+            assert await ended(scene, owner, "steer/s1/m1") == f"heard {WORDS}"
+            assert ends_of(await records_of(scene.store)) == ["run.cancelled"]
+
+    Scene(store=SharedStore()).play(story)
+
+
+@pytest.mark.parametrize("is_ended", [False, True], ids=["a start", "a run that has ended"])
+def test_words_behind_a_cancel_are_heard_whatever_the_cancel_was_for(is_ended: bool) -> None:
+    async def story(scene: Scene) -> None:
+        async with (
+            scene.runtime([agent_of(ScriptedModel(heard))]) as owner,
+            Scene(scene.clock, scene.store).runtime([agent_of(ScriptedModel(heard))]) as other,
+        ):
+            first = await owner.start("shop", "wait", session_id="s1", run_id="r1")
+            await running(scene, first)
+            await other.start("shop", "two", session_id="s1", run_id="r2")
+            cancelled = "r0" if is_ended else "r2"
+            await scene.store.post("s1", kind="cancel", key="c", body={"runId": cancelled})
+            await other.steer("shop", WORDS, session_id="s1", message_id="m1")
+            await scene.clock.sleep(2 * SWEEP_S)
+            spoken = [one for one in await records_of(scene.store) if WORDS in str(one.data)]
+            assert [one.run_id for one in spoken] == ["r1"], "it goes on, and so hears them"
+            await first.cancel()
+            assert (await first.wait(timeout=WAIT_S)).status is RunStatus.CANCELLED
+
+    Scene(store=SharedStore()).play(story)
+
+
+def test_words_whose_run_would_have_a_name_that_is_taken_begin_one_with_another_name() -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.runtime([agent_of(ScriptedModel(heard))]) as runtime:
+            taken = await runtime.start("shop", "hello", session_id="s2", run_id="steer/s1/m1")
+            await taken.wait(timeout=WAIT_S)
+            await runtime.steer("shop", WORDS, session_id="s1", message_id="m1")
+            last = await runtime.start("shop", "last", session_id="s1", run_id="r2")
+            assert (await last.wait(timeout=WAIT_S)).output == "heard last"
+            begun = [one.run_id for one in await records_of(scene.store) if one.type == "run.started"]
+            assert begun == ["steer/s1/m1/2", "r2"]
+            assert (await runtime.handle("steer/s1/m1/2").wait(timeout=WAIT_S)).output == f"heard {WORDS}"
+
+    Scene().play(story)
+
+
+class OnceStore(MemoryStore):
+    """A store that refuses the first batch in which a certain run starts."""
+
+    is_refused = False
+
+    async def append(self, batch: Batch) -> Appended:
+        starts = any(draft.type == "run.started" and draft.run_id == "last" for draft in batch.drafts)
+        if starts and not self.is_refused:
+            self.is_refused = True
+            raise rejected("a record is not taken")
+        return await super().append(batch)
+
+
+def test_a_start_behind_a_compaction_waits_without_turning_also_when_the_session_is_driven_carefully() -> (
+    None
+):
+    async def story(scene: Scene) -> None:
+        gate = asyncio.Event()
+
+        def write(messages: Sequence[LLMMessage]) -> Answer:
+            is_summary = str(messages[0].content).startswith("You write a checkpoint")
+            return Answer("short", gate=gate) if is_summary else say("ok " * 3_000)
+
+        async with scene.runtime([agent_of(ScriptedModel(write))]) as runtime:
+            for number in range(14):
+                text = f"{number} " + "words " * 3_000
+                handle = await runtime.start("shop", text, session_id="s1", run_id=f"r{number}")
+                await handle.wait(timeout=WAIT_S)
+            await runtime.compact("s1")
+            last = await runtime.start("shop", "next", session_id="s1", run_id="last")
+            await scene.clock.sleep(2 * SWEEP_S)  # fake time passes only when nobody turns
+            gate.set()
+            assert (await last.wait(timeout=WAIT_S)).status is RunStatus.COMPLETED
+            assert isinstance(scene.store, OnceStore)
+            assert scene.store.is_refused
+
+    Scene(store=OnceStore()).play(story)

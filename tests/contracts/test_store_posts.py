@@ -1,4 +1,4 @@
-"""What every store promises of items that come with records of others."""
+"""What every store promises of items that come with another's records."""
 
 from dataclasses import replace
 from pathlib import Path

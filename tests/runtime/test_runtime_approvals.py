@@ -471,7 +471,8 @@ def test_answers_may_come_as_any_iterable_and_there_must_be_one() -> None:
             handle = await runtime.start(agent, "go", session_id="s1", run_id="r1")
             await until(handle, "run.waiting")
             (asked,) = await handle.requests()
-            for nothing in ([], (), iter(())):
+            empty: list[object] = [[], (), iter(())]
+            for nothing in empty:
                 with pytest.raises(Rejected, match="responses is empty"):
                     await runtime.answer_run("r1", cast(Sequence[InputResponse], nothing))
                 with pytest.raises(Rejected, match="responses is empty"):

@@ -1,4 +1,4 @@
-"""What waits together in one inbox is taken in its order, and nothing of it is lost."""
+"""What waits together in one inbox is taken in order, and nothing is lost."""
 
 import asyncio
 from collections.abc import Sequence

@@ -99,7 +99,7 @@ def _started(state: LoopState) -> list[Call]:
 
 
 def _unfinished(state: LoopState, call: Call, now: Moment) -> Draft:
-    """The result of a call whose run ends first: nobody knows what came of it, or it never began."""
+    """The result of a call whose run ends first: unknown, or it never began."""
     result: JsonObject = {**family.result_of(state, call, output=None), "isError": True}
     error: JsonObject = {"code": OUTCOME_UNKNOWN, "message": INTERRUPTED}
     if state.is_unbegun(call):

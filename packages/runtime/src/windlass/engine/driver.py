@@ -351,7 +351,7 @@ class Driver:
         return is_held or not is_free, is_held or self.state.is_ending
 
     async def _take_items(self, now: Moment) -> bool:
-        """Take items, up to one that changes what the next ones mean; tell whether any was taken."""
+        """Take items, up to one that changes what the next mean; tell if any was."""
         if self._care.is_careful and self._writer.consuming:
             return False
         is_busy, is_ending = self._hears()

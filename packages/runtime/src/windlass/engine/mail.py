@@ -54,7 +54,7 @@ class Mail:
 
 
 def next_run(items: Iterable[InboxItem], has_agent: Callable[[str], bool]) -> InboxItem | None:
-    """Return the item that begins the next run here; None if there is none, or not here.
+    """Return the item that begins the next run here; None if there is none.
 
     A start waits for its agent, and with it those behind it. Words wait alone: nobody is known to have asked
     for their run.
@@ -75,7 +75,7 @@ def sort(
     is_ending: bool = False,
     care: Care = NO_CARE,
 ) -> Mail:
-    """Turn items into events, in their order, up to the first that may begin or end a run.
+    """Turn items into events in order, up to one that may begin or end a run.
 
     What comes after such an item means another thing: it is sorted when the session knows of it. Runs wait
     behind a run under way, and for a process that has their agent. Words to a run are for the one under way;

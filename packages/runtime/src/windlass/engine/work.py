@@ -20,7 +20,7 @@ from windlass.engine.failures import log_failure
 from windlass.engine.holding import Holding
 from windlass.engine.judge import Judged, judge
 from windlass.engine.listening import Asked, listen
-from windlass.engine.making import Beginnings, made
+from windlass.engine.making import Beginnings, made, shown_by
 from windlass.engine.masking import MaskedAnswer
 from windlass.engine.points import after_call, at_point, check_answer, hook_call
 from windlass.engine.prompt import Prompt, system_words
@@ -340,33 +340,17 @@ class AgentWork:
         assert run is not None, "only a run calls tools"
         tool = None if binding is None else binding.tools.get(effect.tool_name)
         if binding is None or tool is None:
-            return failed(
-                effect.call_id, "unknown_tool", message=f"there is no tool {effect.tool_name} any more"
-            )
+            told = f"there is no tool {effect.tool_name} any more"
+            return failed(effect.call_id, "unknown_tool", message=told)
         arguments = self._arguments.get(effect.call_id) or kept_arguments(tool, effect)
         if isinstance(arguments, CallReturned):
             return arguments
-        context = ToolContext(
-            self._writer.session_id,
-            run.run_id,
-            effect.call_id,
-            agent_id=run.agent_id,
-            turn_id=run.turn_id or "",
-            step_index=effect.step_index,
-            attempt=effect.attempt,
-            idempotency_key=effect.idempotency_key,
-            timeout_ms=tool.timeout_ms,
-            state=ToolState(state.session.authored),
-            control=ToolControl(self._progress(effect)),
-        )
         clock = self._shared.clock
         started = clock.monotonic()
         try:
             async with self._gate(tool):
                 self._beginnings.begin(effect.call_id)
-                # Its time begins with its turn.
-                deadline = clock.now() + timedelta(milliseconds=tool.timeout_ms)
-                context = replace(context, deadline=deadline)
+                context = self._context(tool, state, run=run, effect=effect)
                 outcome = await made(tool, arguments, context=context)
         except asyncio.CancelledError:
             if is_told_to_end():
@@ -385,14 +369,24 @@ class AgentWork:
         brought = tuple(one.value for one in tool.reads)
         return replace(reviewed, state=returned.state, notes=returned.notes, taint=brought)
 
-    def _progress(self, effect: RunTool) -> Callable[[JsonValue], None]:
-        live = self._live
-
-        def show(output: JsonValue) -> None:
-            if live is not None:
-                live.partial(effect.call_id, output, tool_name=effect.tool_name)
-
-        return show
+    def _context(
+        self, tool: Tool[..., object], state: LoopState, *, run: RunState, effect: RunTool
+    ) -> ToolContext:
+        """Return what a tool is told of its call; its time begins now."""
+        return ToolContext(
+            self._writer.session_id,
+            run.run_id,
+            effect.call_id,
+            agent_id=run.agent_id,
+            turn_id=run.turn_id or "",
+            step_index=effect.step_index,
+            attempt=effect.attempt,
+            idempotency_key=effect.idempotency_key,
+            timeout_ms=tool.timeout_ms,
+            deadline=self._shared.clock.now() + timedelta(milliseconds=tool.timeout_ms),
+            state=ToolState(state.session.authored),
+            control=ToolControl(shown_by(self._live, effect)),
+        )
 
     @asynccontextmanager
     async def _gate(self, tool: Tool[..., object]) -> AsyncGenerator[None]:

@@ -16,13 +16,11 @@ from windlass.engine.cut import TooLate, within
 from windlass.engine.judge import settled, timed_out
 from windlass.errors import AgentError, Rejected, is_for_us
 from windlass.hooks import Hook, check_hook
-from windlass.limits import CONTENT_BYTES_MAX
 from windlass.package import compaction_route, fingerprint, package_json
 from windlass.package_check import check_contract, check_package
 from windlass.ports.model import LLMProvider
 from windlass.ports.policy import StartPolicy
 from windlass.refusals import (
-    bad_request,
     contract_violation,
     invalid_package,
     missing_port,
@@ -32,32 +30,25 @@ from windlass.refusals import (
     unknown_agent,
 )
 from windlass.runtime_ports import RuntimePorts
+from windlass.start_names import check_ids, check_json
 from windlass.subagents import subagent_tool
 from windlass.tool_pins import as_pinned
 from windlass.tools import Tool
-from windlass_harness.redact import mask_text
 from windlass_protocol import (
     AllowDecision,
     AskDecision,
     CausalIds,
     CodecError,
-    CodecLimits,
     DeferDecision,
     DenyDecision,
-    ErrorKind,
     InterruptDecision,
     ModifyDecision,
     OutputContract,
-    RetryClass,
     RunRequest,
     RuntimePackage,
-    canonical,
 )
 
 JsonObject = dict[str, JsonValue]
-REQUEST_LEVELS_MAX: Final = 56
-"""Objects and lists inside one another; an event puts some more around them."""
-_FREE_JSON: Final = CodecLimits(message_bytes_max=CONTENT_BYTES_MAX, depth_max=REQUEST_LEVELS_MAX)
 _NO_HOOKS: Final[Mapping[str, Hook]] = {}
 _NO_TOOLS: Final[Mapping[str, Tool[..., object]]] = {}
 
@@ -167,7 +158,7 @@ async def check_start(
     """
     policy = _check_ports(ports, request.run_id)
     check_ids(ports, request, message_id=message_id)
-    _check_json(request)
+    check_json(request)
     effective = await effective_package(ports, request)
     provider_of(ports, effective.package, run_id=request.run_id)
     summary_provider_of(ports, effective.package, run_id=request.run_id)
@@ -330,54 +321,6 @@ def tools_of(ports: RuntimePorts, package: RuntimePackage) -> dict[str, Tool[...
     for one in package.subagents or ():
         found[one.name] = subagent_tool(one.name, one.description or "", package_id=one.package_id)
     return found
-
-
-def _check_json(request: RunRequest) -> None:
-    """Refuse what a record could hold and an event could not: everybody can read events."""
-    free = {name for name in ("metadata", "input") if not isinstance(getattr(request, name), str | None)}
-    for name, value in request.model_dump(mode="json", by_alias=True, include=free).items() if free else ():
-        problem = ""
-        try:
-            canonical(value, _FREE_JSON)
-        except CodecError as error:
-            problem = error.message
-        if problem:
-            raise bad_request(f"{name} cannot be used: {problem}", request.run_id)
-
-
-def check_ids(ports: RuntimePorts, request: RunRequest, *, message_id: str | None = None) -> None:
-    """Refuse names that would be masked: nobody could find such a run.
-
-    Raises:
-        Rejected: one holds a registered secret, or looks like one.
-    """
-    names = ("run_id", "agent_id", "session_id", "turn_id")
-    given = {name: getattr(request, name) for name in names} | {"message_id": message_id}
-    hide = ports.scribe.redactor.text
-    hidden = [name for name, value in given.items() if value is not None and hide(value) != value]
-    if hidden:
-        raise Rejected(
-            f"{' and '.join(hidden)} would be masked, as a secret or as what looks like one; choose another",
-            kind=ErrorKind.INVALID_STATE_TRANSITION,
-            retry=RetryClass.REPAIR_NEEDED,
-        )
-
-
-def check_no_secret(ports: RuntimePorts, content: bytes, *, run_id: str | None = None) -> None:
-    """Refuse a package that holds a registered secret.
-
-    A package is kept, byte for byte, for as long as its runs.
-
-    Raises:
-        Rejected: it holds one.
-    """
-    text = content.decode()
-    if ports.scribe.redactor.text(text) != mask_text(text):
-        raise invalid_package(
-            "the package holds a registered secret; keep secrets out of instructions, tools and settings, "
-            "and let the tools find them",
-            run_id,
-        )
 
 
 _KEPT: Final = (

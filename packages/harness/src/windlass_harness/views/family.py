@@ -43,11 +43,20 @@ class FamilyDraft:
         self.children = {child.session_id: child for child in children}
         self.proxied = {one.request.request_id: one for one in proxied}
 
-    def ask(self, data: InputRequestedData, session_id: str) -> None:
-        """Take what a session below asks people."""
+    def ask(self, data: InputRequestedData) -> bool:
+        """Take what a session below asks people; False if it is this one that asks."""
+        session_id = data.child_session_id
+        if session_id is None:
+            return False
         for request in data.requests:
             asked = ProxiedRequest(request, session_id, data.call_id or "")
             self.proxied[request.request_id] = asked
+        return True
+
+    def end(self, *, is_ours: bool) -> None:
+        """Ask nobody any more, if it is the work of this session that has ended."""
+        if is_ours:
+            self.proxied.clear()
 
     def called(self, record: Record) -> None:
         """Take a call of a subagent."""
@@ -55,11 +64,12 @@ class FamilyDraft:
         child = ChildSession(data.child_session_id, data.name, data.call_id, data.child_run_id)
         self.children[child.session_id] = child
 
-    def completed(self, record: Record) -> None:
-        """Take the end of a subagent; nobody has to answer it any more."""
+    def completed(self, record: Record) -> SubagentCompletedData:
+        """Take the end of a subagent, which nobody has to answer any more; return it."""
         data = read(SubagentCompletedData, record.data)
         child = self.children.get(data.child_session_id or "")
         if child is not None:
             self.children[child.session_id] = replace(child, status=data.status)
         for asked in [one for one in self.proxied.values() if one.call_id == data.call_id]:
             del self.proxied[asked.request.request_id]
+        return data

@@ -38,7 +38,6 @@ from windlass_protocol import (
     SessionStartedData,
     SessionStateChangedData,
     SessionWaitingData,
-    SubagentCompletedData,
     TurnStartedData,
     TurnWaitingData,
 )
@@ -172,8 +171,7 @@ class SessionDraft:
             closed = self.history.close_turn(text_in(record.data, "turnId") or "")
         else:
             closed = self.history.close_all()
-        if is_ours:
-            self.family.proxied.clear()
+        self.family.end(is_ours=is_ours)
         for request in [*self.requests.values()]:
             call_id = request.action.call_id
             if call_id in closed or (is_ours and not self.history.is_open(call_id)):
@@ -304,8 +302,7 @@ class SessionDraft:
             self.taint |= frozenset(read(ActionResultData, record.data).taint or ())
 
     def subagent_completed(self, record: Record) -> None:
-        self.family.completed(record)
-        self.taint |= frozenset(read(SubagentCompletedData, record.data).taint or ())
+        self.taint |= frozenset(self.family.completed(record).taint or ())
 
     def effect_settled(self, record: Record) -> None:
         data = read(RecoveryEffectSettledData, record.data)
@@ -324,11 +321,9 @@ class SessionDraft:
 
     def input_requested(self, record: Record) -> None:
         data = read(InputRequestedData, record.data)
-        if data.child_session_id is not None:
-            self.family.ask(data, data.child_session_id)
-            return
-        self.requests |= {request.request_id: request for request in data.requests}
-        self.history.ask(data, run_id=self._run_of(record))
+        if not self.family.ask(data):
+            self.requests |= {request.request_id: request for request in data.requests}
+            self.history.ask(data, run_id=self._run_of(record))
 
     def input_resolved(self, record: Record) -> None:
         for resolution in read(InputResolvedData, record.data).resolutions:

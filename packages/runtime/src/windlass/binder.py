@@ -15,12 +15,12 @@ from windlass.refusals import invalid_package, missing_agent, missing_port
 from windlass.runtime_ports import PackageChange, RuntimePorts
 from windlass.skills import Skills
 from windlass.start import (
-    check_no_secret,
     hooks_of,
     provider_of,
     summary_provider_of,
     tools_of,
 )
+from windlass.start_names import check_no_secret
 from windlass_harness.loop.events import Note
 from windlass_harness.policy_rules import PolicySet
 from windlass_harness.views.runs import RunState

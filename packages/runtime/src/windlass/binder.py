@@ -119,8 +119,9 @@ class RuntimeBinder:
     async def _pinned(self, pinned: str, run_id: str) -> RuntimePackage:
         if pinned in self._read:
             return self._read[pinned]
+        content = self._content()
         try:
-            found = await package_of(self._content(), pinned)
+            found = await package_of(content, pinned)
         except Rejected:
             raise invalid_package(
                 "the package that the run began with is not kept any more", run_id

@@ -2,10 +2,12 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from math import inf
 
 from pydantic import JsonValue
 
 from windlass.testing.world import World
+from windlass_harness.times import ms_of
 from windlass_protocol import JsonObject, Record
 
 
@@ -30,6 +32,16 @@ def objects(value: JsonValue) -> list[JsonObject]:
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
+def _answered(body: JsonObject) -> list[JsonValue]:
+    """Return the requests that an answer is for."""
+    return [one.get("requestId") for one in objects(body.get("responses"))]
+
+
+def _given_ms(body: JsonObject) -> float:
+    given_ms = body.get("givenMs")
+    return given_ms if isinstance(given_ms, int) else inf
+
+
 def _key(record: Record, call_id: object) -> str:
     return f"{record.run_id}/{record.data.get('stepIndex')}/{call_id}"
 
@@ -40,6 +52,8 @@ class _Calls:
         self._verdicts: dict[str, JsonObject] = {}
         self._yeses: Counter[str] = Counter()
         self._choices: Counter[str] = Counter()
+        self._passed_on: Counter[str] = Counter()
+        """How often a call that never began went to the next owner."""
         self._results: Counter[str] = Counter()
         self._starts: Counter[str] = Counter()
         self._step = 0
@@ -47,6 +61,7 @@ class _Calls:
             "step.started": self._step_started,
             "policy.decided": self._decided,
             "approval.settled": self._settled,
+            "recovery.effect_found": self._found,
             "recovery.effect_settled": self._chosen,
             "action.started": self._started,
             "action.result": self._result,
@@ -78,9 +93,14 @@ class _Calls:
         request = str(record.data["requestId"]).rpartition(":")[0]
         self._yeses[request] += record.data["outcome"] == "approved"
 
+    def _found(self, record: Record) -> None:
+        self._passed_on[self._here(record)] += record.data.get("begun") is False
+
     def _chosen(self, record: Record) -> None:
-        key = f"{record.run_id}/{self._step}/{record.data['callId']}"
-        self._choices[key] += record.data["choice"] == "retry"
+        self._choices[self._here(record)] += record.data["choice"] == "retry"
+
+    def _here(self, record: Record) -> str:
+        return f"{record.run_id}/{self._step}/{record.data['callId']}"
 
     def _started(self, record: Record) -> None:
         world, data = self._world, record.data
@@ -92,7 +112,8 @@ class _Calls:
             world.blame(f"{key} has the idempotency key {data['idempotencyKey']}")
         if self._starts[key] == 1:
             self._check_consent(key, record)
-        elif data["effect"] == "once" and self._starts[key] > 1 + self._choices[key]:
+        elif data["effect"] == "once" and self._starts[key] > 1 + self._choices[key] + self._passed_on[key]:
+            # Whether it had really not begun is seen at the end, by how often it was performed.
             world.blame(f"{key} was begun again without anybody's choice")
 
     def _check_consent(self, key: str, call: Record) -> None:
@@ -168,8 +189,16 @@ class _Requests:
             found = self._outcomes.get(request_id)
             self._world.blame(f"{request_id} was {found} and is settled as {outcome}")
         expiry = self._expiries.get(request_id, "")
-        if outcome == "approved" and record.at >= expiry:
+        if outcome == "approved" and record.at >= expiry and not self._was_given(request_id, expiry):
             self._world.blame(f"{request_id} was approved at {record.at}, after {expiry}")
+
+    def _was_given(self, request_id: str, expiry: str) -> bool:
+        """Whether an answer was acknowledged in time, however late it was taken."""
+        return any(
+            _given_ms(post.body) < ms_of(expiry)
+            for post in self._world.posts
+            if post.kind == "answer" and request_id in _answered(post.body)
+        )
 
     def _begun(self, record: Record) -> None:
         data = record.data

@@ -25,4 +25,5 @@ def as_pinned(spec: ToolSpec, tool: Tool[..., object]) -> Tool[..., object]:
             " A new run uses the tool as it is now"
         )
 
-    return replace(tool, function=refuse)
+    # Nobody is asked about the change: consent to what the spec says is enough to be refused.
+    return replace(tool, function=refuse, metadata={**tool.metadata, PIN: pins[0]})

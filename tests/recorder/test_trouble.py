@@ -3,12 +3,14 @@
 import logging
 import os
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from tests.recorder.samples import GOAL, decide, record
 
-from windlass.adapters.journals import sqlite_schema
+from windlass.adapters.journals import spool, sqlite_schema
 from windlass.adapters.journals.sqlite_recorded import RecordedStore
 from windlass.errors import AgentError, Conflict, Unavailable
 from windlass.ports.recorded import NumberedRow
@@ -187,3 +189,59 @@ def test_a_recorder_that_is_gone_leaves_its_run_to_nobody(tmp_path: Path) -> Non
         # The next recorder may well be where the last one was.
         assert Runtime(tmp_path).start_run(GOAL) != ""
         assert Runtime(tmp_path).current_run is None
+
+
+KILLED = """
+import os, signal, sys
+from windlass.recorder import Runtime
+
+runtime = Runtime(sys.argv[1])
+runtime.start_run("g")
+for number in range(5):
+    runtime.decide(f"i{number}", [{"id": "a"}], "a", "why")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_damaged_line_of_a_dead_writer_hides_only_what_follows_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    record(Runtime(tmp_path))
+    subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], check=False)
+    [left] = (tmp_path / "recorder.db-spool").iterdir()
+    left.write_bytes(left.read_bytes().replace(b'"i2"', b'"i9"'))
+    query = BuilderQuery(tmp_path)
+    assert len(query.list_runs_for_goal(GOAL)) == 1
+    [found] = query.list_runs_for_goal("g")
+    assert len(query.get_decision_trace(found.run_id)) == 2
+    assert caplog.text.count("is damaged") == 1, "it is put aside, not tried again and again"
+    assert [path.name[:9] for path in left.parent.iterdir()] == [".damaged-"]
+
+
+def test_files_of_others_beside_the_spools_are_left_alone(tmp_path: Path) -> None:
+    record(Runtime(tmp_path))
+    folder = tmp_path / "recorder.db-spool"
+    (folder / "notes").mkdir(parents=True)
+    (folder / ".DS_Store").write_bytes(b"mine")
+    assert len(BuilderQuery(tmp_path).list_runs_for_goal(GOAL)) == 1
+    assert (folder / ".DS_Store").read_bytes() == b"mine"
+
+
+def test_a_spool_is_never_seen_unlocked_while_its_writer_lives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody reads the folder at each moment of its making."""
+    real = spool.take_lock
+
+    def looked_at(path: Path, **options: bool) -> int | None:
+        query = BuilderQuery(tmp_path)
+        handle = real(path, **options)
+        with monkeypatch.context() as patch:
+            patch.setattr(spool, "take_lock", real)
+            query.list_runs_for_goal(GOAL)
+        return handle
+
+    monkeypatch.setattr(spool, "take_lock", looked_at)
+    runtime = Runtime(tmp_path, strict=True)
+    assert runtime.start_run(GOAL)
+    assert decide(runtime) == "dec_0"

@@ -200,3 +200,14 @@ def test_an_exception_without_a_text_is_named(tmp_path: Path) -> None:
     outcome = run.decisions[0].outcome
     assert outcome is not None
     assert outcome.error == "Mute"
+
+
+def test_a_secret_that_a_cut_goes_through_is_masked_before(tmp_path: Path) -> None:
+    class Odd:
+        def __repr__(self) -> str:
+            return "x" * 1_990 + "correct-horse-battery-staple"
+
+    with Runtime(tmp_path, secrets=["correct-horse-battery-staple"]) as runtime:
+        runtime.start_run(GOAL, input_data={"odd": Odd()})
+        runtime.end_run(True)
+    assert not [path for path in tmp_path.rglob("*") if path.is_file() and b"correct" in path.read_bytes()]

@@ -12,7 +12,7 @@ from weakref import WeakSet
 from windlass.adapters.journals.spool import Spool
 from windlass.ports.recorded import NumberedRow
 from windlass.recorder.kinds import RecordingError
-from windlass.recorder.plain import SIZES, JsonObject, plain, shrunk
+from windlass.recorder.plain import SIZES, JsonObject, JsonValue, plain, short, shrunk
 from windlass_harness.redact import Redactor
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class Ledger:
                 body = b""
             if 0 < len(body) <= RECORD_BYTES_MAX and _LONG not in body.translate(_DIGITS):
                 return body
-        masked = cast("JsonObject", self._redactor.value(plain(data)))
+        masked = cast("JsonObject", short(cast("JsonValue", self._redactor.value(plain(data)))))
         body = self._to_json([type_, at, masked, run_id])
         for size in SIZES:
             if len(body) <= RECORD_BYTES_MAX:

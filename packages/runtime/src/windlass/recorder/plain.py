@@ -10,6 +10,8 @@ JsonObject = dict[str, JsonValue]
 
 REPR_CHARS_MAX: Final = 2_000
 """Kept of the repr of a value that JSON has no form for."""
+REPR_READ_CHARS_MAX: Final = 65_536
+"""Read of it: it is cut after secrets are masked, because half a secret is not found."""
 LEVELS_MAX: Final = 48
 INTEGER_MAX: Final = 2**53 - 1
 """The largest whole number that every language can hold."""
@@ -42,6 +44,19 @@ def text_of(value: object) -> str:
     if type(value) is not str:
         value = value if isinstance(value, str) else _repr(value)
     return value.encode("utf-8", "backslashreplace").decode()
+
+
+def short(value: JsonValue) -> JsonValue:
+    """Return a value with marked reprs of their usual length."""
+    match value:
+        case {"$type": _, "$repr": str() as told}:
+            return {**value, "$repr": told[:REPR_CHARS_MAX]}
+        case list():
+            return [short(item) for item in value]
+        case dict():
+            return {key: short(item) for key, item in value.items()}
+        case _:
+            return value
 
 
 def shrunk(value: JsonValue, size: Size) -> JsonValue:
@@ -98,7 +113,7 @@ def _mark(value: object) -> JsonObject:
 
 def _repr(value: object) -> str:
     try:
-        return repr(value)[:REPR_CHARS_MAX]
+        return repr(value)[:REPR_READ_CHARS_MAX]
     except Exception:  # noqa: BLE001 - whatever it raises, there is nothing to show
         return f"<{_name(value)} that cannot be shown>"
 

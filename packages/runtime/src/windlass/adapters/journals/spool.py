@@ -65,9 +65,12 @@ class Spool:
 
     def _open(self) -> int:
         self._path.parent.mkdir(exist_ok=True)
-        handle = take_lock(self._path)
+        # Locked before it has its name: whoever looks for the dead never finds it free.
+        unnamed = self._path.with_name(f".{self.name}")
+        handle = take_lock(unnamed)
         if handle is None:
             raise OSError(f"{self._path} cannot be locked: another process has it")
+        unnamed.rename(self._path)
         if self._is_synced:
             _sync_folder(self._path.parent)
         return handle
@@ -94,6 +97,11 @@ class Leftover:
                 self.path.unlink(missing_ok=True)
             os.close(self.lock)
 
+    def put_aside(self) -> None:
+        """Keep the file of a dead writer for people: nobody can take all of it in."""
+        if self.lock is not None:
+            self.path.rename(self.path.with_name(f".damaged-{self.path.name}"))
+
 
 def leftovers(folder: Path) -> Iterator[Leftover]:
     """Return what all writers have, living and dead; each has to be settled."""
@@ -102,6 +110,8 @@ def leftovers(folder: Path) -> Iterator[Leftover]:
     except FileNotFoundError:
         return
     for path in paths:
+        if path.name.startswith(".") or not path.is_file():
+            continue
         # Locked before it is read: a dead writer adds nothing, so what is read is all there is.
         lock = take_lock(path)
         yield Leftover(path, tuple(_read_rows(path)), lock)

@@ -1,16 +1,19 @@
 """A SQLite journal for callers without an event loop: the recorder, its readers."""
 
+import logging
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Final, TypeVar, cast
 
 from windlass.adapters.journals.faults import conflict
 from windlass.adapters.journals.packing import pack
-from windlass.adapters.journals.spool import is_living, leftovers, spool_folder
+from windlass.adapters.journals.spool import Leftover, is_living, leftovers, spool_folder
 from windlass.adapters.journals.sqlite_errors import FAILURES, translate
 from windlass.adapters.journals.sqlite_index import RunIndex
 from windlass.adapters.journals.sqlite_integrity import StoredSession
@@ -19,10 +22,13 @@ from windlass.adapters.journals.sqlite_reads import Reads, last_position
 from windlass.adapters.journals.sqlite_schema import PAGE_BYTES, Durability, connect, prepare
 from windlass.adapters.journals.sqlite_writer import CHECKPOINT_BYTES, JOB_PAGES
 from windlass.adapters.journals.sqlite_writes import Transaction
+from windlass.errors import Conflict
 from windlass.ports.recorded import NumberedRow
 from windlass_protocol import Record
 
 T = TypeVar("T")
+
+_LOG: Final = logging.getLogger(__name__)
 
 _APPEND: Final = "INSERT INTO appends VALUES (?, ?, ?, ?, ?, ?)"
 _CHANGED: Final = """SELECT DISTINCT s.session_id, s.last_position
@@ -59,6 +65,11 @@ class _Takes(Transaction):
         self._last_position, self._is_moved = position, True
         self._save(StoredSession(session.key, replace(row, last_seq=last_seq), position, chain))
         return len(body)
+
+
+def _unbroken(rows: Sequence[NumberedRow]) -> list[NumberedRow]:
+    """Return records of a session up to the first that is missing."""
+    return [row for index, row in enumerate(rows) if row.seq == rows[0].seq + index]
 
 
 class RecordedStore:
@@ -116,10 +127,23 @@ class RecordedStore:
         for left in leftovers(self._folder):
             is_taken_in = False
             try:
-                self.take_in(left.rows)
-                is_taken_in = True
+                is_taken_in = self._take_in_left(left)
             finally:
                 left.settle(is_taken_in=is_taken_in)
+
+    def _take_in_left(self, left: Leftover) -> bool:
+        """Bring in what somebody left; of a damaged file what still fits."""
+        try:
+            self.take_in(left.rows)
+        except Conflict:
+            _LOG.warning("%s is damaged: what follows the damage is left out", left.path)
+            rows = sorted(left.rows, key=attrgetter("session_id", "seq"))
+            for _, group in groupby(rows, key=attrgetter("session_id")):
+                with suppress(Conflict):
+                    self.take_in(_unbroken([*group]))
+            left.put_aside()
+            return False
+        return True
 
     def is_living(self, writer: str) -> bool:
         """Tell whether somebody who records is alive."""

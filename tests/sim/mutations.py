@@ -170,7 +170,7 @@ def one_approval_counts_for_every_later_call() -> list[tuple[Any, str, Any]]:
 @mutation
 def an_approval_counts_after_it_expired() -> list[tuple[Any, str, Any]]:
     def late(take: Any, state: Any, event: Any, **more: Any) -> Any:
-        return take(state, event, **{**more, "now": replace(more["now"], ms=0)})
+        return take(state, replace(event, given_ms=0), **more)
 
     refusal = refusals.refusal
     return [

@@ -1,10 +1,6 @@
-"""`make bench`: measures the parts, the recorder and the durable step; writes RESULTS.md.
+"""`make bench`: measures parts, recorder and durable step; writes RESULTS.md.
 
-<<<<<<< HEAD
-`--quick` runs the durable step alone, short, and writes nothing; `--only` runs one of the three.
-=======
 `--quick` runs the loop and the durable step, short, and writes nothing; `--only` runs one of the sections.
->>>>>>> main
 """
 
 import argparse

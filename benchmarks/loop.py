@@ -171,7 +171,7 @@ def _request_rows() -> list[Row]:
         call = ToolCall(id=f"c{number}", name="lookup_0", arguments={"query": "open", "page": number})
         messages.append(LLMMessage("assistant", tool_calls=(call,)))
         messages.append(LLMMessage("tool", PAGE, tool_call_id=call.id, name=call.name))
-    said, turns = openai_turns(None), anthropic_turns()
+    said, turns = openai_turns(None), anthropic_turns("m", settings)
 
     def openai() -> JsonObject:
         return openai_body(

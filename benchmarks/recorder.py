@@ -1,4 +1,4 @@
-"""The recorder beside the way that agents mostly record: all in memory, one JSON at the end.
+"""The recorder beside a usual one: all in memory, one JSON at the end.
 
 `python -m benchmarks --only recorder` writes the table; `python -m benchmarks.recorder` prints a short one.
 """
@@ -69,8 +69,10 @@ class Recorder(Protocol):
 
 @dataclass(slots=True)
 class InMemory:
-    """The baseline: a run is a list in memory, outcomes are looked for in it from its beginning,
-    and the end writes the whole run, a summary and an index for each goal, status and node.
+    """The baseline: a run is a list in memory.
+
+    Outcomes are looked for from its beginning, and the end writes the whole run, a summary and an index for
+    each goal, status and node.
     """
 
     folder: Path
@@ -83,9 +85,8 @@ class InMemory:
         self.run = {"id": run_id, "goal_id": goal_id, "status": "running", "decisions": []}
         return run_id
 
-    def decide(
-        self, intent: str, options: list[dict[str, object]], chosen: str, reasoning: str, **more: Any
-    ) -> str:
+    def decide(self, intent: str, options: list[dict[str, object]], *rest: str, **more: Any) -> str:
+        chosen, reasoning = rest
         decision_id = f"dec_{len(self.run['decisions'])}"
         decision = {"id": decision_id, "intent": intent, "options": [dict(option) for option in options]}
         decision |= {"chosen": chosen, "reasoning": reasoning, **more, "outcome": None}
@@ -183,7 +184,7 @@ def pairs_per_s(make: Callable[[Path], Recorder], count: int) -> float:
 
 
 def end_cost_s(make: Callable[[Path], Recorder]) -> float:
-    """Return the CPU of the end of a long run; its decisions have their outcomes at once."""
+    """Return the CPU of the end of a long run."""
     with tempfile.TemporaryDirectory() as folder:
         recorder = make(Path(folder))
         short_run(recorder, 1)
@@ -194,9 +195,9 @@ def end_cost_s(make: Callable[[Path], Recorder]) -> float:
 
 
 def patterns_ms(
-    make: Callable[[Path], Recorder], ask: Callable[[Path], Callable[[], object]], count: int
+    make: Callable[[Path], Recorder], ask: Callable[[Path], Callable[[], object]], *, count: int
 ) -> float:
-    """Return the CPU of finding patterns over so many runs, made by the recorder itself."""
+    """Return the CPU of finding patterns over runs that the recorder made."""
     with tempfile.TemporaryDirectory() as folder:
         recorder = make(Path(folder))
         for number in range(count):
@@ -227,7 +228,7 @@ def rows_of(number: int) -> Iterator[NumberedRow]:
 
 
 def many_patterns(count: int) -> tuple[float, float]:
-    """Return the CPU in ms of finding patterns over very many runs, and of indexing one of them anew."""
+    """Return the CPU in ms of finding patterns over very many runs, of indexing one."""
     with tempfile.TemporaryDirectory() as folder:
         store = RecordedStore(Path(folder) / "recorder.db")
         for first in range(0, count, 500):
@@ -240,7 +241,7 @@ def many_patterns(count: int) -> tuple[float, float]:
 
 
 def visible_runs(kind: str) -> tuple[int, int]:
-    """Return how many runs of several processes can be found, and how many processes failed."""
+    """Return how many runs of several processes are found, and how many failed."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-c", WRITER, kind, folder, str(RUNS_EACH)]
         children = [subprocess.Popen(command, stderr=subprocess.DEVNULL) for _ in range(PROCESSES)]
@@ -280,7 +281,7 @@ def report(*, many: int = MANY_RUNS, few: int = FEW_RUNS) -> str:
         lines.append(f"| {what} | {ours:,.0f} | {theirs:,.0f} |")
     ends = end_cost_s(Runtime), end_cost_s(InMemory)
     lines.append(f"| end_run after {END_DECISIONS:,} decisions | {ends[0]:.2f} s | {ends[1]:.2f} s |")
-    finds = patterns_ms(Runtime, ask_ours, few), patterns_ms(InMemory, ask_baseline, few)
+    finds = patterns_ms(Runtime, ask_ours, count=few), patterns_ms(InMemory, ask_baseline, count=few)
     lines.append(f"| find_patterns over {few:,} runs | {finds[0]:.2f} ms | {finds[1]:,.0f} ms |")
     found, indexing = many_patterns(many)
     lines.append(f"| find_patterns over {many:,} runs | {found:.2f} ms | – |")

@@ -64,10 +64,10 @@ def numbers(records: tuple[Record, ...]) -> list[object]:
     return [record.data["number"] for record in records]
 
 
-async def claim(store: Store, session_id: str = "s1", owner_id: str = "o1") -> Claim:
+async def claim(store: Store, session_id: str = "s1", owner_id: str = "o1", *, now_ms: int = NOW_MS) -> Claim:
     """Enlist an owner and let it claim a session."""
-    await store.enlist(owner_id, now_ms=NOW_MS)
-    return await store.claim(session_id, owner_id, now_ms=NOW_MS)
+    await store.enlist(owner_id, now_ms=now_ms)
+    return await store.claim(session_id, owner_id, now_ms=now_ms)
 
 
 async def write(

@@ -1,4 +1,4 @@
-"""What every store promises of items that come with the records of another session."""
+"""What every store promises of items that come with another's records."""
 
 from dataclasses import replace
 from pathlib import Path

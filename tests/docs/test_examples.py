@@ -76,7 +76,12 @@ def talk(folder: Path, words: str, *, until: str) -> str:
     """Say something to the example of a chat, and kill it once it has answered."""
     command = [sys.executable, "-I", "-u", str(ROOT / "examples" / "chat.py")]
     with subprocess.Popen(
-        command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        command,
+        cwd=folder,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,  # whatever goes wrong is heard, too
+        text=True,
     ) as chat:
         assert chat.stdin is not None
         assert chat.stdout is not None

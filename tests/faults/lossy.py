@@ -6,18 +6,19 @@ from pathlib import Path
 from typing import Final
 from unittest.mock import patch
 
-from tests.contracts.stores import claim, numbers, write
+from tests.contracts.stores import NOW_MS, claim, numbers, write
 from tests.faults.disk import Disk, Happening, Mark, Platter, get_files, put_files
 
 from windlass.adapters.journals import sqlite_writer
 from windlass.adapters.journals.sqlite import SqliteStore
 from windlass.adapters.journals.sqlite_schema import Durability
 from windlass.errors import AgentError
+from windlass.limits import OWNER_LEASE_MS
 
 APPENDS: Final = 40
 GENERATIONS: Final = 4
 """Times that a store is crashed, recovered and written to again."""
-CHECKPOINT_BYTES: Final = 60_000
+CHECKPOINT_BYTES: Final = 120_000
 """Few, so that there are checkpoints among the appends."""
 
 
@@ -48,7 +49,8 @@ async def recorded(disk: Disk, path: Path, *, durability: Durability, first: int
     """Write to a store; return what its disk saw, and each acknowledgement."""
     with patch.object(sqlite_writer, "CHECKPOINT_BYTES", CHECKPOINT_BYTES):
         store = await SqliteStore.open(path, durability=durability, connect=disk.connect)
-        mine = await claim(store, owner_id=f"o{first}")
+        # A disk that lost the lock of the last owner does not tell that it is dead; its lease does.
+        mine = await claim(store, owner_id=f"o{first}", now_ms=NOW_MS + first * OWNER_LEASE_MS)
         disk.happenings.append(Mark(first))
         for fact in range(first, first + APPENDS):
             await write(store, mine, fact, after=fact)

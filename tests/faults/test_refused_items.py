@@ -220,3 +220,15 @@ def test_one_request_is_not_answered_twice_at_once() -> None:
             assert (await handle.wait(timeout=WAIT_S)).status == "completed"
 
     Scene().play(story)
+
+
+def test_a_change_of_the_state_that_the_journal_refuses_is_left_out() -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.runtime([shop()]) as runtime:
+            await ask(runtime, "hello", "r1")
+            await runtime.change_state("s1", {"word": POISON})
+            await runtime.change_state("s1", {"other": 1})
+            assert (await ask(runtime, "hello", "r2")).status == "completed"
+            assert await runtime.session_state("s1") == {"other": 1}
+
+    Scene(store=PickyStore()).play(story)

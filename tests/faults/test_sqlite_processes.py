@@ -48,17 +48,17 @@ def test_a_folder_that_goes_away_while_an_owner_takes_its_lock_is_made_again(
 ) -> None:
     lock, calls = sqlite_owners.take_lock, list[Path]()
 
-    def take_lock(path: Path) -> int | None:
+    def take_lock(path: Path, *, is_new: bool = True) -> int | None:
         if not calls:
             path.parent.rmdir()
         calls.append(path)
-        return lock(path)
+        return lock(path, is_new=is_new)
 
     monkeypatch.setattr(sqlite_owners, "take_lock", take_lock)
     locks = sqlite_owners.OwnerLocks(tmp_path / "store.db")
     locks.hold("o1")
     assert len(calls) == 2
-    assert locks.is_held("o1")
+    assert not locks.is_free("o1")
     locks.close()
 
 

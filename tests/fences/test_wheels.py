@@ -37,7 +37,7 @@ SUFFIXES = {".py", ".typed"}
 COMMAND_TIMEOUT_S = 60
 NEEDS_AN_EXTRA = {
     "windlass.adapters.mcp": ("connection", "guard", "http", "results", "stdio"),
-    "windlass.adapters.models": ("anthropic_client", "openai_client"),
+    "windlass.adapters.models": ("anthropic_client", "openai_client", "sdk_options"),
     "windlass.adapters.storage": (
         "migrations",
         "r0001_documents",

@@ -80,6 +80,7 @@ subagent.completed      callId subagentName output |
 task.started            taskId |
 task.settled            taskId status |
 agent.started           childSessionId name |
+agent.resolved          resolver part scope contentRef | names failure
 session.waiting         wait | continuationToken usage
 session.failed          code message | details sessionId usage
 session.completed       | usage

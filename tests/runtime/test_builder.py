@@ -439,3 +439,12 @@ def test_a_change_of_package_is_named_or_refused() -> None:
     AgentRuntime.builder().package_change(PackageChange.MOVE)
     with pytest.raises(Rejected, match="package_change is one of continue, move, refuse; found 'jump'"):
         AgentRuntime.builder().package_change("jump")
+
+
+@pytest.mark.parametrize("name", ["ghp_" + "a1B2" * 9, "ada-secret-name"])
+def test_a_responder_whose_name_would_be_masked_is_refused(name: str) -> None:
+    # Whoever says "[redacted]" would be that responder.
+    builder = AgentRuntime.builder().secrets(["ada-secret-name"]).responders(["bob", name])
+    with pytest.raises(Rejected, match="responder's name would be masked") as refused:
+        builder.build()
+    assert name not in str(refused.value)

@@ -34,6 +34,7 @@ def test_what_was_recorded_is_played_without_a_provider(tmp_path: Path) -> None:
     path = tmp_path / "tapes" / "a.jsonl"
     usage = LLMUsage(3, 4)
     answer = say("Hello", reasoning="Hm.", usage=usage) + call("look", {"item": "key"}, call_id="c")
+    answer += Answer(provider_data={"me": 1})
     first = play(Cassette(path, ScriptedModel([answer], chunk_chars=3)))
     again = play(Cassette(path))
     assert text(again) == text(first) == "Hello"
@@ -42,6 +43,7 @@ def test_what_was_recorded_is_played_without_a_provider(tmp_path: Path) -> None:
     assert (deltas[0].id, deltas[0].name) == ("c", "look")
     assert json.loads("".join(delta.arguments_delta for delta in deltas)) == {"item": "key"}
     assert (again[-1].usage, again[-1].finish_reason) == (usage, "tool-calls")
+    assert again[-1].provider_data == {"me": 1}
 
 
 def test_a_whole_call_stays_whole(tmp_path: Path) -> None:

@@ -101,3 +101,23 @@ def test_whoever_waits_for_a_store_that_takes_nothing_more_is_told(
     with caplog.at_level(logging.WARNING, "windlass"):
         play(story())
     assert len(caplog.messages) <= 2
+
+
+@pytest.mark.parametrize("was_open", [True, False])
+def test_a_runtime_that_was_closed_is_not_opened_again(was_open: bool) -> None:
+    async def story() -> None:
+        runtime = AgentRuntime.in_memory([shop()])
+        if was_open:
+            await runtime.resume()
+        await runtime.aclose()
+        with pytest.raises(Unavailable, match="opened on the same store"):
+            await runtime.resume()
+        with pytest.raises(Unavailable, match="opened on the same store"):
+            async with runtime:
+                pass
+        with pytest.raises(Unavailable, match="opened on the same store"):
+            await runtime.start("shop", "go")
+        with pytest.raises(Unavailable, match=r"the store is closed; .* opened on it again"):
+            await runtime.run_status("r1")
+
+    play(story())

@@ -8,7 +8,7 @@ import pytest
 from pydantic import JsonValue
 from tests.runtime.runtime_rig import play, until
 
-from windlass import Agent, AgentRuntime, tool
+from windlass import Agent, AgentRuntime, PolicySet, Rule, tool
 from windlass.errors import Conflict, Rejected
 from windlass.ports.model import LLMMessage, LLMStreamChunk
 from windlass.question import OPTIONS_MAX, ask_question
@@ -228,3 +228,43 @@ def test_who_speaks_while_the_run_waits_for_consent_has_not_consented(tmp_path: 
 
     play(story())
     assert paid == []
+
+
+def test_a_policy_may_deny_questions() -> None:
+    rules = PolicySet((Rule("quiet", "deny", tools=("ask_question",), reason="no questions"),))
+    agent = Agent(
+        "painter",
+        model=ScriptedModel(by_history([asking(), say("painted")])),
+        tools=[ask_question],
+        policy=rules,
+    )
+
+    async def story() -> None:
+        async with AgentRuntime.in_memory([agent]) as runtime:
+            handle = await runtime.start(agent, "paint")
+            assert (await handle.wait()).output == "painted"
+            events = [event async for event in handle.events()]
+            assert "input.requested" not in [event.type for event in events]
+            (decided,) = [event for event in events if event.type == "policy.decided"]
+            decision = decided.data["decision"]
+            assert isinstance(decision, dict)
+            assert decision["decision"] == "deny"
+
+    play(story())
+
+
+def test_nobody_has_to_consent_to_being_asked() -> None:
+    rules = PolicySet((Rule("careful", "ask", tools=("ask_question",), reason="first ask"),))
+    agent = Agent(
+        "painter",
+        model=ScriptedModel(by_history([asking(), say("painted")])),
+        tools=[ask_question],
+        policy=rules,
+    )
+
+    async def story() -> None:
+        async with AgentRuntime.in_memory([agent]) as runtime:
+            handle = await runtime.start(agent, "paint")
+            assert (await the_request(handle)).kind == "question"
+
+    play(story())

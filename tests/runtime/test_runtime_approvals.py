@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import cast
 
 import pytest
 from tests.runtime.runtime_rig import CountingStore, play, shop, until
@@ -14,7 +15,7 @@ from windlass.adapters.system import SystemClock
 from windlass.compose import AgentRuntime, RuntimeOptions
 from windlass.dispatch import DISPATCHES_MAX, ApprovalDesk
 from windlass.engine.mail import DISPATCHED
-from windlass.errors import Unavailable
+from windlass.errors import Rejected, Unavailable
 from windlass.feed import Feed
 from windlass.policy import allow_start
 from windlass.ports.journal import JsonObject, NewRun, Posted, SessionRow
@@ -459,5 +460,25 @@ def test_a_dispatcher_that_does_not_end_when_it_is_cancelled_keeps_nobody_from_c
             await runtime.start("shop", "go", session_id="s1")
             await desk.called.wait()
         ending.set()
+
+    play(story())
+
+
+def test_answers_may_come_as_any_iterable_and_there_must_be_one() -> None:
+    async def story() -> None:
+        agent = shop(ScriptedModel(by_history(ASKS)))
+        async with AgentRuntime.in_memory([agent]) as runtime:
+            handle = await runtime.start(agent, "go", session_id="s1", run_id="r1")
+            await until(handle, "run.waiting")
+            (asked,) = await handle.requests()
+            empty: list[object] = [[], (), iter(())]
+            for nothing in empty:
+                with pytest.raises(Rejected, match="responses is empty"):
+                    await runtime.answer_run("r1", cast(Sequence[InputResponse], nothing))
+                with pytest.raises(Rejected, match="responses is empty"):
+                    await runtime.answer_session("s1", cast(Sequence[InputResponse], nothing))
+            response = InputResponse(request_id=asked.request_id, option_id="approve")
+            await runtime.answer_run("r1", cast(Sequence[InputResponse], iter([response])))
+            assert (await handle.wait()).output == "done"
 
     play(story())

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from pydantic import JsonValue
@@ -471,5 +471,32 @@ def test_a_package_of_the_request_comes_before_the_default_one() -> None:
         runtime = built({"default"}, CountingStore())
         found = await runtime.resolve_effective_package(request(package_id="shop"))
         assert found.package.package_id == "shop"
+
+    play(story())
+
+
+@pytest.mark.parametrize("output", ["", "\x00", "\ud800", "int", b"int"])
+def test_a_text_is_no_output_and_is_never_evaluated(output: object) -> None:
+    async def story() -> None:
+        async with AgentRuntime.in_memory([shop()]) as runtime:
+            with pytest.raises(Rejected, match="output is a model"):
+                await runtime.start("shop", "go", output=cast("Any", output))
+
+    play(story())
+
+
+@pytest.mark.parametrize(
+    ("message", "place"),
+    [
+        ([{"type": "text", "text": None}], "input.0"),
+        ([{"type": "text", "text": "x"}, {"type": "file", "data": "x", "mediaType": 7}], "input.1"),
+        ([{"type": "text", "text": "x"}, {"type": "image"}], "input.1"),
+    ],
+)
+def test_a_wrong_part_of_a_message_is_named(message: list[object], place: str) -> None:
+    async def story() -> None:
+        async with AgentRuntime.in_memory([shop()]) as runtime:
+            with pytest.raises(Rejected, match=f"start: {place} cannot be used"):
+                await runtime.start("shop", cast("Any", message))
 
     play(story())

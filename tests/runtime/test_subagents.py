@@ -18,9 +18,11 @@ from windlass.ports.hook import HookCall
 from windlass.ports.model import LLMMessage, LLMUsage
 from windlass.question import ask_question
 from windlass.run_handle import RunHandle
+from windlass.scribe import RedactingScribe
 from windlass.subagents import agent_tool
 from windlass.testing import Answer, FakeClock, ScriptedModel, by_history, call, fail, run_in_fake_time, say
 from windlass_harness.budget import BudgetLimit
+from windlass_harness.loop.drafts import Draft, Post
 from windlass_harness.loop.rules import Rules
 from windlass_harness.policy import PolicySet, Rule
 from windlass_harness.policy_rules import CallFacts
@@ -665,6 +667,12 @@ def test_secrets_are_masked_on_their_way_to_a_subagent_and_back(opened: Open) ->
         assert secret not in said(child)[-1].content
 
     play(story())
+
+
+def test_what_waits_in_the_inbox_of_another_session_is_masked_as_records_are() -> None:
+    post = Post("s2", "start", "k", {"message": "Use swordfish-7731"})
+    (kept,) = RedactingScribe(["swordfish-7731"])([Draft("subagent.called", "", {}, posts=(post,))])
+    assert "swordfish" not in repr(kept)
 
 
 # agents

@@ -58,7 +58,8 @@ MISSPELT: dict[str, tuple[Callable[[], object], str]] = {
     "start": (
         lambda: memory().start("shop", "pay", sesion_id="trip", runid="bill-1"),
         "start does not know runid, sesion_id; it takes session_id, run_id, turn_id, mode, capabilities, "
-        "budget, output, context, metadata, source; did you mean run_id, session_id?",
+        "budget, output, context, metadata, source, goal_id, goal_description; "
+        "did you mean run_id, session_id?",
     ),
     "run_typed": (lambda: memory().run_typed("shop", "go", int, runid="r"), "did you mean run_id?"),
     "in_memory": (lambda: memory(attended=True), "did you mean is_attended?"),
@@ -133,8 +134,13 @@ ENTRIES: dict[str, Callable[[Any, Any], object]] = {
     "run_snapshot": lambda runtime, bad: runtime.run_snapshot(bad),
     "run_result": lambda runtime, bad: runtime.run_result(bad, 0),
     "compact": lambda runtime, bad: runtime.compact(bad),
+    "session_state": lambda runtime, bad: runtime.session_state(bad),
+    "change_state": lambda runtime, bad: runtime.change_state(bad, {}),
+    "change_state values": lambda runtime, bad: runtime.change_state("s", bad),
+    "change_state remove": lambda runtime, bad: runtime.change_state("s", {}, remove=bad),
     "cancel_run": lambda runtime, bad: runtime.cancel_run(bad),
     "deliveries": lambda runtime, bad: runtime.deliveries(bad),
+    "decisions": lambda runtime, bad: runtime.decisions(bad),
     "run_requests": lambda runtime, bad: runtime.run_requests(bad),
     "session_requests": lambda runtime, bad: runtime.session_requests(bad),
     "descendants": lambda runtime, bad: runtime.descendants(bad),
@@ -165,7 +171,6 @@ FINE: set[tuple[str, int]] = {
     ("start a message", 2),
     ("steer a session", 2),
     ("subscribe_all", 0),
-    ("answer_session", 2),
 }
 """Values that are no slips: a text where a text is meant, None where nothing may be given."""
 
@@ -198,6 +203,8 @@ RUN_OPTIONS: dict[str, tuple[object, str]] = {
     "context": ("abc", "start: context cannot be used"),
     "metadata": ({"a": object()}, "start: metadata cannot be used"),
     "source": ("ada", "start: source cannot be used"),
+    "goal_id": (3, "start: goal_id cannot be used"),
+    "goal_description": (3, "start: goal_description cannot be used"),
 }
 
 

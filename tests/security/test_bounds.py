@@ -8,10 +8,11 @@ import pytest
 from tests.security.bank import DONE, Bank, codes, ended, machine, play, results
 
 from windlass import Agent, AgentRuntime, BudgetLimit, LLMMessage, LLMUsage, ToolFailed, tool
-from windlass.limits import CONTENT_BYTES_MAX, TOOL_CALLS_PER_STEP_MAX, TOOL_OUTPUT_CHARS_MAX
+from windlass.limits import CONTENT_BYTES_MAX, TOOL_OUTPUT_CHARS_MAX
 from windlass.testing import Answer, FakeClock, ScriptedModel, call, run_in_fake_time, say
 from windlass.testing.scripted import Call
 from windlass.tool_limits import ARGUMENT_BYTES_MAX, FAILED_CHARS_MAX
+from windlass_harness.loop.rules import CALLS_PER_STEP_MAX, Rules
 from windlass_protocol import JsonObject, RunResult, ToolResult
 
 
@@ -101,8 +102,10 @@ def test_two_agents_cannot_keep_each_other_busy_in_one_session() -> None:
 
 
 @pytest.mark.promise("L1")
-@pytest.mark.parametrize("count", [TOOL_CALLS_PER_STEP_MAX, TOOL_CALLS_PER_STEP_MAX + 1, 10_000])
-def test_calls_past_the_limit_of_one_answer_are_refused_and_none_is_made(count: int) -> None:
+@pytest.mark.parametrize("most", [2, CALLS_PER_STEP_MAX, CALLS_PER_STEP_MAX + 40])
+@pytest.mark.parametrize("more", [0, 1, 10_000])
+def test_calls_past_the_limit_of_one_answer_are_refused_and_none_is_made(most: int, more: int) -> None:
+    count = most + more
     ran = list[str]()
 
     @tool(mode="read")
@@ -114,16 +117,16 @@ def test_calls_past_the_limit_of_one_answer_are_refused_and_none_is_made(count: 
     async def story() -> RunResult:
         many = Answer(calls=tuple(Call("note", {"n": n}, f"c{n}") for n in range(count)))
         agent = Agent("many", model=ScriptedModel([many, DONE]), tools=[note])
-        async with AgentRuntime.in_memory([agent]) as runtime:
+        async with AgentRuntime.in_memory([agent], rules=Rules(calls_per_step_max=most)) as runtime:
             return await (await runtime.start(agent, "go")).wait(timeout=20)
 
     result = play(story())
-    is_fine = count <= TOOL_CALLS_PER_STEP_MAX
+    is_fine = not more
     assert str(result.status) == ("completed" if is_fine else "failed")
     assert len(ran) == (count if is_fine else 0)
     if not is_fine:
         assert result.error is not None
-        assert f"limit of {TOOL_CALLS_PER_STEP_MAX}" in result.error.message
+        assert f"limit of {most}" in result.error.message
 
 
 @pytest.mark.promise("L1")

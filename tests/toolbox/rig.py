@@ -10,21 +10,28 @@ from typing import TypeVar, cast
 
 from pydantic import JsonValue
 
+from windlass.engine.judge import settled
 from windlass.errors import Rejected
 from windlass.tool_arguments import arguments_of
-from windlass.tool_context import ToolContext, ToolControl
+from windlass.tool_context import CompactionContext, ToolContext, ToolControl
 from windlass.tool_run import run_tool
+from windlass.tool_state import SessionValues, ToolState
 from windlass.toolbox import Workspace
 from windlass.tools import Tool
+from windlass_harness.loop.authored import changed
+from windlass_protocol import JsonObject
 
 T = TypeVar("T")
 STORY_S_MAX = 60.0
 SECRET = "the-secret-of-the-outside"
 _calls = count(1)
+_states: dict[str, JsonObject] = {}
+"""What the sessions of the story keep."""
 
 
 def play(story: Coroutine[object, object, T]) -> T:
-    """Run a story to its end; one that hangs fails."""
+    """Run a story to its end, in sessions that keep nothing yet; one that hangs fails."""
+    _states.clear()
 
     async def guarded() -> T:
         async with asyncio.timeout(STORY_S_MAX):
@@ -49,11 +56,26 @@ async def use(
         given = arguments_of(tool, cast(JsonValue, dict(arguments)))
     except Rejected as error:
         raise Failed(error.message) from None
-    context = ToolContext(session, "r1", f"c{next(_calls)}", control=control or ToolControl())
+    state = ToolState(state_of(session))
+    context = ToolContext(session, "r1", f"c{next(_calls)}", state=state, control=control or ToolControl())
     outcome = await run_tool(tool, given.values, context=context)
     if not outcome.result.success:
         raise Failed(outcome.result.error)
+    if state.change is not None:
+        _states[session] = changed(_states[session], state.change)
     return outcome.result.data
+
+
+def state_of(session: str = "s1") -> JsonObject:
+    """What a session of the story keeps."""
+    return _states.setdefault(session, {})
+
+
+async def reminders(tool: Tool[..., object], session: str = "s1") -> list[str]:
+    """What a tool says after a compaction."""
+    assert tool.on_compaction is not None
+    context = CompactionContext(session, "r1", agent_id="a", state=SessionValues(state_of(session)))
+    return [*await settled(tool.on_compaction(context))]
 
 
 async def text(tool: Tool[..., object], **arguments: object) -> str:

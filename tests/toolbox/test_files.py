@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.toolbox.rig import Failed, play, text, tool_of, tree
+from pydantic import JsonValue
+from tests.toolbox.rig import Failed, play, reminders, state_of, text, tool_of, tree
 
 from windlass import Rejected
-from windlass.toolbox import MemoryState, Workspace
+from windlass.toolbox import Workspace
 from windlass.toolbox.limits import (
     LINE_CHARS_MAX,
     MARKED_FILE_BYTES_MAX,
+    MARKS_MAX,
     OUTPUT_BYTES_MAX,
     OUTPUT_LINES_MAX,
-    STATE_ENTRIES_MAX,
-    STATE_SESSIONS_MAX,
     WRITE_CHARS_MAX,
 )
 from windlass.toolbox.lines import Window, read_window
@@ -218,13 +218,12 @@ def test_reading_one_file_says_nothing_of_another(tmp_path: Path) -> None:
     play(story())
 
 
-def test_marks_outlive_the_workspace_that_made_them_in_a_state_that_is_kept(tmp_path: Path) -> None:
+def test_marks_outlive_the_workspace_that_made_them(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one")
-    state = MemoryState()
 
     async def story() -> None:
-        await text(tool_of(Workspace(tmp_path, state=state), "read_file"), path="a.txt")
-        await text(tool_of(Workspace(tmp_path, state=state), "write_file"), path="a.txt", content="two")
+        await text(tool_of(Workspace(tmp_path), "read_file"), path="a.txt")
+        await text(tool_of(Workspace(tmp_path), "write_file"), path="a.txt", content="two")
 
     play(story())
     assert (tmp_path / "a.txt").read_text() == "two"
@@ -368,18 +367,71 @@ def test_the_tools_declare_what_they_do(tmp_path: Path) -> None:
     }
 
 
-def test_the_state_in_memory_forgets_the_oldest_first() -> None:
+def test_a_session_forgets_the_file_that_it_saw_first(tmp_path: Path) -> None:
+    for number in range(MARKS_MAX + 1):
+        (tmp_path / f"{number}.txt").write_text("one")
+    read_file, write_file = Workspace(tmp_path).tools("read_file", "write_file")
+
     async def story() -> None:
-        state = MemoryState()
-        for number in range(STATE_ENTRIES_MAX + 1):
-            await state.set("s", str(number), value=number)
-        assert await state.get("s", "0") is None
-        assert await state.get("s", "1") == 1
-        for number in range(STATE_SESSIONS_MAX - 1):
-            await state.set(f"s{number}", "x", value=number)
-        assert await state.get("s", "1") == 1
-        await state.set("one more", "x", value=1)
-        assert await state.get("s", "1") == 1
-        assert await state.get("s0", "x") is None
+        await text(read_file, path="0.txt")
+        for number in range(MARKS_MAX + 1):
+            await text(read_file, path=f"{number}.txt")
+            if number == 1:
+                # Seen with another content, so it is the newest again.
+                (tmp_path / "0.txt").write_text("two")
+                await text(read_file, path="0.txt")
+        assert len(state_of("s1")) == MARKS_MAX
+        await text(write_file, path="0.txt", content="three")
+        with pytest.raises(Failed, match="was not read in this session"):
+            await text(write_file, path="1.txt", content="three")
+
+    play(story())
+
+
+def test_reading_a_file_again_changes_no_state(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one")
+    read_file = tool_of(Workspace(tmp_path), "read_file")
+
+    async def story() -> None:
+        await text(read_file, path="a.txt")
+        before = state_of("s1")
+        await text(read_file, path="a.txt")
+        assert state_of("s1") is before
+
+    play(story())
+
+
+def test_a_mark_that_nobody_can_read_is_none(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one")
+    read_file, write_file = Workspace(tmp_path).tools("read_file", "write_file")
+
+    async def story() -> None:
+        await text(read_file, path="a.txt")
+        (key,) = state_of("s1")
+        marks: list[JsonValue] = ["sha", {"sha256": 1}]
+        for mark in marks:
+            state_of("s1")[key] = mark
+            with pytest.raises(Failed, match="was not read in this session"):
+                await text(write_file, path="a.txt", content="two")
+
+    play(story())
+
+
+def test_a_compaction_names_the_files_that_were_seen_in_this_workspace(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"{name}.txt").write_text(name)
+    long = "x" * 200 + "/" + "y" * 200
+    one, two = (tool_of(Workspace(tmp_path / name), "read_file") for name in ("one", "two"))
+    write_file = tool_of(Workspace(tmp_path / "one"), "write_file")
+
+    async def story() -> None:
+        assert await reminders(one) == []
+        await text(one, path="one.txt")
+        await text(write_file, path="new.txt", content="new")
+        await text(write_file, path=long, content="new")
+        await text(two, path="two.txt")
+        (told,) = await reminders(one)
+        assert told.splitlines()[1:] == ["'new.txt'", "'one.txt'"]
 
     play(story())

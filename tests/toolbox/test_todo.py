@@ -1,10 +1,11 @@
 """todo: one list for each session, and the words that bring it back."""
 
 import pytest
-from tests.toolbox.rig import Failed, play, text
+from tests.toolbox.rig import Failed, play, reminders, state_of, text
 
-from windlass.toolbox import MemoryState, todo_reminder, todo_tool
+from windlass.toolbox import todo_reminder, todo_tool
 from windlass.toolbox.limits import TODO_ITEMS_MAX, TODO_TEXT_CHARS_MAX
+from windlass.toolbox.todo import STATE_KEY
 
 LIST = [
     {"id": "1", "text": "read the code", "status": "done"},
@@ -36,34 +37,33 @@ def test_every_session_has_its_own_list() -> None:
     play(story())
 
 
-def test_the_list_is_in_the_state_that_the_host_keeps() -> None:
+def test_the_list_is_in_the_state_of_the_session() -> None:
     async def story() -> None:
-        state = MemoryState()
-        await text(todo_tool(state), items=LIST)
-        assert await text(todo_tool(state)) == SHOWN
+        await text(todo_tool(), items=LIST)
+        assert await text(todo_tool()) == SHOWN
+        assert list(state_of("s1")) == [STATE_KEY]
 
     play(story())
 
 
-def test_the_words_that_bring_the_list_back_are_there_while_something_is_open() -> None:
+def test_a_compaction_brings_the_list_back_while_something_is_open() -> None:
     async def story() -> None:
-        state = MemoryState()
-        todo = todo_tool(state)
-        assert await todo_reminder(state, "s1") is None
+        todo = todo_tool()
+        assert await reminders(todo) == []
         await text(todo, items=LIST)
-        assert await todo_reminder(state, "s1") == f"Your to-do list as it stands:\n{SHOWN}"
-        assert await todo_reminder(state, "s2") is None
+        assert await reminders(todo) == [f"Your to-do list as it stands:\n{SHOWN}"]
+        assert todo_reminder(state_of("s1")) == f"Your to-do list as it stands:\n{SHOWN}"
+        assert await reminders(todo, "s2") == []
         await text(todo, items=LIST[:1])
-        assert await todo_reminder(state, "s1") is None
+        assert await reminders(todo) == []
 
     play(story())
 
 
 def test_a_list_that_nobody_can_read_is_empty() -> None:
     async def story() -> None:
-        state = MemoryState()
-        await state.set("s1", "todo", value=[{"id": 1}])
-        assert await text(todo_tool(state)) == "the list is empty"
+        state_of("s1")[STATE_KEY] = [{"id": 1}]
+        assert await text(todo_tool()) == "the list is empty"
 
     play(story())
 

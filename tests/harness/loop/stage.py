@@ -39,6 +39,7 @@ from windlass_harness.loop.events import (
     OutputChecked,
     Plea,
     RunAsked,
+    StateChange,
     Taken,
 )
 from windlass_harness.loop.family import REPORT
@@ -294,6 +295,14 @@ def returned(call_id: str, output: JsonValue = "found") -> CallReturned:
     return CallReturned(call_id, ActionStatus.COMPLETED, output, duration_ms=3)
 
 
+def kept(effect: RunTool, values: JsonObject) -> CallReturned:
+    """A call that counts in the state of the session, and notes itself there."""
+    count = values.get("count", 0)
+    assert isinstance(count, int)
+    change = StateChange({"count": count + 1, effect.call_id: effect.arguments}, ("gone",))
+    return replace(returned(effect.call_id), state=change)
+
+
 @dataclass(frozen=True)
 class Tool:
     effect: EffectClass = EffectClass.READ
@@ -311,6 +320,7 @@ TOOLS: Final = {
     "banned": Tool(decision=DENY),
     "stop": Tool(decision=STOP),
     "later": Tool(decision=DEFER),
+    "keep": Tool(EffectClass.IDEMPOTENT),
     "child": Tool(
         EffectClass.IDEMPOTENT,
         delegation=Delegation("child", {"agentId": "child", "message": "help", "mode": "task"}),
@@ -401,6 +411,8 @@ class World:
                 return self.judge(effect, session.now)
             case RunTool():
                 self.ledger.append(effect.idempotency_key)
+                if effect.tool_name == "keep":
+                    return kept(effect, session.state.session.authored)
                 return returned(effect.call_id, {"by": effect.tool_name, "with": effect.arguments})
             case ReviewReport():
                 self.ledger.append(f"r1/{effect.step_index}/{effect.call_id}")

@@ -426,7 +426,16 @@ def test_a_call_that_is_skipped_is_over() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "output"), [('{"id": 7}', {"id": 7}), ("sent as 7", "sent as 7"), ("null", None), ("NaN", "NaN")]
+    ("text", "output"),
+    [
+        ('{"id": 7}', {"id": 7}),
+        ("sent as 7", "sent as 7"),
+        ("null", None),
+        ("NaN", "NaN"),
+        ("1" + "0" * 30, "1" + "0" * 30),
+        ("[" * 49 + "]" * 49, "[" * 49 + "]" * 49),
+        ("[1,", "[1,"),
+    ],
 )
 def test_a_result_may_be_supplied(text: str | None, output: object) -> None:
     session = parked()

@@ -91,6 +91,7 @@ ANSWERED = st.builds(
     st.sampled_from(FinishReason),
     st.lists(ASKED, max_size=2, unique_by=lambda one: one.call_id).map(tuple),
     reasoning=st.sampled_from(["", "hm"]),
+    provider_data=st.sampled_from([None, {"me": 1}]),
     usage=st.sampled_from([None, {"inputTokens": 3, "costMicros": 1}]),
 )
 MODEL = st.one_of(ANSWERED, st.builds(failure, st.sampled_from(RetryClass)))

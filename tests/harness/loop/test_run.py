@@ -36,7 +36,7 @@ from windlass_harness.loop.events import (
 )
 from windlass_harness.loop.rules import Rules
 from windlass_harness.loop.take import take
-from windlass_protocol import ActionStatus, FinishReason, UserMessage
+from windlass_protocol import ActionStatus, AssistantMessage, FinishReason, ReasoningPart, UserMessage
 
 OPENING = ["session.started", "run.started", "turn.started", "message.received"]
 STEP = ["step.started", "reasoning.completed", "message.completed", "actions.requested", "step.completed"]
@@ -187,6 +187,17 @@ def test_what_happened_on_the_way_is_written_before_what_it_led_to() -> None:
     hook = Note("hook.completed", {"hookId": "h", "point": "model.before", "status": "completed"})
     wrote = session.done(effect, ModelAnswered("hi", FinishReason.STOP, notes=(hook,)))
     assert wrote == ["hook.completed", "message.completed", "step.completed"]
+
+
+@pytest.mark.parametrize("text", ["", "hm"])
+def test_what_a_provider_wants_back_is_kept_with_its_answer(text: str) -> None:
+    session = asked(ModelAnswered("hi", FinishReason.STOP, reasoning=text, provider_data={"me": 1}))
+    thought = session.data("reasoning.completed")
+    assert (thought["reasoning"], thought["providerMetadata"]) == (text, {"me": 1})
+    message = session.state.session.history.messages[-1]
+    assert isinstance(message, AssistantMessage)
+    assert isinstance(message.content[0], ReasoningPart)
+    assert message.content[0].provider_options == {"me": 1}
 
 
 @pytest.mark.parametrize("text", ["", "hm"])

@@ -1,5 +1,7 @@
 """Budgets: checked before the spend, exact at the limit; waiting is free."""
 
+from dataclasses import replace
+
 import pytest
 from tests.harness.loop.stage import (
     ASK,
@@ -186,6 +188,19 @@ def test_time_spent_waiting_for_people_is_free() -> None:
     session.done(effect, returned("c-pay"))
     session.turn()
     assert (session.end, exceeded(session)) == ("budget_exhausted", ["wall"])
+
+
+def test_whoever_knows_better_than_the_wall_clock_says_how_long_a_run_has_gone_on() -> None:
+    session = asked(calls(call("pay")), budget={"maxWallMs": 100})
+    judge_all(session, ASK)
+    session.turn()
+    session.tell(AnswersGiven((InputResponse(request_id="approval:r1:0:c-pay:1", option_id="approve"),)))
+    judge_all(session)
+    used_ms = session.state.run_notes.budget.wall_ms_used
+    session.pass_ms(1_000_000)
+    assert session.state.wall_ms(replace(session.now, active_ms=7)) == used_ms + 7
+    assert session.state.exceeding(replace(session.now, active_ms=7)) == ()
+    assert session.state.exceeding(session.now) != ()
 
 
 def test_a_wait_is_counted_once_however_often_it_is_told() -> None:

@@ -112,6 +112,8 @@ USAGES: Strategy[Facts] = st.fixed_dictionaries(
 KINDS: Strategy[Facts] = st.sampled_from([{}, {"kind": "question"}, {"kind": "approval"}])
 FAILURE: Facts = {"code": "E", "message": "it broke"}
 ERROR: Facts = {"code": "unavailable", "kind": "timeout", "retry": "retryable", "message": "late"}
+UNSTARTED: Facts = {"runId": "r2", "unstarted": {"runId": "r2", "agentId": "helper"}}
+INTERRUPT: Facts = {"decision": "interrupt", "code": "c", "reason": "stop", "policyRefs": []}
 SPENT: Facts = {"tokensUsed": 1, "stepsUsed": 1, "toolCallsUsed": 0, "costMicrosUsed": 0, "wallMsUsed": 0}
 DECISION: Facts = {
     "timestamp": "2026-01-31T09:00:00Z",
@@ -173,7 +175,7 @@ SHAPES: dict[str, Strategy[Facts]] = {
     "run.waiting": data_of(RUN_ID, on="input", requestIds=["q0"]),
     "run.cancel_requested": data_of(RUN_ID),
     "run.completed": data_of(RUN_ID, USAGE, output="done"),
-    "run.failed": data_of(RUN_ID, error=ERROR),
+    "run.failed": st.one_of(data_of(RUN_ID, error=ERROR), data_of(error=ERROR, **UNSTARTED)),
     "run.cancelled": data_of(RUN_ID),
     "run.budget_exhausted": data_of(RUN_ID, exceeded=["tokens"], used=SPENT, limits={}),
     "turn.started": TURNS,
@@ -181,7 +183,12 @@ SHAPES: dict[str, Strategy[Facts]] = {
     "turn.completed": TURNS,
     "turn.failed": data_of(TURNS, **FAILURE),
     "turn.cancelled": TURNS,
-    "message.received": data_of(TURNS, one_field("message", TEXTS), one_field("context", st.lists(TEXTS))),
+    "message.received": data_of(
+        TURNS,
+        one_field("message", TEXTS),
+        one_field("context", st.lists(TEXTS)),
+        one_field("delivery", st.sampled_from(["turn", "steer", "repair"])),
+    ),
     "message.completed": data_of(STEPS, one_field("message", TEXTS), finishReason="stop"),
     "reasoning.completed": data_of(STEPS, reasoning="hm"),
     "step.started": data_of(STEPS, modelId="m"),
@@ -211,6 +218,15 @@ SHAPES: dict[str, Strategy[Facts]] = {
         modelId="m",
         trimmedCallIds=["c0"],
         resultCharsMax=300,
+    ),
+    "compaction.failed": data_of(TURNS, USAGE, **FAILURE),
+    "session.moved": st.just({"fromFingerprint": "f0", "toFingerprint": "f1"}),
+    "policy.decided": data_of(STEPS, CALL_ID, stage="pre_tool", toolName="look", decision=INTERRUPT),
+    "recovery.effect_found": data_of(CALL_ID, effect="once", toolName="look"),
+    "output.rejected": st.just({"schemaId": "s", "attempt": 1, "errors": []}),
+    "output.failed": st.just({"schemaId": "s", "attempts": 2, "errors": []}),
+    "subagent.called": data_of(
+        TURNS, CALL_ID, childSessionId="s2", sessionId="s1", name="sub", toolName="sub"
     ),
     "subagent.completed": data_of(USAGE, callId="c0", subagentName="sub", output="x"),
     "decision.recorded": one_field("decision", data_of(one_field("id", DECISIONS), **DECISION)),

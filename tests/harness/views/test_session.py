@@ -13,7 +13,8 @@ from windlass_harness.views import (
     fold_session,
 )
 from windlass_harness.views.family import ChildSession
-from windlass_protocol import EffectClass, RunStatus, SessionAgent
+from windlass_harness.views.snapshot import dump_state, load_state
+from windlass_protocol import EffectClass, JsonObject, ResolverScope, RunStatus, SessionAgent
 
 AGENT: Facts = {"modelReference": {"id": "acme/one"}, "system": "Help.", "tools": []}
 TURN = {"sequence": 0, "turnId": "t0"}
@@ -62,6 +63,25 @@ def test_authored_state_is_set_and_removed_by_key() -> None:
     journal = Journal().add("session.state_changed", {"set": {"a": 1, "b": [2]}})
     journal.add("session.state_changed", {"removed": ["a", "never"], "set": {"c": None}})
     assert state(journal).session.state == {"b": [2], "c": None}
+
+
+def test_what_a_resolver_gave_last_is_known_by_its_agent_and_name() -> None:
+    def given(name: str, digit: str) -> JsonObject:
+        ref: JsonObject = {"contentId": digit, "hash": f"sha256:{digit * 64}", "sizeBytes": 1}
+        return {"resolver": name, "part": "tools", "scope": "turn", "contentRef": ref}
+
+    journal = Journal().add("run.started", {"runId": "r1", "agentId": "a"})
+    journal.add("agent.resolved", given("x", "1")).add("agent.resolved", given("y", "2"))
+    journal.add("agent.resolved", given("x", "3"))
+    known = state(journal).resolved
+    assert {key.partition("/")[2]: one.content.content_id for key, one in known.items()} == {
+        "x": "3",
+        "y": "2",
+    }
+    assert {one.scope for one in known.values()} == {ResolverScope.TURN}
+    kept = load_state(SessionState, dump_state(state(journal)))
+    assert kept is not None
+    assert kept.resolved == known
 
 
 def test_the_last_schema_asked_for_wins_and_stays() -> None:

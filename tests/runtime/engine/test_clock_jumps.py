@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import pytest
 
-from windlass import Agent, AgentRuntime, tool
+from windlass import Agent, AgentRuntime, BudgetLimit, tool
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.engine.engine import SWEEP_S
 from windlass.errors import Unavailable
@@ -223,5 +223,37 @@ def test_an_owner_whose_clock_is_put_back_is_not_taken_for_dead_and_can_stop_at_
             scene.clock.jump(-DAY_S)
             await scene.clock.sleep(SLACK_S)
         assert scene.clock.sleepers == 0, "nobody is left to wake it"
+
+    run_in_fake_time(story(), clock=scene.clock)
+
+
+@pytest.mark.parametrize("jump_s", [0.0, HOUR_S, -HOUR_S])
+def test_the_wall_budget_of_a_run_goes_by_the_clock_that_does_not_jump(jump_s: float) -> None:
+    scene = Scene(*[call("work", {}) for _ in range(9)])
+
+    async def story() -> None:
+        async with scene.runtime as runtime:
+            handle = await runtime.start("shop", "go", budget=BudgetLimit(max_wall_ms=25_000))
+            await scene.clock.sleep(15)
+            scene.clock.jump(jump_s)
+            result = await handle.wait(timeout=DAY_S)
+            assert result.status is RunStatus.BUDGET_EXHAUSTED
+            assert result.error is not None
+            assert "30000 of 25000 milliseconds" in result.error.message.replace(",", "")
+
+    run_in_fake_time(story(), clock=scene.clock)
+    assert [round(asked_s - scene.model.asked_s[0]) for asked_s in scene.model.asked_s] == [0, 10, 20]
+
+
+@pytest.mark.parametrize("jump_s", [0.0, HOUR_S, -HOUR_S])
+def test_what_a_model_call_may_take_of_the_wall_budget_goes_by_that_clock_too(jump_s: float) -> None:
+    scene = Scene(call("work", {}), say("done"))
+
+    async def story() -> None:
+        async with scene.runtime as runtime:
+            handle = await runtime.start("shop", "go", budget=BudgetLimit(max_wall_ms=25_000))
+            await scene.clock.sleep(5)
+            scene.clock.jump(jump_s)
+            assert (await handle.wait(timeout=DAY_S)).output == "done"
 
     run_in_fake_time(story(), clock=scene.clock)

@@ -26,6 +26,7 @@ from windlass.ports.hook import Change, HookCall, Veto
 from windlass.testing import FakeClock, call, say
 from windlass_harness.loop.effects import RunTool
 from windlass_harness.loop.events import CallReturned
+from windlass_harness.loop.state import LoopState
 from windlass_harness.views.runs import RunState
 from windlass_protocol import ActionStatus, HookSpec, JsonObject
 
@@ -389,7 +390,7 @@ def test_a_tool_that_has_run_keeps_its_result_though_the_run_is_cancelled_in_its
         one = at("after_tool_call", slow, timeout_ms=10_000, failure=failure)
         binding = cast(Binding, Bound(Hooks([BoundHook(one.spec, one)])))
         task = asyncio.create_task(
-            after_call(binding, RUN, effect=EFFECT, returned=RETURNED, clock=FakeClock())
+            after_call(binding, RUN, state=LoopState(), effect=EFFECT, returned=RETURNED, clock=FakeClock())
         )
         await started.wait()
         task.cancel()

@@ -1,4 +1,4 @@
-"""What waits together in one inbox is taken in its order, all of it."""
+"""What waits together in one inbox is taken in order, and nothing is lost."""
 
 import asyncio
 from collections.abc import Sequence

@@ -447,7 +447,7 @@ def test_a_run_that_is_delivered_and_the_next_one_are_both_bound_once() -> None:
             return SimpleNamespace(rules_from=same, four_eyes=False, responders=None)
 
         unused: Any = None
-        work = AgentWork(bind, unused, shared=unused)
+        work = AgentWork(bind, unused, shared=unused, steady=unused)
         for run_id in ("r1", "r2", "r1", "r2", "r3", "r2"):
             run: Any = SimpleNamespace(run_id=run_id)
             assert await work.rules(run, DEFAULT_RULES) == DEFAULT_RULES

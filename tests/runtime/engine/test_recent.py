@@ -9,17 +9,20 @@ from windlass.adapters.journals.memory import MemoryStore
 from windlass.adapters.system import SystemClock
 from windlass.engine.loading import Loaded
 from windlass.engine.prompt import Prompt
-from windlass.engine.recent import RECORDS_MAX, SESSIONS_MAX, Known, Recent
+from windlass.engine.recent import BYTES_MAX, MESSAGE_BYTES, SESSIONS_MAX, Known, Recent
 from windlass.feed import Feed
 from windlass.policy import allow_start
 from windlass.testing import ScriptedModel, say
 from windlass_harness.loop.state import LoopState
-from windlass_protocol import Record
+from windlass_protocol import Record, UserMessage
 
 
-def known(seq: int) -> Known:
+def known(seq: int, *, chars: int = 0) -> Known:
+    """A session of so many records, and a message of so many characters if any."""
     state = LoopState()
     state.session.seq = seq
+    if chars:
+        state.session.history.messages.append(UserMessage(content="x" * chars))
     return Known(Loaded(state, 0), Prompt())
 
 
@@ -57,11 +60,25 @@ def test_the_oldest_ones_make_room() -> None:
         recent.keep(f"s{number}", known(1))
     assert recent.take("s0", seq=1) is None
     assert recent.take("s1", seq=1) is not None
-    recent.keep("long", known(RECORDS_MAX))
-    assert recent.take("s2", seq=1) is None
-    assert recent.take("long", seq=RECORDS_MAX) is not None
-    recent.keep("too long", known(RECORDS_MAX + 1))
-    assert recent.take("too long", seq=RECORDS_MAX + 1) is None
+
+
+def test_what_is_kept_is_counted_in_bytes_not_in_records() -> None:
+    recent, third = Recent(), BYTES_MAX // 3 - 3 * MESSAGE_BYTES
+    for number in range(4):
+        recent.keep(f"s{number}", known(3, chars=third))
+    assert recent.take("s0", seq=3) is None, "four thirds do not fit"
+    assert recent.take("s1", seq=3) is not None
+    recent.keep("long", known(1_000_000))
+    assert recent.take("long", seq=1_000_000) is not None, "what was compacted takes no room"
+    assert recent.take("s2", seq=3) is not None
+
+
+def test_a_session_that_does_not_fit_drives_out_nobody() -> None:
+    recent = Recent()
+    recent.keep("s1", known(1))
+    recent.keep("large", known(1, chars=BYTES_MAX))
+    assert recent.take("large", seq=1) is None
+    assert recent.take("s1", seq=1) is not None
 
 
 def test_the_next_turn_of_a_session_does_not_read_it_again() -> None:

@@ -55,6 +55,30 @@ def test_a_tool_that_breaks_off_by_itself_is_told_to_the_model() -> None:
     assert inside(stage.data("action.result")[0], "error", "code") == "cancelled"
 
 
+def test_a_tool_that_does_not_even_end_when_its_time_is_over_is_left_to_itself() -> None:
+    ends = asyncio.Event()
+
+    @tool(mode="read", timeout_ms=50)
+    async def stubborn() -> str:
+        """Go on whatever is said."""
+        while not ends.is_set():
+            try:
+                await ends.wait()
+            except asyncio.CancelledError:
+                continue
+        return "done"
+
+    async def story() -> None:
+        await stage.send("Go.")
+        ends.set()
+
+    stage = staged(call("stubborn"), say("It hangs."), tools={"stubborn": stubborn})
+    play(story(), stage)
+    (result,) = stage.data("action.result")
+    assert inside(result, "error", "code") == "timeout"
+    assert stage.types[-1] == "session.waiting"
+
+
 def test_a_model_that_breaks_off_by_itself_is_asked_again() -> None:
     stage = staged(fail(asyncio.CancelledError()), say("Here."))
     play(stage.send("Go."), stage)

@@ -9,8 +9,8 @@ from tests.runtime.steps.steps_rig import Stage, add, inside, new_session, play,
 from windlass.errors import Corrupt, Rejected, Unavailable
 from windlass.ports.model import JsonObject, LLMMessage, LLMStreamChunk, LLMUsage
 from windlass.steps.asking import NUDGE
-from windlass.steps.run import STATE_KEY
 from windlass.testing import Answer, ScriptedModel, call, fail, say
+from windlass.tool_state import STEPS_KEY
 from windlass.tools import tool
 from windlass_harness.redact import Redactor
 from windlass_harness.retry import RetryPolicy
@@ -19,6 +19,7 @@ from windlass_protocol import (
     Event,
     ModelMessage,
     ModelReference,
+    ReasoningPart,
     RetryClass,
     RunMode,
     RuntimeIdentity,
@@ -188,6 +189,15 @@ def test_without_anything_to_do_a_step_does_nothing() -> None:
     assert len(stage.session.history) == 1
 
 
+def test_what_a_provider_wants_back_is_kept_with_what_it_thought() -> None:
+    stage = staged(Answer("Two.", provider_data={"me": 1}))
+    play(stage.send("1 + 1?"), stage)
+    assert stage.data("reasoning.completed")[0]["providerMetadata"] == {"me": 1}
+    part = stage.session.history[-1].content[0]
+    assert isinstance(part, ReasoningPart)
+    assert part.provider_options == {"me": 1}
+
+
 def test_reasoning_is_shown_and_kept() -> None:
     stage = staged(say("Two.", reasoning="One and one."))
     play(stage.send("1+1?"), stage)
@@ -349,7 +359,7 @@ def test_a_large_result_is_cut_for_the_model() -> None:
 
 
 def test_a_state_that_no_step_wrote_is_refused() -> None:
-    session = new_session().model_copy(update={"state": {STATE_KEY: {"isTurnOpen": "maybe"}}})
+    session = new_session().model_copy(update={"state": {STEPS_KEY: {"isTurnOpen": "maybe"}}})
     stage = staged(session=session)
     with pytest.raises(Corrupt, match="not what a step wrote"):
         play(stage.send("Hi."), stage)

@@ -8,8 +8,14 @@ import windlass
 from windlass.agent_output import Output, output_contract
 from windlass.definitions import check_name, check_text, kind_of, wrong
 from windlass.delivery import check_sink
+from windlass.dynamic import Dynamic, Placed, Resolver, words_of
 from windlass.hooks import Hook, check_hook
-from windlass.limits import HOOKS_PER_AGENT_MAX, SINKS_PER_AGENT_MAX, TOOLS_PER_AGENT_MAX
+from windlass.limits import (
+    HOOKS_PER_AGENT_MAX,
+    RESOLVERS_PER_AGENT_MAX,
+    SINKS_PER_AGENT_MAX,
+    TOOLS_PER_AGENT_MAX,
+)
 from windlass.output_schema import schema_problem
 from windlass.ports.model import LLMProvider
 from windlass.skill_files import Skill
@@ -29,6 +35,7 @@ from windlass_protocol import (
     HookSpec,
     OutputContract,
     OutputSinkSpec,
+    ResolverPart,
     RunResult,
     UserContent,
 )
@@ -48,7 +55,8 @@ class Agent:
     subagents as tools that take a message; each call is a run of its own, under the stricter policy of both
     and a share of the budget that is left. An agent with skills
     is told of them after its instructions, and gets the tool `load_skill`; names alone stand for skills that
-    somebody else loads.
+    somebody else loads. Instructions may be a function, and tools and skills may have `dynamic` parts among
+    them, see `windlass.dynamic`.
 
     Raises:
         Rejected: a part cannot be used; the message says which and what to write.
@@ -57,17 +65,17 @@ class Agent:
     name: str
     _: KW_ONLY
     model: str | LLMProvider
-    instructions: str = ""
+    instructions: str | Dynamic | Resolver = ""
     description: str = ""
     version: str | None = None
-    tools: Sequence[Tool[..., object]] = ()
+    tools: Sequence[Tool[..., object] | Dynamic] = ()
     subagents: "Sequence[Agent]" = ()
     policy: PolicySet = field(default_factory=PolicySet)
     budget: BudgetLimit | None = None
     output: Output | None = None
     hooks: Sequence[Hook | HookSpec] = ()
     output_sinks: Sequence[OutputSinkSpec] = ()
-    skills: Sequence[str | Skill] | Skills = ()
+    skills: Sequence[str | Skill | Dynamic] | Skills = ()
     compaction: CompactionConfig | None = None
     compaction_model: str | LLMProvider | None = None
     """Writes the summaries; the model of the agent when left out."""
@@ -79,7 +87,7 @@ class Agent:
         _check_model(self.model, f"{where}: model")
         if self.compaction_model is not None:
             _check_model(self.compaction_model, f"{where}: compaction_model")
-        check_text(self.instructions, f"{where}: instructions", chars_max=INSTRUCTIONS_CHARS_MAX)
+        object.__setattr__(self, "instructions", words_of(self.instructions, where))
         check_text(self.description, f"{where}: the description", chars_max=DESCRIPTION_CHARS_MAX)
         if self.version is not None:
             check_text(self.version, f"{where}: the version", chars_max=NAME_CHARS_MAX)
@@ -118,18 +126,34 @@ class Agent:
     @property
     def offered_tools(self) -> tuple[Tool[..., object], ...]:
         """All that the model may call: the tools, and the one that loads skills."""
-        skills = self.loaded_skills
-        return (*self.tools, skills.tool) if len(skills) else tuple(self.tools)
+        skills, tools = self.loaded_skills, tuple(tool for tool in self.tools if isinstance(tool, Tool))
+        has_skills = len(skills) or any(isinstance(one, Dynamic) for one in self.skills)
+        return (*tools, skills.tool) if has_skills else tools
+
+    @property
+    def resolvers(self) -> tuple[Placed, ...]:
+        """The parts that are not known before a run needs them."""
+        words = [self.instructions] if isinstance(self.instructions, Dynamic) else []
+        return (
+            *(Placed(ResolverPart.INSTRUCTIONS, one) for one in words),
+            *(Placed(ResolverPart.TOOLS, one) for one in self.tools if isinstance(one, Dynamic)),
+            *(Placed(ResolverPart.SKILLS, one) for one in self.skills if isinstance(one, Dynamic)),
+        )
 
     @property
     def prompt(self) -> str:
-        """What the model is told before anything else: instructions and skills."""
-        return "\n\n".join(part for part in (self.instructions, self.loaded_skills.words) if part)
+        """What the model is told before anything else: instructions and skills.
+
+        What resolvers give comes on top of it.
+        """
+        words = self.instructions if isinstance(self.instructions, str) else ""
+        return "\n\n".join(part for part in (words, self.loaded_skills.words) if part)
 
     @property
     def skill_refs(self) -> tuple[str, ...]:
         """The skills as data: names, with hashes of those that are here."""
-        return tuple(skill.ref if isinstance(skill, Skill) else skill for skill in self.skills)
+        named = (skill for skill in self.skills if not isinstance(skill, Dynamic))
+        return tuple(skill.ref if isinstance(skill, Skill) else skill for skill in named)
 
     @property
     def hook_specs(self) -> tuple[HookSpec, ...]:
@@ -166,11 +190,11 @@ class Agent:
         if isinstance(self.skills, Skills):
             object.__setattr__(self, "skills", tuple(self.skills))
         kinds: tuple[tuple[str, type | tuple[type, ...], str], ...] = (
-            ("tools", Tool, "functions with @tool"),
+            ("tools", (Tool, Dynamic), "functions with @tool"),
             ("subagents", Agent, "agents"),
             ("hooks", (HookSpec, Hook), "functions with @hook"),
             ("output_sinks", OutputSinkSpec, "output sinks"),
-            ("skills", (str, Skill), "skills or names of skills"),
+            ("skills", (str, Skill, Dynamic), "skills or names of skills"),
         )
         for name, kind, words in kinds:
             items = _items(getattr(self, name), f"{where}: {name}", words)
@@ -184,6 +208,8 @@ class Agent:
         names = [*(tool.name for tool in self.offered_tools), *(agent.name for agent in self.subagents)]
         _check_unique(names, f"{where}: tools and subagents")
         _check_unique([hook.hook_id for hook in self.hook_specs], f"{where}: hooks")
+        _check_unique([one.dynamic.name for one in self.resolvers], f"{where}: resolvers")
+        _check_count(len(self.resolvers), RESOLVERS_PER_AGENT_MAX, f"{where}: resolvers")
         _check_unique([sink.sink_id for sink in self.output_sinks], f"{where}: output sinks")
         _check_count(len(self.offered_tools), TOOLS_PER_AGENT_MAX, f"{where}: tools")
         _check_count(len(self.hooks), HOOKS_PER_AGENT_MAX, f"{where}: hooks")

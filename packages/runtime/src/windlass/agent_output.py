@@ -59,8 +59,11 @@ def _contract(schema_id: str, schema: JsonObject) -> OutputContract:
 
 
 def _schema_of(output: object) -> JsonObject:
+    made: JsonObject = {}
     try:
-        made: JsonObject = TypeAdapter(cast(type[object], output)).json_schema(schema_generator=PlainSchema)
+        if not isinstance(output, str | bytes):
+            # A text would be taken for the name of a type, and evaluated.
+            made = TypeAdapter(cast(type[object], output)).json_schema(schema_generator=PlainSchema)
     except (PydanticUserError, PydanticInvalidForJsonSchema, TypeError):
         made = {}
     if not made:

@@ -6,18 +6,25 @@ from windlass.engine.binding import Binding
 from windlass.engine.hooks import BoundHook, Hooks
 from windlass.engine.judge import settled
 from windlass.errors import Rejected
-from windlass.package import fingerprint, package_difference, package_json
+from windlass.package import fingerprint, package_difference, package_json, package_of
 from windlass.package_check import check_package
 from windlass.policy import InheritedPolicy, RulesPolicy
 from windlass.ports.content import ContentStore
 from windlass.ports.policy import ToolPolicy
 from windlass.refusals import invalid_package, missing_agent, missing_port
 from windlass.runtime_ports import PackageChange, RuntimePorts
-from windlass.start import check_no_secret, hooks_of, provider_of, summary_provider_of, tools_of
+from windlass.skills import Skills
+from windlass.start import (
+    hooks_of,
+    provider_of,
+    summary_provider_of,
+    tools_of,
+)
+from windlass.start_names import check_no_secret
 from windlass_harness.loop.events import Note
 from windlass_harness.policy_rules import PolicySet
 from windlass_harness.views.runs import RunState
-from windlass_protocol import ContentRef, RuntimePackage, decode
+from windlass_protocol import RuntimePackage
 
 CHANGES_CHARS_MAX: Final = 1_000
 """What is told of the differences between two packages."""
@@ -61,8 +68,16 @@ class RuntimeBinder:
             hooks=Hooks(BoundHook(spec, known.get(spec.hook_id)) for spec in package.hooks or ()),
             sinks=ports.sinks,
             summarises=summary_provider_of(ports, package, run_id=run.run_id),
+            resolvers=ports.registry.resolvers(package),
+            skills=self._skills(package),
+            package_change=ports.package_change.value,
             notes=notes,
         )
+
+    def _skills(self, package: RuntimePackage) -> Skills:
+        registered = self._ports.registry.agent(package.agent.agent_id)
+        agent = None if registered is None else registered.agent
+        return Skills() if agent is None else agent.loaded_skills
 
     def _policy(self, package: RuntimePackage, run: RunState) -> ToolPolicy:
         if self._ports.tool_policy is not None:
@@ -106,14 +121,14 @@ class RuntimeBinder:
             return self._read[pinned]
         content = self._content()
         try:
-            found = await content.get(ContentRef(content_id=pinned, hash=pinned, size_bytes=0))
+            found = await package_of(content, pinned)
         except Rejected:
             raise invalid_package(
                 "the package that the run began with is not kept any more", run_id
             ) from None
         if len(self._read) >= PACKAGES_MAX:
             self._read.clear()
-        self._read[pinned] = decode(RuntimePackage, found)
+        self._read[pinned] = found
         return self._read[pinned]
 
     async def _today(self, run: RunState) -> RuntimePackage:

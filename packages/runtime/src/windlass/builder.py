@@ -316,7 +316,8 @@ class AgentRuntimeBuilder(Generic[R]):
         """Return the runtime.
 
         Raises:
-            Rejected: there are packages and somebody else who knows packages.
+            Rejected: there are packages and somebody else who knows packages; or what was given does not fit
+                together.
         """
         if "resolver" in self._ports and len(self._registry):
             raise bad_setup(
@@ -326,10 +327,14 @@ class AgentRuntimeBuilder(Generic[R]):
         if ports.get("four_eyes") and not ports.get("responders"):
             raise bad_setup("four eyes need to know whose: name the responders, two of them or more")
         ports.setdefault("is_attended", "approvals" in ports)
+        scribe = RedactingScribe(self._secrets)
+        if any(scribe.redactor.text(name) != name for name in ports.get("responders") or ()):
+            # Two names that are masked are one name, which anybody may give.
+            raise bad_setup("a responder's name would be masked, as a secret or as what looks like one")
         return self._make(
             RuntimePorts(
                 self._machine,
-                RedactingScribe(self._secrets),
+                scribe,
                 registry=self._registry.copy(),
                 providers={**self._providers},
                 routes={**self._routes},

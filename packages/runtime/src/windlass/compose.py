@@ -27,12 +27,16 @@ from windlass.registry import Registered
 from windlass.run_handle import RunHandle
 from windlass.runtime import CoreRuntime
 from windlass.runtime_ports import Machine
-from windlass.setup_check import check_id, check_items, check_options, check_part, misfit
+from windlass.setup_check import check_given, check_id, check_items, check_options, check_part, misfit
+from windlass.tool_failed import ToolFailed
+from windlass.tool_state import state_value
 from windlass.typed_result import TypedResult, typed_result
 from windlass_harness.budget import BudgetLimit
 from windlass_harness.loop.drafts import within_limit
+from windlass_harness.loop.events import StateChange
 from windlass_protocol import (
     ErrorKind,
+    JsonObject,
     OutputContract,
     RetryClass,
     RunRequest,
@@ -47,7 +51,17 @@ T = TypeVar("T")
 Durability = Literal["power", "process"]
 
 
-_PLAIN: Final = ("session_id", "turn_id", "mode", "capabilities", "context", "metadata", "source")
+_PLAIN: Final = (
+    "session_id",
+    "turn_id",
+    "mode",
+    "capabilities",
+    "context",
+    "metadata",
+    "source",
+    "goal_id",
+    "goal_description",
+)
 """Options of a run that its request takes as they are."""
 
 
@@ -159,6 +173,8 @@ class AgentRuntime(CoreRuntime):
             context: texts that are put before the message.
             metadata: JSON to find again in `run.started`.
             source: where the message comes from.
+            goal_id: what it is for, to find the runs of one goal together.
+            goal_description: the same in words; the message when left out.
 
         Raises:
             Rejected: the agent is not one of this runtime, or an option cannot be used.
@@ -242,6 +258,41 @@ class AgentRuntime(CoreRuntime):
         await self.steer_session(request, message_id=known)
         return known
 
+    async def session_state(self, session_id: str) -> JsonObject:
+        """Return what tools keep in a session, see `ToolContext.state`; a copy.
+
+        Raises:
+            Conflict: there is no such session.
+        """
+        return await self._runs.state(session_id)
+
+    async def change_state(
+        self, session_id: str, values: Mapping[str, JsonValue], *, remove: Iterable[str] = ()
+    ) -> None:
+        """Change what tools keep in a session; return once that is durable.
+
+        It takes its turn in the inbox of the session: calls that begin after that see it. What does not fit
+        any more when its turn comes, because tools have kept more meanwhile, is left out.
+
+        Raises:
+            Rejected: a key or a value cannot be used, or the state would be too large.
+            Conflict: there is no such session.
+        """
+        check_given(values, Mapping, what="values", words="a mapping of keys to JSON")
+        change = self._change(values, tuple(check_items(remove, str, what="remove", words="keys")))
+        await self._runs.change_state(session_id, change, key=self._ports.machine.new_id())
+        await self._rouse(session_id)
+
+    def _change(self, values: Mapping[str, JsonValue], removed: tuple[str, ...]) -> StateChange:
+        try:
+            change = StateChange({key: state_value(key, one) for key, one in values.items()}, removed)
+        except (TypeError, ToolFailed) as error:
+            problem = str(error)
+        else:
+            data = self._masked(change.data)
+            return StateChange(cast(JsonObject, data.get("set", {})), removed)
+        raise bad_request(problem)
+
     def _request(self, agent: object, message: object, options: RunOptions) -> RunRequest:
         """Return what a run of an agent is asked for with; a slip is refused."""
         given = options.get("run_id")
@@ -251,20 +302,19 @@ class AgentRuntime(CoreRuntime):
         budget, output = options.get("budget"), options.get("output")
         if not isinstance(message, str | list | tuple):
             raise bad_request(f"the message is a text or a list of parts, found {kind_of(message)}", run_id)
+        asked: dict[str, object] = {
+            **{name: options.get(name) for name in _PLAIN},
+            "run_id": run_id,
+            "agent_id": agent_id,
+            "input": message,
+            "package_id": registered.package.package_id,
+            "budget": budget_limits(budget) if isinstance(budget, BudgetLimit) else budget,
+            "output_contract": None if output is None else output_contract(output, agent_id),
+        }
         try:
-            return RunRequest.model_validate(
-                {
-                    **{name: options.get(name) for name in _PLAIN},
-                    "run_id": run_id,
-                    "agent_id": agent_id,
-                    "input": message,
-                    "package_id": registered.package.package_id,
-                    "budget": budget_limits(budget) if isinstance(budget, BudgetLimit) else budget,
-                    "output_contract": None if output is None else output_contract(output, agent_id),
-                }
-            )
+            return RunRequest.model_validate(asked)
         except ValidationError as error:
-            problem = misfit(error, "start")
+            problem = misfit(error, "start", value=asked)
         raise bad_request(problem, run_id)
 
     def _registered(self, agent: object, run_id: str) -> Registered:
@@ -274,7 +324,8 @@ class AgentRuntime(CoreRuntime):
         agent_id = agent if isinstance(agent, str) else agent.agent_id
         registered = self._ports.registry.agent(agent_id)
         if registered is None:
-            raise unknown_agent(agent_id, self._ports.registry.names, run_id=run_id)
+            hidden = self._ports.scribe.redactor.text(agent_id)
+            raise unknown_agent(hidden, self._ports.registry.names, run_id=run_id)
         if isinstance(agent, Agent) and not registered.is_of(agent):
             raise invalid_package(
                 f"the runtime has another agent that is called {agent_id}; start the one that it was given, "

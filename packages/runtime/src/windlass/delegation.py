@@ -7,7 +7,8 @@ from pydantic import JsonValue
 from windlass.agent_output import output_contract
 from windlass.engine.delegating import Task
 from windlass.runtime_ports import RuntimePorts
-from windlass.start import EffectivePackage, check_no_secret, check_start, resolve_package, start_body
+from windlass.start import EffectivePackage, check_start, resolve_package, start_body
+from windlass.start_names import check_no_secret
 from windlass.subagents import subagent_words
 from windlass_protocol import RunMode, RunRequest, SessionCapabilities
 

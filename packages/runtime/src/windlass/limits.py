@@ -29,7 +29,6 @@ MODEL_PART_BYTES_MAX: Final = RECORD_BYTES_MAX - 65_536
 """The text, the reasoning or the calls of one answer, as JSON: each is kept in one record."""
 OUTPUT_RECORD_BYTES_MAX: Final = RECORD_BYTES_MAX - 65_536
 """An answer to an output contract and its value, as JSON: the end of the run holds both."""
-TOOL_CALLS_PER_STEP_MAX: Final = 64
 TOOLS_PER_AGENT_MAX: Final = 512
 HOOKS_PER_AGENT_MAX: Final = 64
 HOOK_TIMEOUT_MS: Final = 250
@@ -47,6 +46,11 @@ HOOK_WORDS_CHARS_MAX: Final = 4_000
 """Of a prompt, or of the reason of a veto."""
 HOOK_STUCK_THREADS_MAX: Final = 4
 """Calls of one hook whose time was over and that still run; while there are so many, it is not called."""
+RESOLVERS_PER_AGENT_MAX: Final = 32
+RESOLVER_TIMEOUT_MS: Final = 10_000
+"""How long a function may take to give instructions, tools or skills."""
+RESOLVER_TIMEOUT_MS_MAX: Final = 60_000
+"""The run waits for its resolvers, one after the other."""
 POLICY_TIMEOUT_MS: Final = 10_000
 """How long a policy may take to decide; one that takes longer has said no."""
 SINKS_PER_AGENT_MAX: Final = 32

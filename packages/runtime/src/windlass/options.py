@@ -73,3 +73,7 @@ class RunOptions(TypedDict, total=False):
     metadata: JsonObject | None
     source: SourceRef | None
     """Where the message comes from."""
+    goal_id: str | None
+    """What it is for, to find the runs of one goal together in the decision ledger."""
+    goal_description: str | None
+    """The same in words; the message when left out."""

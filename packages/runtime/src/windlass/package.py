@@ -2,7 +2,7 @@
 
 The fingerprint covers all that decides what a run does: instructions, model and settings, tools with their
 schemas and metadata, policy rules, hooks, output contracts, sinks, budget, skills, and subagents by their own
-fingerprints. It does not cover the code of functions, and not what is volatile.
+fingerprints. It does not cover the code of functions, what resolvers give, and what is volatile.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,6 +13,7 @@ from typing import Final, cast
 from pydantic import JsonValue
 
 from windlass.agent import Agent
+from windlass.ports.content import ContentStore
 from windlass.tool_limits import PACKAGE_BYTES_MAX
 from windlass_harness.budget import BudgetLimit
 from windlass_harness.policy import PolicySet, Rule
@@ -21,6 +22,7 @@ from windlass_protocol import (
     BudgetLimits,
     CodecLimits,
     CompactionConfig,
+    ContentRef,
     JsonObject,
     PolicyKind,
     PolicyRef,
@@ -28,6 +30,7 @@ from windlass_protocol import (
     RuntimePackage,
     SubagentSpec,
     canonical,
+    decode,
 )
 
 POLICY_ID: Final = "agent-policy"
@@ -39,6 +42,7 @@ _KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "hooks": ("hookId",),
     "outputContracts": ("schemaId",),
     "outputSinks": ("sinkId",),
+    "resolvers": ("name",),
 }
 """The lists whose order means nothing, and the fields that name their items."""
 _WORDS: Final[Mapping[str, str]] = {
@@ -48,6 +52,7 @@ _WORDS: Final[Mapping[str, str]] = {
     "hooks": "hook",
     "outputContracts": "output contract",
     "outputSinks": "output sink",
+    "resolvers": "resolver",
 }
 
 
@@ -72,6 +77,7 @@ def compile_package(agent: Agent) -> RuntimePackage:
         output_sinks=tuple(sorted(agent.output_sinks, key=lambda sink: sink.sink_id)) or None,
         budget=budget_limits(agent.budget),
         skills=tuple(sorted(agent.skill_refs)) or None,
+        resolvers=tuple(sorted((one.spec for one in agent.resolvers), key=lambda one: one.name)) or None,
     )
 
 
@@ -83,6 +89,16 @@ def fingerprint(package: RuntimePackage) -> str:
 def package_json(package: RuntimePackage) -> bytes:
     """Return the bytes whose digest the fingerprint is; they are a package too."""
     return canonical(_steady(package), _LIMITS)
+
+
+async def package_of(content: ContentStore, found: str) -> RuntimePackage:
+    """Return the package of a fingerprint, from where packages are kept.
+
+    Raises:
+        Rejected: it is not kept any more.
+        Unavailable: the content store cannot be reached.
+    """
+    return decode(RuntimePackage, await content.get(ContentRef(content_id=found, hash=found, size_bytes=0)))
 
 
 def policy_ref(policy: PolicySet) -> PolicyRef:

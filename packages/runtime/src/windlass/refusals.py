@@ -117,6 +117,11 @@ def unknown_run(run_id: str) -> Conflict:
     return contract_violation(f"nobody started a run called {shown(run_id, NAME_SHOWN_CHARS_MAX)}", run_id)
 
 
+def not_begun(run_id: str) -> Conflict:
+    """Return the error of somebody who asks what a run did that waits for its turn."""
+    return contract_violation("the run has not begun: it waits for the run before it in its session", run_id)
+
+
 def unknown_session(session_id: str) -> Conflict:
     """Return the error of somebody who means a session that there is not."""
     return Conflict(

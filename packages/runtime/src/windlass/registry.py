@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from windlass.agent import Agent
+from windlass.dynamic import Placed
 from windlass.hooks import Hook
 from windlass.package import compile_package, fingerprint, package_json
 from windlass.package_check import check_package
@@ -24,6 +25,7 @@ class Registered:
     """The canonical JSON whose hash the fingerprint is."""
     tools: Mapping[str, Tool[..., object]] = field(default_factory=dict[str, Tool[..., object]])
     hooks: Mapping[str, Hook] = field(default_factory=dict[str, Hook])
+    resolvers: Mapping[str, Placed] = field(default_factory=dict[str, Placed])
     policy: RulesPolicy | None = None
     provider: LLMProvider | None = None
     """The model of the agent itself; None if its route names one."""
@@ -49,6 +51,7 @@ def register_agent(agent: Agent) -> Registered:
         package_json(package),
         tools={tool.name: tool for tool in agent.offered_tools},
         hooks={hook.spec.hook_id: hook for hook in agent.hooks if isinstance(hook, Hook)},
+        resolvers={placed.dynamic.name: placed for placed in agent.resolvers},
         policy=RulesPolicy(agent.policy),
         provider=None if isinstance(agent.model, str) else agent.model,
         summary_provider=None if isinstance(agent.compaction_model, str) else agent.compaction_model,
@@ -153,6 +156,21 @@ class Registry:
     def names(self) -> tuple[str, ...]:
         """The agents that have a package."""
         return tuple(sorted(self._agents))
+
+    def resolvers(self, package: RuntimePackage) -> tuple[Placed, ...]:
+        """Return the functions behind the resolvers of a package: those of its agent.
+
+        Raises:
+            Rejected: there is none behind one of them, or it gives something else.
+        """
+        registered = self.agent(package.agent.agent_id)
+        known = () if registered is None else registered.resolvers.values()
+        placed = {one.dynamic.name: one for one in known}
+        for spec in package.resolvers or ():
+            if spec.name not in placed or placed[spec.name].spec != spec:
+                problem = f"has no function for resolver {spec.name}"
+                raise invalid_package(f"package {package.package_id} {problem}")
+        return tuple(placed[spec.name] for spec in package.resolvers or ())
 
     def resolve(self, package_id: str) -> RuntimePackage:
         """Return a package.

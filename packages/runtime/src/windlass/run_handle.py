@@ -17,6 +17,7 @@ from windlass_protocol import (
     RunResult,
     RunStatus,
 )
+from windlass_protocol.limits import INTEGER_MAX
 
 
 class RunHost(Protocol):
@@ -112,7 +113,7 @@ class RunHandle:
         try:
             response = InputResponse.model_validate(given)
         except ValidationError as error:
-            problem = misfit(error, "answer")
+            problem = misfit(error, "answer", value=given)
         else:
             return await self._host.answer_run(self.run_id, (response,))
         raise bad_request(problem)
@@ -123,6 +124,7 @@ def _cursor(run_id: str, after: object) -> Cursor | None:
         return cast(Cursor, after)  # one of another kind is refused by the feed
     if not isinstance(after, int) or isinstance(after, bool):
         raise refused(f"after takes the seq of an event or a cursor, found {kind_of(after)}")
-    if after < 0:
-        raise refused(f"after is the seq of an event, 0 or more, found {after}")
+    if not 0 <= after <= INTEGER_MAX:
+        found = after if after < 0 else "more"
+        raise refused(f"after is the seq of an event, 0 to {INTEGER_MAX:,}, found {found}")
     return RunCursor(run_id=run_id, seq=after)

@@ -1,7 +1,7 @@
 """Runs as the store has them: where each is, and what came of it."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,13 +10,26 @@ from pydantic import JsonValue
 from windlass.engine.loading import load
 from windlass.engine.mailbox import each_item
 from windlass.ports.feed import EventBus
-from windlass.ports.journal import COMPACT, RunRow, Store
-from windlass.refusals import unknown_run, unknown_session
+from windlass.ports.journal import COMPACT, STATE, RunRow, Store
+from windlass.refusals import bad_request, unknown_run, unknown_session
 from windlass.setup_check import check_id, check_seconds
+from windlass.tool_state import SessionValues
+from windlass_harness.loop.authored import state_problem
+from windlass_harness.loop.events import StateChange
 from windlass_harness.loop.state import LoopState
+from windlass_harness.views.deliveries import DeliveryState
 from windlass_harness.views.family import ChildSession
 from windlass_harness.views.runs import RUN_ENDS, RunState, advance_run, start_run, unstarted_run
-from windlass_protocol import Event, InputRequest, InputResponse, Record, RunResult, RunSnapshot, RunStatus
+from windlass_protocol import (
+    Event,
+    InputRequest,
+    InputResponse,
+    JsonObject,
+    Record,
+    RunResult,
+    RunSnapshot,
+    RunStatus,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +52,10 @@ TERMINAL: Final = frozenset(RUN_ENDS.values())
 class Runs:
     """Reads runs; it starts none."""
 
-    def __init__(self, store: Store, bus: EventBus) -> None:
+    def __init__(self, store: Store, bus: EventBus, *, hide: Callable[[str], str]) -> None:
         self._store = store
+        self._hide = hide
+        """Masks what an error quotes."""
         self._bus = bus
 
     async def row(self, run_id: str) -> RunRow:
@@ -51,7 +66,7 @@ class Runs:
         """
         row = await self._store.run(check_id(run_id, "a run id"))
         if row is None:
-            raise unknown_run(run_id)
+            raise unknown_run(self._hide(run_id))
         return row
 
     async def ask_compaction(self, session_id: str, *, key: str) -> None:
@@ -60,9 +75,34 @@ class Runs:
         Raises:
             Conflict: there is no such session.
         """
-        if await self._store.session(check_id(session_id, "a session id")) is None:
-            raise unknown_session(session_id)
+        await self._known(session_id)
         await self._store.post(session_id, kind=COMPACT, key=f"{COMPACT}:{key}", body={})
+
+    async def state(self, session_id: str) -> JsonObject:
+        """Return the authored state of a session.
+
+        Raises:
+            Conflict: there is no such session.
+        """
+        await self._known(session_id)
+        loaded = await load(self._store, self._store, session_id=session_id)
+        return dict(SessionValues(loaded.state.session.authored))
+
+    async def change_state(self, session_id: str, change: StateChange, *, key: str) -> None:
+        """Put a change of the authored state into the inbox of a session.
+
+        Raises:
+            Conflict: there is no such session.
+            Rejected: the change does not fit.
+        """
+        problem = state_problem(await self.state(session_id), change)
+        if problem is not None:
+            raise bad_request(problem)
+        await self._store.post(session_id, kind=STATE, key=f"{STATE}:{key}", body=change.data)
+
+    async def _known(self, session_id: str) -> None:
+        if await self._store.session(check_id(session_id, "a session id")) is None:
+            raise unknown_session(self._hide(session_id))
 
     async def snapshot(self, run_id: str) -> RunSnapshot:
         """Return what is known of a run, also of one that has not begun.
@@ -138,6 +178,16 @@ class Runs:
             return words
         return f"{words}, {count} {'request' if count == 1 else 'requests'} open, see handle.requests()"
 
+    async def deliveries(self, run_id: str) -> tuple[DeliveryState, ...]:
+        """Return what became of the output of a run at each of its sinks.
+
+        Raises:
+            Conflict: nobody ever started it.
+        """
+        row = await self.row(run_id)
+        state = (await load(self._store, self._store, session_id=row.session_id)).state
+        return tuple(one for one in state.deliveries.by_id.values() if one.run_id == run_id)
+
     async def requests(self, session_id: str, run_id: str | None = None) -> Mapping[str, InputRequest]:
         """Return what a session, or one run of it, waits to be told, with its subagents."""
         state = await self._state(session_id, run_id)
@@ -158,7 +208,12 @@ class Runs:
         """Return who asks what is answered: the session itself, or those of its subagents.
 
         Whoever asks decides what counts, so an answer goes there, whichever session it was given to.
+
+        Raises:
+            Rejected: there is no answer.
         """
+        if not responses:
+            raise bad_request("responses is empty: give an InputResponse for each request that is answered")
         state = await self._state(session_id, run_id)
         own: Mapping[str, InputRequest] = {} if state is None else state.session.requests
         proxied = {} if state is None else state.session.family.proxied

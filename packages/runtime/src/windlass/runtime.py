@@ -12,26 +12,23 @@ from windlass.binder import RuntimeBinder
 from windlass.delegation import PackageKeeper, RuntimeDelegator
 from windlass.dispatch import ApprovalDesk
 from windlass.engine.engine import Engine, Ports
-from windlass.engine.loading import load
 from windlass.engine.mail import ANSWER, item_key
 from windlass.engine.moments import moment
 from windlass.engine.work import Shared
 from windlass.errors import Conflict
-from windlass.ports.feed import CompiledEventFilter, EventBus, EventStream
-from windlass.ports.journal import CANCEL, START, STEER, NewRun, Store
+from windlass.ports.journal import CANCEL, START, STEER, NewRun
 from windlass.ports.model import LLMProvider
 from windlass.ports.sink import OutputSink
-from windlass.refusals import check_answers, missing_port, runtime_closed, taken_run
+from windlass.refusals import check_answers, runtime_closed, taken_run
 from windlass.run_handle import RunHandle
-from windlass.runs import TERMINAL, Runs
+from windlass.runs import TERMINAL
 from windlass.runtime_ports import RuntimePorts
+from windlass.runtime_views import RuntimeViews
 from windlass.setup_check import check_given, check_id, check_items, check_request
 from windlass.start import EffectivePackage, check_start, effective_package, start_body
 from windlass_harness.loop.drafts import Draft
-from windlass_harness.views.deliveries import DeliveryState
 from windlass_harness.views.family import ChildSession
 from windlass_protocol import (
-    Cursor,
     InputRequest,
     InputResponse,
     RunRequest,
@@ -43,11 +40,11 @@ from windlass_protocol import (
 JsonObject = dict[str, JsonValue]
 
 
-class CoreRuntime:
+class CoreRuntime(RuntimeViews):
     """A runtime made of ports; `AgentRuntime` adds the short ways to make one."""
 
     def __init__(self, ports: RuntimePorts) -> None:
-        self.ports = self._ports = ports
+        super().__init__(ports)
         self._engine: Engine | None = None
         self._desk: ApprovalDesk | None = None
         self._run_count = 0
@@ -69,8 +66,11 @@ class CoreRuntime:
 
         Raises:
             Rejected: there is no journal, event bus or content store.
+            Unavailable: it was closed.
         """
         async with self._opening:
+            if self._closing is not None:
+                raise runtime_closed()
             if self._engine is None:
                 engine = self._make_engine()
                 await engine.open()
@@ -102,9 +102,7 @@ class CoreRuntime:
 
     def _make_engine(self) -> Engine:
         ports = self._ports
-        store, bus, content = self._store(), self._bus(), ports.content
-        if content is None:
-            raise missing_port("content resolver")
+        store, bus, content = self._store(), self._bus(), self._content()
         machine, approvals = ports.machine, ports.approvals
         if approvals.dispatcher is not None:
             ask, answer, limit_ms = approvals.dispatcher, self.answer_session, approvals.timeout_ms
@@ -115,7 +113,7 @@ class CoreRuntime:
             machine.clock,
             machine.random,
             is_attended=ports.is_attended,
-            gates={},
+            calls_max=ports.rules.calls_per_step_max,
             delegator=RuntimeDelegator(ports, self._keeper),
         )
         return Engine(
@@ -134,20 +132,6 @@ class CoreRuntime:
 
     def _agents(self) -> Collection[str] | None:
         return None if self._ports.resolver is not None else self._ports.registry.agent_ids
-
-    def _store(self) -> Store:
-        if self._ports.store is None:
-            raise missing_port("run journal")
-        return self._ports.store
-
-    def _bus(self) -> EventBus:
-        if self._ports.bus is None:
-            raise missing_port("agent event bus")
-        return self._ports.bus
-
-    @property
-    def _runs(self) -> Runs:
-        return Runs(self._store(), self._bus())
 
     # starting
 
@@ -189,7 +173,7 @@ class CoreRuntime:
         """
         check_request(request)
         check_id(message_id, "message_id")
-        effective = await check_start(self._ports, request)
+        effective = await check_start(self._ports, request, message_id=message_id)
         await self.resume()
         await self._keeper.keep(effective, request.run_id)
         session_id = request.session_id or f"session:{request.run_id}"
@@ -203,7 +187,8 @@ class CoreRuntime:
         return self._ports.scribe([Draft("inbox", "", body)])[0].data
 
     async def _rouse(self, session_id: str) -> None:
-        await self.resume()
+        if self._engine is None:
+            await self.resume()
         assert self._engine is not None, "it was opened just now"
         self._engine.wake(session_id)
 
@@ -287,18 +272,6 @@ class CoreRuntime:
             )
         await self._rouse(row.session_id)
 
-    async def deliveries(self, run_id: str) -> tuple[DeliveryState, ...]:
-        """Return what became of the output of a run at each of its sinks.
-
-        One that is unknown may or may not have happened; it is never made again by itself.
-
-        Raises:
-            Conflict: nobody ever started it.
-        """
-        row, store = await self._runs.row(run_id), self._store()
-        state = (await load(store, store, session_id=row.session_id)).state
-        return tuple(one for one in state.deliveries.by_id.values() if one.run_id == run_id)
-
     async def compact(self, session_id: str) -> None:
         """Ask for a shorter history: now, or before the next model call of a run.
 
@@ -351,9 +324,9 @@ class CoreRuntime:
     async def _answer(
         self, session_id: str, responses: Sequence[InputResponse], run_id: str | None = None
     ) -> None:
-        check_items(responses, InputResponse, what="responses", words="InputResponses")
+        given = check_items(responses, InputResponse, what="responses", words="InputResponses")
         now_ms = moment(self._ports.machine.clock).ms
-        asking = await self._runs.sort(responses, session_id, run_id=run_id)
+        asking = await self._runs.sort(given, session_id, run_id=run_id)
         for one in asking:
             check_answers(one.responses, one.requests, session_id=one.session_id, now_ms=now_ms)
         for one in asking:
@@ -361,39 +334,3 @@ class CoreRuntime:
             body = self._masked({**one.body, "givenMs": now_ms})
             await self._store().post(one.session_id, kind=ANSWER, key=key, body=body)
             await self._rouse(one.session_id)
-
-    # watching
-
-    def events(self) -> EventBus:
-        """Return the event bus.
-
-        Raises:
-            Rejected: the runtime has none.
-        """
-        return self._bus()
-
-    def subscribe_all(self, cursor: Cursor | None = None) -> EventStream:
-        """Watch everything."""
-        return self._bus().subscribe_all(cursor)
-
-    def subscribe_session(self, session_id: str, cursor: Cursor | None = None) -> EventStream:
-        """Watch a session."""
-        return self._bus().subscribe_session(session_id, cursor)
-
-    def subscribe_run(
-        self, run_id: str, cursor: Cursor | None = None, *, until_terminal: bool = False
-    ) -> EventStream:
-        """Watch a run."""
-        return self._bus().subscribe_run(run_id, cursor, until_terminal=until_terminal)
-
-    def subscribe_agent(self, agent_id: str, cursor: Cursor | None = None) -> EventStream:
-        """Watch all runs of an agent."""
-        return self._bus().subscribe_agent(agent_id, cursor)
-
-    def subscribe_events(
-        self, event_filter: CompiledEventFilter, cursor: Cursor | None = None
-    ) -> EventStream:
-        """Watch what a filter lets through."""
-        words = "a filter that is compiled: EventFilter(…).compile()"
-        check_given(event_filter, CompiledEventFilter, what="event_filter", words=words)
-        return self._bus().subscribe_filtered(event_filter, cursor)

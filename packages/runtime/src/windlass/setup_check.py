@@ -4,16 +4,19 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, TypeVar, cast
 
-from pydantic import ValidationError
+from pydantic import JsonValue, ValidationError
 
 from windlass.definitions import kind_of, option_problem
-from windlass.limits import WAIT_MS_MAX
+from windlass.limits import CONTENT_BYTES_MAX, WAIT_MS_MAX
 from windlass.refusals import bad_request, bad_setup
 from windlass_harness.loop.drafts import ID_CHARS_MAX
-from windlass_protocol import RunRequest
+from windlass_protocol import CodecError, CodecLimits, RunRequest, canonical
 from windlass_protocol.codec_issues import invalid
 
 T = TypeVar("T")
+REQUEST_LEVELS_MAX: Final = 56
+"""Objects and lists inside one another; an event puts some more around them."""
+_FREE_JSON: Final = CodecLimits(message_bytes_max=CONTENT_BYTES_MAX, depth_max=REQUEST_LEVELS_MAX)
 _ID: Final = re.compile(rf"[^\x00-\x1f\x7f\ud800-\udfff]{{1,{ID_CHARS_MAX}}}")
 
 
@@ -52,11 +55,18 @@ def check_seconds(value: object, what: str) -> float | None:
     return value
 
 
-def misfit(error: ValidationError, what: str) -> str:
-    """Say where a value does not fit its type; nothing of the value is quoted."""
-    first = invalid(error, None).issues[0]
-    places = [str(part) for part in error.errors(include_url=False, include_input=False)[0]["loc"][:1]]
-    return f"{what}: {'.'.join(places) or 'the value'} cannot be used: {first.message}"
+def misfit(error: ValidationError, what: str, *, value: Mapping[str, object]) -> str:
+    """Say where a value does not fit its type; nothing of the value is quoted.
+
+    What may be of several types is told of by the innermost place, where it came closest to one.
+    """
+    issues = invalid(error, cast(JsonValue, value)).issues
+    first = max(issues, key=lambda issue: issue.path.count("/"))
+    names = [str(part) for part in error.errors(include_url=False, include_input=False)[0]["loc"][:1]]
+    steps = first.path.split("/")[1:3] or names or ["the value"]
+    # The keys of what callers make up themselves may hold anything.
+    place = ".".join(steps if steps[-1].isdigit() else steps[:1])
+    return f"{what}: {place} cannot be used: {first.message}"
 
 
 def check_items(value: Iterable[T], kind: type, *, what: str, words: str) -> tuple[T, ...]:
@@ -120,3 +130,16 @@ def check_request(request: object) -> None:
     check_given(
         request, RunRequest, what="a request", words="a RunRequest; start() takes an agent and a message"
     )
+
+
+def check_json(request: RunRequest) -> None:
+    """Refuse what a record could hold and an event could not."""
+    free = {name for name in ("metadata", "input") if not isinstance(getattr(request, name), str | None)}
+    for name, value in request.model_dump(mode="json", by_alias=True, include=free).items() if free else ():
+        problem = ""
+        try:
+            canonical(value, _FREE_JSON)
+        except CodecError as error:
+            problem = error.message
+        if problem:
+            raise bad_request(f"{name} cannot be used: {problem}", request.run_id)

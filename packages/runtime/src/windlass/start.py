@@ -30,10 +30,11 @@ from windlass.refusals import (
     unknown_agent,
 )
 from windlass.runtime_ports import RuntimePorts
+from windlass.setup_check import check_json
+from windlass.start_names import check_ids
 from windlass.subagents import subagent_tool
 from windlass.tool_pins import as_pinned
 from windlass.tools import Tool
-from windlass_harness.redact import mask_text
 from windlass_protocol import (
     AllowDecision,
     AskDecision,
@@ -41,11 +42,9 @@ from windlass_protocol import (
     CodecError,
     DeferDecision,
     DenyDecision,
-    ErrorKind,
     InterruptDecision,
     ModifyDecision,
     OutputContract,
-    RetryClass,
     RunRequest,
     RuntimePackage,
 )
@@ -99,7 +98,7 @@ async def _resolve(ports: RuntimePorts, request: RunRequest) -> RuntimePackage:
     own = None if registered is None else registered.package.package_id
     package_id = request.package_id or own or ports.default_package_id
     if package_id is None and len(ports.registry):
-        raise unknown_agent(request.agent_id, ports.registry.names)
+        raise unknown_agent(ports.scribe.redactor.text(request.agent_id), ports.registry.names)
     if package_id is None:
         raise missing_port("default runtime package")
     return await resolve_package(ports, package_id)
@@ -146,8 +145,12 @@ def with_contract(package: RuntimePackage, contract: OutputContract) -> RuntimeP
     return package.model_copy(update={"output_contracts": (contract,)})
 
 
-async def check_start(ports: RuntimePorts, request: RunRequest) -> EffectivePackage:
+async def check_start(
+    ports: RuntimePorts, request: RunRequest, *, message_id: str | None = None
+) -> EffectivePackage:
     """Go through everything that a run needs, in order; nothing is written.
+
+    `message_id` is that of words to a run under way.
 
     Raises:
         Rejected: a port is missing, or the package cannot be run.
@@ -155,12 +158,14 @@ async def check_start(ports: RuntimePorts, request: RunRequest) -> EffectivePack
         Denied: the start policy does not allow it.
     """
     policy = _check_ports(ports, request.run_id)
-    check_ids(ports, request)
+    check_ids(ports, request, message_id=message_id)
+    check_json(request)
     effective = await effective_package(ports, request)
     provider_of(ports, effective.package, run_id=request.run_id)
     summary_provider_of(ports, effective.package, run_id=request.run_id)
     _check_hooks(ports, effective.package, request.run_id)
     _check_tools(ports, effective.package, request.run_id)
+    ports.registry.resolvers(effective.package)
     _check_sinks(ports, effective.package, request.run_id)
     await _check_policy(policy, request, effective.package, timeout_ms=ports.policy_timeout_ms)
     return effective
@@ -319,39 +324,17 @@ def tools_of(ports: RuntimePorts, package: RuntimePackage) -> dict[str, Tool[...
     return found
 
 
-def check_ids(ports: RuntimePorts, request: RunRequest) -> None:
-    """Refuse names that would be masked: nobody could find such a run.
-
-    Raises:
-        Rejected: one holds a registered secret, or looks like one.
-    """
-    names = ("run_id", "agent_id", "session_id", "turn_id")
-    given = {name: getattr(request, name) for name in names}
-    hide = ports.scribe.redactor.text
-    hidden = [name for name, value in given.items() if value is not None and hide(value) != value]
-    if hidden:
-        raise Rejected(
-            f"{' and '.join(hidden)} would be masked, as a secret or as what looks like one; choose another",
-            kind=ErrorKind.INVALID_STATE_TRANSITION,
-            retry=RetryClass.REPAIR_NEEDED,
-        )
-
-
-def check_no_secret(ports: RuntimePorts, content: bytes, *, run_id: str | None = None) -> None:
-    """Refuse a package that holds a registered secret.
-
-    A package is kept, byte for byte, for as long as its runs.
-
-    Raises:
-        Rejected: it holds one.
-    """
-    text = content.decode()
-    if ports.scribe.redactor.text(text) != mask_text(text):
-        raise invalid_package(
-            "the package holds a registered secret; keep secrets out of instructions, tools and settings, "
-            "and let the tools find them",
-            run_id,
-        )
+_KEPT: Final = (
+    "source",
+    "mode",
+    "capabilities",
+    "metadata",
+    "context",
+    "turnId",
+    "goalId",
+    "goalDescription",
+)
+"""What the inbox keeps of a request as it is."""
 
 
 def start_body(request: RunRequest, effective: EffectivePackage) -> JsonObject:
@@ -366,7 +349,7 @@ def start_body(request: RunRequest, effective: EffectivePackage) -> JsonObject:
         "modelId": package.provider_route.model_id,
     }
     given = request.model_dump(mode="json", by_alias=True)
-    for name in ("source", "mode", "capabilities", "metadata", "context", "turnId"):
+    for name in _KEPT:
         if given.get(name) is not None:
             body[name] = given[name]
     content = given["input"]

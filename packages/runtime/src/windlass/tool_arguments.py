@@ -28,7 +28,7 @@ from windlass_protocol import CodecError, CodecLimits, ErrorKind, JsonObject, Re
 from windlass_protocol.codec_errors import CodecErrorCode, shown
 from windlass_protocol.codec_issues import invalid
 
-_LIMITS: Final = CodecLimits(message_bytes_max=ARGUMENT_BYTES_MAX, depth_max=ARGUMENT_LEVELS_MAX)
+ARGUMENT_LIMITS: Final = CodecLimits(message_bytes_max=ARGUMENT_BYTES_MAX, depth_max=ARGUMENT_LEVELS_MAX)
 _OMITTED: Final = re.compile(r"\(arguments of ([\d,]+) characters, which are too many to be kept\)")
 """What stands in a record for arguments that are too large for one."""
 _OWN_CHECKS: Final = frozenset({"value_error", "assertion_error"})
@@ -64,8 +64,8 @@ def arguments_of(tool: Tool[..., object], raw: JsonValue, *, mask: Mask = mask_t
         size = f"{omitted[1]} characters, limit {ARGUMENT_BYTES_MAX:,} bytes"
         raise _refusal(tool, [f"they are too large: {size}; send less, or in several calls"])
     try:
-        value = parse(raw, _LIMITS) if isinstance(raw, str) else raw
-        text = canonical(value, _LIMITS)
+        value = parse(raw, ARGUMENT_LIMITS) if isinstance(raw, str) else raw
+        text = canonical(value, ARGUMENT_LIMITS)
     except CodecError as error:
         problem = error.message
         if error.code is CodecErrorCode.TOO_LARGE:
@@ -77,7 +77,7 @@ def arguments_of(tool: Tool[..., object], raw: JsonValue, *, mask: Mask = mask_t
 
 def arguments_hash(arguments: JsonObject) -> str:
     """Return the hash that binds a decision to these arguments."""
-    return _hash(canonical(arguments, _LIMITS))
+    return _hash(canonical(arguments, ARGUMENT_LIMITS))
 
 
 def _validated(tool: Tool[..., object], value: JsonValue, text: bytes, *, mask: Mask) -> Arguments:

@@ -11,6 +11,7 @@ from pydantic_core import to_json
 
 from windlass.tool_limits import PROGRESS_BYTES_MAX, PROGRESS_REPORTS_MAX
 from windlass.tool_result import result_value
+from windlass.tool_state import SessionValues, ToolState
 from windlass_protocol import canonical
 
 
@@ -23,6 +24,8 @@ class CompactionContext:
     """The newest run of the session; it may have ended."""
     _: KW_ONLY
     agent_id: str
+    state: SessionValues = field(default_factory=SessionValues, repr=False, compare=False)
+    """What the session keeps; it can only be read here."""
 
 
 class ToolControl:
@@ -90,6 +93,9 @@ class ToolContext:
     """The longest time that this attempt may take; None leaves it to the tool."""
     deadline: datetime | None = None
     """When that time is over, by the clock of the runtime."""
+    state: ToolState = field(default_factory=ToolState, repr=False, compare=False)
+    """What the session keeps: JSON values by key, as at the start of the call. Changes are recorded with the
+    result, and dropped if the call fails."""
     control: ToolControl = field(default_factory=ToolControl, repr=False, compare=False)
 
     def __post_init__(self) -> None:

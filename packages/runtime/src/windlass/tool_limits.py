@@ -51,3 +51,9 @@ SKILL_FILE_BYTES_MAX: Final = 16 * 1_048_576
 """All files of one skill together."""
 SKILL_LEVELS_MAX: Final = 8
 """Folders inside one another in one skill."""
+
+STATE_KEY_CHARS_MAX: Final = 128
+STATE_VALUE_BYTES_MAX: Final = 65_536
+"""One value in the state of a session, as JSON."""
+STATE_LEVELS_MAX: Final = 32
+"""Arrays and objects inside one another in such a value."""

@@ -39,21 +39,25 @@ _CONSENT_MODES: Final = frozenset({ToolMode.LOCAL, ToolMode.DESTRUCTIVE})
 _CONSENT_RULES: Final = frozenset({ApprovalRule.ALWAYS, ApprovalRule.ONCE})
 
 
+_Gates = WeakKeyDictionary[Tool[..., object], asyncio.Semaphore]
+
+
 class ToolGates:
-    """Keeps tools to as many calls at the same time as they allow."""
+    """Keeps tools to as many calls at the same time as they allow.
+
+    Each tool has a gate of its own: another one may have the same name and another limit.
+    """
 
     def __init__(self) -> None:
         # A semaphore belongs to one event loop, and a program may run several after one another.
-        self._gates: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, asyncio.Semaphore]] = (
-            WeakKeyDictionary()
-        )
+        self._gates: WeakKeyDictionary[asyncio.AbstractEventLoop, _Gates] = WeakKeyDictionary()
 
     def of(self, item: Tool[..., object]) -> AbstractAsyncContextManager[object]:
         """Return what a call has to go through."""
         if item.concurrency is None:
             return nullcontext()
-        gates = self._gates.setdefault(asyncio.get_running_loop(), {})
-        return gates.setdefault(item.name, asyncio.Semaphore(item.concurrency))
+        gates = self._gates.setdefault(asyncio.get_running_loop(), WeakKeyDictionary())
+        return gates.setdefault(item, asyncio.Semaphore(item.concurrency))
 
 
 class ToolRouter:

@@ -12,10 +12,20 @@ from windlass.errors import is_for_us
 from windlass.limits import TOOL_TIMEOUT_MS
 from windlass.tool_context import CompactionContext
 from windlass.tool_docstring import read_docstring
-from windlass.tool_limits import CONCURRENCY_MAX, DESCRIPTION_CHARS_MAX, FAILED_CHARS_MAX, TIMEOUT_MS_MAX
+from windlass.tool_failed import ToolFailed as ToolFailed
+from windlass.tool_limits import CONCURRENCY_MAX, DESCRIPTION_CHARS_MAX, TIMEOUT_MS_MAX
 from windlass.tool_schema import ArgumentShape
 from windlass.tool_signature import has_parameter, read_signature
-from windlass_protocol import ApprovalRule, CodecError, EffectClass, JsonObject, ToolMode, ToolSpec, canonical
+from windlass_protocol import (
+    ApprovalRule,
+    CodecError,
+    EffectClass,
+    JsonObject,
+    Taint,
+    ToolMode,
+    ToolSpec,
+    canonical,
+)
 
 if TYPE_CHECKING:
     from windlass.tool_router import ToolRouter
@@ -33,18 +43,6 @@ OnCompaction = Callable[[CompactionContext], Sequence[str] | Awaitable[Sequence[
 SHELL_PARAMETER: Final = "command"
 """The parameter of a shell tool that holds the command."""
 _WRITES: Final = frozenset({ToolMode.SAFE_WRITE, ToolMode.DESTRUCTIVE})
-
-
-class ToolFailed(Exception):
-    """Raised by a tool to tell the model, in its own words, what went wrong.
-
-    With `retryable` the runtime may call the tool again by itself before the model hears of it.
-    """
-
-    def __init__(self, message: str, *, retryable: bool = False) -> None:
-        super().__init__(message[:FAILED_CHARS_MAX])
-        self.message = message[:FAILED_CHARS_MAX]
-        self.is_retryable = retryable
 
 
 class ToolOptions(TypedDict, total=False):
@@ -73,6 +71,11 @@ class ToolOptions(TypedDict, total=False):
     """How many calls may run at the same time; any number when left out."""
     is_outbound: bool
     """Whether a call can carry data out; assumed when left out."""
+    reads: Taint | str | Sequence[Taint | str]
+    """untrusted for content that anybody may have written, private for data that must not get out, or both.
+
+    In a session that has read both, every call that can carry data out asks a person first.
+    """
     is_shell: bool
     """Whether the parameter `command` is a shell command, which is then graded."""
     metadata: Mapping[str, JsonValue]
@@ -99,6 +102,7 @@ class Tool(Generic[P, R]):
     timeout_ms: int = TOOL_TIMEOUT_MS
     concurrency: int | None = None
     is_outbound: bool | None = None
+    reads: tuple[Taint, ...] = ()
     is_shell: bool = False
     is_question: bool = False
     """Whether a call is put to a person, whose answer is its result; the function is never called."""
@@ -151,6 +155,7 @@ class Tool(Generic[P, R]):
             concurrency=self.concurrency,
             is_shell=self.is_shell,
             is_outbound=self.is_outbound,
+            reads=self.reads or None,
             metadata=metadata or None,
         )
 
@@ -191,6 +196,7 @@ def tool(
         approval: policy (when left out), always, once or never, or a function of the arguments.
         concurrency: how many calls may run at the same time; any number when left out.
         is_outbound: whether a call can carry data out; assumed when left out.
+        reads: untrusted (content of strangers), private (data that must not get out), or both.
         is_shell: whether the parameter `command` is a shell command, which is then graded.
         metadata: JSON to pin with the tool.
         on_compaction: called before the history is compacted; returns what the model is told again after.
@@ -230,6 +236,7 @@ def _made(function: Callable[P, R], options: ToolOptions) -> Tool[P, R]:
         timeout_ms=_timeout_ms(options, name),
         concurrency=_concurrency(options.get("concurrency"), name),
         is_outbound=_flag(options.get("is_outbound"), f"tool {name}: is_outbound"),
+        reads=_reads(options.get("reads"), name),
         is_shell=_flag(options.get("is_shell"), f"tool {name}: is_shell") or False,
         metadata=_metadata(options.get("metadata"), name),
         on_compaction=_on_compaction(options.get("on_compaction"), name),
@@ -308,6 +315,14 @@ def _timeout_ms(options: ToolOptions, name: str) -> int:
 
 def _concurrency(value: object, name: str) -> int | None:
     return None if value is None else check_whole(value, f"tool {name}: concurrency", most=CONCURRENCY_MAX)
+
+
+def _reads(value: object, name: str) -> tuple[Taint, ...]:
+    given = (value,) if isinstance(value, str) else value
+    if not isinstance(given, list | tuple | set | frozenset | None):
+        raise wrong(f"tool {name}: reads is untrusted, private or a list of them, found {kind_of(value)}")
+    found = {_choice(Taint, one, f"tool {name}: reads") for one in cast(Sequence[object], given or ())}
+    return tuple(sorted(one for one in found if one is not None))
 
 
 def _flag(value: object, what: str) -> bool | None:

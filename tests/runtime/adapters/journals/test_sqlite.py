@@ -1,6 +1,7 @@
 """What is special about the store in a SQLite file."""
 
 import asyncio
+import shutil
 import sqlite3
 from collections.abc import Coroutine, Iterator
 from pathlib import Path
@@ -15,11 +16,13 @@ from windlass.adapters.journals import locks as locks_module
 from windlass.adapters.journals import sqlite_owners, sqlite_schema, sqlite_writer
 from windlass.adapters.journals.sqlite import SqliteStore
 from windlass.adapters.journals.sqlite_errors import translate
+from windlass.adapters.journals.sqlite_files import OpenFiles
 from windlass.adapters.journals.sqlite_schema import APPLICATION_ID, Durability, connect, prepare
 from windlass.adapters.journals.sqlite_writes import Transaction
 from windlass.errors import AgentError, Ambiguous, Conflict, Corrupt, Rejected, Unavailable
+from windlass.limits import OWNER_LEASE_MS
 from windlass.ports.journal import Batch, Standing
-from windlass_protocol import ErrorKind
+from windlass_protocol import ErrorKind, RetryClass
 
 
 def run(story: Coroutine[Any, Any, None]) -> None:
@@ -371,7 +374,8 @@ def test_a_writer_that_is_closed_at_once_has_done_what_was_asked(path: Path) -> 
     async def story() -> None:
         connection, locks = connect(path), sqlite_owners.OwnerLocks(path)
         key = prepare(connection, path, durability="process")
-        writer = sqlite_writer.Writer(connection, Transaction(connection, key, locks=locks), is_quick=True)
+        transaction = Transaction(connection, key, locks=locks)
+        writer = sqlite_writer.Writer(connection, transaction, files=OpenFiles(path), is_quick=True)
         writing = asyncio.ensure_future(writer.do(lambda tx: tx.enlist("o1", NOW_MS)))
         await asyncio.sleep(0)
         await writer.aclose()
@@ -475,6 +479,54 @@ def test_a_lock_file_that_was_removed_meanwhile_is_made_again(
         await store.aclose()
         assert await other.due(now_ms=NOW_MS) == ("s1",)
         await other.aclose()
+
+    run(story())
+
+
+def test_an_owner_whose_lock_file_was_tidied_away_lives_on(path: Path) -> None:
+    async def story() -> None:
+        store, other = await SqliteStore.open(path), await SqliteStore.open(path)
+        mine = await claim(store)
+        await write(store, mine, 1, standing=Standing.RUNNING)
+        shutil.rmtree(path.with_name("store.db-owners"))
+        await other.enlist("o2", now_ms=NOW_MS)
+        assert await other.due(now_ms=NOW_MS) == ()
+        with pytest.raises(Conflict, match="belongs to owner"):
+            await other.claim("s1", "o2", now_ms=NOW_MS)
+        # At its next beat it has a lock again.
+        await store.enlist(mine.owner_id, now_ms=NOW_MS)
+        assert len([*path.with_name("store.db-owners").iterdir()]) == 2
+        shutil.rmtree(path.with_name("store.db-owners"))
+        # Nobody hears of it for longer than its lease.
+        later_ms = NOW_MS + OWNER_LEASE_MS
+        await other.enlist("o2", now_ms=later_ms)
+        assert await other.due(now_ms=later_ms) == ("s1",)
+        await store.aclose()
+        await other.aclose()
+
+    run(story())
+
+
+@pytest.mark.parametrize("durability", ["power", "process"])
+@pytest.mark.parametrize("gone", ["store.db", "store.db-wal"])
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_nothing_is_acknowledged_that_goes_into_a_removed_file(
+    path: Path, gone: str, is_replaced: bool, durability: Durability
+) -> None:
+    async def story() -> None:
+        store = await SqliteStore.open(path, durability=durability)
+        mine = await claim(store)
+        await write(store, mine, 1)
+        file = path.with_name(gone)
+        content = file.read_bytes()
+        file.unlink()
+        if is_replaced:
+            file.write_bytes(content)
+        for _ in range(2):
+            with pytest.raises(Unavailable, match=f"{gone} was removed or replaced") as refused:
+                await store.post("s1", kind="start", key="k", body={})
+            assert refused.value.retry is RetryClass.REPAIR_NEEDED
+        await store.aclose()
 
     run(story())
 

@@ -26,7 +26,7 @@ from windlass_protocol import ToolCall
 Convert = Callable[[Sequence[LLMMessage]], Sequence[object]]
 MAKERS: dict[str, Callable[[], Convert]] = {
     "openai": lambda: _with(openai_messages, openai_turns("reasoning_content")),
-    "anthropic": lambda: _with(anthropic_messages, anthropic_turns()),
+    "anthropic": lambda: _with(anthropic_messages, anthropic_turns("m", ModelSettings())),
     "prompted": lambda: _prompted(Turns(take_words)),
 }
 
@@ -101,7 +101,7 @@ def test_a_message_that_is_refused_leaves_nothing_behind() -> None:
 
 
 def test_a_caller_may_change_the_list_that_it_gets() -> None:
-    turns, said = anthropic_turns(), [LLMMessage("user", "Hi.")]
+    turns, said = anthropic_turns("m", ModelSettings()), [LLMMessage("user", "Hi.")]
     turns.of(said).clear()
     assert len(turns.of(said)) == 1
 

@@ -2,7 +2,7 @@
 /** Choices an agent made, what came of them, and problems it met. */
 import { z } from "zod";
 import { Json, JsonObject, open } from "../wire.js";
-import { Count, Id, Timestamp } from "./common.js";
+import { Count, Id, Timestamp, Usage } from "./common.js";
 
 /** What was chosen. */
 export const DecisionType = z.enum(["tool_selection", "parameter_choice", "path_choice", "output_format", "retry_strategy", "delegation", "termination", "custom"]);
@@ -168,6 +168,16 @@ export const DecisionRun = open({
   inputData: JsonObject.optional(),
   /** What it returned. */
   outputData: JsonObject.optional(),
+  /** Agent that ran. */
+  agentId: Id.optional(),
+  /** Package of the agent, with its version if it has one. */
+  packageId: Id.optional(),
+  /** Exact version of the agent; the last one, if the run moved. */
+  packageFingerprint: z.string().optional(),
+  /** What its model calls used and cost: failed ones, summaries and subagents included. */
+  usage: Usage.optional(),
+  /** From its beginning to its end, waits included; absent while open. */
+  durationMs: Count.optional(),
 });
 export type DecisionRun = z.infer<typeof DecisionRun>;
 

@@ -13,6 +13,7 @@ import {
   RuntimeActionResult,
 } from "./input.js";
 import { OutputContract, OutputError } from "./output.js";
+import { ResolverPart, ResolverScope } from "./packages.js";
 import { BudgetLimits, BudgetName, BudgetUsage, PolicyDecision, PolicyStage } from "./policy.js";
 import { RunStatus } from "./runs.js";
 import {
@@ -24,7 +25,7 @@ import {
   SessionCapabilities,
   UserPart,
 } from "./sessions.js";
-import { EffectClass, ToolMode } from "./tools.js";
+import { EffectClass, Taint, ToolMode } from "./tools.js";
 
 /** Why the model stopped. */
 export const FinishReason = z.enum(["stop", "length", "content-filter", "tool-calls", "error", "other"]);
@@ -129,6 +130,8 @@ export const SessionStartedData = open({
   trace: TraceContext.optional(),
   /** Top session of the dispatch chain. */
   rootSessionId: Id.optional(),
+  /** What the session that delegated it had read. */
+  taint: z.array(Taint).optional(),
   /** The agent as plain data. */
   agent: SessionAgent.optional(),
   /** When to compact. */
@@ -656,6 +659,8 @@ export const ActionResultData = open({
   presentation: JsonObject.optional(),
   /** The whole output, when it was cut. */
   contentRef: ContentRef.optional(),
+  /** What the result brings into the session. */
+  taint: z.array(Taint).optional(),
   /** How long it took. */
   durationMs: Count.optional(),
   /** Number of the turn in its session, from 0. */
@@ -1009,6 +1014,8 @@ export const SubagentCompletedData = open({
   isStructured: z.boolean().optional(),
   /** Why it failed. */
   error: ActionError.optional(),
+  /** What it has read, and what it was given. */
+  taint: z.array(Taint).optional(),
   /** Model calls it made, those of its own subagents included. */
   steps: Count.optional(),
   /** Tool calls it made, those of its own subagents included. */
@@ -1056,6 +1063,23 @@ export const AgentStartedData = open({
   taskId: Id.optional(),
 });
 export type AgentStartedData = z.infer<typeof AgentStartedData>;
+
+/** A resolver of the agent gave what is used from now on. */
+export const AgentResolvedData = open({
+  /** Name of the resolver. */
+  resolver: Id,
+  /** What it gave. */
+  part: ResolverPart,
+  /** How long that holds. */
+  scope: ResolverScope,
+  /** All of it, as JSON. */
+  contentRef: ContentRef,
+  /** Tools or skills that it gave. */
+  names: z.array(z.string()).optional(),
+  /** Why it gave nothing, when the agent goes on without. */
+  failure: z.string().optional(),
+});
+export type AgentResolvedData = z.infer<typeof AgentResolvedData>;
 
 /** A policy decided. */
 export const PolicyDecidedData = open({

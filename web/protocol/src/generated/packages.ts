@@ -99,6 +99,25 @@ export const PackageVolatile = open({
 });
 export type PackageVolatile = z.infer<typeof PackageVolatile>;
 
+/** What a resolver gives. */
+export const ResolverPart = z.enum(["instructions", "tools", "skills"]);
+export type ResolverPart = z.infer<typeof ResolverPart>;
+
+/** How long what a resolver gave holds. */
+export const ResolverScope = z.enum(["session", "turn", "step"]);
+export type ResolverScope = z.infer<typeof ResolverScope>;
+
+/** A function of the host that gives a part of the agent when it is needed. */
+export const ResolverSpec = z.strictObject({
+  /** Name of the resolver. */
+  name: Id,
+  /** What it gives. */
+  part: ResolverPart,
+  /** How long that holds. */
+  scope: ResolverScope,
+});
+export type ResolverSpec = z.infer<typeof ResolverSpec>;
+
 /** An agent compiled to immutable data. Every run pins the fingerprint it runs under. */
 export const RuntimePackage = z.strictObject({
   /** Version of this shape. */
@@ -125,6 +144,8 @@ export const RuntimePackage = z.strictObject({
   budget: BudgetLimits.optional(),
   /** Skills it may load. */
   skills: z.array(z.string()).optional(),
+  /** What is resolved when a run needs it; what it gives does not count for the fingerprint. */
+  resolvers: z.array(ResolverSpec).optional(),
   /** Facts that do not count for the fingerprint. */
   volatile: PackageVolatile.optional(),
 });

@@ -40,6 +40,10 @@ export const RunRequest = z.strictObject({
   context: z.array(z.string()).optional(),
   /** Anything the caller wants to find again. */
   metadata: JsonObject.optional(),
+  /** Goal it pursues, to find the runs of one goal together. */
+  goalId: z.string().optional(),
+  /** The goal, for people; what the user says when absent. */
+  goalDescription: z.string().optional(),
 });
 export type RunRequest = z.infer<typeof RunRequest>;
 

@@ -46,6 +46,10 @@ export type EffectClass = z.infer<typeof EffectClass>;
 export const ApprovalRule = z.enum(["policy", "always", "once", "never"]);
 export type ApprovalRule = z.infer<typeof ApprovalRule>;
 
+/** What a session has read: content that anybody may have written, data that must not get out. */
+export const Taint = z.enum(["untrusted", "private"]);
+export type Taint = z.infer<typeof Taint>;
+
 /** A tool as the model and the policy see it. */
 export const ToolSpec = open({
   /** Name of the tool, unique in its package. */
@@ -70,6 +74,8 @@ export const ToolSpec = open({
   isShell: z.boolean().optional(),
   /** Whether a call can carry data out; assumed when absent. */
   isOutbound: z.boolean().optional(),
+  /** What its results bring into a session; nothing when absent. */
+  reads: z.array(Taint).optional(),
   /** Anything else the author wants to pin. */
   metadata: JsonObject.optional(),
 });

@@ -99,7 +99,7 @@ def _started(state: LoopState) -> list[Call]:
 
 
 def _unfinished(state: LoopState, call: Call, now: Moment) -> Draft:
-    """The result of a call whose run ends first: not known, or it never began."""
+    """The result of a call whose run ends first: unknown, or it never began."""
     result: JsonObject = {**family.result_of(state, call, output=None), "isError": True}
     error: JsonObject = {"code": OUTCOME_UNKNOWN, "message": INTERRUPTED}
     if state.is_unbegun(call):
@@ -128,6 +128,6 @@ def _end(state: LoopState, now: Moment, *, turn: _Fact, run: _Fact, session: _Fa
     return (
         *(_unfinished(state, call, now) for call in _started(state)),
         state.draft(turn[0], {**turn[1], **state.turn_place(), **usage}, now=now),
-        family.told_end(ending, family.cancelled(state, ended), used=notes.budget),
+        family.told_end(ending, family.cancelled(state, ended), used=notes.budget, taint=state.session.taint),
         Draft(kind, now.at, data),
     )

@@ -25,6 +25,8 @@ class Moment:
     ms: int
     held: frozenset[Pause] | None = None
     """The pauses that go on, by whoever knows better than the wall clock; None if nobody does."""
+    active_ms: int | None = None
+    """How long the run has gone on since its `active_since`, by whoever knows better; None if nobody does."""
 
     def is_in(self, pause: Pause) -> bool:
         """Whether a pause goes on."""
@@ -129,6 +131,8 @@ class ModelAnswered:
     reasoning: str = ""
     usage: JsonObject | None = None
     latency_ms: int | None = None
+    provider_data: JsonObject | None = None
+    """What the provider wants back with this answer."""
     notes: tuple[Note, ...] = ()
 
 
@@ -240,6 +244,31 @@ class CallAsks:
 
 
 @dataclass(frozen=True, slots=True)
+class StateChange:
+    """What changes in the authored state: first keys go, then values come."""
+
+    values: JsonObject
+    removed: tuple[str, ...] = ()
+
+    @property
+    def data(self) -> JsonObject:
+        """The change as `session.state_changed` says it."""
+        data: JsonObject = {}
+        if self.removed:
+            data["removed"] = list(self.removed)
+        if self.values:
+            data["set"] = self.values
+        return data
+
+
+@dataclass(frozen=True, slots=True)
+class StateGiven:
+    """Somebody outside changes the authored state of the session."""
+
+    change: StateChange
+
+
+@dataclass(frozen=True, slots=True)
 class CallReturned:
     """A tool is done."""
 
@@ -252,6 +281,10 @@ class CallReturned:
     content: JsonObject | None = None
     """Where all of the output is, when only a part of it is here."""
     duration_ms: int | None = None
+    taint: tuple[str, ...] = ()
+    """What the result brings into the session: untrusted content, private data."""
+    state: StateChange | None = None
+    """What the call changed in the state of the session."""
     notes: tuple[Note, ...] = ()
 
 
@@ -357,4 +390,5 @@ LoopEvent = (
     | Stopped
     | HooksRan
     | DeliverySettled
+    | StateGiven
 )

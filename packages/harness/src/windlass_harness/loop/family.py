@@ -5,6 +5,7 @@ with the end of its run. So neither can be lost or happen twice, wherever a proc
 waits for a child has nothing to recover.
 """
 
+from collections.abc import Set
 from dataclasses import replace
 from typing import Final
 
@@ -122,6 +123,9 @@ def _start(state: LoopState, call: Call, *, child: Child, delegation: Delegation
         "agents": agents,
     }
     session: JsonObject = {"invocation": invocation, "rootSessionId": root}
+    if state.session.taint:
+        # What it is told may be of what was read here.
+        session["taint"] = [*sorted(state.session.taint)]
     body: JsonObject = {**delegation.body, "runId": child.run_id, "parent": parent, "session": session}
     budget = _least(body.get("budget"), _share(state, delegation, now))
     return {**body, "budget": budget} if budget else body
@@ -210,7 +214,17 @@ def _ended(state: LoopState, call_id: str, body: JsonObject, now: Moment) -> lis
     return [*_settled(state, call_id, left, now), completed]
 
 
-_REPORTED: Final = ("output", "isError", "isStructured", "status", "error", "usage", "steps", "toolCalls")
+_REPORTED: Final = (
+    "output",
+    "isError",
+    "isStructured",
+    "status",
+    "error",
+    "usage",
+    "steps",
+    "toolCalls",
+    "taint",
+)
 
 
 # telling the run above
@@ -230,12 +244,16 @@ def told_settled(state: LoopState, resolved: Draft) -> Draft:
     return _told(state.run, resolved, kind=SETTLE, name=str(resolutions[0]["requestId"]), facts=facts)
 
 
-def told_end(run: RunState, ended: Draft, *, used: BudgetState = NOTHING_USED) -> Draft:
+def told_end(
+    run: RunState, ended: Draft, *, used: BudgetState = NOTHING_USED, taint: Set[str] = frozenset()
+) -> Draft:
     """Return the end of a run, which the run above hears of."""
     data, status = ended.data, ended.type.removeprefix("run.")
     facts: JsonObject = {"status": status, "steps": used.steps_used, "toolCalls": used.tool_calls_used}
     if data.get("usage") is not None:
         facts["usage"] = data["usage"]
+    if taint:
+        facts["taint"] = [*sorted(taint)]
     if "structuredOutput" in data:
         facts |= {"output": to_json(data["structuredOutput"]).decode(), "isStructured": True}
     elif ended.type == "run.completed":

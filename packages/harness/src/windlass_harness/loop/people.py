@@ -3,7 +3,6 @@
 from typing import Final
 
 from pydantic import JsonValue
-from pydantic_core import from_json
 
 from windlass_harness.loop import family
 from windlass_harness.loop.drafts import Draft, within_limit
@@ -11,13 +10,25 @@ from windlass_harness.loop.events import AnswersGiven, CallAsks, CallJudged, Mom
 from windlass_harness.loop.state import LoopState
 from windlass_harness.times import ms_of
 from windlass_harness.views.steps import Call
-from windlass_protocol import InputKind, InputOutcome, InputRequest, InputResponse, RecoveryChoice
+from windlass_protocol import (
+    CodecError,
+    CodecLimits,
+    InputKind,
+    InputOutcome,
+    InputRequest,
+    InputResponse,
+    RecoveryChoice,
+    parse,
+)
 
 JsonObject = dict[str, JsonValue]
 
 APPROVE: Final = "approve"
 APPROVE_SESSION: Final = "approve_session"
 DENY: Final = "deny"
+SUPPLIED_LEVELS_MAX: Final = 48
+"""Objects and lists inside one another, of a result that somebody types; an event puts some more around."""
+_SUPPLIED: Final = CodecLimits(depth_max=SUPPLIED_LEVELS_MAX)
 GRANT_SESSION: Final = "session"
 INTERRUPTED: Final = (
     "The call of {name} was interrupted before its result was known, so it may or may not have taken effect. "
@@ -257,10 +268,9 @@ def _recover(state: LoopState, request: InputRequest, response: InputResponse, n
 def _supplied(text: str) -> JsonValue:
     """A result that somebody typed: JSON if it is any, else the words."""
     try:
-        value: JsonValue = from_json(text, allow_inf_nan=False)
-    except ValueError:
+        return parse(text, _SUPPLIED)
+    except CodecError:
         return text
-    return value
 
 
 def passed_over(state: LoopState, now: Moment) -> list[Draft]:

@@ -162,12 +162,12 @@ class LoopState:
     def wall_ms(self, now: Moment) -> int:
         """Return how long the run has gone on, without the time that it waited for people.
 
-        All else counts in which somebody had it, from the first record of an owner to its last, and the pause
-        before a retry.
+        All else counts: from the first record of an owner to its last, and the pause before a retry.
         """
         notes = self.run_notes
-        is_ours = notes.epoch in (None, self.epoch)
-        return notes.wall_ms(now.at if is_ours else notes.left_at(now.at, paused_until_ms(self)))
+        if notes.epoch not in (None, self.epoch):
+            return notes.wall_ms(notes.left_at(now.at, paused_until_ms(self)))
+        return notes.wall_ms(now.at) if now.active_ms is None else notes.budget.wall_ms_used + now.active_ms
 
     def exceeding(
         self, now: Moment, *, step: bool = False, tool_call: bool = False, tokens: int = 0

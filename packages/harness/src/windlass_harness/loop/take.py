@@ -5,6 +5,7 @@ from typing import assert_never
 from pydantic import JsonValue
 
 from windlass_harness.loop import (
+    authored,
     compacting,
     delivery,
     ends,
@@ -42,6 +43,7 @@ from windlass_harness.loop.events import (
     RunAsked,
     RunRefused,
     RunWithdrawn,
+    StateGiven,
     Steered,
     Stopped,
     Taken,
@@ -73,7 +75,14 @@ def take(state: LoopState, event: LoopEvent, *, now: Moment, rules: Rules = DEFA
             return _handed_over(state, now)
         case ChildSaid():
             return family.said(state, event, now=now)
-        case HooksRan() | DeliverySettled() | CompactionAsked() | HistoryCompacted() | CompactionBroken():
+        case (
+            HooksRan()
+            | DeliverySettled()
+            | CompactionAsked()
+            | HistoryCompacted()
+            | CompactionBroken()
+            | StateGiven()
+        ):
             return _take_beside(state, event, now, rules)
         case _:
             if state.run is None:
@@ -82,7 +91,7 @@ def take(state: LoopState, event: LoopEvent, *, now: Moment, rules: Rules = DEFA
             return [*notes, *_take_work(state, event, now, rules)]
 
 
-_Beside = HooksRan | DeliverySettled | CompactionAsked | HistoryCompacted | CompactionBroken
+_Beside = HooksRan | DeliverySettled | CompactionAsked | HistoryCompacted | CompactionBroken | StateGiven
 
 
 def _take_beside(state: LoopState, event: _Beside, now: Moment, rules: Rules) -> list[Draft]:
@@ -98,6 +107,8 @@ def _take_beside(state: LoopState, event: _Beside, now: Moment, rules: Rules) ->
             return compacting.compacted(state, event, now=now)
         case CompactionBroken():
             return compacting.broken(state, event, now=now, rules=rules)
+        case StateGiven():
+            return authored.given(state, event, now=now)
         case _:
             assert_never(event)
 
@@ -114,7 +125,7 @@ def _take_work(state: LoopState, event: _Work, now: Moment, rules: Rules) -> lis
             return _model_failed(state, event, now, rules)
         case CallReturned():
             call = state.call(event.call_id)
-            return [] if call is None else [_returned(state, call, event, now)]
+            return [] if call is None else _returned(state, call, event, now)
         case CallUnbegun():
             return _unbegun(state, event, now)
         case CallJudged() | CallRefused() | CallAsks() | OutputChecked() | Stopped():
@@ -184,8 +195,11 @@ def _answered(state: LoopState, event: ModelAnswered, now: Moment, rules: Rules)
         return [give_up(state, error, now=now, usage=event.usage)]
     place = state.place()
     drafts: list[Draft] = []
-    if event.reasoning:
-        drafts.append(state.draft("reasoning.completed", {"reasoning": event.reasoning, **place}, now=now))
+    if event.reasoning or event.provider_data:
+        thought: JsonObject = {"reasoning": event.reasoning, **place}
+        if event.provider_data:
+            thought["providerMetadata"] = event.provider_data
+        drafts.append(state.draft("reasoning.completed", thought, now=now))
     if event.text or not event.calls:
         said: JsonObject = {
             "message": event.text or None,
@@ -333,7 +347,9 @@ def _failed(state: LoopState, call: Call, event: CallRefused, now: Moment) -> Dr
     return state.draft("action.result", data, now=now)
 
 
-def _returned(state: LoopState, call: Call, event: CallReturned, now: Moment) -> Draft:
+def _returned(state: LoopState, call: Call, event: CallReturned, now: Moment) -> list[Draft]:
+    kept = authored.keep(state, event, now=now)
+    event = kept.returned
     is_error = event.status != "completed"
     result = family.result_of(state, call, output=event.output)
     if is_error:
@@ -345,7 +361,9 @@ def _returned(state: LoopState, call: Call, event: CallReturned, now: Moment) ->
         data["contentRef"] = event.content
     if event.duration_ms is not None:
         data["durationMs"] = event.duration_ms
-    return state.draft("action.result", data, now=now)
+    if event.taint:
+        data["taint"] = [*event.taint]
+    return [*kept.drafts, state.draft("action.result", data, now=now)]
 
 
 def _unbegun(state: LoopState, event: CallUnbegun, now: Moment) -> list[Draft]:

@@ -5,6 +5,7 @@ last call returned. Any state can be stored with `dump_state` and read back with
 """
 
 from windlass_harness.views.chat import ChatState, fold_chat, step_message_id
+from windlass_harness.views.choices import with_options
 from windlass_harness.views.decisions import DecisionsState, fold_decisions
 from windlass_harness.views.events import to_event, to_sse
 from windlass_harness.views.fold import Gap, Position
@@ -51,4 +52,5 @@ __all__ = [
     "summarize_run",
     "to_event",
     "to_sse",
+    "with_options",
 ]

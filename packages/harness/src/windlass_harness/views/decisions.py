@@ -1,38 +1,30 @@
 """The decision ledger: what runs chose, what came of it, and what went wrong.
 
-A second outcome replaces the first. A decision without an outcome is pending: neither success nor failure.
-Outcomes and judgements of decisions that nobody knows, and whatever belongs to no run, count as orphans. The
-narrative is written when the run ends and stays as it is.
+Two kinds of choices meet in it: those that somebody recorded, and those of the tool loop, which nobody has to
+record because its steps say them. A second outcome replaces the first. A decision without an outcome is
+pending: neither success nor failure. Outcomes and judgements of decisions that nobody knows, and whatever was
+recorded for no run, count as orphans. The narrative is written when the run ends and stays as it is.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from windlass_harness.views.fold import START, Position, fold, read, text_in
-from windlass_harness.views.ledger import narrate
+from windlass_harness.views.choices import Pending, Words
+from windlass_harness.views.decision_runs import ENDS, RunDraft, begun
+from windlass_harness.views.decision_steps import STEP_RECORDS, StepsDraft
+from windlass_harness.views.fold import START, Position, fold, read
 from windlass_harness.views.runs import run_id_of
 from windlass_protocol import (
-    Decision,
     DecisionEvaluatedData,
     DecisionOutcomeData,
     DecisionRecordedData,
     DecisionRun,
-    DecisionRunStatus,
-    Problem,
+    InputRequest,
     ProblemReportedData,
     Record,
-    RunMetrics,
     RunStartedData,
 )
-from windlass_protocol.limits import INTEGER_MAX
-
-_ENDS: Final = {
-    "run.completed": DecisionRunStatus.COMPLETED,
-    "run.failed": DecisionRunStatus.FAILED,
-    "run.cancelled": DecisionRunStatus.CANCELLED,
-    "run.budget_exhausted": DecisionRunStatus.FAILED,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +35,14 @@ class DecisionsState:
     runs: Mapping[str, DecisionRun] = field(default_factory=dict[str, DecisionRun])
     run_id: str | None = None
     orphans: int = 0
+    words: Words | None = None
+    """The answer of the model that is being written."""
+    calls: Mapping[str, Pending] = field(default_factory=dict[str, Pending])
+    """Choices of the loop that wait for a result, by the ids of their calls."""
+    answer: Pending | None = None
+    """The newest answer without calls, until it is clear whether it was one."""
+    questions: Mapping[str, InputRequest] = field(default_factory=dict[str, InputRequest])
+    """What people are being asked by the model, by the ids of the requests."""
 
 
 def fold_decisions(records: Iterable[Record], state: DecisionsState | None = None) -> DecisionsState:
@@ -54,112 +54,51 @@ def fold_decisions(records: Iterable[Record], state: DecisionsState | None = Non
     return fold(_Draft(state or DecisionsState()), records)
 
 
-class _Run:
-    """A recorded run while records are applied; decisions are found by their ids."""
-
-    def __init__(self, run: DecisionRun) -> None:
-        self._run = run
-        self._decisions = {decision.id: decision for decision in run.decisions}
-        self._problems: list[Problem] = list(run.problems)
-        self._nodes = dict.fromkeys(run.metrics.nodes_executed)
-
-    def freeze(self) -> DecisionRun:
-        outcomes = [one.outcome for one in self._decisions.values() if one.outcome is not None]
-        succeeded = sum(outcome.success for outcome in outcomes)
-        metrics = RunMetrics(
-            total_decisions=len(self._decisions),
-            successful_decisions=succeeded,
-            failed_decisions=len(outcomes) - succeeded,
-            total_tokens=_total(outcome.tokens_used for outcome in outcomes),
-            total_latency_ms=_total(outcome.latency_ms for outcome in outcomes),
-            nodes_executed=tuple(self._nodes),
-        )
-        return self._run.model_copy(
-            update={
-                "decisions": tuple(self._decisions.values()),
-                "problems": tuple(self._problems),
-                "metrics": metrics,
-            }
-        )
-
-    def decide(self, decision: Decision) -> None:
-        self._decisions[decision.id] = decision
-        self._nodes.setdefault(decision.node_id)
-
-    def settle(self, data: DecisionOutcomeData) -> bool:
-        decision = self._decisions.get(data.decision_id)
-        if decision is None:
-            return False
-        self._decisions[decision.id] = decision.model_copy(update={"outcome": data.outcome})
-        return True
-
-    def judge(self, data: DecisionEvaluatedData) -> bool:
-        decision = self._decisions.get(data.decision_id)
-        if decision is None:
-            return False
-        self._decisions[decision.id] = decision.model_copy(update={"evaluation": data.evaluation})
-        return True
-
-    def report(self, problem: Problem) -> None:
-        self._problems.append(problem)
-
-    def end(self, record: Record) -> None:
-        if self._run.status is not DecisionRunStatus.RUNNING:
-            return
-        output = record.data.get("outputData")
-        self._run = self._run.model_copy(
-            update={
-                "status": _ENDS[record.type],
-                "completed_at": record.at,
-                "output_data": output if isinstance(output, dict) else None,
-            }
-        )
-        given = text_in(record.data, "narrative")
-        narrative = narrate(self.freeze()) if given is None else given
-        self._run = self._run.model_copy(update={"narrative": narrative})
-
-
-def _total(amounts: Iterable[int | None]) -> int:
-    """A sum stops at the largest number that a record can hold."""
-    return min(sum(amount or 0 for amount in amounts), INTEGER_MAX)
-
-
 class _Draft:
     def __init__(self, state: DecisionsState) -> None:
         self.position = state.position
         self._runs = dict(state.runs)
         self._run_id = state.run_id
         self._orphans = state.orphans
-        self._thawed: dict[str, _Run] = {}
+        self._thawed: dict[str, RunDraft] = {}
+        self._steps = StepsDraft(state.words, state.calls, answer=state.answer, questions=state.questions)
 
     def freeze(self) -> DecisionsState:
         thawed = {run_id: run.freeze() for run_id, run in self._thawed.items()}
-        return DecisionsState(self.position, {**self._runs, **thawed}, self._run_id, self._orphans)
+        return DecisionsState(
+            self.position,
+            {**self._runs, **thawed},
+            self._run_id,
+            self._orphans,
+            words=self._steps.words,
+            calls=dict(self._steps.calls),
+            answer=self._steps.answer,
+            questions=dict(self._steps.questions),
+        )
 
     def apply(self, record: Record) -> None:
         handle = _HANDLERS.get(record.type)
         if handle is not None:
             handle(self, record)
+        elif record.type in STEP_RECORDS:
+            run = self._run_of(record)
+            if run is not None:
+                self._steps.apply(record, run)
 
     def run_started(self, record: Record) -> None:
         data = read(RunStartedData, record.data)
         if data.run_id not in self._runs:
             self._run_id = data.run_id
-            self._runs[data.run_id] = DecisionRun(
-                id=data.run_id,
-                goal_id=data.goal_id or "",
-                goal_description=data.goal_description,
-                started_at=record.at,
-                status=DecisionRunStatus.RUNNING,
-                decisions=(),
-                problems=(),
-                metrics=_NO_METRICS,
-                input_data=data.input_data,
-            )
+            self._runs[data.run_id] = begun(data, record.at)
 
     def run_ended(self, record: Record) -> None:
+        unstarted, run_id = record.data.get("unstarted"), run_id_of(record)
+        if isinstance(unstarted, dict) and run_id not in self._runs:
+            data = read(RunStartedData, unstarted)
+            self._runs[data.run_id] = begun(data, record.at)
         run = self._run_of(record)
-        if run is not None:
+        if run is not None and run.is_open:
+            self._steps.end(record, run)
             run.end(record)
 
     def decided(self, record: Record) -> None:
@@ -170,13 +109,13 @@ class _Draft:
             run.decide(read(DecisionRecordedData, record.data).decision)
 
     def settled(self, record: Record) -> None:
-        run = self._run_of(record)
-        if run is None or not run.settle(read(DecisionOutcomeData, record.data)):
+        run, data = self._run_of(record), read(DecisionOutcomeData, record.data)
+        if run is None or not run.settle(data.decision_id, data.outcome):
             self._orphans += 1
 
     def judged(self, record: Record) -> None:
-        run = self._run_of(record)
-        if run is None or not run.judge(read(DecisionEvaluatedData, record.data)):
+        run, data = self._run_of(record), read(DecisionEvaluatedData, record.data)
+        if run is None or not run.judge(data.decision_id, data.evaluation):
             self._orphans += 1
 
     def reported(self, record: Record) -> None:
@@ -186,24 +125,15 @@ class _Draft:
         else:
             run.report(read(ProblemReportedData, record.data).problem)
 
-    def _run_of(self, record: Record) -> _Run | None:
+    def _run_of(self, record: Record) -> RunDraft | None:
         """The run that a record names, or else the newest one."""
         run_id = run_id_of(record) or self._run_id
         if run_id is None or run_id not in self._runs:
             return None
         if run_id not in self._thawed:
-            self._thawed[run_id] = _Run(self._runs[run_id])
+            self._thawed[run_id] = RunDraft(self._runs[run_id])
         return self._thawed[run_id]
 
-
-_NO_METRICS: Final = RunMetrics(
-    total_decisions=0,
-    successful_decisions=0,
-    failed_decisions=0,
-    total_tokens=0,
-    total_latency_ms=0,
-    nodes_executed=(),
-)
 
 _HANDLERS: Final[dict[str, Callable[[_Draft, Record], None]]] = {
     "run.started": _Draft.run_started,
@@ -211,5 +141,5 @@ _HANDLERS: Final[dict[str, Callable[[_Draft, Record], None]]] = {
     "decision.outcome": _Draft.settled,
     "decision.evaluated": _Draft.judged,
     "problem.reported": _Draft.reported,
-    **dict.fromkeys(_ENDS, _Draft.run_ended),
+    **dict.fromkeys(ENDS, _Draft.run_ended),
 }

@@ -17,9 +17,12 @@ from windlass_harness.views.reading import (
     read_step_completed,
     read_step_started,
 )
+from windlass_harness.views.resolved import resolved_by
 from windlass_harness.views.runs import RUN_CHANGES, RUN_ENDS, advance_run, run_id_of, start_run
 from windlass_harness.views.session_state import SessionState, SessionStatus, TurnState, TurnStatus, Wait
+from windlass_harness.views.taint import TAINTING, taint_of
 from windlass_protocol import (
+    AgentResolvedData,
     ApprovalSettledData,
     CompactionCompletedData,
     CompactionConfig,
@@ -77,8 +80,9 @@ class SessionDraft:
         self.history = HistoryDraft(state.history)
         self.requests = {request.request_id: request for request in state.requests}
         self.family = FamilyDraft(state.children, state.proxied)
-        self.authored = dict(state.authored)
+        self.authored, self.resolved = dict(state.authored), dict(state.resolved)
         self.run_ids = dict.fromkeys(state.run_ids)
+        self.taint: frozenset[str] = frozenset(state.taint)
 
     def freeze(self) -> SessionState:
         """Return the session as it is now."""
@@ -100,7 +104,9 @@ class SessionDraft:
             proxied=tuple(self.family.proxied.values()),
             children=tuple(self.family.children.values()),
             waiting=self.waiting,
+            resolved=dict(self.resolved),
             epoch=self.epoch,
+            taint=tuple(sorted(self.taint)),
         )
 
     @property
@@ -137,6 +143,8 @@ class SessionDraft:
         handle = _HANDLERS.get(kind)
         if handle is not None:
             handle(self, record)
+        if kind in TAINTING:
+            self.taint |= taint_of(record)
         if kind in _ENDS_OF_WORK:
             self._end_work(record, is_ours=is_ours)
 
@@ -189,25 +197,27 @@ class SessionDraft:
         self.root_session_id = data.root_session_id
 
     def session_moved(self, record: Record) -> None:
-        data = read(SessionMovedData, record.data)
-        self.agent = data.agent or self.agent
+        self.agent = read(SessionMovedData, record.data).agent or self.agent
 
     def session_waiting(self, record: Record) -> None:
         data = read(SessionWaitingData, record.data)
         self._wait(Wait(data.wait, data.until))
-        token = data.continuation_token or self.continuation_token
         self.status = SessionStatus.WAITING
-        self.continuation_token = token
+        self.continuation_token = data.continuation_token or self.continuation_token
 
     def session_ended(self, record: Record) -> None:
-        status = SessionStatus.FAILED if record.type == "session.failed" else SessionStatus.COMPLETED
-        self.status = status
+        is_failed = record.type == "session.failed"
+        self.status = SessionStatus.FAILED if is_failed else SessionStatus.COMPLETED
 
     def state_changed(self, record: Record) -> None:
         data = read(SessionStateChangedData, record.data)
         for key in data.removed or ():
             self.authored.pop(key, None)
         self.authored |= data.set or {}
+
+    def agent_resolved(self, record: Record) -> None:
+        data = read(AgentResolvedData, record.data)
+        self.resolved |= resolved_by(data, agent_id=record.agent_id or "", run_id=record.run_id)
 
     def context_cleared(self, record: Record) -> None:
         self.history.clear()
@@ -236,11 +246,8 @@ class SessionDraft:
         self.history.close_turn(text_in(record.data, "turnId") or "", asked)
         self._turn(TurnStatus.COMPLETED)
 
-    def turn_failed(self, record: Record) -> None:
-        self._turn(TurnStatus.FAILED)
-
-    def turn_cancelled(self, record: Record) -> None:
-        self._turn(TurnStatus.CANCELLED)
+    def turn_broken(self, record: Record) -> None:
+        self._turn(TurnStatus.FAILED if record.type == "turn.failed" else TurnStatus.CANCELLED)
 
     # step
 
@@ -357,14 +364,14 @@ _HANDLERS: Final[dict[str, Callable[[SessionDraft, Record], None]]] = {
     "session.completed": SessionDraft.session_ended,
     "session.failed": SessionDraft.session_ended,
     "session.state_changed": SessionDraft.state_changed,
+    "agent.resolved": SessionDraft.agent_resolved,
     "context.cleared": SessionDraft.context_cleared,
     "output.requested": SessionDraft.output_requested,
     "run.waiting": SessionDraft.run_waiting,
     "turn.started": SessionDraft.turn_started,
     "turn.waiting": SessionDraft.turn_waiting,
     "turn.completed": SessionDraft.turn_completed,
-    "turn.failed": SessionDraft.turn_failed,
-    "turn.cancelled": SessionDraft.turn_cancelled,
+    **dict.fromkeys(_ENDS_OF_TURN, SessionDraft.turn_broken),
     "message.received": SessionDraft.message_received,
     "step.started": SessionDraft.step_started,
     "reasoning.completed": SessionDraft.reasoning_completed,

@@ -9,9 +9,16 @@ from pydantic import JsonValue
 from windlass_harness.views.family import ChildSession, ProxiedRequest
 from windlass_harness.views.fold import START, Position
 from windlass_harness.views.history import History
+from windlass_harness.views.resolved import Resolved
 from windlass_harness.views.runs import RunState
 from windlass_harness.views.steps import Call, CallStage, OpenStep
-from windlass_protocol import CompactionConfig, HarnessSession, InputRequest, ModelReference, SessionAgent
+from windlass_protocol import (
+    CompactionConfig,
+    HarnessSession,
+    InputRequest,
+    ModelReference,
+    SessionAgent,
+)
 
 THRESHOLD_TOKENS: Final = 100_000
 RECENT_WINDOW_SIZE: Final = 10
@@ -88,7 +95,11 @@ class SessionState:
     children: tuple[ChildSession, ...] = ()
     """The sessions of subagents, in the order in which they were called."""
     waiting: Wait | None = None
+    resolved: dict[str, Resolved] = field(default_factory=dict[str, Resolved])
+    """By agent and resolver, see `resolved_key`."""
     epoch: int = 0
+    taint: tuple[str, ...] = ()
+    """What results have brought into it, sorted: untrusted content, private data."""
 
     @property
     def session(self) -> HarnessSession:

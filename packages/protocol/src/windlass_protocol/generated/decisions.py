@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field, JsonValue
 
 from windlass_protocol._wire import Bool, Float, JsonObject, KeepsNulls, Maybe, Open, Str
-from windlass_protocol.generated.common import Count, Id, Timestamp
+from windlass_protocol.generated.common import Count, Id, Timestamp, Usage
 
 
 class DecisionType(StrEnum):
@@ -194,6 +194,16 @@ class DecisionRun(KeepsNulls, Open):
     """What it was given."""
     output_data: Maybe[JsonObject] = None
     """What it returned."""
+    agent_id: Maybe[Id] = None
+    """Agent that ran."""
+    package_id: Maybe[Id] = None
+    """Package of the agent, with its version if it has one."""
+    package_fingerprint: Maybe[Str] = None
+    """Exact version of the agent; the last one, if the run moved."""
+    usage: Maybe[Usage] = None
+    """What its model calls used and cost: failed ones, summaries and subagents included."""
+    duration_ms: Maybe[Count] = None
+    """From its beginning to its end, waits included; absent while open."""
 
 
 class RunSummary(Open):

@@ -27,6 +27,7 @@ from windlass_protocol.generated.input import (
     RuntimeActionResult,
 )
 from windlass_protocol.generated.output import OutputContract, OutputError
+from windlass_protocol.generated.packages import ResolverPart, ResolverScope
 from windlass_protocol.generated.policy import (
     BudgetLimits,
     BudgetName,
@@ -44,7 +45,7 @@ from windlass_protocol.generated.sessions import (
     SessionCapabilities,
     UserPart,
 )
-from windlass_protocol.generated.tools import EffectClass, ToolMode
+from windlass_protocol.generated.tools import EffectClass, Taint, ToolMode
 
 
 class FinishReason(StrEnum):
@@ -173,6 +174,8 @@ class SessionStartedData(Open):
     """Trace it belongs to."""
     root_session_id: Maybe[Id] = None
     """Top session of the dispatch chain."""
+    taint: Maybe[tuple[Taint, ...]] = None
+    """What the session that delegated it had read."""
     agent: Maybe[SessionAgent] = None
     """The agent as plain data."""
     compaction: Maybe[CompactionConfig] = None
@@ -706,6 +709,8 @@ class ActionResultData(Open):
     """How to show it."""
     content_ref: Maybe[ContentRef] = None
     """The whole output, when it was cut."""
+    taint: Maybe[tuple[Taint, ...]] = None
+    """What the result brings into the session."""
     duration_ms: Maybe[Count] = None
     """How long it took."""
 
@@ -1053,6 +1058,8 @@ class SubagentCompletedData(Open):
     """Whether the output is JSON."""
     error: Maybe[ActionError] = None
     """Why it failed."""
+    taint: Maybe[tuple[Taint, ...]] = None
+    """What it has read, and what it was given."""
     steps: Maybe[Count] = None
     """Model calls it made, those of its own subagents included."""
     tool_calls: Maybe[Count] = None
@@ -1098,6 +1105,23 @@ class AgentStartedData(Open):
     """The call."""
     task_id: Maybe[Id] = None
     """The task."""
+
+
+class AgentResolvedData(Open):
+    """A resolver of the agent gave what is used from now on."""
+
+    resolver: Id
+    """Name of the resolver."""
+    part: ResolverPart
+    """What it gave."""
+    scope: ResolverScope
+    """How long that holds."""
+    content_ref: ContentRef
+    """All of it, as JSON."""
+    names: Maybe[tuple[Str, ...]] = None
+    """Tools or skills that it gave."""
+    failure: Maybe[Str] = None
+    """Why it gave nothing, when the agent goes on without."""
 
 
 class PolicyDecidedData(Open):

@@ -118,6 +118,33 @@ class PackageVolatile(Open):
     """Where it was compiled."""
 
 
+class ResolverPart(StrEnum):
+    """What a resolver gives."""
+
+    INSTRUCTIONS = "instructions"
+    TOOLS = "tools"
+    SKILLS = "skills"
+
+
+class ResolverScope(StrEnum):
+    """How long what a resolver gave holds."""
+
+    SESSION = "session"
+    TURN = "turn"
+    STEP = "step"
+
+
+class ResolverSpec(Closed):
+    """A function of the host that gives a part of the agent when it is needed."""
+
+    name: Id
+    """Name of the resolver."""
+    part: ResolverPart
+    """What it gives."""
+    scope: ResolverScope
+    """How long that holds."""
+
+
 class RuntimePackage(Tagged, Closed):
     """An agent compiled to immutable data. Every run pins the fingerprint it runs under."""
 
@@ -147,5 +174,7 @@ class RuntimePackage(Tagged, Closed):
     """Most that a run may use."""
     skills: Maybe[tuple[Str, ...]] = None
     """Skills it may load."""
+    resolvers: Maybe[tuple[ResolverSpec, ...]] = None
+    """What is resolved when a run needs it; what it gives does not count for the fingerprint."""
     volatile: Maybe[PackageVolatile] = None
     """Facts that do not count for the fingerprint."""

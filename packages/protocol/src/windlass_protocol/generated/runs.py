@@ -57,6 +57,10 @@ class RunRequest(Closed):
     """Texts added before the input."""
     metadata: Maybe[JsonObject] = None
     """Anything the caller wants to find again."""
+    goal_id: Maybe[Str] = None
+    """Goal it pursues, to find the runs of one goal together."""
+    goal_description: Maybe[Str] = None
+    """The goal, for people; what the user says when absent."""
 
 
 class RunResult(KeepsNulls, Open):

@@ -71,6 +71,13 @@ class ApprovalRule(StrEnum):
     NEVER = "never"
 
 
+class Taint(StrEnum):
+    """What a session has read: content that anybody may have written, data that must not get out."""
+
+    UNTRUSTED = "untrusted"
+    PRIVATE = "private"
+
+
 class ToolSpec(Open):
     """A tool as the model and the policy see it."""
 
@@ -96,6 +103,8 @@ class ToolSpec(Open):
     """Whether the tool runs shell commands, which are then graded."""
     is_outbound: Maybe[Bool] = None
     """Whether a call can carry data out; assumed when absent."""
+    reads: Maybe[tuple[Taint, ...]] = None
+    """What its results bring into a session; nothing when absent."""
     metadata: Maybe[JsonObject] = None
     """Anything else the author wants to pin."""
 

@@ -16,13 +16,15 @@ from windlass.engine.cut import cut
 from windlass.engine.masking import MaskedAnswer
 from windlass.engine.usage import usage_data
 from windlass.errors import AgentError, Rejected, Unavailable
-from windlass.limits import MODEL_PART_BYTES_MAX, MODEL_TEXT_CHARS_MAX, TOOL_CALLS_PER_STEP_MAX
+from windlass.limits import MODEL_PART_BYTES_MAX, MODEL_TEXT_CHARS_MAX
 from windlass.ports.clock import Clock
 from windlass.ports.model import LLMStreamChunk, ToolCallDelta
+from windlass.tool_arguments import ARGUMENT_LIMITS
 from windlass.tool_limits import ARGUMENT_BYTES_MAX, NAME_CHARS_MAX
 from windlass_harness.loop.events import AskedCall, ModelAnswered
+from windlass_harness.loop.rules import CALLS_PER_STEP_MAX
 from windlass_harness.redact import Redactor
-from windlass_protocol import CodecError, ErrorKind, FinishReason, RetryClass, ToolCall, parse
+from windlass_protocol import CodecError, ErrorKind, FinishReason, RetryClass, ToolCall, canonical, parse
 
 JsonObject = dict[str, JsonValue]
 
@@ -49,9 +51,12 @@ class _Piece:
 class Collector:
     """Puts the chunks of an answer together."""
 
-    def __init__(self, live: MaskedAnswer, redactor: Redactor) -> None:
+    def __init__(
+        self, live: MaskedAnswer, redactor: Redactor, *, calls_max: int = CALLS_PER_STEP_MAX
+    ) -> None:
         self._live = live
         self._redactor = redactor
+        self._calls_max = calls_max
         self._text: list[str] = []
         self._reasoning: list[str] = []
         self._calls: dict[int, _Piece] = {}
@@ -59,6 +64,7 @@ class Collector:
         self._finish: FinishReason | None = None
         self._count = 0
         self.usage: JsonObject | None = None
+        self._provider_data: JsonObject | None = None
 
     def take(self, chunk: LLMStreamChunk) -> None:
         """Take the next chunk.
@@ -83,6 +89,9 @@ class Collector:
             self._take_call(chunk.tool_call_delta)
         if chunk.usage is not None:
             self.usage = usage_data(chunk.usage)
+        if chunk.provider_data is not None:
+            self._grow(len(to_json(chunk.provider_data)))
+            self._provider_data = chunk.provider_data
         if chunk.finish_reason is not None:
             self._finish = finish_reason(chunk.finish_reason)
 
@@ -98,8 +107,8 @@ class Collector:
             piece.call_id = delta.id or piece.call_id
             piece.name = delta.name or piece.name
             piece.text.append(delta.arguments_delta)
-        if len(self._calls) > TOOL_CALLS_PER_STEP_MAX:
-            raise _rejected(f"too many calls in one answer: over the limit of {TOOL_CALLS_PER_STEP_MAX}")
+        if len(self._calls) > self._calls_max:
+            raise _rejected(f"too many calls in one answer: over the limit of {self._calls_max}")
 
     def _grow(self, chars: int) -> None:
         self._size += chars
@@ -123,7 +132,7 @@ class Collector:
         text, reasoning = whole("".join(self._text)), whole("".join(self._reasoning))
         calls = tuple(_named(self._calls, self._redactor))
         _check_size("text", text)
-        _check_size("reasoning", reasoning)
+        _check_size("reasoning", [reasoning, self._provider_data] if self._provider_data else reasoning)
         _check_size("calls", [call.input for call in calls])
         return ModelAnswered(
             text=text,
@@ -132,6 +141,7 @@ class Collector:
             reasoning=reasoning,
             usage=self.usage,
             latency_ms=latency_ms,
+            provider_data=self._provider_data,
         )
 
 
@@ -177,14 +187,16 @@ def _input(piece: _Piece) -> JsonValue:
     size = len(text) if piece.arguments is None else piece.size
     if size > ARGUMENT_BYTES_MAX:
         return f"(arguments of {size:,} characters, which are too many to be kept)"
-    if piece.arguments is not None:
-        return piece.arguments
-    if not text.strip():
+    if piece.arguments is None and not text.strip():
         return {}
     try:
-        return parse(text.encode())
+        if piece.arguments is None:
+            return parse(text.encode(), ARGUMENT_LIMITS)
+        canonical(piece.arguments, ARGUMENT_LIMITS)
     except CodecError:
-        return text
+        # No event could hold it as JSON; whoever reads it as arguments says what is wrong.
+        return text if piece.arguments is None else json.dumps(piece.arguments)
+    return piece.arguments
 
 
 def whole(text: str) -> str:

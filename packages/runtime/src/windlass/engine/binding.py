@@ -5,11 +5,13 @@ Its package, and the things of this process that the package names.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
+from hashlib import sha256
+from typing import Final, Protocol
 
 from pydantic import JsonValue
 
 from windlass.delivery import check_sink
+from windlass.dynamic import Placed
 from windlass.engine.compaction_rules import compaction_rule
 from windlass.engine.hooks import NO_HOOKS, Hooks
 from windlass.limits import POLICY_TIMEOUT_MS
@@ -17,10 +19,13 @@ from windlass.package import compaction_route
 from windlass.ports.model import LLMProvider
 from windlass.ports.policy import ToolPolicy
 from windlass.ports.sink import OutputSink
+from windlass.skills import Skills
+from windlass.tool_pins import PIN
 from windlass.tools import Tool
 from windlass_harness.loop.events import Note
 from windlass_harness.loop.rules import Rules
 from windlass_harness.redact import Redactor
+from windlass_harness.views.runs import RunState
 from windlass_protocol import ErrorCode, ErrorInfo, ErrorKind, RetryClass, RuntimePackage
 
 JsonObject = dict[str, JsonValue]
@@ -59,6 +64,14 @@ class Binding:
     """Who writes summaries; the provider if None."""
     notes: tuple[Note, ...] = ()
     """What has to be recorded before anything is done with it."""
+    resolvers: tuple[Placed, ...] = ()
+    """What else is to be found out before anything is done with it."""
+    package_change: str = "continue"
+    """What becomes of the run if a resolver gives something else than it gave before."""
+    skills: Skills = field(default_factory=Skills)
+    """All that can be loaded."""
+    unstepped: "Binding | None" = None
+    """It without what holds for one step only."""
 
     def rules_from(self, rules: Rules) -> Rules:
         """Return rules with what the package adds to them."""
@@ -81,6 +94,14 @@ class Binding:
         """What the model is told before anything else."""
         return self.package.agent.instructions or ""
 
+    def version_for(self, tool: Tool[..., object]) -> str:
+        """Return what consent to a tool is bound to.
+
+        The rules and, if a stranger or a resolver describes the tool, what it was said to be.
+        """
+        pin, version = tool.metadata.get(PIN), self.policy.version
+        return version if pin is None else f"{version}+{sha256(str(pin).encode()).hexdigest()[:32]}"
+
     def definitions(self, *, can_ask: bool) -> list[JsonObject]:
         """What the model is told of the tools; of questions only if somebody can be asked."""
         tools: list[JsonObject] = [
@@ -89,3 +110,16 @@ class Binding:
             if (tool := self.tools.get(spec.name)) is not None and (can_ask or not tool.is_question)
         ]
         return tools + [self.tools[spec.name].definition for spec in self.package.subagents or ()]
+
+
+class Binder(Protocol):
+    """Who knows what a run is bound to."""
+
+    async def __call__(self, run: RunState) -> Binding | None:
+        """Return what a run needs; None if this process does not have it.
+
+        Raises:
+            Rejected: the run can never go on here.
+            Unavailable: it cannot be found now.
+        """
+        ...

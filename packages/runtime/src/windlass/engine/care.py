@@ -1,4 +1,4 @@
-"""What is done otherwise when a driver is refused, or fails each time.
+"""What is done otherwise when a drive was refused, or fails each time.
 
 Such a drive leaves nothing behind, so the next one would do the same again. It is made carefully instead:
 what came through the inbox is written item by item, so that it shows which one is at fault, and of that one

@@ -23,6 +23,7 @@ from windlass.limits import (
 )
 from windlass.ports.model import window_tokens
 from windlass.tool_context import CompactionContext
+from windlass.tool_state import SessionValues
 from windlass.tools import Tool
 from windlass_harness.compaction import (
     CompactionPlan,
@@ -107,7 +108,8 @@ async def _reminders(binding: Binding, state: LoopState) -> list[ModelMessage]:
     """Return what tools want to be said after the summary."""
     run = state.session.run
     assert run is not None, "only a session with a history is compacted"
-    context = CompactionContext(run.session_id, run.run_id, agent_id=run.agent_id)
+    values = SessionValues(state.session.authored)
+    context = CompactionContext(run.session_id, run.run_id, agent_id=run.agent_id, state=values)
     texts: list[str] = []
     for tool in binding.tools.values():
         texts += await _told_by(tool, context)

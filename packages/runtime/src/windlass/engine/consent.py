@@ -6,6 +6,7 @@ from datetime import timedelta
 from windlass.engine.approval_text import PROMPT_CHARS_MAX, approval_prompt
 from windlass.engine.binding import Binding
 from windlass.engine.masking import masked
+from windlass.engine.moments import stamp
 from windlass.limits import WAIT_MS_MAX
 from windlass.ports.clock import Clock
 from windlass.tool_arguments import Arguments
@@ -69,8 +70,7 @@ def plead(
     lifetime_ms = decision.expires_in_ms or binding.approval_expires_ms
     expires_at = None
     if lifetime_ms is not None:
-        moment = clock.now() + timedelta(milliseconds=min(lifetime_ms, WAIT_MS_MAX))
-        expires_at = moment.isoformat(timespec="milliseconds")[:23] + "Z"
+        expires_at = stamp(clock.now() + timedelta(milliseconds=min(lifetime_ms, WAIT_MS_MAX)))
     return Plea(prompt, expires_at=expires_at, responders=responders, can_grant_session=can_grant_session)
 
 

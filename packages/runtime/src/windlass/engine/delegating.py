@@ -106,7 +106,13 @@ def _parts(binding: Binding, state: LoopState) -> int:
 
 
 async def reviewed(
-    binding: Binding, run: RunState, *, effect: ReviewReport, content: ContentStore, clock: Clock
+    binding: Binding,
+    run: RunState,
+    *,
+    state: LoopState,
+    effect: ReviewReport,
+    content: ContentStore,
+    clock: Clock,
 ) -> CallReturned:
     """Return what the model sees of a report; hooks and the policy see it first."""
     report, output = effect.report, effect.report.get("output")
@@ -124,7 +130,7 @@ async def reviewed(
     made = RunTool(
         effect.call_id, effect.tool_name, effect.arguments, "", step_index=effect.step_index, attempt=1
     )
-    returned = await after_call(binding, run, effect=made, returned=returned, clock=clock)
+    returned = await after_call(binding, run, state=state, effect=made, returned=returned, clock=clock)
     tool = binding.tools.get(effect.tool_name) or subagent_tool(effect.tool_name, "", package_id="")
     arguments = Arguments(effect.arguments, "", {})
     seen = await review(binding, tool, arguments=arguments, returned=returned)

@@ -197,7 +197,8 @@ class Driver:
 
     def _take_events(self, now: Moment) -> None:
         while self._events:
-            self._writer.add(take(self.state, self._events.popleft(), now=now, rules=self._rules))
+            aged = self._steady.aged(self.state, now)
+            self._writer.add(take(self.state, self._events.popleft(), now=aged, rules=self._rules))
 
     async def _bind(self, run: RunState, now: Moment) -> None:
         """See what a run is done with, before anything is done for it."""
@@ -350,7 +351,7 @@ class Driver:
         return is_held or not is_free, is_held or self.state.is_ending
 
     async def _take_items(self, now: Moment) -> bool:
-        """Take items, up to one that changes what comes after; tell if any was."""
+        """Take items, up to one that changes what the next mean; tell if any was."""
         if self._care.is_careful and self._writer.consuming:
             return False
         is_busy, is_ending = self._hears()

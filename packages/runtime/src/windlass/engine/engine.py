@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Protocol, runtime_checkable
 
+from windlass.engine.binding import Binder
 from windlass.engine.care import NO_CARE, Care, Refusal
 from windlass.engine.driver import Driver
 from windlass.engine.failures import log_failure
@@ -17,7 +18,7 @@ from windlass.engine.prompt import Prompt
 from windlass.engine.reach import Reach
 from windlass.engine.recent import Known, Recent
 from windlass.engine.steady import Parked
-from windlass.engine.work import AgentWork, Binder, Shared
+from windlass.engine.work import AgentWork, Shared
 from windlass.engine.writer import Publisher, Scribe, SessionWriter
 from windlass.errors import AgentError, Ambiguous, Conflict, Rejected, Unavailable
 from windlass.limits import OWNER_LEASE_MS
@@ -208,10 +209,15 @@ class Engine:
             await writer.release()
             await self._reach.tell_missed()
             return None
-        work = AgentWork(
-            ports.binder, writer, shared=ports.shared, prompt=known.prompt, has_agent=self._reach.has_agent
-        )
         steady = self._parked.take(session_id)
+        work = AgentWork(
+            ports.binder,
+            writer,
+            shared=ports.shared,
+            steady=steady,
+            prompt=known.prompt,
+            has_agent=self._reach.has_agent,
+        )
         driver = Driver(state, writer, inbox=ports.store, work=work, steady=steady, rules=ports.rules)
         self._drivers[session_id] = driver
         if self.is_closed:

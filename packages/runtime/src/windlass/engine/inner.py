@@ -1,4 +1,4 @@
-"""What touches nothing is done at once, and broken off if it is not wanted."""
+"""What touches nothing is done at once, and broken off if nobody wants it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -26,7 +26,7 @@ from windlass_harness.loop.effects import JudgeCall
 from windlass_harness.loop.events import CallAsks, CallJudged, CallRefused, Plea
 from windlass_harness.loop.state import LoopState
 from windlass_harness.policy import decide_tool_mode
-from windlass_harness.policy_rules import CallFacts
+from windlass_harness.policy_rules import CallFacts, Taint
 from windlass_harness.redact import Redactor
 from windlass_harness.shell import classify_shell_command
 from windlass_protocol import (
@@ -97,19 +97,19 @@ async def _judge(
     gate = await before_call(binding, state, effect=effect, arguments=arguments, clock=clock)
     if isinstance(gate, CallRefused):
         return gate
-    if tool.is_question:
-        return _asks(binding, effect.call_id, gate, is_attended=is_attended)
     return await _weigh(binding, state, effect, gate, clock=clock, is_attended=is_attended)
 
 
 async def _weigh(
     binding: Binding, state: LoopState, effect: JudgeCall, gate: Gate, *, clock: Clock, is_attended: bool
-) -> Judged | CallRefused:
+) -> Judged | CallRefused | CallAsks:
     """Ask the policy, and people if it says so."""
     tool = binding.tools[effect.tool_name]
     decision, final, notes = gate.decision, gate.arguments, gate.notes
     if decision is None:
         decision, final = await _decide(binding, state, effect, gate.arguments, is_attended=is_attended)
+    if tool.is_question and not isinstance(decision, DenyDecision | DeferDecision | InterruptDecision):
+        return _asks(binding, effect.call_id, replace(gate, arguments=final), is_attended=is_attended)
     if isinstance(decision, AskDecision):
         request = await before_request(binding, state, effect=effect, decision=decision, clock=clock)
         if isinstance(request, CallRefused):
@@ -122,7 +122,7 @@ async def _weigh(
         )
     plea = None
     if isinstance(decision, AskDecision):
-        can_grant = _can_grant(binding, tool, arguments=final, decision=decision)
+        can_grant = _can_grant(binding, state, tool=tool, arguments=final, decision=decision)
         asked = plead(
             binding,
             state.run,
@@ -146,9 +146,10 @@ async def _weigh(
 
 
 def _asks(binding: Binding, call_id: str, gate: Gate, *, is_attended: bool) -> CallAsks | CallRefused:
-    """Put a question to people, if anybody is there and could answer it."""
-    if isinstance(gate.decision, DenyDecision):
-        return CallRefused(call_id, gate.decision.code, gate.decision.reason, gate.notes)
+    """Put a question to people, if anybody is there and could answer it.
+
+    Nobody has to consent to being asked.
+    """
     if not is_attended:
         told = "Nobody is there to ask; go on without the answer, or say what you would need to know."
         return CallRefused(call_id, "unattended", told, gate.notes)
@@ -186,9 +187,9 @@ async def _decide(
     tool = binding.tools[effect.tool_name]
     decision = await decide_call(binding, state, tool=tool, arguments=arguments, is_attended=is_attended)
     if effect.approved_hash is not None:
-        decision = with_consent(decision, effect, arguments=arguments, version=binding.policy.version)
+        decision = with_consent(decision, effect, arguments=arguments, version=binding.version_for(tool))
     if isinstance(decision, AskDecision):
-        decision = under_version(decision, binding.policy.version)
+        decision = under_version(decision, binding.version_for(tool))
     if not isinstance(decision, ModifyDecision | AskDecision) or decision.arguments is None:
         return decision, arguments
     try:
@@ -202,8 +203,9 @@ async def decide_call(
     binding: Binding, state: LoopState, *, tool: Tool[..., object], arguments: Arguments, is_attended: bool
 ) -> PolicyDecision:
     """Return what the policy and the tool's own rule say of a call in a session."""
-    is_granted = not tool.is_shell and state.is_granted(tool.name, binding.policy.version)
-    asked = Policing(binding.policy, binding.policy_timeout_ms, binding.redactor)
+    is_granted = not tool.is_shell and state.is_granted(tool.name, binding.version_for(tool))
+    taint = cast(frozenset[Taint], state.session.taint)
+    asked = Policing(binding.policy, binding.policy_timeout_ms, binding.redactor, taint)
     return await decide_by(asked, tool, arguments=arguments, is_granted=is_granted, is_attended=is_attended)
 
 
@@ -214,6 +216,8 @@ class Policing:
     policy: ToolPolicy
     timeout_ms: int = POLICY_TIMEOUT_MS
     redactor: Redactor = NO_SECRETS
+    taint: frozenset[Taint] = frozenset()
+    """What the session has read."""
 
 
 async def decide_by(
@@ -250,7 +254,7 @@ async def _by_policy(
     if isinstance(policy, RulesPolicy) and is_granted:
         policy = policy.granting((tool.name,))
     try:
-        facts = call_facts(tool, arguments)
+        facts = call_facts(tool, arguments, taint=asked.taint)
         answer = policy.before(facts, is_attended=is_attended or is_rules)
         decision = cast(object, await within(answer, most_ms))
     except TooLate:
@@ -268,18 +272,22 @@ async def _by_policy(
 _ASKED_BY_DEFAULT: Final = frozenset({"policy.consent_needed", "policy.undeclared_mode"})
 
 
-def call_facts(tool: Tool[..., object], arguments: Arguments) -> CallFacts:
+def call_facts(
+    tool: Tool[..., object], arguments: Arguments, *, taint: frozenset[Taint] = frozenset()
+) -> CallFacts:
     """Return what a policy may know of a call; a shell command is graded."""
+    outbound, given = tool.is_outbound, arguments.json
     if not tool.is_shell:
-        return CallFacts(tool.name, tool.mode, is_outbound=tool.is_outbound, arguments=arguments.json)
+        return CallFacts(tool.name, tool.mode, taint=taint, is_outbound=outbound, arguments=given)
     verdict = classify_shell_command(str(arguments.json.get(SHELL_PARAMETER, "")))
     return CallFacts(
         tool.name,
         tool.mode,
         shell=verdict.severity,
         commands=verdict.commands,
-        is_outbound=tool.is_outbound,
-        arguments=arguments.json,
+        taint=taint,
+        is_outbound=outbound,
+        arguments=given,
     )
 
 
@@ -296,7 +304,12 @@ def _ask(tool: Tool[..., object], version: str, arguments: Mapping[str, JsonValu
 
 
 def _can_grant(
-    binding: Binding, tool: Tool[..., object], *, arguments: Arguments, decision: AskDecision
+    binding: Binding,
+    state: LoopState,
+    *,
+    tool: Tool[..., object],
+    arguments: Arguments,
+    decision: AskDecision,
 ) -> bool:
     """Whether the session may be granted, and it would change anything.
 
@@ -308,7 +321,8 @@ def _can_grant(
         return False
     if not isinstance(policy, RulesPolicy):
         return decision.code == _TOOL_ASKS
-    granted = policy.granting((tool.name,)).before(call_facts(tool, arguments), is_attended=True)
+    facts = call_facts(tool, arguments, taint=cast(frozenset[Taint], state.session.taint))
+    granted = policy.granting((tool.name,)).before(facts, is_attended=True)
     return not isinstance(granted, AskDecision)
 
 

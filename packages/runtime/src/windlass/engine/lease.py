@@ -2,6 +2,7 @@
 
 import asyncio
 
+from windlass.engine.moments import moment
 from windlass.limits import OWNER_LEASE_MS
 from windlass.ports.clock import Clock
 
@@ -24,8 +25,7 @@ class Lease:
 
     def is_over(self, clock: Clock) -> bool:
         """Whether others may take this process, once heard of, for dead."""
-        now_ms = int(clock.now().timestamp() * 1000)
-        return self._beat_ms is not None and now_ms - self._beat_ms >= OWNER_LEASE_MS
+        return self._beat_ms is not None and moment(clock).ms - self._beat_ms >= OWNER_LEASE_MS
 
     async def held(self, clock: Clock) -> None:
         """Return once others do not take this process for dead."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from windlass.engine.care import NO_CARE, Care
-from windlass.ports.journal import CANCEL, COMPACT, START, STEER, InboxItem, JsonObject, NewRun
+from windlass.ports.journal import CANCEL, COMPACT, START, STATE, STEER, InboxItem, JsonObject, NewRun
 from windlass_harness.loop.drafts import within_limit
 from windlass_harness.loop.events import (
     AnswersGiven,
@@ -17,6 +17,8 @@ from windlass_harness.loop.events import (
     RunAsked,
     RunRefused,
     RunWithdrawn,
+    StateChange,
+    StateGiven,
     Steered,
 )
 from windlass_harness.loop.family import ASK, REPORT, SETTLE
@@ -52,7 +54,7 @@ class Mail:
 
 
 def next_run(items: Iterable[InboxItem], has_agent: Callable[[str], bool]) -> InboxItem | None:
-    """Return the item that begins the next run here; None if none does.
+    """Return the item that begins the next run here; None if there is none.
 
     A start waits for its agent, and with it those behind it. Words wait alone: nobody is known to have asked
     for their run.
@@ -73,7 +75,7 @@ def sort(
     is_ending: bool = False,
     care: Care = NO_CARE,
 ) -> Mail:
-    """Turn items into events, up to the first that may begin or end a run.
+    """Turn items into events in order, up to one that may begin or end a run.
 
     What comes after such an item means another thing: it is sorted when the session knows of it. Runs wait
     behind a run under way, and for a process that has their agent. Words to a run are for the one under way;
@@ -179,6 +181,16 @@ def _steered(item: InboxItem) -> LoopEvent:
     return Steered(item.body)
 
 
+def _state(item: InboxItem) -> LoopEvent:
+    values, removed = item.body.get("set"), item.body.get("removed")
+    return StateGiven(
+        StateChange(
+            values if isinstance(values, dict) else {},
+            tuple(str(key) for key in removed) if isinstance(removed, list) else (),
+        )
+    )
+
+
 def _child_said(item: InboxItem) -> LoopEvent:
     return ChildSaid(item.kind, item.body)
 
@@ -194,6 +206,7 @@ _BARE_EVENTS: Final[dict[str, Callable[[InboxItem], LoopEvent]]] = {
     STEER: lambda _: Steered({"message": _NOT_KEPT}),
     COMPACT: lambda _: CompactionAsked(),
     DISPATCHED: lambda item: RequestDispatched(str(item.body["requestId"])),
+    STATE: lambda _: StateGiven(StateChange({})),
     CANCEL: lambda item: CancelAsked(str(item.body["runId"])),
     REPORT: _bare_report,
 }
@@ -206,6 +219,7 @@ _EVENTS: Final[dict[str, Callable[[InboxItem], LoopEvent]]] = {
     CANCEL: _cancel,
     DISPATCHED: lambda item: RequestDispatched(str(item.body["requestId"])),
     COMPACT: lambda _: CompactionAsked(),
+    STATE: _state,
     **dict.fromkeys((ASK, SETTLE, REPORT), _child_said),
 }
 KINDS: Final = frozenset({START, *_EVENTS})

@@ -3,12 +3,16 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from pydantic import JsonValue
+
 from windlass.engine.cut import Raised, Returned, cut
 from windlass.engine.listening import LEAVE_S
+from windlass.engine.masking import MaskedAnswer
 from windlass.tool_arguments import Arguments
 from windlass.tool_context import ToolContext
 from windlass.tool_run import ToolRun, late, run_tool
 from windlass.tools import Tool
+from windlass_harness.loop.effects import RunTool
 from windlass_harness.loop.events import CallUnbegun, LoopEvent
 
 
@@ -60,3 +64,13 @@ async def made(tool: Tool[..., object], arguments: Arguments, *, context: ToolCo
             raise error
         case _:
             return late(tool, tool.timeout_ms, context=context)
+
+
+def shown_by(live: MaskedAnswer | None, effect: RunTool) -> Callable[[JsonValue], None]:
+    """Return who shows partial results of a call."""
+
+    def show(output: JsonValue) -> None:
+        if live is not None:
+            live.partial(effect.call_id, output, tool_name=effect.tool_name)
+
+    return show

@@ -10,6 +10,7 @@ from windlass.hooks import AFTER_TOOL_CALL, AFTER_VALIDATION, BEFORE_APPROVAL_RE
 from windlass.ports.clock import Clock
 from windlass.ports.hook import HookCall
 from windlass.tool_arguments import Arguments, arguments_of
+from windlass.tool_state import SessionValues
 from windlass_harness.loop.advance import last_text
 from windlass_harness.loop.effects import CallHooks, JudgeCall, RunTool
 from windlass_harness.loop.events import (
@@ -34,9 +35,10 @@ from windlass_protocol import (
 )
 
 
-def hook_call(point: str, run: RunState) -> HookCall:
+def hook_call(point: str, run: RunState, *, state: LoopState) -> HookCall:
     """Return what every hook of a run is told."""
-    return HookCall(point, run.session_id, run.run_id, run.agent_id)
+    values = SessionValues(state.session.authored)
+    return HookCall(point, run.session_id, run.run_id, run.agent_id, state=values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ async def before_call(
     if run is None or is_seen or BEFORE_TOOL_CALL not in binding.hooks.points:
         return Gate(arguments)
     call = replace(
-        hook_call(BEFORE_TOOL_CALL, run),
+        hook_call(BEFORE_TOOL_CALL, run, state=state),
         call_id=effect.call_id,
         tool_name=effect.tool_name,
         arguments=arguments.json,
@@ -87,7 +89,7 @@ async def before_request(
     if run is None or BEFORE_APPROVAL_REQUEST not in binding.hooks.points:
         return Request(decision)
     call = replace(
-        hook_call(BEFORE_APPROVAL_REQUEST, run),
+        hook_call(BEFORE_APPROVAL_REQUEST, run, state=state),
         call_id=effect.call_id,
         tool_name=effect.tool_name,
         prompt=decision.prompt or decision.reason,
@@ -110,14 +112,20 @@ def _denial(outcome: Outcome) -> DenyDecision | None:
 
 
 async def after_call(
-    binding: Binding, run: RunState, *, effect: RunTool, returned: CallReturned, clock: Clock
+    binding: Binding,
+    run: RunState,
+    *,
+    state: LoopState,
+    effect: RunTool,
+    returned: CallReturned,
+    clock: Clock,
 ) -> CallReturned:
     """Let hooks see what a tool returned, before the policy and the model do."""
     if AFTER_TOOL_CALL not in binding.hooks.points:
         return returned
     is_done = returned.status is ActionStatus.COMPLETED
     call = replace(
-        hook_call(AFTER_TOOL_CALL, run),
+        hook_call(AFTER_TOOL_CALL, run, state=state),
         call_id=effect.call_id,
         tool_name=effect.tool_name,
         arguments=effect.arguments,
@@ -156,11 +164,13 @@ async def check_answer(
     """Hold an answer against its contract; if it fits, hooks may object."""
     run, hooks = state.run, binding.hooks
     assert run is not None, "only a run is asked for output"
-    before = await hooks.run(replace(hook_call(BEFORE_VALIDATION, run), text=text), clock=clock)
+    before = await hooks.run(replace(hook_call(BEFORE_VALIDATION, run, state=state), text=text), clock=clock)
     if before.stop is not None:
         return HooksRan(BEFORE_VALIDATION, run.run_id, before.notes)
     checked = check_output(contract, text)
-    call = replace(hook_call(AFTER_VALIDATION, run), text=text, value=checked.value, errors=checked.errors)
+    call = replace(
+        hook_call(AFTER_VALIDATION, run, state=state), text=text, value=checked.value, errors=checked.errors
+    )
     after = await hooks.run(call, clock=clock)
     notes = (*before.notes, *after.notes)
     if after.stop is not None:
@@ -170,7 +180,7 @@ async def check_answer(
         return OutputChecked(None, (*checked.errors, error), notes=notes)
     if checked.errors:
         return replace(checked, notes=notes)
-    call = replace(hook_call(BEFORE_RUN_COMPLETE, run), text=text, value=checked.value)
+    call = replace(hook_call(BEFORE_RUN_COMPLETE, run, state=state), text=text, value=checked.value)
     last = await hooks.run(call, clock=clock)
     notes = (*notes, *last.notes)
     if last.stop is not None:
@@ -196,7 +206,7 @@ async def at_point(binding: Binding, state: LoopState, *, effect: CallHooks, clo
 
 def _facts(state: LoopState, effect: CallHooks) -> HookCall:
     run = effect.run
-    call = hook_call(effect.point, run)
+    call = hook_call(effect.point, run, state=state)
     if effect.point == AFTER_APPROVAL_DECISION and effect.call_id is not None:
         note, asked = state.note(effect.call_id), state.call(effect.call_id)
         return replace(

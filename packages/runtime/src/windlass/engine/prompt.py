@@ -86,6 +86,7 @@ def _assistant(message: AssistantMessage) -> LLMMessage:
     if isinstance(message.content, str):
         return LLMMessage("assistant", message.content)
     text, reasoning = "", ""
+    options: JsonObject | None = None
     calls: list[ToolCall] = []
     for part in message.content:
         match part:
@@ -93,11 +94,18 @@ def _assistant(message: AssistantMessage) -> LLMMessage:
                 text += part.text
             case ReasoningPart():
                 reasoning += part.text
+                options = part.provider_options or options
             case ToolCallPart():
                 calls.append(_call(part))
             case _:
                 pass
-    return LLMMessage("assistant", text, tool_calls=tuple(calls), reasoning=reasoning or None)
+    return LLMMessage(
+        "assistant",
+        text,
+        tool_calls=tuple(calls),
+        reasoning=reasoning or None,
+        provider_options=options,
+    )
 
 
 def _call(part: ToolCallPart) -> ToolCall:

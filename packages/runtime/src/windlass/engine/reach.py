@@ -66,7 +66,7 @@ class Reach:
         return not state.compacting.is_due or self._can_compact(state, session_id)
 
     async def _can_end(self, session_id: str, run_id: str) -> bool:
-        """Whether a run of an absent agent is to end, and nobody else does that."""
+        """Whether a run of an agent that is not here is to end, and nobody ends it."""
         items = each_item(self._store, session_id)
         cancelled = {str(item.body.get("runId")) async for item in items if item.kind == CANCEL}
         until_ms, now_ms = self.left.get(session_id), moment(self._clock).ms

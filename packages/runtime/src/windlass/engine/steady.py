@@ -1,4 +1,4 @@
-"""Pauses by the clock that does not jump, for as long as one process waits.
+"""Pauses and budgets by the clock that does not jump, within one process.
 
 A pause is written by the wall clock, because a record has no other. Whoever waits for its end in one process
 measures it by the monotonic clock, so that nothing is tried early or late when somebody sets the wall clock.
@@ -16,6 +16,7 @@ from windlass.ports.clock import Clock
 from windlass_harness.loop.events import Moment
 from windlass_harness.loop.notes import Pause
 from windlass_harness.loop.state import LoopState
+from windlass_harness.times import elapsed_ms
 
 _ROUNDING_S: Final = 1e-6
 _JUMP_MS_MIN: Final = 1_000
@@ -30,15 +31,39 @@ class Steady:
     def __init__(self, clock: Clock, ends: dict[Pause, float]) -> None:
         self.clock = self._clock = clock
         self._ends = ends
+        self._active: tuple[str, str] | None = None
+        self._active_s = 0.0
+        """Since when that run goes on, by the monotonic clock."""
 
     def at(self, state: LoopState, now: Moment) -> Moment:
         """Return a moment that knows which pauses of the session go on."""
         pauses = _pauses(state)
+        now = self.aged(state, now)
         if not pauses:
             self._ends.clear()
             return now
         self._ends = {pause: self._ends.get(pause) or self._end(pause, now) for pause in pauses}
         return replace(now, held=frozenset(self.held()))
+
+    def time_left_ms(self, state: LoopState, *, most_ms: int) -> int:
+        """Return how long an effect may take before the budget of its run is used up."""
+        limit_ms = state.run_notes.limits.max_wall_ms
+        if limit_ms is None:
+            return most_ms
+        return max(0, min(most_ms, limit_ms - state.wall_ms(self.aged(state, moment(self._clock)))))
+
+    def aged(self, state: LoopState, now: Moment) -> Moment:
+        """Return a moment that knows how long the run has gone on, if that is limited."""
+        run, notes = state.run, state.run_notes
+        since = notes.active_since
+        is_ours = notes.epoch in (None, state.epoch)
+        if run is None or since is None or notes.limits.max_wall_ms is None or not is_ours:
+            return now
+        now_s = self._clock.monotonic()
+        if self._active != (run.run_id, since):
+            # Whatever was before counts by the times of its records.
+            self._active, self._active_s = (run.run_id, since), now_s - elapsed_ms(since, now.at) / 1_000
+        return replace(now, active_ms=round((now_s - self._active_s) * 1_000))
 
     def _end(self, pause: Pause, now: Moment) -> float:
         left_ms = pause.until_ms - now.ms if pause.has(now.ms) else 0

@@ -13,7 +13,7 @@ GRACE_S: Final = 2.0
 
 
 class Tasks:
-    """Effects that are being performed, and how long they may take to end."""
+    """Effects under way, and how long they may take to end once told to."""
 
     def __init__(self, clock: Clock, bell: asyncio.Event) -> None:
         self._clock = clock

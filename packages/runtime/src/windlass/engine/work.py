@@ -2,29 +2,29 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import timedelta
-from typing import Final, Protocol
+from typing import Final
 
 from pydantic import JsonValue
 
 from windlass.engine.answer import Collector, elapsed_ms
-from windlass.engine.binding import NOBODY, Binding
+from windlass.engine.binding import NOBODY, Binder, Binding
 from windlass.engine.compacting import Patience, compact
 from windlass.engine.consent import deciders_of
 from windlass.engine.cut import is_told_to_end
-from windlass.engine.delegating import Delegator, delegated, reviewed, with_subagents
+from windlass.engine.delegating import delegated, reviewed, with_subagents
 from windlass.engine.delivery import deliver
 from windlass.engine.failures import log_failure
+from windlass.engine.holding import Holding
 from windlass.engine.judge import Judged, judge
-from windlass.engine.lease import Lease
 from windlass.engine.listening import Asked, listen
-from windlass.engine.making import Beginnings, made
-from windlass.engine.masking import MaskedAnswer, SecretInputs
-from windlass.engine.moments import time_left_ms
+from windlass.engine.making import Beginnings, made, shown_by
+from windlass.engine.masking import MaskedAnswer
 from windlass.engine.points import after_call, at_point, check_answer, hook_call
 from windlass.engine.prompt import Prompt, system_words
+from windlass.engine.resolving import Means, resolve_run, resolve_step
 from windlass.engine.results import (
     Results,
     broken_off,
@@ -34,16 +34,17 @@ from windlass.engine.results import (
     model_error,
     review,
 )
+from windlass.engine.shared import Shared
+from windlass.engine.steady import Steady
 from windlass.engine.writer import SessionWriter
-from windlass.errors import AgentError, Rejected, is_for_us
+from windlass.errors import AgentError, Rejected, Unavailable, is_for_us
 from windlass.hooks import AFTER_MODEL_CALL, BEFORE_MODEL_CALL
 from windlass.limits import MODEL_TIMEOUT_MS
-from windlass.ports.clock import Clock, Random
-from windlass.ports.content import ContentStore
-from windlass.ports.feed import EventBus
+from windlass.ports.journal import Standing
 from windlass.ports.model import LLMMessage
 from windlass.tool_arguments import Arguments
 from windlass.tool_context import ToolContext, ToolControl
+from windlass.tool_state import ToolState
 from windlass.tools import Tool, ToolFailed
 from windlass_harness.loop.effects import (
     CallHooks,
@@ -69,41 +70,10 @@ from windlass_harness.loop.rules import Rules
 from windlass_harness.loop.state import LoopState
 from windlass_harness.redact import Redactor
 from windlass_harness.views.runs import RunState
-from windlass_protocol import (
-    AskDecision,
-    DeferDecision,
-)
+from windlass_protocol import ActionStatus, AskDecision, DeferDecision
 
 _BOUND_MAX: Final = 2
 """Runs of a session that are bound at the same time."""
-
-
-@dataclass(frozen=True, slots=True)
-class Shared:
-    """What all sessions of a runtime share to perform effects."""
-
-    content: ContentStore
-    bus: EventBus
-    clock: Clock
-    random: Random
-    is_attended: bool
-    gates: dict[str, asyncio.Semaphore]
-    secret_inputs: SecretInputs = field(default_factory=SecretInputs)
-    lease: Lease = field(default_factory=Lease)
-    delegator: Delegator | None = None
-
-
-class Binder(Protocol):
-    """Who knows what a run is bound to."""
-
-    async def __call__(self, run: RunState) -> Binding | None:
-        """Return what a run needs; None if this process does not have it.
-
-        Raises:
-            Rejected: the run can never go on here.
-            Unavailable: it cannot be found now.
-        """
-        ...
 
 
 class AgentWork:
@@ -115,6 +85,7 @@ class AgentWork:
         writer: SessionWriter,
         *,
         shared: Shared,
+        steady: Steady,
         prompt: Prompt | None = None,
         has_agent: Callable[[str], bool] = lambda _: True,
     ) -> None:
@@ -122,7 +93,9 @@ class AgentWork:
         self._binder = binder
         self._writer = writer
         self._shared = shared
+        self._steady = steady
         self._prompt = prompt or Prompt()
+        self._holding = Holding()
         self._live: MaskedAnswer | None = None
         self._bound: dict[str, Binding] = {}
         """By run: the one under way, and the one before it while it is delivered."""
@@ -155,7 +128,22 @@ class AgentWork:
             binding = await self._binding(state)
         except Rejected as error:
             return Stopped(error.info())
-        return Stopped(NOBODY) if binding is None else binding.notes
+        if binding is None or not binding.resolvers:
+            return Stopped(NOBODY) if binding is None else binding.notes
+        # Resolvers are the host's code, and see nothing that a crash could make untrue.
+        await self._writer.commit(standing=Standing.RUNNING, wake_at_ms=None)
+        found = await resolve_run(binding, state, means=self._means(state))
+        if isinstance(found, Stopped):
+            return found
+        self._use(found.binding, state)
+        return (*binding.notes, *found.notes)
+
+    def _means(self, state: LoopState) -> Means:
+        return Means(self._shared.content, self._shared.clock, self._can_ask(state))
+
+    def _use(self, binding: Binding, state: LoopState) -> None:
+        if state.run is not None:
+            self._bound[state.run.run_id] = binding
 
     def close(self) -> None:
         """Show nothing more: the session is not driven here any more."""
@@ -199,7 +187,9 @@ class AgentWork:
         run, binding, shared = state.run, await self._binding(state), self._shared
         if run is None or binding is None:
             return Stopped(NOBODY)
-        return await reviewed(binding, run, effect=effect, content=shared.content, clock=shared.clock)
+        return await reviewed(
+            binding, run, state=state, effect=effect, content=shared.content, clock=shared.clock
+        )
 
     def _remember(self, effect: JudgeCall, redactor: Redactor) -> CallRefused | None:
         """Find the secrets of a call that has waited; refuse it if they are lost."""
@@ -251,6 +241,19 @@ class AgentWork:
         binding = await self._binding(state)
         if binding is None:
             return Stopped(NOBODY)
+        if not binding.resolvers:
+            return await self._ask(binding, state)
+        try:
+            found = await resolve_step(binding, state, means=self._means(state))
+        except Unavailable as error:
+            return ModelFailed(error.info(), chance=self._shared.random())
+        if isinstance(found, Stopped):
+            return ModelFailed(found.error)
+        self._use(found.binding, state)
+        answer = await self._ask(found.binding, state)
+        return replace(answer, notes=(*found.notes, *answer.notes))
+
+    async def _ask(self, binding: Binding, state: LoopState) -> ModelAnswered | ModelFailed:
         system = system_words(binding.instructions, state.run_notes.contract)
         messages = self._prompt.messages(state.session.history, system)
         run, hooks = state.run, binding.hooks
@@ -259,7 +262,7 @@ class AgentWork:
             return await self._converse(binding, state, messages)
         clock = self._shared.clock
         gate = await hooks.run(
-            replace(hook_call(BEFORE_MODEL_CALL, run), messages=tuple(messages)), clock=clock
+            replace(hook_call(BEFORE_MODEL_CALL, run, state=state), messages=tuple(messages)), clock=clock
         )
         if gate.stop is not None:
             return ModelFailed(gate.stop, notes=gate.notes)
@@ -267,7 +270,7 @@ class AgentWork:
         answer = await self._converse(binding, state, messages)
         if isinstance(answer, ModelFailed):
             return replace(answer, notes=gate.notes)
-        call = replace(hook_call(AFTER_MODEL_CALL, run), text=answer.text, asked=answer.calls)
+        call = replace(hook_call(AFTER_MODEL_CALL, run, state=state), text=answer.text, asked=answer.calls)
         after = await hooks.run(call, clock=clock)
         notes = (*gate.notes, *after.notes)
         if after.stop is None:
@@ -288,7 +291,7 @@ class AgentWork:
             return CompactionBroken(NOBODY)
         limit_ms = MODEL_TIMEOUT_MS
         if state.run is not None:
-            limit_ms = time_left_ms(state, shared.clock, most_ms=limit_ms)
+            limit_ms = self._steady.time_left_ms(state, most_ms=limit_ms)
         patience = Patience(limit_ms, shared.random())
         return await compact(binding, state, effect=effect, patience=patience)
 
@@ -297,13 +300,14 @@ class AgentWork:
     ) -> ModelAnswered | ModelFailed:
         assert self._writer.step is not None, "a step begins before its model is asked"
         self._live = MaskedAnswer(self._shared.bus.live(self._writer.step), binding.redactor)
-        collector = Collector(self._live, binding.redactor)
+        collector = Collector(self._live, binding.redactor, calls_max=self._shared.calls_max)
         clock = self._shared.clock
         started = clock.monotonic()
-        most_ms = time_left_ms(state, clock, most_ms=MODEL_TIMEOUT_MS)
+        most_ms = self._steady.time_left_ms(state, most_ms=MODEL_TIMEOUT_MS)
         try:
             tools = binding.definitions(can_ask=self._can_ask(state))
-            asked = Asked(binding.provider, messages, tools, binding.temperature)
+            provider = self._holding.of(binding.provider, state.run_notes.contract, has_tools=bool(tools))
+            asked = Asked(provider, messages, tools, binding.temperature)
             await listen(asked, collector, most_s=most_ms / 1000)
             answer = collector.answer(latency_ms=elapsed_ms(clock, started))
             self._inputs = {call.call_id: call.input for call in answer.calls}
@@ -322,7 +326,7 @@ class AgentWork:
             failure = model_error(error, binding.redactor)
         if failure.retry_after_ms is not None:
             # A run does not wait for a busy server longer than it may live.
-            wait_ms = time_left_ms(state, clock, most_ms=failure.retry_after_ms)
+            wait_ms = self._steady.time_left_ms(state, most_ms=failure.retry_after_ms)
             failure = failure.model_copy(update={"retry_after_ms": wait_ms})
         return ModelFailed(failure, chance=self._shared.random(), usage=collector.usage)
 
@@ -335,30 +339,17 @@ class AgentWork:
         assert run is not None, "only a run calls tools"
         tool = None if binding is None else binding.tools.get(effect.tool_name)
         if binding is None or tool is None:
-            return failed(
-                effect.call_id, "unknown_tool", message=f"there is no tool {effect.tool_name} any more"
-            )
+            told = f"there is no tool {effect.tool_name} any more"
+            return failed(effect.call_id, "unknown_tool", message=told)
         arguments = self._arguments.get(effect.call_id) or kept_arguments(tool, effect)
         if isinstance(arguments, CallReturned):
             return arguments
-        context = ToolContext(
-            self._writer.session_id,
-            run.run_id,
-            effect.call_id,
-            agent_id=run.agent_id,
-            turn_id=run.turn_id or "",
-            step_index=effect.step_index,
-            attempt=effect.attempt,
-            idempotency_key=effect.idempotency_key,
-            timeout_ms=tool.timeout_ms,
-            deadline=self._shared.clock.now() + timedelta(milliseconds=tool.timeout_ms),
-            control=ToolControl(self._progress(effect)),
-        )
         clock = self._shared.clock
         started = clock.monotonic()
         try:
             async with self._gate(tool):
                 self._beginnings.begin(effect.call_id)
+                context = self._context(tool, state, run=run, effect=effect)
                 outcome = await made(tool, arguments, context=context)
         except asyncio.CancelledError:
             if is_told_to_end():
@@ -369,26 +360,37 @@ class AgentWork:
             log_failure(f"tool {tool.name} failed", outcome.error, redactor=binding.redactor)
         results = Results(self._shared.content, clock=clock, redactor=binding.redactor)
         returned = await results.returned(effect.call_id, outcome, duration_ms=elapsed_ms(clock, started))
-        returned = await after_call(binding, run, effect=effect, returned=returned, clock=clock)
+        if returned.status is ActionStatus.COMPLETED:
+            returned = replace(returned, state=context.state.change)
+        returned = await after_call(binding, run, state=state, effect=effect, returned=returned, clock=clock)
         reviewed = await review(binding, tool, arguments=arguments, returned=returned)
-        return reviewed if reviewed is returned else replace(reviewed, notes=returned.notes)
+        # Also a failure may quote what the tool has read; and whoever withholds a result undoes no call.
+        brought = tuple(one.value for one in tool.reads)
+        return replace(reviewed, state=returned.state, notes=returned.notes, taint=brought)
 
-    def _progress(self, effect: RunTool) -> Callable[[JsonValue], None]:
-        live = self._live
-
-        def show(output: JsonValue) -> None:
-            if live is not None:
-                live.partial(effect.call_id, output, tool_name=effect.tool_name)
-
-        return show
+    def _context(
+        self, tool: Tool[..., object], state: LoopState, *, run: RunState, effect: RunTool
+    ) -> ToolContext:
+        """Return what a tool is told of its call; its time begins now."""
+        return ToolContext(
+            self._writer.session_id,
+            run.run_id,
+            effect.call_id,
+            agent_id=run.agent_id,
+            turn_id=run.turn_id or "",
+            step_index=effect.step_index,
+            attempt=effect.attempt,
+            idempotency_key=effect.idempotency_key,
+            timeout_ms=tool.timeout_ms,
+            deadline=self._shared.clock.now() + timedelta(milliseconds=tool.timeout_ms),
+            state=ToolState(state.session.authored),
+            control=ToolControl(shown_by(self._live, effect)),
+        )
 
     @asynccontextmanager
     async def _gate(self, tool: Tool[..., object]) -> AsyncGenerator[None]:
         """Wait for the turn of a tool, and begin only what is still ours to begin."""
         shared = self._shared
-        gate = nullcontext()
-        if tool.concurrency is not None:
-            gate = shared.gates.setdefault(tool.name, asyncio.Semaphore(tool.concurrency))
-        async with gate:
+        async with shared.gates.of(tool):
             await shared.lease.held(shared.clock)
             yield

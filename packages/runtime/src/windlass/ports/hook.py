@@ -5,7 +5,7 @@ change is it made and recorded; whatever else a hook does to what it was given c
 """
 
 from collections.abc import Awaitable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, Protocol
 
@@ -57,6 +57,8 @@ class HookCall:
     """Where an answer misses its output contract."""
     status: str | None = None
     """How the run ended."""
+    state: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    """What the session keeps, to be read."""
 
 
 @dataclass(frozen=True, slots=True)

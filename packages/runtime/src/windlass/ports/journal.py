@@ -28,6 +28,8 @@ START: Final = "start"
 CANCEL: Final = "cancel"
 """The kind of an item that asks a run to end."""
 COMPACT: Final = "compact"
+STATE: Final = "state"
+"""The kind of an item that changes the authored state of its session."""
 """The kind of an item that asks for a shorter history."""
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, cast
+from typing import Literal, Protocol, cast, runtime_checkable
 
 from pydantic import JsonValue
 
@@ -30,6 +30,7 @@ class LLMMessage:
 
     `parts` hold what is more than text (images, files), in the wire form of a user part; `content` is then
     the text of them. An assistant message may ask for tools; a tool message answers the call named.
+    `provider_options` of an assistant message are the `provider_data` that came with it.
     """
 
     role: Role
@@ -61,7 +62,8 @@ class ToolCallDelta:
 class LLMStreamChunk:
     """A piece of an answer.
 
-    A tool call may come whole or in pieces; usage may come at any time, and the last counts.
+    A tool call may come whole or in pieces; usage and provider data may come at any time, and the last
+    counts.
     """
 
     content_delta: str | None = None
@@ -69,6 +71,12 @@ class LLMStreamChunk:
     tool_call_delta: ToolCall | ToolCallDelta | None = None
     finish_reason: FinishReason | str | None = None
     usage: LLMUsage | None = None
+    provider_data: JsonObject | None = None
+    """What the provider wants back with this answer, such as a signature, under a name of its own.
+
+    It is kept in the journal, and whoever is asked next gets it: take only what is under your name, and bear
+    that it may have been masked.
+    """
 
 
 class LLMProvider(Protocol):
@@ -93,6 +101,18 @@ class LLMProvider(Protocol):
             Unavailable: the model can be asked again later.
             Rejected: this request will never be answered.
         """
+        ...
+
+
+@runtime_checkable
+class OutputProvider(LLMProvider, Protocol):
+    """A model whose server can hold its answers to a JSON Schema.
+
+    One that may call tools all the same says so in an attribute `holds_beside_tools`.
+    """
+
+    def with_output(self, schema: JsonObject) -> LLMProvider:
+        """Return the same model, whose answers are JSON that fits a schema."""
         ...
 
 

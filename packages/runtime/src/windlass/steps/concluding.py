@@ -64,8 +64,8 @@ class _Answer:
         """Return the answer as the history has it; one call may be left out."""
         model = self.model
         parts: list[AssistantPart] = []
-        if model.reasoning:
-            parts.append(ReasoningPart(text=model.reasoning))
+        if model.reasoning or model.provider_data:
+            parts.append(ReasoningPart(text=model.reasoning, provider_options=model.provider_data))
         if model.text:
             parts.append(TextPart(text=model.text))
         parts += [
@@ -109,8 +109,11 @@ def _one_output(items: Sequence[Sorted]) -> tuple[Sorted, ...]:
 
 
 async def _tell_answer(run: StepRun, model: ModelAnswered) -> None:
-    if model.reasoning:
-        await run.emit("reasoning.completed", {"reasoning": model.reasoning, **at(run.place)})
+    if model.reasoning or model.provider_data:
+        thought: JsonObject = {"reasoning": model.reasoning, **at(run.place)}
+        if model.provider_data:
+            thought["providerMetadata"] = model.provider_data
+        await run.emit("reasoning.completed", thought)
     if model.text:
         reason = FinishReason.TOOL_CALLS if model.calls else model.finish_reason
         data: JsonObject = {"message": model.text, "finishReason": reason.value}

@@ -8,14 +8,16 @@ from typing import cast
 from pydantic import JsonValue
 
 from windlass.engine.answer import elapsed_ms
+from windlass.engine.making import made
 from windlass.engine.results import Results, failed
 from windlass.engine.work import is_told_to_end
 from windlass.steps.calls import Ready, Refused
 from windlass.steps.run import Shown, StepRun, at
 from windlass.tool_context import ToolContext
-from windlass.tool_run import run_tool
+from windlass.tool_state import STEPS_KEY, ToolState
 from windlass_harness.completion import is_terminal_result
-from windlass_harness.loop.events import CallReturned
+from windlass_harness.loop.authored import STATE_TOO_LARGE, changed, state_problem
+from windlass_harness.loop.events import CallReturned, StateChange
 from windlass_protocol import (
     ActionStatus,
     JsonObject,
@@ -61,11 +63,12 @@ async def _one(run: StepRun, item: Ready | Refused, place: StepPlace) -> Outcome
         step_index=place.step_index,
         attempt=run.attempt,
         timeout_ms=tool.timeout_ms,
+        state=ToolState(run.session.state),
     )
     started = harness.clock.monotonic()
     try:
         async with harness.gates.of(tool):
-            ran = await run_tool(tool, item.arguments.values, context=context)
+            ran = await made(tool, item.arguments, context=context)
     except asyncio.CancelledError:
         if is_told_to_end():
             raise
@@ -73,7 +76,22 @@ async def _one(run: StepRun, item: Ready | Refused, place: StepPlace) -> Outcome
         return Outcome(tool.name, failed(call_id, "cancelled", message=told))
     results = Results(harness.content, clock=harness.clock, redactor=harness.config.redactor)
     returned = await results.returned(call_id, ran, duration_ms=elapsed_ms(harness.clock, started))
+    if returned.status is ActionStatus.COMPLETED:
+        returned = _kept(run, returned, context.state.change)
     return Outcome(tool.name, returned, is_terminal=is_terminal_result(ran.result))
+
+
+def _kept(run: StepRun, returned: CallReturned, change: StateChange | None) -> CallReturned:
+    """Keep what a call changed; one whose changes do not fit has failed."""
+    if change is None:
+        return returned
+    values = dict(run.session.state or {})
+    problem = state_problem({key: one for key, one in values.items() if key != STEPS_KEY}, change)
+    if problem is not None:
+        told = f"The call was made, but what it wanted to remember was not kept: {problem}"
+        return failed(returned.call_id, STATE_TOO_LARGE, message=told, duration_ms=returned.duration_ms)
+    run.session = run.session.model_copy(update={"state": changed(values, change)})
+    return returned
 
 
 def refusal(item: Refused) -> Outcome:

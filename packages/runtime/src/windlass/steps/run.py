@@ -14,6 +14,7 @@ from windlass.engine.masking import masked
 from windlass.errors import Corrupt
 from windlass.steps.contract import Grammar
 from windlass.steps.harness import Harness
+from windlass.tool_state import STEPS_KEY
 from windlass_protocol import (
     CausalIds,
     ErrorKind,
@@ -31,8 +32,6 @@ from windlass_protocol import (
 )
 
 _LOG: Final = logging.getLogger(__name__)
-STATE_KEY: Final = "windlass.steps"
-"""Where the steps keep what they need in the state of a session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +104,7 @@ class StepRun:
 
     def saved(self) -> HarnessSession:
         """Return the session with the state of the steps in it."""
-        state = {**(self.session.state or {}), STATE_KEY: dump(self.state)}
+        state = {**(self.session.state or {}), STEPS_KEY: dump(self.state)}
         return self.session.model_copy(update={"state": state})
 
 
@@ -115,7 +114,7 @@ def state_of(session: HarnessSession) -> StepState:
     Raises:
         Corrupt: the state is not what the steps wrote.
     """
-    raw = (session.state or {}).get(STATE_KEY)
+    raw = (session.state or {}).get(STEPS_KEY)
     if raw is None:
         return StepState(is_turn_open=False, event_count=0)
     try:
@@ -123,7 +122,7 @@ def state_of(session: HarnessSession) -> StepState:
     except ValidationError:
         pass
     raise Corrupt(
-        f"the session's state under {STATE_KEY} is not what a step wrote: load the session that one returned",
+        f"the session's state under {STEPS_KEY} is not what a step wrote: load the session that one returned",
         kind=ErrorKind.RECOVERY_REPAIR_NEEDED,
         retry=RetryClass.USER_ACTION_NEEDED,
         causal_ids=CausalIds(session_id=session.session_id),

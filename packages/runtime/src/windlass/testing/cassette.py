@@ -119,13 +119,21 @@ def _masked(heard: Sequence[LLMStreamChunk], redactor: Redactor) -> Iterable[Jso
             data["piece"] = {"index": delta.index, "id": delta.id, "name": delta.name, "arguments": text}
         elif delta is not None:
             data["call"] = cast(JsonValue, redactor.value(delta.model_dump(mode="json")))
-        if chunk.usage is not None:
-            data["usage"] = _plain(asdict(chunk.usage))
-        if chunk.finish_reason is not None:
-            data["finish"] = str(chunk.finish_reason)
         if at == last:
             yield from _rest(streams)
-        yield data
+        yield data | _facts(chunk, redactor)
+
+
+def _facts(chunk: LLMStreamChunk, redactor: Redactor) -> JsonObject:
+    """Return what a chunk says about its answer."""
+    data: JsonObject = {}
+    if chunk.usage is not None:
+        data["usage"] = _plain(asdict(chunk.usage))
+    if chunk.provider_data is not None:
+        data["providerData"] = cast(JsonValue, redactor.value(chunk.provider_data))
+    if chunk.finish_reason is not None:
+        data["finish"] = str(chunk.finish_reason)
+    return data
 
 
 def _rest(streams: Mapping[str, MaskedStream]) -> Iterable[JsonObject]:
@@ -155,6 +163,7 @@ def _chunk(data: JsonObject) -> LLMStreamChunk:
         tool_call_delta=delta,
         finish_reason=cast("str | None", data.get("finish")),
         usage=LLMUsage(**cast(dict[str, int], usage)) if isinstance(usage, dict) else None,
+        provider_data=cast("JsonObject | None", data.get("providerData")),
     )
 
 

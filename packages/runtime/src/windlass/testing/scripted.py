@@ -39,6 +39,8 @@ class Answer:
     """Nothing is said before it is set."""
     is_cut_off: bool = False
     """The stream ends without a finish reason."""
+    provider_data: JsonObject | None = None
+    """What the model wants back with this answer."""
 
     def __add__(self, other: "Answer") -> "Answer":
         """Join two parts; what only one can have is the right one's, if it has it."""
@@ -54,6 +56,7 @@ class Answer:
             delay_s=other.delay_s or self.delay_s,
             gate=other.gate or self.gate,
             is_cut_off=self.is_cut_off or other.is_cut_off,
+            provider_data=other.provider_data or self.provider_data,
         )
 
 
@@ -189,7 +192,9 @@ def _chunks(answer: Answer, messages: Sequence[LLMMessage], size: int | None) ->
     if answer.error is not None or answer.is_cut_off:
         return
     reason = FinishReason.TOOL_CALLS if answer.calls else FinishReason.STOP
-    yield LLMStreamChunk(finish_reason=answer.finish_reason or reason, usage=answer.usage)
+    yield LLMStreamChunk(
+        finish_reason=answer.finish_reason or reason, usage=answer.usage, provider_data=answer.provider_data
+    )
 
 
 def _deltas(asked: Call, call_id: str, *, index: int, size: int | None) -> Iterator[ToolCall | ToolCallDelta]:

@@ -9,15 +9,12 @@ from typing import TYPE_CHECKING
 from windlass_protocol.lazy import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
-    from windlass.toolbox.state import MemoryState as MemoryState
-    from windlass.toolbox.state import SessionState as SessionState
     from windlass.toolbox.todo import todo_reminder as todo_reminder
     from windlass.toolbox.todo import todo_tool as todo_tool
     from windlass.toolbox.web_fetch import web_fetch_tool as web_fetch_tool
     from windlass.toolbox.workspace import Workspace as Workspace
 
 _NAMES = {
-    "state": ("MemoryState", "SessionState"),
     "todo": ("todo_reminder", "todo_tool"),
     "web_fetch": ("web_fetch_tool",),
     "workspace": ("Workspace",),

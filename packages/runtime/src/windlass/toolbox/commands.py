@@ -69,7 +69,7 @@ def bash_tool(shell: Shell) -> Tool[..., object]:
     """Return the tool that runs commands in a folder."""
 
     # A little longer than the longest command: the tool's own end comes first, and keeps the output.
-    @tool(mode="local", effect="once", is_shell=True, timeout=COMMAND_TIMEOUT_S_MAX + 30)
+    @tool(mode="local", effect="once", is_shell=True, reads="untrusted", timeout=COMMAND_TIMEOUT_S_MAX + 30)
     async def bash(
         command: Annotated[str, Field(min_length=1, max_length=COMMAND_CHARS_MAX)],
         ctx: ToolContext,

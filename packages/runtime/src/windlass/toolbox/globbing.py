@@ -21,7 +21,7 @@ from windlass.tools import Tool, ToolFailed, tool
 def glob_tool(folder: Folder) -> Tool[..., object]:
     """Return the tool that finds files of a folder by their names."""
 
-    @tool(mode="read", is_outbound=False, timeout_ms=SEARCH_TIMEOUT_MS)
+    @tool(mode="read", is_outbound=False, reads="untrusted", timeout_ms=SEARCH_TIMEOUT_MS)
     async def glob(
         pattern: Annotated[str, Field(min_length=1)], ctx: ToolContext, path: PathText = "."
     ) -> str:

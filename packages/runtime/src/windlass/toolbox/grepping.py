@@ -47,7 +47,7 @@ class Query:
 def grep_tool(folder: Folder) -> Tool[..., object]:
     """Return the tool that searches the text of a folder's files."""
 
-    @tool(mode="read", is_outbound=False, timeout_ms=SEARCH_TIMEOUT_MS)
+    @tool(mode="read", is_outbound=False, reads="untrusted", timeout_ms=SEARCH_TIMEOUT_MS)
     async def grep(
         pattern: Annotated[str, Field(min_length=1, max_length=PATTERN_CHARS_MAX)],
         ctx: ToolContext,

@@ -68,6 +68,7 @@ TODO_ITEMS_MAX: Final = 100
 TODO_TEXT_CHARS_MAX: Final = 500
 TODO_ID_CHARS_MAX: Final = 40
 
-STATE_SESSIONS_MAX: Final = 1_024
-STATE_ENTRIES_MAX: Final = 4_096
-"""Of one session; the one that was set first is forgotten first."""
+MARKS_MAX: Final = 256
+"""Files of which a session remembers the content that it has seen; the oldest is forgotten first."""
+MARKED_PATH_CHARS_MAX: Final = 256
+"""A longer path is not named after a compaction."""

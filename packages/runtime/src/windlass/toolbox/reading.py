@@ -34,7 +34,7 @@ class Excerpt:
 def read_file_tool(folder: Folder, marks: Marks) -> Tool[..., object]:
     """Return the tool that reads files of a folder."""
 
-    @tool(mode="read", is_outbound=False)
+    @tool(mode="read", is_outbound=False, reads="untrusted", on_compaction=marks.reminder)
     async def read_file(
         path: PathText,
         ctx: ToolContext,
@@ -55,7 +55,7 @@ def read_file_tool(folder: Folder, marks: Marks) -> Tool[..., object]:
             partial(read_excerpt, folder, path, window=window, is_cancelled=lambda: ctx.is_cancelled)
         )
         if excerpt.digest is not None:
-            await marks.note(ctx.session_id, excerpt.path, digest=excerpt.digest)
+            marks.note(ctx.state, excerpt.path, digest=excerpt.digest)
         return excerpt.text
 
     return read_file

@@ -1,76 +1,61 @@
-"""What tools remember of a session between two calls."""
+"""Which files a session has seen, kept in its state."""
 
-from collections import OrderedDict
 from hashlib import sha256
-from typing import Protocol
+from typing import Final
 
 from pydantic import JsonValue
 
-from windlass.toolbox.limits import STATE_ENTRIES_MAX, STATE_SESSIONS_MAX
+from windlass.tool_context import CompactionContext
+from windlass.tool_state import SessionValues, ToolState
+from windlass.toolbox.limits import MARKED_PATH_CHARS_MAX, MARKS_MAX
+from windlass.toolbox.paths import shown_path
 
-
-class SessionState(Protocol):
-    """JSON values of a session, by name.
-
-    A value that was set is there in every later call of the session. It should be as durable as the results
-    of the calls: a mark that is lost only makes a tool ask for one more read.
-    """
-
-    async def get(self, session_id: str, name: str) -> JsonValue:
-        """Return a value; None if there is none."""
-        ...
-
-    async def set(self, session_id: str, name: str, *, value: JsonValue) -> None:
-        """Keep a value in place of the one before."""
-        ...
-
-
-class MemoryState:
-    """Keeps values as long as the process lives; sessions not used for long go first."""
-
-    def __init__(self) -> None:
-        self._sessions: OrderedDict[str, OrderedDict[str, JsonValue]] = OrderedDict()
-
-    async def get(self, session_id: str, name: str) -> JsonValue:
-        """Return a value; None if there is none."""
-        entries = self._sessions.get(session_id)
-        if entries is None:
-            return None
-        self._sessions.move_to_end(session_id)
-        return entries.get(name)
-
-    async def set(self, session_id: str, name: str, *, value: JsonValue) -> None:
-        """Keep a value in place of the one before."""
-        entries = self._sessions.setdefault(session_id, OrderedDict())
-        self._sessions.move_to_end(session_id)
-        entries[name] = value
-        entries.move_to_end(name)
-        while len(entries) > STATE_ENTRIES_MAX:
-            entries.popitem(last=False)
-        while len(self._sessions) > STATE_SESSIONS_MAX:
-            self._sessions.popitem(last=False)
+PREFIX: Final = "windlass.file."
+"""What the keys of marks begin with."""
 
 
 class Marks:
     """Which content of a file a session has seen, by the hash of the content.
 
-    Each file has an entry of its own: calls that run side by side do not overwrite each other's marks.
+    Each file has a key of its own: calls that run side by side do not overwrite each other's marks. Those of
+    a session that has seen many files go when new ones come; then such a file has to be read once more.
     """
 
-    def __init__(self, state: SessionState, *, folder: str) -> None:
-        self._state = state
+    def __init__(self, folder: str) -> None:
         self._folder = folder
+        self._place = sha256(folder.encode("utf-8", "surrogateescape")).hexdigest()[:8]
 
-    async def seen(self, session_id: str, path: str) -> str | None:
+    def seen(self, state: SessionValues, path: str) -> str | None:
         """Return the hash of what the session saw last of a file."""
-        mark = await self._state.get(session_id, self._name(path))
-        return mark if isinstance(mark, str) else None
+        mark = state.get(self._key(path))
+        found = mark.get("sha256") if isinstance(mark, dict) else None
+        return found if isinstance(found, str) else None
 
-    async def note(self, session_id: str, path: str, *, digest: str) -> None:
+    def note(self, state: ToolState, path: str, *, digest: str) -> None:
         """Remember that the session has seen a file with this content."""
-        await self._state.set(session_id, self._name(path), value=digest)
+        key, mark = self._key(path), _mark(path, digest)
+        if state.get(key) == mark:
+            return
+        # Taken away first, so that it is the newest.
+        state.pop(key, None)
+        known = [one for one in state if one.startswith(PREFIX)]
+        for old in known[: len(known) + 1 - MARKS_MAX] if len(known) >= MARKS_MAX else ():
+            del state[old]
+        state[key] = mark
 
-    def _name(self, path: str) -> str:
-        # Hashed: the path may hold anything, and several workspaces may share one state.
-        place = "\0".join((self._folder, path)).encode("utf-8", "surrogateescape")
-        return f"file:{sha256(place).hexdigest()[:32]}"
+    def reminder(self, context: CompactionContext) -> list[str]:
+        """Return the words that say after a compaction which files were seen."""
+        own = (mark for key, mark in context.state.items() if key.startswith(f"{PREFIX}{self._place}."))
+        paths = sorted({str(mark["path"]) for mark in own if isinstance(mark, dict) and mark.get("path")})
+        if not paths:
+            return []
+        return ["Files that you have read or written so far; read again what you need:\n" + "\n".join(paths)]
+
+    def _key(self, path: str) -> str:
+        # Hashed: the path may hold anything. Several workspaces may be used in one session.
+        hashed = sha256(path.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+        return f"{PREFIX}{self._place}.{hashed}"
+
+
+def _mark(path: str, digest: str) -> JsonValue:
+    return {"path": shown_path(path) if len(path) <= MARKED_PATH_CHARS_MAX else "", "sha256": digest}

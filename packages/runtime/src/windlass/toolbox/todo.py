@@ -1,17 +1,18 @@
 """todo: a list that a model keeps for itself in a session."""
 
 from collections import Counter
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Final, cast
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
 
-from windlass.tool_context import ToolContext
+from windlass.tool_context import CompactionContext, ToolContext
 from windlass.toolbox.limits import TODO_ID_CHARS_MAX, TODO_ITEMS_MAX, TODO_TEXT_CHARS_MAX
-from windlass.toolbox.state import MemoryState, SessionState
 from windlass.tools import Tool, ToolFailed, tool
 
-STATE_NAME: Final = "todo"
+STATE_KEY: Final = "windlass.todo"
+"""Where the list is in the state of a session."""
 
 
 class TodoStatus(StrEnum):
@@ -36,11 +37,10 @@ _ITEMS: Final = TypeAdapter(list[TodoItem])
 _BOXES: Final = {TodoStatus.PENDING: "[ ]", TodoStatus.IN_PROGRESS: "[>]", TodoStatus.DONE: "[x]"}
 
 
-def todo_tool(state: SessionState | None = None) -> Tool[..., object]:
-    """Return the tool that keeps a list for each session, in `state`."""
-    kept = state or MemoryState()
+def todo_tool() -> Tool[..., object]:
+    """Return the tool that keeps a list for each session, in its state."""
 
-    @tool(mode="safe_write", effect="idempotent", is_outbound=False)
+    @tool(mode="safe_write", effect="idempotent", is_outbound=False, on_compaction=_reminder)
     async def todo(
         ctx: ToolContext, items: Annotated[list[TodoItem], Field(max_length=TODO_ITEMS_MAX)] | None = None
     ) -> str:
@@ -52,26 +52,32 @@ def todo_tool(state: SessionState | None = None) -> Tool[..., object]:
         if items is not None:
             _check(items)
             value = cast(JsonValue, _ITEMS.dump_python(items, mode="json"))
-            await kept.set(ctx.session_id, STATE_NAME, value=value)
-        return _shown(await _items(kept, ctx.session_id)) or "the list is empty"
+            ctx.state[STATE_KEY] = value
+        return _shown(_items(ctx.state)) or "the list is empty"
 
     return todo
 
 
-async def todo_reminder(state: SessionState, session_id: str) -> str | None:
+def todo_reminder(state: Mapping[str, JsonValue]) -> str | None:
     """Return the words that bring a list back into view; None without open items.
 
-    For whoever shortens the history of a session: the calls that made the list may be gone from it.
+    The runtime does it by itself when a history is compacted. For whoever drives `windlass.steps`: `state` is
+    that of the session.
     """
-    items = await _items(state, session_id)
+    items = _items(state)
     if all(item.status is TodoStatus.DONE for item in items):
         return None
     return f"Your to-do list as it stands:\n{_shown(items)}"
 
 
-async def _items(state: SessionState, session_id: str) -> list[TodoItem]:
+def _reminder(context: CompactionContext) -> list[str]:
+    words = todo_reminder(context.state)
+    return [] if words is None else [words]
+
+
+def _items(state: Mapping[str, JsonValue]) -> list[TodoItem]:
     try:
-        return _ITEMS.validate_python(await state.get(session_id, STATE_NAME) or [], strict=False)
+        return _ITEMS.validate_python(state.get(STATE_KEY) or [], strict=False)
     except ValidationError:  # another version kept it, or somebody else: the model writes it anew
         return []
 

@@ -11,7 +11,7 @@ from windlass.toolbox.folder import Folder
 from windlass.toolbox.globbing import glob_tool
 from windlass.toolbox.grepping import grep_tool
 from windlass.toolbox.reading import read_file_tool
-from windlass.toolbox.state import Marks, MemoryState, SessionState
+from windlass.toolbox.state import Marks
 from windlass.toolbox.writing import write_file_tool
 from windlass.tools import Tool
 
@@ -22,8 +22,8 @@ class Workspace:
     The file tools reach nothing outside of the folder. Commands run in it and are not confined to it: that
     takes a sandbox around the process.
 
-    `state` is what sessions remember, here which files they have read. `environment` is what commands get
-    beside the few harmless variables of the host. With `allows_hard_links` files are read that have another
+    Which files a session has read is kept in its state. `environment` is what commands get beside the few
+    harmless variables of the host. With `allows_hard_links` files are read that have another
     name too, as package managers make them; that other name may be outside of the folder.
 
     Raises:
@@ -34,14 +34,13 @@ class Workspace:
         self,
         folder: str | Path,
         *,
-        state: SessionState | None = None,
         environment: Mapping[str, str] | None = None,
         allows_hard_links: bool = False,
     ) -> None:
         place = Folder(folder, allows_hard_links=allows_hard_links)
         host = os.environ  # noqa: TID251 - a command needs the search path of the host, and no more of it
         shell = Shell(place, command_environment(place, host, given=environment or {}))
-        marks = Marks(state or MemoryState(), folder=place.path)
+        marks = Marks(place.path)
         self.path: Final = Path(place.path)
         self._makers: Final = {
             "read_file": lambda: read_file_tool(place, marks),

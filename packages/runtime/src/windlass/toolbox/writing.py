@@ -71,10 +71,12 @@ def write_file_tool(folder: Folder, marks: Marks) -> Tool[..., object]:
         except UnicodeEncodeError:
             raise ToolFailed("the content has half a character in it; write it in UTF-8") from None
         where = await in_thread(partial(_where, folder, path))
-        seen = await marks.seen(ctx.session_id, where)
-        draft = Draft(body, where, seen, ctx.idempotency_key[:32])
+        seen = marks.seen(ctx.state, where)
+        # Hashed: a key may hold what no name of a file may.
+        key = sha256(ctx.idempotency_key.encode()).hexdigest()[:32]
+        draft = Draft(body, where, seen, key)
         written = await in_thread(partial(write, folder, path, draft=draft, lock=lock))
-        await marks.note(ctx.session_id, written.path, digest=sha256(body).hexdigest())
+        marks.note(ctx.state, written.path, digest=sha256(body).hexdigest())
         return written.text
 
     return write_file

@@ -1,7 +1,11 @@
 """The errors that every store raises, in the same words."""
 
+from typing import Final
+
 from windlass.errors import Ambiguous, Conflict, Corrupt, Rejected, Unavailable
 from windlass_protocol import CausalIds, ErrorKind, RetryClass
+
+CLOSED: Final = "the store is closed; what is unfinished goes on when a runtime is opened on it again"
 
 
 def too_large(what: str, found: int, *, limit: int, unit: str = "bytes") -> Rejected:

@@ -17,7 +17,7 @@ from windlass.adapters.journals.codec import (
     encode_item,
     encode_posts,
 )
-from windlass.adapters.journals.faults import conflict, rejected, unavailable
+from windlass.adapters.journals.faults import CLOSED, conflict, rejected, unavailable
 from windlass.adapters.journals.rules import OPEN, check_fence, check_room, in_turns, is_in_lease, new_run_ids
 from windlass.limits import SNAPSHOT_BYTES_MAX
 from windlass.ports.journal import (
@@ -336,7 +336,7 @@ class MemoryStore:
 
     def _check_open(self) -> None:
         if self._is_closed:
-            raise unavailable("the store is closed")
+            raise unavailable(CLOSED)
 
     def _new(self, session_id: str) -> _Session:
         row = SessionRow(session_id, Standing.IDLE, last_seq=0, epoch=0, wake_at_ms=None, owner_id=None)

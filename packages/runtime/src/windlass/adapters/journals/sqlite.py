@@ -16,9 +16,10 @@ from windlass.adapters.journals.codec import (
     encode_item,
     encode_posts,
 )
-from windlass.adapters.journals.faults import misconfigured, unavailable
+from windlass.adapters.journals.faults import CLOSED, misconfigured, unavailable
 from windlass.adapters.journals.rules import is_in_lease
 from windlass.adapters.journals.sqlite_errors import FAILURES, translate
+from windlass.adapters.journals.sqlite_files import OpenFiles
 from windlass.adapters.journals.sqlite_integrity import StoreKey
 from windlass.adapters.journals.sqlite_owners import OwnerLocks
 from windlass.adapters.journals.sqlite_reads import Reads
@@ -56,7 +57,8 @@ class SqliteStore:
     ) -> None:
         self.path = path
         self._locks = OwnerLocks(path)
-        self._writer = Writer(writing, Transaction(writing, key, locks=self._locks), is_quick=is_quick)
+        transaction = Transaction(writing, key, locks=self._locks)
+        self._writer = Writer(writing, transaction, files=OpenFiles(path), is_quick=is_quick)
         self._reads = reading
         self._readers = ThreadPoolExecutor(1, thread_name_prefix="windlass-sqlite-reader")
         self._is_closed = False
@@ -201,14 +203,14 @@ class SqliteStore:
 
     async def _read(self, look: Callable[[], T]) -> T:
         if self._is_closed:
-            raise unavailable("the store is closed")
+            raise unavailable(CLOSED)
         return await asyncio.get_running_loop().run_in_executor(self._readers, _translating, look)
 
     def _dead(self, now_ms: int) -> list[str]:
         return [
             owner_id
             for owner_id, beat_at_ms in self._reads.owners()
-            if not is_in_lease(beat_at_ms, now_ms) or not self._locks.is_held(owner_id)
+            if not is_in_lease(beat_at_ms, now_ms) or self._locks.is_free(owner_id)
         ]
 
 

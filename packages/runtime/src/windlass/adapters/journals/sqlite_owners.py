@@ -26,12 +26,13 @@ class OwnerLocks:
         Raises:
             Conflict: another process, or another store in this one, is that owner.
         """
-        if owner_id in self._held:
+        if self._is_in_place(owner_id):
             return
         try:
             for _ in range(LOCK_TRIES_MAX):
                 handle = self._try(owner_id)
                 if handle is not None:
+                    self._let_go(owner_id)
                     self._held[owner_id] = handle
                     return
                 # Whoever looks whether a former owner of that name lives holds the lock for a moment.
@@ -48,35 +49,56 @@ class OwnerLocks:
             # Whoever closed just now took the folder away.
             return None
 
+    def _is_in_place(self, owner_id: str) -> bool:
+        """Whether a lock is held here, in the file that others look at."""
+        handle = self._held.get(owner_id)
+        try:
+            return handle is not None and os.path.samestat(os.fstat(handle), self._path(owner_id).stat())
+        except FileNotFoundError:
+            return False
+
     def drop(self, owner_id: str) -> None:
         """Let go of the lock of an owner; nothing if it is not held here."""
+        if owner_id in self._held:
+            self.forget(owner_id)
+            self._let_go(owner_id)
+
+    def _let_go(self, owner_id: str) -> None:
         handle = self._held.pop(owner_id, None)
         if handle is not None:
-            self._path(owner_id).unlink(missing_ok=True)
             os.close(handle)
 
-    def is_held(self, owner_id: str) -> bool:
-        """Tell whether a process holds the lock; the file of a dead one is removed."""
+    def forget(self, owner_id: str) -> None:
+        """Remove the file of an owner that is no more."""
+        self._path(owner_id).unlink(missing_ok=True)
+
+    def is_free(self, owner_id: str) -> bool:
+        """Tell whether the owner has died: the kernel has unlocked its file.
+
+        A file that is missing says nothing. Somebody may have tidied it away, and its owner lives.
+        """
         if owner_id in self._held:
-            return True
-        path = self._path(owner_id)
-        if not path.exists():
             return False
-        handle = take_lock(path)
+        try:
+            handle = take_lock(self._path(owner_id), is_new=False)
+        except FileNotFoundError:
+            return False
         if handle is None:
-            return True
-        path.unlink(missing_ok=True)
+            return False
         os.close(handle)
-        return False
+        return True
 
     def owners(self) -> tuple[str, ...]:
         """Return the owners whose locks are held here."""
         return tuple(self._held)
 
     def close(self) -> None:
-        """Let go of every lock, and of the folder if nobody else uses it."""
+        """Let go of every lock, and of the folder if nobody else uses it.
+
+        The file of an owner that was not struck off stays, unlocked: it tells that the owner is no more.
+        """
         for owner_id in self.owners():
-            self.drop(owner_id)
+            self._let_go(owner_id)
         try:
             self._folder.rmdir()
         except OSError:

@@ -2,6 +2,7 @@
 
 import secrets
 import sqlite3
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, Literal, Protocol
@@ -16,6 +17,8 @@ PAGE_BYTES: Final = 2_048
 smaller ones most would hold a single append, half empty."""
 BUSY_TIMEOUT_MS: Final = 30_000
 """How long a write waits for other processes."""
+WAL_ATTEMPTS_MAX: Final = 1_000
+WAL_PAUSE_S: Final = 0.01
 
 Durability = Literal["power", "process"]
 Value = int | str | bytes | None
@@ -107,7 +110,7 @@ def prepare(
         connection.execute("COMMIT")
     _check_version(version, len(migrations), path)
     connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
-    connection.execute("PRAGMA journal_mode = WAL").fetchall()
+    _write_ahead(connection)
     connection.execute(f"PRAGMA synchronous = {'FULL' if durability == 'power' else 'NORMAL'}")
     # The writer copies the log into the database itself, after it has answered.
     connection.execute("PRAGMA wal_autocheckpoint = 0").fetchall()
@@ -115,6 +118,20 @@ def prepare(
     if version < len(migrations):
         _migrate(connection, path, migrations)
     return StoreKey.load(connection.execute(STORE).fetchall())
+
+
+def _write_ahead(connection: Connection) -> None:
+    """Let the file have a log; whoever makes it at this very moment goes first."""
+    for attempt in range(WAL_ATTEMPTS_MAX):
+        try:
+            connection.execute("PRAGMA journal_mode = WAL").fetchall()
+        except sqlite3.OperationalError as error:
+            # SQLite does not wait here, whatever the timeout: two that wait for each other would never end.
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or attempt + 1 == WAL_ATTEMPTS_MAX:
+                raise
+            time.sleep(WAL_PAUSE_S)
+        else:
+            return
 
 
 def _migrate(connection: Connection, path: Path, migrations: Sequence[Iterable[str]]) -> None:

@@ -9,12 +9,14 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from typing import Final, TypeVar, cast
 
-from windlass.adapters.journals.faults import ambiguous, stopped, unavailable
+from windlass.adapters.journals.faults import CLOSED, ambiguous, stopped, unavailable
 from windlass.adapters.journals.sqlite_errors import FAILURES, Failure, is_busy, is_of_one, translate
+from windlass.adapters.journals.sqlite_files import OpenFiles
 from windlass.adapters.journals.sqlite_schema import BUSY_TIMEOUT_MS, PAGE_BYTES, Connection
 from windlass.adapters.journals.sqlite_writes import Transaction
 from windlass.errors import AgentError, Ambiguous
@@ -58,9 +60,12 @@ class Writer:
     A quick one leaves small requests to the event loop that asks.
     """
 
-    def __init__(self, connection: Connection, transaction: Transaction, *, is_quick: bool = False) -> None:
+    def __init__(
+        self, connection: Connection, transaction: Transaction, *, files: OpenFiles, is_quick: bool = False
+    ) -> None:
         self._connection = connection
         self._transaction = transaction
+        self._files = files
         self._is_quick = is_quick
         self._queue: SimpleQueue[_Job | None] = SimpleQueue()
         self._quick: list[_Job] = []
@@ -105,7 +110,7 @@ class Writer:
     async def aclose(self) -> None:
         """Do what is waiting, then let go of the database."""
         with self._lock:
-            self._closed = "the store is closed"
+            self._closed = CLOSED
             self._hand_over(self._quick)
             self._queue.put(None)
         await asyncio.to_thread(self._thread.join)
@@ -224,6 +229,10 @@ class Writer:
             job.error = translate(error)
 
     def _commit(self, jobs: Sequence[_Job]) -> None:
+        gone = self._files.missing
+        if gone is not None:
+            self._give_up(jobs, gone)
+            return
         try:
             self._transaction.commit()
         except sqlite3.Error as error:
@@ -232,6 +241,16 @@ class Writer:
             for job in jobs:
                 job.error = job.error or translate(error, is_commit=True)
             self._close_after(error)
+
+    def _give_up(self, jobs: Sequence[_Job], gone: Path) -> None:
+        """Write nothing into a file that nobody will find again."""
+        with suppress(sqlite3.Error):
+            self._transaction.rollback()
+        told = f"{gone.name} was removed or replaced while it was open, so nothing is written: open it again"
+        with self._lock:
+            self._closed = self._closed or told
+        for job in jobs:
+            job.error = job.error or stopped(told)
 
     def _close_after(self, error: sqlite3.Error) -> None:
         """Stop writing if an error leaves the log in doubt until it is opened anew."""

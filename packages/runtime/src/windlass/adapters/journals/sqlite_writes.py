@@ -195,6 +195,7 @@ class Transaction:
         """Free the sessions of an owner, if it is still dead."""
         if not self.is_alive(owner_id, now_ms):
             self._free(owner_id)
+            self._locks.forget(owner_id)
 
     def _free(self, owner_id: str) -> None:
         self._connection.execute(_FREE, (owner_id,))
@@ -233,7 +234,9 @@ class Transaction:
         """Tell whether an owner was heard of and its process lives."""
         beat = self._connection.execute(_BEAT, (owner_id,)).fetchone()
         return (
-            beat is not None and is_in_lease(cast("int", beat[0]), now_ms) and self._locks.is_held(owner_id)
+            beat is not None
+            and is_in_lease(cast("int", beat[0]), now_ms)
+            and not self._locks.is_free(owner_id)
         )
 
     def _new_session(self, session_id: str) -> StoredSession:

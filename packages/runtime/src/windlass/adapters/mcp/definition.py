@@ -130,6 +130,8 @@ def make_tool(definition: Definition, server: McpServer, *, call: Call) -> Tool[
         definition.input_schema,
         name=definition.name,
         description=definition.description,
+        # Whoever runs the server, what it says may come from anybody.
+        reads="untrusted",
         metadata={
             "mcp": {"server": definition.server, "tool": definition.tool},
             PIN: definition.fingerprint,

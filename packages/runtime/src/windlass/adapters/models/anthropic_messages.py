@@ -1,20 +1,17 @@
 """Anthropic, and every server that speaks its Messages API."""
 
 import os
-from collections.abc import AsyncGenerator, Iterable, Sequence
-from contextlib import aclosing
-from copy import copy
-from dataclasses import replace
-from typing import Final, Self
+from collections.abc import Sequence
+from typing import Final
 
 from windlass.adapters.models.anthropic_reader import AnthropicReader
 from windlass.adapters.models.anthropic_request import anthropic_body, anthropic_turns
-from windlass.adapters.models.faults import cut_off
 from windlass.adapters.models.host import need_extra, need_key
 from windlass.adapters.models.line import Line
 from windlass.adapters.models.names import names_back
+from windlass.adapters.models.served import ServedModel
 from windlass.adapters.models.settings import Address, Environment, ModelSettings
-from windlass.ports.model import LLMMessage, LLMStreamChunk
+from windlass.ports.model import LLMMessage
 from windlass_protocol import JsonObject
 
 KEY: Final = "ANTHROPIC_API_KEY"
@@ -22,7 +19,7 @@ BASE_URL: Final = "ANTHROPIC_BASE_URL"
 ANTHROPIC: Final = "https://api.anthropic.com"
 
 
-class AnthropicProvider:
+class AnthropicProvider(ServedModel):
     """A model behind the Messages API.
 
     The key is `api_key` or the variable ANTHROPIC_API_KEY, the address `base_url` or ANTHROPIC_BASE_URL. The
@@ -31,6 +28,8 @@ class AnthropicProvider:
     Raises:
         Unavailable: the extra `windlass[anthropic]` or the key is missing.
     """
+
+    holds_beside_tools = True
 
     def __init__(
         self,
@@ -45,53 +44,27 @@ class AnthropicProvider:
         need_extra("anthropic", route_id)
         url = base_url or environment.get(BASE_URL) or ANTHROPIC
         key = need_key(api_key or environment.get(KEY), KEY, route_id=route_id)
-        self.route_id = route_id
-        self.model_id = model
-        self._settings = settings or ModelSettings()
-        self._turns = anthropic_turns()
-        self._line = Line(
+        line = Line(
             "windlass.adapters.models.anthropic_client",
             "AnthropicClient",
             Address(url, key),
-            self._settings,
+            settings or ModelSettings(),
             KEY,
         )
+        super().__init__(model, line, route_id=route_id)
+        self._turns = anthropic_turns(model, self._settings)
 
-    def __repr__(self) -> str:
-        return f"AnthropicProvider({self.model_id!r})"
-
-    def with_output(self, schema: JsonObject) -> Self:
-        """Return the same model, whose answers are JSON that fits a schema."""
-        other = copy(self)
-        other._settings = replace(self._settings, output=schema)
-        return other
-
-    async def stream(
-        self,
-        messages: Sequence[LLMMessage],
-        *,
-        tools: Iterable[JsonObject] | None = None,
-        temperature: float | None = None,
-    ) -> AsyncGenerator[LLMStreamChunk]:
-        """Answer the messages; see `LLMProvider`."""
-        known = tuple(tools or ())
-        body = anthropic_body(
+    def _body(
+        self, messages: Sequence[LLMMessage], *, tools: Sequence[JsonObject], temperature: float | None
+    ) -> JsonObject:
+        return anthropic_body(
             self.model_id,
             messages,
             turns=self._turns,
-            tools=known,
+            tools=tools,
             temperature=temperature,
             settings=self._settings,
         )
-        reader = AnthropicReader(names_back(known))
-        async with aclosing(self._line.events(body)) as events:
-            async for event in events:
-                if event is not None:
-                    for chunk in reader.take(event):
-                        yield chunk
-        if not reader.is_finished:
-            raise cut_off()
 
-    async def aclose(self) -> None:
-        """Close the connections to the server."""
-        await self._line.aclose()
+    def _reader(self, tools: Sequence[JsonObject]) -> AnthropicReader:
+        return AnthropicReader(names_back(tools), self.model_id)

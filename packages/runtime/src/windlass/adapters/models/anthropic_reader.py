@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import cast
 
+from windlass.adapters.models.anthropic_thoughts import THINKING, Thoughts
 from windlass.adapters.models.faults import malformed
 from windlass.ports.model import LLMStreamChunk, LLMUsage, ToolCallDelta
 from windlass_protocol import JsonObject, JsonValue
@@ -11,10 +12,23 @@ from windlass_protocol import JsonObject, JsonValue
 class AnthropicReader:
     """Reads one stream; `is_finished` once the server said that it is complete."""
 
-    __slots__ = ("_calls", "_has_begun", "_names", "_open", "_reason", "_seen", "_usage", "is_finished")
+    __slots__ = (
+        "_calls",
+        "_has_begun",
+        "_model_id",
+        "_names",
+        "_open",
+        "_reason",
+        "_seen",
+        "_thoughts",
+        "_usage",
+        "is_finished",
+    )
 
-    def __init__(self, names: Mapping[str, str]) -> None:
+    def __init__(self, names: Mapping[str, str], model_id: str) -> None:
         self._names = names
+        self._model_id = model_id
+        self._thoughts = Thoughts()
         self._has_begun = False
         self._open: dict[int, str] = {}
         """The kind of each block that is being written."""
@@ -59,6 +73,7 @@ class AnthropicReader:
         kind = str(block.get("type"))
         self._seen.add(index)
         self._open[index] = kind
+        self._thoughts.begin(index, block)
         if kind == "text" and block.get("text"):
             yield LLMStreamChunk(content_delta=str(block["text"]))
         elif kind == "thinking" and block.get("thinking"):
@@ -79,7 +94,11 @@ class AnthropicReader:
             case "text_delta":
                 yield LLMStreamChunk(content_delta=_piece(delta, "text"))
             case "thinking_delta":
-                yield LLMStreamChunk(reasoning_delta=_piece(delta, "thinking"))
+                piece = _piece(delta, THINKING)
+                self._thoughts.add(index, THINKING, piece=piece)
+                yield LLMStreamChunk(reasoning_delta=piece)
+            case "signature_delta":
+                self._thoughts.add(index, "signature", piece=_piece(delta, "signature"))
             case "input_json_delta" if index in self._calls:
                 piece = _piece(delta, "partial_json")
                 if piece:
@@ -93,7 +112,11 @@ class AnthropicReader:
         if self._reason is None or self._open:
             raise malformed("the answer ends before its blocks do, or without a reason")
         self.is_finished = True
-        return LLMStreamChunk(finish_reason=self._reason, usage=_usage(self._usage))
+        return LLMStreamChunk(
+            finish_reason=self._reason,
+            usage=_usage(self._usage),
+            provider_data=self._thoughts.data(self._model_id),
+        )
 
     def _count(self, usage: JsonValue) -> None:
         if isinstance(usage, dict):

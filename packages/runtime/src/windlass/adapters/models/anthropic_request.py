@@ -1,8 +1,10 @@
 """Messages as the Messages API has them."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final, cast
 
+from windlass.adapters.models.anthropic_thoughts import REDACTED, THINKING, thoughts_of
 from windlass.adapters.models.names import wire_call_id, wire_name
 from windlass.adapters.models.parts import Media, Text, contents
 from windlass.adapters.models.settings import MAX_TOKENS, ModelSettings
@@ -33,6 +35,9 @@ def anthropic_body(
     first = system_count(messages)
     system = [_text(one.content) for one in messages[:first] if one.content.strip()]
     said = anthropic_messages(messages[first:], turns)
+    thinks = _thinks(settings) and _may_think(messages, model)
+    if _thinks(settings) and not thinks:
+        said = [_without_thoughts(turn) for turn in said]
     definitions = [_tool(tool) for tool in tools]
     if settings.is_cached:
         _mark(system, definitions, said)
@@ -51,14 +56,17 @@ def anthropic_body(
     if settings.output is not None:
         body["output_config"] = {"format": {"type": "json_schema", "schema": settings.output}}
     body.update(settings.body or {})
-    if "thinking" in body and not _may_think(messages):
-        del body["thinking"]
+    if not thinks:
+        body.pop("thinking", None)
     return body
 
 
-def anthropic_turns() -> Turns[JsonObject]:
-    """Return what keeps the conversations of a provider as the Messages API has them."""
-    return Turns(_take)
+def anthropic_turns(model: str, settings: ModelSettings) -> Turns[JsonObject]:
+    """Return what keeps the conversations of a provider as the Messages API has them.
+
+    A model that thinks gets back what it thought, signed.
+    """
+    return Turns(partial(_take, model if _thinks(settings) else None))
 
 
 def anthropic_messages(messages: Sequence[LLMMessage], turns: Turns[JsonObject]) -> list[JsonObject]:
@@ -69,14 +77,26 @@ def anthropic_messages(messages: Sequence[LLMMessage], turns: Turns[JsonObject])
     return said
 
 
-def _take(turns: list[JsonObject], message: LLMMessage) -> None:
+def _take(thinks_as: str | None, turns: list[JsonObject], message: LLMMessage) -> None:
     role = "assistant" if message.role == "assistant" else "user"
     blocks = _blocks(message)
     if not blocks:
         return
+    if thinks_as is not None and role == "assistant":
+        blocks = [*thoughts_of(message, thinks_as), *blocks]
     if turns and turns[-1]["role"] == role:
         blocks = [*cast(list[JsonObject], turns.pop()["content"]), *blocks]
     turns.append({"role": role, "content": cast(list[JsonValue], _ordered(blocks))})
+
+
+def _thinks(settings: ModelSettings) -> bool:
+    return "thinking" in (settings.body or {})
+
+
+def _without_thoughts(turn: JsonObject) -> JsonObject:
+    blocks = cast(list[JsonObject], turn["content"])
+    said = [block for block in blocks if block["type"] not in (THINKING, REDACTED)]
+    return {**turn, "content": cast(list[JsonValue], said)}
 
 
 def _ordered(blocks: list[JsonObject]) -> list[JsonObject]:
@@ -161,10 +181,14 @@ def _mark(system: list[JsonObject], tools: list[JsonObject], said: list[JsonObje
             said[at] = {"role": role, "content": [*before, {**last, "cache_control": {**_CACHED}}]}
 
 
-def _may_think(messages: Sequence[LLMMessage]) -> bool:
+def _may_think(messages: Sequence[LLMMessage], model: str) -> bool:
     """Whether the model may think aloud before it goes on.
 
-    Between a call and its result the API wants the thoughts back that led to the call, signed; a history
-    does not have the signatures, so the model goes on without thinking there.
+    Between a call and its result the API wants the thoughts back that led to the first call since somebody
+    spoke, signed. A model whose thoughts are not there as it wrote them goes on without thinking.
     """
-    return not messages or messages[-1].role != "tool"
+    if not messages or messages[-1].role != "tool":
+        return True
+    since = next((at for at in reversed(range(len(messages))) if messages[at].role == "user"), -1)
+    first = next((one for one in messages[since + 1 :] if one.role == "assistant"), None)
+    return first is not None and bool(thoughts_of(first, model))

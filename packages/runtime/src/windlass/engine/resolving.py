@@ -1,0 +1,231 @@
+"""Dynamic parts of an agent: asked for, recorded, and bound again after a restart."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from functools import partial
+from hashlib import sha256
+from inspect import isawaitable, iscoroutinefunction
+from typing import Final, cast
+
+from windlass.dynamic import DynamicContext, Placed
+from windlass.engine.binding import Binding
+from windlass.engine.cut import TooLate, within
+from windlass.engine.failures import log_failure
+from windlass.engine.patience import patiently
+from windlass.engine.resolved import Part, check_fit, merged, part_of, part_under, read_part
+from windlass.errors import AgentError, Rejected, is_for_us
+from windlass.ports.clock import Clock
+from windlass.ports.content import ContentStore
+from windlass.tool_state import SessionValues
+from windlass.tool_thread import in_thread
+from windlass_harness.loop.events import Note, Stopped
+from windlass_harness.loop.state import LoopState
+from windlass_harness.redact import mask_text
+from windlass_harness.views.resolved import Resolved, resolved_key
+from windlass_protocol import (
+    ErrorKind,
+    JsonObject,
+    ResolverPart,
+    ResolverScope,
+    RetryClass,
+    TextPart,
+    UserMessage,
+)
+
+_OF_RUN: Final = frozenset({ResolverScope.SESSION, ResolverScope.TURN})
+_OF_STEP: Final = frozenset({ResolverScope.STEP})
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """A binding with what its resolvers gave, and the records of that."""
+
+    binding: Binding
+    notes: tuple[Note, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What resolving needs of the runtime."""
+
+    content: ContentStore
+    clock: Clock
+    can_ask: bool
+
+
+async def resolve_run(binding: Binding, state: LoopState, *, means: Means) -> Resolution | Stopped:
+    """Find out what holds for a session and a turn, as far as it is not recorded.
+
+    If calls of a step wait to be made, also what held for that step.
+
+    Raises:
+        Unavailable: the content store cannot be reached.
+    """
+    try:
+        found = await _resolve(binding, state, scopes=_OF_RUN, means=means)
+        if not any(True for _ in state.session.history.open_calls()):
+            return found
+        stepped = await _resolve(found.binding, state, scopes=_OF_STEP, means=means)
+    except Rejected as error:
+        return Stopped(error.info())
+    return Resolution(replace(stepped.binding, unstepped=found.binding), (*found.notes, *stepped.notes))
+
+
+async def resolve_step(binding: Binding, state: LoopState, *, means: Means) -> Resolution | Stopped:
+    """Find out what holds for the step that is about to begin.
+
+    Raises:
+        Unavailable: the content store cannot be reached.
+    """
+    plain = binding.unstepped or binding
+    if not any(placed.dynamic.scope is ResolverScope.STEP for placed in plain.resolvers):
+        return Resolution(binding)
+    try:
+        found = await _resolve(plain, state, scopes=_OF_STEP, means=means, is_new=True)
+    except Rejected as error:
+        return Stopped(error.info())
+    return replace(found, binding=replace(found.binding, unstepped=plain))
+
+
+async def _resolve(
+    binding: Binding,
+    state: LoopState,
+    *,
+    scopes: Collection[ResolverScope],
+    means: Means,
+    is_new: bool = False,
+) -> Resolution:
+    parts: list[Part] = []
+    notes: list[Note] = []
+    for placed in binding.resolvers:
+        if placed.dynamic.scope not in scopes:
+            continue
+        known = _known(state, placed)
+        if known is not None and placed.part is ResolverPart.INSTRUCTIONS and not is_new:
+            # Words need nobody behind them: those that are recorded are used.
+            parts.append(read_part(placed, await _read(known, means)))
+            continue
+        given = await _given(binding, placed, state=state, means=means)
+        content = _content(binding, given)
+        if known is None or is_new or binding.package_change == "move":
+            parts.append(given)
+            if known is None or known.content.hash != _hash(content):
+                notes.append(await _note(given, content, means))
+        else:
+            parts.append(await _again(binding, given, known=known, content=content, means=means))
+    return Resolution(merged(binding, parts), tuple(notes))
+
+
+def _known(state: LoopState, placed: Placed) -> Resolved | None:
+    """What is recorded of a resolver and still holds."""
+    run = state.run
+    assert run is not None, "only for a run is anything resolved"
+    known = state.session.resolved.get(resolved_key(run.agent_id, placed.dynamic.name))
+    if known is None or known.scope is not placed.dynamic.scope:
+        return None
+    return known if known.scope is ResolverScope.SESSION or known.run_id == run.run_id else None
+
+
+async def _again(binding: Binding, given: Part, *, known: Resolved, content: bytes, means: Means) -> Part:
+    """Return what goes on under what is recorded, with the functions of today."""
+    if known.content.hash == _hash(content):
+        return given
+    if binding.package_change == "refuse":
+        raise _broken(given.placed, "gives something else than when it was first asked")
+    return part_under(given, await _read(known, means))
+
+
+async def _read(known: Resolved, means: Means) -> bytes:
+    return await patiently(lambda: means.content.get(known.content), means.clock)
+
+
+async def _note(given: Part, content: bytes, means: Means) -> Note:
+    ref = await patiently(lambda: means.content.put(content), means.clock)
+    spec = given.placed.spec
+    data: JsonObject = {
+        "resolver": spec.name,
+        "part": spec.part.value,
+        "scope": spec.scope.value,
+        "contentRef": ref.model_dump(mode="json", by_alias=True),
+    }
+    if given.names:
+        data["names"] = [*given.names]
+    if given.failure is not None:
+        data["failure"] = given.failure
+    return Note("agent.resolved", data)
+
+
+def _hash(content: bytes) -> str:
+    return f"sha256:{sha256(content).hexdigest()}"
+
+
+def _content(binding: Binding, given: Part) -> bytes:
+    """Return what is kept of what a resolver gave; it is kept byte for byte."""
+    content = given.content
+    text = content.decode()
+    if binding.redactor.text(text) != mask_text(text):
+        raise _broken(given.placed, "gave a registered secret; let the tools find secrets themselves")
+    return content
+
+
+async def _given(binding: Binding, placed: Placed, *, state: LoopState, means: Means) -> Part:
+    """Ask a resolver; one that fails open and fails has given nothing."""
+    dynamic, problem = placed.dynamic, ""
+    try:
+        found = await within(_called(placed, _context(state, means)), dynamic.timeout_ms)
+        part = part_of(placed, found)
+        check_fit(binding, part)
+        return part
+    except TooLate:
+        problem = f"took over {dynamic.timeout_ms:,} ms"
+    except AgentError as error:
+        problem = f"cannot be used: {error.message}"
+    except BaseException as error:  # a resolver is the host's code: whatever it raises is its failure
+        if is_for_us(error):
+            raise
+        log_failure(f"resolver {dynamic.name} failed", error, redactor=binding.redactor)
+        problem = f"failed ({type(error).__name__})"
+    if not dynamic.fails_open:
+        raise _broken(placed, problem)
+    return replace(part_of(placed, None), failure=binding.redactor.text(problem))
+
+
+async def _called(placed: Placed, context: DynamicContext) -> object:
+    resolver = placed.dynamic.resolver
+    if iscoroutinefunction(resolver):
+        return await resolver(context)
+    found = await in_thread(partial(resolver, context))
+    return cast(object, await found) if isawaitable(found) else found
+
+
+def _context(state: LoopState, means: Means) -> DynamicContext:
+    run, turn = state.run, state.session.turn
+    assert run is not None, "only for a run is anything resolved"
+    return DynamicContext(
+        run.session_id,
+        run.run_id,
+        agent_id=run.agent_id,
+        input=_input(state),
+        step_index=None if turn is None else turn.step_index,
+        can_ask=means.can_ask,
+        source=run.source,
+        state=SessionValues(state.session.authored),
+    )
+
+
+def _input(state: LoopState) -> str:
+    messages = reversed(state.session.history.messages)
+    newest = next((one for one in messages if isinstance(one, UserMessage)), None)
+    if newest is None:
+        return ""
+    if isinstance(newest.content, str):
+        return newest.content
+    return "".join(part.text for part in newest.content if isinstance(part, TextPart))
+
+
+def _broken(placed: Placed, problem: str) -> Rejected:
+    return Rejected(
+        f"resolver {placed.dynamic.name} {problem}",
+        kind=ErrorKind.EXTENSION_FAILURE,
+        retry=RetryClass.REPAIR_NEEDED,
+    )

@@ -1,0 +1,151 @@
+"""The authored state of a session: what calls keep is recorded with their results."""
+
+from dataclasses import replace
+
+import pytest
+from tests.harness.loop.stage import (
+    Session,
+    World,
+    asked,
+    begin_all,
+    call,
+    calls,
+    interrupt,
+    returned,
+    run_asked,
+    says,
+)
+
+from windlass_harness.loop.authored import (
+    STATE_BYTES_MAX,
+    STATE_KEYS_MAX,
+    STATE_TOO_LARGE,
+    state_problem,
+)
+from windlass_harness.loop.events import CancelAsked, StateChange, StateGiven
+from windlass_harness.loop.snapshot import dump_loop, load_loop
+from windlass_harness.views.session import fold_session
+from windlass_protocol import ActionStatus, JsonObject
+
+TWO = [[calls(call("keep", "c-1", n=1))], [calls(call("keep", "c-2", n=2), call("look"))], [says()]]
+BOTH: JsonObject = {"count": 2, "c-1": {"n": 1}, "c-2": {"n": 2}}
+
+
+def test_what_a_call_keeps_is_recorded_right_before_its_result() -> None:
+    session = asked(calls(call("keep", n=1)))
+    (effect,) = begin_all(session)
+    event = replace(returned(effect.call_id), state=StateChange({"a": [1]}, ("b",)))
+    assert session.done(effect, event) == ["session.state_changed", "action.result"]
+    assert session.data("session.state_changed") == {"set": {"a": [1]}, "removed": ["b"]}
+    assert session.records[-2].run_id == "r1"
+    assert session.state.session.authored == {"a": [1]}
+
+
+def test_a_call_that_keeps_nothing_leaves_no_record_of_it() -> None:
+    session = asked(calls(call("look")))
+    (effect,) = begin_all(session)
+    assert session.done(effect, returned(effect.call_id)) == ["action.result"]
+
+
+def test_a_change_says_only_what_it_does() -> None:
+    assert StateChange({}, ("a",)).data == {"removed": ["a"]}
+    assert StateChange({"a": 1}).data == {"set": {"a": 1}}
+    assert StateChange({}).data == {}
+
+
+def test_a_result_that_comes_too_late_keeps_nothing() -> None:
+    session = asked(calls(call("keep")))
+    (effect,) = begin_all(session)
+    event = replace(returned(effect.call_id), state=StateChange({"a": 1}))
+    session.done(effect, event)
+    before = len(session.records)
+    session.tell(replace(event, state=StateChange({"a": 2})))
+    assert len(session.records) == before
+    assert session.state.session.authored == {"a": 1}
+
+
+def test_of_calls_side_by_side_the_last_result_wins_for_each_key() -> None:
+    session = asked(calls(call("keep", "c-1"), call("keep", "c-2")))
+    first, second = begin_all(session)
+    session.done(second, replace(returned(second.call_id), state=StateChange({"both": 2, "b": 2})))
+    session.done(first, replace(returned(first.call_id), state=StateChange({"both": 1, "a": 1}, ("b",))))
+    assert session.state.session.authored == {"both": 1, "a": 1}
+
+
+def test_the_state_is_there_in_the_next_run_and_is_never_told_to_the_model() -> None:
+    session = World(TWO).drive(Session(), run_asked())
+    assert session.end == "completed"
+    assert session.state.session.authored == BOTH
+    told = [message.model_dump_json() for message in session.state.session.history.messages]
+    assert not any("count" in one for one in told)
+    World([[calls(call("keep", "c-3"))], [says()]]).drive(session, run_asked("r2"))
+    assert session.state.session.authored["count"] == 3
+
+
+def test_the_state_survives_a_fold_and_a_snapshot() -> None:
+    session = World(TWO).drive(Session(), run_asked())
+    assert fold_session(session.records).authored == BOTH
+    loaded = load_loop(dump_loop(session.state))
+    assert loaded is not None
+    assert loaded.session.authored == BOTH
+
+
+def test_a_crash_at_any_append_repeats_a_call_with_the_state_as_it_was() -> None:
+    before = World(TWO).drive(Session(), run_asked())
+    opening = before.types.index("message.received") + 1
+    appends = [
+        cut
+        for cut in range(opening, len(before.records) + 1)
+        if before.records[cut - 1].type != "session.state_changed"
+    ]
+    assert len(appends) > 20
+    for cut in appends:
+        after = World(TWO).drive(interrupt(before, cut))
+        assert after.end == "completed"
+        assert after.state.session.authored == BOTH, f"after record {cut}"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (StateChange({str(number): number for number in range(STATE_KEYS_MAX)}), "keys"),
+        (StateChange({"large": "x" * STATE_BYTES_MAX}), "bytes"),
+    ],
+)
+def test_what_does_not_fit_makes_the_call_fail_and_changes_nothing(change: StateChange, words: str) -> None:
+    session = asked(calls(call("keep", "c-1"), call("keep", "c-2")))
+    first, second = begin_all(session)
+    session.done(first, replace(returned(first.call_id), state=StateChange({"kept": 1})))
+    assert session.done(second, replace(returned(second.call_id), state=change)) == ["action.result"]
+    result = session.data("action.result")
+    assert result["status"] == ActionStatus.FAILED
+    error = result["error"]
+    assert isinstance(error, dict)
+    assert error["code"] == STATE_TOO_LARGE
+    assert words in str(error["message"])
+    assert session.state.session.authored == {"kept": 1}
+
+
+def test_a_state_that_is_full_can_be_made_smaller() -> None:
+    full: JsonObject = {str(number): number for number in range(STATE_KEYS_MAX + 1)}
+    assert state_problem(full, StateChange({}, ("1",))) is None
+    assert state_problem(full, StateChange({"2": 1}, ("1",))) is None
+    assert state_problem(full, StateChange({"2": 1})) is not None
+
+
+def test_somebody_outside_changes_the_state_of_a_session_at_rest_or_at_work() -> None:
+    session = asked()
+    session.tell(StateGiven(StateChange({"a": 1})))
+    assert session.records[-1].run_id == "r1"
+    session.tell(CancelAsked("r1"))
+    session.under_way.clear()
+    session.turn()
+    assert session.end == "cancelled"
+    assert session.tell(StateGiven(StateChange({"b": 2}, ("a",)))) == ["session.state_changed"]
+    assert session.records[-1].run_id is None, "the run has ended"
+    assert session.state.session.authored == {"b": 2}
+
+
+def test_what_is_given_from_outside_and_does_not_fit_is_left_out() -> None:
+    session = Session()
+    assert session.tell(StateGiven(StateChange({"large": "x" * STATE_BYTES_MAX}))) == []

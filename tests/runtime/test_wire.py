@@ -1,0 +1,71 @@
+"""Whatever a runtime takes becomes events that everybody can read."""
+
+from pathlib import Path
+
+import pytest
+from pydantic import JsonValue
+from tests.runtime.runtime_rig import play
+
+from windlass import Agent, AgentRuntime, RunStatus, ToolContext, tool
+from windlass.errors import Rejected
+from windlass.testing import Answer, ScriptedModel, by_history, call, say
+from windlass_protocol import Event, decode, encode
+
+HUGE = 10**30
+
+
+def nested(levels: int) -> dict[str, JsonValue]:
+    value: dict[str, JsonValue] = {}
+    for _ in range(levels):
+        value = {"a": value}
+    return value
+
+
+@tool(mode="read")
+async def count(n: int) -> str:
+    """Count."""
+    return "counted"
+
+
+@tool(mode="read")
+async def show(d: dict[str, object], ctx: ToolContext) -> object:
+    """Show."""
+    ctx.progress({"n": HUGE, "d": d})
+    return {"n": HUGE, "d": d, "deep": nested(80)}
+
+
+async def told(file: Path, *script: Answer, metadata: dict[str, JsonValue] | None = None) -> None:
+    """Run an agent, and read each of its events as somebody else would."""
+    agent = Agent("clerk", model=ScriptedModel(by_history([*script, say("done")])), tools=[count, show])
+    async with await AgentRuntime.open(file, agents=[agent], durability="process") as runtime:
+        handle = await runtime.start(agent, "go", metadata=metadata)
+        assert (await handle.wait()).status is RunStatus.COMPLETED
+        async for event in handle.events():
+            assert decode(Event, encode(event)).type == event.type
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        call("count", {"n": HUGE}),
+        call("count", f'{{"n":{HUGE}}}'),
+        call("show", {"d": nested(47)}),
+        call("show", {"d": nested(60)}),
+        call("show", {"d": nested(70)}),
+        call("show", {"d": {"a": "\ud800"}}),
+        call("show", f'{{"d":{"[" * 58}{"]" * 58}}}'),
+        call("show", {"d": {}}),
+    ],
+)
+def test_what_a_model_writes_as_arguments_can_be_read_by_everybody(answer: Answer, tmp_path: Path) -> None:
+    play(told(tmp_path / "app.db", answer))
+
+
+def test_metadata_as_deep_as_it_may_be_can_be_read_by_everybody(tmp_path: Path) -> None:
+    play(told(tmp_path / "app.db", metadata=nested(55)))
+
+
+@pytest.mark.parametrize("metadata", [{"a": HUGE}, nested(56), nested(90), {"a": float("nan")}])
+def test_metadata_that_nobody_could_read_is_refused(metadata: dict[str, JsonValue], tmp_path: Path) -> None:
+    with pytest.raises(Rejected, match="metadata cannot be used"):
+        play(told(tmp_path / "app.db", metadata=metadata))

@@ -91,7 +91,7 @@ class _Calls:
         self._choices[key] += record.data["choice"] == "retry"
 
     def _passed_on(self, record: Record) -> None:
-        """An owner says that a call has not begun; if that is a lie, it is performed too often in the end."""
+        """An owner says that a call has not begun; a lie shows in the end."""
         key = f"{record.run_id}/{self._step}/{record.data['callId']}"
         self._unbegun[key] += record.data.get("begun") is False
 

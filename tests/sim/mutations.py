@@ -127,6 +127,11 @@ def effects_that_must_happen_once_are_repeated_after_a_crash() -> list[tuple[Any
 
 
 @mutation
+def a_call_that_has_begun_is_passed_on_as_if_it_had_not() -> list[tuple[Any, str, Any]]:
+    return [(making.Beginnings, "begin", lambda *_: None)]
+
+
+@mutation
 def a_repeated_effect_gets_another_key() -> list[tuple[Any, str, Any]]:
     def other(effect: Any) -> Any:
         if isinstance(effect, RunTool) and effect.attempt > 1:
@@ -170,7 +175,7 @@ def one_approval_counts_for_every_later_call() -> list[tuple[Any, str, Any]]:
 @mutation
 def an_approval_counts_after_it_expired() -> list[tuple[Any, str, Any]]:
     def late(take: Any, state: Any, event: Any, **more: Any) -> Any:
-        return take(state, event, **{**more, "now": replace(more["now"], ms=0)})
+        return take(state, replace(event, given_ms=0), **more)
 
     refusal = refusals.refusal
     return [

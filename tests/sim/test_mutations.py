@@ -22,5 +22,4 @@ def test_a_finding_names_its_seed_and_shows_how_it_came_to_it() -> None:
     with MUTATIONS["a_run_ends_twice"]():
         report = next(report for report in map(simulate, count()) if report.problems)
     assert report.text().startswith(f"seed {report.seed}: ")
-    assert "the last of seed" in report.text()
-    assert any(end in report.text() for end in ("run.completed", "run.failed", "run.cancelled"))
+    assert " run." in report.text()

@@ -2,6 +2,8 @@
 
 import pytest
 from tests.harness.loop.stage import (
+    ASK,
+    CONSENT,
     DENY,
     Session,
     asked,
@@ -11,18 +13,20 @@ from tests.harness.loop.stage import (
     failure,
     interrupt,
     judge_all,
+    moment,
     returned,
     run_asked,
     says,
 )
 
-from windlass_harness.loop.effects import CallModel, RunTool
+from windlass_harness.loop.effects import CallModel, JudgeCall, RunTool
 from windlass_harness.loop.events import (
     AnswersGiven,
     CallReturned,
     CallUnbegun,
     CancelAsked,
     HandedOver,
+    Plea,
 )
 from windlass_harness.loop.rules import INTERRUPTIONS_MAX, Rules
 from windlass_protocol import ActionStatus, ErrorInfo, InputResponse, RetryClass
@@ -236,6 +240,23 @@ def test_a_run_that_ends_says_which_calls_never_began(attempts: int) -> None:
     assert isinstance(error, dict)
     assert error["code"] == ("cancelled" if attempts == 1 else "outcome_unknown")
     assert ("error" in session.data("run.cancelled")) == (attempts > 1)
+
+
+@pytest.mark.parametrize("ms", [4_999, 5_000])
+def test_a_call_that_never_began_has_not_used_its_consent_nor_does_that_outlive_its_request(ms: int) -> None:
+    session = asked(calls(call("send")))
+    judge_all(session, ASK, plea=Plea("May I?", expires_at=moment(5_000).at))
+    session.turn()
+    (request_id,) = session.state.session.requests
+    session.tell(AnswersGiven((InputResponse(request_id=request_id, option_id="approve"),)))
+    judge_all(session, CONSENT)
+    (effect,) = session.turn()
+    session.done(effect, CallUnbegun("c-send"))
+    session.ms = ms
+    session = crash(session)
+    (judge,) = session.turn()
+    assert isinstance(judge, JudgeCall)
+    assert (judge.approved_hash is None) == (ms == 5_000)
 
 
 def test_a_call_that_never_began_and_is_denied_now_was_not_interrupted() -> None:

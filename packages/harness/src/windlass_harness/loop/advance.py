@@ -245,18 +245,20 @@ def _advance_requested(state: LoopState, call: Call, plan: _Calls, now: Moment, 
 
 
 def _judge(state: LoopState, call: Call, note: CallNotes, now: Moment) -> JudgeCall:
+    is_lapsed = note.until_ms is not None and note.until_ms <= now.ms
     if note.outcome is None and call.stage is CallStage.STARTED:
+        # Whoever passed it on before it began has not used the consent.
+        is_consented = note.is_consented and not (is_lapsed and state.is_unbegun(call))
         return JudgeCall(
             call.call_id,
             call.tool_name,
             call.input if call.arguments is None else call.arguments,
-            approved_hash=note.arguments_hash if note.is_consented else None,
+            approved_hash=note.arguments_hash if is_consented else None,
             approved_policy=note.policy or "",
         )
     if note.outcome is None:
         given = state.run_notes.hooked.arguments.get(call.call_id, call.input)
         return JudgeCall(call.call_id, call.tool_name, given)
-    is_lapsed = note.until_ms is not None and note.until_ms <= now.ms
     return JudgeCall(
         call.call_id,
         call.tool_name,

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from math import inf
 
 from pydantic import JsonValue
 
@@ -32,18 +31,13 @@ def objects(value: JsonValue) -> list[JsonObject]:
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
-def _answered(body: JsonObject) -> list[JsonValue]:
-    """Return the requests that an answer is for."""
-    return [one.get("requestId") for one in objects(body.get("responses"))]
-
-
-def _given_ms(body: JsonObject) -> float:
-    given_ms = body.get("givenMs")
-    return given_ms if isinstance(given_ms, int) else inf
-
-
 def _key(record: Record, call_id: object) -> str:
     return f"{record.run_id}/{record.data.get('stepIndex')}/{call_id}"
+
+
+def _asked_for(record: Record) -> str:
+    """How the ids of the requests about the call of a record begin."""
+    return f"approval:{record.run_id}:{record.step_index}:{record.data.get('callId')}:"
 
 
 class _Calls:
@@ -52,8 +46,7 @@ class _Calls:
         self._verdicts: dict[str, JsonObject] = {}
         self._yeses: Counter[str] = Counter()
         self._choices: Counter[str] = Counter()
-        self._passed_on: Counter[str] = Counter()
-        """How often a call that never began went to the next owner."""
+        self._unbegun: Counter[str] = Counter()
         self._results: Counter[str] = Counter()
         self._starts: Counter[str] = Counter()
         self._step = 0
@@ -61,7 +54,7 @@ class _Calls:
             "step.started": self._step_started,
             "policy.decided": self._decided,
             "approval.settled": self._settled,
-            "recovery.effect_found": self._found,
+            "recovery.effect_found": self._passed_on,
             "recovery.effect_settled": self._chosen,
             "action.started": self._started,
             "action.result": self._result,
@@ -93,14 +86,14 @@ class _Calls:
         request = str(record.data["requestId"]).rpartition(":")[0]
         self._yeses[request] += record.data["outcome"] == "approved"
 
-    def _found(self, record: Record) -> None:
-        self._passed_on[self._here(record)] += record.data.get("begun") is False
-
     def _chosen(self, record: Record) -> None:
-        self._choices[self._here(record)] += record.data["choice"] == "retry"
+        key = f"{record.run_id}/{self._step}/{record.data['callId']}"
+        self._choices[key] += record.data["choice"] == "retry"
 
-    def _here(self, record: Record) -> str:
-        return f"{record.run_id}/{self._step}/{record.data['callId']}"
+    def _passed_on(self, record: Record) -> None:
+        """An owner says that a call has not begun; a lie shows in the end."""
+        key = f"{record.run_id}/{self._step}/{record.data['callId']}"
+        self._unbegun[key] += record.data.get("begun") is False
 
     def _started(self, record: Record) -> None:
         world, data = self._world, record.data
@@ -112,8 +105,7 @@ class _Calls:
             world.blame(f"{key} has the idempotency key {data['idempotencyKey']}")
         if self._starts[key] == 1:
             self._check_consent(key, record)
-        elif data["effect"] == "once" and self._starts[key] > 1 + self._choices[key] + self._passed_on[key]:
-            # Whether it had really not begun is seen at the end, by how often it was performed.
+        elif data["effect"] == "once" and self._starts[key] > 1 + self._choices[key] + self._unbegun[key]:
             world.blame(f"{key} was begun again without anybody's choice")
 
     def _check_consent(self, key: str, call: Record) -> None:
@@ -145,6 +137,8 @@ class _Requests:
         self._hashes: dict[str, JsonValue] = {}
         self._outcomes: dict[str, JsonValue] = {}
         self._settled: Counter[str] = Counter()
+        self._used: set[str] = set()
+        """Calls that have begun: their consent is used, and does not lapse any more."""
 
     def take(self, record: Record) -> None:
         match record.type:
@@ -154,8 +148,13 @@ class _Requests:
                 self._resolved(record)
             case "approval.settled":
                 self._decided(record)
+            case "policy.decided":
+                self._consented(record)
             case "action.started":
                 self._begun(record)
+            case "recovery.effect_found":
+                if record.data.get("begun") is False:
+                    self._used.discard(_asked_for(record))
             case _:
                 pass
 
@@ -189,20 +188,32 @@ class _Requests:
             found = self._outcomes.get(request_id)
             self._world.blame(f"{request_id} was {found} and is settled as {outcome}")
         expiry = self._expiries.get(request_id, "")
-        if outcome == "approved" and record.at >= expiry and not self._was_given(request_id, expiry):
+        if outcome == "approved" and record.at >= expiry and not self._is_in_time(request_id, expiry):
             self._world.blame(f"{request_id} was approved at {record.at}, after {expiry}")
 
-    def _was_given(self, request_id: str, expiry: str) -> bool:
-        """Whether an answer was acknowledged in time, however late it was taken."""
+    def _is_in_time(self, request_id: str, expiry: str) -> bool:
+        """Whether an answer that is taken late was given before its request expired."""
         return any(
-            _given_ms(post.body) < ms_of(expiry)
+            isinstance(given_ms := post.body.get("givenMs"), int) and given_ms < ms_of(expiry)
             for post in self._world.posts
-            if post.kind == "answer" and request_id in _answered(post.body)
+            if any(one["requestId"] == request_id for one in objects(post.body.get("responses")))
         )
+
+    def _consented(self, record: Record) -> None:
+        """A yes that was given in time may be found later; it is of no use then."""
+        decision = record.data["decision"]
+        call = _asked_for(record)
+        if isinstance(decision, dict) and decision["code"] == "approval.granted" and call not in self._used:
+            expiry = max(
+                (until for name, until in self._expiries.items() if name.startswith(call)), default=""
+            )
+            if record.at >= expiry:
+                self._world.blame(f"{call} consent was used at {record.at}, after {expiry}")
 
     def _begun(self, record: Record) -> None:
         data = record.data
-        request_id = f"approval:{record.run_id}:{data.get('stepIndex')}:{data['callId']}:1"
+        request_id = f"{_asked_for(record)}1"
+        self._used.add(_asked_for(record))
         hashed = data.get("argumentsHash")
         if hashed is not None and self._hashes.get(request_id, hashed) != hashed:
             self._world.blame(f"{request_id} was given for other arguments than those of the call")

@@ -212,6 +212,17 @@ def test_a_subagent_gets_the_smaller_of_its_own_limits_and_its_share() -> None:
     }
 
 
+def test_a_subagent_is_told_what_was_read_before_it_was_called() -> None:
+    session = asked(calls(call("child")))
+    session.state.session.taint |= {"untrusted", "private"}
+    tool = TOOLS["child"].delegation
+    effects = [one for one in session.turn() if isinstance(one, JudgeCall)]
+    (post,) = posts(session, replace(judged(effects[0]), delegation=tool))
+    begun = post.body["session"]
+    assert isinstance(begun, dict)
+    assert begun["taint"] == ["private", "untrusted"]
+
+
 # reports
 
 

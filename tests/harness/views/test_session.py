@@ -314,11 +314,13 @@ def test_nobody_has_to_answer_a_subagent_that_has_ended() -> None:
     assert folded.children == (ChildSession("s2", "n", "sub", "r2", RunStatus.FAILED),)
 
 
-def test_a_request_of_ended_work_ends_though_other_work_goes_on() -> None:
+@pytest.mark.parametrize(("ended", "left"), [("r1", "s"), ("r2", "r")])
+def test_a_request_of_ended_work_ends_though_other_work_goes_on(ended: str, left: str) -> None:
     journal = Journal().begin().answer("a").add("input.requested", {"requests": [request("r", "a")], **at()})
     journal.add("run.started", {"runId": "r2", "agentId": "x"}).turn("more", 1).answer("b", turn=1)
     journal.add("input.requested", {"requests": [request("s", "b")], **at(0, 1)})
-    assert [one.request_id for one in state(journal.add("run.cancelled", {"runId": "r1"})).requests] == ["s"]
+    journal.add("run.cancelled", {"runId": ended})
+    assert [one.request_id for one in state(journal).requests] == [left]
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,10 @@ def test_a_call_that_waits_for_consent_is_pending_also_after_a_restart_and_faile
             await handle.wait(timeout=20)
             run = await runtime.decisions("r1")
         assert successes(run) == [False, True]
-        assert (causes(run), run.problems[0].description) == (["denied"], "mail: Too early.")
+        assert (causes(run), run.problems[0].description) == (
+            ["denied"],
+            "mail: A person denied the call: Too early.",
+        )
 
     play(story())
 

@@ -124,7 +124,10 @@ def test_a_consent_counts_for_one_judgement() -> None:
     assert answer(session, request_id="approval:r1:0:c-pay:2") == SETTLED
 
 
-@pytest.mark.parametrize(("text", "told"), [(None, "A person denied the call."), ("too dear", "too dear")])
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [(None, "A person denied the call."), ("too dear", "A person denied the call: too dear")],
+)
 def test_a_denied_call_is_not_made(text: str | None, told: str) -> None:
     session = asking()
     assert answer(session, "deny", text=text) == SETTLED
@@ -161,7 +164,7 @@ def test_an_answer_that_was_given_in_time_counts_however_late_it_is_taken() -> N
     assert session.tell(AnswersGiven((late,), given_ms=moment(5_000).ms)) == NOTED
     assert session.tell(AnswersGiven((late,), given_ms=moment(4_999).ms)) == SETTLED
     session.turn()
-    assert outputs(session) == [("c-pay", "not this month")]
+    assert outputs(session) == [("c-pay", "A person denied the call: not this month")]
 
 
 def test_a_consent_that_was_given_in_time_and_taken_too_late_is_asked_for_again() -> None:

@@ -343,8 +343,8 @@ def test_a_compaction_is_no_choice_and_a_failed_one_a_minor_problem() -> None:
 # crashes, people and subagents
 
 
-def found(journal: Journal, call_id: str) -> Journal:
-    data = {"callId": call_id, "effect": "once", "toolName": "look", "idempotencyKey": "k"}
+def found(journal: Journal, call_id: str, **more: object) -> Journal:
+    data = {"callId": call_id, "effect": "once", "toolName": "look", "idempotencyKey": "k", **more}
     return journal.add("recovery.effect_found", data)
 
 
@@ -358,6 +358,11 @@ def test_an_interrupted_call_is_a_problem_and_pending_until_it_is_settled() -> N
     skipped.add("recovery.effect_settled", {"callId": "a", "choice": "skip"})
     assert "not run again" in str(some(only(skipped).outcome).error)
     assert not run_of(found(begin(), "nobody's")).problems
+
+
+def test_a_call_that_never_began_and_goes_to_the_next_owner_is_no_problem() -> None:
+    journal = found(begin().answer("a").run("a"), "a", begun=False)
+    assert (run_of(journal).problems, only(journal).outcome) == ((), None)
 
 
 @pytest.mark.parametrize(("outcome", "is_success"), [("answered", True), ("ignored", False)])

@@ -5,7 +5,6 @@ nothing outside of the session, so one that was interrupted is done again.
 """
 
 from collections.abc import Set
-from typing import Final
 
 from pydantic import JsonValue
 
@@ -19,11 +18,11 @@ from windlass_harness.loop.notes import HANDED_OVER, INTERRUPTED
 from windlass_harness.loop.rules import CompactionRule, Rules
 from windlass_harness.loop.state import LoopState
 from windlass_harness.retry import next_retry_delay_ms, should_retry
+from windlass_harness.views.runs import UNKNOWN_MODEL
 from windlass_protocol import CompactionConfig
 from windlass_protocol.limits import INTEGER_MAX
 
 JsonObject = dict[str, JsonValue]
-UNKNOWN_MODEL: Final = "unknown"
 
 
 def before_step(state: LoopState, *, now: Moment, rules: Rules) -> Plan | None:

@@ -22,7 +22,8 @@ def denied(state: LoopState, call: Call, *, note: CallNotes, now: Moment) -> Dra
         InputOutcome.CANCELLED: "The request for approval was withdrawn.",
         InputOutcome.IGNORED: "The person went on without answering the request for approval.",
     }
-    message = note.reason or words.get(note.outcome or InputOutcome.DENIED, "A person denied the call.")
+    denial = f"A person denied the call: {note.reason}" if note.reason else "A person denied the call."
+    message = words.get(note.outcome or InputOutcome.DENIED, denial)
     return refused(state, call, now=now, code="denied", message=message)
 
 

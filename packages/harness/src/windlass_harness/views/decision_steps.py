@@ -217,7 +217,7 @@ class StepsDraft:
     def effect_found(self, record: Record, run: RunDraft) -> None:
         data = read(RecoveryEffectFoundData, record.data)
         pending = self._pending(data.call_id, run)
-        if pending is not None:
+        if pending is not None and data.begun is not False:
             told = f"{data.tool_name}: the call was interrupted before its result was known"
             self._report(record, run, told=told, cause="interrupted", decision_id=pending.decision_id)
 

@@ -29,6 +29,8 @@ from windlass_protocol import (
     Usage,
 )
 
+UNKNOWN_MODEL: Final = "unknown"
+"""The model of a run that names none."""
 RUN_ENDS: Final = {
     "run.completed": RunStatus.COMPLETED,
     "run.failed": RunStatus.FAILED,

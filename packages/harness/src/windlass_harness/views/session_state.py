@@ -10,7 +10,7 @@ from windlass_harness.views.family import ChildSession, ProxiedRequest
 from windlass_harness.views.fold import START, Position
 from windlass_harness.views.history import History
 from windlass_harness.views.resolved import Resolved
-from windlass_harness.views.runs import RunState
+from windlass_harness.views.runs import UNKNOWN_MODEL, RunState
 from windlass_harness.views.steps import Call, CallStage, OpenStep
 from windlass_protocol import (
     CompactionConfig,
@@ -26,7 +26,6 @@ DEFAULT_COMPACTION: Final = CompactionConfig(
     threshold=THRESHOLD_TOKENS, recent_window_size=RECENT_WINDOW_SIZE
 )
 NO_HISTORY: Final = History()
-UNKNOWN_MODEL: Final = "unknown"
 
 JsonObject = dict[str, JsonValue]
 

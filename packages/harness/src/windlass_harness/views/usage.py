@@ -11,7 +11,7 @@ from typing import Final
 
 from windlass_harness.times import elapsed_ms
 from windlass_harness.views.fold import START, Position, fold, read, text_in
-from windlass_harness.views.runs import RUN_ENDS, run_id_of
+from windlass_harness.views.runs import RUN_ENDS, UNKNOWN_MODEL, run_id_of
 from windlass_protocol import (
     ActionResultData,
     ActionStartedData,
@@ -30,7 +30,6 @@ from windlass_protocol import (
 )
 from windlass_protocol.limits import INTEGER_MAX
 
-UNKNOWN_MODEL: Final = "unknown"
 MICROS: Final = 1_000_000
 NO_USAGE: Final = Usage()
 

@@ -15,6 +15,7 @@ from windlass_harness.loop.drafts import Draft, number, place
 from windlass_harness.loop.state import LoopState
 from windlass_harness.redact import Redactor
 from windlass_harness.views.deliveries import DELIVERY_RECORDS
+from windlass_harness.views.runs import RUN_ENDS
 from windlass_protocol import Record, RunStatus
 
 
@@ -193,8 +194,5 @@ _RUN_STATUS: Final = {
     "run.resumed": RunStatus.RUNNING,
     "run.waiting": RunStatus.WAITING,
     "run.cancel_requested": RunStatus.CANCELLING,
-    "run.completed": RunStatus.COMPLETED,
-    "run.failed": RunStatus.FAILED,
-    "run.cancelled": RunStatus.CANCELLED,
-    "run.budget_exhausted": RunStatus.BUDGET_EXHAUSTED,
+    **RUN_ENDS,
 }

@@ -28,9 +28,9 @@ START: Final = "start"
 CANCEL: Final = "cancel"
 """The kind of an item that asks a run to end."""
 COMPACT: Final = "compact"
+"""The kind of an item that asks for a shorter history."""
 STATE: Final = "state"
 """The kind of an item that changes the authored state of its session."""
-"""The kind of an item that asks for a shorter history."""
 
 
 class Standing(StrEnum):

@@ -5,6 +5,7 @@ from typing import Final
 from pydantic import ValidationError
 
 from windlass.errors import Rejected
+from windlass_harness.loop.people import APPROVE, DENY
 from windlass_protocol import (
     ErrorKind,
     InputDisplay,
@@ -21,8 +22,6 @@ from windlass_protocol import (
 )
 
 ASK_QUESTION: Final = "ask_question"
-APPROVE: Final = "approve"
-DENY: Final = "deny"
 OPTIONS_MAX: Final = 32
 """Options of one question."""
 APPROVAL_OPTIONS: Final = (InputOption(id=APPROVE, label="Yes"), InputOption(id=DENY, label="No"))

@@ -298,7 +298,7 @@ def test_a_run_in_memory_that_fails_is_told_in_the_log(caplog: pytest.LogCapture
         result = asyncio.run(agent.run("go"))
     assert (result.status, result.output) == (RunStatus.FAILED, "")
     assert result.error is not None
-    assert caplog.messages[-1] == f"a run of agent guide failed: {result.error.message}"
+    assert caplog.messages[-1] == f"a run of agent guide did not complete (failed): {result.error.message}"
 
 
 def test_a_run_in_memory_that_completes_says_nothing(caplog: pytest.LogCaptureFixture) -> None:

@@ -189,7 +189,8 @@ class Agent:
             result = await handle.wait()
         if result.error is not None:
             # Whoever prints the output of a failed run prints nothing, and must hear why.
-            _LOG.warning("a run of agent %s %s: %s", self.name, result.status.value, result.error.message)
+            how = result.status.value
+            _LOG.warning("a run of agent %s did not complete (%s): %s", self.name, how, result.error.message)
         return result
 
     def tool(self, name: str) -> Tool[..., object] | None:

@@ -38,5 +38,5 @@ class Opening(Coroutine[object, object, RuntimeT], Generic[RuntimeT]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._runtime is not None:
-            await self._runtime.__aexit__(kind, error, trace)
+        assert self._runtime is not None, "only what was entered is left"
+        await self._runtime.__aexit__(kind, error, trace)

@@ -1,0 +1,1 @@
+export type { Conversation } from "@windlass/protocol";

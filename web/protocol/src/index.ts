@@ -10,6 +10,7 @@ export { CodecError } from "./codec-error.js";
 export type { CodecErrorCode, Issue, Position } from "./codec-error.js";
 export * from "./limits.js";
 export { toEvent } from "./handlers.js";
+export { actionName } from "./chat-content.js";
 export { EMPTY_CHAT, foldChat, RecordGap, stepMessageId } from "./chat.js";
 export type { ChatState, ChatStep } from "./chat.js";
 export { addUsage, foldUsage, NO_USAGE } from "./usage.js";

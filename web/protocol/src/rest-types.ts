@@ -1,0 +1,137 @@
+/** Bodies of the server's routes that the wire of the runtime does not have. All are open: more may come. */
+import { z } from "zod";
+
+import {
+  BudgetLimits,
+  ChatMessage,
+  HarnessTrace,
+  InputRequest,
+  RunMode,
+  RunResult,
+  RunSnapshot,
+  RunStatus,
+  Timestamp,
+  TraceEvent,
+  TraceSpan,
+  Usage,
+  type InputResponse,
+  type UserContent,
+} from "./generated/index.js";
+import { JsonObject, open } from "./wire.js";
+
+/** What a run may be told beside its message. */
+export interface RunWishes {
+  /** Which agent; may be left out if it is clear. */
+  readonly agent?: string | undefined;
+  readonly mode?: RunMode | undefined;
+  /** A JSON Schema that the output must fit. */
+  readonly outputSchema?: JsonObject | undefined;
+  /** Texts before the message. */
+  readonly context?: readonly string[] | undefined;
+  /** Anything to find again in `run.started`. */
+  readonly metadata?: JsonObject | undefined;
+  readonly budget?: BudgetLimits | undefined;
+}
+
+/** A session to begin, with its first message or without. */
+export interface NewSession extends RunWishes {
+  readonly message?: UserContent | undefined;
+}
+
+/** Something to say in a session. */
+export interface NewMessage extends RunWishes {
+  readonly message: UserContent;
+  /** `queue` waits for the run under way; `steer` speaks to it. */
+  readonly delivery?: "queue" | "steer" | undefined;
+}
+
+/** An answer to a request, without the request's id. */
+export type Answer = Pick<InputResponse, "optionId" | "text" | "argumentsHash">;
+
+/** Work that was taken: it is durable, and happens from now on. */
+export const Accepted = open({
+  sessionId: z.string(),
+  /** The run that it begins. */
+  runId: z.string().nullable().optional(),
+  /** The message, of words to the run under way. */
+  messageId: z.string().nullable().optional(),
+});
+export type Accepted = z.infer<typeof Accepted>;
+
+/** A run: where it is, what it waits for, and what came of it. */
+export const RunInfo = open({
+  run: RunSnapshot,
+  result: RunResult.nullable().optional(),
+  requests: z.array(InputRequest).default([]),
+});
+export type RunInfo = z.infer<typeof RunInfo>;
+
+/** A trace: the run, its spans, and the moments in them. */
+export const TraceInfo = open({
+  trace: HarnessTrace.nullable().optional(),
+  spans: z.array(TraceSpan),
+  events: z.array(TraceEvent).default([]),
+});
+export type TraceInfo = z.infer<typeof TraceInfo>;
+
+/** A session in a list. */
+export const SessionInfo = open({
+  sessionId: z.string(),
+  agentId: z.string().nullable().optional(),
+  title: z.string().nullable().optional(),
+  status: z.union([RunStatus, z.string()]).nullable().optional(),
+  createdAt: Timestamp.nullable().optional(),
+  updatedAt: Timestamp.nullable().optional(),
+  usage: Usage.nullable().optional(),
+});
+export type SessionInfo = z.infer<typeof SessionInfo>;
+
+/** A page of sessions, newest first; `next` goes on with it. */
+export const SessionPage = open({ sessions: z.array(SessionInfo), next: z.string().nullable().optional() });
+export type SessionPage = z.infer<typeof SessionPage>;
+
+/** A page of messages, oldest first. */
+export const HistoryPage = open({ messages: z.array(ChatMessage), next: z.string().nullable().optional() });
+export type HistoryPage = z.infer<typeof HistoryPage>;
+
+/** Something that waits for a person. */
+export const Approval = open({
+  request: InputRequest,
+  sessionId: z.string(),
+  runId: z.string().nullable().optional(),
+  agentId: z.string().nullable().optional(),
+  askedAt: Timestamp.nullable().optional(),
+});
+export type Approval = z.infer<typeof Approval>;
+
+export const ApprovalPage = open({ approvals: z.array(Approval), next: z.string().nullable().optional() });
+export type ApprovalPage = z.infer<typeof ApprovalPage>;
+
+/** An agent that runs can be started with. */
+export const AgentInfo = open({
+  agentId: z.string(),
+  description: z.string(),
+  model: z.string(),
+  tools: z.array(z.string()),
+  subagents: z.array(z.string()),
+});
+export type AgentInfo = z.infer<typeof AgentInfo>;
+
+export const AgentList = open({ agents: z.array(AgentInfo) });
+
+/** A tool that an agent may call. */
+export const ToolInfo = open({
+  name: z.string(),
+  description: z.string(),
+  mode: z.string(),
+  effect: z.string(),
+  agents: z.array(z.string()),
+  inputSchema: JsonObject,
+});
+export type ToolInfo = z.infer<typeof ToolInfo>;
+
+export const ToolList = open({ tools: z.array(ToolInfo) });
+
+/** Whether the server takes requests. */
+export const Health = open({ status: z.string(), version: z.string() });
+export type Health = z.infer<typeof Health>;

@@ -25,6 +25,7 @@ IdempotencyKey = Annotated[
     ),
 ]
 _SESSION: Final = "session"
+_FIRST: Final = "first run"
 _RUN: Final = "run"
 
 
@@ -33,9 +34,12 @@ def session_id_for(caller: Caller, key: str | None) -> str:
     return caller.tenant.new_id() if key is None else _derived(_SESSION, caller.principal.key, key)
 
 
-def run_id_for(caller: Caller, session_id: str, *, key: str | None) -> str:
-    """Return the id of a new run: the same for the same key in the same session."""
-    return caller.tenant.new_id() if key is None else _derived(_RUN, session_id, key)
+def run_id_for(caller: Caller, session_id: str, *, key: str | None, is_first: bool = False) -> str:
+    """Return the id of a new run: the same for the same key in the same session.
+
+    The run that a session began with is another one, also if its key is used again in the session.
+    """
+    return caller.tenant.new_id() if key is None else _derived(_FIRST if is_first else _RUN, session_id, key)
 
 
 def _derived(*parts: str) -> str:

@@ -50,7 +50,7 @@ async def create(
     )
     if wanted.message is None:
         return reply(Accepted.model_validate({"sessionId": session_id}), 202)
-    ids = (session_id, run_id_for(caller, session_id, key=key))
+    ids = (session_id, run_id_for(caller, session_id, key=key, is_first=True))
     handle = await start(caller, wanted.message, wishes=wanted, ids=ids, agent_id=agent_id)
     return reply(Accepted.model_validate({"sessionId": session_id, "runId": handle.run_id}), 202)
 

@@ -7,7 +7,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +25,7 @@ from windlass_server.settings import Limits
 
 TIMEOUT_S = 60.0
 """How long anything here may take before a test fails."""
+TICK_S = 0.002
 FAST = Limits(requests_per_s=100_000, requests_burst=100_000, failures_per_s=100_000, failures_burst=100_000)
 """Limits that no test meets by accident."""
 Json = dict[str, Any]
@@ -43,6 +44,15 @@ def run(main: Coroutine[Any, Any, None]) -> None:
             await asyncio.sleep(0)
 
     asyncio.run(limited())
+
+
+async def eventually(is_so: Callable[[], bool]) -> None:
+    """Return once something is so; other tasks go on meanwhile."""
+    for _ in range(int(TIMEOUT_S / TICK_S)):
+        if is_so():
+            return
+        await asyncio.sleep(TICK_S)
+    raise AssertionError("it never came to be so")
 
 
 @tool(mode="read")
@@ -82,6 +92,10 @@ class Server:
     app: FastAPI
     tenants: Tenants
 
+    @property
+    def streams_open(self) -> float:
+        return float(self.app.state.metrics.streams.collect()[0].samples[0].value)
+
     def client(self, key: str | None = None) -> httpx2.AsyncClient:
         headers = {} if key is None else {"authorization": f"Bearer {key}"}
         return httpx2.AsyncClient(
@@ -104,8 +118,7 @@ async def serving(
     config = uvicorn.Config(app, port=0, http="h11", log_level="error", lifespan="on", server_header=False)
     server = uvicorn.Server(config)
     task = asyncio.create_task(server.serve())
-    while not server.started and not task.done():
-        await asyncio.sleep(0.005)
+    await eventually(lambda: server.started or task.done())
     assert server.started, "the server did not start"
     port = server.servers[0].sockets[0].getsockname()[1]
     try:
@@ -221,7 +234,7 @@ async def waiting(client: httpx2.AsyncClient, run_id: str) -> Json:
 
 
 @contextmanager
-def process(folder: Path, *arguments: str, port: int = 0) -> Iterator[tuple[subprocess.Popen[str], int]]:
+def process(folder: Path, *arguments: str, port: int = 0) -> Generator[tuple[subprocess.Popen[str], int]]:
     """Serve in a process of its own; it is killed when this is left, if it has not ended."""
     command = [
         sys.executable,

@@ -2,16 +2,17 @@
 
 import asyncio
 import random
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
-from tests.server.rig import FAST, Frame, Wire, ended, payer, run, serving, waiting, watch
+from tests.server.rig import FAST, Frame, Wire, ended, eventually, payer, run, serving, waiting, watch
 
-from windlass import Agent
+from windlass import Agent, LLMMessage, LLMStreamChunk
 from windlass.testing import Answer, ScriptedModel, call, say
+from windlass_protocol import JsonObject
 from windlass_server import Settings
 
 
@@ -29,7 +30,13 @@ def slow(gate: asyncio.Event, *, words: str = "One two three.") -> Agent:
     """An agent that says a few words and then waits for the gate."""
 
     class Model:
-        async def stream(self, messages: Any, *, tools: Any = None, temperature: Any = None) -> Any:
+        async def stream(
+            self,
+            messages: Sequence[LLMMessage],
+            *,
+            tools: Iterable[JsonObject] | None = None,
+            temperature: float | None = None,
+        ) -> AsyncIterator[LLMStreamChunk]:
             scripted = ScriptedModel([say(words)])
             first = True
             async for chunk in scripted.stream(messages, tools=tools, temperature=temperature):
@@ -104,6 +111,7 @@ def test_whoever_joins_in_the_middle_of_an_answer_gets_the_text_so_far(tmp_path:
             begun = (await client.post("/sessions", json={"message": "Hello."})).json()
             path = f"/sessions/{begun['sessionId']}/events"
             texts: list[list[str]] = []
+            frame = Frame()
             for _ in range(2):
                 wire = await Wire.get(server.port, path)
                 async for frame in wire.frames():
@@ -158,8 +166,7 @@ def test_a_feed_that_is_cut_at_random_has_no_gap_and_no_repeat(tmp_path: Path) -
                 await client.post(f"/sessions/{session_id}/messages", json={"responses": [answer]})
                 await ended(client, run_id)
             whole = events(await watch(server.port, f"/sessions/{session_id}/events?follow=false"))
-            while not seen or len(records(seen)) < len(whole):
-                await asyncio.sleep(0.005)
+            await eventually(lambda: len(records(seen)) >= len(whole))
             task.cancel()
             assert records(seen) == list(range(1, len(whole) + 1))
 
@@ -203,8 +210,7 @@ def test_a_server_that_ends_tells_its_readers_to_come_back(tmp_path: Path) -> No
                 asyncio.create_task(watch(server.port, f"{path}?shape=steerable")),
             ]
             lines = await Wire.get(server.port, f"{path}?format=ndjson")
-            while server.app.state.metrics.streams._value.get() < 3:
-                await asyncio.sleep(0.005)
+            await eventually(lambda: server.streams_open == 3)
             server.app.state.streams.close()
             for task in reading:
                 last = (await task)[-1]
@@ -287,12 +293,11 @@ def test_a_reader_that_takes_nothing_slows_nobody_and_is_cut_off(tmp_path: Path)
         async with serving(tmp_path, [agent], settings=settings) as server, server.client() as client:
             session_id = (await client.post("/sessions", json={})).json()["sessionId"]
             stuck = await Wire.get(server.port, f"/sessions/{session_id}/events")
-            stuck.writer.transport.pause_reading()  # pyright: ignore[reportAttributeAccessIssue] a real socket has it
+            cast(asyncio.ReadTransport, stuck.writer.transport).pause_reading()
             for _ in range(12):
                 said = await client.post(f"/sessions/{session_id}/messages", json={"message": "Hello."})
                 assert (await ended(client, said.json()["runId"]))["run"]["status"] == "completed"
-            while server.app.state.metrics.streams._value.get() > 0:
-                await asyncio.sleep(0.01)
+            await eventually(lambda: server.streams_open == 0)
             stuck.cut()
             whole = records(await watch(server.port, f"/sessions/{session_id}/events?follow=false"))
             assert whole == list(range(1, len(whole) + 1))

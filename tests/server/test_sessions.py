@@ -135,17 +135,17 @@ def test_output_can_be_asked_for_in_a_shape(tmp_path: Path) -> None:
 
 def test_which_agent_is_meant_must_be_clear(tmp_path: Path) -> None:
     async def main() -> None:
-        async with serving(tmp_path, [talker("a", "I am a."), talker("b", "I am b.")]) as server:
-            async with server.client() as client:
-                unclear = await client.post("/sessions", json={"message": "Hello."})
-                assert (unclear.status_code, unclear.json()["code"]) == (422, "rejected")
-                assert "a, b" in unclear.json()["detail"]
-                unknown = await client.post("/sessions", json={"agent": "c", "message": "Hello."})
-                assert unknown.status_code == 422
-                begun = (await client.post("/sessions", json={"agent": "b"})).json()
-                path = f"/sessions/{begun['sessionId']}/messages"
-                said = (await client.post(path, json={"message": "Hello."})).json()
-                assert (await ended(client, said["runId"]))["result"]["output"] == "I am b."
+        agents = [talker("a", "I am a."), talker("b", "I am b.")]
+        async with serving(tmp_path, agents) as server, server.client() as client:
+            unclear = await client.post("/sessions", json={"message": "Hello."})
+            assert (unclear.status_code, unclear.json()["code"]) == (422, "rejected")
+            assert "a, b" in unclear.json()["detail"]
+            unknown = await client.post("/sessions", json={"agent": "c", "message": "Hello."})
+            assert unknown.status_code == 422
+            begun = (await client.post("/sessions", json={"agent": "b"})).json()
+            path = f"/sessions/{begun['sessionId']}/messages"
+            said = (await client.post(path, json={"message": "Hello."})).json()
+            assert (await ended(client, said["runId"]))["result"]["output"] == "I am b."
 
     run(main())
 

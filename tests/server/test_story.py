@@ -8,7 +8,7 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from tests.server.rig import TIMEOUT_S, Frame, Wire, process, run
+from tests.server.rig import TIMEOUT_S, Frame, Wire, eventually, process, run
 
 BODY = {"message": "Use weather, then pay."}
 
@@ -88,8 +88,8 @@ def test_what_was_acknowledged_is_there_after_any_kill(tmp_path: Path) -> None:
 
                 tasks = [asyncio.create_task(hammer(f"{attempt}-{at}")) for at in range(4)]
                 before = len(taken)
-                while len(taken) < before + chance.randint(5, 40):
-                    await asyncio.sleep(0.001)
+                enough = before + chance.randint(5, 40)
+                await eventually(lambda enough=enough: len(taken) >= enough)
                 child.send_signal(signal.SIGKILL)
                 await asyncio.gather(*tasks)
         assert len(taken) >= 15

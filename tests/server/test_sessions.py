@@ -95,7 +95,7 @@ def test_words_can_be_steered_into_the_run_under_way(tmp_path: Path) -> None:
             assert steered.status_code == 202
             assert steered.json().keys() == {"sessionId", "messageId"}
             found = await ended(client, begun["runId"])
-            assert found["run"]["status"] == "completed"
+            assert found["result"]["output"] == "I left it."
 
     run(main())
 

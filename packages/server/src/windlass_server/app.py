@@ -61,7 +61,8 @@ def create_app(settings: Settings, tenants: Tenants, *, clock: Clock | None = No
     )
     app.state.streams, app.state.metrics, app.state.tenants = streams, metrics, tenants
     for router in _ROUTERS:
-        app.include_router(router, prefix=PREFIX)
+        # As they are, not included: so everybody who asks a request or the application finds whole paths.
+        app.router.routes += router.routes
     for kind in (Problem, AgentError, RequestValidationError, HTTPException, Exception):
         app.add_exception_handler(kind, on_problem)
     describe(app)

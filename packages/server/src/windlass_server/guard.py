@@ -12,7 +12,13 @@ from windlass import AgentError
 from windlass.parts import Clock
 from windlass_protocol import CodecError, CodecLimits, parse
 from windlass_server.auth import Doorman
-from windlass_server.limits import HEADER_BYTES_MAX, RETRY_MS, TARGET_BYTES_MAX, Meter
+from windlass_server.limits import (
+    BODY_DISCARD_BYTES_MAX,
+    HEADER_BYTES_MAX,
+    RETRY_MS,
+    TARGET_BYTES_MAX,
+    Meter,
+)
 from windlass_server.metrics import Metrics
 from windlass_server.principal import Principal
 from windlass_server.problems import Problem, of_agent_error, of_codec_error
@@ -37,7 +43,7 @@ class Slot:
         """Give the place to somebody else: what is left is a stream."""
         if self.is_held:
             self.is_held = False
-            self.guard.busy -= 1
+            self.guard.slots.release()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +86,8 @@ class Guard:
         self._failures = Meter(clock, per_s=limits.failures_per_s, burst=limits.failures_burst)
         self._clock = clock
         self._json = CodecLimits(message_bytes_max=limits.body_bytes_max)
-        self.busy = 0
+        self.slots = asyncio.Semaphore(limits.requests_max)
+        self._waiting = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; see ASGI."""
@@ -123,7 +130,7 @@ class Guard:
         if retry_s:
             self._metrics.refused.labels("rate").inc()
             raise Problem(429, "too many requests: come back later", retry_s=retry_s)
-        slot = self._take_slot()
+        slot = await self._take_slot()
         stack.callback(slot.release)
         body = await self._body(scope, receive)
         tenant = await stack.enter_async_context(self._tenants.use(principal.tenant))
@@ -144,11 +151,19 @@ class Guard:
             self._failures.take(address)
             raise
 
-    def _take_slot(self) -> Slot:
-        if self.busy >= self._limits.requests_max:
+    async def _take_slot(self) -> Slot:
+        """Wait for a place among those that are answered, not long and not with everybody."""
+        self._waiting += 1
+        try:
+            if self._waiting > self._limits.waiting_max:
+                raise TimeoutError
+            async with asyncio.timeout(self._limits.wait_s_max):
+                await self.slots.acquire()
+        except TimeoutError:
             self._metrics.refused.labels("busy").inc()
-            raise Problem(503, "the server is busy: come back later", retry_s=RETRY_MS // 1000)
-        self.busy += 1
+            raise Problem(503, "the server is busy: come back later", retry_s=RETRY_MS // 1000) from None
+        finally:
+            self._waiting -= 1
         return Slot(self)
 
     async def _body(self, scope: Scope, receive: Receive) -> Receive:
@@ -173,20 +188,24 @@ class Guard:
     async def _read(self, scope: Scope, receive: Receive) -> bytes:
         limit = self._limits.body_bytes_max
         told = _header(scope, b"content-length")
-        if told.isdigit() and int(told) > limit:
+        if told.isdigit() and int(told) > limit + BODY_DISCARD_BYTES_MAX:
             raise _too_large(limit)
         chunks: list[bytes] = []
         size, has_more = 0, True
-        while has_more:
+        while has_more and size <= limit + BODY_DISCARD_BYTES_MAX:
             message = await receive()
             if message["type"] == "http.disconnect":
                 raise Problem(400, "the client has gone")
             chunk = message.get("body", b"")
             size += len(chunk)
             if size > limit:
-                raise _too_large(limit)
-            chunks.append(chunk)
+                # Read on without keeping it: a client that is still sending would not see the answer.
+                chunks.clear()
+            else:
+                chunks.append(chunk)
             has_more = message.get("more_body", False)
+        if size > limit:
+            raise _too_large(limit)
         return b"".join(chunks)
 
 

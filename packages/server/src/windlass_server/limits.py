@@ -10,6 +10,8 @@ from windlass_protocol.limits import MESSAGE_BYTES_MAX
 
 BODY_BYTES_MAX: Final = MESSAGE_BYTES_MAX
 """The body of one request."""
+BODY_DISCARD_BYTES_MAX: Final = 8 * 1_048_576
+"""What is read and thrown away of a body that is too large, so that its sender hears why."""
 BODY_S_MAX: Final = 10.0
 """How long a client may take to send a body, seconds."""
 HEADER_BYTES_MAX: Final = 16_384
@@ -20,6 +22,10 @@ KEY_CHARS_MAX: Final = 255
 """An idempotency key."""
 REQUESTS_MAX: Final = 256
 """Requests that are answered at the same time; open streams do not count."""
+WAITING_MAX: Final = 4_096
+"""Requests that wait for their turn."""
+WAIT_S_MAX: Final = 5.0
+"""How long a request waits for its turn before it is refused, seconds."""
 STREAMS_MAX: Final = 20_000
 """Open streams of the whole server."""
 STREAMS_PER_PRINCIPAL_MAX: Final = 2_000
@@ -38,6 +44,8 @@ SESSIONS_EMPTY_MAX: Final = 1_000
 """Sessions of one user that nobody has said anything in."""
 HEARTBEAT_S: Final = 15.0
 """Silence on a stream before something is sent to keep it open, seconds."""
+BATCH_BYTES: Final = 65_536
+"""Events that are there are sent together until they are so many bytes."""
 SEND_S_MAX: Final = 30.0
 """How long a reader may refuse what is sent to it before it is cut off, seconds."""
 RECONNECT_MS: Final = 1_000

@@ -30,6 +30,8 @@ class Limits:
     body_bytes_max: int = limits.BODY_BYTES_MAX
     body_s_max: float = limits.BODY_S_MAX
     requests_max: int = limits.REQUESTS_MAX
+    waiting_max: int = limits.WAITING_MAX
+    wait_s_max: float = limits.WAIT_S_MAX
     requests_per_s: float = limits.REQUESTS_PER_S
     requests_burst: int = limits.REQUESTS_BURST
     failures_per_s: float = limits.FAILURES_PER_S

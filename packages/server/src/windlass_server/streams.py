@@ -13,7 +13,7 @@ from windlass import AgentError, Event
 from windlass.feed import encode_cursor
 from windlass.ports.feed import EventStream
 from windlass_protocol.codec import encode_trusted
-from windlass_server.limits import FRAMES_MAX, RETRY_MS
+from windlass_server.limits import BATCH_BYTES, FRAMES_MAX, RETRY_MS
 from windlass_server.metrics import Metrics
 from windlass_server.problems import Problem, of_agent_error
 from windlass_server.settings import Limits
@@ -181,12 +181,24 @@ class FeedResponse(Response):
                 return frames.failure(of_agent_error(error))
             finally:
                 reader.scope = None
-            frame = frames.event(event, streams.raw(event), cursor=encode_cursor(feed.cursor))
-            if frame:
-                await self._send(send, frame)
-            if frames.is_last(event):
+            is_over, batch = await self._batch(event)
+            await self._send(send, batch)
+            if is_over:
                 break
         return frames.closing()
+
+    async def _batch(self, event: Event) -> tuple[bool, bytes]:
+        """Return whether the stream is over, and what to send of all that is there at this moment."""
+        frames, feed, parts, size = self._frames, self._feed, list[bytes](), 0
+        while True:
+            part = frames.event(event, self._streams.raw(event), cursor=encode_cursor(feed.cursor))
+            parts.append(part)
+            size += len(part)
+            if frames.is_last(event):
+                return True, b"".join(parts)
+            if not feed.ready or size >= BATCH_BYTES:
+                return False, b"".join(parts)
+            event = await anext(feed)
 
     async def _send(self, send: Send, body: bytes, *, is_last: bool = False) -> None:
         if not body and not is_last:

@@ -6,10 +6,11 @@ from windlass import Agent
 from windlass.tools import Tool
 from windlass_server.access import CallerDep
 from windlass_server.docs import answers, reply
+from windlass_server.guard import PREFIX
 from windlass_server.models import AgentList, AgentView, ToolList, ToolView
 from windlass_server.tenants import Tenants
 
-router = APIRouter(tags=["agents"])
+router = APIRouter(prefix=PREFIX, tags=["agents"])
 
 
 @router.get(

@@ -10,13 +10,13 @@ from windlass_protocol import Cursor
 from windlass_server import feed_ndjson, feed_sse, feed_steerable
 from windlass_server.access import CallerDep, own_run, own_session
 from windlass_server.docs import answers
-from windlass_server.guard import Caller
+from windlass_server.guard import PREFIX, Caller
 from windlass_server.routes.runs import RunId
 from windlass_server.routes.sessions import SessionId
 from windlass_server.streams import FeedResponse, Frames, Streams
 from windlass_server.wire import Wire
 
-router = APIRouter(tags=["feeds"])
+router = APIRouter(prefix=PREFIX, tags=["feeds"])
 _EXAMPLE = 'id: s.MDE5YQ.7\ndata: {"type":"message.completed","data":{"message":"Done."},"seq":7}\n\n'
 
 

@@ -8,9 +8,10 @@ from windlass_protocol import DecisionRun, RunStatus
 from windlass_server import examples
 from windlass_server.access import CallerDep, own_run
 from windlass_server.docs import answers, body_example, reply
+from windlass_server.guard import PREFIX
 from windlass_server.models import Accepted, Cancel, RunView
 
-router = APIRouter(tags=["runs"])
+router = APIRouter(prefix=PREFIX, tags=["runs"])
 RunId = Annotated[str, Path(description="A run.", examples=["019a…"])]
 _ENDED = frozenset({RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED, RunStatus.BUDGET_EXHAUSTED})
 

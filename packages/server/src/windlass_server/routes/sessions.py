@@ -7,12 +7,13 @@ from fastapi import APIRouter, Path, Response
 
 from windlass_server.access import CallerDep, own_session
 from windlass_server.docs import answers, body_example, reply
+from windlass_server.guard import PREFIX
 from windlass_server.models import Accepted, NewMessage, NewSession
 from windlass_server.problems import Problem
 from windlass_server.reservations import Reserved
 from windlass_server.starting import IdempotencyKey, agent_for, run_id_for, session_id_for, start
 
-router = APIRouter(tags=["sessions"])
+router = APIRouter(prefix=PREFIX, tags=["sessions"])
 SessionId = Annotated[str, Path(description="A session.", examples=["019a…"])]
 ACCEPTED = {"sessionId": "019a8f…", "runId": "019a8f…"}
 

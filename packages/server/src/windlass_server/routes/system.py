@@ -5,13 +5,14 @@ from fastapi import APIRouter, Request, Response
 import windlass_server
 from windlass_server.access import CallerDep
 from windlass_server.docs import answers, reply
+from windlass_server.guard import PREFIX
 from windlass_server.metrics import Metrics
 from windlass_server.models import Health
 from windlass_server.problems import not_found
 from windlass_server.streams import Streams
 from windlass_server.tenants import Tenants
 
-router = APIRouter(tags=["server"])
+router = APIRouter(prefix=PREFIX, tags=["server"])
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 

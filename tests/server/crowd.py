@@ -51,35 +51,35 @@ async def crowd(folder: Path, *, readers: int, turns: int, cut: float = 0.05) ->
     """Let readers watch a session in which something is said; none misses or repeats a record."""
     tally, chance = Tally(), random.Random(11)
     settings = Settings(limits=FAST)
-    async with serving(folder, [talker(words="One two three four five.")], settings=settings) as server:
-        async with server.client() as client:
-            session_id = (await client.post("/sessions", json={})).json()["sessionId"]
-            path = f"/sessions/{session_id}/events"
-            said = f"/sessions/{session_id}/messages"
-            # How many records a turn has is known after the first one.
+    agents = [talker(words="One two three four five.")]
+    async with serving(folder, agents, settings=settings) as server, server.client() as client:
+        session_id = (await client.post("/sessions", json={})).json()["sessionId"]
+        path = f"/sessions/{session_id}/events"
+        said = f"/sessions/{session_id}/messages"
+        # How many records a turn has is known after the first one.
+        run_id = (await client.post(said, json={"message": "Hello."})).json()["runId"]
+        await ended(client, run_id)
+        first = (await client.get(f"{path}?follow=false&format=ndjson")).text.splitlines()
+        per_turn = len(first) - 1  # the session begins once
+        last = 1 + per_turn * turns
+        began = time.process_time()
+        reading = [
+            asyncio.create_task(
+                one(
+                    server.port,
+                    path,
+                    last=last,
+                    chance=random.Random(chance.random()),
+                    tally=tally,
+                    cut=cut,
+                )
+            )
+            for _ in range(readers)
+        ]
+        for _ in range(turns - 1):
             run_id = (await client.post(said, json={"message": "Hello."})).json()["runId"]
             await ended(client, run_id)
-            first = (await client.get(f"{path}?follow=false&format=ndjson")).text.splitlines()
-            per_turn = len(first) - 1  # the session begins once
-            last = 1 + per_turn * turns
-            began = time.process_time()
-            reading = [
-                asyncio.create_task(
-                    one(
-                        server.port,
-                        path,
-                        last=last,
-                        chance=random.Random(chance.random()),
-                        tally=tally,
-                        cut=cut,
-                    )
-                )
-                for _ in range(readers)
-            ]
-            for _ in range(turns - 1):
-                run_id = (await client.post(said, json={"message": "Hello."})).json()["runId"]
-                await ended(client, run_id)
-            for seen in await asyncio.gather(*reading):
-                assert seen == list(range(1, last + 1)), seen
-            tally.cpu_s = time.process_time() - began
+        for seen in await asyncio.gather(*reading):
+            assert seen == list(range(1, last + 1)), seen
+        tally.cpu_s = time.process_time() - began
     return tally

@@ -8,9 +8,11 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Sequence
+from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Thread
 from typing import Any, Unpack, cast
 
 import httpx2
@@ -129,6 +131,27 @@ async def serving(
         app.state.streams.close()
         server.should_exit = True
         await task
+
+
+@contextmanager
+def in_thread(folder: Path, agents: Sequence[Agent], *, settings: Settings) -> Generator[Server]:
+    """Serve in a thread, for clients that are not asynchronous."""
+    up: Future[tuple[Server, asyncio.AbstractEventLoop, asyncio.Event]] = Future()
+
+    async def main() -> None:
+        async with serving(folder, agents, settings=settings) as server:
+            over = asyncio.Event()
+            up.set_result((server, asyncio.get_running_loop(), over))
+            await over.wait()
+
+    thread = Thread(target=lambda: asyncio.run(main()))
+    thread.start()
+    server, loop, over = up.result(TIMEOUT_S)
+    try:
+        yield server
+    finally:
+        loop.call_soon_threadsafe(over.set)
+        thread.join(TIMEOUT_S)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Many readers of one session, each cut off at random and back with its last cursor."""
+"""Many readers of one session, each cut off at random and back again."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ class Tally:
 async def one(
     port: int, path: str, *, last: int, chance: random.Random, tally: Tally, cut: float
 ) -> list[int]:
-    """Read up to a record; return the numbers of the records in the order in which they came."""
+    """Read up to a record; return the numbers of the records as they came."""
     seen: list[int] = []
     cursor = ""
     while not seen or seen[-1] < last:
@@ -48,7 +48,7 @@ async def one(
 
 
 async def crowd(folder: Path, *, readers: int, turns: int, cut: float = 0.05) -> Tally:
-    """Let readers watch a session in which something is said; none misses or repeats a record."""
+    """Let readers watch a session; none misses or repeats a record."""
     tally, chance = Tally(), random.Random(11)
     settings = Settings(limits=FAST)
     agents = [talker(words="One two three four five.")]

@@ -260,7 +260,7 @@ async def waiting(client: httpx2.AsyncClient, run_id: str) -> Json:
 
 @contextmanager
 def process(folder: Path, *arguments: str, port: int = 0) -> Generator[tuple[subprocess.Popen[str], int]]:
-    """Serve in a process of its own; it is killed when this is left, if it has not ended."""
+    """Serve in a process of its own; it is killed when this is left."""
     command = [
         sys.executable,
         "-m",

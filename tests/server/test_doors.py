@@ -68,7 +68,7 @@ async def scene(folder: Path) -> AsyncGenerator[Scene]:
 
 
 def routes(app: FastAPI) -> list[tuple[str, str]]:
-    """Every route below the prefix with each of its methods, those for everybody left out."""
+    """Every route with each of its methods, those for everybody left out."""
     found = [
         (method, route.path)
         for route in app.routes

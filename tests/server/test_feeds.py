@@ -22,7 +22,7 @@ def events(frames: Sequence[Frame]) -> list[Frame]:
 
 
 def records(frames: Sequence[Frame]) -> list[int]:
-    """The numbers of the stored events; deltas have an index beside the number of their step."""
+    """The numbers of the stored events; deltas, which have an index, left out."""
     return [frame.json["seq"] for frame in events(frames) if "index" not in frame.json]
 
 

@@ -1,4 +1,4 @@
-"""What the OpenAPI document says of a route: examples, and which problems to expect."""
+"""What the OpenAPI document says of a route: examples, and its problems."""
 
 from collections.abc import Mapping
 from http import HTTPStatus

@@ -106,7 +106,7 @@ class Guard:
         try:
             await self._answer(scope, receive, counted)
         finally:
-            self._metrics.count(scope, status, self._clock.monotonic() - began)
+            self._metrics.count(scope, status=status, seconds=self._clock.monotonic() - began)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         # Whatever was asked for stays open until the answer is through, streams included.

@@ -93,7 +93,10 @@ class ApiKeys:
 
 
 def new_key(key_id: str, tenant: str, *, user: str) -> tuple[str, KeyEntry]:
-    """Return a new key, to be given to its holder and kept nowhere, and its entry in the file."""
+    """Return a new key and its entry in the file.
+
+    The key is given to its holder and kept nowhere.
+    """
     # Of each id 128 bits are random; the time before them is left out.
     secret = new_id()[-32:] + new_id()[-32:]
     entry = {"id": key_id, "sha256": digest(secret), "tenant": tenant, "user": user}

@@ -38,7 +38,7 @@ class Metrics:
         )
         self.tenants = Gauge("windlass_tenants_open", "Tenants whose store is open.", registry=self._registry)
 
-    def count(self, scope: Scope, status: int, seconds: float) -> None:
+    def count(self, scope: Scope, *, status: int, seconds: float) -> None:
         """Count a request that was answered."""
         route = getattr(scope.get("route"), "path", UNKNOWN)
         self._requests.labels(route, _method(scope["method"]), str(status)).inc()

@@ -8,10 +8,10 @@ from types import FrameType
 
 
 def on_exit(close: Callable[[], None]) -> None:
-    """Call `close` in this event loop when the process is told to end, and let the server know as well.
+    """Call `close` in this event loop when the process is told to end.
 
-    Servers wait for open connections before they say that they end, and a stream is open until it is told.
-    Outside of the main thread nobody is told anything, so nothing is done there.
+    The server is told as well. It waits for open connections before it says that it ends, and a stream is
+    open until it is told. Outside of the main thread nobody is told anything, so nothing is done there.
     """
     if threading.current_thread() is not threading.main_thread():
         return

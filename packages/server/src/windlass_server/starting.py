@@ -1,4 +1,4 @@
-"""How work is handed to the runtime: under ids that make a repeated request the same one."""
+"""How work is handed to the runtime: a repeated request is the same work."""
 
 from hashlib import sha256
 from typing import Annotated, Final
@@ -47,8 +47,8 @@ def _derived(*parts: str) -> str:
     return sha256(text.encode()).hexdigest()[:44]
 
 
-def agent_for(caller: Caller, wished: str | None, known: str | None = None) -> str:
-    """Return which agent is meant: the one wished for, that of the session, or the only one.
+def agent_for(caller: Caller, wished: str | None, *, known: str | None = None) -> str:
+    """Return which agent is meant: the one wished for, the known one, or the only one.
 
     Raises:
         Problem: it is not clear, or there is none of this name.

@@ -188,7 +188,7 @@ class FeedResponse(Response):
         return frames.closing()
 
     async def _batch(self, event: Event) -> tuple[bool, bytes]:
-        """Return whether the stream is over, and what to send of all that is there at this moment."""
+        """Return whether the stream is over, and what to send of all that is there."""
         frames, feed, parts, size = self._frames, self._feed, list[bytes](), 0
         while True:
             part = frames.event(event, self._streams.raw(event), cursor=encode_cursor(feed.cursor))

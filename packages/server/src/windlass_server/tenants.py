@@ -23,7 +23,7 @@ _PLAIN: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 @dataclass(slots=True)
 class Tenant:
-    """An open store, the runtime over it, and the sessions that wait for their first words."""
+    """An open store, the runtime over it, and sessions without a first word."""
 
     name: str
     runtime: AgentRuntime

@@ -59,7 +59,10 @@ async def agents(request: Request, caller: CallerDep) -> Response:
     summary="The tools",
 )
 async def tools(request: Request, caller: CallerDep) -> Response:
-    """Return the tools of all agents; those that functions give at run time are not among them."""
+    """Return the tools of all agents.
+
+    Those that functions give at run time are not among them.
+    """
     tenants: Tenants = request.app.state.tenants
     found: dict[tuple[str, int], tuple[Tool[..., object], list[str]]] = {}
     for agent in tenants.agents.values():

@@ -51,7 +51,7 @@ _ANSWERS[200]["content"][feed_ndjson.MEDIA_TYPE] = {
     summary="Watch a session",
 )
 async def of_session(
-    request: Request, caller: CallerDep, session_id: SessionId, query: FeedDep, last: LastEventId = None
+    *, request: Request, caller: CallerDep, session_id: SessionId, query: FeedDep, last: LastEventId = None
 ) -> Response:
     """Send every event of a session, those that are stored and then those that come.
 
@@ -67,7 +67,7 @@ async def of_session(
 
 @router.get("/runs/{run_id:path}/events", responses=_ANSWERS, response_class=Response, summary="Watch a run")
 async def of_run(
-    request: Request, caller: CallerDep, run_id: RunId, query: FeedDep, last: LastEventId = None
+    *, request: Request, caller: CallerDep, run_id: RunId, query: FeedDep, last: LastEventId = None
 ) -> Response:
     """Send every event of a run; the stream ends with the run."""
     await own_run(caller, run_id)

@@ -36,6 +36,7 @@ async def decisions(caller: CallerDep, run_id: RunId) -> Response:
     summary="End a run",
 )
 async def cancel(
+    *,
     caller: CallerDep,
     run_id: RunId,
     given: Annotated[Cancel | None, body_example(reason={"reason": "It takes too long."})] = None,

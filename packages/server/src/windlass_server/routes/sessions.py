@@ -26,6 +26,7 @@ ACCEPTED = {"sessionId": "019a8f…", "runId": "019a8f…"}
     summary="Begin a session",
 )
 async def create(
+    *,
     caller: CallerDep,
     wanted: Annotated[
         NewSession,
@@ -64,6 +65,7 @@ async def create(
     summary="Say something, or answer",
 )
 async def say(
+    *,
     caller: CallerDep,
     session_id: SessionId,
     given: Annotated[
@@ -88,7 +90,7 @@ async def say(
         await caller.tenant.runtime.answer_session(session_id, responses)
         return reply(Accepted.model_validate({"sessionId": session_id}), 202)
     assert given.message is not None, "one of the two was given"
-    agent_id = agent_for(caller, given.agent, session.agent_id)
+    agent_id = agent_for(caller, given.agent, known=session.agent_id)
     run_id = run_id_for(caller, session_id, key=key)
     if given.delivery == "steer":
         message_id = await caller.tenant.runtime.steer(

@@ -26,7 +26,7 @@ def test_a_session_may_begin_without_a_word_and_go_on_later(tmp_path: Path) -> N
         async with serving(tmp_path) as server, server.client() as client:
             begun = await client.post("/sessions", json={})
             assert begun.status_code == 202
-            assert begun.json().keys() == {"sessionId"}
+            assert begun.json().keys() == {"sessionId", "continuationToken"}
             session_id = begun.json()["sessionId"]
             said = await client.post(f"/sessions/{session_id}/messages", json={"message": "Hello."})
             assert (said.status_code, said.json()["sessionId"]) == (202, session_id)

@@ -6,6 +6,7 @@ from typing import Annotated, Final
 
 from fastapi import Depends, Request
 
+from windlass.catalog import SessionInfo
 from windlass.ports.journal import RunRow
 from windlass_server.guard import Caller
 from windlass_server.problems import not_found
@@ -23,10 +24,12 @@ CallerDep = Annotated[Caller, Depends(_caller)]
 
 @dataclass(frozen=True, slots=True)
 class OwnSession:
-    """A session of the caller."""
+    """A session of the caller: one with a history, or one that waits for its first words."""
 
     session_id: str
     agent_id: str
+    info: SessionInfo | None = None
+    reserved: Reserved | None = None
 
 
 async def own_session(caller: Caller, session_id: str) -> OwnSession:
@@ -35,12 +38,27 @@ async def own_session(caller: Caller, session_id: str) -> OwnSession:
     Raises:
         Problem: there is none, or it is somebody else's; nobody can tell which.
     """
-    found: Reserved | None = None
-    if _ID.fullmatch(session_id):
-        found = await caller.tenant.reservations.find(session_id)
-    if found is None or found.user != caller.principal.user:
+    if not _ID.fullmatch(session_id):
         raise not_found("session")
-    return OwnSession(session_id, found.agent_id)
+    info = await caller.tenant.store.listed_session(session_id)
+    if info is not None and info.owner == caller.principal.user:
+        return OwnSession(session_id, info.agent_id, info)
+    reserved = await caller.tenant.reservations.find(session_id)
+    if info is not None or reserved is None or reserved.user != caller.principal.user:
+        raise not_found("session")
+    return OwnSession(session_id, reserved.agent_id, reserved=reserved)
+
+
+async def own_history(caller: Caller, session_id: str) -> SessionInfo:
+    """Return a session of the caller in which something was said.
+
+    Raises:
+        Problem: there is none, or it is somebody else's; nobody can tell which.
+    """
+    session = await own_session(caller, session_id)
+    if session.info is None:
+        raise not_found("session")
+    return session.info
 
 
 async def own_run(caller: Caller, run_id: str) -> RunRow:
@@ -49,8 +67,9 @@ async def own_run(caller: Caller, run_id: str) -> RunRow:
     Raises:
         Problem: there is none, or it is somebody else's; nobody can tell which.
     """
-    row = await caller.tenant.store.run(run_id) if _ID.fullmatch(run_id) else None
-    owner = None if row is None else await caller.tenant.reservations.find(row.session_id)
-    if row is None or owner is None or owner.user != caller.principal.user:
+    store = caller.tenant.store
+    row = await store.run(run_id) if _ID.fullmatch(run_id) else None
+    info = None if row is None else await store.listed_session(row.session_id)
+    if row is None or info is None or info.owner != caller.principal.user:
         raise not_found("run")
     return row

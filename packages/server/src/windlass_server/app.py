@@ -15,7 +15,7 @@ from windlass_server.guard import PREFIX, Guard
 from windlass_server.metrics import Metrics
 from windlass_server.openapi import describe
 from windlass_server.problems import Problem, on_problem
-from windlass_server.routes import agents, feeds, runs, sessions, system
+from windlass_server.routes import agents, approvals, catalog, feeds, runs, sessions, system
 from windlass_server.settings import Settings
 from windlass_server.signals import on_exit
 from windlass_server.streams import Streams
@@ -24,6 +24,8 @@ from windlass_server.tenants import Tenants
 _ROUTERS: Iterable[APIRouter] = (
     feeds.router,
     sessions.router,
+    approvals.router,
+    catalog.router,
     runs.router,
     agents.router,
     system.router,

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from fastapi import Body, Response
 from pydantic import BaseModel, JsonValue
@@ -10,6 +10,7 @@ from pydantic import BaseModel, JsonValue
 from windlass_server.problems import MEDIA_TYPE, Problem, ProblemBody
 
 JSON: Final = "application/json"
+T = TypeVar("T", bound=BaseModel)
 Responses = dict[int | str, dict[str, Any]]
 _PROBLEMS: Final[dict[int, str]] = {
     400: "the body cannot be read: expected one JSON value",
@@ -60,6 +61,12 @@ def _problem(status: int) -> dict[str, Any]:
 def body_example(**examples: JsonValue) -> Any:
     """Return how a body is declared, with examples by name."""
     return Body(openapi_examples={name: {"value": value} for name, value in examples.items()})
+
+
+def seen(model: type[T], found: object, **more: object) -> T:
+    """Return what a client sees of something that the runtime knows."""
+    shown = {name: getattr(found, name) for name in model.model_fields if hasattr(found, name)}
+    return model.model_construct(None, **{**shown, **more})
 
 
 def reply(value: BaseModel, status: int = 200) -> Response:

@@ -2,18 +2,26 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, Strict
 
+from windlass.catalog import SessionStatus
 from windlass_protocol import (
     BudgetLimits,
+    ChatMessage,
+    HarnessTrace,
     InputRequest,
     InputResponse,
     RunMode,
     RunResult,
     RunSnapshot,
+    RunStatus,
+    TraceEvent,
+    TraceSpan,
+    Usage,
     UserContent,
 )
-from windlass_server.wire import Maybe, Text, Wire
+from windlass_protocol.limits import INTEGER_MAX
+from windlass_server.wire import Maybe, Shown, Text, Wire
 
 JsonObject = dict[str, JsonValue]
 Words = Annotated[
@@ -46,6 +54,12 @@ class NewMessage(RunWishes):
 
     message: Words | None = None
     responses: Annotated[tuple[InputResponse, ...] | None, Field(min_length=1, max_length=64)] = None
+    continuation_token: Annotated[
+        Text | None,
+        Field(
+            max_length=64, description="Goes on only if nobody else has meanwhile; a stale one is refused."
+        ),
+    ] = None
     delivery: Annotated[
         Literal["queue", "steer"],
         Field(description="`queue` waits for the run under way; `steer` speaks to it."),
@@ -68,15 +82,16 @@ class Answer(Wire):
     ] = None
 
 
-class Accepted(Wire):
+class Accepted(Shown):
     """Work that was taken: it is durable, and happens from now on."""
 
     session_id: str
     run_id: Annotated[Maybe[str], Field(description="The run that it begins, or is answered in.")] = None
     message_id: Annotated[Maybe[str], Field(description="Of words to the run under way.")] = None
+    continuation_token: Annotated[Maybe[str], Field(description="With which to go on behind it.")] = None
 
 
-class RunView(Wire):
+class RunView(Shown):
     """A run: where it is, what it waits for, and what came of it."""
 
     run: RunSnapshot
@@ -84,7 +99,99 @@ class RunView(Wire):
     requests: Annotated[tuple[InputRequest, ...], Field(description="What people are being asked.")] = ()
 
 
-class ToolView(Wire):
+class SessionView(Shown):
+    """A session: what it is about, where it is, and what it has used."""
+
+    session_id: str
+    title: Annotated[str, Field(description="What was said first, in one short line.")]
+    agent_id: str
+    status: Annotated[SessionStatus, Field(description="Of its newest run; idle without one.")]
+    created_at: str
+    updated_at: str
+    run_count: int
+    request_count: Annotated[int, Field(description="Requests to people that are open in it.")]
+    usage: Usage
+    parent_session_id: Maybe[str] = None
+    root_session_id: str
+    predecessor_id: Annotated[Maybe[str], Field(description="The session that it was forked from.")] = None
+    predecessor_seq: Maybe[int] = None
+    continuation_token: Annotated[Maybe[str], Field(description="With which to go on from here.")] = None
+
+
+class SessionPage(Shown):
+    """Some sessions, the newest first."""
+
+    sessions: tuple[SessionView, ...]
+    next: Annotated[Maybe[str], Field(description="What `after` takes to go on.")] = None
+
+
+class HistoryPage(Shown):
+    """Some messages of a session, the oldest first."""
+
+    messages: tuple[ChatMessage, ...]
+    next: Annotated[Maybe[str], Field(description="What `after` takes to go on.")] = None
+
+
+class RunRowView(Shown):
+    """A run in a list."""
+
+    run_id: str
+    session_id: str
+    agent_id: str
+    status: RunStatus
+    started_at: Annotated[Maybe[str], Field(description="Absent while it waits for its turn.")] = None
+    ended_at: Maybe[str] = None
+    usage: Usage
+
+
+class RunPage(Shown):
+    """Some runs, the newest first."""
+
+    runs: tuple[RunRowView, ...]
+    next: Annotated[Maybe[str], Field(description="What `after` takes to go on.")] = None
+
+
+class ApprovalView(Shown):
+    """Something that waits for a person."""
+
+    session_id: str
+    root_session_id: str
+    run_id: str
+    agent_id: str
+    asked_at: str
+    request: InputRequest
+
+
+class ApprovalPage(Shown):
+    """Some of what waits for a person, the oldest first."""
+
+    requests: tuple[ApprovalView, ...]
+    next: Annotated[Maybe[str], Field(description="What `after` takes to go on.")] = None
+
+
+class TraceView(Shown):
+    """What a run did and how long it took; the first span is the run itself."""
+
+    trace: HarnessTrace
+    spans: tuple[TraceSpan, ...]
+    events: tuple[TraceEvent, ...]
+
+
+class Fork(Wire):
+    """Where a fork begins."""
+
+    at: Annotated[
+        int | None, Strict(), Field(ge=1, le=INTEGER_MAX, description="A record; the last one when left out.")
+    ] = None
+
+
+class Deleted(Shown):
+    """Sessions that are gone."""
+
+    deleted: tuple[str, ...]
+
+
+class ToolView(Shown):
     """A tool that an agent may call."""
 
     name: str
@@ -95,13 +202,13 @@ class ToolView(Wire):
     input_schema: JsonObject
 
 
-class ToolList(Wire):
+class ToolList(Shown):
     """All tools of all agents."""
 
     tools: tuple[ToolView, ...]
 
 
-class AgentView(Wire):
+class AgentView(Shown):
     """An agent that runs can be started with."""
 
     agent_id: str
@@ -112,13 +219,13 @@ class AgentView(Wire):
     subagents: tuple[str, ...]
 
 
-class AgentList(Wire):
+class AgentList(Shown):
     """All agents of the server."""
 
     agents: tuple[AgentView, ...]
 
 
-class Health(Wire):
+class Health(Shown):
     """Whether the server takes requests."""
 
     status: Literal["ok", "closing"]

@@ -34,7 +34,6 @@ _CODES: Final[dict[int, str]] = {
     HTTPStatus.FORBIDDEN: "denied",
     HTTPStatus.NOT_FOUND: "not_found",
     HTTPStatus.METHOD_NOT_ALLOWED: "method_not_allowed",
-    HTTPStatus.NOT_ACCEPTABLE: "not_acceptable",
     HTTPStatus.REQUEST_TIMEOUT: "timeout",
     HTTPStatus.CONFLICT: "conflict",
     HTTPStatus.GONE: "cursor_expired",

@@ -5,9 +5,9 @@ from typing import Annotated, Final
 
 from fastapi import Header
 
-from windlass import RunHandle
+from windlass import Conflict, RunHandle
 from windlass.options import RunOptions
-from windlass_protocol import UserContent
+from windlass_protocol import ErrorKind, RetryClass, UserContent
 from windlass_server.guard import Caller
 from windlass_server.limits import KEY_CHARS_MAX
 from windlass_server.models import RunWishes
@@ -24,22 +24,61 @@ IdempotencyKey = Annotated[
         examples=["3f1c9a52-order-17"],
     ),
 ]
-_SESSION: Final = "session"
-_FIRST: Final = "first run"
-_RUN: Final = "run"
+_NOTHING: Final = ""
+"""What the token of a session without a run is made of."""
 
 
-def session_id_for(caller: Caller, key: str | None) -> str:
+def session_id_for(caller: Caller, key: str | None, *, kind: str = "session") -> str:
     """Return the id of a new session: the same for the same key of the same user."""
-    return caller.tenant.new_id() if key is None else _derived(_SESSION, caller.principal.key, key)
+    return caller.tenant.new_id() if key is None else _derived(kind, caller.principal.key, key)
 
 
-def run_id_for(caller: Caller, session_id: str, *, key: str | None, is_first: bool = False) -> str:
-    """Return the id of a new run: the same for the same key in the same session.
+def first_run_id(session_id: str) -> str:
+    """Return the id of the run that a session begins with."""
+    return _derived("first run", session_id)
 
-    The run that a session began with is another one, also if its key is used again in the session.
+
+def run_id_for(caller: Caller, session_id: str, *, key: str | None, token: str | None = None) -> str:
+    """Return the id of a new run in a session: the same for the same key, and for the same token.
+
+    So of two who go on from the same place at the same time, with something else to say, one is refused.
     """
-    return caller.tenant.new_id() if key is None else _derived(_FIRST if is_first else _RUN, session_id, key)
+    if token is not None:
+        return _derived("run behind", session_id, token)
+    return caller.tenant.new_id() if key is None else _derived("run", session_id, key)
+
+
+async def token_of(caller: Caller, session_id: str) -> str:
+    """Return the token with which to go on in a session from where it is now."""
+    newest = await caller.tenant.runtime.sessions.runs(session_id=session_id, limit=1)
+    return _token(session_id, newest.items[0].run_id if newest.items else _NOTHING)
+
+
+def token_behind(session_id: str, run_id: str) -> str:
+    """Return the token with which to go on behind a run."""
+    return _token(session_id, run_id)
+
+
+async def check_token(caller: Caller, session_id: str, *, token: str | None, run_id: str) -> None:
+    """Refuse to go on from a place where a session is not any more, or never was.
+
+    Raises:
+        Conflict: it is not there.
+    """
+    if token is None or token == await token_of(caller, session_id):
+        return
+    # The same request again: the run that it began is the one that the session went on with.
+    if await caller.tenant.store.run(run_id) is None:
+        raise taken("the session has gone on, or never was where this token says: read it, then decide")
+
+
+def taken(message: str) -> Conflict:
+    """Return the error of a request that another one came before."""
+    return Conflict(message, kind=ErrorKind.INVALID_STATE_TRANSITION, retry=RetryClass.NOT_RETRYABLE)
+
+
+def _token(session_id: str, run_id: str) -> str:
+    return _derived("token", session_id, run_id)
 
 
 def _derived(*parts: str) -> str:
@@ -76,5 +115,6 @@ async def start(
         "metadata": wishes.metadata,
         "budget": wishes.budget,
         "source": caller.principal.source,
+        "owner": caller.principal.user,
     }
     return await caller.tenant.runtime.start(agent_id, message, **options)

@@ -26,3 +26,9 @@ class Wire(BaseModel):
         hide_input_in_errors=True,
         allow_inf_nan=False,
     )
+
+
+class Shown(Wire):
+    """A body of an answer, which the server itself makes."""
+
+    model_config = ConfigDict(validate_by_name=True)

@@ -13,15 +13,27 @@ APART := tests/contracts/test_store_machine.py tests/harness/loop/test_crash.py 
 	tests/harness/loop/test_properties.py tests/docs tests/fences tests/golden tests/promises tests/security \
 	tests/tools tests/test_tidy.py
 
+INSPECTOR := packages/server/src/windlass_server/inspector/index.html
+INSPECTOR_SOURCES := $(shell find web/inspector web/ui/src web/ui/styles web/protocol/src -type f -not -path '*/node_modules/*')
+
 .DEFAULT_GOAL := help
-.PHONY: help dev test check gen lock bench torture clean test-real
+.PHONY: help dev test check gen lock bench torture clean test-real inspector wheels
 .PHONY: python-tests pure-tests runtime-tests hard-tests apart-tests web-tests web-built
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
 
-dev: $(VENV)/.ready  ## run what there is to see today
-	$(BIN)/python examples/tour.py
+dev: $(VENV)/.ready $(INSPECTOR)  ## the server with a demo agent and the inspector, at http://127.0.0.1:8700
+	$(BIN)/python -m windlass_server --data .dev
+
+inspector: $(INSPECTOR)  ## build the web app into the server's package
+
+$(INSPECTOR): node_modules/.ready $(INSPECTOR_SOURCES)
+	$(NODE)/tsc -b web/protocol web/ui
+	cd web/inspector && ../../$(NODE)/vite build --logLevel warn
+
+wheels: $(VENV)/.ready $(INSPECTOR)  ## build every wheel into dist/, that of the server with the inspector inside
+	for package in $(PACKAGES); do $(BIN)/pip wheel -q --no-deps --no-build-isolation -w dist $$package; done
 
 test: check  ## every check and every test
 	$(MAKE) --no-print-directory -j2 python-tests hard-tests apart-tests web-tests
@@ -37,6 +49,7 @@ check: $(VENV)/.ready node_modules/.ready  ## format, lint, types, contracts, dr
 	$(NODE)/tsc -p web/protocol/test
 	$(NODE)/tsc -p web/harness/test
 	$(NODE)/tsc -p web/ui/test
+	$(NODE)/tsc -p web/inspector
 	$(NODE)/eslint web
 
 python-tests: runtime-tests pure-tests
@@ -97,6 +110,7 @@ $(VENV)/.ready: requirements/dev.txt $(PACKAGES:%=%/pyproject.toml)
 	touch $@
 
 # Not `npm ci`: it wants the optional binaries of every platform to be in the lock file.
-node_modules/.ready: package.json package-lock.json web/protocol/package.json web/harness/package.json web/ui/package.json
+node_modules/.ready: package.json package-lock.json web/protocol/package.json web/harness/package.json \
+		web/ui/package.json web/inspector/package.json
 	npm install --no-save --no-fund --no-audit
 	touch $@

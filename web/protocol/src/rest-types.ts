@@ -83,6 +83,14 @@ export const SessionInfo = open({
   createdAt: Timestamp.nullable().optional(),
   updatedAt: Timestamp.nullable().optional(),
   usage: Usage.nullable().optional(),
+  runCount: z.number().optional(),
+  /** Requests to people that are open in it. */
+  requestCount: z.number().optional(),
+  parentSessionId: z.string().nullable().optional(),
+  rootSessionId: z.string().nullable().optional(),
+  /** The session that it was forked from, and behind which record. */
+  predecessorId: z.string().nullable().optional(),
+  predecessorSeq: z.number().nullable().optional(),
 });
 export type SessionInfo = z.infer<typeof SessionInfo>;
 
@@ -94,6 +102,23 @@ export type SessionPage = z.infer<typeof SessionPage>;
 export const HistoryPage = open({ messages: z.array(ChatMessage), next: z.string().nullable().optional() });
 export type HistoryPage = z.infer<typeof HistoryPage>;
 
+/** A run in a list. */
+export const RunRow = open({
+  runId: z.string(),
+  sessionId: z.string(),
+  agentId: z.string(),
+  status: RunStatus,
+  /** Absent while it waits for its turn. */
+  startedAt: Timestamp.nullable().optional(),
+  endedAt: Timestamp.nullable().optional(),
+  usage: Usage,
+});
+export type RunRow = z.infer<typeof RunRow>;
+
+/** A page of runs, newest first; `next` goes on with it. */
+export const RunPage = open({ runs: z.array(RunRow), next: z.string().nullable().optional() });
+export type RunPage = z.infer<typeof RunPage>;
+
 /** Something that waits for a person. */
 export const Approval = open({
   request: InputRequest,
@@ -104,7 +129,7 @@ export const Approval = open({
 });
 export type Approval = z.infer<typeof Approval>;
 
-export const ApprovalPage = open({ approvals: z.array(Approval), next: z.string().nullable().optional() });
+export const ApprovalPage = open({ requests: z.array(Approval), next: z.string().nullable().optional() });
 export type ApprovalPage = z.infer<typeof ApprovalPage>;
 
 /** An agent that runs can be started with. */

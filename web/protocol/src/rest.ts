@@ -39,9 +39,19 @@ export interface PageQuery {
 
 /** What to look for in a list of sessions. */
 export interface SessionQuery extends PageQuery {
-  readonly agentId?: string | undefined;
+  readonly agent?: string | undefined;
   readonly status?: string | undefined;
+  /** Words, or beginnings of them, of the title. */
   readonly text?: string | undefined;
+  /** Whether sessions of subagents are listed as well. */
+  readonly subagents?: boolean | undefined;
+}
+
+/** What to look for in a list of runs. */
+export interface RunQuery extends PageQuery {
+  readonly session?: string | undefined;
+  readonly agent?: string | undefined;
+  readonly status?: string | undefined;
 }
 
 type Query = Readonly<Record<string, string | number | boolean | undefined>>;
@@ -104,8 +114,8 @@ export class Client {
   }
 
   /** A new session that begins as this one was at a record. */
-  fork(sessionId: string, body: { readonly at?: number }, options?: RequestOptions): Promise<rest.Accepted> {
-    return this.ask(rest.Accepted, at("sessions", sessionId, "fork"), { ...options, method: "POST", body });
+  fork(sessionId: string, body: { readonly at?: number }, options?: RequestOptions): Promise<rest.SessionInfo> {
+    return this.ask(rest.SessionInfo, at("sessions", sessionId, "fork"), { ...options, method: "POST", body });
   }
 
   /** Removes a session and everything in it. */
@@ -114,6 +124,11 @@ export class Client {
   }
 
   // Runs.
+
+  /** A page of runs, newest first. */
+  listRuns(query: RunQuery = {}, options?: RequestOptions): Promise<rest.RunPage> {
+    return this.ask(rest.RunPage, "/runs", { ...options, query });
+  }
 
   /** Where a run is. */
   getRun(runId: string, options?: RequestOptions): Promise<rest.RunInfo> {

@@ -60,7 +60,7 @@ it.each([
   ["/v1/sessions/s1", (c: Client) => c.getSession("s1"), { sessionId: "s1" }],
   ["/v1/sessions/s1/history", (c: Client) => c.history("s1"), { messages: [] }],
   ["/v1/runs/r1/trace", (c: Client) => c.trace("r1"), { spans: [], events: [] }],
-  ["/v1/approvals", (c: Client) => c.approvals(), { approvals: [] }],
+  ["/v1/approvals", (c: Client) => c.approvals(), { requests: [] }],
   ["/v1/health", (c: Client) => c.health(), { status: "ok", version: "0.1.0" }],
 ])("reads %s", async (path, read, body) => {
   answer = { status: 200, body };

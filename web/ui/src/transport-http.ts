@@ -18,7 +18,7 @@ export function httpTransport(options: ClientOptions | Client = {}): Transport {
     answer: async (sessionId, response, call) => {
       await client.answer(sessionId, [response], call);
     },
-    approvals: async (call) => (await client.approvals({}, call)).approvals,
+    approvals: async (call) => (await client.approvals({}, call)).requests,
     run: async (runId, call) => facts(await client.getRun(runId, call)),
     trace: (runId, call) => client.trace(runId, call),
     decisions: (runId, call) => client.decisions(runId, call),

@@ -87,3 +87,9 @@ export const decisionsQuery = (runId: string, isLive: boolean) =>
     refetchInterval: isLive ? SLOW_MS : false,
     staleTime: isLive ? 0 : Infinity,
   });
+
+export const toolsQuery = queryOptions({
+  queryKey: ["tools"],
+  queryFn: ({ signal }) => client.tools({ signal }),
+  staleTime: 60_000,
+});

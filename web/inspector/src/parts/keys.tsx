@@ -21,7 +21,8 @@ export function useKeys(keys: Keys): void {
   useEffect(() => {
     let first = { key: "", at: 0 };
     const onKey = (event: KeyboardEvent): void => {
-      const isMeant = !event.defaultPrevented && !event.ctrlKey && !event.metaKey && !event.altKey;
+      // A key that is held down is one press: what comes next was not seen yet.
+      const isMeant = !event.defaultPrevented && !event.repeat && !event.ctrlKey && !event.metaKey && !event.altKey;
       if (!isMeant || isTyping(event.target) || document.querySelector("dialog[open]") !== null) return;
       const isPair = event.timeStamp - first.at < PAIR_MS;
       const run = (isPair ? latest.current[`${first.key} ${event.key}`] : undefined) ?? latest.current[event.key];

@@ -93,3 +93,26 @@ export const toolsQuery = queryOptions({
   queryFn: ({ signal }) => client.tools({ signal }),
   staleTime: 60_000,
 });
+
+/** Which runs are wanted. */
+export interface RunFilter {
+  readonly status?: string | undefined;
+  readonly agent?: string | undefined;
+}
+
+export const runsQuery = (filter: RunFilter) =>
+  infiniteQueryOptions({
+    queryKey: ["runs", "all", filter],
+    queryFn: ({ signal, pageParam }) => client.listRuns({ ...filter, after: pageParam, limit: PAGE }, { signal }),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: ({ next }) => next ?? undefined,
+    refetchInterval: ({ state }) => ((state.data?.pages.length ?? 0) <= PAGES_FEW ? LIVE_MS : SLOW_MS),
+  });
+
+export const recentRunsQuery = (agent: string | undefined) =>
+  queryOptions({
+    queryKey: ["runs", "recent", agent],
+    queryFn: async ({ signal }) => (await client.listRuns({ agent, limit: 50 }, { signal })).runs,
+    staleTime: SLOW_MS,
+    refetchInterval: SLOW_MS,
+  });

@@ -1,9 +1,10 @@
 /** Small things that every page is made of. */
 import { ApiError, ConnectionError, ProtocolError } from "@windlass/protocol/client";
-import { BUTTONS, CARD, classes, FIELD, FOCUS } from "@windlass/ui";
+import { BUTTONS, CARD, classes, FOCUS } from "@windlass/ui";
 import { useEffect, useId, useState, type ComponentPropsWithoutRef, type ReactNode } from "react";
 import { formatAgo } from "../lib/format.js";
 import { Link } from "../lib/router.js";
+import { SMALL_FIELD } from "./styles.js";
 
 const TICK_MS = 15_000;
 
@@ -130,7 +131,7 @@ export function Select({ label, value, options, onChange }: SelectProps): ReactN
   return (
     <span className="inline-flex items-center gap-2 text-xs text-agent-muted">
       <label htmlFor={id}>{label}</label>
-      <select id={id} className={classes(FIELD, "min-h-9 w-auto max-w-44 py-1")} value={value} onChange={(event) => { onChange(event.target.value); }}>
+      <select id={id} className={classes(SMALL_FIELD, "max-w-44")} value={value} onChange={(event) => { onChange(event.target.value); }}>
         {options.map(([one, text]) => <option key={one} value={one}>{text}</option>)}
       </select>
     </span>

@@ -1,5 +1,6 @@
 /** What pages ask the server for; the same question is asked once. */
 import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
+import type { RunRow } from "@windlass/protocol/client";
 import { client } from "./api.js";
 
 /** Items on a page of a list: as many as the server gives at once. */
@@ -114,5 +115,26 @@ export const recentRunsQuery = (agent: string | undefined) =>
     queryKey: ["runs", "recent", agent],
     queryFn: async ({ signal }) => (await client.listRuns({ agent, limit: 50 }, { signal })).runs,
     staleTime: SLOW_MS,
+    refetchInterval: SLOW_MS,
+  });
+
+/** Runs that the overview looks at, at most. */
+export const OVERVIEW_RUNS_MAX = 5 * PAGE;
+
+/** Runs that began since a moment, newest first, up to a limit. */
+export const runsSinceQuery = (rangeMs: number) =>
+  queryOptions({
+    queryKey: ["runs", "since", rangeMs],
+    queryFn: async ({ signal }): Promise<readonly RunRow[]> => {
+      const from = new Date(Date.now() - rangeMs).toISOString();
+      const found: RunRow[] = [];
+      let after: string | undefined;
+      do {
+        const page = await client.listRuns({ after, limit: PAGE }, { signal });
+        found.push(...page.runs);
+        after = page.next ?? undefined;
+      } while (after !== undefined && found.length < OVERVIEW_RUNS_MAX && (found.at(-1)?.startedAt ?? from) >= from);
+      return found.filter(({ startedAt }) => startedAt == null || startedAt >= from);
+    },
     refetchInterval: SLOW_MS,
   });

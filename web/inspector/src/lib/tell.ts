@@ -55,9 +55,9 @@ const TELLERS: Tellers = {
     depth: 1,
   }),
   "action.started": ({ toolName, mode, effect }) => ({ title: `Tool ${toolName} began`, detail: [mode, effect].filter((part) => part !== undefined).join(", "), tone: "tool", depth: 1 }),
-  "action.result": ({ result, status, durationMs }) => ({
+  "action.result": ({ result, status, durationMs, error }) => ({
     title: `${nameOf(result)} ${status}${durationMs === undefined ? "" : ` in ${formatDuration(durationMs)}`}`,
-    detail: formatValue(result.output),
+    detail: error?.message ?? formatValue(result.output),
     tone: status === "completed" ? "good" : "bad",
     depth: 1,
   }),

@@ -66,7 +66,7 @@ function Call({ call }: { readonly call: CallFacts }): ReactNode {
       ))}
       {call.requests.length > call.answers.length && <p className="text-xs text-agent-warning">It waits for an answer. <TextLink href="/approvals">Approvals</TextLink></p>}
       {call.childSessionId !== undefined && <p><TextLink href={to(["sessions", call.childSessionId])}>Session of the subagent</TextLink></p>}
-      {result !== undefined && <Block title={`Result: ${result.status}${result.durationMs === undefined ? "" : `, ${formatDuration(result.durationMs)}`}`} text={formatValue(result.result.output)} />}
+      {result !== undefined && <Block title={`Result: ${result.status}${result.durationMs === undefined ? "" : `, ${formatDuration(result.durationMs)}`}`} text={result.error?.message ?? formatValue(result.result.output)} />}
     </section>
   );
 }

@@ -79,7 +79,8 @@ function Waiting(): ReactNode {
   );
 }
 
-function Foot({ onHelp }: { readonly onHelp: () => void }): ReactNode {
+/** The theme, the keys, and the way out; without a keyboard nobody asks for keys. */
+export function Foot({ onHelp }: { readonly onHelp?: () => void }): ReactNode {
   const [theme, setTheme] = useState(readTheme);
   const choose = (next: Theme): void => {
     setTheme(next);
@@ -100,7 +101,7 @@ function Foot({ onHelp }: { readonly onHelp: () => void }): ReactNode {
           {THEMES.map((one) => <option key={one} value={one}>{one}</option>)}
         </select>
       </label>
-      <button type="button" className={BUTTONS.default} onClick={onHelp}>Keys <kbd className="text-xs">?</kbd></button>
+      {onHelp !== undefined && <button type="button" className={BUTTONS.default} onClick={onHelp}>Keys <kbd className="text-xs">?</kbd></button>}
       {door.key !== undefined && <button type="button" className={BUTTONS.default} onClick={() => { door.leave(); }}>Forget the key</button>}
     </>
   );

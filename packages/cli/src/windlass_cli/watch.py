@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from windlass import RunHandle
-    from windlass_protocol import Event, InputRequest, RunResult
+    from windlass_protocol import Event, InputRequest, Record, RunResult
 
 SHORT_CHARS: Final = 160
 _EXITS: Final = {"completed": Exit.DONE, "cancelled": Exit.CANCELLED}
@@ -36,10 +36,7 @@ class Watch:
     async def follow(self, handle: "RunHandle") -> "RunResult | None":
         """Show a run up to its end and return its result; None if it waits for somebody who is not here."""
         async for event in handle.events():
-            if self.is_json:
-                self.terminal.line(windlass_protocol.encode(event).decode())
-            else:
-                self._show(event)
+            self.show(event)
             if event.type == "run.waiting" and await handle.requests() and not await self._answer(handle):
                 return None
         return await handle.wait()
@@ -60,7 +57,14 @@ class Watch:
             self.terminal.say(f"{result.status.value}{why}", "red")
         return _EXITS.get(result.status.value, Exit.FAILED)
 
-    def _show(self, event: "Event") -> None:
+    def show(self, event: "Event | Record") -> None:
+        """Show one thing that happened."""
+        if self.is_json:
+            self.terminal.line(windlass_protocol.encode(event).decode())
+        else:
+            self._tell(event)
+
+    def _tell(self, event: "Event | Record") -> None:
         data, kind = event.data, event.type
         step = (data.get("turnId"), data.get("stepIndex"))
         match kind:

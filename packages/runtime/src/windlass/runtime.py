@@ -157,7 +157,7 @@ class CoreRuntime(RuntimeViews):
             key = item_key(START, run_id)
             posted = await self._store().post(session_id, kind=START, key=key, body=body, run=new_run)
         except Conflict:
-            raise taken_run(run_id) from None
+            raise taken_run(run_id, await self._runs.difference(new_run, session_id)) from None
         self._run_count += posted.is_new
         await self._rouse(session_id)
         return RunHandle(self, run_id)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import windlass
-from windlass_cli.commands import approvals, chat, doctor, ledger, project, run, runs, sessions
+from windlass_cli.commands import acp, approvals, chat, doctor, ledger, project, run, runs, sessions
 from windlass_cli.problems import Exit, Problem
 from windlass_cli.session import Session
 from windlass_cli.settings import load_settings
@@ -45,6 +45,7 @@ app.command("chat")(chat.chat)
 app.add_typer(sessions.app, name="sessions")
 app.add_typer(runs.app, name="runs")
 app.add_typer(approvals.app, name="approvals")
+app.command("acp")(acp.acp)
 app.command("trace")(ledger.trace)
 app.command("decisions")(ledger.decisions)
 app.command("init")(project.init)

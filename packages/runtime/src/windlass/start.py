@@ -331,6 +331,7 @@ def tools_of(ports: RuntimePorts, package: RuntimePackage) -> dict[str, Tool[...
 
 _KEPT: Final = (
     "source",
+    "owner",
     "mode",
     "capabilities",
     "metadata",

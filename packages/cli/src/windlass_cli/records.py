@@ -13,9 +13,10 @@ _PAGE: Final = 500
 
 async def run_records(runtime: "AgentRuntime", run_id: str) -> "AsyncIterator[Record]":
     """Return what the journal has of a run, up to its end or to now."""
-    snapshot = await runtime.run_snapshot(run_id)
+    session_id = (await runtime.run_snapshot(run_id)).session_id
+    assert session_id is not None, "a run that was started has a session"
     after = 0
-    while records := await runtime.sessions.records(snapshot.session_id, after=after, limit=_PAGE):
+    while records := await runtime.sessions.records(session_id, after=after, limit=_PAGE):
         for record in records:
             if record.run_id == run_id:
                 yield record

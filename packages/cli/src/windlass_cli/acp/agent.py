@@ -11,7 +11,7 @@ from windlass import Agent, AgentError, AgentRuntime, RunHandle, RunStatus, part
 from windlass_cli.acp.updates import Update, Updates, call_of, options_of, told_before
 from windlass_protocol import InputKind, InputRequest
 
-_STOPS: Final[dict[RunStatus, str]] = {
+_STOPS: Final[dict[RunStatus, schema.StopReason]] = {
     RunStatus.COMPLETED: "end_turn",
     RunStatus.CANCELLED: "cancelled",
     RunStatus.BUDGET_EXHAUSTED: "max_turn_requests",

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from typing import Final
+from typing import Final, cast
 
 import acp
 
@@ -21,4 +21,6 @@ async def serve(runtime: AgentRuntime, agent: Agent, *, user: str) -> None:
         reader, writer = await acp.stdio_streams(limit=FRAME_BYTES_MAX)
     finally:
         sys.stdout = kept
-    await acp.run_agent(EditorAgent(runtime, agent, user=user), writer, reader)
+    # What it does not offer it has no methods for; the library answers for them.
+    mine = cast(acp.Agent, EditorAgent(runtime, agent, user=user))
+    await acp.run_agent(mine, writer, reader)

@@ -48,7 +48,14 @@ def _row(one: "OpenRequest") -> tuple[str, ...]:
     request, options = one.request, one.request.options or ()
     times = (when(one.asked_at), when(request.expires_at))
     answers, arguments = "|".join(option.id for option in options), to_json(request.action.input)
-    return (request.request_id, one.agent_id, request.action.tool_name or "", *times, answers, arguments)
+    return (
+        request.request_id,
+        one.agent_id,
+        str(getattr(request.action, "tool_name", "–")),
+        *times,
+        answers,
+        arguments,
+    )
 
 
 @app.command()

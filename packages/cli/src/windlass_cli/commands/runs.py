@@ -159,8 +159,8 @@ def diff(
 
     async def work() -> Exit:
         async with self.reading() as runtime:
-            sides = [[line async for line in _lines(runtime, run_id)] for run_id in (first, second)]
-        lines = list(difflib.unified_diff(*sides, first, second, n=2, lineterm=""))
+            one, other = [[line async for line in _lines(runtime, run_id)] for run_id in (first, second)]
+        lines = list(difflib.unified_diff(one, other, first, second, n=2, lineterm=""))
         for line in lines:
             style = {"+": "green", "-": "red"}.get(line[:1], "")
             self.terminal.out.print(line, style=style)

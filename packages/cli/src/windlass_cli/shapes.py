@@ -8,7 +8,6 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final, cast
 
 import pydantic
-from rich.table import Table
 from rich.text import Text
 
 from windlass_cli.terminal import Terminal, plain
@@ -46,17 +45,16 @@ def _camel(name: str) -> str:
 
 
 def show_table(terminal: Terminal, header: Sequence[str], rows: Iterable[Sequence[str]]) -> int:
-    """Write a table; return how many rows it has."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    """Write a table, cut on the right to fit a terminal; return how many rows it has.
+
+    What begins a row is copied into the next command, so it is never cut.
+    """
     cells = [[short(cell) for cell in row] for row in rows]
-    for at, name in enumerate(header):
-        # What begins a row is copied into the next command: it is never cut.
-        width = max([len(name), *(len(row[0]) for row in cells)]) if at == 0 else None
-        table.add_column(name, no_wrap=True, min_width=width)
-    for row in cells:
-        table.add_row(*(Text(cell) for cell in row))
-    if cells:
-        terminal.out.print(table, soft_wrap=not terminal.out.is_terminal)
+    widths = [max(map(len, column)) for column in zip(header, *cells, strict=True)]
+    for at, row in enumerate([header, *cells] if cells else []):
+        line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        room = max(terminal.out.width, widths[0]) if terminal.out.is_terminal else len(line)
+        terminal.out.print(Text(line[:room], style="" if at else "bold"))
     return len(cells)
 
 

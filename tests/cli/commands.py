@@ -86,6 +86,11 @@ class Typed:
         os.close(self._mine)
         return self._process.wait(timeout=60)
 
+    def hang_up(self) -> int:
+        """Close the terminal; return the exit code."""
+        os.close(self._mine)
+        return self._process.wait(timeout=60)
+
     def _read(self) -> str:
         try:
             piece = os.read(self._mine, 4096).decode("utf-8", "replace")

@@ -105,3 +105,9 @@ def test_a_chat_remembers(tmp_path: Path) -> None:
     typed.until("weather says")
     typed.type("/quit")
     assert typed.end() == 0
+
+
+def test_a_terminal_that_goes_away_is_the_end_of_the_input(tmp_path: Path) -> None:
+    typed = Typed(tmp_path, ["run", "send mail"])
+    typed.until("> ")
+    assert typed.hang_up() != 0  # and it ends

@@ -48,7 +48,10 @@ class Terminal:
                 answer.set_result(line)
 
         def read() -> None:
-            line = self._source.readline()
+            try:
+                line = self._source.readline()
+            except (OSError, ValueError):  # the terminal is gone
+                line = ""
             if not loop.is_closed():
                 loop.call_soon_threadsafe(settle, line)
 

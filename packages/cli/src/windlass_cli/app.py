@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import windlass
-from windlass_cli.commands import acp, approvals, chat, doctor, ledger, project, run, runs, sessions
+from windlass_cli.commands import acp, approvals, chat, doctor, ledger, project, run, runs, serve, sessions
 from windlass_cli.problems import Exit, Problem
 from windlass_cli.session import Session
 from windlass_cli.settings import load_settings
@@ -42,6 +42,8 @@ def _options(
 
 app.command("run")(run.run)
 app.command("chat")(chat.chat)
+app.command("dev")(serve.dev)
+app.command("serve")(serve.serve)
 app.add_typer(sessions.app, name="sessions")
 app.add_typer(runs.app, name="runs")
 app.add_typer(approvals.app, name="approvals")

@@ -5,6 +5,7 @@ import getpass
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, cast
 
 import typer
@@ -43,10 +44,7 @@ class Session:
     async def working(self) -> "AsyncGenerator[AgentRuntime]":
         """Open the store and go on with what was left unfinished in it."""
         settings = self.settings
-        if not settings.store.parent.is_dir():
-            raise Problem(
-                f"there is no folder {settings.store.parent}", "Make it, or name another: --store PATH"
-            )
+        _make_folder(settings.store.parent)
         agents = self.agents()
         runtime = await windlass.AgentRuntime.open(
             settings.store, agents=agents, durability=settings.durability
@@ -69,6 +67,15 @@ class Session:
         runtime = await windlass.AgentRuntime.open(settings.store, agents=(), durability=settings.durability)
         async with runtime:
             yield runtime
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise Problem(
+            f"the folder {folder} cannot be made: {error.strerror}", "Name another: --store PATH"
+        ) from None
 
 
 def finish(work: Coroutine[object, object, Exit]) -> NoReturn:

@@ -10,6 +10,8 @@ from typing import Final, Literal, cast
 from windlass_cli.problems import Problem
 
 FILE: Final = "windlass.toml"
+LOCAL: Final = "local.db"
+"""The store of whoever uses this machine."""
 FILE_BYTES_MAX: Final = 1_048_576
 PORT_MAX: Final = 65_535
 DURABILITIES: Final = ("power", "process")
@@ -57,13 +59,19 @@ class Setting:
 
 SETTINGS: Final = (
     Setting("agents", "windlass.demo:agent", "your agents: module:name or file.py:name"),
-    Setting("store", "windlass.db", "the file that keeps everything"),
+    Setting("data", "windlass-data", "the folder that keeps everything"),
+    Setting("store", "", "a file of its own; that of the folder when empty"),
     Setting(
         "durability", "power", "power: survives a crash of the machine; process: of the process", _durability
     ),
     Setting("user", "", "who you are when you answer requests; the name you are logged in by when empty"),
     Setting("server.host", "127.0.0.1", "where the server listens"),
-    Setting("server.port", "8321", "the port of the server; 0 takes a free one", _port),
+    Setting("server.port", "8700", "the port of the server; 0 takes a free one", _port),
+    Setting("server.keys", "", "a file of API keys; nobody has to log in when empty"),
+    Setting("server.jwt_issuer", "", "whose tokens are taken"),
+    Setting("server.jwt_audience", "", "whom tokens must be for"),
+    Setting("server.jwt_jwks", "", "the public keys of the issuer: a file or an https address"),
+    Setting("server.cors_origins", "", "web pages that may call the server, with commas between them"),
 )
 _BY_KEY: Final = {setting.key: setting for setting in SETTINGS}
 
@@ -91,8 +99,14 @@ class Settings:
 
     @property
     def store(self) -> Path:
-        """The file of the journal."""
-        return self.folder / self.values["store"].value
+        """The file of the journal; the server keeps the same one when nobody has to log in."""
+        named = self.values["store"].value
+        return self.folder / named if named else self.data / LOCAL
+
+    @property
+    def data(self) -> Path:
+        """The folder of all files."""
+        return self.folder / self.values["data"].value
 
     @property
     def durability(self) -> Durability:
@@ -103,6 +117,10 @@ class Settings:
     def user(self) -> str:
         """Who answers; empty if nobody said."""
         return self.values["user"].value
+
+    def text(self, key: str) -> str:
+        """Return a setting as it was written; empty if nobody did."""
+        return self.values[key].value
 
     @property
     def host(self) -> str:

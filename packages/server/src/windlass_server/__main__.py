@@ -5,21 +5,15 @@ import importlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, cast
-
-import uvicorn
+from typing import cast
 
 from windlass import Agent, AgentError
 from windlass_protocol import encode
-from windlass_server.app import create_app
 from windlass_server.demo import demo
 from windlass_server.keys import new_key
-from windlass_server.limits import DRAIN_S, HEADER_BYTES_MAX, TARGET_BYTES_MAX
+from windlass_server.serving import serve
 from windlass_server.settings import JwtSettings, Settings, refused
 from windlass_server.tenants import Tenants
-
-_HEAD_BYTES_MAX: Final = 2 * (HEADER_BYTES_MAX + TARGET_BYTES_MAX)
-"""Above this the connection is closed without an answer that explains it."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -62,20 +56,7 @@ def _serve(options: argparse.Namespace) -> int:
     )
     agents = [demo] if options.agents is None else load_agents(options.agents)
     tenants = Tenants(options.data, agents, open_max=settings.limits.tenants_open_max)
-    config = uvicorn.Config(
-        create_app(settings, tenants),
-        host=settings.host,
-        port=settings.port,
-        http="h11",
-        lifespan="on",
-        access_log=False,
-        server_header=False,
-        h11_max_incomplete_event_size=_HEAD_BYTES_MAX,
-        timeout_graceful_shutdown=DRAIN_S,
-    )
-    server = uvicorn.Server(config)
-    server.run()
-    return 0 if server.started else 3
+    return serve(settings, tenants)
 
 
 def _jwt(options: argparse.Namespace) -> JwtSettings | None:

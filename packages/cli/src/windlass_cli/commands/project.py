@@ -25,9 +25,9 @@ agent = Agent("helper", model="demo/paced", instructions="Be brief.", tools=[wea
 '''
 _TOML: Final = """# Every setting, and where it comes from: windlass config
 agents = "agent.py:agent"
-store = "windlass.db"
+data = "windlass-data"
 """
-_IGNORED: Final = """windlass.db*
+_IGNORED: Final = """windlass-data/
 __pycache__/
 .env
 """

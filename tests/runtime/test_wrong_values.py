@@ -409,6 +409,7 @@ def test_an_agent_is_made_of_what_it_can_use_or_not_at_all(name: str, at: int) -
     given = {"name": "a", "model": "openai/gpt-5", name: WRONG[at]}
     fine = {("name", 2), ("instructions", 2), ("description", 2), ("version", 2), ("version", 0)}
     fine |= {(one, 0) for one in ("budget", "output", "compaction", "compaction_model", "temperature")}
+    fine |= {("compaction", 1)}
     message = refused(lambda: LOOSE_AGENT(**given))
     assert (message is None) == ((name, at) in fine)
 

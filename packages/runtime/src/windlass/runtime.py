@@ -161,7 +161,7 @@ class CoreRuntime(RuntimeViews):
         except Conflict as error:
             if await self._store().run(run_id) is None:
                 raise error.caused_by(CausalIds(run_id=run_id)) from None
-            raise taken_run(run_id) from None
+            raise taken_run(run_id, await self._runs.difference(new_run, session_id)) from None
         self._run_count += posted.is_new
         await self._rouse(session_id)
         return RunHandle(self, run_id)

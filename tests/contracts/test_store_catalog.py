@@ -1,9 +1,10 @@
-"""What every store promises of its index and of whole sessions, held against every adapter."""
+"""What every store promises of its index and of whole sessions."""
 
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pydantic import JsonValue
 from tests.contracts.stores import AT, NOW_MS, AnyStore, Play, claim, play_in_memory, play_on_sqlite, write
 
 from windlass.errors import Conflict, Denied, Rejected
@@ -16,6 +17,7 @@ from windlass_protocol import InputRequest, JsonObject, Record, RunStatus
 
 LATER = "2026-01-31T09:31:00.000Z"
 EVERYTHING = SessionFilter(root_only=False)
+PARENT: JsonValue = {"sessionId": "s1", "runId": "r1", "callId": "c1", "rootSessionId": "s1", "depth": 1}
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -37,8 +39,8 @@ async def start(store: Store, session_id: str = "s1", run_id: str = "r1", **more
     return (await store.post(session_id, kind=START, key=f"start:{run_id}", body=item, run=run)).number
 
 
-def fact(kind: str, run_id: str = "r1", *, at: str = AT, **data: object) -> Draft:
-    return Draft(kind, at, {"runId": run_id, **data}, run_id=run_id, agent_id="a1")  # pyright: ignore[reportArgumentType] - JSON
+def fact(kind: str, run_id: str = "r1", *, at: str = AT, **data: JsonValue) -> Draft:
+    return Draft(kind, at, {"runId": run_id, **data}, run_id=run_id, agent_id="a1")
 
 
 async def begin(store: Store, session_id: str = "s1", run_id: str = "r1", **more: str) -> Claim:
@@ -267,8 +269,7 @@ def test_sessions_and_runs_are_found_by_owner_agent_status_and_words(play: Play)
 def test_a_subagents_session_has_a_root_a_parent_and_the_owner_of_its_caller(play: Play) -> None:
     async def story(store: AnyStore, other: AnyStore) -> None:
         mine = await begin(store, owner="ann")
-        parent = {"sessionId": "s1", "runId": "r1", "callId": "c1", "rootSessionId": "s1", "depth": 1}
-        item = Post("s2", START, "start:r2", {**body("r2", owner="ann"), "parent": parent})  # pyright: ignore[reportArgumentType] - JSON
+        item = Post("s2", START, "start:r2", {**body("r2", owner="ann"), "parent": PARENT})
         called = replace(fact("subagent.called"), posts=(item,))
         await store.append(Batch(mine, 2, (called,)))
         info = await other.listed_session("s2")
@@ -441,8 +442,7 @@ def test_the_id_of_a_deleted_session_is_not_used_again(play: Play) -> None:
 def test_a_session_with_a_run_under_way_is_not_deleted_nor_is_its_caller(play: Play) -> None:
     async def story(store: AnyStore, other: AnyStore) -> None:
         mine = await begin(store)
-        parent = {"sessionId": "s1", "runId": "r1", "callId": "c1", "rootSessionId": "s1", "depth": 1}
-        item = Post("s2", START, "start:r2", {**body("r2"), "parent": parent})  # pyright: ignore[reportArgumentType] - JSON
+        item = Post("s2", START, "start:r2", {**body("r2"), "parent": PARENT})
         await store.append(Batch(mine, 2, (replace(fact("subagent.called"), posts=(item,)),)))
         with pytest.raises(Conflict, match="run is under way in session s1: cancel it first"):
             await store.delete("s1", now_ms=NOW_MS)

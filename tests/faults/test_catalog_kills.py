@@ -1,4 +1,4 @@
-"""A process that is killed in the middle of a fork, an import or a delete leaves all or nothing of it."""
+"""Processes that are killed in the middle of a fork, an import or a delete."""
 
 import asyncio
 import shutil
@@ -26,7 +26,7 @@ Check = Callable[[SqliteStore], Awaitable[str]]
 
 
 async def prepare(path: Path) -> list[str]:
-    """Make a store with two sessions, one of a caller with its subagent; return another as lines."""
+    """Make a store with some sessions; return another session as lines."""
     helper = agent(call("look", {"item": "book"}), say("There."), name="helper")
     boss = agent(call("helper", {"message": "Look."}), say("Seen."), name="boss", subagents=[helper])
     async with opened(path, boss, agent(call("look", {"item": "book"}), say("Long."))) as runtime:
@@ -116,7 +116,7 @@ def kill_everywhere(tmp_path: Path, work: tuple[Act, Check]) -> None:
 
 
 def _is_done(path: Path, at: int, *, work: tuple[Act, Check], lines: list[str]) -> bool:
-    """Let a process do the work that is killed at a point; whether it came to its end first."""
+    """Let a process work that is killed at a point; whether it ended first."""
 
     async def story() -> None:
         points = Failpoints(at)

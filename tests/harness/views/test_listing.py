@@ -22,8 +22,8 @@ from windlass_protocol import Record, RunStatus
 AT, LATER = "2026-01-31T09:30:00.250Z", "2026-01-31T09:31:00.000Z"
 
 
-def fact(kind: str, at: str = AT, **data: JsonValue) -> Draft:
-    return Draft(kind, at, data, run_id="r1", agent_id="a1")
+def fact(kind: str, when: str = AT, /, **data: JsonValue) -> Draft:
+    return Draft(kind, when, data, run_id="r1", agent_id="a1")
 
 
 def numbered(*drafts: Draft) -> list[Record]:

@@ -1,7 +1,7 @@
 """What the tests of the catalogue share."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -51,7 +51,7 @@ Story = Callable[[AgentRuntime], Awaitable[None]]
 
 
 @asynccontextmanager
-async def opened(path: Path | None, *agents: Agent) -> AsyncIterator[AgentRuntime]:
+async def opened(path: Path | None, *agents: Agent) -> AsyncGenerator[AgentRuntime]:
     """A runtime on a file, or in memory."""
     made.clear()
     if path is None:

@@ -21,6 +21,7 @@ from windlass.feed import Feed
 from windlass.ports.archive import SessionCopy, StoredAppend
 from windlass.runtime_ports import Machine
 from windlass.testing import FakeClock, call, say, seeded_random, sequential_ids
+from windlass.testing.wrapped_store import FullStore
 from windlass_harness.views.listing import Told
 from windlass_protocol import Record, RunStatus
 
@@ -89,7 +90,9 @@ def test_a_run_that_had_not_ended_stands_still_until_somebody_speaks_to_it(path:
             assert (back.status, back.request_count, back.run_count) == (SessionStatus.WAITING, 1, 1)
             [asked] = (await other.sessions.requests(owner="ann")).items
             assert asked.run_id == "r1"
-            assert await other.ports.store.due(now_ms=2**50) == ()  # pyright: ignore[reportOptionalMemberAccess]
+            store = other.ports.store
+            assert store is not None
+            assert await store.due(now_ms=2**50) == ()
             await approve(other.handle("r1"))
             assert (await other.handle("r1").wait()).status is RunStatus.COMPLETED
             assert made == ["pay 9"]
@@ -181,7 +184,7 @@ def test_lines_beyond_the_limit_are_refused(monkeypatch: pytest.MonkeyPatch) -> 
 # the property: out of one store, into another, the same in every fold
 
 
-def catalogue(store: MemoryStore | SqliteStore) -> Sessions:
+def catalogue(store: FullStore) -> Sessions:
     clock = FakeClock()
     machine = Machine(clock, sequential_ids(), seeded_random(1))
     return Sessions(store, Feed(store, clock), content=store, machine=machine)

@@ -10,7 +10,7 @@ from windlass.catalog import SessionStatus
 from windlass.errors import Conflict, Denied, Rejected
 from windlass.testing import call, say
 from windlass_harness.views import fold_chat, fold_session
-from windlass_protocol import ChatRole, InputResponse, RunStatus, TraceOutcome
+from windlass_protocol import ChatMessage, ChatRole, InputResponse, RunStatus, TraceOutcome
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -158,7 +158,8 @@ def test_the_history_is_the_chat_in_pages(path: Path | None) -> None:
         records = await runtime.sessions.records("s1", limit=1_000)
         chat = fold_chat(records).messages
         assert [message.role for message in chat] == [ChatRole.USER, ChatRole.ASSISTANT] * 3
-        found, after = [], None
+        found: list[ChatMessage] = []
+        after = None
         while True:
             page = await runtime.sessions.history("s1", after=after, limit=4)
             found += page.items

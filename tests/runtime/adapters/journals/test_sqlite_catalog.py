@@ -1,4 +1,4 @@
-"""The index of a SQLite store: what it costs, how it is read, and where it comes from."""
+"""The index of a SQLite store: its cost, how it is read, where it comes from."""
 
 import asyncio
 import sqlite3
@@ -15,6 +15,7 @@ from windlass.adapters.journals import sqlite_schema
 from windlass.adapters.journals.sqlite import SqliteStore
 from windlass.adapters.journals.sqlite_listed import requests_query, runs_query, sessions_query
 from windlass.adapters.journals.sqlite_schema import Connection, Cursor, Value, connect, prepare
+from windlass.catalog import Sessions
 from windlass.errors import Corrupt
 from windlass.ports.journal import Batch
 from windlass.ports.listing import RunFilter, SessionFilter, SessionStatus
@@ -171,10 +172,10 @@ def test_a_file_without_an_index_gets_one_when_it_is_opened_and_says_the_same(tm
             await until(waits, "run.waiting")
             return await look(runtime.sessions)
 
-    async def look(catalogue: object) -> list[object]:
-        sessions = (await catalogue.list()).items  # pyright: ignore
-        runs, requests = (await catalogue.runs()).items, (await catalogue.requests()).items  # pyright: ignore
-        words = (await catalogue.list(text="hotel")).items  # pyright: ignore
+    async def look(catalogue: Sessions) -> list[object]:
+        sessions = (await catalogue.list()).items
+        runs, requests = (await catalogue.runs()).items, (await catalogue.requests()).items
+        words = (await catalogue.list(text="hotel")).items
         return [
             [(one.title, one.owner, one.status, one.usage, one.run_count) for one in sessions],
             [(one.run_id, one.status, one.started_at, one.ended_at, one.usage) for one in runs],

@@ -241,13 +241,14 @@ class AgentRuntime(CoreRuntime):
         """Say something to the run under way in a session; return the id of the message.
 
         The model hears it at its next step, after the tools that run have ended. What people are being asked
-        is passed over, never answered. If no run is under way the message begins one; `start` waits instead.
+        is passed over, never answered. If no run is under way the message begins one; `start` waits instead,
+        and only `start` makes a session.
         `source` says who speaks: with `four_eyes` they may not consent to what the run does from then on, and
         nobody may if it is left out.
 
         Raises:
             Rejected: the agent is not one of this runtime.
-            Conflict: the message id was used for something else.
+            Conflict: there is no such session, or the message id was used for something else.
             Denied: the start policy does not allow it.
         """
         known = self._ports.machine.new_id() if message_id is None else check_id(message_id, "message_id")

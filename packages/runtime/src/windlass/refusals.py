@@ -125,7 +125,7 @@ def not_begun(run_id: str) -> Conflict:
 def unknown_session(session_id: str) -> Conflict:
     """Return the error of somebody who means a session that there is not."""
     return Conflict(
-        "there is no such session; start a run in it first",
+        f"there is no session {shown(session_id, NAME_SHOWN_CHARS_MAX)}; start a run in it first",
         kind=ErrorKind.INVALID_STATE_TRANSITION,
         retry=RetryClass.NOT_RETRYABLE,
         causal_ids=CausalIds(session_id=session_id),
@@ -139,6 +139,14 @@ def taken_run(run_id: str) -> Conflict:
         kind=ErrorKind.INVALID_STATE_TRANSITION,
         retry=RetryClass.NOT_RETRYABLE,
         causal_ids=CausalIds(run_id=run_id),
+    )
+
+
+def kept_name(what: str) -> Rejected:
+    """Return the error of a name that only a subagent may have."""
+    return bad_request(
+        f"{what} begins like the names of subagents, which nobody else may use; choose one that begins "
+        "neither with subagent: nor with session:subagent:"
     )
 
 

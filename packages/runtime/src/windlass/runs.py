@@ -75,7 +75,7 @@ class Runs:
         Raises:
             Conflict: there is no such session.
         """
-        await self._known(session_id)
+        await self.known(session_id)
         await self._store.post(session_id, kind=COMPACT, key=f"{COMPACT}:{key}", body={})
 
     async def state(self, session_id: str) -> JsonObject:
@@ -84,7 +84,7 @@ class Runs:
         Raises:
             Conflict: there is no such session.
         """
-        await self._known(session_id)
+        await self.known(session_id)
         loaded = await load(self._store, self._store, session_id=session_id)
         return dict(SessionValues(loaded.state.session.authored))
 
@@ -100,7 +100,12 @@ class Runs:
             raise bad_request(problem)
         await self._store.post(session_id, kind=STATE, key=f"{STATE}:{key}", body=change.data)
 
-    async def _known(self, session_id: str) -> None:
+    async def known(self, session_id: str) -> None:
+        """See to it that there is a session.
+
+        Raises:
+            Conflict: there is none of this name.
+        """
         if await self._store.session(check_id(session_id, "a session id")) is None:
             raise unknown_session(self._hide(session_id))
 
@@ -230,7 +235,12 @@ class Runs:
         return tuple(found)
 
     async def descendants(self, session_id: str) -> tuple[ChildSession, ...]:
-        """Return the sessions of all subagents below a session, callers first."""
+        """Return the sessions of all subagents below a session, callers first.
+
+        Raises:
+            Conflict: there is no such session.
+        """
+        await self.known(session_id)
         found: list[ChildSession] = []
         waiting = [session_id]
         while waiting:

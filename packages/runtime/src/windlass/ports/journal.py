@@ -80,8 +80,8 @@ class Batch:
     def posts(self) -> tuple[Post, ...]:
         """Items for other inboxes that become durable with these records.
 
-        One whose key is known there is left as it is. They find room in a full inbox: whoever tells another
-        session of itself must not fail because of others.
+        One whose key is known there is left as it is; one that starts a run makes its session. They find
+        room in a full inbox: whoever tells another session of itself must not fail because of others.
         """
         return tuple(post for draft in self.drafts for post in draft.posts)
 
@@ -118,7 +118,7 @@ class Journal(Protocol):
 
         Raises:
             Conflict: the claim is stale, the stream does not end at `expected_seq`, or a post starts a run
-                whose id another session has; nothing was written.
+                whose id or session is there already; nothing was written.
             Rejected: a record is too large; nothing was written.
             Ambiguous: it may or may not have been written; claim again and read before going on.
         """

@@ -163,13 +163,9 @@ ENTRIES: dict[str, Callable[[Any, Any], object]] = {
     "run_sync": lambda runtime, bad: asyncio.to_thread(run_sync, bad),
 }
 FINE: set[tuple[str, int]] = {
-    *(
-        (name, 2)
-        for name in ENTRIES
-        if name.startswith(("subscribe_s", "subscribe_agent", "session_req", "desc"))
-    ),
+    ("subscribe_session", 2),
+    ("subscribe_agent", 2),
     ("start a message", 2),
-    ("steer a session", 2),
     ("subscribe_all", 0),
 }
 """Values that are no slips: a text where a text is meant, None where nothing may be given."""

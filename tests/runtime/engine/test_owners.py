@@ -127,7 +127,10 @@ def test_a_session_that_was_another_agents_once_is_driven_when_its_turn_comes() 
 
 
 async def speak(scene: Scene, agent_id: str) -> None:
-    """Acknowledge words to a session and end before anything is done about them."""
+    """Acknowledge words to an empty session and end before anything is done about them."""
+    await scene.store.enlist("founder", now_ms=0)
+    await scene.store.claim("s", "founder", now_ms=0)
+    await scene.store.retire("founder")
     async with runtime_on(IdleStore(scene.store), [talks(agent_id)]) as gone:
         await gone.steer(agent_id, "do not forget me", session_id="s", message_id="m1")
 

@@ -331,13 +331,13 @@ class CoreRuntime(RuntimeViews):
             Denied: this responder may not answer.
             Rejected: an answer does not fit its request.
         """
-        await self._runs.known(session_id)
         await self._answer(session_id, responses)
 
     async def _answer(
         self, session_id: str, responses: Sequence[InputResponse], run_id: str | None = None
     ) -> None:
         given = check_items(responses, InputResponse, what="responses", words="InputResponses")
+        await self._runs.known(session_id)
         now_ms = moment(self._ports.machine.clock).ms
         asking = await self._runs.sort(given, session_id, run_id=run_id)
         for one in asking:

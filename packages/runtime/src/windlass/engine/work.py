@@ -18,6 +18,7 @@ from windlass.engine.delegating import delegated, reviewed, with_subagents
 from windlass.engine.delivery import deliver
 from windlass.engine.failures import log_failure
 from windlass.engine.holding import Holding
+from windlass.engine.inner import Inner
 from windlass.engine.judge import Judged, judge
 from windlass.engine.listening import Asked, listen
 from windlass.engine.making import Beginnings, made, shown_by
@@ -122,7 +123,7 @@ class AgentWork:
         """Whether anybody is there to ask, and the channel of the run can reach them."""
         return self._shared.is_attended and (state.run is None or state.run.can_ask)
 
-    async def bind(self, state: LoopState) -> tuple[Note, ...] | Stopped:
+    async def bind(self, state: LoopState, inner: Inner) -> tuple[Note, ...] | Stopped | None:
         """Find what the run under way needs of this process."""
         try:
             binding = await self._binding(state)
@@ -132,8 +133,8 @@ class AgentWork:
             return Stopped(NOBODY) if binding is None else binding.notes
         # Resolvers are the host's code, and see nothing that a crash could make untrue.
         await self._writer.commit(standing=Standing.RUNNING, wake_at_ms=None)
-        found = await resolve_run(binding, state, means=self._means(state))
-        if isinstance(found, Stopped):
+        found = await inner.do(resolve_run(binding, state, means=self._means(state)))
+        if found is None or isinstance(found, Stopped):
             return found
         self._use(found.binding, state)
         return (*binding.notes, *found.notes)

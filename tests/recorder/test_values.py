@@ -76,7 +76,12 @@ def test_what_json_has_no_form_for_is_kept_as_a_marked_repr(tmp_path: Path, valu
 
 
 def test_numbers_that_are_none_have_names(tmp_path: Path) -> None:
-    assert result_of(recorded(tmp_path, [math.inf, -math.inf])) == ["Infinity", "-Infinity"]
+    numbers = [math.inf, -math.inf, math.nan]
+    assert result_of(recorded(tmp_path, numbers)) == ["Infinity", "-Infinity", "NaN"]
+    # Whatever else is said: a key makes all of it be looked at more closely.
+    beside = result_of(recorded(tmp_path, {"numbers": numbers, "api_key": "hunter22"}))
+    assert isinstance(beside, dict)
+    assert beside["numbers"] == ["Infinity", "-Infinity", "NaN"]
 
 
 def test_keys_of_all_kinds_become_texts(tmp_path: Path) -> None:

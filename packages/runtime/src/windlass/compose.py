@@ -10,6 +10,7 @@ from pydantic import JsonValue, ValidationError
 
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.adapters.journals.sqlite import SqliteStore
+from windlass.adapters.journals.sqlite_recorded import take_in_left
 from windlass.adapters.models.routes import providers_from_environment
 from windlass.adapters.system import SystemClock, chance, new_id
 from windlass.agent import Agent
@@ -113,6 +114,7 @@ class AgentRuntime(CoreRuntime):
         check_options(options, RuntimeOptions, what="open")
         store = await SqliteStore.open(path, durability=durability)
         try:
+            await asyncio.to_thread(take_in_left, store.path, durability=durability)
             runtime = cls._made(store, agents, options)
             await runtime.resume()
         except BaseException:

@@ -141,7 +141,7 @@ class Ledger:
 
             try:
                 self._opened().take_in(self._pending)
-            except AgentError as error:
+            except (AgentError, OSError) as error:
                 _log.warning("recorded, but not in the journal yet: %s", error)
                 # Not with every call: a database that is busy takes its time to say so.
                 self._flush_at = len(self._pending) + self._place.batch_records

@@ -27,6 +27,8 @@ class Size(NamedTuple):
     levels: int
 
 
+_NOT_FINITE: Final = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+"""As every JSON writer of ours puts them."""
 SIZES: Final = (Size(65_536, 1_024, 48), Size(4_096, 128, 16), Size(256, 16, 8), Size(64, 16, 4))
 """Tried in turn, until a record is small enough."""
 
@@ -84,7 +86,7 @@ def _plain(value: object, levels: int, path: set[int]) -> JsonValue:
         case int():
             return int(value) if abs(value) <= INTEGER_MAX else _mark(value)
         case float():
-            return float(value) if isfinite(value) else _mark(value)
+            return float(value) if isfinite(value) else _NOT_FINITE[repr(float(value))]
         case _:
             pass
     if not isinstance(value, Mapping | list | tuple):

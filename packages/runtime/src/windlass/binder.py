@@ -65,7 +65,10 @@ class RuntimeBinder:
             four_eyes=ports.four_eyes,
             policy_timeout_ms=ports.policy_timeout_ms,
             redactor=ports.scribe.redactor,
-            hooks=Hooks(BoundHook(spec, known.get(spec.hook_id)) for spec in package.hooks or ()),
+            hooks=Hooks(
+                (BoundHook(spec, known.get(spec.hook_id)) for spec in package.hooks or ()),
+                redactor=ports.scribe.redactor,
+            ),
             sinks=ports.sinks,
             summarises=summary_provider_of(ports, package, run_id=run.run_id),
             resolvers=ports.registry.resolvers(package),

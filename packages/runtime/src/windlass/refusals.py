@@ -193,6 +193,17 @@ def refused_answer(
     return kind(problem, kind=ErrorKind.APPROVAL_FAILURE, retry=RetryClass.USER_ACTION_NEEDED, causal_ids=ids)
 
 
+def answered_already(response: InputResponse, session_id: str, *, agent_id: str | None) -> Conflict:
+    """Return the error of a second answer, while the first waits to be taken."""
+    whose = "the process that drives the run" if agent_id is None else f"a process with agent {agent_id}"
+    return Conflict(
+        f"the request is answered already; the answer waits for {whose}",
+        kind=ErrorKind.APPROVAL_FAILURE,
+        retry=RetryClass.NOT_RETRYABLE,
+        causal_ids=CausalIds(session_id=session_id, request_id=response.request_id),
+    )
+
+
 def check_answers(
     responses: Sequence[InputResponse],
     requests: Mapping[str, InputRequest],

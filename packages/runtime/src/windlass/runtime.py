@@ -289,6 +289,8 @@ class CoreRuntime(RuntimeViews):
     async def run_requests(self, run_id: str) -> tuple[InputRequest, ...]:
         """Return what a run is waiting to be told, its subagents included.
 
+        Those with `is_answered` have an answer, which waits for a process that has the agent.
+
         Raises:
             Conflict: nobody ever started it.
         """
@@ -297,6 +299,8 @@ class CoreRuntime(RuntimeViews):
 
     async def session_requests(self, session_id: str) -> tuple[InputRequest, ...]:
         """Return what a session is waiting to be told, its subagents included.
+
+        Those with `is_answered` have an answer, which waits for a process that has the agent.
 
         Raises:
             Conflict: there is no such session.
@@ -316,7 +320,7 @@ class CoreRuntime(RuntimeViews):
         """Answer requests of a run; return once the answers are durable.
 
         Raises:
-            Conflict: nobody is being asked this any more, or not by this run.
+            Conflict: it is answered already, nobody is being asked this any more, or not by this run.
             Denied: this responder may not answer.
             Rejected: an answer does not fit its request.
         """
@@ -327,7 +331,8 @@ class CoreRuntime(RuntimeViews):
         """Answer requests of a session; return once the answers are durable.
 
         Raises:
-            Conflict: nobody is being asked this any more, or there is no such session.
+            Conflict: it is answered already, nobody is being asked this any more, or there is no such
+                session.
             Denied: this responder may not answer.
             Rejected: an answer does not fit its request.
         """
@@ -342,6 +347,7 @@ class CoreRuntime(RuntimeViews):
         asking = await self._runs.sort(given, session_id, run_id=run_id)
         for one in asking:
             check_answers(one.responses, one.requests, session_id=one.session_id, now_ms=now_ms)
+            await self._runs.check_unanswered(one)
         for one in asking:
             key = item_key(ANSWER, self._ports.machine.new_id())
             body = self._masked({**one.body, "givenMs": now_ms})

@@ -246,8 +246,9 @@ def no_value(result: RunResult) -> AgentError:
         )
         return found.caused_by(error.causal_ids or ids).caused_by(ids)
     if result.status is RunStatus.CANCELLED:
+        why = "" if result.reason is None else f": {result.reason}"
         return Conflict(
-            "the run was cancelled before it returned anything",
+            f"the run was cancelled before it returned anything{why}",
             kind=ErrorKind.CANCELLATION,
             retry=RetryClass.USER_ACTION_NEEDED,
             causal_ids=ids,

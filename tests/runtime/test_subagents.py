@@ -420,6 +420,8 @@ def test_cancelling_a_run_cancels_those_who_work_for_it(opened: Open) -> None:
             for child in below:
                 ended = await runtime.handle(child.run_id or "").wait(timeout=10)
                 assert ended.status is RunStatus.CANCELLED
+            below = await runtime.descendants("s1")
+            assert [child.status for child in below] == [RunStatus.CANCELLED] * 2
             assert await runtime.session_requests("s1") == ()
 
     play(story())

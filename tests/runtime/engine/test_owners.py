@@ -279,6 +279,20 @@ def test_whose_runs_wait_for_a_process_that_has_their_agent_is_told_once(
     assert caplog.messages == ["2 unfinished runs wait for agent A, which is not here"]
 
 
+def test_a_process_without_agents_only_answers_and_is_not_warned(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(scene: Scene) -> None:
+        street = Street(scene)
+        async with street.process([asks("A")]) as one:
+            await waiting(await one.start("A", "go", session_id="s", run_id="a1"))
+        with caplog.at_level(logging.INFO):
+            async with street.process([]):
+                await street.pause()
+
+    Scene().play(story)
+    told = [(one.levelname, one.message) for one in caplog.records if "unfinished" in one.message]
+    assert told == [("INFO", "1 unfinished run waits for agent A, which is not here")]
+
+
 class Shelf:
     """A resolver that has the package of one agent."""
 

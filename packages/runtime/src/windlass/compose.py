@@ -32,7 +32,6 @@ from windlass.setup_check import check_given, check_id, check_items, check_optio
 from windlass.tool_failed import ToolFailed
 from windlass.tool_state import state_value
 from windlass.typed_result import TypedResult, typed_result
-from windlass_harness.budget import BudgetLimit
 from windlass_harness.loop.drafts import within_limit
 from windlass_harness.loop.events import StateChange
 from windlass_protocol import (
@@ -311,7 +310,7 @@ class AgentRuntime(CoreRuntime):
             "agent_id": agent_id,
             "input": message,
             "package_id": registered.package.package_id,
-            "budget": budget_limits(budget) if isinstance(budget, BudgetLimit) else budget,
+            "budget": budget_limits(budget),
             "output_contract": None if output is None else output_contract(output, agent_id),
         }
         try:

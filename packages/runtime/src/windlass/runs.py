@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pydantic import JsonValue
@@ -274,10 +274,17 @@ class Runs:
         waiting = [session_id]
         while waiting:
             state = (await load(self._store, self._store, session_id=waiting.pop(0))).state
-            children = [*state.session.family.children.values()]
+            children = [await self._seen(child) for child in state.session.family.children.values()]
             found += children
             waiting += [child.session_id for child in children]
         return tuple(found)
+
+    async def _seen(self, child: ChildSession) -> ChildSession:
+        """A subagent as it is; one that outlived its caller has told nobody of its end."""
+        row = (
+            None if child.status is not None or child.run_id is None else await self._store.run(child.run_id)
+        )
+        return child if row is None or row.status not in TERMINAL else replace(child, status=row.status)
 
 
 def _counts(response: InputResponse, requests: Mapping[str, InputRequest], given_ms: int | None) -> bool:

@@ -297,6 +297,7 @@ class Driver:
             self._events.append(HandedOver())
             self._take_events(moment(self._clock))
         await self._writer.commit(standing=standing, wake_at_ms=wake_at_ms, is_last=is_last)
+        self._work.recorded(self.state)
 
     def _standing(self) -> tuple[Standing, int | None]:
         if self.state.run is None:

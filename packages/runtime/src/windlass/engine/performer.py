@@ -34,6 +34,10 @@ class Work(Protocol):
         """Begin no tool any more; those that have not begun say so."""
         ...
 
+    def recorded(self, state: LoopState) -> None:
+        """Note that all that was drafted is durable."""
+        ...
+
     async def bind(self, state: LoopState, inner: Inner) -> tuple[Note, ...] | Stopped | None:
         """Find what the run needs of this process; return what to record of that.
 

@@ -120,7 +120,9 @@ def test_whoever_means_a_session_that_there_is_not_is_told_its_name(name: str) -
     async def story() -> None:
         root, _ = family()
         async with AgentRuntime.in_memory([root]) as runtime:
-            with pytest.raises(AgentError, match="there is no session nope; start a run in it first") as info:
+            with pytest.raises(
+                AgentError, match="there is no such session: nope; start a run in it first"
+            ) as info:
                 await ABSENT[name](runtime)  # pyright: ignore[reportGeneralTypeIssues] - each is awaitable
             assert info.value.code == "conflict"
             store = runtime.ports.store

@@ -31,7 +31,9 @@ SETTLE: Final = "child_settles"
 REPORT: Final = "child_ended"
 """The kind of an item with what came of a subagent."""
 START: Final = "start"
+"""The kind of an item that starts a run. It waits while the session waits with the run before it."""
 CANCEL: Final = "cancel"
+"""The kind of an item that asks a run to end."""
 DEPTH: Final = "subagent_depth"
 COUNT: Final = "subagent_count"
 BUDGET: Final = "subagent_budget"
@@ -136,6 +138,8 @@ def _start(state: LoopState, call: Call, *, child: Child, delegation: Delegation
         # What it is told may be of what was read here.
         session["taint"] = [*sorted(state.session.taint)]
     body: JsonObject = {**delegation.body, "runId": child.run_id, "parent": parent, "session": session}
+    if run.owner is not None:
+        body["owner"] = run.owner
     budget = _least(body.get("budget"), _share(state, delegation, now))
     return {**body, "budget": budget} if budget else body
 

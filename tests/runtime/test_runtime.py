@@ -706,9 +706,7 @@ def test_a_budget_is_one_for_a_run_as_for_an_agent() -> None:
         with pytest.raises(Rejected, match="budget"):
             shop(budget=loose)
         async with AgentRuntime.in_memory([shop()]) as runtime:
-            with pytest.raises(
-                Rejected, match=r"budget is a BudgetLimit, such as BudgetLimit\(max_steps=10\)"
-            ):
+            with pytest.raises(Rejected, match=r"write a BudgetLimit, such as BudgetLimit\(max_steps=20\)"):
                 await runtime.start("shop", "go", budget=loose)
 
     play(story())

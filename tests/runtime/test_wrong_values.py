@@ -222,7 +222,7 @@ RUN_OPTIONS: dict[str, tuple[object, str]] = {
     "turn_id": ("", "start: turn_id cannot be used"),
     "mode": ("foo", "start: mode cannot be used"),
     "capabilities": (5, "start: capabilities cannot be used"),
-    "budget": (5, "budget is a BudgetLimit, such as"),
+    "budget": (5, "write a BudgetLimit, such as"),
     "output": (5, "output is a model, a dataclass, a JSON Schema or an OutputContract, found int"),
     "context": ("abc", "start: context cannot be used"),
     "metadata": ({"a": object()}, "start: metadata cannot be used"),

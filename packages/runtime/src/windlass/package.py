@@ -187,9 +187,8 @@ def budget_limits(budget: object) -> BudgetLimits | None:
     if budget is None or isinstance(budget, BudgetLimits):
         return budget
     if not isinstance(budget, BudgetLimit):
-        raise bad_request(
-            f"budget is a BudgetLimit, such as BudgetLimit(max_steps=10); found {kind_of(budget)}"
-        )
+        found = kind_of(budget)
+        raise bad_request(f"budget cannot be {found}; write a BudgetLimit, such as BudgetLimit(max_steps=20)")
     return BudgetLimits.model_validate({part.name: getattr(budget, part.name) for part in fields(budget)})
 
 

@@ -22,7 +22,7 @@ from windlass_server.limits import (
 from windlass_server.metrics import Metrics
 from windlass_server.principal import Principal
 from windlass_server.problems import Problem, of_agent_error, of_codec_error
-from windlass_server.settings import Limits, Settings
+from windlass_server.settings import Limits
 from windlass_server.tenants import Tenant, Tenants
 
 PREFIX: Final = "/v1"
@@ -74,13 +74,19 @@ class Guard:
     """Lets a request through to the routes, or answers it itself."""
 
     def __init__(
-        self, app: ASGIApp, settings: Settings, *, tenants: Tenants, clock: Clock, metrics: Metrics
+        self,
+        app: ASGIApp,
+        limits: Limits,
+        *,
+        doorman: Doorman,
+        tenants: Tenants,
+        clock: Clock,
+        metrics: Metrics,
     ) -> None:
-        limits = settings.limits
         self._app = app
-        self._doorman = Doorman(settings, clock)
+        self._doorman = doorman
         self._tenants = tenants
-        self._limits: Limits = limits
+        self._limits = limits
         self._metrics = metrics
         self._meter = Meter(clock, per_s=limits.requests_per_s, burst=limits.requests_burst)
         self._failures = Meter(clock, per_s=limits.failures_per_s, burst=limits.failures_burst)

@@ -14,6 +14,7 @@ from tests.server.rig import FAST, Wire, eventually, run, serving, talker
 from windlass import Agent, Rejected, Unavailable
 from windlass.testing import Answer, FakeClock, ScriptedModel
 from windlass_server import Settings, Tenants
+from windlass_server.connection import Connection
 from windlass_server.limits import HEADER_BYTES_MAX, SESSIONS_EMPTY_MAX, TARGET_BYTES_MAX, Meter
 from windlass_server.reservations import Reservations, Reserved
 from windlass_server.tenants import file_name
@@ -54,6 +55,33 @@ def test_a_body_that_does_not_come_is_not_waited_for(tmp_path: Path) -> None:
             writer.write(f"{head}Content-Type: application/json\r\n\r\n{{".encode())
             assert b"408" in await reader.readline()
             writer.transport.abort()
+
+    run(main())
+
+
+class Hasty(Connection):
+    """A connection that waits only a moment."""
+
+    head_s_max = 0.05
+
+
+@pytest.mark.parametrize(
+    "sent", [b"", b"GET /v1/hea", b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\nX-Slow: "]
+)
+def test_a_connection_that_does_not_say_what_it_wants_is_closed(tmp_path: Path, sent: bytes) -> None:
+    async def main() -> None:
+        async with serving(tmp_path, connection=Hasty) as server, server.client() as client:
+            session_id = (await client.post("/sessions", json={})).json()["sessionId"]
+            stream = await Wire.get(server.port, f"/sessions/{session_id}/events")
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            writer.write(sent)
+            assert await reader.read() == b""
+            writer.transport.abort()
+            # One that has said it may take its time.
+            assert (await client.post(f"/sessions/{session_id}/messages", json={"message": "Hi."})).is_success
+            async for frame in stream.frames():
+                if frame.type == "run.completed":
+                    break
 
     run(main())
 

@@ -11,6 +11,7 @@ import uvicorn
 from windlass import AgentError
 from windlass_protocol import encode
 from windlass_server.app import create_app
+from windlass_server.connection import Connection
 from windlass_server.demo import demo
 from windlass_server.keys import new_key
 from windlass_server.limits import DRAIN_S, HEADER_BYTES_MAX, TARGET_BYTES_MAX
@@ -66,7 +67,7 @@ def _serve(options: argparse.Namespace) -> int:
         create_app(settings, tenants),
         host=settings.host,
         port=settings.port,
-        http="h11",
+        http=Connection,
         lifespan="on",
         access_log=False,
         server_header=False,

@@ -16,6 +16,8 @@ BODY_S_MAX: Final = 10.0
 """How long a client may take to send a body, seconds."""
 HEADER_BYTES_MAX: Final = 16_384
 """All headers of one request together."""
+HEAD_S_MAX: Final = 10.0
+"""How long a client may take to send the address and the headers of a request, seconds."""
 TARGET_BYTES_MAX: Final = 8_192
 """Path and query of one request."""
 KEY_CHARS_MAX: Final = 255

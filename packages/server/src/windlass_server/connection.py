@@ -10,7 +10,7 @@ from windlass_server.limits import HEAD_S_MAX
 
 
 class Connection(H11Protocol):
-    """A connection of uvicorn that is closed when the head of a request does not come in time."""
+    """A connection that is closed when the head of a request does not come in time."""
 
     head_s_max: ClassVar[float] = HEAD_S_MAX
     _late: asyncio.TimerHandle | None = None

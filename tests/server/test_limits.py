@@ -118,7 +118,9 @@ def test_a_principal_that_asks_too_often_is_told_when_to_come_back(tmp_path: Pat
     run(main())
 
 
-def test_an_address_that_guesses_keys_is_not_listened_to_for_a_while(tmp_path: Path) -> None:
+def test_an_address_that_guesses_keys_is_slowed_down_and_right_keys_from_there_are_not(
+    tmp_path: Path,
+) -> None:
     async def main() -> None:
         keys = Keyring(tmp_path / "keys.json")
         right = keys.add("a", "acme", "ann")
@@ -129,8 +131,7 @@ def test_an_address_that_guesses_keys_is_not_listened_to_for_a_while(tmp_path: P
                 answers = [await client.get("/agents") for _ in range(4)]
                 assert [one.status_code for one in answers] == [401, 401, 401, 429]
             async with server.client(right) as client:
-                assert (await client.get("/agents")).status_code == 429
-                assert (await client.get("/health")).status_code == 200
+                assert (await client.get("/agents")).status_code == 200
 
     run(main())
 
@@ -260,13 +261,10 @@ def test_a_meter_fills_up_with_time_and_forgets_the_quietest() -> None:
     clock = FakeClock()
     meter = Meter(clock, per_s=2, burst=2, keys_max=2)
     assert [meter.take("a") for _ in range(3)] == [0, 0, 1]
-    assert meter.wait_s("a") == 1
     clock.advance(0.5)
-    assert meter.wait_s("a") == 0
     assert [meter.take("a"), meter.take("a")] == [0, 1]
     clock.advance(1_000)
     assert [meter.take("a") for _ in range(3)] == [0, 0, 1]
-    assert meter.wait_s("b") == 0
     meter.take("b")
     meter.take("c")
     assert meter.take("a") == 0

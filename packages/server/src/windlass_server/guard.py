@@ -144,18 +144,16 @@ class Guard:
         return body
 
     async def _who(self, scope: Scope) -> Principal:
-        client = scope.get("client")
-        address = client[0] if client else ""
-        retry_s = self._failures.wait_s(address)
-        if retry_s:
-            # An address that has guessed too often is not listened to: not even a right key tells.
-            self._metrics.refused.labels("failures").inc()
-            raise Problem(429, "too many requests: come back later", retry_s=retry_s)
         try:
             return await self._doorman.principal(_header(scope, b"authorization"), _header(scope, b"host"))
         except Problem:
-            self._failures.take(address)
-            raise
+            # Only those who are not known are slowed down: others may share their address.
+            client = scope.get("client")
+            retry_s = self._failures.take(client[0] if client else "")
+            if not retry_s:
+                raise
+        self._metrics.refused.labels("failures").inc()
+        raise Problem(429, "too many requests: come back later", retry_s=retry_s)
 
     async def _take_slot(self) -> Slot:
         """Wait for a place among those that are answered, not long and not with everybody."""

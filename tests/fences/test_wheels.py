@@ -23,16 +23,25 @@ from typing import TypedDict
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from tools.files import ROOT, repository_files
 
 PROBE = Path(__file__).with_name("import_probe.py")
-PACKAGES = {"protocol": "windlass_protocol", "harness": "windlass_harness", "runtime": "windlass"}
+PACKAGES = {
+    "protocol": "windlass_protocol",
+    "harness": "windlass_harness",
+    "runtime": "windlass",
+    "server": "windlass_server",
+}
 NEEDS = {
     "protocol": ["protocol"],
     "harness": ["protocol", "harness"],
     "runtime": ["protocol", "harness", "runtime"],
+    "server": ["protocol", "harness", "runtime", "server"],
 }
+DISTRIBUTIONS = {"runtime": "windlass"}
+"""Those that are not called windlass- and their folder."""
 SUFFIXES = {".py", ".typed"}
 COMMAND_TIMEOUT_S = 60
 NEEDS_AN_EXTRA = {
@@ -161,8 +170,9 @@ def foreign_distributions(requirements: list[str]) -> Iterator[metadata.Distribu
     while todo:
         requirement = Requirement(todo.pop())
         wanted = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
-        if wanted and requirement.name not in seen and not requirement.name.startswith("windlass"):
-            seen.add(requirement.name)
+        name = canonicalize_name(requirement.name)
+        if wanted and name not in seen and not name.startswith("windlass"):
+            seen.add(name)
             distribution = metadata.distribution(requirement.name)
             assert requirement.specifier.contains(distribution.version), (
                 f"{requirement}: found {distribution.version}"
@@ -243,7 +253,7 @@ def test_a_wheel_is_typed_and_has_no_tests_or_data_in_it(wheels: dict[str, Wheel
 def test_a_wheel_needs_only_our_wheels_below_it(wheels: dict[str, Wheel], folder: str) -> None:
     needed = {Requirement(line).name for line in requirements_of(wheels[folder].metadata)}
     own = {name for name in needed if name.startswith("windlass")}
-    assert own == {f"windlass-{below}" for below in NEEDS[folder][:-1]}
+    assert own == {DISTRIBUTIONS.get(below, f"windlass-{below}") for below in NEEDS[folder][:-1]}
 
 
 @pytest.mark.parametrize("folder", PACKAGES)

@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 NODE := node_modules/.bin
-PACKAGES := packages/protocol packages/harness packages/runtime
+PACKAGES := packages/protocol packages/harness packages/runtime packages/sidecar
 SOURCES := packages tests tools examples benchmarks
 # Four parts of about the same length, and no test in two of them: the tests of the rules and of the runtime, whose
 # lines are counted, and two parts that nobody counts, because they kill, fail, simulate, build or read pages.

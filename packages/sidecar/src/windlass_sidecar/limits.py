@@ -13,7 +13,7 @@ HALF_FRAME_S: Final = 9.0
 """How long a line may stay without its end while nothing comes; then it is given up."""
 BATCH_ITEMS_MAX: Final = 100
 REQUESTS_MAX: Final = 256
-"""Lines that are being answered at the same time; further ones are told that there are too many."""
+"""Requests that are being answered at the same time; further ones are told that there are too many."""
 HOST_CALLS_MAX: Final = 1_024
 """Requests to the host that wait for an answer."""
 READ_BYTES: Final = 65_536

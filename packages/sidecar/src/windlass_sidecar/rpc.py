@@ -36,6 +36,7 @@ _LOG: Final = logging.getLogger(__name__)
 A = TypeVar("A")
 P = TypeVar("P", bound=Params)
 Id = str | int | None
+_VERSION: Final = "2.0"
 _NAME_CHARS_MAX: Final = 64
 WITHDRAWN: Final = "host.request.cancelled"
 """Tells the host that nobody waits any more for its answer to a request."""
@@ -110,6 +111,8 @@ class Peer(Generic[A]):
         self._tasks: set[asyncio.Task[None]] = set()
         self._calls: dict[str, asyncio.Future[SidecarResponse]] = {}
         self._numbers = count(1)
+        self._running = 0
+        """Requests that are being answered, urgent ones apart."""
         self.refuses: str | None = None
         """Why nothing new is taken; None while it is."""
 
@@ -198,12 +201,17 @@ class Peer(Generic[A]):
         if known is None:
             name = shown(request.method, _NAME_CHARS_MAX)
             raise RpcError(Code.METHOD_NOT_FOUND, f"there is no method {name}; protocol.describe lists them")
-        if not known.is_urgent:
-            if self.refuses is not None:
-                raise RpcError(Code.TRANSPORT, self.refuses)
-            if len(self._tasks) > REQUESTS_MAX:
-                raise RpcError(Code.TRANSPORT, f"too many requests at the same time: limit {REQUESTS_MAX}")
-        return await known.call(self._app, request.params)
+        if known.is_urgent:
+            return await known.call(self._app, request.params)
+        if self.refuses is not None:
+            raise RpcError(Code.TRANSPORT, self.refuses)
+        if self._running >= REQUESTS_MAX:
+            raise RpcError(Code.TRANSPORT, f"too many requests at the same time: limit {REQUESTS_MAX}")
+        self._running += 1
+        try:
+            return await known.call(self._app, request.params)
+        finally:
+            self._running -= 1
 
     # we ask the host
 
@@ -286,6 +294,9 @@ def _readable(frame: Frame) -> bytes:
 def _request(message: JsonValue) -> SidecarRequest | SidecarNotification | RpcError:
     if not isinstance(message, dict):
         return RpcError(Code.INVALID_REQUEST, "a message is an object, or a batch of them")
+    if message.get("jsonrpc") != _VERSION:
+        # The model would take it for granted if it is left out.
+        return RpcError(Code.INVALID_REQUEST, 'no JSON-RPC 2.0 request: expected "jsonrpc": "2.0"')
     model = SidecarRequest if "id" in message else SidecarNotification
     try:
         return model.model_validate(message)

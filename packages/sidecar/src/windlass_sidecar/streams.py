@@ -81,6 +81,9 @@ class Streams:
     def __len__(self) -> int:
         return len(self._streams)
 
+    def __contains__(self, stream_id: str) -> bool:
+        return stream_id in self._streams
+
     def reserve(self, stream_id: str) -> Stream:
         """Take a name; from now on the stream can be cancelled.
 
@@ -200,14 +203,20 @@ class Streams:
 
     async def _tell(self, stream: Stream, handle: RunHandle, on_end: Callable[[], Awaitable[None]]) -> None:
         teller, asker = Teller(), Asker(self._host, handle)
+        end: JsonObject = {"ok": False}
         try:
             async with aclosing(handle.events()) as events:
                 async for event in events:
                     for method, params in teller.told(event):
-                        await self._say(stream, method, params)
+                        if method == DONE:
+                            end = params
+                        else:
+                            await self._say(stream, method, params)
                     asker.hear(event)
+            # Whoever hears of the end may begin the next at once.
             await self._release(stream)
             await on_end()
+            await self._say(stream, DONE, end)
         except AgentError as error:
             _LOG.error("a stream cannot be told any more: %s", error.kind)
             await self._break_off(stream, "internal", error.message)

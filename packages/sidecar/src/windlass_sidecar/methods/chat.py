@@ -8,6 +8,7 @@ from windlass_protocol import JsonObject
 from windlass_sidecar.app import App
 from windlass_sidecar.asking import Answer
 from windlass_sidecar.chat_params import ChatStream
+from windlass_sidecar.errors import not_found
 from windlass_sidecar.methods.sessions import set_active
 from windlass_sidecar.params import Name, Params
 from windlass_sidecar.rpc import Later, Method, method
@@ -49,15 +50,23 @@ async def _owners(app: App, session_id: str | None) -> JsonObject:
 
 async def cancel(app: App, params: ChatCancel) -> JsonValue:
     """Ask a stream to end; it says so when it has."""
+    if params.stream_id not in app.streams:
+        await _known(app, params.stream_id)
     await app.streams.cancel(params.stream_id)
     return None
 
 
 async def answer(app: App, params: InputAnswer) -> JsonValue:
     """Answer what a run asks people."""
+    await _known(app, params.stream_id)
     handle = app.runtime.handle(params.stream_id)
     await handle.answer(params.request_id, params.option_id, text=params.text, responder=params.responder)
     return None
+
+
+async def _known(app: App, stream_id: str) -> None:
+    if await app.store.run(stream_id) is None:
+        raise not_found("there is no such stream")
 
 
 METHODS: Final[tuple[Method[App], ...]] = (

@@ -77,9 +77,10 @@ def judge(line: bytes) -> list[Answer]:
     return [answer for item in value for answer in _judged(item)]
 
 
-def _judged(message: Any) -> list[Answer]:
-    if not isinstance(message, dict):
+def _judged(item: JsonValue) -> list[Answer]:
+    if not isinstance(item, dict):
         return [(REQUEST, None)]
+    message: dict[str, Any] = {**item}
     if "method" not in message and ("result" in message or "error" in message):
         return []
     found = message.get("id")
@@ -105,7 +106,7 @@ def _judged(message: Any) -> list[Answer]:
     return [(_called(message["method"], message.get("params")), answer_id)]
 
 
-def _called(name: str, params: Any) -> int:
+def _called(name: str, params: JsonValue) -> int:
     if name != "echo":
         return METHOD
     if isinstance(params, list) and params:
@@ -114,7 +115,7 @@ def _called(name: str, params: Any) -> int:
     return OK if x is None or (isinstance(x, int) and not isinstance(x, bool)) else PARAMS
 
 
-def strict(line: bytes) -> Any:
+def strict(line: bytes) -> JsonValue:
     """One value of strict JSON."""
     if line.startswith(b"\xef\xbb\xbf"):
         raise Unreadable
@@ -125,7 +126,7 @@ def strict(line: bytes) -> Any:
         object_pairs_hook=_pairs, parse_int=_integer, parse_float=_float, parse_constant=_constant
     )
     # Unlike JSON it would take other blanks around the value.
-    value = decoder.decode(text.strip(" \t\r\n") or "x")
+    value: JsonValue = decoder.decode(text.strip(" \t\r\n") or "x")
     if "\\" in text:
         json.dumps(value, ensure_ascii=False).encode("utf-8")
     return value

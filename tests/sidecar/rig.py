@@ -6,7 +6,7 @@ import os
 import queue
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from threading import Thread
@@ -120,7 +120,7 @@ class Client:
 
 
 @asynccontextmanager
-async def sidecar(*tools: Tool[..., object], store: Path | None = None) -> AsyncIterator[Client]:
+async def sidecar(*tools: Tool[..., object], store: Path | None = None) -> AsyncGenerator[Client]:
     """A sidecar in this process, with everything but the file descriptors."""
     host, line = Host(), Line()
     app = await App.open(store, ToolRouter(tools), host=host)
@@ -151,7 +151,7 @@ def said(messages: list[JsonObject]) -> str:
 class Process:
     """A real sidecar process; every frame that it sends is checked."""
 
-    def __init__(self, *arguments: str, folder: Path, **options: object) -> None:
+    def __init__(self, *arguments: str, folder: Path) -> None:
         self.child = subprocess.Popen(
             [sys.executable, "-m", "windlass_sidecar", *arguments],
             stdin=subprocess.PIPE,
@@ -190,7 +190,7 @@ class Process:
 
     def _hear_errors(self) -> None:
         assert self.child.stderr is not None
-        while data := self.child.stderr.read1():
+        while data := os.read(self.child.stderr.fileno(), 65_536):
             self.errors += data
 
     def write(self, data: bytes) -> None:
@@ -237,6 +237,10 @@ class Process:
         while (message := self.next()) is not None:
             found.append(message)
         return found
+
+    def hush(self) -> None:
+        """Wait until everything on stderr is read."""
+        self._threads[1].join()
 
     def ended(self, timeout_s: float = WAIT_S) -> int:
         """How the process ended, which it does by itself."""

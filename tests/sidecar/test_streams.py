@@ -37,7 +37,7 @@ def test_a_stream_tells_its_words_its_call_its_result_and_its_end() -> None:
             told = await client.stream(
                 streamId="s1", messages=[{"role": "user", "content": "weather please"}]
             )
-            assert {params_of(message)["streamId"] for message in told} == {"s1"}
+            assert {str(params_of(message)["streamId"]) for message in told} == {"s1"}
             call = {"id": "demo-1", "name": "weather", "arguments": {"city": "weather please"}}
             assert chunks(told, "toolCall") == [call]
             result = {"id": "demo-1", "name": "weather", "success": True, "data": "rain, weather please"}
@@ -298,8 +298,8 @@ def test_a_session_keeps_the_history_and_takes_one_message_at_a_time(tmp_path: P
                 assert isinstance(trace["trace"], dict)
                 assert trace["trace"]["chatId"] == "c1"
                 assert trace["trace"]["userId"] == "ada"
-                two: JsonValue = [*HELLO, *HELLO] if isinstance(HELLO, list) else None
-                asked = {"provider": "demo", "model": "m", "sessionId": "trip", "messages": two}
+                two: JsonValue = [{"role": "user", "content": "one"}, {"role": "user", "content": "two"}]
+                asked: JsonObject = {"provider": "demo", "model": "m", "sessionId": "trip", "messages": two}
                 assert (await client.error("agent.chat.stream", asked))["code"] == -32602
 
     play(story())

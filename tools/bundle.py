@@ -88,7 +88,7 @@ def run(*command: str) -> None:
 
 
 def attempt(program: Path) -> float:
-    """Start the bundle, ping it, run a chat, end it; return the CPU seconds until it was ready."""
+    """Start the bundle and use it; return the CPU seconds until it was ready."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     # Nothing is on PATH, least of all a Python.
     with subprocess.Popen(
@@ -103,13 +103,13 @@ def attempt(program: Path) -> float:
         assert child.stdout is not None
         expect(child.stdout, "lifecycle.ready")
         ready_s = _cpu_s(child.pid)
-        ask(child.stdin, "system.ping", {})
+        ask(child.stdin, "system.ping")
         found = expect(child.stdout, "result")
         assert found["result"]["status"] == "ok", found
         message = {"role": "user", "content": "hello"}
-        ask(child.stdin, "agent.chat.stream", {"provider": "demo", "model": "m", "messages": [message]})
+        ask(child.stdin, "agent.chat.stream", provider="demo", model="m", messages=[message])
         assert expect(child.stdout, "stream.done")["params"]["ok"] is True
-        ask(child.stdin, "agent.session.create", {"chatId": "c"})
+        ask(child.stdin, "agent.session.create", chatId="c")
         expect(child.stdout, "result")
         child.stdin.close()
         expect(child.stdout, "lifecycle.shutdown")
@@ -119,7 +119,7 @@ def attempt(program: Path) -> float:
     return ready_s or (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
 
 
-def ask(stdin: IO[bytes], method: str, params: dict[str, object]) -> None:
+def ask(stdin: IO[bytes], method: str, **params: object) -> None:
     """Send a request."""
     body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
     stdin.write(json.dumps(body).encode() + b"\n")
@@ -127,7 +127,7 @@ def ask(stdin: IO[bytes], method: str, params: dict[str, object]) -> None:
 
 
 def expect(stdout: IO[bytes], wanted: str) -> dict[str, dict[str, object]]:
-    """Return the next message that is a result, or of a method; ends everything if there is none."""
+    """Return the next result, or the next message of a method, or give up."""
     limit_s = time.monotonic() + ANSWER_TIMEOUT_S
     while time.monotonic() < limit_s and (line := stdout.readline()):
         message = json.loads(line)

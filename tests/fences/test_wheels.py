@@ -27,11 +27,17 @@ from packaging.requirements import Requirement
 from tools.files import ROOT, repository_files
 
 PROBE = Path(__file__).with_name("import_probe.py")
-PACKAGES = {"protocol": "windlass_protocol", "harness": "windlass_harness", "runtime": "windlass"}
+PACKAGES = {
+    "protocol": "windlass_protocol",
+    "harness": "windlass_harness",
+    "runtime": "windlass",
+    "sidecar": "windlass_sidecar",
+}
 NEEDS = {
     "protocol": ["protocol"],
     "harness": ["protocol", "harness"],
     "runtime": ["protocol", "harness", "runtime"],
+    "sidecar": ["protocol", "harness", "runtime", "sidecar"],
 }
 SUFFIXES = {".py", ".typed"}
 COMMAND_TIMEOUT_S = 60

@@ -319,7 +319,7 @@ def _change(chance: random.Random, line: bytearray, known: list[bytes]) -> None:
 async def fuzz(count: int, seed: int) -> dict[str, int]:
     """Write lines, hear the answers and the judge; the first disagreement ends it."""
     chance = random.Random(seed)
-    peer = Peer(Nowhere(), None, CATALOGUE)
+    peer = Peer(Nowhere(), None, methods=CATALOGUE)
     known = lines(chance)
     told = {"lines": 0, "answers": 0, "parse": 0, "request": 0, "method": 0, "params": 0, "ok": 0}
     names = {PARSE: "parse", REQUEST: "request", METHOD: "method", PARAMS: "params", OK: "ok"}

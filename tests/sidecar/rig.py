@@ -124,7 +124,7 @@ async def sidecar(*tools: Tool[..., object], store: Path | None = None) -> Async
     """A sidecar in this process, with everything but the file descriptors."""
     host, line = Host(), Line()
     app = await App.open(store, ToolRouter(tools), host=host)
-    host.link = peer = Peer(line, app, CATALOGUE)
+    host.link = peer = Peer(line, app, methods=CATALOGUE)
     serving = asyncio.create_task(peer.serve())
     try:
         yield Client(app, line, peer)

@@ -1,4 +1,4 @@
-"""The life of a sidecar, from its options to its last frame, on pipes of this process."""
+"""The life of a sidecar, from its options to its last frame."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Real processes: what tools print, hosts that go, lines without end, and the end in order."""
+"""Real processes: tools that print, hosts that go, lines without end."""
 
 import json
 import os

@@ -2,6 +2,8 @@
 
 from typing import Final
 
+__all__ = ["PROTOCOL_VERSION"]
+
 __version__ = "0.1.0"
 
 PROTOCOL_VERSION: Final = "1.0"

@@ -88,7 +88,7 @@ class App:
             return self._storage
 
     async def aclose(self) -> None:
-        """Let go of everything; what is not done goes on when its stream is asked for again."""
+        """Let go of everything; a stream goes on when it is asked for again."""
         await self.streams.stop()
         await self.runtime.aclose()
         await self.streams.aclose()

@@ -26,7 +26,7 @@ class Answer(Params):
 
 
 class Asker:
-    """Asks the host what one run wants to know; withdraws it when nobody does any more."""
+    """Asks the host what one run wants to know, for as long as it does."""
 
     def __init__(self, host: Host, handle: RunHandle) -> None:
         self._host = host
@@ -34,7 +34,7 @@ class Asker:
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def hear(self, event: Event) -> None:
-        """Take note of an event of the run: requests are brought, and settled ones withdrawn."""
+        """Take note of an event: requests are brought, settled ones withdrawn."""
         if event.type == "input.requested" and self._host.can_ask_people:
             for request in _objects(event.data, "requests"):
                 asked = InputRequest.model_validate(request)

@@ -1,4 +1,4 @@
-"""Frames: one JSON message on each line, and never more of it in memory than a limit."""
+"""Frames: one JSON message on each line, never more of it than a limit."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -23,7 +23,7 @@ class CalledFunction(Params):
 
 
 class SaidCall(Params):
-    """A call that the assistant asked for: `{id, name, arguments}`, or as OpenAI writes it."""
+    """A call of the assistant: `{id, name, arguments}`, or as OpenAI writes it."""
 
     id: str
     name: str | None = None
@@ -48,7 +48,7 @@ class Message(Params):
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """What a host has said: instructions, the past, what is asked now, and what came since."""
+    """Instructions, the past, what is asked now, and what came since."""
 
     instructions: str
     past: tuple[LLMMessage, ...]
@@ -87,7 +87,7 @@ def conversation(messages: Sequence[Message]) -> Conversation:
 
 
 class RemindedModel:
-    """A model that hears what was said before a session began, in front of the session."""
+    """A model that hears first what was said before its session began."""
 
     def __init__(self, model: LLMProvider, said: Conversation, *, route_id: str, model_id: str) -> None:
         self.route_id = route_id

@@ -1,4 +1,4 @@
-"""Tools that the host executes: the model asks, the sidecar records, the host acts."""
+"""Tools of the host: the model asks, the sidecar records, the host acts."""
 
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Final, Literal, cast
@@ -45,9 +45,10 @@ class _Function(Params):
 def tools_of(
     given: list[str | dict[str, JsonValue]] | None, own: ToolRouter, *, ask: Ask, stream_id: str
 ) -> list[Tool[..., object]]:
-    """Return the tools of a stream: those of the sidecar by name, those of the host by description.
+    """Return the tools of a stream.
 
-    All of the sidecar's when none are given.
+    Those of the sidecar are given by name and those of the host by description; all of the sidecar's when
+    none are given.
 
     Raises:
         RpcError, Rejected: one of them cannot be used.

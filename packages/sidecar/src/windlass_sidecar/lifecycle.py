@@ -59,7 +59,7 @@ async def run(options: Options, stdio: Stdio) -> None:
     app = await App.open(options.store, load_tools(options.tools), host=host)
     handler.scribe, app.settings = app.scribe, Settings(options.log_level)
     transport = StdioJsonRpcTransport(stdio.in_fd, stdio.out_fd, half_frame_s=options.half_frame_s)
-    host.link = peer = Peer(transport, app, CATALOGUE)
+    host.link = peer = Peer(transport, app, methods=CATALOGUE)
     _on_signals(app)
     watch_parent(_stopper(app))
     await _say_ready(app, peer, stdio, is_quiet=options.quiet_ready)

@@ -19,7 +19,7 @@ Notice = tuple[str, JsonObject]
 
 @dataclass(slots=True)
 class Teller:
-    """Tells one run; what was shown live is not told again when its message is finished."""
+    """Tells one run; what was shown live is not told again with its message."""
 
     shown: str = ""
     """The words of the present step that were told."""
@@ -127,7 +127,7 @@ class Teller:
 
 
 def _new(data: JsonObject, what: str, shown: str) -> str:
-    """Return what is new in a piece; one that says what came so far may repeat some of it."""
+    """Return what is new in a piece, which may repeat what came so far."""
     so_far, delta = data.get(f"{what}SoFar"), str(data.get(f"{what}Delta", ""))
     if isinstance(so_far, str) and so_far.startswith(shown):
         return so_far[len(shown) :]

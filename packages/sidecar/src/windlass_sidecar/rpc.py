@@ -1,4 +1,4 @@
-"""JSON-RPC 2.0 in both directions: what each line asks for, and what it is answered.
+"""JSON-RPC 2.0 in both directions: what a line asks, and what it is answered.
 
 A line is answered in a task of its own, so a slow one holds up no other. Whatever comes, the answer has the
 right code, and notifications and answers of the host are never answered.
@@ -104,7 +104,7 @@ class _Reply:
 class Peer(Generic[A]):
     """One end of the conversation with a host."""
 
-    def __init__(self, wire: Wire, app: A, methods: Mapping[str, Method[A]]) -> None:
+    def __init__(self, wire: Wire, app: A, *, methods: Mapping[str, Method[A]]) -> None:
         self._wire = wire
         self._app = app
         self._methods = methods

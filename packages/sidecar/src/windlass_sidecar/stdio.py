@@ -25,7 +25,7 @@ class Stdio:
 
 
 class Stderr:
-    """Lines for stderr, written in a thread: a host that does not read it stops nobody.
+    """Bytes for stderr, written in a thread: who does not read them stops nobody.
 
     What does not fit any more is dropped.
     """

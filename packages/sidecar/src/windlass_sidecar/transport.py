@@ -113,7 +113,7 @@ class StdioJsonRpcTransport:
         await self.notify(EVENT, event)
 
     async def receive(self) -> AsyncIterator[SSEEvent]:
-        """Yield the events that the other side sends; whatever else it sends is passed over."""
+        """Yield the events that the other side sends; all else is passed over."""
         async for frame in self.frames():
             try:
                 if not isinstance(frame, bytes):

@@ -1,4 +1,4 @@
-"""`agent.chat.*` and `agent.input.*`: chats that run durably, and answers of people to them."""
+"""`agent.chat.*` and `agent.input.*`: durable chats, and what people answer."""
 
 from typing import Final
 

@@ -18,7 +18,7 @@ APART := tests/contracts/test_store_machine.py tests/harness/loop/test_crash.py 
 .PHONY: python-tests pure-tests runtime-tests hard-tests apart-tests web-tests web-built
 
 help:  ## list the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 16
 
 dev: $(VENV)/.ready  ## run what there is to see today
 	$(BIN)/python examples/tour.py

@@ -279,6 +279,9 @@ def _ids() -> Iterator[Case]:
         ('"\\u0000"', "\x00"),
         (f'"{"x" * 10_000}"', "x" * 10_000),
     )
+    yield _one("an id of 65,536 characters", _call(f'"id":"{"x" * 65_536}"'), OK, "x" * 65_536)
+    yield _one("an id of 65,537 characters", _call(f'"id":"{"x" * 65_537}"'), REQUEST)
+    yield _one("a long id of a bad request", f'{{"id":"{"x" * 65_537}"}}', REQUEST)
     for text, answer_id in fine:
         yield _one(f"the id {text[:20]}", _call(f'"id":{text}'), OK, answer_id)
 

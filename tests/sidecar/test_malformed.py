@@ -7,9 +7,10 @@ import pytest
 from tests.sidecar.frames import read
 from tests.sidecar.fuzz import fuzz
 from tests.sidecar.malformed import OK, Case, cases
-from tests.sidecar.rig import Process, play, sidecar
+from tests.sidecar.rig import Process, params_of, play, sidecar
 
-from windlass_protocol import JsonObject
+from windlass import tool
+from windlass_protocol import JsonObject, JsonValue
 
 CASES = cases()
 ENDED = "the end of this case"
@@ -72,3 +73,38 @@ def test_the_judge_of_the_lines_disagrees_with_a_sidecar_that_is_wrong(
     monkeypatch.setattr("windlass_sidecar.rpc.BATCH_ITEMS_MAX", 2)
     with pytest.raises(AssertionError, match="line"):
         asyncio.run(fuzz(20_000, seed=1))
+
+
+@pytest.mark.promise("L1")
+def test_a_large_bad_line_holds_up_nothing_that_goes_on_and_lines_keep_their_order() -> None:
+    async def story() -> None:
+        entered = asyncio.Event()
+
+        @tool(mode="read")
+        async def slow() -> str:
+            """Wait to be cancelled."""
+            entered.set()
+            await asyncio.Event().wait()
+            return ""
+
+        async with sidecar(slow) as client:
+            past: JsonValue = [
+                {"role": "user", "content": "x" * 200_000},
+                {"role": "user", "content": "slow"},
+            ]
+            chat: JsonObject = {"provider": "demo", "model": "m", "streamId": "s1", "messages": past}
+            client.ask("agent.chat.stream", chat, call_id="stream")
+            client.ask("agent.chat.cancel", {"streamId": "s1"}, call_id="cancel")
+            client.line.put(b"{" + b",".join(b'"k%d":[{}]' % number for number in range(20_000)) + b",}")
+            ticks = 0
+            while not any(message.get("id") is None and "error" in message for message in client.heard):
+                await asyncio.sleep(0)
+                ticks += 1
+                while not client.line.sent.empty():
+                    client.heard.append(client.line.sent.get_nowait())
+            assert ticks > 10, "the loop went round while the line was read"
+            assert {"id": "cancel", "jsonrpc": "2.0", "result": None} in client.heard
+            done = await client.method("stream.done")
+            assert params_of(done)["cancelled"] is True
+
+    play(story())

@@ -15,7 +15,7 @@ from tests.sidecar.rig import SOURCES, WAIT_S, Process, params_of
 from windlass_protocol import JsonValue, SidecarHealth, decode
 
 TOOLS = '''
-import os, subprocess, sys, time
+import asyncio, os, subprocess, sys, time
 from windlass import tool
 
 print("printed while it was loaded")
@@ -37,6 +37,15 @@ def sleepy() -> str:
     """Never end, whoever asks."""
     while True:
         time.sleep(60)
+
+@tool(mode="read")
+async def stubborn() -> str:
+    """Hear of no end."""
+    while True:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            pass
 
 @tool(mode="safe_write", effect="idempotent")
 def touch(path: str) -> str:
@@ -229,6 +238,7 @@ def test_shutdown_now_waits_for_nobody(folder: Path) -> None:
     with Process("--tools", "mytools", folder=folder) as process:
         process.method("lifecycle.ready")
         process.ask("tool.invoke", {"name": "sleepy"}, call_id="never")
+        process.ask("tool.invoke", {"name": "stubborn"}, call_id="never")
         process.call("agent.chat.stream", asked("sleepy"))
         assert process.call("system.shutdown_now", call_id=2)["result"] is None
         rest = process.rest()

@@ -5,15 +5,17 @@ import asyncio
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import NoReturn
 
 from windlass.errors import AgentError
 from windlass_sidecar import __version__
 from windlass_sidecar.lifecycle import Options, run
-from windlass_sidecar.limits import FLUSH_S, HALF_FRAME_S
+from windlass_sidecar.limits import HALF_FRAME_S, PRINTED_S
 from windlass_sidecar.loading import CannotLoad
 from windlass_sidecar.logs import LEVELS
-from windlass_sidecar.stdio import take_stdio
+from windlass_sidecar.stdio import Stdio, take_stdio
 
 _EPILOG = (
     "Frames go to stdout, one JSON-RPC 2.0 message on each line; logs and all that tools print to stderr."
@@ -50,16 +52,24 @@ def read_options(arguments: Sequence[str]) -> Options:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Be a sidecar; the process ends with it."""
     options = read_options(sys.argv[1:] if arguments is None else arguments)
-    stdio = take_stdio()
+    try:
+        stdio = take_stdio()
+    except OSError as error:
+        sys.exit(f"windlass-sidecar: stdin, stdout and stderr must be open: {error.strerror}")
+    with suppress(KeyboardInterrupt):
+        asyncio.run(_live(options, stdio))
+    os._exit(130)
+
+
+async def _live(options: Options, stdio: Stdio) -> NoReturn:
     code = 0
     try:
-        asyncio.run(run(options, stdio))
+        await run(options, stdio)
     except (CannotLoad, AgentError) as error:
         stdio.errors.write(f"windlass-sidecar: {error}\n".encode())
         code = 1
-    sys.stdout.flush()
-    stdio.errors.flush(FLUSH_S)
-    # Not by way of the interpreter, which would wait for threads of tools that hang.
+    stdio.finish(PRINTED_S)
+    # Not by way of asyncio and the interpreter: they would wait for tools that hear of no end.
     os._exit(code)
 
 

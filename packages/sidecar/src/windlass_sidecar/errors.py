@@ -100,10 +100,8 @@ def of_agent_error(error: AgentError) -> RpcError:
             return RpcError(Code.STORAGE, error.message, data=data)
 
 
-def stream_kind(error: ErrorInfo | None) -> SidecarErrorKind:
+def stream_kind(error: ErrorInfo) -> SidecarErrorKind:
     """Return what kind of failure ended a stream."""
-    if error is None:
-        return SidecarErrorKind.INTERNAL
     if error.kind is ErrorKind.PROVIDER_FAILURE and (error.details or {}).get("fault") in _LINE_FAULTS:
         return SidecarErrorKind.TRANSPORT_CLOSED
     return _BY_CAUSE.get(error.kind, SidecarErrorKind.INTERNAL)

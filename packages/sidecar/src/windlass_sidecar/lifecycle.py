@@ -1,6 +1,7 @@
 """From the first line to the last: boot, ready, serve, drain, end."""
 
 import asyncio
+import logging
 import os
 import signal
 import time
@@ -31,6 +32,8 @@ from windlass_sidecar.peers import Host
 from windlass_sidecar.rpc import Peer
 from windlass_sidecar.stdio import Stdio
 from windlass_sidecar.transport import StdioJsonRpcTransport
+
+_LOG: Final = logging.getLogger(__name__)
 
 READY_MARK: Final = "__SIDECAR_READY__:"
 _SHUTTING_DOWN: Final = "the sidecar is shutting down and takes nothing new"
@@ -67,6 +70,8 @@ async def run(options: Options, stdio: Stdio) -> None:
     stopping = asyncio.create_task(app.stop.wait())
     await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
     reason = "normal" if app.stop.is_set() else "eof"
+    if serving.done() and serving.exception() is not None:
+        _LOG.error("the sidecar cannot read on", exc_info=serving.exception())
     await _drain(app, peer, is_eof=reason == "eof")
     is_gone = app.is_hurried or transport.is_broken
     with suppress(TimeoutError):
@@ -74,7 +79,6 @@ async def run(options: Options, stdio: Stdio) -> None:
             await app.aclose()
     await peer.notify(SHUTDOWN, {"reason": reason})
     await transport.flush(FLUSH_S)
-    stdio.errors.flush(FLUSH_S)
 
 
 async def _say_ready(app: App, peer: Peer[App], stdio: Stdio, *, is_quiet: bool) -> None:

@@ -9,6 +9,10 @@ FRAME_BYTES_MAX: Final = 8 * 1_048_576
 FRAME_LEVELS_MAX: Final = 64
 """Objects and lists inside one another in one line."""
 FRAME_LIMITS: Final = CodecLimits(message_bytes_max=FRAME_BYTES_MAX, depth_max=FRAME_LEVELS_MAX)
+LIGHT_FRAME_BYTES_MAX: Final = 65_536
+"""A longer line is read in a thread, so that what goes on is not held up by it."""
+ID_CHARS_MAX: Final = 65_536
+"""The id of a request: it has to fit the answer too."""
 HALF_FRAME_S: Final = 9.0
 """How long a line may stay without its end while nothing comes; then it is given up."""
 BATCH_ITEMS_MAX: Final = 100
@@ -46,6 +50,8 @@ CLOSE_S: Final = 3.0
 CLOSE_NOW_S: Final = 0.5
 """How long everything may take to end when the host is gone, or wants it now."""
 FLUSH_S: Final = 1.0
+PRINTED_S: Final = 0.25
+"""How long the last words of tools and logs may take to get out."""
 PARENT_POLL_S: Final = 0.25
 HEALTH_TIMEOUT_S: Final = 1.0
 """How long the store may take to answer a ping."""

@@ -8,15 +8,16 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from typing import Final, Generic, Protocol, TypeVar, cast
 
 from pydantic import JsonValue, ValidationError
 
 from windlass.errors import AgentError
+from windlass.tool_thread import in_own_thread
 from windlass_protocol import (
     CodecError,
-    CodecErrorCode,
     JsonObject,
     SidecarNotification,
     SidecarRequest,
@@ -28,7 +29,14 @@ from windlass_protocol.codec_errors import shown
 from windlass_protocol.codec_issues import invalid
 from windlass_sidecar.errors import Code, RpcError, invalid_params, of_agent_error
 from windlass_sidecar.framing import Frame, Refused
-from windlass_sidecar.limits import BATCH_ITEMS_MAX, FRAME_LIMITS, HOST_CALLS_MAX, REQUESTS_MAX
+from windlass_sidecar.limits import (
+    BATCH_ITEMS_MAX,
+    FRAME_LIMITS,
+    HOST_CALLS_MAX,
+    ID_CHARS_MAX,
+    LIGHT_FRAME_BYTES_MAX,
+    REQUESTS_MAX,
+)
 from windlass_sidecar.params import Params
 
 _LOG: Final = logging.getLogger(__name__)
@@ -123,7 +131,8 @@ class Peer(Generic[A]):
         async for frame in self._wire.frames():
             # A host that does not read its answers is not listened to either.
             await self._wire.room()
-            task = asyncio.create_task(self._serve_one(frame))
+            # Read one after the other, however long that takes: a cancel must not overtake its stream.
+            task = asyncio.create_task(self._serve_one(await _read(frame)))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
@@ -132,8 +141,8 @@ class Peer(Generic[A]):
         if self._tasks:
             await asyncio.wait(self._tasks)
 
-    async def _serve_one(self, frame: Frame) -> None:
-        reply = await self.answer(frame)
+    async def _serve_one(self, message: JsonValue | RpcError) -> None:
+        reply = await self._reply(message)
         if reply.body is not None:
             await self._wire.send(reply.body)
         for then in reply.then:
@@ -141,10 +150,11 @@ class Peer(Generic[A]):
 
     async def answer(self, frame: Frame) -> _Reply:
         """Return what a line is answered; never raises because of what is in it."""
-        try:
-            message = parse(_readable(frame), FRAME_LIMITS)
-        except CodecError as error:
-            return _Reply(_failed(None, RpcError(Code.PARSE, error.message)))
+        return await self._reply(await _read(frame))
+
+    async def _reply(self, message: JsonValue | RpcError) -> _Reply:
+        if isinstance(message, RpcError):
+            return _Reply(_failed(None, message))
         if isinstance(message, list):
             return await self._batch(message)
         reply = _Reply()
@@ -285,10 +295,20 @@ def read_params(model: type[P], given: object) -> P:
     raise invalid_params(f"{first.path or 'params'}: {first.message}")
 
 
-def _readable(frame: Frame) -> bytes:
+async def _read(frame: Frame) -> JsonValue | RpcError:
+    """Return what a line says, or why it cannot be read."""
     if isinstance(frame, Refused):
-        raise CodecError(CodecErrorCode.TOO_LARGE, frame.reason)
-    return frame
+        return RpcError(Code.PARSE, frame.reason)
+    if len(frame) <= LIGHT_FRAME_BYTES_MAX:
+        return _parsed(frame)
+    return await in_own_thread(partial(_parsed, frame))
+
+
+def _parsed(frame: bytes) -> JsonValue | RpcError:
+    try:
+        return parse(frame, FRAME_LIMITS)
+    except CodecError as error:
+        return RpcError(Code.PARSE, error.message)
 
 
 def _request(message: JsonValue) -> SidecarRequest | SidecarNotification | RpcError:
@@ -297,6 +317,8 @@ def _request(message: JsonValue) -> SidecarRequest | SidecarNotification | RpcEr
     if message.get("jsonrpc") != _VERSION:
         # The model would take it for granted if it is left out.
         return RpcError(Code.INVALID_REQUEST, 'no JSON-RPC 2.0 request: expected "jsonrpc": "2.0"')
+    if len(str(message.get("id"))) > ID_CHARS_MAX:
+        return RpcError(Code.INVALID_REQUEST, f"the id is too long: limit {ID_CHARS_MAX:,} characters")
     model = SidecarRequest if "id" in message else SidecarNotification
     try:
         return model.model_validate(message)
@@ -308,7 +330,9 @@ def _request(message: JsonValue) -> SidecarRequest | SidecarNotification | RpcEr
 def _id_of(message: JsonValue) -> Id:
     """Return the id of a message, if it is one that can be sent back."""
     found = message.get("id") if isinstance(message, dict) else None
-    return found if isinstance(found, str | int) and not isinstance(found, bool) else None
+    if isinstance(found, bool) or not isinstance(found, str | int):
+        return None
+    return found if len(str(found)) <= ID_CHARS_MAX else None
 
 
 def _failure(request_id: Id, error: RpcError) -> SidecarResponse:

@@ -22,6 +22,17 @@ class Stdio:
     in_fd: int
     out_fd: int
     errors: "Stderr"
+    printing: Thread | None = None
+    """Takes what is printed to stderr."""
+
+    def finish(self, timeout_s: float) -> None:
+        """Let what was printed and logged get out, for so long at most."""
+        if self.printing is not None:
+            sys.stdout.flush()
+            # Nobody but children can print now, and without them the thread comes to its end.
+            os.dup2(STDERR, STDOUT)
+            self.printing.join(timeout_s)
+        self.errors.flush(timeout_s)
 
 
 class Stderr:
@@ -89,10 +100,11 @@ def take_stdio() -> Stdio:
     reader, writer = os.pipe()
     os.dup2(writer, STDOUT)
     os.close(writer)
-    Thread(target=_forward, args=(reader, errors), name="sidecar-printed", daemon=True).start()
+    printing = Thread(target=_forward, args=(reader, errors), name="sidecar-printed", daemon=True)
+    printing.start()
     # One that was made for a file would look for its place in the pipe.
     sys.stdout = os.fdopen(STDOUT, "w", buffering=1, errors="backslashreplace", closefd=False)
-    return Stdio(in_fd, out_fd, errors)
+    return Stdio(in_fd, out_fd, errors, printing)
 
 
 def _forward(reader: int, errors: Stderr) -> None:

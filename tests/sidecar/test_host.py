@@ -180,7 +180,6 @@ def test_a_question_of_the_model_reaches_the_host() -> None:
     async def story() -> None:
         async with sidecar(ask_question) as client:
             await start(client, "ask question", requestInput=True, tools=["ask_question"])
-            await client.result("protocol.describe", INPUT)
             [requests] = [
                 params_of(await client.until(lambda one: "inputRequests" in params_of(one)))["inputRequests"]
             ]
@@ -190,6 +189,9 @@ def test_a_question_of_the_model_reaches_the_host() -> None:
             await client.result("agent.input.answer", given)
             await client.method("stream.done")
             assert "in Oslo" in said(_told(client))
+            assert all(one.get("method") != "host.input.request" for one in client.heard), (
+                "it never said it can"
+            )
 
     play(story())
 

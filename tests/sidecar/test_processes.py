@@ -58,6 +58,8 @@ def touch(path: str) -> str:
 
 not_a_tool = 5
 '''
+BUSY_S = 1.0
+"""What a busy machine may add to a promise of seconds."""
 CHAT: dict[str, JsonValue] = {"provider": "demo", "model": "m", "streamId": "s1"}
 
 
@@ -195,12 +197,9 @@ def test_a_sidecar_whose_parent_dies_is_gone_within_two_seconds(folder: Path, to
             parent.stdin.write(json.dumps(call).encode() + b"\n")
             parent.stdin.flush()
         parent.kill()
-        died_s = time.monotonic()
-        while parent.stdout.readline():
-            pass
-        # Its end of the pipe closes when it is gone; a zombie of another parent is not ours to wait for.
-        assert time.monotonic() - died_s < 2 + 1, "two seconds, and one for a busy machine"
-        assert not is_alive(pid)
+        limit_s = time.monotonic() + 2 + BUSY_S
+        while is_alive(pid):
+            assert time.monotonic() < limit_s, "it lives on without its parent"
 
 
 PARENT = """

@@ -79,7 +79,10 @@ def test_a_stream_of_the_same_id_and_words_is_the_same_run_and_other_words_are_r
     play(story())
 
 
-def test_a_cancel_right_behind_its_stream_ends_it() -> None:
+@pytest.mark.parametrize("is_durable", [False, True])
+def test_a_cancel_right_behind_its_stream_ends_it(tmp_path: Path, is_durable: bool) -> None:
+    store = tmp_path / "store.db" if is_durable else None
+
     async def story() -> None:
         gate = asyncio.Event()
 
@@ -89,7 +92,7 @@ def test_a_cancel_right_behind_its_stream_ends_it() -> None:
             await gate.wait()
             return "late"
 
-        async with sidecar(slow) as client:
+        async with sidecar(slow, store=store) as client:
             asked: JsonValue = [{"role": "user", "content": "slow"}]
             client.ask(
                 "agent.chat.stream",

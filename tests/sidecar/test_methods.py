@@ -1,5 +1,6 @@
 """Sessions, tools, traces, configuration and what the sidecar says of itself."""
 
+import random
 from pathlib import Path
 from typing import cast
 
@@ -217,5 +218,60 @@ def test_a_method_that_breaks_is_an_internal_error_and_a_result_that_cannot_be_s
             client.send([call, call])
             answer = await client.until(lambda one: "error" in one)
             assert "batch" in str(answer["error"])
+
+    play(story())
+
+
+SCRAPS: tuple[JsonValue, ...] = (
+    None,
+    True,
+    0,
+    -1,
+    1.5,
+    2**53 - 1,
+    "",
+    "demo",
+    "s1",
+    "weather",
+    "x" * 600,
+    "\x00",
+    "é😀",
+    [],
+    {},
+    [{}],
+    [{"role": "user", "content": "weather"}],
+    [{"role": "user", "content": [{"type": "text", "text": "hi"}]}],
+    [{"role": "tool", "content": "x"}],
+    [{"name": "weather"}],
+    ["weather"],
+    {"city": "Oslo"},
+    {"maxSteps": 1},
+    {"features": ["host.input.request"]},
+    "http://127.0.0.1:9/v1",
+)
+ALLOWED = {-32602, -32002, -32004, -32005}
+
+
+@pytest.mark.promise("L1")
+def test_whatever_the_methods_are_given_they_answer_and_none_breaks() -> None:
+    chance = random.Random(20_260_708)
+    names = sorted(CATALOGUE.keys() - {"system.shutdown", "system.shutdown_now"})
+
+    async def story() -> None:
+        async with sidecar(weather, mail) as client:
+            good = 0
+            for number in range(1_500):
+                name = chance.choice(names)
+                fields = [field.alias or key for key, field in CATALOGUE[name].params.model_fields.items()]
+                given: JsonObject = {
+                    field: chance.choice(SCRAPS) for field in fields if chance.random() < 0.7
+                }
+                if name == "agent.chat.stream":
+                    given |= {"provider": "demo", "baseUrl": None}
+                answer = await client.call(name, given, call_id=f"call {number}")
+                error = answer.get("error")
+                assert error is None or cast(JsonObject, error)["code"] in ALLOWED, (name, given, error)
+                good += error is None
+            assert good > 300
 
     play(story())

@@ -7,12 +7,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import cast
 
 import pytest
 from tests.sidecar.frames import read
 from tests.sidecar.rig import SOURCES, WAIT_S, Process, params_of
 
-from windlass_protocol import JsonValue, SidecarHealth, decode
+from windlass_protocol import JsonObject, JsonValue, SidecarHealth, decode
 
 TOOLS = '''
 import asyncio, os, subprocess, sys, time
@@ -55,6 +56,11 @@ def touch(path: str) -> str:
     while not os.path.exists("go on"):
         time.sleep(0.01)
     return "touched"
+
+@tool(mode="safe_write", effect="once")
+def pay(path: str) -> str:
+    """The same, but never twice."""
+    return touch(path)
 
 not_a_tool = 5
 '''
@@ -269,6 +275,26 @@ def test_a_stream_of_a_process_that_was_killed_goes_on_in_the_next(folder: Path)
         process.close()
         assert process.ended() == 0
     assert (folder / "touched").read_text(encoding="utf-8") == "touch\ntouch\n", "again, as it may be"
+
+
+@pytest.mark.promise("J6")
+def test_a_call_that_may_have_happened_waits_for_a_person_in_the_next_process(folder: Path) -> None:
+    with Process("--tools", "mytools", "--store", "chats.db", folder=folder) as process:
+        process.method("lifecycle.ready")
+        process.call("agent.chat.stream", asked("pay"))
+        wait_for(folder / "touched")
+        process.child.kill()
+    (folder / "go on").touch()
+    with Process("--tools", "mytools", "--store", "chats.db", folder=folder) as process:
+        process.method("lifecycle.ready")
+        process.call("agent.chat.stream", asked("pay"))
+        told = process.until(lambda message: "inputRequests" in str(message.get("params")))
+        [request] = cast(list[JsonObject], params_of(told)["inputRequests"])
+        assert request["kind"] == "recovery"
+        answer: JsonObject = {"streamId": "s1", "requestId": request["requestId"], "optionId": "skip"}
+        assert process.call("agent.input.answer", answer, call_id=2)["result"] is None
+        assert params_of(process.method("stream.done"))["ok"] is True
+    assert (folder / "touched").read_text(encoding="utf-8") == "pay\n"
 
 
 def wait_for(path: Path) -> None:

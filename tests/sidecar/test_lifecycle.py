@@ -15,6 +15,7 @@ from tests.sidecar.frames import read
 from tests.sidecar.rig import play
 
 from windlass import ToolRouter, tool
+from windlass.ports.transport import TransportAdapter
 from windlass_protocol import JsonObject, SSEEvent, SSEEventType
 from windlass_sidecar import lifecycle
 from windlass_sidecar.__main__ import read_options
@@ -261,15 +262,16 @@ def test_events_of_the_simple_chat_stream_go_both_ways() -> None:
     async def story() -> None:
         pipes = Pipes()
         transport = StdioJsonRpcTransport(pipes.in_fd, pipes.out_fd)
+        adapter: TransportAdapter = transport
         event = SSEEvent(type=SSEEventType.CONTENT, content="hello")
-        await transport.emit(event)
+        await adapter.emit(event)
         await transport.flush(10)
         line = os.read(pipes.read_fd, 65_536)
         other = b'{"jsonrpc":"2.0","method":"other"}\n'
         odd = b'{"jsonrpc":"2.0","method":"transport.event","params":{"type":"no such type"}}\n'
         os.write(pipes.write_fd, line + other + odd + b"no json\n" + line)
         pipes.end()
-        assert [found async for found in transport.receive()] == [event, event]
+        assert [found async for found in adapter.receive()] == [event, event]
         pipes.close()
 
     play(story())

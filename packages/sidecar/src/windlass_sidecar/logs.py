@@ -10,6 +10,8 @@ from windlass_sidecar.stdio import Stderr
 
 LEVELS: Final = ("debug", "info", "warning", "error")
 _FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+_CHATTY: Final = ("httpcore2", "httpx2")
+"""Loggers that tell every request as news."""
 
 
 class LineHandler(logging.Handler):
@@ -39,4 +41,6 @@ def set_up(errors: Stderr, level: str) -> LineHandler:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
+    for name in _CHATTY:
+        logging.getLogger(name).setLevel(logging.WARNING)
     return handler

@@ -1,14 +1,16 @@
 """Chat streams: the tool loop, durable, told as it goes on."""
 
 import asyncio
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
 from tests.runtime.adapters.models.wire import KEY, Reply, serving
 from tests.sidecar.rig import Client, params_of, play, said, sidecar
 
-from windlass import tool
-from windlass_protocol import JsonObject, JsonValue
+from windlass import RunHandle, tool
+from windlass.errors import Unavailable
+from windlass_protocol import ErrorKind, Event, JsonObject, JsonValue, RetryClass
 from windlass_sidecar.limits import STREAMS_MAX
 
 HELLO: JsonValue = [{"role": "user", "content": "hello"}]
@@ -319,3 +321,24 @@ def _openai(text: str) -> list[bytes]:
     pieces = [f'{{"choices":[{{"index":0,"delta":{{"content":"{text}"}}}}]}}']
     pieces += ['{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}', "[DONE]"]
     return [f"data: {piece}\n\n".encode() for piece in pieces]
+
+
+def test_a_stream_that_cannot_be_told_any_more_says_so_and_can_be_asked_for_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def broken(handle: RunHandle) -> AsyncGenerator[Event]:
+        raise Unavailable("the disk is away", kind=ErrorKind.JOURNAL_FAILURE, retry=RetryClass.RETRYABLE)
+        yield
+
+    async def story() -> None:
+        async with sidecar(weather) as client:
+            messages: JsonValue = [{"role": "user", "content": "weather"}]
+            with monkeypatch.context() as patch:
+                patch.setattr(RunHandle, "events", broken)
+                told = await client.stream(streamId="s1", messages=messages)
+            assert [message["method"] for message in told] == ["stream.error", "stream.done"]
+            assert params_of(told[0])["message"] == "the disk is away"
+            again = await client.stream(streamId="s1", messages=messages)
+            assert params_of(again[-1])["ok"] is True
+
+    play(story())

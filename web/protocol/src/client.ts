@@ -8,7 +8,7 @@ export type { Chance, Clock } from "./clock.js";
 export { FEED_GAPS_MAX, FEED_IDLE_MS, readFeed } from "./feed.js";
 export type { FeedItem, FeedOptions, FeedSource, FeedState } from "./feed.js";
 export { Client } from "./rest.js";
-export type { ClientOptions, PageQuery, RequestOptions, SessionQuery } from "./rest.js";
+export type { ClientOptions, PageQuery, RequestOptions, RunQuery, SessionQuery } from "./rest.js";
 export * from "./rest-types.js";
 export { childDuplex, portDuplex } from "./duplex.js";
 export type { ChildStreams, Duplex, DuplexListener, MessagePortLike } from "./duplex.js";

@@ -25,7 +25,8 @@ def test_a_missing_key_a_broken_store_and_a_missing_module(
 ) -> None:
     text = 'from windlass import Agent\nagent = Agent("a", model="openai/gpt-5")\n'
     (tmp_path / "app.py").write_text(text, encoding="utf-8")
-    (tmp_path / "windlass.db").write_bytes(b"something else entirely" * 100)
+    (tmp_path / "windlass-data").mkdir()
+    (tmp_path / "windlass-data" / "local.db").write_bytes(b"something else entirely" * 100)
     ran = run_here(capsys, "--agents", "app.py:agent", "doctor")
     assert ran.code == 1
     assert "✗ model of a" in ran.out

@@ -51,7 +51,7 @@ def test_lists_of_sessions_and_runs_find_what_is_asked_for(capsys: pytest.Captur
 
 
 def test_an_approval_answered_later_and_the_run_taken_up_again(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_here(capsys, "run", "send mail").code == 3
+    assert run_here(capsys, "run", "pay").code == 3
     [waiting] = lines(capsys, "approvals", "list")
     request = cast(Row, waiting["request"])
     request_id, run_id = str(request["requestId"]), str(waiting["runId"])
@@ -62,7 +62,7 @@ def test_an_approval_answered_later_and_the_run_taken_up_again(capsys: pytest.Ca
     assert f"windlass runs resume {run_id}" in ran.err
     ran = run_here(capsys, "runs", "resume", run_id)
     assert ran.code == 0, ran.err
-    assert "The mail is on its way" in ran.out
+    assert "paid " in ran.out
     assert run_here(capsys, "approvals", "list").err.endswith("Nobody is being asked anything.\n")
 
 
@@ -132,7 +132,7 @@ def test_a_delete_is_asked_about(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_a_run_that_waits_is_cancelled(capsys: pytest.CaptureFixture[str]) -> None:
-    _, run_id = begun(capsys, "send mail")
+    _, run_id = begun(capsys, "pay")
     assert run_here(capsys, "runs", "cancel", run_id, "--reason", "not needed").code == 0
     assert run_here(capsys, "runs", "resume", run_id).code == 4
 

@@ -13,7 +13,7 @@ def test_a_new_project_runs(tmp_path: Path) -> None:
     ran = run_apart(tmp_path / "shop", "run", "what is the weather in Oslo?")
     assert ran.code == 0, ran.err
     assert "Rain all day" in ran.out
-    assert (tmp_path / "shop" / "windlass.db").is_file()
+    assert (tmp_path / "shop" / "windlass-data" / "local.db").is_file()
 
 
 def test_files_that_exist_are_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -33,7 +33,7 @@ def test_machines_read_a_line_an_event_and_the_result_last(capsys: pytest.Captur
 def test_a_run_that_waits_for_a_person_ends_with_three_and_says_how_to_go_on(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    ran = run_here(capsys, "run", "send mail")
+    ran = run_here(capsys, "run", "pay")
     assert ran.code == 3
     assert "windlass approvals list" in ran.err
     assert "windlass runs resume" in ran.err
@@ -61,7 +61,7 @@ def test_what_is_misspelt_ends_with_two(capsys: pytest.CaptureFixture[str]) -> N
     assert run_here(capsys, "run", "--agent", "nobody", "hello").code == 2
     ran = run_here(capsys, "--store", "no/such/folder/x.db", "run", "hello")
     assert ran.code == 2
-    assert "there is no folder" in ran.err
+    assert "cannot be made" in ran.err
 
 
 def test_what_the_model_says_cannot_move_the_cursor(tmp_path: Path) -> None:
@@ -79,18 +79,18 @@ def test_what_the_model_says_cannot_move_the_cursor(tmp_path: Path) -> None:
 
 
 def test_an_approval_is_asked_for_on_the_terminal_with_what_will_be_done(tmp_path: Path) -> None:
-    typed = Typed(tmp_path, ["run", "send mail"])
-    typed.until('"text": "send mail"')
+    typed = Typed(tmp_path, ["run", "pay"])
+    typed.until('"cents"')
     typed.until("> ")
     typed.type("perhaps")
     typed.until("Type a number")
     typed.type("approve")
-    typed.until("The mail is on its way")
+    typed.until("paid ")
     assert typed.end() == 0
 
 
 def test_ctrl_c_keeps_the_run_and_says_how_to_go_on(tmp_path: Path) -> None:
-    typed = Typed(tmp_path, ["run", "send mail"])
+    typed = Typed(tmp_path, ["run", "pay"])
     typed.until("> ")
     typed.signal(signal.SIGINT)
     assert typed.end() == 130
@@ -108,6 +108,6 @@ def test_a_chat_remembers(tmp_path: Path) -> None:
 
 
 def test_a_terminal_that_goes_away_is_the_end_of_the_input(tmp_path: Path) -> None:
-    typed = Typed(tmp_path, ["run", "send mail"])
+    typed = Typed(tmp_path, ["run", "pay"])
     typed.until("> ")
     assert typed.hang_up() != 0  # and it ends

@@ -28,7 +28,7 @@ def test_an_option_goes_before_a_variable_a_variable_before_the_file_the_file_be
         "option.db",
         "variable.db",
         "file.db",
-        "windlass.db",
+        "",
     ]
     sources = [one.values["store"].source for one in found]
     assert sources == ["option --store", "variable WINDLASS_STORE", "windlass.toml", "default"]
@@ -54,7 +54,7 @@ def test_what_the_file_says_is_typed() -> None:
     [
         ('stroe = "x"', "Did you mean store?"),
         ("[server]\nprot = 1", "Did you mean server.port?"),
-        ("zzzzzzzz = 1", "It knows agents, store"),
+        ("zzzzzzzz = 1", "It knows agents, data, store"),
         ('durability = "ram"', "one of power, process"),
         ("store = 7", "store is a text"),
         ("[store]\nx = 1", "no setting store.x"),

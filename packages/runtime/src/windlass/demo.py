@@ -3,6 +3,7 @@
 from typing import Final
 
 from windlass.agent import Agent
+from windlass.tool_context import ToolContext
 from windlass.tools import tool
 
 DEMO_MODEL: Final = "demo/paced"
@@ -14,18 +15,18 @@ async def weather(city: str) -> str:
     return f"Rain all day in {city or 'Oslo'}, 9 degrees."
 
 
-@tool(mode="external", effect="once")
-async def send_mail(text: str) -> str:
-    """Send a mail; it leaves the house, so a person is asked first."""
-    return "The mail is on its way."
+@tool(mode="external", effect="idempotent")
+async def pay(cents: int, ctx: ToolContext) -> str:
+    """Pay; it leaves the house, so a person is asked first."""
+    return f"paid {cents} cents, receipt {ctx.idempotency_key}."
 
 
 agent: Final = Agent(
     "demo",
     model=DEMO_MODEL,
-    description="Shows what an agent can do, without any model.",
+    description="Plays a model by rules: name a tool, weather or pay, or say tour.",
     instructions="Help, with the tools that you are given.",
-    tools=[weather, send_mail],
+    tools=[weather, pay],
     subagents=[
         Agent("scribe", model=DEMO_MODEL, description="Writes things down.", instructions="Write it down.")
     ],

@@ -1,16 +1,15 @@
 """`python -m windlass_server`: serve agents over HTTP."""
 
 import argparse
-import importlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import cast
 
-from windlass import Agent, AgentError
+from windlass import AgentError
+from windlass.demo import agent as demo
 from windlass_protocol import encode
-from windlass_server.demo import demo
 from windlass_server.keys import new_key
+from windlass_server.loading import load_agents
 from windlass_server.serving import serve
 from windlass_server.settings import JwtSettings, Settings, refused
 from windlass_server.tenants import Tenants
@@ -72,24 +71,6 @@ def _jwt(options: argparse.Namespace) -> JwtSettings | None:
         tenant_claim=options.jwt_tenant_claim,
         user_claim=options.jwt_user_claim,
     )
-
-
-def load_agents(place: str) -> list[Agent]:
-    """Return the agents that a module has, named as `module:attr`.
-
-    Raises:
-        Rejected: there is no such module or attribute, or it is no agent.
-    """
-    module, _, name = place.partition(":")
-    try:
-        found: object = getattr(importlib.import_module(module), name) if name else None
-    except (ImportError, AttributeError) as error:
-        raise refused(f"--agents {place}: {error}") from error
-    given = cast(Sequence[object], found) if isinstance(found, list | tuple) else [found]
-    agents = [one for one in given if isinstance(one, Agent)]
-    if len(agents) != len(given) or not agents:
-        raise refused(f"--agents {place}: expected an Agent or a list of them, as module:attr")
-    return agents
 
 
 def _new_key(key_id: str, tenant: str, user: str) -> int:

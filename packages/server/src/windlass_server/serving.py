@@ -8,6 +8,7 @@ from typing import Final
 import uvicorn
 
 from windlass_server.app import create_app
+from windlass_server.connection import Connection
 from windlass_server.limits import DRAIN_S, HEADER_BYTES_MAX, TARGET_BYTES_MAX
 from windlass_server.settings import Settings
 from windlass_server.tenants import Tenants
@@ -25,7 +26,7 @@ def serve(settings: Settings, tenants: Tenants, *, told: Callable[[str], None] |
         create_app(settings, tenants),
         host=settings.host,
         port=settings.port,
-        http="h11",
+        http=Connection,
         lifespan="on",
         log_level="warning",
         access_log=False,

@@ -98,7 +98,9 @@ def _agents(session: Session) -> Iterator[Finding]:
 async def _store(session: Session) -> AsyncIterator[Finding]:
     path, settings = session.settings.store, session.settings
     if not path.exists():
-        can = path.parent.is_dir() and os.access(path.parent, os.W_OK)
+        # The first run makes one folder, if need be.
+        above = path.parent if path.parent.exists() else path.parent.parent
+        can = above.is_dir() and os.access(above, os.W_OK)
         hint = "" if can else f"Make the folder {path.parent}, or name another file: --store PATH"
         yield Finding("store", f"{path} is not there yet; the first run makes it", hint)
         return

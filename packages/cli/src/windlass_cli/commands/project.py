@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import typer
-from rich.table import Table
 
 from windlass_cli.problems import Problem
 from windlass_cli.session import session_of
+from windlass_cli.shapes import show_table
 
 _AGENT: Final = '''"""The agent of this project; try it: windlass run weather."""
 
@@ -67,8 +67,8 @@ def config(context: typer.Context) -> None:
     Example: WINDLASS_STORE=other.db windlass config
     """
     session = session_of(context)
-    table = Table("setting", "value", "from", "variable", "what it is", box=None, pad_edge=False)
-    for value in session.settings.values.values():
-        setting = value.setting
-        table.add_row(setting.key, value.value or "–", value.source, setting.variable, setting.words)
-    session.terminal.out.print(table)
+    rows = (
+        (one.setting.key, one.value or "–", one.source, one.setting.variable, one.setting.words)
+        for one in session.settings.values.values()
+    )
+    show_table(session.terminal, ("setting", "value", "from", "variable", "what it is"), rows)

@@ -7,7 +7,7 @@ import pytest
 from tests.recorder.samples import GOAL, OPTIONS, decide, record
 
 from windlass.recorder import BuilderQuery, FailureAnalysis, RecordingError, RunStatus, RunSummary, Runtime
-from windlass.recorder.causes import cause_of
+from windlass_harness.ledger.causes import cause_of
 from windlass.recorder.query import COMMON_FAILURES_MAX
 
 HOSTILE = [

@@ -14,7 +14,7 @@ from pydantic_core import to_json
 from windlass.adapters.wall import random_hex
 from windlass.errors import Corrupt
 from windlass.ports.recorded import CAUSE, CHOICE, NODE, NODE_TYPE, RUN, TYPE, Fact, IndexedRun, RunStore
-from windlass.recorder.causes import cause_of
+from windlass_harness.ledger.causes import cause_of
 from windlass.recorder.kinds import RunStatus
 from windlass.recorder.model import Run, RunSummary
 from windlass.recorder.reading import Found, read_session, run_of, summary_of

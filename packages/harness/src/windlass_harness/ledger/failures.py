@@ -28,6 +28,7 @@ from windlass_harness.ledger.loops import Loop, find_loops
 from windlass_protocol import Decision, DecisionRun, DecisionRunStatus, FailureKind, Problem, ProblemSeverity
 
 TOLD_CHARS_MAX: Final = 200
+GONE: Final = "The process of the run is gone."
 
 _KINDS: Final = {
     FailureKind.CANCELLED: ("cancelled", "cancellation"),
@@ -102,7 +103,7 @@ def classify(run: DecisionRun) -> Failure | None:
         case DecisionRunStatus.CANCELLED:
             return Failure(FailureKind.CANCELLED, "The run was cancelled.")
         case DecisionRunStatus.STUCK:
-            return Failure(FailureKind.INTERRUPTED, "The process of the run is gone.", _last_id(run))
+            return Failure(FailureKind.INTERRUPTED, GONE, _last_id(run))
         case DecisionRunStatus.FAILED:
             return _failed(run)
         case _:

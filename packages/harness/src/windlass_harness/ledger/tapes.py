@@ -35,8 +35,7 @@ class TapedCall:
     tool: str
     arguments: JsonValue
     output: ToolOutput
-    content_ref: JsonValue = None
-    """Where the whole output is, if it was too large for a record."""
+    """As the model saw it: what is too large for a record was too large for the model."""
 
     @property
     def key(self) -> str:
@@ -110,7 +109,7 @@ class _Reader:
 
     def returned(self, record: Record) -> None:
         data = read(ActionResultData, record.data)
-        self._settle(data.result.call_id, tool_output(data), record.data.get("contentRef"))
+        self._settle(data.result.call_id, tool_output(data))
 
     def asked(self, record: Record) -> None:
         self._questions |= {one.request_id: one for one in read(InputRequestedData, record.data).requests}
@@ -129,9 +128,9 @@ class _Reader:
         text = output if output is not None else "" if value is None else as_text(value)
         self.tape = replace(self.tape, output=text or data.narrative or "", value=value)
 
-    def _settle(self, call_id: str, output: ToolOutput, content_ref: JsonValue = None) -> None:
+    def _settle(self, call_id: str, output: ToolOutput) -> None:
         forms = self._asked.pop(call_id, [])
-        calls = tuple(TapedCall(tool, arguments, output, content_ref) for tool, arguments in forms)
+        calls = tuple(TapedCall(tool, arguments, output) for tool, arguments in forms)
         self.tape = replace(self.tape, calls=(*self.tape.calls, *calls))
 
 

@@ -14,11 +14,13 @@ from pydantic_core import to_json
 from windlass.adapters.wall import random_hex
 from windlass.errors import Corrupt
 from windlass.ports.recorded import CAUSE, CHOICE, NODE, NODE_TYPE, RUN, TYPE, Fact, IndexedRun, RunStore
-from windlass_harness.ledger.causes import cause_of
 from windlass.recorder.kinds import RunStatus
 from windlass.recorder.model import Run, RunSummary
 from windlass.recorder.reading import Found, read_session, run_of, summary_of
-from windlass_protocol import Decision, DecisionRun
+from windlass_harness.ledger.causes import cause_of
+from windlass_harness.ledger.evaluations import PREFIX
+from windlass_harness.ledger.failures import GONE
+from windlass_protocol import Decision, DecisionRun, DecisionRunStatus, FailureKind
 from windlass_protocol.limits import INTEGER_MAX
 
 INTENT_CHARS_MAX: Final = 50
@@ -70,7 +72,12 @@ def export(run: Run, folder: Path) -> None:
 def read_summary(raw: bytes, status: RunStatus | None = None) -> RunSummary:
     """Return a summary of the index; `status` if it is another one by now."""
     summary = _summaries().validate_json(raw)
-    return summary if status is None else replace(summary, status=status)
+    if status is None or status is summary.status:
+        return summary
+    facts = summary.facts
+    if facts is not None and status is RunStatus.STUCK:
+        facts = replace(facts, status=DecisionRunStatus.STUCK, failure=FailureKind.INTERRUPTED, cause=GONE)
+    return replace(summary, status=status, facts=facts)
 
 
 @cache
@@ -126,12 +133,27 @@ def _look_around(store: RunStore) -> tuple[str, ...]:
 
 def _entries(store: RunStore, session_id: str) -> Iterator[_Indexed]:
     try:
-        session = read_session(store, session_id)
+        judged = _judged(store, session_id) if session_id.startswith(PREFIX) else {session_id: None}
+        for each, run_ids in judged.items():
+            session = read_session(store, each)
+            for found in session.runs.values():
+                if run_ids is None or found.wire.id in run_ids:
+                    yield _entry(found, session_id=each), list(facts_of(found.wire)), session.position
     except Corrupt as error:
         _log.warning("a session is left out: %s", error)
-        return
-    for found in session.runs.values():
-        yield _entry(found, session_id=session_id), list(facts_of(found.wire)), session.position
+
+
+def _judged(store: RunStore, session_id: str) -> dict[str, set[str] | None]:
+    """The sessions of the runs that a session of judgements is about, with the runs."""
+    sessions: dict[str, set[str] | None] = {}
+    for run_id in {record.run_id for record in store.records(session_id) if record.run_id is not None}:
+        entry = store.index.run(run_id)
+        # A run that the index does not know yet is read with its judgements when it gets there.
+        if entry is not None:
+            known = sessions.setdefault(entry.session_id, set())
+            assert known is not None, "it was made just now"
+            known.add(run_id)
+    return sessions
 
 
 def _enter(store: RunStore, entries: Iterable[_Indexed], session_ids: Iterable[str]) -> None:

@@ -9,6 +9,7 @@ from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
 from windlass.recorder.kinds import DecisionType, RecordingError, RunStatus
+from windlass_harness.ledger.facts import RunFacts
 
 JsonObject = dict[str, JsonValue]
 
@@ -188,6 +189,12 @@ class Run:
     output_data: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     execution_id: str = ""
     """The W3C trace id of the run."""
+    agent_id: str = ""
+    """The agent; `recorder` for a run that was recorded from outside."""
+    package_fingerprint: str | None = None
+    """The version of the agent; None for a run that was recorded from outside."""
+    cost_micros: int = 0
+    """What its model calls cost, in millionths of a dollar."""
 
     @property
     def duration_ms(self) -> int:
@@ -225,3 +232,5 @@ class RunSummary:
     critical_problems: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     successes: tuple[str, ...] = ()
+    facts: RunFacts | None = None
+    """The run in numbers, with the kind of its failure."""

@@ -19,6 +19,8 @@ from windlass.recorder.model import (
     RunMetrics,
     RunSummary,
 )
+from windlass_harness.ledger.evaluations import evaluation_session, with_evaluations
+from windlass_harness.ledger.facts import run_facts
 from windlass_harness.views import DecisionsState, fold_decisions, narrate, summarize_run
 from windlass_harness.views.fold import text_in
 from windlass_protocol import Decision as WireDecision
@@ -65,7 +67,7 @@ def read_session(store: RunStore, session_id: str) -> Session:
         state = fold_decisions(_readable(notes.taken(store.records(session_id))))
     runs = {
         run_id: Found(
-            wire,
+            with_evaluations(wire, store.records(evaluation_session(run_id))),
             notes.execution_id,
             notes.writers.get(run_id, ""),
             notes.last_at.get(run_id, wire.started_at),
@@ -116,6 +118,9 @@ def run_of(found: Found, *, status: RunStatus | None = None) -> Run:
         input_data=wire.input_data or {},
         output_data=wire.output_data or {},
         execution_id=found.execution_id,
+        agent_id=wire.agent_id or "",
+        package_fingerprint=wire.package_fingerprint,
+        cost_micros=0 if wire.usage is None else wire.usage.cost_micros or 0,
     )
 
 
@@ -135,6 +140,7 @@ def summary_of(wire: DecisionRun) -> RunSummary:
         critical_problems=short.critical_problems,
         warnings=short.warnings,
         successes=short.successes,
+        facts=run_facts(wire),
     )
 
 

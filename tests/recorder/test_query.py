@@ -7,8 +7,9 @@ import pytest
 from tests.recorder.samples import GOAL, OPTIONS, decide, record
 
 from windlass.recorder import BuilderQuery, FailureAnalysis, RecordingError, RunStatus, RunSummary, Runtime
-from windlass_harness.ledger.causes import cause_of
 from windlass.recorder.query import COMMON_FAILURES_MAX
+from windlass_harness.ledger.causes import cause_of
+from windlass_protocol import FailureKind
 
 HOSTILE = [
     "../../etc/passwd",
@@ -110,6 +111,7 @@ def test_a_summary_tells_the_run_in_short(runtime: Runtime, query: BuilderQuery)
         successes=("Found it",),
         facts=summary.facts if summary else None,
     )
+    assert summary is not None
     assert summary.facts is not None
     assert (summary.facts.failure, summary.facts.cause) == (FailureKind.TOOL_ERROR, "Lost it")
 

@@ -11,7 +11,14 @@ from windlass.definitions import check_text, check_whole, wrong
 from windlass.errors import Conflict, Denied, Rejected
 from windlass.improve.book import Book
 from windlass.improve.changes import Draft, apply_changes, version_of
-from windlass.improve.checking import CHECKED_RUNS_MAX, REPEATS_MAX, Trial, chosen_runs, try_both
+from windlass.improve.checking import (
+    CHECKED_RUNS_MAX,
+    REPEATS_MAX,
+    RUNS_LOOKED_AT_MAX,
+    Trial,
+    chosen_runs,
+    try_both,
+)
 from windlass.improve.criteria import Goal
 from windlass.improve.investigator import investigator, task_of
 from windlass.improve.proposing import ATTEMPTS_MAX, Origin, criteria_of, made_of
@@ -276,10 +283,11 @@ class Builder:
     async def _subject(self, goal: Goal, agent: Agent | str | None) -> Agent:
         """The agent to be improved, as the runtime has it."""
         if agent is None:
-            facts = await asyncio.to_thread(self._book.query.get_facts, goal.goal_id, 1)
-            if not facts or facts[0].fingerprint is None:
+            facts = await asyncio.to_thread(self._book.query.get_facts, goal.goal_id, RUNS_LOOKED_AT_MAX)
+            agents = [one.agent_id for one in facts if one.agent_id and one.fingerprint is not None]
+            if not agents:
                 raise wrong(f"goal {goal.goal_id} has no run of an agent: start some with goal_id first")
-            agent = facts[0].agent_id or ""
+            agent = agents[0]
         return self._registered(agent if isinstance(agent, str) else agent.agent_id)
 
     def _registered(self, agent_id: str) -> Agent:

@@ -75,9 +75,15 @@ async def try_both(old: Agent, new: Agent, trial: Trial, *, query: BuilderQuery)
 
     repeated = [take for take in takes for _ in range(trial.repeats)]
     versions = version_of(old), version_of(new)
-    async with asyncio.TaskGroup() as group:
-        before = [group.create_task(one(old, versions[0], take)) for take in repeated]
-        after = [group.create_task(one(new, versions[1], take)) for take in repeated]
+    before = [asyncio.ensure_future(one(old, versions[0], take)) for take in repeated]
+    after = [asyncio.ensure_future(one(new, versions[1], take)) for take in repeated]
+    try:
+        await asyncio.gather(*before, *after)
+    finally:
+        # The first that fails decides; nobody leaves the others running.
+        for task in (*before, *after):
+            task.cancel()
+        await asyncio.gather(*before, *after, return_exceptions=True)
     return _check(versions, [task.result() for task in before], [task.result() for task in after])
 
 

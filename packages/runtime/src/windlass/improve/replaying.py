@@ -48,6 +48,7 @@ NOT_RECORDED: Final = (
     "This is a rehearsal, and no such call was recorded: its result is not known. Go on without it, or make "
     "the call with other arguments."
 )
+_ERRORS: Final = (ToolOutputType.ERROR_TEXT, ToolOutputType.ERROR_JSON)
 _OWNER: Final = "replay"
 _RUN: Final = "replay"
 
@@ -75,42 +76,38 @@ class Player:
 
     def __init__(self, calls: Sequence[TapedCall]) -> None:
         self._results: dict[str, list[ToolOutput]] = {}
+        self._denied: set[str] = set()
         for call in calls:
-            self._results.setdefault(call.key, []).append(call.output)
+            if call.output.type is ToolOutputType.EXECUTION_DENIED:
+                self._denied.add(call.key)
+            else:
+                self._results.setdefault(call.key, []).append(call.output)
         self._given: dict[str, int] = {}
         self.diverged = 0
         """Calls for which nothing was recorded."""
 
     def was_denied(self, tool: str, arguments: JsonValue) -> bool:
-        """Whether the next such call was not allowed then."""
-        known = self._results.get(call_key(tool, arguments))
-        return (
-            known is not None and self._next(known, tool, arguments).type is ToolOutputType.EXECUTION_DENIED
-        )
+        """Whether nobody ever consented to such a call."""
+        key = call_key(tool, arguments)
+        return key in self._denied and key not in self._results
 
     def answer(self, tool: str, arguments: JsonObject) -> JsonValue:
         """Return what was recorded for a call.
 
         Raises:
-            ToolFailed: it failed then, or nothing was recorded.
+            ToolFailed: it failed then, or nothing was recorded: it was not made, or not allowed.
         """
         key = call_key(tool, arguments)
         known = self._results.get(key)
         if known is None:
             self.diverged += 1
             raise ToolFailed(NOT_RECORDED)
-        output = self._next(known, tool, arguments)
-        self._given[key] = self._given.get(key, 0) + 1
-        match output.type:
-            case ToolOutputType.EXECUTION_DENIED:
-                raise ToolFailed(output.reason or "The call was denied.")
-            case ToolOutputType.ERROR_TEXT | ToolOutputType.ERROR_JSON:
-                raise ToolFailed(as_text(output.value))
-            case _:
-                return output.value
-
-    def _next(self, known: Sequence[ToolOutput], tool: str, arguments: JsonValue) -> ToolOutput:
-        return known[min(self._given.get(call_key(tool, arguments), 0), len(known) - 1)]
+        at = self._given.get(key, 0)
+        self._given[key] = at + 1
+        output = known[min(at, len(known) - 1)]
+        if output.type in _ERRORS:
+            raise ToolFailed(as_text(output.value))
+        return output.value
 
     async def dispatch(self, request: InputRequest, *, session_id: str, run_id: str) -> InputResponse | None:
         """Consent to a call, unless it was denied then: nothing happens either way."""

@@ -280,8 +280,6 @@ def test_a_call_that_a_rule_forbade_then_has_no_result_when_it_is_allowed() -> N
 
     asyncio.run(story())
 
-    asyncio.run(story())
-
 
 def test_a_change_that_breaks_what_went_well_is_found_out() -> None:
     def script(messages: Sequence[LLMMessage]) -> Answer:

@@ -16,7 +16,7 @@ from windlass.errors import Corrupt
 from windlass.ports.recorded import CAUSE, CHOICE, NODE, NODE_TYPE, RUN, TYPE, Fact, IndexedRun, RunStore
 from windlass.recorder.kinds import RunStatus
 from windlass.recorder.model import Run, RunSummary
-from windlass.recorder.reading import Found, read_session, run_of, summary_of
+from windlass.recorder.reading import Found, in_one_go, read_session, run_of, summary_of
 from windlass_harness.ledger.causes import cause_of
 from windlass_harness.ledger.evaluations import PREFIX
 from windlass_harness.ledger.failures import GONE
@@ -30,7 +30,6 @@ EXAMPLE_CHARS_MAX: Final = 500
 SESSIONS_PER_LOOK: Final = 256
 """Sessions that are read before what was found goes into the index."""
 
-_NOTHING: Final = (0, 0, 0, 0, 0)
 _Indexed = tuple[IndexedRun, list[Fact], int]
 
 _log: Final = logging.getLogger("windlass.recorder")
@@ -38,14 +37,15 @@ _log: Final = logging.getLogger("windlass.recorder")
 
 def finish_run(store: RunStore, run_id: str, *, folder: Path | None) -> None:
     """Index a run that has ended, and export it if there is a folder for that."""
-    session = read_session(store, run_id)
-    found = session.runs.get(run_id)
-    if found is None:
-        return
-    entry = _entry(found, session_id=run_id), list(facts_of(found.wire)), session.position
-    store.write(lambda: _enter(store, (entry,), (run_id,)))
-    if folder is not None:
-        export(run_of(found), folder)
+    with in_one_go():
+        session = read_session(store, run_id)
+        found = session.runs.get(run_id)
+        if found is None:
+            return
+        entry = _entry(found, session_id=run_id), list(facts_of(found.wire)), session.position
+        store.write(lambda: _enter(store, (entry,), (run_id,)))
+        if folder is not None:
+            export(run_of(found), folder)
 
 
 def catch_up(store: RunStore) -> None:
@@ -92,20 +92,18 @@ def facts_of(run: DecisionRun) -> Iterator[Fact]:
     examples: dict[tuple[str, str, str], str] = {}
     for decision in run.decisions:
         outcome = decision.outcome
-        if outcome is None:
-            adds = (1, 0, 0, 0, 0)
-        else:
-            adds = (
-                1,
-                outcome.success,
-                not outcome.success,
-                outcome.tokens_used or 0,
-                outcome.latency_ms or 0,
-            )
         for kind, name, detail, example in _counted(decision):
             key = (kind, name[:NAME_CHARS_MAX], detail[:NAME_CHARS_MAX])
-            examples.setdefault(key, example)
-            counts[key] = [a + b for a, b in zip(counts.get(key, _NOTHING), adds, strict=True)]
+            added = counts.get(key)
+            if added is None:
+                added = counts[key] = [0, 0, 0, 0, 0]
+                examples[key] = example
+            added[0] += 1
+            if outcome is not None:
+                added[1] += outcome.success
+                added[2] += not outcome.success
+                added[3] += outcome.tokens_used or 0
+                added[4] += outcome.latency_ms or 0
     for key, added in counts.items():
         yield Fact(
             *key, *(min(each, INTEGER_MAX) for each in added), example=examples[key][:EXAMPLE_CHARS_MAX]

@@ -25,7 +25,7 @@ from windlass.recorder.kinds import RecordingError, RunStatus
 from windlass.recorder.model import Run, RunSummary
 from windlass.recorder.places import DATABASE, FilePlace, folder_of
 from windlass.recorder.plain import text_of
-from windlass.recorder.reading import read_session, run_of
+from windlass.recorder.reading import in_one_go, read_session, run_of
 from windlass_harness.ledger.facts import RunFacts
 from windlass_harness.ledger.failures import blamed, classify
 from windlass_harness.ledger.tapes import Tape, read_tape
@@ -178,8 +178,9 @@ class BuilderQuery:
                 if not self._place.is_there:
                     return nothing
                 self._store = self._place.open()
-            catch_up(self._store)
-            return question(self._store)
+            with in_one_go():
+                catch_up(self._store)
+                return question(self._store)
 
 
 def _database(storage_path: object) -> Path:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from windlass_protocol.lazy import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
-    from windlass_harness.ledger.differences import differences as differences
+    from windlass_harness.ledger.diffing import differences as differences
     from windlass_harness.ledger.facts import RunFacts as RunFacts
     from windlass_harness.ledger.facts import run_facts as run_facts
     from windlass_harness.ledger.failures import Failure as Failure
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from windlass_harness.ledger.proposals import ProposalState as ProposalState
     from windlass_harness.ledger.proposals import ProposalStatus as ProposalStatus
     from windlass_harness.ledger.proposals import fold_proposals as fold_proposals
-    from windlass_harness.ledger.report_text import report_text as report_text
     from windlass_harness.ledger.reports import FailuresReport as FailuresReport
     from windlass_harness.ledger.reports import GoalReport as GoalReport
     from windlass_harness.ledger.reports import ProposalReport as ProposalReport
@@ -45,12 +44,13 @@ if TYPE_CHECKING:
     from windlass_harness.ledger.tapes import TapedCall as TapedCall
     from windlass_harness.ledger.tapes import call_key as call_key
     from windlass_harness.ledger.tapes import read_tape as read_tape
+    from windlass_harness.ledger.telling import report_text as report_text
     from windlass_harness.ledger.versions import Sample as Sample
     from windlass_harness.ledger.versions import compare_versions as compare_versions
     from windlass_harness.ledger.versions import tally as tally
 
 _NAMES = {
-    "differences": ("differences",),
+    "diffing": ("differences",),
     "facts": (
         "RunFacts",
         "run_facts",
@@ -83,7 +83,7 @@ _NAMES = {
         "ProposalStatus",
         "fold_proposals",
     ),
-    "report_text": ("report_text",),
+    "telling": ("report_text",),
     "reports": (
         "FailuresReport",
         "GoalReport",

@@ -13,7 +13,7 @@ from windlass.definitions import wrong
 from windlass.package import compile_package, fingerprint, package_json
 from windlass.tools import Tool
 from windlass_harness.budget import BudgetLimit
-from windlass_harness.ledger.differences import differences
+from windlass_harness.ledger.diffing import differences
 from windlass_harness.policy import PolicySet, Rule
 from windlass_harness.policy_rules import Effect
 from windlass_protocol import JsonObject, PackageDifference, ProposalChange, ProposalPart

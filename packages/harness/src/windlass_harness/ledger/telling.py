@@ -68,7 +68,8 @@ def _goal(report: GoalReport, width: int) -> list[str]:
     if report.duration_ms:
         mean = sum(report.duration_ms) / len(report.duration_ms)
         lines += [f"Duration  {_seconds(mean)}", f"          {sparkline(report.duration_ms, low=0)}"]
-    lines += [f"Judged    {report.judged} of {report.runs}; the others succeed by completing"]
+    rest = "; the others succeed by completing" if report.judged < report.runs else ""
+    lines += [f"Judged    {report.judged} of {report.runs}{rest}"]
     if report.versions:
         lines += ["", *_tallies(report.versions, width)]
     return [*lines, *_groups(report.failures, width)]

@@ -1,4 +1,4 @@
-"""An agent misses its goal; the Builder finds out why, and a person says yes to a change that was tried."""
+"""An agent misses its goal; a change is proposed, tried, and approved."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ async def find_parcel(customer: str) -> dict[str, str]:
 
 
 def answers(messages: Sequence[LLMMessage]) -> Answer:
-    """Play the model of the clerk: it names the number of a parcel only if it was told to."""
+    """Play the model of the clerk: it names the number only if it was told to."""
     results = [message.content for message in messages if message.role == "tool"]
     if not results:
         return call("find_parcel", {"customer": messages[-1].content.split()[-1]})

@@ -56,7 +56,7 @@ def clerk(script: Writer = clerk_script, **more: object) -> Agent:
         "instructions": "Say where parcels are.",
         **more,
     }
-    return Agent("clerk", **given)  # pyright: ignore[reportArgumentType]
+    return Agent("clerk", **given)  # pyright: ignore[reportArgumentType] any parts
 
 
 def proposer(*answers: JsonObject | str) -> ScriptedModel:
@@ -90,9 +90,9 @@ async def opened(
 ) -> AsyncGenerator[AgentRuntime]:
     """A runtime with a run for each customer."""
     if path is None:
-        runtime = AgentRuntime.in_memory([agent], **more)  # pyright: ignore[reportArgumentType]
+        runtime = AgentRuntime.in_memory([agent], **more)  # pyright: ignore[reportArgumentType] any parts
     else:
-        runtime = await AgentRuntime.open(path, agents=[agent], **more)  # pyright: ignore[reportArgumentType]
+        runtime = await AgentRuntime.open(path, agents=[agent], **more)  # pyright: ignore[reportArgumentType] any parts
     async with runtime:
         for at, customer in enumerate(customers, 1):
             await run(runtime, f"Where is the parcel of {customer}", run_id=f"run-{at}", goal_id="parcels")

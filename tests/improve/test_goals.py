@@ -30,8 +30,8 @@ SCHEMA: JsonObject = {"type": "object", "required": ["n"], "properties": {"n": {
 
 def score(*criteria: Criterion, output: str = "", value: object = None, **more: object) -> GoalScore:
     status = DecisionRunStatus(str(more.pop("status", "completed")))
-    attempt = Attempt(run(answer(), status=status), "the task", output, value)  # pyright: ignore[reportArgumentType]
-    goal = Goal("g", "The goal.", criteria=criteria, **more)  # pyright: ignore[reportArgumentType]
+    attempt = Attempt(run(answer(), status=status), "the task", output, value)  # pyright: ignore[reportArgumentType] any parts
+    goal = Goal("g", "The goal.", criteria=criteria, **more)  # pyright: ignore[reportArgumentType] any parts
     return asyncio.run(score_attempt(goal, attempt, models=Models({})))
 
 
@@ -73,7 +73,7 @@ def test_a_function_says_whether_or_how_well() -> None:
 
 @pytest.mark.parametrize("given", ["yes", 2, -1, float("nan"), None, (1,), (1, 2, 3), (0.5, 7)])
 def test_a_function_that_gives_nonsense_has_not_said_yes(given: object) -> None:
-    found = score(Check(lambda attempt: given))  # pyright: ignore[reportArgumentType]
+    found = score(Check(lambda attempt: given))  # pyright: ignore[reportArgumentType] any parts
     assert (found.score, "expected a bool" in found.explanation) == (0, True)
 
 
@@ -135,8 +135,8 @@ def test_nobody_judges_a_run_without_an_answer() -> None:
         ({"criteria": [Exact("x", weight=0)]}, "the weight of exact is a number above 0"),
         ({"criteria": [Exact("x", weight=True)]}, "the weight of exact is a number above 0"),
         ({"criteria": [FitsSchema({"type": "unheard-of"})]}, "schema"),
-        ({"criteria": [Check("x")]}, "Check takes a function"),  # pyright: ignore[reportArgumentType]
-        ({"criteria": [Limit("tokens", "x")]}, "most is a number"),  # pyright: ignore[reportArgumentType]
+        ({"criteria": [Check("x")]}, "Check takes a function"),  # pyright: ignore[reportArgumentType] any parts
+        ({"criteria": [Limit("tokens", "x")]}, "most is a number"),  # pyright: ignore[reportArgumentType] any parts
         ({"criteria": [Judge("x", "a/b", pass_score=2)]}, "pass_score is a number from 0 to 1"),
         ({"constraints": [Exact("x")] * 101}, "found 101, limit 100"),
         ({"pass_score": float("inf")}, "pass_score is a number from 0 to 1"),
@@ -144,7 +144,7 @@ def test_nobody_judges_a_run_without_an_answer() -> None:
 )
 def test_a_goal_that_cannot_be_used_is_refused(parts: dict[str, object], message: str) -> None:
     with pytest.raises(Rejected, match=message):
-        Goal(**{"goal_id": "g", **parts})  # pyright: ignore[reportArgumentType]
+        Goal(**{"goal_id": "g", **parts})  # pyright: ignore[reportArgumentType] any parts
 
 
 def test_a_goal_is_told_in_words() -> None:

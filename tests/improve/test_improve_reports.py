@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import cast
 
 import pytest
 from tests.improve.rig import GOAL, builder, clerk, opened
@@ -10,6 +11,7 @@ from tests.recorder.samples import decide
 from windlass import Conflict, Rejected
 from windlass.improve import report, report_json, report_text
 from windlass.recorder import BuilderQuery, Runtime
+from windlass_protocol import JsonObject
 
 
 @pytest.fixture
@@ -44,8 +46,8 @@ def test_reports_are_data_too(app: Path) -> None:
     with BuilderQuery(app) as query:
         data = report_json(report(query, goal_id="parcels"))
         assert (data["goal_id"], data["runs"], data["judged"]) == ("parcels", 2, 2)
-        assert isinstance(data["versions"], list)
-        assert data["versions"][0]["runs"] == 2  # pyright: ignore
+        versions = cast(list[JsonObject], data["versions"])
+        assert versions[0]["runs"] == 2
         run = report_json(report(query, run_id="run-1"))
         assert run["failure"] == {
             "kind": "goal_missed", "told": "number: not in it: 'parcel-'", "decision_id": "step_1"
@@ -75,7 +77,8 @@ def test_a_proposal_is_reported_with_its_check() -> None:
             text = report_text(report(query, proposal=state))
             assert "- Say where parcels are.\n+ Say where parcels are. Always name the number" in text
             assert "3 fixed, 0 broken" in text
-            assert report_json(report(query, proposal=state))["state"]["status"] == "accepted"  # pyright: ignore
+            data = cast(JsonObject, report_json(report(query, proposal=state))["state"])
+            assert data["status"] == "accepted"
 
     asyncio.run(story())
 

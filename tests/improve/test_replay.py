@@ -1,4 +1,4 @@
-"""Replays: recorded runs done again, with results from the record and nothing else."""
+"""Replays: recorded runs done again, with results from the record alone."""
 
 import asyncio
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ async def checked(
     fix: JsonObject = FIX if change is None else {**FIX, "changes": [change]}
     async with builder(runtime, fix, goal=goal) as made:
         proposal = await made.propose(goal)
-        return await made.check(proposal, **more)  # pyright: ignore[reportArgumentType]
+        return await made.check(proposal, **more)  # pyright: ignore[reportArgumentType] any parts
 
 
 def test_a_call_that_was_never_recorded_is_an_error_for_the_model_and_never_made() -> None:

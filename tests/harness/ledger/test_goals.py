@@ -23,7 +23,7 @@ DONE = DecisionRunStatus.COMPLETED
 
 
 def attempt(output: str = "", value: object = None) -> Attempt:
-    return Attempt(run(answer(), status=DONE), "", output, value)  # pyright: ignore[reportArgumentType]
+    return Attempt(run(answer(), status=DONE), "", output, value)  # pyright: ignore[reportArgumentType] any parts
 
 
 def test_an_answer_is_exactly_what_was_expected_or_not() -> None:

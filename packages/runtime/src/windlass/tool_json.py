@@ -71,9 +71,10 @@ def json_tool(
 
 
 def answered_by(original: Tool[..., object], function: JsonFunction) -> Tool[..., object]:
-    """Return a tool that looks and is judged as another one, with a function that takes JSON.
+    """Return a tool that looks and is judged as another, with another function.
 
-    Nothing of the other one is ever called, and no person or subagent answers for it.
+    The function takes JSON. Nothing of the other one is ever called, and no person or subagent answers for
+    it.
     """
 
     async def call(arguments: JsonObject, context: ToolContext) -> object:

@@ -1,4 +1,4 @@
-"""The ledger read with a question in mind: why runs fail, and which version is better.
+"""Rules over the ledger: why runs fail, and which version is better.
 
 Pure rules over recorded runs: kinds of failures, loops, goals and their criteria, comparisons with confidence
 intervals, proposals, and reports. Whoever has the runs brings them.

@@ -148,7 +148,7 @@ def score(attempt: Attempt, verdicts: Sequence[Verdict], *, pass_score: float) -
 
 
 def judged_decision(run: DecisionRun) -> str | None:
-    """Return the decision that a judgement of a whole run is about; None if it has none.
+    """Return the decision that a judgement of a run is about; None without any.
 
     It is the one to blame for a failure, or else the answer, or else the last one.
     """

@@ -50,7 +50,7 @@ def rate_difference(old: tuple[int, int], new: tuple[int, int]) -> Estimate | No
 
 
 def mean(values: Sequence[float]) -> Estimate | None:
-    """Return a mean with its t interval; without values None, of one alone no interval."""
+    """Return a mean with its t interval; None without values."""
     if not values:
         return None
     middle = sum(values) / len(values)

@@ -1,4 +1,4 @@
-"""Runs that turn in circles: the same call again and again, or nothing new for long.
+"""Runs that turn in circles: the same call over and over, or nothing new.
 
 What a decision did and what came of it is compared, never what the model said beside it. A call that is
 repeated because its result changes, as one that waits for something, is no loop.

@@ -155,7 +155,7 @@ def run_report(run: DecisionRun) -> RunReport:
 
 
 def failure_groups(facts: Sequence[RunFacts]) -> tuple[FailureGroup, ...]:
-    """Return failures by kind and then by what is told of them, the most frequent first."""
+    """Return failures by kind and then by cause, the most frequent first."""
     kinds: dict[FailureKind, dict[str, list[RunFacts]]] = {}
     for one in facts:
         if one.failure is not None:

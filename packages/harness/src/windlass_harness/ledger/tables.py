@@ -24,7 +24,7 @@ _ASCII: Final = str.maketrans(
 
 
 def to_ascii(text: str) -> str:
-    """Return a text that every terminal can show; what has no form of its own becomes ?."""
+    """Return a text that every terminal can show; what is unknown becomes ?."""
     return text.translate(_ASCII).encode("ascii", "replace").decode()
 
 
@@ -44,7 +44,7 @@ def sparkline(values: Sequence[float], *, low: float | None = None, high: float 
 def table(
     head: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = (), width: int = WIDTH
 ) -> list[str]:
-    """Return the lines of a table; the last column is cut to what is left of the width.
+    """Return the lines of a table; the last column is cut to what is left.
 
     `right` are the columns that are set to the right, as numbers are.
     """

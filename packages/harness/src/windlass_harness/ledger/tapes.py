@@ -1,4 +1,6 @@
-"""What a run was asked, what its calls gave, and what it answered: enough to do it again.
+"""What a run was asked, what its calls gave, and what it answered.
+
+That is enough to do it again.
 
 A call is known by its tool and its arguments in canonical JSON: as the model wrote them, and also as they
 were run if a rule or a hook changed them.

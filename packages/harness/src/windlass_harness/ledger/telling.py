@@ -33,7 +33,7 @@ _NOTHING: Final = "-"
 
 
 def report_text(report: Report, *, width: int = WIDTH, is_ascii: bool = False) -> str:
-    """Return a report as lines of at most a width; in ASCII for terminals that have nothing else."""
+    """Return a report as lines of at most a width, in ASCII if need be."""
     match report:
         case GoalReport():
             lines = _goal(report, width)

@@ -34,7 +34,9 @@ def tally(fingerprint: str, samples: Sequence[Sample]) -> VersionTally:
 def compare_versions(
     old: tuple[str, Sequence[Sample]], new: tuple[str, Sequence[Sample]]
 ) -> VersionComparison:
-    """Return two versions with their differences, new less old; each is a fingerprint and runs.
+    """Return two versions with their differences, new less old.
+
+    Each is a fingerprint and its runs.
 
     The new one is better, or worse, if all of the interval of the difference of success rates says so.
     """

@@ -1,4 +1,4 @@
-"""The Builder: proposes a change to an agent, tries it, and makes it when a person says yes."""
+"""The Builder: proposes changes, tries them, and makes those that people want."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -49,10 +49,11 @@ EVALUATED_RUNS_MAX: Final = 1_000
 
 
 class Builder:
-    """Improves agents of a runtime by what their runs show; nothing is applied without a person's yes.
+    """Improves agents of a runtime by what their runs show.
 
-    `model` thinks; what it does is a run of an agent with tools that only read, in the same journal. Goals
-    that are given here need not be given again. Make it, and use it, on the event loop of the runtime.
+    Nothing is applied without a person's yes. `model` thinks; what it does is a run of an agent with tools
+    that only read, in the same journal. Goals that are given here need not be given again. Make it, and use
+    it, on the event loop of the runtime.
     """
 
     def __init__(
@@ -86,7 +87,7 @@ class Builder:
     async def evaluate(
         self, goal: Goal | str, *, run_ids: Sequence[str] | None = None
     ) -> dict[str, GoalScore]:
-        """Hold runs against a goal, and keep what came of it as judgements of their decisions.
+        """Hold runs against a goal, and keep that as judgements of their decisions.
 
         Without `run_ids` these are the runs of the goal that have ended and that nobody has judged yet.
 
@@ -170,10 +171,11 @@ class Builder:
         run_ids: Sequence[str] | None = None,
         repeats: int = 1,
     ) -> ProposalCheck:
-        """Do recorded runs again with both versions, and compare how they do; nothing else happens.
+        """Do recorded runs again with both versions, and compare how they do.
 
-        Tools answer from the record. Without `run_ids` it takes the evidence of the proposal, and some runs
-        that failed and some that did not. A model that is not sure of itself is asked `repeats` times.
+        Nothing else happens: tools answer from the record. Without `run_ids` it takes the evidence of the
+        proposal, and some runs that failed and some that did not. A model that is not sure of itself is
+        asked `repeats` times.
 
         Raises:
             Conflict: there is no such proposal, or the agent is not the one any more that it changes.
@@ -190,13 +192,15 @@ class Builder:
         if len(run_ids) > CHECKED_RUNS_MAX:
             raise wrong(f"run_ids: found {len(run_ids):,}, limit {CHECKED_RUNS_MAX}")
         trial = Trial(known, run_ids, repeats, self._models)
-        found = await try_both(old, apply_changes(old, made.changes), trial, query=self._book.query)
+        found = await try_both(old, apply_changes(old, made.changes), trial=trial, query=self._book.query)
         data = ProposalCheckedData(proposal_id=made.id, check=found)
         await asyncio.to_thread(self._book.checked, data, made)
         return found
 
     async def approve(self, proposal: Proposal | str, *, by: str, reason: str = "") -> ProposalState:
-        """Keep a person's yes; it can be taken back with `refuse` until the change is made.
+        """Keep a person's yes.
+
+        It can be taken back with `refuse` until the change is made.
 
         Raises:
             Conflict: there is no such proposal, or it was applied already.
@@ -239,7 +243,7 @@ class Builder:
         return agent
 
     async def proposals(self, goal_id: str | None = None) -> tuple[ProposalState, ...]:
-        """Return the proposals of the store, newest first; those of one goal if it is named."""
+        """Return the proposals, newest first; those of one goal if it is named."""
         found = await asyncio.to_thread(self._book.proposals)
         return tuple(one for one in found if goal_id is None or one.proposal.goal_id == goal_id)
 

@@ -37,10 +37,11 @@ class Trial:
 
 
 def chosen_runs(query: BuilderQuery, proposal: Proposal) -> list[str]:
-    """Return runs to try a proposal on: its evidence, then failures and successes by turns.
+    """Return runs to try a proposal on.
 
-    Those of the version that it changes come first. A change that only helps where things went wrong is no
-    good if it breaks what went well, so both are there.
+    These are its evidence, then failures and successes by turns. Those of the version that it changes come
+    first. A change that only helps where things went wrong is no good if it breaks what went well, so both
+    are there.
     """
     facts = [one for one in query.get_facts(proposal.goal_id, RUNS_LOOKED_AT_MAX) if one.has_ended]
     facts.sort(key=lambda one: one.fingerprint != proposal.base_fingerprint)
@@ -57,7 +58,7 @@ def _is_of(facts: RunFacts, proposal: Proposal) -> bool:
     return facts.agent_id == proposal.agent_id
 
 
-async def try_both(old: Agent, new: Agent, trial: Trial, *, query: BuilderQuery) -> ProposalCheck:
+async def try_both(old: Agent, new: Agent, *, trial: Trial, query: BuilderQuery) -> ProposalCheck:
     """Do recorded runs again with both versions of an agent, and compare how they do.
 
     Raises:

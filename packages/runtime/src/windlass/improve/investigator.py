@@ -1,4 +1,4 @@
-"""The agent that looks for what to change: it reads the ledger, and can do nothing else."""
+"""The agent that looks for what to change: it reads, and can do nothing else."""
 
 from typing import Final, TypeVar
 
@@ -73,7 +73,7 @@ def _tools(query: BuilderQuery, registry: Registry) -> list[Tool[..., object]]:
 
     @tool(**options)
     def goal_overview(goal_id: str) -> str:
-        """Tell how the runs of a goal went: success over time, versions of the agent, kinds of failures."""
+        """Tell how the runs of a goal went: success, versions, kinds of failures."""
         return report_text(report(query, goal_id=goal_id))
 
     @tool(**options)

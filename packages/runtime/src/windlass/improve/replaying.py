@@ -72,7 +72,10 @@ class Replay:
 
 
 class Player:
-    """Answers calls from a tape: the same call again gets the next result, and the last one for ever."""
+    """Answers calls from a tape.
+
+    The same call again gets the next result, and the last one for ever.
+    """
 
     def __init__(self, calls: Sequence[TapedCall]) -> None:
         self._results: dict[str, list[ToolOutput]] = {}
@@ -118,7 +121,7 @@ class Player:
 
 
 def rehearsal(agent: Agent, player: Player) -> Agent:
-    """Return an agent that decides as another one does, and whose tools answer from a tape.
+    """Return an agent that decides as another does; its tools answer from a tape.
 
     Raises:
         Rejected: parts of the agent are only known in a run, and cannot be replayed.

@@ -102,7 +102,7 @@ class PatternAnalysis:
 
 
 def analyze(run: Run, failure: Failure, *, culprit: WireDecision | None) -> FailureAnalysis:
-    """Return why a run failed; `culprit` is the decision to blame, None if none failed."""
+    """Return why a run failed; `culprit` is to blame, None if none failed."""
     problems = tuple(f"[{problem.severity}] {problem.description}" for problem in run.problems)
     fixes = [problem.suggested_fix for problem in run.problems if problem.suggested_fix]
     cause = next((one for one in run.decisions if culprit is not None and one.id == culprit.id), None)

@@ -16,7 +16,7 @@ ATTEMPTS_MAX: Final = 100
 
 
 class Notes:
-    """Sessions that nobody owns: anybody may add a record to their end, in any process."""
+    """Sessions that nobody owns: anybody may add a record to their end."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger

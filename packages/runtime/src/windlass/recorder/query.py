@@ -119,7 +119,7 @@ class BuilderQuery:
         return self._ask(None, lambda store: _wire_of(store, run_id))
 
     def get_tape(self, run_id: str) -> Tape | None:
-        """Return what a run was asked, what its calls gave and what it answered, all of it whole."""
+        """Return what a run was asked, what its calls gave and what it answered."""
         return self._ask(None, lambda store: _tape_of(store, run_id))
 
     def get_records(self, run_id: str, *, is_before: bool = False) -> list[Record]:
@@ -131,7 +131,7 @@ class BuilderQuery:
         return [one.facts for one in self.list_runs_for_goal(goal_id, limit) if one.facts is not None]
 
     def analyze_failure(self, run_id: str) -> FailureAnalysis | None:
-        """Return why a run failed, is stuck or missed its goal; None if it did none of that."""
+        """Return why a run failed, is stuck or missed its goal; None if it did not."""
         wire, run = self.get_decision_run(run_id), self.get_full_run(run_id)
         failure = None if wire is None else classify(wire)
         if run is None or wire is None or failure is None or failure.kind is FailureKind.CANCELLED:

@@ -1,23 +1,33 @@
 """The guides say what the code does: limits, points and options, row by row."""
 
 import re
+from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
+from typing import get_args
 
 import pytest
+from tests.golden.journal import JOURNALS, read
 
 from tools.files import ROOT
+from windlass import Agent, BudgetLimit, Event, HookCall, RunResult
 from windlass.compose import RunOptions, RuntimeOptions
 from windlass.hooks import POINTS, HookOptions
+from windlass.parts import CallFacts, EventFilter
 from windlass.tools import ToolOptions
+from windlass_protocol import EVENT_DATA, FilePart, ImagePart, PolicyDecision, RunStatus, TextPart
 
 DOCS = ROOT / "docs"
 PAGES = sorted(path.name for path in DOCS.glob("*.md"))
 
 
+def text_of(page: str) -> str:
+    return (DOCS / page).read_text(encoding="utf-8")
+
+
 def rows(page: str, heading: str = "") -> list[list[str]]:
     """The cells of the tables of a page, or of the part of it under a heading."""
-    text = (DOCS / page).read_text(encoding="utf-8")
+    text = text_of(page)
     if heading:
         text = text.split(f"## {heading}\n", 1)[1].split("\n## ", 1)[0]
     lines = [line for line in text.splitlines() if line.startswith("|") and not line.startswith("|---")]
@@ -73,6 +83,76 @@ def test_every_option_is_on_its_page(page: str, heading: str, options: type) -> 
     assert not missing, f"{page}: no row for {sorted(missing)}"
     if heading:
         assert listed - options.__annotations__.keys() <= {"durability", "open"}
+
+
+def names(page: str, heading: str) -> list[str]:
+    """The names that the rows of a table begin with."""
+    return [name for row in rows(page, heading)[1:] for name in re.findall(r"`([\w.]+)`", row[0])]
+
+
+def names_of(kind: type) -> list[str]:
+    """The fields of a dataclass."""
+    return [field.name for field in fields(kind) if field.name != "_"]
+
+
+@pytest.mark.parametrize(
+    ("page", "heading", "expected"),
+    [
+        ("agents.md", "Options of `Agent`", names_of(Agent)),
+        ("agents.md", "Fields of `BudgetLimit`", names_of(BudgetLimit)),
+        ("agents.md", "What comes of a run", [*RunResult.model_fields]),
+        ("agents.md", "Messages", ["TextPart", "ImagePart", "FilePart"]),
+        ("policies.md", "What it knows of a call: `CallFacts`", names_of(CallFacts)),
+        (
+            "policies.md",
+            "What it may decide",
+            [one.__name__ for one in get_args(get_args(PolicyDecision)[0])],
+        ),
+        ("hooks.md", "What a hook is told: `HookCall`", names_of(HookCall)),
+    ],
+)
+def test_a_table_has_a_row_for_each_name_and_no_other(page: str, heading: str, expected: list[str]) -> None:
+    assert sorted(names(page, heading)) == sorted(expected)
+
+
+def test_the_other_columns_name_fields_that_there_are() -> None:
+    (status,) = (row[1] for row in rows("agents.md", "What comes of a run") if row[0] == "`status`")
+    assert set(re.findall(r"`(\w+)`", status)) == set(RunStatus) - {
+        "pending",
+        "running",
+        "waiting",
+        "cancelling",
+    }
+    for kind in (TextPart, ImagePart, FilePart):
+        (told,) = (row[1] for row in rows("agents.md", "Messages") if row[0] == f"`{kind.__name__}`")
+        assert set(re.findall(r"`(\w+)`", told)) == kind.model_fields.keys() - {"type", "provider_options"}
+    for decision in get_args(get_args(PolicyDecision)[0]):
+        (more,) = (row[2] for row in rows("policies.md", "What it may decide") if decision.__name__ in row[0])
+        common = {"code", "reason", "policy_refs", "decision"}
+        assert set(re.findall(r"`(\w+)`", more)) == decision.model_fields.keys() - common
+
+
+def test_the_types_of_events_are_those_of_the_spec_in_its_words() -> None:
+    listed = {row[0].strip("`"): row[1] for row in rows("events.md", "Types")[1:]}
+    known = {name: (data.__doc__ or "").splitlines()[0] for name, data in EVENT_DATA.items()}
+    assert listed == {name: known[name] for name in listed.keys() & known.keys()}
+    unwritten = set(re.findall(r"`([\w.]+)`", text_of("events.md").split("writes none of them:")[1]))
+    assert listed.keys() | unwritten == known.keys()
+    assert not listed.keys() & unwritten
+
+
+def test_types_that_are_not_written_are_in_no_journal() -> None:
+    unwritten = set(re.findall(r"`([\w.]+)`", text_of("events.md").split("writes none of them:")[1]))
+    written = {record.type for one in JOURNALS.rglob("*.jsonl.gz") for record in read(one)}
+    assert "run.completed" in written
+    assert not unwritten & written
+
+
+def test_the_fields_of_events_and_of_filters_are_on_the_page() -> None:
+    named = set(names("events.md", "Fields of an event"))
+    assert {name for name in named if not name.startswith("meta.")} == Event.model_fields.keys() - {"meta"}
+    told = next(row[1] for row in rows("events.md", "Watching") if "EventFilter" in row[0])
+    assert set(names_of(EventFilter)) <= set(re.findall(r"`(\w+)`", told))
 
 
 def test_no_guide_is_longer_than_a_reader_has_patience_for() -> None:

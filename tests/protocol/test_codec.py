@@ -310,7 +310,7 @@ def test_text_comes_before_types() -> None:
             "/items/0/itemCount",
             "expected an integer, found a string",
         ),
-        ('{"orderId":"o","kind":"c"}', "/kind", "expected 'a' or 'b', found a string"),
+        ('{"orderId":"o","kind":"c"}', "/kind", "expected 'a' or 'b', found another string"),
         ('{"orderId":"o","note":[]}', "/note", "expected a string, found an array"),
         (
             '{"orderId":"o","checked":"x"}',

@@ -125,10 +125,17 @@ def test_no_type_of_ours_is_refused_in_words_for_the_unforeseen() -> None:
         ("x", "a string"),
         ([], "an array"),
         ({}, "an object"),
+        ((1,), "no JSON: a value of class tuple"),
     ],
 )
-def test_what_was_found_is_named_by_its_kind(value: JsonValue, word: str) -> None:
+def test_what_was_found_is_named_by_its_kind(value: object, word: str) -> None:
     assert found(value) == word
+
+
+@pytest.mark.parametrize(("value", "word"), [("c", "another string"), (3, "a number"), (None, "null")])
+def test_a_value_that_is_none_of_those_to_choose_from_is_another_one(value: object, word: str) -> None:
+    facts = {"expected": "'a' or 'b'"}
+    assert issue_text("literal_error", facts, value=value) == f"expected 'a' or 'b', found {word}"
 
 
 def test_a_kind_that_a_model_made_up_is_told_in_safe_words() -> None:

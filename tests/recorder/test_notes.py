@@ -1,11 +1,13 @@
 """Notes about runs: sessions to which anybody adds, from anywhere."""
 
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from tests.recorder.samples import GOAL, decide
 
+from windlass.ports.recorded import NumberedRow
 from windlass.recorder import BuilderQuery, DecisionEvaluation, RecordingError, RunStatus, Runtime, notes
 from windlass.recorder.notes import Notes
 from windlass.recorder.places import open_ledger
@@ -47,6 +49,27 @@ def test_many_writers_add_to_one_session_and_nothing_is_lost(tmp_path: Path) -> 
     assert sorted(int(str(record.data["n"])) for record in records[1:]) == list(range(40))
     for writer in writers:
         writer.close()
+
+
+def test_a_number_that_somebody_else_took_in_between_is_not_taken_for_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = open_ledger(tmp_path, None, durability="process", secrets=())
+    writer, other = Notes(ledger), open_notes(tmp_path)
+    store = ledger.ask(lambda store: store)
+    real = store.take_in
+    between = [1, 2]
+
+    def take_in(rows: Iterable[NumberedRow]) -> None:
+        if between:
+            other.add("board", "proposal.note", data={"by": "other", "n": between.pop(0)}, run_id="r1")
+        real(rows)
+
+    monkeypatch.setattr(store, "take_in", take_in)
+    writer.add("board", "proposal.note", data={"by": "us"}, run_id="r1")
+    assert [record.data.get("by") for record in writer.read("board")] == [None, "other", "other", "us"]
+    writer.close()
+    other.close()
 
 
 def test_a_session_that_others_always_write_first_is_told_of(

@@ -126,7 +126,7 @@ LOOSE_AGENT: Any = Agent
         ({"subagents": [Agent(f"a{number}", model="a/b") for number in range(65)]}, "found 65, limit 64"),
         ({"policy": None}, "policy is a PolicySet, found NoneType"),
         ({"budget": 5}, "budget is a BudgetLimit, found int"),
-        ({"compaction": {}}, "compaction is a CompactionConfig, found dict"),
+        ({"compaction": {}}, "compaction is a number of tokens or a CompactionConfig, found dict"),
         ({"hooks": [print]}, "hooks are functions with @hook; number 0 is builtin_function_or_method"),
         ({"hooks": [HOOK, HOOK]}, "hooks: two are called h"),
         ({"output_sinks": ["mail"]}, "output_sinks are output sinks; number 0 is str"),

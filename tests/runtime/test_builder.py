@@ -269,7 +269,7 @@ def test_a_package_that_cannot_be_run_is_refused_when_it_is_given() -> None:
 
 def test_a_package_or_an_agent_is_not_given_twice() -> None:
     builder = AgentRuntime.builder().agent(shop())
-    with pytest.raises(Rejected, match="there is a package shop already"):
+    with pytest.raises(Rejected, match=r"there is another package called shop; .*replace=True"):
         builder.package(package_of())
     with pytest.raises(Rejected, match="agent shop has a package already, shop; one runtime has one"):
         builder.agent(shop(version="2"))

@@ -634,7 +634,7 @@ def test_a_runtime_that_could_not_be_opened_lets_go_of_the_file(tmp_path: Path) 
     async def story() -> None:
         path = tmp_path / "app.db"
         twice = [shop(), shop()]
-        with pytest.raises(Rejected, match="there is a package shop already"):
+        with pytest.raises(Rejected, match="there is another agent or package called shop"):
             await AgentRuntime.open(path, agents=twice)
         store = await SqliteStore.open(path)
         await store.aclose()

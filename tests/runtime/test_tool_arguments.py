@@ -105,7 +105,7 @@ def test_values_that_json_writes_as_texts_are_read():
         ({"count": True}, "/count: expected an integer, found a boolean"),
         ({"count": None}, "/count: expected an integer, found null"),
         ({}, "/count: expected this field, found none"),
-        ({"count": 1, "colour": "green"}, "/colour: expected 'red', found a string"),
+        ({"count": 1, "colour": "green"}, "/colour: expected 'red', found another string"),
         ({"count": 1, "when": 12345}, "/when: expected a moment as RFC 3339, found a number"),
         ({"count": 1, "price": "3"}, "/price: expected a number, found a string"),
         ({"count": 1, "tags": ["a", 2]}, "/tags/1: expected a string, found a number"),

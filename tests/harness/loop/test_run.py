@@ -364,5 +364,7 @@ def test_answers_that_never_fit_fail_the_run(repairs: int | None, attempts: int)
     session = World([[says("x")]] * 4, [bad()] * 4).drive(Session(), run_asked(contract=contract))
     assert session.end == "failed"
     assert session.data("output.failed")["attempts"] == attempts
+    told = f"No answer fitted the output contract in {attempts} attempts. What was wrong with the last one: "
+    assert told + "/a: not a number." in str(session.data("run.failed"))
     assert session.types.count("step.started") == attempts
     assert session.types[-4:] == ["output.failed", "turn.failed", "run.failed", "session.waiting"]

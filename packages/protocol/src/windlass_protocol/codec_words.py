@@ -4,8 +4,6 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Final
 
-from pydantic import JsonValue
-
 _FIELD: Final = "this field, found none"
 _NO_FIELD: Final = "no field of this name"
 _OBJECT: Final = "an object"
@@ -142,18 +140,22 @@ EXPECTED: Final[Mapping[str, str]] = {
     "uuid_version": "a UUID of version {expected_version}",
     "value_error": "a value that its own check accepts",
 }
+_CHOICES: Final = frozenset({"enum", "literal_error"})
 OTHERWISE: Final = "a value that its type accepts"
 """What is said of a kind that a model made up: its own words may quote the input."""
 
 
-def issue_text(kind: str, facts: Mapping[str, object], *, value: JsonValue) -> str:
+def issue_text(kind: str, facts: Mapping[str, object], *, value: object) -> str:
     """Return the words for a kind of issue that pydantic found at a value."""
     # A model may raise a kind of pydantic's without its facts.
     expected = EXPECTED.get(kind, OTHERWISE).format_map(defaultdict(lambda: "…", facts))
-    return f"expected {expected}" if ", found " in expected else f"expected {expected}, found {found(value)}"
+    if ", found " in expected:
+        return f"expected {expected}"
+    is_other = kind in _CHOICES and isinstance(value, str)
+    return f"expected {expected}, found {'another string' if is_other else found(value)}"
 
 
-def found(value: JsonValue) -> str:
+def found(value: object) -> str:
     """Return what kind of JSON a value is, and nothing of the value."""
     match value:
         case None:
@@ -166,5 +168,7 @@ def found(value: JsonValue) -> str:
             return "an object"
         case list():
             return "an array"
-        case _:
+        case int() | float():
             return "a number"
+        case _:
+            return f"no JSON: a value of class {type(value).__name__}"

@@ -7,7 +7,6 @@ from windlass_protocol.lazy import lazy_names as _lazy_names
 if TYPE_CHECKING:
     from windlass.agent import Agent as Agent
     from windlass.compose import AgentRuntime as AgentRuntime
-    from windlass.compose import run_sync as run_sync
     from windlass.errors import AgentError as AgentError
     from windlass.errors import Ambiguous as Ambiguous
     from windlass.errors import Conflict as Conflict
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from windlass.run_handle import RunHandle as RunHandle
     from windlass.runtime_ports import PackageChange as PackageChange
     from windlass.runtime_ports import ToolRoute as ToolRoute
+    from windlass.script import run_sync as run_sync
     from windlass.tool_context import ToolContext as ToolContext
     from windlass.tool_router import ToolRouter as ToolRouter
     from windlass.tools import Tool as Tool
@@ -50,7 +50,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "agent": ("Agent",),
-    "compose": ("AgentRuntime", "run_sync"),
+    "compose": ("AgentRuntime",),
     "errors": ("AgentError", "Ambiguous", "Conflict", "Corrupt", "Denied", "Rejected", "Unavailable"),
     "hooks": ("hook",),
     "ports.approval": ("ApprovalDispatcher",),
@@ -58,6 +58,7 @@ _HOMES = {
     "ports.model": ("LLMMessage", "LLMProvider", "LLMStreamChunk", "LLMUsage", "ToolCallDelta"),
     "run_handle": ("RunHandle",),
     "runtime_ports": ("PackageChange", "ToolRoute"),
+    "script": ("run_sync",),
     "tools": ("Tool", "ToolFailed", "tool"),
     "tool_context": ("ToolContext",),
     "tool_router": ("ToolRouter",),

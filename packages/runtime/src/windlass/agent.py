@@ -1,12 +1,13 @@
 """Agents: who is asked, what it is told, and what it may use."""
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Final, cast
 
 import windlass
 from windlass.agent_output import Output, output_contract
-from windlass.definitions import check_name, check_text, kind_of, wrong
+from windlass.definitions import check_name, check_text, check_whole, kind_of, wrong
 from windlass.delivery import check_sink
 from windlass.dynamic import Dynamic, Placed, Resolver, words_of
 from windlass.hooks import Hook, check_hook
@@ -29,6 +30,7 @@ from windlass.tool_limits import (
 )
 from windlass.tools import Tool
 from windlass_harness.budget import BudgetLimit
+from windlass_harness.loop.rules import RECENT_MESSAGES
 from windlass_harness.policy import PolicySet
 from windlass_protocol import (
     CompactionConfig,
@@ -39,7 +41,9 @@ from windlass_protocol import (
     RunResult,
     UserContent,
 )
+from windlass_protocol.limits import INTEGER_MAX
 
+_LOG: Final = logging.getLogger(__name__)
 TEMPERATURE_MAX: Final = 2.0
 OBJECT_ROUTE: Final = "object"
 """The route of a model that is an object and does not name one."""
@@ -76,7 +80,8 @@ class Agent:
     hooks: Sequence[Hook | HookSpec] = ()
     output_sinks: Sequence[OutputSinkSpec] = ()
     skills: Sequence[str | Skill | Dynamic] | Skills = ()
-    compaction: CompactionConfig | None = None
+    compaction: CompactionConfig | int | None = None
+    """When the history is compacted: at so many tokens, or a CompactionConfig."""
     compaction_model: str | LLMProvider | None = None
     """Writes the summaries; the model of the agent when left out."""
     temperature: float | None = None
@@ -170,8 +175,9 @@ class Agent:
     ) -> RunResult:
         """Run the agent once, in memory, and return what came of it.
 
-        A run that failed has a result too. Nobody is there to ask, so whatever needs consent is denied. For
-        a run that survives the process, can be watched or answered, open an AgentRuntime.
+        A run that failed has a result too: its `status` is not completed, its `error` says why, and a warning
+        is logged. Nobody is there to ask, so whatever needs consent is denied. For a run that survives the
+        process, can be watched or answered, open an AgentRuntime.
 
         Raises:
             Unavailable: the model is a text, and `providers` has nobody for its route.
@@ -180,7 +186,12 @@ class Agent:
         runtime = windlass.AgentRuntime.in_memory([self], providers=providers or {}, is_attended=False)
         async with runtime:
             handle = await runtime.start(self, message)
-            return await handle.wait()
+            result = await handle.wait()
+        if result.error is not None:
+            # Whoever prints the output of a failed run prints nothing, and must hear why.
+            how = result.status.value
+            _LOG.warning("a run of agent %s did not complete (%s): %s", self.name, how, result.error.message)
+        return result
 
     def tool(self, name: str) -> Tool[..., object] | None:
         """Return the tool of exactly this name."""
@@ -221,8 +232,7 @@ class Agent:
         _check_type(self.policy, PolicySet, f"{where}: policy")
         if self.budget is not None:
             _check_type(self.budget, BudgetLimit, f"{where}: budget")
-        if self.compaction is not None:
-            _check_type(self.compaction, CompactionConfig, f"{where}: compaction")
+        object.__setattr__(self, "compaction", _compaction(self.compaction, f"{where}: compaction"))
         for spec in self.hook_specs:
             check_hook(spec)
         for sink in self.output_sinks:
@@ -231,6 +241,15 @@ class Agent:
             raise wrong(
                 f"{where}: temperature is a number from 0 to {TEMPERATURE_MAX:g}, found {self.temperature!r}"
             )
+
+
+def _compaction(value: object, where: str) -> CompactionConfig | None:
+    if value is None or isinstance(value, CompactionConfig):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        threshold = check_whole(value, where, most=INTEGER_MAX)
+        return CompactionConfig(threshold=threshold, recent_window_size=RECENT_MESSAGES)
+    raise wrong(f"{where} is a number of tokens or a CompactionConfig, found {kind_of(value)}")
 
 
 def _route_of(model: str | LLMProvider) -> tuple[str, str]:

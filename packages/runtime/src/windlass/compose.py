@@ -1,7 +1,6 @@
 """The short ways in: runtimes made of the adapters that come along."""
 
-import asyncio
-from collections.abc import Awaitable, Coroutine, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, Self, TypeVar, Unpack, cast, overload
@@ -16,8 +15,8 @@ from windlass.agent import Agent
 from windlass.agent_output import Output, output_contract
 from windlass.builder import AgentRuntimeBuilder
 from windlass.definitions import kind_of
-from windlass.errors import Rejected
 from windlass.feed import Feed
+from windlass.opening import Opening
 from windlass.options import RunOptions as RunOptions
 from windlass.options import RuntimeOptions as RuntimeOptions
 from windlass.package import budget_limits
@@ -35,10 +34,8 @@ from windlass_harness.budget import BudgetLimit
 from windlass_harness.loop.drafts import within_limit
 from windlass_harness.loop.events import StateChange
 from windlass_protocol import (
-    ErrorKind,
     JsonObject,
     OutputContract,
-    RetryClass,
     RunRequest,
     SourceRef,
     UserContent,
@@ -59,6 +56,7 @@ _PLAIN: Final = (
     "context",
     "metadata",
     "source",
+    "owner",
     "goal_id",
     "goal_description",
 )
@@ -74,15 +72,17 @@ class AgentRuntime(CoreRuntime):
         return AgentRuntimeBuilder(cls, Machine(SystemClock(), new_id, chance))
 
     @classmethod
-    async def open(
+    def open(
         cls,
         path: str | Path,
         *,
         agents: Iterable[Agent],
         durability: Durability = "power",
         **options: Unpack[RuntimeOptions],
-    ) -> Self:
+    ) -> Opening[Self]:
         """Open a store and go on with every run in it that was left unfinished.
+
+        `await` it, or enter it: `async with AgentRuntime.open(…) as runtime`.
 
         With durability `power`, what was acknowledged survives a crash of the machine; with `process`, one of
         the process. Everything else may be left out; RuntimeOptions says more.
@@ -110,7 +110,13 @@ class AgentRuntime(CoreRuntime):
             Rejected: the file is not a store, or a newer version wrote it; an option cannot be used.
             Corrupt: the file is damaged.
         """
-        check_options(options, RuntimeOptions, what="open")
+        return Opening(cls._opened(path, agents, durability=durability, options=options))
+
+    @classmethod
+    async def _opened(
+        cls, path: str | Path, agents: Iterable[Agent], *, durability: Durability, options: RuntimeOptions
+    ) -> Self:
+        check_options(options, RuntimeOptions, what="open", beside=("agents", "durability"))
         store = await SqliteStore.open(path, durability=durability)
         try:
             runtime = cls._made(store, agents, options)
@@ -173,13 +179,14 @@ class AgentRuntime(CoreRuntime):
             context: texts that are put before the message.
             metadata: JSON to find again in `run.started`.
             source: where the message comes from.
+            owner: whom the session belongs to; nobody when left out.
             goal_id: what it is for, to find the runs of one goal together.
             goal_description: the same in words; the message when left out.
 
         Raises:
             Rejected: the agent is not one of this runtime, or an option cannot be used.
             Conflict: the run id was used for something else.
-            Denied: the start policy does not allow it.
+            Denied: the start policy does not allow it, or the session belongs to another owner.
         """
         check_options(options, RunOptions, what="start")
         return await self.start_run(self._request(agent, message, options))
@@ -237,6 +244,7 @@ class AgentRuntime(CoreRuntime):
         session_id: str,
         message_id: str | None = None,
         source: SourceRef | None = None,
+        owner: str | None = None,
     ) -> str:
         """Say something to the run under way in a session; return the id of the message.
 
@@ -248,13 +256,12 @@ class AgentRuntime(CoreRuntime):
         Raises:
             Rejected: the agent is not one of this runtime.
             Conflict: the message id was used for something else.
-            Denied: the start policy does not allow it.
+            Denied: the start policy does not allow it, or the session belongs to another owner.
         """
         known = self._ports.machine.new_id() if message_id is None else check_id(message_id, "message_id")
         run_id = within_limit(f"steer/{check_id(session_id, 'session_id')}/{known}")
-        request = self._request(
-            agent, message, {"session_id": session_id, "run_id": run_id, "source": source}
-        )
+        options: RunOptions = {"session_id": session_id, "run_id": run_id, "source": source, "owner": owner}
+        request = self._request(agent, message, options)
         await self.steer_session(request, message_id=known)
         return known
 
@@ -353,31 +360,6 @@ def _choose(builder: AgentRuntimeBuilder[T], options: RuntimeOptions) -> None:
         builder.package_change(options["package_change"])
     if "rules" in options:
         builder.rules(options["rules"])
-
-
-def run_sync(work: Coroutine[object, object, T] | Awaitable[T]) -> T:
-    """Run something asynchronous to its end, in a script.
-
-    Raises:
-        Rejected: an event loop is running already; await it there.
-    """
-    if not isinstance(cast(object, work), Awaitable):
-        raise bad_request(f"run_sync takes something to await, such as agent.run(…), found {kind_of(work)}")
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(_finish(work))
-    if isinstance(work, Coroutine):
-        work.close()
-    raise Rejected(
-        "run_sync cannot be used inside an event loop; write await instead",
-        kind=ErrorKind.INVALID_STATE_TRANSITION,
-        retry=RetryClass.NOT_RETRYABLE,
-    )
-
-
-async def _finish(work: Awaitable[T]) -> T:
-    return await work
 
 
 def create_tool_loop_harness(config: "ToolLoopHarnessConfig") -> "StepFn":

@@ -1,7 +1,7 @@
 """Checks of what an author defines: a slip is refused, with what to write."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Final
 
@@ -9,6 +9,7 @@ from windlass.errors import Rejected
 from windlass.tool_limits import CLOSE_NAMES_MAX, NAME_CHARS_MAX
 from windlass_protocol import ErrorKind, RetryClass
 
+_LAMBDA: Final = (lambda: None).__name__
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
 
 
@@ -17,21 +18,36 @@ def wrong(message: str) -> Rejected:
     return Rejected(message, kind=ErrorKind.INVALID_PACKAGE, retry=RetryClass.NOT_RETRYABLE)
 
 
-def option_problem(options: Mapping[str, object], known: type, *, what: str) -> str | None:
-    """Say which keywords are none of a typed dictionary; None if all are."""
-    names = list(known.__annotations__)
+def option_problem(
+    options: Mapping[str, object], known: type, *, what: str, beside: Sequence[str] = ()
+) -> str | None:
+    """Say which keywords are none of a typed dictionary; None if all are.
+
+    `beside` are keywords of the function itself.
+    """
+    names = [*beside, *known.__annotations__]
     unknown = sorted(options.keys() - set(names))
     if not unknown:
         return None
-    close = [name for one in unknown for name in get_close_matches(one, names, n=1)][:CLOSE_NAMES_MAX]
-    hint = f"; did you mean {', '.join(dict.fromkeys(close))}?" if close else ""
-    return f"{what} does not know {', '.join(unknown)}; it takes {', '.join(names)}{hint}"
+    return f"{what} does not know {', '.join(unknown)}; it takes {', '.join(names)}{meant(unknown, names)}"
 
 
-def check_name(name: object, what: str) -> str:
-    """Return the name of a tool or an agent, if every provider and store can hold it."""
+def meant(asked: Iterable[str], names: Sequence[str]) -> str:
+    """Return `; did you mean …?` with the names that are close to those asked for."""
+    found = [name for one in asked for name in get_close_matches(one[:NAME_CHARS_MAX], names, n=1)]
+    close = list(dict.fromkeys(found))[:CLOSE_NAMES_MAX]
+    return f"; did you mean {', '.join(close)}?" if close else ""
+
+
+def check_name(name: object, what: str, *, option: str = "name") -> str:
+    """Return the name of a tool or an agent, if every provider and store can hold it.
+
+    `option` is the keyword that gives it, for what has no name by itself.
+    """
     if not isinstance(name, str):
         raise wrong(f"the name of {what} is a text, found {kind_of(name)}")
+    if name == _LAMBDA:
+        raise wrong(f'{what} that is a lambda has no name of its own; write {option}="…"')
     if len(name) > NAME_CHARS_MAX:
         raise wrong(f"the name of {what} is too long: {len(name):,} characters, limit {NAME_CHARS_MAX}")
     if not _NAME.fullmatch(name):

@@ -105,7 +105,7 @@ def hook(point: str, **options: Unpack[HookOptions]) -> Callable[[HookFunction],
         if not callable(function):
             raise wrong(f"@hook is for functions, found {kind_of(function)}")
         hook_id = options.get("hook_id") or getattr(function, "__name__", type(function).__name__)
-        spec = _spec(check_name(hook_id, "a hook"), point, options)
+        spec = _spec(check_name(hook_id, "a hook", option="hook_id"), point, options)
         check_hook(spec)
         return Hook(spec, function)
 

@@ -153,7 +153,7 @@ def _settings(agent: Agent) -> JsonObject | None:
     settings: JsonObject = {}
     if agent.temperature is not None:
         settings["temperature"] = agent.temperature
-    if agent.compaction is not None:
+    if isinstance(agent.compaction, CompactionConfig):  # the agent has made one of a number
         settings["compaction"] = agent.compaction.model_dump(mode="json", by_alias=True)
     if agent.compaction_route is not None:
         route_id, model_id = agent.compaction_route

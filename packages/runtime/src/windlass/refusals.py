@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from windlass.definitions import meant
 from windlass.errors import AgentError, Ambiguous, Conflict, Corrupt, Denied, Rejected, Unavailable
 from windlass.tool_limits import NAMES_SHOWN_MAX
 from windlass_harness.loop.people import matched, refusal
@@ -84,10 +85,13 @@ def contract_violation(message: str, run_id: str | None = None) -> Conflict:
     )
 
 
-def missing_provider(route_id: str, run_id: str | None = None) -> Unavailable:
-    """Return the error of a package whose model nobody provides."""
+def missing_provider(route_id: str, run_id: str | None = None, *, known: Sequence[str] = ()) -> Unavailable:
+    """Return the error of a package whose model nobody provides; others are known."""
+    name = shown(route_id, NAME_SHOWN_CHARS_MAX)
+    routes = f"; known are {', '.join(known[:NAMES_SHOWN_MAX])}" if known else ""
     return Unavailable(
-        f"missing provider adapter for package route {route_id}",
+        f"missing provider adapter for package route {name}{routes}; for a provider of your own write "
+        f'providers={{"{name}": …}}, or give the agent an object as its model{meant([route_id], known)}',
         kind=ErrorKind.PROVIDER_FAILURE,
         retry=RetryClass.HOST_CONFIGURATION_NEEDED,
         causal_ids=CausalIds(run_id=run_id),
@@ -125,17 +129,19 @@ def not_begun(run_id: str) -> Conflict:
 def unknown_session(session_id: str) -> Conflict:
     """Return the error of somebody who means a session that there is not."""
     return Conflict(
-        "there is no such session; start a run in it first",
+        f"there is no such session: {shown(session_id, NAME_SHOWN_CHARS_MAX)}; start a run in it first",
         kind=ErrorKind.INVALID_STATE_TRANSITION,
         retry=RetryClass.NOT_RETRYABLE,
         causal_ids=CausalIds(session_id=session_id),
     )
 
 
-def taken_run(run_id: str) -> Conflict:
+def taken_run(run_id: str, differs: str) -> Conflict:
     """Return the error of a run id that was used for something else."""
+    name = shown(run_id, NAME_SHOWN_CHARS_MAX)
     return Conflict(
-        "run_id is already registered with this runtime, with another request; choose another id",
+        f"run_id {name} is already registered with this runtime, with another request: {differs}; choose "
+        "another id, or read that run with runtime.handle(run_id)",
         kind=ErrorKind.INVALID_STATE_TRANSITION,
         retry=RetryClass.NOT_RETRYABLE,
         causal_ids=CausalIds(run_id=run_id),
@@ -177,12 +183,26 @@ def refused_answer(
 ) -> Conflict | Denied | Rejected:
     """Return the error of an answer that does not count."""
     ids = CausalIds(session_id=session_id, request_id=response.request_id)
+    told = problem + _answer_hint(request, response)
     if request is None or "expired" in problem:
-        return Conflict(
-            problem, kind=ErrorKind.APPROVAL_FAILURE, retry=RetryClass.NOT_RETRYABLE, causal_ids=ids
-        )
+        return Conflict(told, kind=ErrorKind.APPROVAL_FAILURE, retry=RetryClass.NOT_RETRYABLE, causal_ids=ids)
     kind = Denied if "responder" in problem else Rejected
-    return kind(problem, kind=ErrorKind.APPROVAL_FAILURE, retry=RetryClass.USER_ACTION_NEEDED, causal_ids=ids)
+    return kind(told, kind=ErrorKind.APPROVAL_FAILURE, retry=RetryClass.USER_ACTION_NEEDED, causal_ids=ids)
+
+
+def _answer_hint(request: InputRequest | None, response: InputResponse) -> str:
+    """Say how to answer instead."""
+    if request is None:
+        return "; handle.requests() has what is open"
+    if request.responders is not None and response.responder is None:
+        return "; say who answers with responder=…"
+    names = [option.id for option in request.options or ()]
+    if response.option_id in names:
+        return ""
+    if not names:
+        return '; it takes words: answer(request_id, text="…")'
+    listed = ", ".join(shown(name, NAME_SHOWN_CHARS_MAX) for name in names[:NAMES_SHOWN_MAX])
+    return f"; the options are {listed}{meant([response.option_id or response.text or ''], names)}"
 
 
 def check_answers(

@@ -117,13 +117,15 @@ class Registry:
         same_id = self._packages.get(package.package_id)
         same_agent = self._agents.get(package.agent.agent_id)
         if not replace and same_id is not None:
+            what = "package" if registered.agent is None else "agent or package"
             raise invalid_package(
-                f"there is a package {package.package_id} already; give this one another id, or replace=True"
+                f"there is another {what} called {package.package_id}; give each its own name, or replace "
+                "the other: AgentRuntime.builder() takes replace=True"
             )
         if not replace and same_agent is not None:
             raise invalid_package(
                 f"agent {package.agent.agent_id} has a package already, {same_agent.package.package_id}; "
-                "one runtime has one package for each agent"
+                "one runtime has one package for each agent, so give this one another name"
             )
         for old in (same_id, same_agent):
             if old is not None:

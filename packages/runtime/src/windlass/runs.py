@@ -10,8 +10,8 @@ from pydantic import JsonValue
 from windlass.engine.loading import load
 from windlass.engine.mailbox import each_item
 from windlass.ports.feed import EventBus
-from windlass.ports.journal import COMPACT, STATE, RunRow, Store
-from windlass.refusals import bad_request, unknown_run, unknown_session
+from windlass.ports.journal import COMPACT, STATE, NewRun, RunRow, Store
+from windlass.refusals import NAME_SHOWN_CHARS_MAX, bad_request, unknown_run, unknown_session
 from windlass.setup_check import check_id, check_seconds
 from windlass.tool_state import SessionValues
 from windlass_harness.loop.authored import state_problem
@@ -30,6 +30,7 @@ from windlass_protocol import (
     RunSnapshot,
     RunStatus,
 )
+from windlass_protocol.codec_errors import shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,15 @@ class Runs:
         if row is None:
             raise unknown_run(self._hide(run_id))
         return row
+
+    async def difference(self, run: NewRun, session_id: str) -> str:
+        """Say what another run of the same id has that this one has not."""
+        row = await self._store.run(run.run_id)
+        if row is not None and row.agent_id != run.agent_id:
+            return f"it is of agent {shown(self._hide(row.agent_id), NAME_SHOWN_CHARS_MAX)}"
+        if row is not None and row.session_id != session_id:
+            return f"it is in session {shown(self._hide(row.session_id), NAME_SHOWN_CHARS_MAX)}"
+        return "its message or one of its options differs"
 
     async def ask_compaction(self, session_id: str, *, key: str) -> None:
         """Put the wish for a shorter history into the inbox of a session.

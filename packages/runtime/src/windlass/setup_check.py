@@ -17,12 +17,25 @@ T = TypeVar("T")
 REQUEST_LEVELS_MAX: Final = 56
 """Objects and lists inside one another; an event puts some more around them."""
 _FREE_JSON: Final = CodecLimits(message_bytes_max=CONTENT_BYTES_MAX, depth_max=REQUEST_LEVELS_MAX)
+_SPOKEN: Final = {"input": "message"}
+"""What callers know under another name than the wire."""
+_WRITE: Final[Mapping[str, str]] = {
+    "metadata": "a dictionary of JSON",
+    "budget": "a BudgetLimit, such as BudgetLimit(max_steps=20)",
+    "capabilities": "a SessionCapabilities of windlass_protocol",
+    "source": "a SourceRef of windlass_protocol",
+    "context": "a list of texts",
+    "message": "a text, or a list of TextPart, ImagePart and FilePart of windlass_protocol",
+}
+"""What fits, by the name of what does not."""
 _ID: Final = re.compile(rf"[^\x00-\x1f\x7f\ud800-\udfff]{{1,{ID_CHARS_MAX}}}")
 
 
-def check_options(options: Mapping[str, object], known: type, *, what: str) -> None:
-    """Refuse a keyword that is none of a typed dictionary."""
-    problem = option_problem(options, known, what=what)
+def check_options(
+    options: Mapping[str, object], known: type, *, what: str, beside: Sequence[str] = ()
+) -> None:
+    """Refuse a keyword that is none of a typed dictionary, nor `beside` it."""
+    problem = option_problem(options, known, what=what, beside=beside)
     if problem is not None:
         raise bad_setup(problem)
 
@@ -65,8 +78,10 @@ def misfit(error: ValidationError, what: str, *, value: Mapping[str, object]) ->
     names = [str(part) for part in error.errors(include_url=False, include_input=False)[0]["loc"][:1]]
     steps = first.path.split("/")[1:3] or names or ["the value"]
     # The keys of what callers make up themselves may hold anything.
+    steps[0] = _SPOKEN.get(steps[0], steps[0])
     place = ".".join(steps if steps[-1].isdigit() else steps[:1])
-    return f"{what}: {place} cannot be used: {first.message}"
+    remedy = f"; write {_WRITE[steps[0]]}" if steps[0] in _WRITE else ""
+    return f"{what}: {place} cannot be used: {first.message}{remedy}"
 
 
 def check_items(value: Iterable[T], kind: type, *, what: str, words: str) -> tuple[T, ...]:

@@ -7,7 +7,7 @@ and whoever may not start a run must not be able to fill the store by trying.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, cast
 
 from pydantic import JsonValue
 
@@ -229,8 +229,13 @@ def provider_of(ports: RuntimePorts, package: RuntimePackage, *, run_id: str | N
         except AgentError as error:
             raise error.caused_by(CausalIds(run_id=run_id)) from None
     if provider is None:
-        raise missing_provider(route_id, run_id)
+        raise missing_provider(route_id, run_id, known=_routes(ports))
     return provider
+
+
+def _routes(ports: RuntimePorts) -> list[str]:
+    source: object = ports.provider_source
+    return [*ports.providers, *cast("tuple[str, ...]", getattr(source, "routes", ()))]
 
 
 def summary_provider_of(
@@ -326,6 +331,7 @@ def tools_of(ports: RuntimePorts, package: RuntimePackage) -> dict[str, Tool[...
 
 _KEPT: Final = (
     "source",
+    "owner",
     "mode",
     "capabilities",
     "metadata",

@@ -90,8 +90,18 @@ def state_value(key: str, value: JsonValue) -> JsonValue:
     except CodecError as error:
         if error.code is CodecErrorCode.TOO_LARGE:
             raise ToolFailed(f"{name} is too large for the state of a session: {error.message}") from None
-        problem = error.message
-    raise TypeError(f"{name} cannot be kept in the state of a session: {problem}")
+        problem = _told(error)
+    raise TypeError(
+        f"{name} cannot be kept in the state of a session: {problem}; keep texts, numbers, booleans, "
+        "None, and lists and dictionaries of these"
+    )
+
+
+def _told(error: CodecError) -> str:
+    """Say what is wrong, and where inside of the value."""
+    whole = f", at {error.path}"
+    inside = (error.path or "").removeprefix("/1")
+    return error.message.removesuffix(whole) + (f", at {inside}" if inside else "")
 
 
 def _check_key(key: object) -> None:

@@ -7,7 +7,15 @@ from pydantic import JsonValue
 
 from windlass_harness.loop.notes import CONTEXT_OVERFLOW
 from windlass_harness.loop.rules import Rules
-from windlass_protocol import BudgetName, ErrorCode, ErrorInfo, ErrorKind, FinishReason, RetryClass
+from windlass_protocol import (
+    BudgetName,
+    ErrorCode,
+    ErrorInfo,
+    ErrorKind,
+    FinishReason,
+    OutputError,
+    RetryClass,
+)
 
 
 def cut_off(reason: FinishReason) -> ErrorInfo:
@@ -136,10 +144,21 @@ def outcome_unknown(tool_names: Sequence[str]) -> ErrorInfo:
     )
 
 
-def unfit(attempts: int) -> ErrorInfo:
-    """The model gave no answer that fits the output contract."""
-    message = f"No answer fitted the output contract in {attempts} attempts."
+def unfit(attempts: int, errors: Sequence[OutputError] = ()) -> ErrorInfo:
+    """The model gave no answer that fits the output contract.
+
+    `errors` say where the last one misses it.
+    """
+    found = "; ".join(f"{error.path or '/'}: {error.message}" for error in errors[:_MISSES_TOLD_MAX])
+    wrong = f" What was wrong with the last one: {found}." if found else ""
+    message = f"No answer fitted the output contract in {attempts} attempts.{wrong} {_UNFIT_REMEDY}"
     return _rejected(ErrorKind.STRUCTURED_OUTPUT_FAILURE, message)
+
+
+_MISSES_TOLD_MAX: Final = 3
+_UNFIT_REMEDY: Final = (
+    "Show an answer that fits in the instructions, ask for less, or take a model that keeps to schemas."
+)
 
 
 def interrupted(decision: dict[str, JsonValue]) -> ErrorInfo:

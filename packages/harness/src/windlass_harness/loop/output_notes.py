@@ -5,7 +5,7 @@ from typing import Final
 
 from windlass_harness.loop import failures
 from windlass_harness.loop.notes import RunNotes, number_in
-from windlass_protocol import OutputContract, Record
+from windlass_protocol import OutputContract, OutputFailedData, Record
 
 
 def note_output(notes: RunNotes, record: Record) -> None:
@@ -22,7 +22,8 @@ def _rejected(notes: RunNotes, record: Record) -> None:
 
 
 def _failed(notes: RunNotes, record: Record) -> None:
-    notes.failure = failures.unfit(number_in(record.data, "attempts"))
+    errors = OutputFailedData.model_validate(record.data).errors
+    notes.failure = failures.unfit(number_in(record.data, "attempts"), errors)
 
 
 def _completed(notes: RunNotes, record: Record) -> None:

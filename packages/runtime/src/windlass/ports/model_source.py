@@ -6,7 +6,10 @@ from windlass.ports.model import LLMProvider
 
 
 class ProviderSource(Protocol):
-    """Makes providers by the names of routes and models."""
+    """Makes providers by the names of routes and models.
+
+    One that has `routes`, the names of those it knows, is quoted with them when somebody asks for another.
+    """
 
     def provider(self, route_id: str, model_id: str) -> LLMProvider | None:
         """Return who answers, the same each time; None if the route is not known.

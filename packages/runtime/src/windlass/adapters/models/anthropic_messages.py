@@ -43,7 +43,7 @@ class AnthropicProvider(ServedModel):
     ) -> None:
         need_extra("anthropic", route_id)
         url = base_url or environment.get(BASE_URL) or ANTHROPIC
-        key = need_key(api_key or environment.get(KEY), KEY, route_id=route_id)
+        key = need_key(api_key or environment.get(KEY), KEY, route_id=route_id, maker=type(self).__name__)
         line = Line(
             "windlass.adapters.models.anthropic_client",
             "AnthropicClient",

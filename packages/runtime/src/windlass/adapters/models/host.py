@@ -16,15 +16,16 @@ def need_extra(extra: str, route_id: str) -> None:
         raise not_set_up(route_id, f"run pip install 'windlass[{extra}]'")
 
 
-def need_key(key: str | None, variable: str, *, route_id: str) -> str:
-    """Return a key.
+def need_key(key: str | None, variable: str, *, route_id: str, maker: str) -> str:
+    """Return a key; `maker` is the class that takes one.
 
     Raises:
         Unavailable: there is none.
     """
     plain = (key or "").strip()
     if not plain:
-        raise not_set_up(route_id, f"set the variable {variable}, or give an api_key")
+        by_hand = f"{maker}(…, api_key=…) of windlass.adapters.models"
+        raise not_set_up(route_id, f"set the variable {variable}, or give the agent model={by_hand}")
     return plain
 
 

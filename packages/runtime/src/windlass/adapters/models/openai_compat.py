@@ -47,7 +47,7 @@ class OpenAICompatProvider(ServedModel):
         # Other servers hold all that the model says to the schema, so that it can call nothing.
         self.holds_beside_tools = url == OPENAI
         self._max_tokens_name = "max_completion_tokens" if url == OPENAI else "max_tokens"
-        address = Address(url, need_key(key, KEY, route_id=route_id))
+        address = Address(url, need_key(key, KEY, route_id=route_id, maker=type(self).__name__))
         client = ("windlass.adapters.models.openai_client", "OpenAIClient")
         super().__init__(model, Line(*client, address, settings or ModelSettings(), KEY), route_id=route_id)
         self._turns = openai_turns(self._settings.reasoning_field)

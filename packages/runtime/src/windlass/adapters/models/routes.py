@@ -72,6 +72,11 @@ class EnvironmentProviders:
         self._environment = environment
         self._made: dict[tuple[str, str], LLMProvider] = {}
 
+    @property
+    def routes(self) -> tuple[str, ...]:
+        """The routes that are known by name."""
+        return tuple(_ROUTES)
+
     def provider(self, route_id: str, model_id: str) -> LLMProvider | None:
         """Return who answers, the same each time; None if the route is not known.
 

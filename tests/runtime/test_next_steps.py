@@ -1,0 +1,361 @@
+"""Refusals that people meet first: each has its class, and says what to do next."""
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.runtime.runtime_rig import model_of, play, shop, until
+
+from windlass import Agent, AgentError, AgentRuntime, HookCall, hook, tool
+from windlass.dynamic import dynamic
+from windlass.question import ask_question
+from windlass.testing import ScriptedModel, call, say
+from windlass_protocol import CompactionConfig, ErrorCode, ErrorKind, RunStatus
+
+LOOSE: Any = AgentRuntime
+
+
+async def refusal(work: Callable[[], Any]) -> AgentError:
+    """Return the error that something is refused with."""
+
+    async def done() -> None:
+        found = work()
+        if inspect.isawaitable(found):
+            await found
+
+    with pytest.raises(AgentError) as caught:
+        await done()
+    return caught.value
+
+
+# Models
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        (
+            "opnai/gpt-5",
+            "missing provider adapter for package route opnai; known are openai, anthropic, ollama, "
+            'openai-compat, demo; for a provider of your own write providers={"opnai": …}, or give the agent '
+            "an object as its model; did you mean openai?",
+        ),
+        ("xyzzy/1", "or give the agent an object as its model"),
+        (
+            "openai/gpt-5",
+            "missing provider adapter for package route openai: set the variable OPENAI_API_KEY, or give the "
+            "agent model=OpenAICompatProvider(…, api_key=…) of windlass.adapters.models",
+        ),
+        ("anthropic/claude", "model=AnthropicProvider(…, api_key=…) of windlass.adapters.models"),
+    ],
+)
+def test_a_model_that_nobody_provides_is_told_with_those_that_are_known(
+    model: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    error = play(refusal(lambda: Agent("a", model=model).run("go")))
+    assert (error.code, error.kind) == (ErrorCode.UNAVAILABLE, ErrorKind.PROVIDER_FAILURE)
+    assert error.message.endswith(words)
+
+
+def test_routes_of_the_host_are_among_those_that_are_known() -> None:
+    async def story() -> None:
+        agent = Agent("a", model="labs/x")
+        async with AgentRuntime.in_memory([agent], providers={"lab": model_of()}) as runtime:
+            error = await refusal(lambda: runtime.start(agent, "go"))
+        assert "; known are lab, openai" in error.message
+        assert error.message.endswith("; did you mean lab?")
+
+    play(story())
+
+
+# Runs
+
+
+@dataclass(frozen=True, slots=True)
+class Slip:
+    """What somebody does to a runtime that has run r1 of the shop in session s1."""
+
+    work: Callable[[Any], object]
+    code: ErrorCode
+    words: str
+
+
+SLIPS: dict[str, Slip] = {
+    "metadata": Slip(
+        lambda runtime: runtime.start("shop", "go", metadata=object()),
+        ErrorCode.REJECTED,
+        "start: metadata cannot be used: expected an object, found no JSON: a value of class object; "
+        "write a dictionary of JSON",
+    ),
+    "mode": Slip(
+        lambda runtime: runtime.start("shop", "go", mode="chat"),
+        ErrorCode.REJECTED,
+        "start: mode cannot be used: expected 'conversation' or 'task', found another string",
+    ),
+    "budget": Slip(
+        lambda runtime: runtime.start("shop", "go", budget={"max_token": 3}),
+        ErrorCode.REJECTED,
+        "; write a BudgetLimit, such as BudgetLimit(max_steps=20)",
+    ),
+    "message": Slip(
+        lambda runtime: runtime.start("shop", ["go"]),
+        ErrorCode.REJECTED,
+        "start: message.0 cannot be used: expected an object, found a string; write a text, or a list of "
+        "TextPart, ImagePart and FilePart of windlass_protocol",
+    ),
+    "another message": Slip(
+        lambda runtime: runtime.start("shop", "stop", session_id="s1", run_id="r1"),
+        ErrorCode.CONFLICT,
+        "run_id r1 is already registered with this runtime, with another request: its message or one of its "
+        "options differs; choose another id, or read that run with runtime.handle(run_id)",
+    ),
+    "another session": Slip(
+        lambda runtime: runtime.start("shop", "go", session_id="s2", run_id="r1"),
+        ErrorCode.CONFLICT,
+        "with another request: it is in session s1; choose another id",
+    ),
+    "another agent": Slip(
+        lambda runtime: runtime.start("desk", "go", session_id="s1", run_id="r1"),
+        ErrorCode.CONFLICT,
+        "with another request: it is of agent shop; choose another id",
+    ),
+    "state": Slip(
+        lambda runtime: runtime.change_state("s1", {"plan": object()}),
+        ErrorCode.REJECTED,
+        "plan cannot be kept in the state of a session: expected a JSON value, found object; keep texts, "
+        "numbers, booleans, None, and lists and dictionaries of these",
+    ),
+    "inside the state": Slip(
+        lambda runtime: runtime.change_state("s1", {"plan": {"days": [1, object()]}}),
+        ErrorCode.REJECTED,
+        "expected a JSON value, found object, at /days/1; keep texts",
+    ),
+    "session": Slip(
+        lambda runtime: runtime.session_state("nowhere"),
+        ErrorCode.CONFLICT,
+        "there is no such session: nowhere; start a run in it first",
+    ),
+    "request": Slip(
+        lambda runtime: runtime.handle("r1").answer("q", "approve"),
+        ErrorCode.CONFLICT,
+        "nobody is being asked this; it was answered before, or never asked; handle.requests() has what is "
+        "open",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SLIPS)
+def test_a_slip_with_a_run_is_told_with_what_to_do(name: str) -> None:
+    slip = SLIPS[name]
+
+    async def story() -> None:
+        agents = [shop(), Agent("desk", model=model_of("yes"))]
+        async with AgentRuntime.in_memory(agents) as runtime:
+            await (await runtime.start("shop", "go", session_id="s1", run_id="r1")).wait()
+            error = await refusal(lambda: slip.work(runtime))
+        assert error.code is slip.code
+        assert slip.words in error.message
+
+    play(story())
+
+
+def test_names_that_an_error_repeats_have_no_secrets_in_them() -> None:
+    async def story() -> None:
+        async with AgentRuntime.in_memory([shop()], secrets=["hunter2hunter2"]) as runtime:
+            error = await refusal(lambda: runtime.session_state("of-hunter2hunter2"))
+        assert "hunter2" not in error.message
+        assert "there is no such session: of-" in error.message
+
+    play(story())
+
+
+# Answers
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (
+            {"option_id": "aprove"},
+            "the answer is none of the options; the options are approve, approve_session, deny; "
+            "did you mean approve?",
+        ),
+        (
+            {"text": "yes please"},
+            "consent is given by an option, not by words; the options are approve, approve_session, deny",
+        ),
+        ({"option_id": "xyzzy"}, "the options are approve, approve_session, deny"),
+    ],
+)
+def test_an_answer_that_is_no_option_is_told_the_options(given: dict[str, str], words: str) -> None:
+    async def story() -> None:
+        model = ScriptedModel([call("mail", {"to": "ada"}), say("done")])
+        async with AgentRuntime.in_memory([shop(model)]) as runtime:
+            handle = await runtime.start("shop", "go")
+            await until(handle, "run.waiting")
+            (request,) = await handle.requests()
+            error = await refusal(lambda: handle.answer(request.request_id, **given))
+        assert (error.code, error.kind) == (ErrorCode.REJECTED, ErrorKind.APPROVAL_FAILURE)
+        assert error.message.endswith(words)
+
+    play(story())
+
+
+def test_a_question_without_options_is_answered_in_words() -> None:
+    async def story() -> None:
+        model = ScriptedModel([call("ask_question", {"prompt": "Where?"}), say("done")])
+        agent = Agent("guide", model=model, tools=[ask_question])
+        async with AgentRuntime.in_memory([agent]) as runtime:
+            handle = await runtime.start(agent, "go")
+            await until(handle, "run.waiting")
+            (request,) = await handle.requests()
+            error = await refusal(lambda: handle.answer(request.request_id, "Oslo"))
+            assert error.code is ErrorCode.REJECTED
+            assert error.message.endswith('; it takes words: answer(request_id, text="…")')
+            await handle.answer(request.request_id, text="Oslo")
+            assert (await handle.wait()).output == "done"
+
+    play(story())
+
+
+def test_whoever_forgets_to_say_who_answers_is_told_how() -> None:
+    async def story() -> None:
+        model = ScriptedModel([call("mail", {"to": "ada"}), say("done")])
+        async with AgentRuntime.in_memory([shop(model)], responders=["ada"]) as runtime:
+            handle = await runtime.start("shop", "go")
+            await until(handle, "run.waiting")
+            (request,) = await handle.requests()
+            error = await refusal(lambda: handle.answer(request.request_id, "approve"))
+            assert error.code is ErrorCode.DENIED
+            assert error.message.endswith("; say who answers with responder=…")
+            error = await refusal(lambda: handle.answer(request.request_id, "approve", responder="bob"))
+            assert error.message == "this responder may not answer the request"
+
+    play(story())
+
+
+# What authors define
+
+
+LOOSE_HOOK: Any = hook
+NAMELESS: Callable[[HookCall], None] = lambda seen: None  # noqa: E731 - it is about lambdas
+AUTHORS: dict[str, tuple[Callable[[], object], str]] = {
+    "hook": (
+        lambda: LOOSE_HOOK("before_tool_call")(NAMELESS),
+        'a hook that is a lambda has no name of its own; write hook_id="…"',
+    ),
+    "tool": (lambda: tool(lambda: None), 'a tool that is a lambda has no name of its own; write name="…"'),
+    "resolver": (
+        lambda: dynamic(lambda context: "Be kind."),
+        'a resolver that is a lambda has no name of its own; write name="…"',
+    ),
+    "two agents": (
+        lambda: AgentRuntime.in_memory([shop(), shop()]),
+        "there is another agent or package called shop; give each its own name, or replace the other: "
+        "AgentRuntime.builder() takes replace=True",
+    ),
+    "two versions": (
+        lambda: AgentRuntime.in_memory([shop(), shop(version="2")]),
+        "one runtime has one package for each agent, so give this one another name",
+    ),
+    "durability": (
+        lambda: LOOSE.open("/nowhere/a.db", agents=[], durabilty="power"),
+        "rules, secrets, machine; did you mean durability?",
+    ),
+    "compaction": (
+        lambda: Agent("a", model="demo/a", compaction=0),
+        "agent a: compaction must be 1 to 9,007,199,254,740,991, found 0",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", AUTHORS)
+def test_a_slip_of_an_author_is_told_with_what_to_write(name: str) -> None:
+    work, words = AUTHORS[name]
+    error = play(refusal(work))
+    assert error.code is ErrorCode.REJECTED
+    assert error.message.endswith(words)
+
+
+def test_a_number_of_tokens_is_enough_to_say_when_to_compact() -> None:
+    agent = Agent("a", model="demo/a", compaction=4_000)
+    assert agent.compaction == CompactionConfig(threshold=4_000, recent_window_size=10)
+
+
+# Failed runs
+
+
+def test_a_run_in_memory_that_fails_is_told_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    agent = Agent("guide", model=ScriptedModel([call("gone", {})] * 9))
+    with caplog.at_level(logging.WARNING, "windlass"):
+        result = asyncio.run(agent.run("go"))
+    assert (result.status, result.output) == (RunStatus.FAILED, "")
+    assert result.error is not None
+    assert caplog.messages[-1] == f"a run of agent guide did not complete (failed): {result.error.message}"
+
+
+def test_a_run_in_memory_that_completes_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "windlass"):
+        assert asyncio.run(shop().run("go")).output == "done"
+    assert caplog.messages == []
+
+
+def test_a_run_without_a_fitting_answer_says_what_was_wrong_with_the_last() -> None:
+    async def story() -> None:
+        agent = Agent("guide", model=ScriptedModel([say("many"), say('"3"'), say('{"n": 1}')]))
+        async with AgentRuntime.in_memory([agent]) as runtime:
+            error = await refusal(lambda: runtime.run_typed(agent, "How many?", int))
+        assert (error.code, error.kind) == (ErrorCode.REJECTED, ErrorKind.STRUCTURED_OUTPUT_FAILURE)
+        assert error.message == (
+            "No answer fitted the output contract in 3 attempts. What was wrong with the last one: "
+            "/: expected integer, found object. Show an answer that fits in the instructions, ask for "
+            "less, or take a model that keeps to schemas."
+        )
+
+    play(story())
+
+
+# Opening
+
+
+def test_a_runtime_is_opened_by_entering_it(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with AgentRuntime.open(tmp_path / "app.db", agents=[shop()]) as runtime:
+            assert (await (await runtime.start("shop", "go", run_id="r1")).wait()).output == "done"
+        error = await refusal(lambda: runtime.start("shop", "go"))
+        assert "the runtime was closed" in error.message
+        async with await AgentRuntime.open(tmp_path / "app.db", agents=[shop()]) as runtime:
+            assert (await runtime.handle("r1").wait()).output == "done"
+
+    play(story())
+
+
+def test_a_runtime_can_be_opened_as_a_task_and_given_up(tmp_path: Path) -> None:
+    async def story() -> None:
+        runtime = await asyncio.create_task(AgentRuntime.open(tmp_path / "app.db", agents=[shop()]))
+        await runtime.aclose()
+        late = asyncio.create_task(AgentRuntime.open(tmp_path / "late.db", agents=[shop()]))
+        late.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await late
+        AgentRuntime.open(tmp_path / "never.db", agents=[shop()]).close()
+        assert not (tmp_path / "never.db").exists()
+
+    play(story())
+
+
+def test_a_runtime_that_cannot_be_opened_is_not_entered(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with AgentRuntime.open(tmp_path / "no" / "app.db", agents=[shop()]):
+            pytest.fail("it was entered")
+
+    with pytest.raises(AgentError) as caught:
+        play(story())
+    assert caught.value.code is ErrorCode.REJECTED

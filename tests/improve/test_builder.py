@@ -7,7 +7,7 @@ import pytest
 from tests.improve.rig import BETTER, FIX, GOAL, builder, clerk, looked_up, opened, run
 
 from windlass import Conflict, Denied, Rejected
-from windlass.improve import FailureKind, ProposalStatus, report, report_text
+from windlass.improve import Builder, FailureKind, ProposalStatus, report, report_text
 from windlass.recorder import BuilderQuery
 from windlass_protocol import JsonObject, VersionVerdict
 
@@ -195,6 +195,24 @@ def test_a_goal_without_runs_and_one_that_nobody_knows_are_refused() -> None:
     asyncio.run(story())
 
 
+def test_what_cannot_be_used_is_refused_with_words() -> None:
+    async def story() -> None:
+        async with opened(clerk(), customers=["Ada"]) as runtime, builder(runtime) as made:
+            with pytest.raises(Rejected, match="an AgentRuntime"):
+                Builder("a/b", runtime="app.db")  # pyright: ignore[reportArgumentType] callers without a checker
+            with pytest.raises(Rejected, match="Goals"):
+                Builder("a/b", runtime=runtime, goals=["g"])  # pyright: ignore[reportArgumentType] the same
+            with pytest.raises(Rejected, match="provider/model"):
+                Builder("gpt", runtime=runtime)
+            with pytest.raises(Rejected, match="ids of runs"):
+                await made.evaluate(GOAL, run_ids="run-1")
+            proposal = await made.propose(GOAL)
+            with pytest.raises(Rejected, match="ids of runs"):
+                await made.check(proposal, run_ids="run-1")
+
+    asyncio.run(story())
+
+
 def test_judgements_are_kept_beside_the_runs_and_seen_everywhere(tmp_path: Path) -> None:
     path = tmp_path / "app.db"
 
@@ -223,6 +241,24 @@ def test_judgements_are_kept_beside_the_runs_and_seen_everywhere(tmp_path: Path)
             FailureKind.GOAL_MISSED, "number: not in it: 'parcel-'"
         )  # fmt: skip
         assert "goal_missed     3  number: not in it: 'parcel-'" in report_text(report(query, goal_id=GOAL))
+
+
+@pytest.mark.parametrize("where", ["memory", "file"])
+def test_what_was_said_of_a_run_goes_with_its_session(tmp_path: Path, where: str) -> None:
+    path = tmp_path / "app.db" if where == "file" else None
+
+    async def story() -> None:
+        async with opened(clerk(), path=path) as runtime, builder(runtime) as made:
+            await made.evaluate(GOAL)
+            removed = await runtime.sessions.delete("session:run-1")
+            assert removed == ("session:run-1", "evaluation/run-1")
+            store = runtime.ports.store
+            assert store is not None
+            assert await store.read("evaluation/run-1") == ()
+            with BuilderQuery(runtime=runtime) as query:
+                assert {one.run_id for one in query.get_facts("parcels")} == {"run-2", "run-3"}
+
+    asyncio.run(story())
 
 
 def test_a_new_version_is_compared_with_the_old_one_on_real_runs(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from windlass.improve.scoring import Models, score_attempt
 from windlass.ports.model import LLMProvider
 from windlass.refusals import no_value
 from windlass.registry import register_agent
+from windlass.setup_check import check_items, check_part
 from windlass_harness.budget import BudgetLimit
 from windlass_harness.ledger.goals import Attempt, GoalScore, evaluation, judged_decision
 from windlass_harness.ledger.proposals import ProposalState, ProposalStatus
@@ -64,8 +65,9 @@ class Builder:
         goals: Iterable[Goal] = (),
         budget: BudgetLimit | None = None,
     ) -> None:
-        self._runtime = runtime
-        self._goals = {goal.goal_id: goal for goal in goals}
+        self._runtime = check_part(runtime, AgentRuntime, what="runtime", words="an AgentRuntime")
+        given = check_items(goals, Goal, what="goals", words="Goals")
+        self._goals = {goal.goal_id: goal for goal in given}
         self._book = Book(runtime)
         self._agent = investigator(model, self._book.query, registry=runtime.ports.registry, budget=budget)
         self._models = Models(runtime.ports.providers, runtime.ports.provider_source)
@@ -99,6 +101,7 @@ class Builder:
         if run_ids is None:
             facts = await asyncio.to_thread(self._book.query.get_facts, known.goal_id, EVALUATED_RUNS_MAX)
             run_ids = [one.run_id for one in facts if one.has_ended and not one.is_judged]
+        run_ids = check_items(run_ids, str, what="run_ids", words="ids of runs")
         return {run_id: await self._evaluate(known, run_id) for run_id in run_ids}
 
     async def _evaluate(self, goal: Goal, run_id: str) -> GoalScore:
@@ -188,6 +191,7 @@ class Builder:
         old = self._base(made)
         if run_ids is None:
             run_ids = await asyncio.to_thread(chosen_runs, self._book.query, made)
+        run_ids = check_items(run_ids, str, what="run_ids", words="ids of runs")
         check_whole(repeats, "repeats", most=REPEATS_MAX)
         if len(run_ids) > CHECKED_RUNS_MAX:
             raise wrong(f"run_ids: found {len(run_ids):,}, limit {CHECKED_RUNS_MAX}")

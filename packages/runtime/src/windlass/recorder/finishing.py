@@ -20,7 +20,7 @@ from windlass.recorder.reading import Found, in_one_go, read_session, run_of, su
 from windlass_harness.ledger.causes import cause_of
 from windlass_harness.ledger.evaluations import PREFIX
 from windlass_harness.ledger.failures import GONE
-from windlass_protocol import Decision, DecisionRun, DecisionRunStatus, FailureKind
+from windlass_protocol import Decision, DecisionRun, DecisionRunStatus, DecisionType, FailureKind
 from windlass_protocol.limits import INTEGER_MAX
 
 INTENT_CHARS_MAX: Final = 50
@@ -30,7 +30,10 @@ EXAMPLE_CHARS_MAX: Final = 500
 SESSIONS_PER_LOOK: Final = 256
 """Sessions that are read before what was found goes into the index."""
 
+_NOTHING: Final = (0, 0, 0, 0, 0)
 _Indexed = tuple[IndexedRun, list[Fact], int]
+_Sort = tuple[DecisionType, str, str, str, str | None]
+"""Type, node, intent and choice of decisions, and the error of those that failed."""
 
 _log: Final = logging.getLogger("windlass.recorder")
 
@@ -90,34 +93,52 @@ def facts_of(run: DecisionRun) -> Iterator[Fact]:
     yield Fact(RUN, run.status.value, total=1)
     counts: dict[tuple[str, str, str], list[int]] = {}
     examples: dict[tuple[str, str, str], str] = {}
-    for decision in run.decisions:
-        outcome = decision.outcome
-        for kind, name, detail, example in _counted(decision):
+    # Most decisions of a long run are of a few sorts, and each sort is counted in several ways.
+    for sort, added in _sorts(run.decisions).items():
+        for kind, name, detail, example in _counted(*sort):
             key = (kind, name[:NAME_CHARS_MAX], detail[:NAME_CHARS_MAX])
-            added = counts.get(key)
-            if added is None:
-                added = counts[key] = [0, 0, 0, 0, 0]
-                examples[key] = example
-            added[0] += 1
-            if outcome is not None:
-                added[1] += outcome.success
-                added[2] += not outcome.success
-                added[3] += outcome.tokens_used or 0
-                added[4] += outcome.latency_ms or 0
+            examples.setdefault(key, example)
+            counts[key] = [one + more for one, more in zip(counts.get(key, _NOTHING), added, strict=True)]
     for key, added in counts.items():
         yield Fact(
             *key, *(min(each, INTEGER_MAX) for each in added), example=examples[key][:EXAMPLE_CHARS_MAX]
         )
 
 
-def _counted(decision: Decision) -> Iterator[tuple[str, str, str, str]]:
-    kind, node, outcome = decision.decision_type.value, decision.node_id, decision.outcome
+def _sorts(decisions: Iterable[Decision]) -> dict[_Sort, list[int]]:
+    """What decisions add to counts, by all that they are counted by."""
+    sorts: dict[_Sort, list[int]] = {}
+    for decision in decisions:
+        outcome = decision.outcome
+        error = None if outcome is None or outcome.success else outcome.error or ""
+        sort = (
+            decision.decision_type,
+            decision.node_id,
+            decision.intent[:INTENT_CHARS_MAX],
+            decision.chosen_option_id,
+            error,
+        )
+        added = sorts.get(sort)
+        if added is None:
+            added = sorts[sort] = [0, 0, 0, 0, 0]
+        added[0] += 1
+        if outcome is not None:
+            added[1] += outcome.success
+            added[2] += not outcome.success
+            added[3] += outcome.tokens_used or 0
+            added[4] += outcome.latency_ms or 0
+    return sorts
+
+
+def _counted(
+    type_: DecisionType, node: str, intent: str, chosen: str, error: str | None
+) -> Iterator[tuple[str, str, str, str]]:
     yield NODE, node, "", ""
-    yield NODE_TYPE, node, kind, ""
-    yield TYPE, kind, "", ""
-    yield CHOICE, decision.intent[:INTENT_CHARS_MAX], decision.chosen_option_id, ""
-    if outcome is not None and not outcome.success:
-        yield CAUSE, cause_of(outcome.error), "", outcome.error or ""
+    yield NODE_TYPE, node, type_.value, ""
+    yield TYPE, type_.value, "", ""
+    yield CHOICE, intent, chosen, ""
+    if error is not None:
+        yield CAUSE, cause_of(error), "", error
 
 
 def _look_around(store: RunStore) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -16,7 +16,7 @@ from windlass.errors import Corrupt
 from windlass.ports.recorded import CAUSE, CHOICE, NODE, NODE_TYPE, RUN, TYPE, Fact, IndexedRun, RunStore
 from windlass.recorder.kinds import RunStatus
 from windlass.recorder.model import Run, RunSummary
-from windlass.recorder.reading import Found, in_one_go, read_session, run_of, summary_of
+from windlass.recorder.reading import Found, Session, in_one_go, read_session, run_of, summary_of
 from windlass_harness.ledger.causes import cause_of
 from windlass_harness.ledger.evaluations import PREFIX
 from windlass_harness.ledger.failures import GONE
@@ -46,7 +46,7 @@ def finish_run(store: RunStore, run_id: str, *, folder: Path | None) -> None:
         if found is None:
             return
         entry = _entry(found, session_id=run_id), list(facts_of(found.wire)), session.position
-        store.write(lambda: _enter(store, (entry,), (run_id,)))
+        store.write(lambda: _enter(store, (entry,), {run_id: session.position}))
         if folder is not None:
             export(run_of(found), folder)
 
@@ -57,11 +57,17 @@ def catch_up(store: RunStore) -> None:
     A session that cannot be read is left out, and told of.
     """
     store.drain()
-    while session_ids := store.write(lambda: _look_around(store)):
+    while stale := store.write(lambda: _look_around(store)):
         entries: list[_Indexed] = []
-        for session_id in session_ids:
-            entries += _entries(store, session_id)
-        store.write(lambda entries=entries, done=session_ids: _enter(store, entries, done))
+        read: dict[str, int] = {}
+        for session_id, end in stale.items():
+            found = _read(store, session_id)
+            # What cannot be read is not read again until more is appended to it.
+            read[session_id] = end if found is None else max(end, found.position)
+            entries += () if found is None else _entries(found, session_id)
+            if found is not None and session_id.startswith(PREFIX):
+                entries += _judged(store, session_id)
+        store.write(lambda entries=entries, read=read: _enter(store, entries, read))
 
 
 def export(run: Run, folder: Path) -> None:
@@ -141,8 +147,8 @@ def _counted(
         yield CAUSE, cause_of(error), "", error
 
 
-def _look_around(store: RunStore) -> tuple[str, ...]:
-    """Note what changed since the last look; return some sessions to be read."""
+def _look_around(store: RunStore) -> Mapping[str, int]:
+    """Note what changed since the last look; return some sessions to be read, up to where."""
     index, end = store.index, store.last_position()
     known = index.prepare()
     if end != known:
@@ -150,32 +156,31 @@ def _look_around(store: RunStore) -> tuple[str, ...]:
     return index.stale(SESSIONS_PER_LOOK)
 
 
-def _entries(store: RunStore, session_id: str) -> Iterator[_Indexed]:
+def _read(store: RunStore, session_id: str) -> Session | None:
     try:
-        judged = _judged(store, session_id) if session_id.startswith(PREFIX) else {session_id: None}
-        for each, run_ids in judged.items():
-            session = read_session(store, each)
-            for found in session.runs.values():
-                if run_ids is None or found.wire.id in run_ids:
-                    yield _entry(found, session_id=each), list(facts_of(found.wire)), session.position
+        return read_session(store, session_id)
     except Corrupt as error:
         _log.warning("a session is left out: %s", error)
+        return None
 
 
-def _judged(store: RunStore, session_id: str) -> dict[str, set[str] | None]:
-    """The sessions of the runs that a session of judgements is about, with the runs."""
-    sessions: dict[str, set[str] | None] = {}
-    for run_id in {record.run_id for record in store.records(session_id) if record.run_id is not None}:
-        entry = store.index.run(run_id)
-        # A run that the index does not know yet is read with its judgements when it gets there.
-        if entry is not None:
-            known = sessions.setdefault(entry.session_id, set())
-            assert known is not None, "it was made just now"
-            known.add(run_id)
-    return sessions
+def _entries(session: Session, session_id: str) -> Iterator[_Indexed]:
+    for found in session.runs.values():
+        yield _entry(found, session_id=session_id), list(facts_of(found.wire)), session.position
 
 
-def _enter(store: RunStore, entries: Iterable[_Indexed], session_ids: Iterable[str]) -> None:
+def _judged(store: RunStore, session_id: str) -> Iterator[_Indexed]:
+    """The sessions of the runs that a session of judgements is about."""
+    run_ids = {record.run_id for record in store.records(session_id) if record.run_id is not None}
+    # A run that the index does not know yet is read with its judgements when it gets there.
+    found = [entry for entry in map(store.index.run, run_ids) if entry is not None]
+    for name in dict.fromkeys(entry.session_id for entry in found):
+        session = _read(store, name)
+        if session is not None:
+            yield from _entries(session, name)
+
+
+def _enter(store: RunStore, entries: Iterable[_Indexed], read: Mapping[str, int]) -> None:
     index, end = store.index, store.last_position()
     known = index.prepare()
     for entry, facts, position in entries:
@@ -183,7 +188,7 @@ def _enter(store: RunStore, entries: Iterable[_Indexed], session_ids: Iterable[s
             index.put(entry, facts, position=position)
     if end != known:
         index.advance(store.changed(known), end)
-    index.settle(session_ids)
+    index.settle(read)
 
 
 def _entry(found: Found, *, session_id: str) -> IndexedRun:

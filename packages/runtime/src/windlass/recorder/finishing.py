@@ -148,7 +148,7 @@ def _counted(
 
 
 def _look_around(store: RunStore) -> Mapping[str, int]:
-    """Note what changed since the last look; return some sessions to be read, up to where."""
+    """Note what changed; return some sessions to be read, and up to where."""
     index, end = store.index, store.last_position()
     known = index.prepare()
     if end != known:

@@ -20,7 +20,7 @@ from windlass.adapters.journals.codec import (
 from windlass.adapters.journals.faults import CLOSED, misconfigured, unavailable
 from windlass.adapters.journals.rules import is_in_lease
 from windlass.adapters.journals.sqlite_archive import ArchiveTransaction
-from windlass.adapters.journals.sqlite_errors import FAILURES, translate
+from windlass.adapters.journals.sqlite_errors import FAILURES, forbidden, translate
 from windlass.adapters.journals.sqlite_files import OpenFiles
 from windlass.adapters.journals.sqlite_integrity import StoreKey
 from windlass.adapters.journals.sqlite_owners import OwnerLocks
@@ -76,7 +76,8 @@ class SqliteStore:
         """Open a store; a missing file is made, one of an older version is migrated.
 
         Raises:
-            Rejected: the folder is missing, the file is not a store, or a newer version wrote it.
+            Rejected: the folder is missing or may not be written to, the file is not a store, or a newer
+                version wrote it.
             Corrupt: the file is damaged.
             Unavailable: it cannot be opened now.
         """
@@ -98,10 +99,11 @@ class SqliteStore:
             is_quick = durability == "process"
             return cls(path, key=key, writing=writing, reading=Reads(reading, key), is_quick=is_quick)
         except FAILURES as error:
-            failure = translate(error)
+            failure = forbidden(path) or translate(error)
             _close_all(connections)
+            where = "" if str(path.parent) in failure.message else f"{path}: "
             raise type(failure)(
-                f"{path}: {failure.message}", kind=failure.kind, retry=failure.retry
+                f"{where}{failure.message}", kind=failure.kind, retry=failure.retry
             ) from error
         except AgentError:
             _close_all(connections)

@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 NODE := node_modules/.bin
-PACKAGES := packages/protocol packages/harness packages/runtime packages/sidecar
+PACKAGES := packages/protocol packages/harness packages/runtime packages/server packages/sidecar
 SOURCES := packages tests tools examples benchmarks
 # Four parts of about the same length, and no test in two of them: the tests of the rules and of the runtime, whose
 # lines are counted, and two parts that nobody counts, because they kill, fail, simulate, build or read pages.
@@ -33,9 +33,10 @@ check: $(VENV)/.ready node_modules/.ready  ## format, lint, types, contracts, dr
 	$(BIN)/python -m tools.twins --check
 	$(NODE)/pyright
 	$(BIN)/lint-imports
-	$(NODE)/tsc -b web/protocol web/harness
+	$(NODE)/tsc -b web/protocol web/harness web/ui
 	$(NODE)/tsc -p web/protocol/test
 	$(NODE)/tsc -p web/harness/test
+	$(NODE)/tsc -p web/ui/test
 	$(NODE)/eslint web
 
 python-tests: runtime-tests pure-tests
@@ -66,12 +67,12 @@ web-tests: web-built
 	$(NODE)/vitest run
 
 web-built: node_modules/.ready  # some tests of Python ask both languages
-	$(NODE)/tsc -b web/protocol web/harness
+	$(NODE)/tsc -b web/protocol web/harness web/ui
 
 gen: $(VENV)/.ready node_modules/.ready  ## regenerate Python and TypeScript from spec/
 	$(BIN)/python -m tools.gen
 	$(BIN)/python -m tools.twins
-	$(NODE)/tsc -b web/protocol web/harness
+	$(NODE)/tsc -b web/protocol web/harness web/ui
 
 bench: $(VENV)/.ready  ## measure, as ratios inside one run; writes benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks
@@ -102,6 +103,6 @@ $(VENV)/.ready: requirements/dev.txt $(PACKAGES:%=%/pyproject.toml)
 	touch $@
 
 # Not `npm ci`: it wants the optional binaries of every platform to be in the lock file.
-node_modules/.ready: package.json package-lock.json web/protocol/package.json web/harness/package.json
+node_modules/.ready: package.json package-lock.json web/protocol/package.json web/harness/package.json web/ui/package.json
 	npm install --no-save --no-fund --no-audit
 	touch $@

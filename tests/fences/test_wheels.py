@@ -32,12 +32,14 @@ PACKAGES = {
     "protocol": "windlass_protocol",
     "harness": "windlass_harness",
     "runtime": "windlass",
+    "server": "windlass_server",
     "sidecar": "windlass_sidecar",
 }
 NEEDS = {
     "protocol": ["protocol"],
     "harness": ["protocol", "harness"],
     "runtime": ["protocol", "harness", "runtime"],
+    "server": ["protocol", "harness", "runtime", "server"],
     "sidecar": ["protocol", "harness", "runtime", "sidecar"],
 }
 DISTRIBUTIONS = {"runtime": "windlass"}

@@ -33,7 +33,9 @@ def query(tmp_path: Path) -> BuilderQuery:
     return BuilderQuery(tmp_path)
 
 
-def test_a_place_without_runs_answers_nothing_and_is_not_made(tmp_path: Path) -> None:
+def test_a_place_without_runs_answers_nothing_and_is_not_made(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     query = BuilderQuery(tmp_path / "nothing")
     assert query.get_run_summary("a") is None
     assert query.get_full_run("a") is None
@@ -50,6 +52,7 @@ def test_a_place_without_runs_answers_nothing_and_is_not_made(tmp_path: Path) ->
         "decision_type_distribution": {},
     }
     assert not (tmp_path / "nothing").exists()
+    assert f"{tmp_path / 'nothing'} does not exist: nothing was recorded there so far" in caplog.text
 
 
 @pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))

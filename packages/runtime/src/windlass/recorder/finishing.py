@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -17,7 +17,7 @@ from windlass.ports.recorded import CAUSE, CHOICE, NODE, NODE_TYPE, RUN, TYPE, F
 from windlass.recorder.causes import cause_of
 from windlass.recorder.kinds import RunStatus
 from windlass.recorder.model import Run, RunSummary
-from windlass.recorder.reading import Found, read_session, run_of, summary_of
+from windlass.recorder.reading import Found, Session, read_session, run_of, summary_of
 from windlass_protocol import Decision, DecisionRun
 from windlass_protocol.limits import INTEGER_MAX
 
@@ -41,7 +41,7 @@ def finish_run(store: RunStore, run_id: str, *, folder: Path | None) -> None:
     if found is None:
         return
     entry = _entry(found, session_id=run_id), list(facts_of(found.wire)), session.position
-    store.write(lambda: _enter(store, (entry,), (run_id,)))
+    store.write(lambda: _enter(store, (entry,), {run_id: session.position}))
     if folder is not None:
         export(run_of(found), folder)
 
@@ -52,11 +52,15 @@ def catch_up(store: RunStore) -> None:
     A session that cannot be read is left out, and told of.
     """
     store.drain()
-    while session_ids := store.write(lambda: _look_around(store)):
+    while stale := store.write(lambda: _look_around(store)):
         entries: list[_Indexed] = []
-        for session_id in session_ids:
-            entries += _entries(store, session_id)
-        store.write(lambda entries=entries, done=session_ids: _enter(store, entries, done))
+        read: dict[str, int] = {}
+        for session_id, end in stale.items():
+            found = _read(store, session_id)
+            # What cannot be read is not read again until more is appended to it.
+            read[session_id] = end if found is None else max(end, found.position)
+            entries += () if found is None else _entries(found, session_id)
+        store.write(lambda entries=entries, read=read: _enter(store, entries, read))
 
 
 def export(run: Run, folder: Path) -> None:
@@ -115,8 +119,8 @@ def _counted(decision: Decision) -> Iterator[tuple[str, str, str, str]]:
         yield CAUSE, cause_of(outcome.error), "", outcome.error or ""
 
 
-def _look_around(store: RunStore) -> tuple[str, ...]:
-    """Note what changed since the last look; return some sessions to be read."""
+def _look_around(store: RunStore) -> Mapping[str, int]:
+    """Note what changed since the last look; return some sessions to be read, up to where."""
     index, end = store.index, store.last_position()
     known = index.prepare()
     if end != known:
@@ -124,17 +128,20 @@ def _look_around(store: RunStore) -> tuple[str, ...]:
     return index.stale(SESSIONS_PER_LOOK)
 
 
-def _entries(store: RunStore, session_id: str) -> Iterator[_Indexed]:
+def _read(store: RunStore, session_id: str) -> Session | None:
     try:
-        session = read_session(store, session_id)
+        return read_session(store, session_id)
     except Corrupt as error:
         _log.warning("a session is left out: %s", error)
-        return
+        return None
+
+
+def _entries(session: Session, session_id: str) -> Iterator[_Indexed]:
     for found in session.runs.values():
         yield _entry(found, session_id=session_id), list(facts_of(found.wire)), session.position
 
 
-def _enter(store: RunStore, entries: Iterable[_Indexed], session_ids: Iterable[str]) -> None:
+def _enter(store: RunStore, entries: Iterable[_Indexed], read: Mapping[str, int]) -> None:
     index, end = store.index, store.last_position()
     known = index.prepare()
     for entry, facts, position in entries:
@@ -142,7 +149,7 @@ def _enter(store: RunStore, entries: Iterable[_Indexed], session_ids: Iterable[s
             index.put(entry, facts, position=position)
     if end != known:
         index.advance(store.changed(known), end)
-    index.settle(session_ids)
+    index.settle(read)
 
 
 def _entry(found: Found, *, session_id: str) -> IndexedRun:

@@ -1,5 +1,6 @@
 """Questions to recorded runs."""
 
+import logging
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -7,6 +8,7 @@ from threading import Lock
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
+from windlass.adapters.journals.sqlite_errors import refused
 from windlass.adapters.wall import now_ms
 from windlass.ports.recorded import (
     CAUSE,
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_log: Final = logging.getLogger("windlass.recorder")
+
 STUCK_AFTER_MS: Final = 60_000
 """A run without an end whose process is gone is stuck after so long a silence."""
 COMMON_FAILURES_MAX: Final = 5
@@ -56,7 +60,9 @@ class BuilderQuery:
     It sees every call that has returned. What it looks runs up in is an index that it keeps up to date by
     itself. One run that is damaged is left out, and logged.
 
-    All methods raise an AgentError if the store cannot be read at all.
+    A folder that does not exist has no runs: that is no error, because the first one may be about to be
+    recorded, but it is logged. All methods raise an AgentError if the store cannot be read at all; also a
+    reader has to write to it, the index and what recorders left behind.
     """
 
     def __init__(
@@ -99,12 +105,12 @@ class BuilderQuery:
 
     def list_runs_for_goal(self, goal_id: str, limit: int | None = None) -> list[RunSummary]:
         """Return the runs of a goal in short, newest first; all of them without a limit."""
-        count = _ALL if limit is None else max(0, limit)
+        count = _ALL if limit is None else _count(limit)
         return self._ask([], lambda store: _summaries(store, store.index.of_goal(text_of(goal_id), count)))
 
     def get_recent_failures(self, limit: int = 10) -> list[RunSummary]:
         """Return the runs that failed last, newest first."""
-        count = max(0, limit)
+        count = _count(limit)
         return self._ask([], lambda store: _summaries(store, store.index.of_status(RunStatus.FAILED, count)))
 
     def analyze_failure(self, run_id: str) -> FailureAnalysis | None:
@@ -150,12 +156,28 @@ class BuilderQuery:
 
     def _ask(self, nothing: T, question: Callable[[RunStore], T]) -> T:
         with self._lock:
-            if self._store is None:
-                if not self._place.is_there:
-                    return nothing
-                self._store = self._place.open()
-            catch_up(self._store)
-            return question(self._store)
+            try:
+                if self._store is None:
+                    if not self._place.is_there:
+                        self._tell_missing()
+                        return nothing
+                    self._store = self._place.open()
+                catch_up(self._store)
+                return question(self._store)
+            except OSError as error:
+                raise refused(error) from error
+
+    def _tell_missing(self) -> None:
+        place = self._place
+        if isinstance(place, FilePlace) and not place.database.parent.exists():
+            _log.warning("%s does not exist: nothing was recorded there so far", place.database.parent)
+
+
+def _count(limit: object) -> int:
+    """Return how many are wanted; fewer than none is none."""
+    if not isinstance(limit, int) or isinstance(limit, bool):
+        raise RecordingError(f"limit must be a whole number, found {type(limit).__name__}")
+    return max(0, limit)
 
 
 def _status_of(store: RunStore, entry: IndexedRun) -> RunStatus:

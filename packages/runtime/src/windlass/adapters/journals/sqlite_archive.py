@@ -13,6 +13,7 @@ from windlass.adapters.journals.sqlite_writes import Transaction
 from windlass.ports.archive import SessionCopy
 from windlass.ports.journal import SessionRow, Standing
 from windlass.ports.listing import RunInfo
+from windlass_harness.views.listing import words_in
 
 _APPEND: Final = "INSERT INTO appends VALUES (?, ?, ?, ?, ?, ?)"
 _ITEM: Final = "INSERT INTO inbox VALUES (?, ?, ?, ?, ?, ?, ?, NULL)"
@@ -29,8 +30,8 @@ _UNUSED: Final = """DELETE FROM contents WHERE hash IN (SELECT hash FROM content
     AND hash NOT IN (SELECT hash FROM content_uses WHERE session_key != ?1))"""
 _UNSEAT: Final = """UPDATE inbox SET session_key = 0, kind = '', key = '', digest = x'', consumed_seq = 0,
     seal = x'', body = NULL WHERE session_key = ? AND number = (SELECT max(number) FROM inbox)"""
-_WORDS: Final = """DELETE FROM catalog_words WHERE number IN
-    (SELECT number FROM catalog WHERE session_key = ?)"""
+_TITLE: Final = "SELECT number, title FROM catalog WHERE session_key = ?"
+_WORD: Final = "DELETE FROM catalog_words WHERE word = ? AND number = ?"
 _TABLES: Final = ("appends", "inbox", "runs", "snapshots", "asked", "catalog", "content_uses", "sessions")
 _IS_RECORDED: Final = "SELECT 1 FROM sqlite_schema WHERE name = 'recorder_runs'"
 _RECORDED: Final = """SELECT 1 FROM recorder_runs WHERE session_id = ?1 UNION ALL
@@ -131,7 +132,9 @@ class ArchiveTransaction(Transaction):
         for first, last in self._places(key):
             execute(_HOLE, (last, first, self._key.hole_seal(first, last)))
         execute(_UNUSED, (key,))
-        execute(_WORDS, (key,))
+        for number, title in cast("list[tuple[int, str]]", execute(_TITLE, (key,)).fetchall()):
+            for word in words_in(title):
+                execute(_WORD, (word, number))
         # The highest number of an item stays: no later one may be taken for it.
         execute("DELETE FROM inbox WHERE session_key = 0 AND number < (SELECT max(number) FROM inbox)")
         execute(_UNSEAT, (key,))

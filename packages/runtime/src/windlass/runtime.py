@@ -25,7 +25,7 @@ from windlass.runs import TERMINAL
 from windlass.runtime_ports import RuntimePorts
 from windlass.runtime_views import RuntimeViews
 from windlass.setup_check import check_given, check_id, check_items, check_request
-from windlass.start import EffectivePackage, check_start, effective_package, start_body
+from windlass.start import EffectivePackage, asked_for, check_start, effective_package, start_body
 from windlass_harness.loop.drafts import Draft
 from windlass_harness.views.family import ChildSession
 from windlass_protocol import (
@@ -150,8 +150,7 @@ class CoreRuntime(RuntimeViews):
         run_id = request.run_id
         await self._keeper.keep(effective, run_id)
         session_id = request.session_id or f"session:{run_id}"
-        asked = request.model_dump(mode="json", by_alias=True)
-        new_run = NewRun(run_id, request.agent_id, effective.fingerprint, request=asked)
+        new_run = NewRun(run_id, request.agent_id, effective.fingerprint, request=asked_for(request))
         body = self._masked(start_body(request, effective))
         try:
             key = item_key(START, run_id)

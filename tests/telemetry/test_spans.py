@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable
 from tests.telemetry.collector import Collector, Got
 
 from windlass import Agent, AgentRuntime, RunHandle, ToolFailed, telemetry, tool
-from windlass.testing import ScriptedModel, call, fail, say
 from windlass.errors import Unavailable
 from windlass.ports.model import LLMUsage
+from windlass.testing import ScriptedModel, call, fail, say
 from windlass_protocol import ErrorKind, RetryClass
 
 CANARY = "the canary sings in the text"

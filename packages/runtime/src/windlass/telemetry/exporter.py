@@ -201,7 +201,7 @@ class TelemetryExport:
         while self._at < end and len(batch) < BATCH_SPANS_MAX and chars < BATCH_CHARS_MAX:
             page = await self._parts.store.read_all(after=self._at, limit=PAGE_RECORDS)
             if not page:
-                # The rest of the store is of no use to anybody.
+                # Positions may have gaps.
                 self._position = end
                 break
             for record in page:
@@ -209,6 +209,8 @@ class TelemetryExport:
                 batch += spans
                 chars += sum(_chars(span) for span in spans)
                 self._position = record.position
+            # Whoever else uses this event loop gets their turn between two pages.
+            await self._parts.clock.sleep(0)
         if batch:
             self._parts.sink.count(batch)
             self._batch.append(batch)

@@ -18,6 +18,7 @@ from windlass.telemetry.bookmark import Bookmark
 from windlass.telemetry.exporter import Parts, TelemetryExport
 from windlass.telemetry.limits import METRICS_S, PAUSE_S
 from windlass.telemetry.watch import Watch
+from windlass_protocol import JsonObject
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics.export import MetricExporter
@@ -78,7 +79,7 @@ def export_from_environment(
     return _made(runtime, _sink(None, chosen, {}), state_path=state_path, with_content=capture_content)
 
 
-def trace_metadata() -> dict[str, str]:
+def trace_metadata() -> JsonObject:
     """Return the span that is current here, as metadata of a run that belongs into its trace.
 
     `await runtime.start(agent, message, metadata=telemetry.trace_metadata())`. It is empty outside any span.
@@ -89,7 +90,7 @@ def trace_metadata() -> dict[str, str]:
     """
     carrier: dict[str, str] = {}
     _imported("opentelemetry.trace.propagation.tracecontext").TraceContextTextMapPropagator().inject(carrier)
-    return carrier
+    return {**carrier}
 
 
 def _checked(endpoint: str | None) -> str | None:

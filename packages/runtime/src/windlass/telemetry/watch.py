@@ -42,6 +42,7 @@ from windlass.telemetry.spans import (
 from windlass_harness.redact import Redactor
 from windlass_harness.tracing import TraceState, fold_trace
 from windlass_harness.views.fold import text_in
+from windlass_harness.views.runs import RUN_ENDS
 from windlass_protocol import Record, TraceEvent, TraceSpan
 
 _TELLING: Final = frozenset({"run", "turn", "step", "actions", "action", "input"})
@@ -88,6 +89,13 @@ class Watch:
 
     async def take(self, record: Record) -> list[Span]:
         """Return the spans that a record ends."""
+        spans = await self._taken(record)
+        unstarted = record.data.get("unstarted") if record.type in RUN_ENDS else None
+        if isinstance(unstarted, dict):
+            spans.append(await self._never_begun(record, unstarted))
+        return spans
+
+    async def _taken(self, record: Record) -> list[Span]:
         if record.type == "run.started":
             watched = self._sessions[record.session_id] = await self._begin(record)
         else:
@@ -120,6 +128,15 @@ class Watch:
         )
         notes = Notes(self._redactor) if self._with_content else None
         return _Watched(run, TraceState(run_id=run.run_id), notes)
+
+    async def _never_begun(self, record: Record, unstarted: Mapping[str, JsonValue]) -> Span:
+        """Return the span of a run that ended while it waited for its turn."""
+        watched = await self._begin(record.model_copy(update={"data": unstarted}))
+        run_id, at = watched.run.run_id, record.at
+        span = TraceSpan(span_id=run_id, name="run", start_at=at, end_at=at)
+        outcome = record.type.removeprefix("run.")
+        place = Place(watched.root_id, watched.root_id, with_texts=self._with_content)
+        return agent_span(watched.run, span, place=place, end=record.data, outcome=outcome)
 
     async def _read_again(self, record: Record) -> _Watched | None:
         """Return the run of a record as it was before that record; None if none was under way."""

@@ -13,11 +13,12 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from tests.telemetry.collector import Collector, running_collector
 
-from windlass import Agent, AgentRuntime, Rejected, telemetry, tool
+from windlass import Agent, AgentRuntime, Rejected, Unavailable, telemetry, tool
 from windlass.recorder import Runtime as Recorder
 from windlass.telemetry import limits, watch
 from windlass.testing import ScriptedModel, by_history, call, say
-from windlass_protocol import JsonObject
+from windlass_harness.tracing import TraceState, fold_trace
+from windlass_protocol import ErrorKind, JsonObject, Record, RetryClass
 
 
 @tool(mode="external")
@@ -445,6 +446,53 @@ def test_a_run_that_ends_before_its_turn_is_counted(collector: Collector) -> Non
     }
     assert outcomes == {"r": "completed", "q": "cancelled"}
     assert counted(collector) == {**NAMES, "invoke_agent clerk": 2}
+
+
+def test_a_run_that_cannot_be_understood_does_not_hide_the_others(
+    collector: Collector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fold(records: list[Record], state: TraceState) -> TraceState:
+        if records[0].session_id == "bad":
+            raise ValueError("no")
+        return fold_trace(records, state)
+
+    monkeypatch.setattr(watch, "fold_trace", fold)
+
+    async def story() -> int:
+        async with (
+            AgentRuntime.in_memory([clerk()]) as runtime,
+            telemetry.export(runtime, endpoint=collector.endpoint) as exported,
+        ):
+            for name in ("bad", "good"):
+                await runtime.start("clerk", "go", run_id=name, session_id=name)
+                await until_asked(runtime, name)
+                await approve(runtime, name)
+            assert await exported.flush()
+            return exported.dropped_spans
+
+    assert asyncio.run(story()) > 0
+    assert counted(collector) == NAMES
+
+
+def test_a_store_that_fails_is_asked_again(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fails(**_: int) -> tuple[Record, ...]:
+        raise Unavailable("no", kind=ErrorKind.JOURNAL_FAILURE, retry=RetryClass.RETRYABLE)
+
+    async def story() -> None:
+        async with (
+            AgentRuntime.in_memory([clerk()]) as runtime,
+            telemetry.export(runtime, endpoint=collector.endpoint) as exported,
+        ):
+            await runtime.start("clerk", "go", run_id="r")
+            await until_asked(runtime, "r")
+            with monkeypatch.context() as patch:
+                patch.setattr(runtime.ports.store, "read_all", fails)
+                assert not await exported.flush()
+            assert await exported.flush()
+
+    asyncio.run(story())
+
+    assert counted(collector) == {"chat scripted": 2, "execute_tool look": 1}
 
 
 # the environment

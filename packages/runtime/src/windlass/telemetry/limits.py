@@ -2,7 +2,7 @@
 
 from typing import Final
 
-PAGE_RECORDS: Final = 64
+PAGE_RECORDS: Final = 256
 """Records that are read at once."""
 BATCH_SPANS_MAX: Final = 512
 """Spans that are sent at once, apart from those that one record ends."""

@@ -8,7 +8,7 @@ sessions than are kept, costs time and changes nothing.
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, TypeVar
 
 from pydantic import JsonValue
 
@@ -45,6 +45,8 @@ from windlass_harness.views.fold import text_in
 from windlass_harness.views.runs import RUN_ENDS
 from windlass_protocol import Record, TraceEvent, TraceSpan
 
+T = TypeVar("T")
+
 _TELLING: Final = frozenset({"run", "turn", "step", "actions", "action", "input"})
 """First words of types that open or end a span; only for them a run is read again."""
 
@@ -79,6 +81,8 @@ class Watch:
         self._with_content = with_content
         self._sessions: OrderedDict[str, _Watched] = OrderedDict()
         self._contexts: OrderedDict[str, tuple[TraceContext, str]] = OrderedDict()
+        self._begun: OrderedDict[str, TraceContext | None] = OrderedDict()
+        """Sessions that began just now, and the traces that they name."""
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -96,6 +100,8 @@ class Watch:
         return spans
 
     async def _taken(self, record: Record) -> list[Span]:
+        if record.type == "session.started":
+            _put(self._begun, record.session_id, session_context(record))
         if record.type == "run.started":
             watched = self._sessions[record.session_id] = await self._begin(record)
         else:
@@ -219,6 +225,8 @@ class Watch:
         return made or TraceContext(trace_number(key)), key
 
     async def _of_session(self, started: Record) -> TraceContext | None:
+        if started.session_id in self._begun:
+            return self._begun[started.session_id]
         first = await self._store.read(started.session_id, limit=1)
         return session_context(first[0]) if first else None
 
@@ -236,11 +244,16 @@ class Watch:
             found = next(started, None)
             known = None if found is None else await self._context(found, depth=depth)
         if known is not None:
-            self._contexts[run_id] = known
-            self._contexts.move_to_end(run_id)
-            while len(self._contexts) > CONTEXTS_KEPT_MAX:
-                self._contexts.popitem(last=False)
+            _put(self._contexts, run_id, known)
         return known
+
+
+def _put(kept: OrderedDict[str, T], name: str, value: T) -> None:
+    """Keep a value as the newest, and no more than there is room for."""
+    kept[name] = value
+    kept.move_to_end(name)
+    while len(kept) > CONTEXTS_KEPT_MAX:
+        kept.popitem(last=False)
 
 
 def _keep(watched: _Watched, event: TraceEvent) -> None:

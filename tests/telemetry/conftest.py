@@ -8,7 +8,7 @@ from tests.telemetry.collector import Collector, running_collector
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An exporter that gives up on a collector which is away instead of trying again for ten seconds."""
+    """An exporter that gives up early on a collector which is away."""
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "0.7")
 
 

@@ -1,4 +1,4 @@
-"""The export goes on where it was, whatever becomes of the collector, the process or the data."""
+"""The export goes on where it was, whatever becomes of collector and process."""
 
 import asyncio
 import logging

@@ -78,7 +78,10 @@ class Sent(StrEnum):
 
 
 class TelemetrySink(Protocol):
-    """Who takes spans and metrics away. Every method may block; they are called one at a time."""
+    """Who takes spans and metrics away.
+
+    Every method may block; they are called one at a time.
+    """
 
     def send(self, spans: Sequence[Span]) -> Sent:
         """Send spans; never raises."""
@@ -89,9 +92,9 @@ class TelemetrySink(Protocol):
         ...
 
     def send_metrics(self, unfinished: Mapping[str, int], dropped: int) -> None:
-        """Send the metrics as they are, with runs under way by their agents, and spans that were dropped."""
+        """Send the metrics, with unfinished runs by agent, and spans dropped so far."""
         ...
 
     def stop(self) -> None:
-        """Make whoever sends at this moment give up soon; may be called by anybody, and last."""
+        """Make whoever sends at this moment give up soon; called last, from anywhere."""
         ...

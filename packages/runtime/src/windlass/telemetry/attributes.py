@@ -9,7 +9,7 @@ from windlass.telemetry.limits import ATTRIBUTE_CHARS_MAX
 
 
 def clean_text(text: str, limit: int = ATTRIBUTE_CHARS_MAX) -> str:
-    """Return a text as an attribute may have it: cut to the limit, without half characters."""
+    """Return a text as an attribute has it: cut, and without half characters."""
     cut = text if len(text) <= limit else f"{text[: limit - 1]}…"
     return cut.encode("utf-8", "replace").decode()
 

@@ -28,7 +28,7 @@ class Bookmark:
         return self._path is None or self._lock is not None
 
     def load(self) -> int | None:
-        """Return the position that was kept; None if there is none, or none that can be read."""
+        """Return the position that was kept; None if there is none to be read."""
         if self._path is None:
             return None
         try:

@@ -27,7 +27,7 @@ _SAMPLED: Final = 1
 
 
 def run_key(started: Record) -> str:
-    """Return what the ids of a run are made of; two runs of the same name elsewhere differ in it."""
+    """Return what the ids of a run are made of; its namesake elsewhere has another."""
     return "\n".join((started.session_id, str(started.data["runId"]), started.at))
 
 
@@ -42,12 +42,12 @@ def span_number(key: str, name: str) -> int:
 
 
 def child_number(key: str, child_run_id: str) -> int:
-    """Return the id of the call that started a subagent; both sides know what it is made of."""
+    """Return the id of the call that started a subagent; both sides can make it."""
     return span_number(key, f"subagent\n{child_run_id}")
 
 
 def context_in(carrier: Mapping[str, JsonValue]) -> TraceContext | None:
-    """Return the context that a `traceparent` carries; None if there is none, or none that is valid."""
+    """Return the context that a `traceparent` carries; None without a valid one."""
     text = carrier.get(TRACEPARENT)
     found = _PARENT.fullmatch(text) if isinstance(text, str) else None
     if found is None:

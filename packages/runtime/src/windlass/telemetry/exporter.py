@@ -51,7 +51,7 @@ class Parts:
 
 
 class TelemetryExport:
-    """An export that goes on until it is closed: `async with telemetry.export(runtime) as export`."""
+    """An export that goes on until it is closed; `telemetry.export` makes one."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
@@ -99,7 +99,7 @@ class TelemetryExport:
         await self.aclose()
 
     async def flush(self) -> bool:
-        """Send everything that is durable now, and the metrics; return whether it was taken.
+        """Send all that is durable now, and the metrics; return whether it was taken.
 
         False as well if another process exports.
         """
@@ -185,7 +185,7 @@ class TelemetryExport:
         return self._position or 0
 
     async def _claim(self) -> bool:
-        """Return whether this is who exports; whoever has just become it goes on where it was left."""
+        """Return whether this is who exports; a new one goes on where it was left."""
         bookmark = self._parts.bookmark
         if self._position is None and await in_own_thread(bookmark.claim):
             kept = await in_own_thread(bookmark.load)

@@ -1,4 +1,4 @@
-"""The short ways in: to a collector of one's own choice, or to that of the environment."""
+"""The short ways in: to a collector that is named, or to the environment's."""
 
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
@@ -36,9 +36,9 @@ def export(
     span_exporter: "SpanExporter | None" = None,
     metric_exporter: "MetricExporter | None" = None,
 ) -> TelemetryExport:
-    """Export the runs of a store as OpenTelemetry traces and metrics, until it is closed.
+    """Export the runs of a store as OpenTelemetry traces and metrics.
 
-    Enter it inside the runtime: `async with telemetry.export(runtime)`.
+    It goes on until it is closed. Enter it inside the runtime: `async with telemetry.export(runtime)`.
 
     Args:
         runtime: whose store is exported, whoever drives its runs.
@@ -80,7 +80,7 @@ def export_from_environment(
 
 
 def trace_metadata() -> JsonObject:
-    """Return the span that is current here, as metadata of a run that belongs into its trace.
+    """Return the current span, as metadata of a run that belongs into its trace.
 
     `await runtime.start(agent, message, metadata=telemetry.trace_metadata())`. It is empty outside any span.
     Whoever got a `traceparent` from elsewhere, as in the headers of a request, gives that.

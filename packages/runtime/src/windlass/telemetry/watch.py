@@ -145,7 +145,7 @@ class Watch:
         return agent_span(watched.run, span, place=place, end=record.data, outcome=outcome)
 
     async def _read_again(self, record: Record) -> _Watched | None:
-        """Return the run of a record as it was before that record; None if none was under way."""
+        """Return the run of a record as it was before it; None if none was under way."""
         named = text_in(record.data, "runId") if record.type.startswith("run.") else None
         run_id = named or record.run_id
         if run_id is None or record.type.partition(".")[0] not in _TELLING:

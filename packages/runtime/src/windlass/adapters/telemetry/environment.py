@@ -1,4 +1,4 @@
-"""What the variables of OpenTelemetry say; nothing of OpenTelemetry is imported for it."""
+"""What the variables of OpenTelemetry say; nothing of it is imported for that."""
 
 import os
 from collections.abc import Mapping
@@ -27,7 +27,9 @@ class Settings:
 
 
 def settings(*, needs_endpoint: bool, environment: Mapping[str, str] | None = None) -> Settings:
-    """Return what the environment says; nothing is wanted if an endpoint is needed and none is named.
+    """Return what the environment says.
+
+    Nothing is wanted if an endpoint is needed and none is named.
 
     Raises:
         Rejected: a protocol other than OTLP over HTTP is asked for, or a number is none.

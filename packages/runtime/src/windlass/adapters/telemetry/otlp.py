@@ -1,4 +1,4 @@
-"""Spans and metrics to an OTLP collector, or to exporters of the OpenTelemetry SDK."""
+"""Spans and metrics to an OTLP collector, or to exporters of the SDK."""
 
 import math
 from collections.abc import Mapping, Sequence

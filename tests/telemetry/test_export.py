@@ -260,7 +260,7 @@ def test_names_that_a_model_makes_up_do_not_fill_the_metrics(collector: Collecto
     async def story() -> None:
         async with (
             AgentRuntime.in_memory([agent]) as runtime,
-            telemetry.export(runtime, endpoint=collector.endpoint) as exported,
+            telemetry.export(runtime, endpoint=collector.endpoint, capture_content=True) as exported,
         ):
             await (await runtime.start(agent, "go")).wait()
             assert await exported.flush()

@@ -181,6 +181,7 @@ def test_runs_that_have_not_ended_are_counted(collector: Collector) -> None:
 def test_without_asking_no_content_arrives(collector: Collector) -> None:
     script = [
         call("mail", {"to": CANARY}),
+        call(CANARY, {}),
         call("broken", {"city": f"{CANARY} {SECRET}"}),
         fail(DOWN),
         say(CANARY),
@@ -189,6 +190,7 @@ def test_without_asking_no_content_arrives(collector: Collector) -> None:
 
     export_run(collector, agent)
 
+    assert collector.one("execute_tool _OTHER").attributes["error.type"] == "unknown_tool"
     assert collector.one("execute_tool broken").status == ERROR
     assert collector.one("execute_tool broken").status_text == ""
     sent = b"".join(collector.bodies)

@@ -23,6 +23,8 @@ Facts = Mapping[str, JsonValue]
 
 OTHER: Final = "_OTHER"
 INTERRUPTED: Final = "interrupted"
+UNKNOWN_TOOL: Final = "unknown_tool"
+"""The code of a call of a tool that there is not."""
 NS_PER_MS: Final = 1_000_000
 
 _TEXTS: Final = frozenset({"message", "reason", "error", "description", "by"})
@@ -130,7 +132,9 @@ def chat_span(run: RunFacts, span: TraceSpan, *, place: Place) -> Span:
 def tool_span(run: RunFacts, span: TraceSpan, *, place: Place) -> Span:
     """Return the span of a tool call."""
     facts = span.attrs or {}
-    name = clean_text(text_in(facts, "toolName") or OTHER)
+    # The name of a tool that does not exist is something that the model wrote.
+    is_made_up = text_in(facts, "code") == UNKNOWN_TOOL and not place.with_texts
+    name = OTHER if is_made_up else clean_text(text_in(facts, "toolName") or OTHER)
     attributes = {**picked(facts, _TOOL), "gen_ai.tool.name": name, "gen_ai.tool.type": "function"}
     made = _span(run, span, operation=Operation.EXECUTE_TOOL, of=name, place=place)
     return _judged(made, attributes, facts=facts, place=place)

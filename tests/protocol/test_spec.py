@@ -87,6 +87,7 @@ session.completed       | usage
 
 session.state_changed   | set removed
 session.moved           fromFingerprint toFingerprint | reason
+session.forked          predecessor predecessorSeq |
 run.started             runId agentId | packageFingerprint source mode budget goalId inputData
 run.resumed             runId reason | epoch
 run.waiting             runId on | requestIds until

@@ -46,9 +46,11 @@ class CountingStore(MemoryStore):
         self.writes.append(f"post {kind}")
         return posted
 
-    async def put(self, content: bytes, *, media_type: str = "application/json") -> ContentRef:
+    async def put(
+        self, content: bytes, *, media_type: str = "application/json", session_id: str | None = None
+    ) -> ContentRef:
         self.writes.append("put")
-        return await super().put(content, media_type=media_type)
+        return await super().put(content, media_type=media_type, session_id=session_id)
 
     async def enlist(self, owner_id: str, *, now_ms: int) -> None:
         self.writes.append("enlist")

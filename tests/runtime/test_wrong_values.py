@@ -58,7 +58,7 @@ MISSPELT: dict[str, tuple[Callable[[], object], str]] = {
     "start": (
         lambda: memory().start("shop", "pay", sesion_id="trip", runid="bill-1"),
         "start does not know runid, sesion_id; it takes session_id, run_id, turn_id, mode, capabilities, "
-        "budget, output, context, metadata, source, goal_id, goal_description; "
+        "budget, output, context, metadata, source, owner, goal_id, goal_description; "
         "did you mean run_id, session_id?",
     ),
     "run_typed": (lambda: memory().run_typed("shop", "go", int, runid="r"), "did you mean run_id?"),
@@ -160,8 +160,33 @@ ENTRIES: dict[str, Callable[[Any, Any], object]] = {
     "answer a text": lambda runtime, bad: runtime.handle("r").answer("q", "approve", text=bad),
     "answer a responder": lambda runtime, bad: runtime.handle("r").answer("q", "approve", responder=bad),
     "cancel by": lambda runtime, bad: runtime.handle("r").cancel(by=bad),
+    "sessions get": lambda runtime, bad: runtime.sessions.get(bad),
+    "sessions list after": lambda runtime, bad: runtime.sessions.list(after=bad),
+    "sessions list limit": lambda runtime, bad: runtime.sessions.list(limit=bad),
+    "sessions list agent_id": lambda runtime, bad: runtime.sessions.list(agent_id=bad),
+    "sessions list status": lambda runtime, bad: runtime.sessions.list(status=bad),
+    "sessions list owner": lambda runtime, bad: runtime.sessions.list(owner=bad),
+    "sessions list text": lambda runtime, bad: runtime.sessions.list(text=bad),
+    "sessions list root_only": lambda runtime, bad: runtime.sessions.list(root_only=bad),
+    "sessions runs after": lambda runtime, bad: runtime.sessions.runs(after=bad),
+    "sessions runs session_id": lambda runtime, bad: runtime.sessions.runs(session_id=bad),
+    "sessions runs agent_id": lambda runtime, bad: runtime.sessions.runs(agent_id=bad),
+    "sessions runs status": lambda runtime, bad: runtime.sessions.runs(status=bad),
+    "sessions runs owner": lambda runtime, bad: runtime.sessions.runs(owner=bad),
+    "sessions requests after": lambda runtime, bad: runtime.sessions.requests(after=bad),
+    "sessions requests owner": lambda runtime, bad: runtime.sessions.requests(owner=bad),
+    "sessions history": lambda runtime, bad: runtime.sessions.history(bad),
+    "sessions records": lambda runtime, bad: runtime.sessions.records(bad),
+    "sessions records after": lambda runtime, bad: runtime.sessions.records("s", after=bad),
+    "sessions at": lambda runtime, bad: runtime.sessions.at(bad, 1),
+    "sessions trace": lambda runtime, bad: runtime.sessions.trace(bad),
+    "sessions fork": lambda runtime, bad: runtime.sessions.fork(bad),
+    "sessions export": lambda runtime, bad: anext(runtime.sessions.export(bad)),
+    "sessions import_": lambda runtime, bad: runtime.sessions.import_(bad),
+    "sessions delete": lambda runtime, bad: runtime.sessions.delete(bad),
     "run_sync": lambda runtime, bad: asyncio.to_thread(run_sync, bad),
 }
+LISTS = ("sessions list", "sessions runs", "sessions requests")
 FINE: set[tuple[str, int]] = {
     *(
         (name, 2)
@@ -171,6 +196,9 @@ FINE: set[tuple[str, int]] = {
     ("start a message", 2),
     ("steer a session", 2),
     ("subscribe_all", 0),
+    ("sessions list limit", 1),
+    *((name, 0) for name in ENTRIES if name.startswith(LISTS) and not name.endswith(("limit", "only"))),
+    *((name, 2) for name in ENTRIES if name.startswith(LISTS) and name.endswith(("_id", "owner", "text"))),
 }
 """Values that are no slips: a text where a text is meant, None where nothing may be given."""
 
@@ -203,6 +231,7 @@ RUN_OPTIONS: dict[str, tuple[object, str]] = {
     "context": ("abc", "start: context cannot be used"),
     "metadata": ({"a": object()}, "start: metadata cannot be used"),
     "source": ("ada", "start: source cannot be used"),
+    "owner": ("", "start: owner cannot be used"),
     "goal_id": (3, "start: goal_id cannot be used"),
     "goal_description": (3, "start: goal_description cannot be used"),
 }

@@ -448,6 +448,29 @@ def test_a_run_that_ends_before_its_turn_is_counted(collector: Collector) -> Non
     assert counted(collector) == {**NAMES, "invoke_agent clerk": 2}
 
 
+def test_a_fork_does_not_export_what_it_has_from_another_session(collector: Collector) -> None:
+    agent = Agent(
+        "clerk", model=ScriptedModel([call("look", {"at": "x"}), say("one"), say("two")]), tools=[look]
+    )
+
+    async def story() -> None:
+        async with (
+            AgentRuntime.in_memory([agent]) as runtime,
+            telemetry.export(runtime, endpoint=collector.endpoint) as exported,
+        ):
+            await (await runtime.start(agent, "go", run_id="r", session_id="s")).wait()
+            fork = await runtime.sessions.fork("s")
+            await (await runtime.start(agent, "on", run_id="q", session_id=fork.session_id)).wait()
+            assert await exported.flush()
+
+    asyncio.run(story())
+
+    ended = [span.attributes["windlass.run.id"] for span in collector.named("invoke_agent clerk")]
+    assert ended == ["r", "q"]
+    assert counted(collector) == {"invoke_agent clerk": 2, "chat scripted": 3, "execute_tool look": 1}
+    assert collector.metrics["windlass.runs"][0][1] == 2
+
+
 def test_a_run_that_cannot_be_understood_does_not_hide_the_others(
     collector: Collector, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -112,7 +112,9 @@ class Shelf:
     def __init__(self) -> None:
         self.kept: dict[str, bytes] = {}
 
-    async def put(self, content: bytes, *, media_type: str = "application/json") -> ContentRef:
+    async def put(
+        self, content: bytes, *, media_type: str = "application/json", session_id: str | None = None
+    ) -> ContentRef:
         """Keep bytes."""
         name = f"sha256:{sha256(content).hexdigest()}"
         self.kept[name] = content

@@ -56,6 +56,7 @@ _PLAIN: Final = (
     "context",
     "metadata",
     "source",
+    "owner",
     "goal_id",
     "goal_description",
 )
@@ -178,13 +179,14 @@ class AgentRuntime(CoreRuntime):
             context: texts that are put before the message.
             metadata: JSON to find again in `run.started`.
             source: where the message comes from.
+            owner: whom the session belongs to; nobody when left out.
             goal_id: what it is for, to find the runs of one goal together.
             goal_description: the same in words; the message when left out.
 
         Raises:
             Rejected: the agent is not one of this runtime, or an option cannot be used.
             Conflict: the run id was used for something else.
-            Denied: the start policy does not allow it.
+            Denied: the start policy does not allow it, or the session belongs to another owner.
         """
         check_options(options, RunOptions, what="start")
         return await self.start_run(self._request(agent, message, options))
@@ -242,6 +244,7 @@ class AgentRuntime(CoreRuntime):
         session_id: str,
         message_id: str | None = None,
         source: SourceRef | None = None,
+        owner: str | None = None,
     ) -> str:
         """Say something to the run under way in a session; return the id of the message.
 
@@ -253,13 +256,12 @@ class AgentRuntime(CoreRuntime):
         Raises:
             Rejected: the agent is not one of this runtime.
             Conflict: the message id was used for something else.
-            Denied: the start policy does not allow it.
+            Denied: the start policy does not allow it, or the session belongs to another owner.
         """
         known = self._ports.machine.new_id() if message_id is None else check_id(message_id, "message_id")
         run_id = within_limit(f"steer/{check_id(session_id, 'session_id')}/{known}")
-        request = self._request(
-            agent, message, {"session_id": session_id, "run_id": run_id, "source": source}
-        )
+        options: RunOptions = {"session_id": session_id, "run_id": run_id, "source": source, "owner": owner}
+        request = self._request(agent, message, options)
         await self.steer_session(request, message_id=known)
         return known
 

@@ -73,6 +73,8 @@ class RunOptions(TypedDict, total=False):
     metadata: JsonObject | None
     source: SourceRef | None
     """Where the message comes from."""
+    owner: str | None
+    """Whom the session belongs to, told by whoever begins it; a start for another owner is denied."""
     goal_id: str | None
     """What it is for, to find the runs of one goal together in the decision ledger."""
     goal_description: str | None

@@ -29,6 +29,7 @@ from windlass.start import EffectivePackage, asked_for, check_start, effective_p
 from windlass_harness.loop.drafts import Draft
 from windlass_harness.views.family import ChildSession
 from windlass_protocol import (
+    CausalIds,
     InputRequest,
     InputResponse,
     RunRequest,
@@ -141,8 +142,8 @@ class CoreRuntime(RuntimeViews):
         Raises:
             Rejected: a port is missing, or the package cannot be run.
             Unavailable: nobody provides the model, or the store cannot be reached.
-            Denied: the start policy does not allow it.
-            Conflict: the run id was used with another request.
+            Denied: the start policy does not allow it, or the session belongs to another owner.
+            Conflict: the run id was used with another request, or the session was deleted.
         """
         check_request(request)
         effective = await check_start(self._ports, request)
@@ -150,12 +151,16 @@ class CoreRuntime(RuntimeViews):
         run_id = request.run_id
         await self._keeper.keep(effective, run_id)
         session_id = request.session_id or f"session:{run_id}"
-        new_run = NewRun(run_id, request.agent_id, effective.fingerprint, request=asked_for(request))
+        asked = asked_for(request)
+        at = moment(self._ports.machine.clock).at
+        new_run = NewRun(run_id, request.agent_id, effective.fingerprint, request=asked, at=at)
         body = self._masked(start_body(request, effective))
         try:
             key = item_key(START, run_id)
             posted = await self._store().post(session_id, kind=START, key=key, body=body, run=new_run)
-        except Conflict:
+        except Conflict as error:
+            if await self._store().run(run_id) is None:
+                raise error.caused_by(CausalIds(run_id=run_id)) from None
             raise taken_run(run_id, await self._runs.difference(new_run, session_id)) from None
         self._run_count += posted.is_new
         await self._rouse(session_id)

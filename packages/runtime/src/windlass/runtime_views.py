@@ -1,5 +1,6 @@
 """What a runtime tells of its runs: nothing here changes one."""
 
+from windlass.catalog.sessions import Sessions
 from windlass.decisions import decisions_of
 from windlass.ports.content import ContentStore
 from windlass.ports.feed import CompiledEventFilter, EventBus, EventStream
@@ -36,6 +37,15 @@ class RuntimeViews:
     @property
     def _runs(self) -> Runs:
         return Runs(self._store(), self._bus(), hide=self._ports.scribe.redactor.text)
+
+    @property
+    def sessions(self) -> Sessions:
+        """The catalogue: lists, reads, forks, exports and deletes sessions.
+
+        Raises:
+            Rejected: the runtime has no journal, event bus or content store.
+        """
+        return Sessions(self._store(), self._bus(), content=self._content(), machine=self._ports.machine)
 
     # runs
 

@@ -344,6 +344,7 @@ def asked_for(request: RunRequest) -> JsonObject:
 
 _KEPT: Final = (
     "source",
+    "owner",
     "mode",
     "capabilities",
     "metadata",

@@ -13,7 +13,7 @@ def check_ids(ports: RuntimePorts, request: RunRequest, *, message_id: str | Non
     Raises:
         Rejected: one holds a registered secret, or looks like one.
     """
-    names = ("run_id", "agent_id", "session_id", "turn_id")
+    names = ("run_id", "agent_id", "session_id", "turn_id", "owner")
     given = {name: getattr(request, name) for name in names} | {"message_id": message_id}
     hide = ports.scribe.redactor.text
     hidden = [name for name, value in given.items() if value is not None and hide(value) != value]

@@ -200,6 +200,15 @@ export const SessionMovedData = open({
 });
 export type SessionMovedData = z.infer<typeof SessionMovedData>;
 
+/** The session goes on from here by itself; all before is copied from another one. */
+export const SessionForkedData = open({
+  /** Session it was copied from. */
+  predecessor: Id,
+  /** Number of the last record that was copied. */
+  predecessorSeq: Count,
+});
+export type SessionForkedData = z.infer<typeof SessionForkedData>;
+
 /** The history the model sees was emptied; the journal keeps it. */
 export const ContextClearedData = open({
   /** Number of the turn in its session, from 0. */
@@ -225,6 +234,8 @@ export const RunStartedData = open({
   modelId: Id.optional(),
   /** Where the request came from. */
   source: SourceRef.optional(),
+  /** Whom its session belongs to. */
+  owner: Id.optional(),
   /** How it ends. */
   mode: RunMode.optional(),
   /** What the channel of the request can do. */

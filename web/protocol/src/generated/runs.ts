@@ -26,6 +26,8 @@ export const RunRequest = z.strictObject({
   turnId: Id.optional(),
   /** Where the request comes from. */
   source: SourceRef.optional(),
+  /** Whom the session belongs to; nobody when absent. A start that names another owner is refused. */
+  owner: Id.optional(),
   /** Package to run under; when absent that of the agent, or the default one. */
   packageId: Id.optional(),
   /** What the run must return. */

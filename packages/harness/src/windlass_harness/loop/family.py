@@ -127,6 +127,8 @@ def _start(state: LoopState, call: Call, *, child: Child, delegation: Delegation
         # What it is told may be of what was read here.
         session["taint"] = [*sorted(state.session.taint)]
     body: JsonObject = {**delegation.body, "runId": child.run_id, "parent": parent, "session": session}
+    if run.owner is not None:
+        body["owner"] = run.owner
     budget = _least(body.get("budget"), _share(state, delegation, now))
     return {**body, "budget": budget} if budget else body
 

@@ -83,6 +83,10 @@ class LoopState:
         for record in records:
             self.apply(record)
 
+    def disown(self) -> None:
+        """Forget what is granted to, or to be done for, the session it was copied from."""
+        self.grants, self.deliveries, self.compacting = {}, Deliveries(), Compacting()
+
     @property
     def is_ending(self) -> bool:
         """Whether the run under way begins nothing more."""
@@ -193,16 +197,12 @@ _NO_NOTES: Final = CallNotes()
 
 def _note(state: LoopState, call_id: str) -> CallNotes:
     """The notes of a call, to be written."""
-    note = state.notes.get(call_id)
-    if note is None:
-        note = state.notes[call_id] = CallNotes()
-    return note
+    return state.notes.setdefault(call_id, CallNotes())
 
 
 def _run_started(state: LoopState, record: Record) -> None:
-    run = state.run
     state.notes.clear()
-    limits = limits_of(None if run is None else run.budget)
+    limits = limits_of(None if state.run is None else state.run.budget)
     state.run_notes = RunNotes(limits=limits, active_since=record.at, epoch=record.epoch)
     state.compacting.begin_run()
 
@@ -289,8 +289,7 @@ def _action_started(state: LoopState, record: Record) -> None:
 def _action_result(state: LoopState, record: Record) -> None:
     error = record.data.get("error")
     code = error.get("code") if isinstance(error, dict) else None
-    if code in REFUSALS:
-        state.run_notes.refusals += 1
+    state.run_notes.refusals += code in REFUSALS
 
 
 def _input_requested(state: LoopState, record: Record) -> None:
@@ -391,6 +390,7 @@ _FOLLOW: Final[dict[str, Callable[[LoopState, Record], None]]] = {
     "approval.settled": _approval_settled,
     "recovery.effect_found": _effect_found,
     "recovery.effect_settled": _effect_settled,
+    "session.forked": lambda state, _: state.disown(),
     "hook.completed": _hook_ran,
     "hook.failed": _hook_ran,
     **dict.fromkeys(OUTPUT_RECORDS, lambda state, record: note_output(state.run_notes, record)),

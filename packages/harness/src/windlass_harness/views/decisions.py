@@ -91,6 +91,10 @@ class _Draft:
             self._run_id = data.run_id
             self._runs[data.run_id] = begun(data, record.at)
 
+    def forked(self, record: Record) -> None:
+        """The runs so far are those of the session that this one was copied from."""
+        self.__init__(DecisionsState(self.position))
+
     def run_ended(self, record: Record) -> None:
         unstarted, run_id = record.data.get("unstarted"), run_id_of(record)
         if isinstance(unstarted, dict) and run_id not in self._runs:
@@ -137,6 +141,7 @@ class _Draft:
 
 _HANDLERS: Final[dict[str, Callable[[_Draft, Record], None]]] = {
     "run.started": _Draft.run_started,
+    "session.forked": _Draft.forked,
     "decision.recorded": _Draft.decided,
     "decision.outcome": _Draft.settled,
     "decision.evaluated": _Draft.judged,

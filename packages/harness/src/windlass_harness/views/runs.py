@@ -57,6 +57,8 @@ class RunState:
     is_cancel_requested: bool = False
     turn_id: str | None = None
     source: SourceRef | None = None
+    owner: str | None = None
+    """Whom the session belongs to, as whoever asked for the run said."""
     speakers: tuple[str | None, ...] = ()
     """Who said something to it while it was under way; None is somebody who did not say who."""
     mode: RunMode | None = None
@@ -161,6 +163,7 @@ def _run_of(data: RunStartedData, record: Record) -> RunState:
         started_at=record.at,
         turn_id=record.turn_id,
         source=data.source,
+        owner=data.owner,
         mode=data.mode,
         can_ask=data.capabilities is None or data.capabilities.request_input is not False,
         budget=data.budget,

@@ -199,6 +199,10 @@ class SessionDraft:
     def session_moved(self, record: Record) -> None:
         self.agent = read(SessionMovedData, record.data).agent or self.agent
 
+    def session_forked(self, record: Record) -> None:
+        # Subagents work for the session that they were called by.
+        self.family = FamilyDraft((), ())
+
     def session_waiting(self, record: Record) -> None:
         data = read(SessionWaitingData, record.data)
         self._wait(Wait(data.wait, data.until))
@@ -360,6 +364,7 @@ _ENDS_OF_WAIT: Final = {*_ENDS_OF_WORK, "run.started", "run.resumed", "turn.star
 _HANDLERS: Final[dict[str, Callable[[SessionDraft, Record], None]]] = {
     "session.started": SessionDraft.session_started,
     "session.moved": SessionDraft.session_moved,
+    "session.forked": SessionDraft.session_forked,
     "session.waiting": SessionDraft.session_waiting,
     "session.completed": SessionDraft.session_ended,
     "session.failed": SessionDraft.session_ended,

@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 
-VIEW_VERSION: Final = 6
+VIEW_VERSION: Final = 7
 """Raised whenever a fold or a state changes, so that old snapshots are not read."""
 
 StateT = TypeVar("StateT")

@@ -157,6 +157,10 @@ class _Draft:
             self._run_id = run_id
             self._times[run_id] = RunTime(record.at)
 
+    def forked(self, record: Record) -> None:
+        """What was used so far, the session used that this one was copied from."""
+        self.__init__(UsageState(self.position))
+
     def turn_started(self, record: Record) -> None:
         """Whatever comes next belongs to the turn."""
 
@@ -242,6 +246,7 @@ def _plus(first: Tally, second: Tally) -> Tally:
 
 _HANDLERS: Final[dict[str, Callable[[_Draft, Record], None]]] = {
     "run.started": _Draft.run_started,
+    "session.forked": _Draft.forked,
     "turn.started": _Draft.turn_started,
     "step.started": _Draft.step_started,
     "step.completed": _Draft.step_completed,

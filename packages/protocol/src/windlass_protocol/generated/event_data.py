@@ -243,6 +243,15 @@ class SessionMovedData(Open):
     """The agent from now on, as plain data."""
 
 
+class SessionForkedData(Open):
+    """The session goes on from here by itself; all before is copied from another one."""
+
+    predecessor: Id
+    """Session it was copied from."""
+    predecessor_seq: Count
+    """Number of the last record that was copied."""
+
+
 class ContextClearedData(Open):
     """The history the model sees was emptied; the journal keeps it."""
 
@@ -269,6 +278,8 @@ class RunStartedData(Open):
     """Model it starts with."""
     source: Maybe[SourceRef] = None
     """Where the request came from."""
+    owner: Maybe[Id] = None
+    """Whom its session belongs to."""
     mode: Maybe[RunMode] = None
     """How it ends."""
     capabilities: Maybe[SessionCapabilities] = None

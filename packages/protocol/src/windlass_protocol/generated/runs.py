@@ -43,6 +43,8 @@ class RunRequest(Closed):
     """Identifier of the turn."""
     source: Maybe[SourceRef] = None
     """Where the request comes from."""
+    owner: Maybe[Id] = None
+    """Whom the session belongs to; nobody when absent. A start that names another owner is refused."""
     package_id: Maybe[Id] = None
     """Package to run under; when absent that of the agent, or the default one."""
     output_contract: Maybe[OutputContract] = None

@@ -15,7 +15,7 @@ from windlass_harness.loop.drafts import Draft, number, place
 from windlass_harness.loop.state import LoopState
 from windlass_harness.redact import Redactor
 from windlass_harness.views.deliveries import DELIVERY_RECORDS
-from windlass_harness.views.runs import RUN_ENDS
+from windlass_harness.views.listing import RUN_STATUSES
 from windlass_protocol import Record, RunStatus
 
 
@@ -77,6 +77,8 @@ class SessionWriter:
         self._runs: dict[str, RunStatus] = {}
         self._standing: Standing | None = None
         self._wake_at_ms: int | None = None
+        self._asked = frozenset(state.session.requests)
+        """The requests to people that the index knows."""
         self.step: Record | None = None
         """The durable record of the newest step's beginning."""
 
@@ -90,7 +92,7 @@ class SessionWriter:
             record = number(kept, self.session_id, seq=seq, epoch=self._claim.epoch)
             self._records.append(record)
             self.state.apply(record)
-            status = _RUN_STATUS.get(kept.type)
+            status = RUN_STATUSES.get(kept.type)
             if status is not None and kept.run_id is not None:
                 self._runs[kept.run_id] = status
 
@@ -118,6 +120,8 @@ class SessionWriter:
         is_same = standing is self._standing and wake_at_ms == self._wake_at_ms
         if not self._drafts and not self._consumes and is_same and not is_last:
             return
+        requests = self.state.session.requests
+        is_asked_anew = requests.keys() != self._asked
         batch = Batch(
             self._claim,
             self._seq,
@@ -127,9 +131,12 @@ class SessionWriter:
             wake_at_ms=wake_at_ms,
             runs=tuple(self._runs.items()),
             new_runs=tuple(self._new_runs),
+            asked=tuple(requests.values()) if is_asked_anew else None,
             is_last=is_last,
         )
         appended = await self._append(batch)
+        if is_asked_anew:
+            self._asked = frozenset(request.request_id for request in batch.asked or ())
         self._standing, self._wake_at_ms = standing, wake_at_ms
         self.is_released = is_last
         self._seq += len(batch.drafts)
@@ -189,10 +196,3 @@ class SessionWriter:
 
 
 _DEAR: Final = frozenset({"action.result", *DELIVERY_RECORDS} - {"delivery.intended"})
-_RUN_STATUS: Final = {
-    "run.started": RunStatus.RUNNING,
-    "run.resumed": RunStatus.RUNNING,
-    "run.waiting": RunStatus.WAITING,
-    "run.cancel_requested": RunStatus.CANCELLING,
-    **RUN_ENDS,
-}

@@ -110,6 +110,8 @@ class SessionLine:
         is_missing = records[0].seq != after + 1 if records else after < self._last
         if is_missing and after != self._floor:
             raise CursorExpired(f"the records of the session behind {after:,} are no longer kept")
+        if not records and after and await self._last_seq() < after:
+            raise CursorExpired("the session was deleted")
         return records
 
     async def _last_seq(self) -> int:

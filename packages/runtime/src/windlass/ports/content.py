@@ -8,8 +8,12 @@ from windlass_protocol import ContentRef
 class ContentStore(Protocol):
     """Bytes by their hash."""
 
-    async def put(self, content: bytes, *, media_type: str = "application/json") -> ContentRef:
+    async def put(
+        self, content: bytes, *, media_type: str = "application/json", session_id: str | None = None
+    ) -> ContentRef:
         """Keep bytes durably and return what names them; the same bytes are kept once.
+
+        What was put for sessions is removed with the last of them; what was put for none stays.
 
         Raises:
             Rejected: larger than `CONTENT_BYTES_MAX`.

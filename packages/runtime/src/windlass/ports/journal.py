@@ -16,8 +16,10 @@ from typing import Final, Protocol
 
 from pydantic import JsonValue
 
+from windlass.ports.archive import Archive
+from windlass.ports.listing import Listing
 from windlass_harness.loop.drafts import Draft, Post
-from windlass_protocol import Record, RunStatus
+from windlass_protocol import InputRequest, Record, RunStatus
 
 JsonObject = dict[str, JsonValue]
 
@@ -73,6 +75,8 @@ class Batch:
     """Runs whose status changed, for the catalogue."""
     new_runs: "tuple[tuple[NewRun, int], ...]" = ()
     """Runs that begin with an item which did not say so when it was posted, and the number of that item."""
+    asked: tuple[InputRequest, ...] | None = None
+    """All that the session asks people after this append, for the index; None leaves it as it is."""
     is_last: bool = False
     """The owner lets go of the session with this append."""
 
@@ -174,6 +178,8 @@ class NewRun:
     fingerprint: str
     request: JsonObject | None = None
     """What was asked for, without what this process adds to it; None means that the body is all of that."""
+    at: str = ""
+    """When, for the index; empty if nobody knows."""
 
 
 class Inbox(Protocol):
@@ -189,7 +195,9 @@ class Inbox(Protocol):
         An item that starts a run is the same if its request is.
 
         Raises:
-            Conflict: the key, or the run id, was used with another body or session.
+            Conflict: the key, or the run id, was used with another body or session; or the session was
+                deleted.
+            Denied: the item asks for a run for another owner than the session has.
             Rejected: the item is too large, or the inbox of the session is full.
         """
         ...
@@ -319,7 +327,7 @@ class Snapshots(Protocol):
         ...
 
 
-class Store(Journal, Inbox, Catalog, Ownership, Timeline, Snapshots, Protocol):
+class Store(Journal, Inbox, Catalog, Ownership, Timeline, Snapshots, Listing, Archive, Protocol):
     """Everything that one database keeps for the runtime."""
 
     async def aclose(self) -> None:

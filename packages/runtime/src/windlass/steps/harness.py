@@ -138,7 +138,9 @@ def _definition(item: HarnessTool) -> JsonObject:
 class _NoContent:
     """Keeps nothing: what is too large for a model is cut."""
 
-    async def put(self, content: bytes, *, media_type: str = "application/json") -> ContentRef:
+    async def put(
+        self, content: bytes, *, media_type: str = "application/json", session_id: str | None = None
+    ) -> ContentRef:
         """Refuse.
 
         Raises:

@@ -42,7 +42,7 @@ from windlass.telemetry.spans import (
 from windlass_harness.redact import Redactor
 from windlass_harness.tracing import TraceState, fold_trace
 from windlass_harness.views.fold import text_in
-from windlass_harness.views.runs import RUN_ENDS
+from windlass_harness.views.runs import RUN_ENDS, run_id_of
 from windlass_protocol import Record, TraceEvent, TraceSpan
 
 T = TypeVar("T")
@@ -83,6 +83,8 @@ class Watch:
         self._contexts: OrderedDict[str, tuple[TraceContext, str]] = OrderedDict()
         self._begun: OrderedDict[str, TraceContext | None] = OrderedDict()
         """Sessions that began just now, and the traces that they name."""
+        self._copied: OrderedDict[str, str] = OrderedDict()
+        """Forks, and the runs in them that are another session's."""
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -102,6 +104,9 @@ class Watch:
     async def _taken(self, record: Record) -> list[Span]:
         if record.type == "session.started":
             _put(self._begun, record.session_id, session_context(record))
+        if await self._is_copied(record):
+            self.forget(record.session_id)
+            return []
         if record.type == "run.started":
             watched = self._sessions[record.session_id] = await self._begin(record)
         else:
@@ -118,6 +123,15 @@ class Watch:
         while len(self._sessions) > SESSIONS_KEPT_MAX:
             self._sessions.popitem(last=False)
         return spans
+
+    async def _is_copied(self, record: Record) -> bool:
+        """Return whether a record is of a run that a fork has from the session before it."""
+        run_id = run_id_of(record)
+        if record.type == "run.started" and run_id is not None:
+            row = await self._store.run(run_id)
+            if row is not None and row.session_id != record.session_id:
+                _put(self._copied, record.session_id, run_id)
+        return run_id is not None and self._copied.get(record.session_id) == run_id
 
     async def _begin(self, started: Record) -> _Watched:
         data = started.data
@@ -146,8 +160,7 @@ class Watch:
 
     async def _read_again(self, record: Record) -> _Watched | None:
         """Return the run of a record as it was before it; None if none was under way."""
-        named = text_in(record.data, "runId") if record.type.startswith("run.") else None
-        run_id = named or record.run_id
+        run_id = run_id_of(record)
         if run_id is None or record.type.partition(".")[0] not in _TELLING:
             return None
         row = await self._store.run(run_id)

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Final, Protocol, TypeVar
 
 from windlass.engine.engine import Watched
+from windlass.ports.archive import KeptItem, SessionCopy, StoredAppend
 from windlass.ports.content import ContentStore
 from windlass.ports.journal import (
     Appended,
@@ -18,11 +19,12 @@ from windlass.ports.journal import (
     SessionRow,
     Store,
 )
+from windlass.ports.listing import OpenRequest, RunFilter, RunInfo, SessionFilter, SessionInfo
 from windlass_protocol import ContentRef, Record
 
 T = TypeVar("T")
 
-WRITES: Final = frozenset({"claim", "append", "post", "enlist", "retire", "save", "put"})
+WRITES: Final = frozenset({"claim", "append", "post", "enlist", "retire", "save", "put", "keep", "delete"})
 """The calls that change something."""
 
 
@@ -102,11 +104,54 @@ class WrappedStore:
     async def load(self, session_id: str) -> tuple[int, bytes] | None:
         return await self._pass("load", lambda: self.inner.load(session_id))
 
-    async def put(self, content: bytes, *, media_type: str = "application/json") -> ContentRef:
-        return await self._pass("put", lambda: self.inner.put(content, media_type=media_type))
+    async def put(
+        self, content: bytes, *, media_type: str = "application/json", session_id: str | None = None
+    ) -> ContentRef:
+        return await self._pass(
+            "put", lambda: self.inner.put(content, media_type=media_type, session_id=session_id)
+        )
 
     async def get(self, ref: ContentRef) -> bytes:
         return await self._pass("get", lambda: self.inner.get(ref))
+
+    async def listed(
+        self, wanted: SessionFilter, *, before: int | None = None, limit: int = 50
+    ) -> tuple[SessionInfo, ...]:
+        return await self._pass("listed", lambda: self.inner.listed(wanted, before=before, limit=limit))
+
+    async def listed_session(self, session_id: str) -> SessionInfo | None:
+        return await self._pass("listed_session", lambda: self.inner.listed_session(session_id))
+
+    async def listed_runs(
+        self, wanted: RunFilter, *, before: int | None = None, limit: int = 50
+    ) -> tuple[RunInfo, ...]:
+        return await self._pass(
+            "listed_runs", lambda: self.inner.listed_runs(wanted, before=before, limit=limit)
+        )
+
+    async def listed_requests(
+        self, *, owner: str | None = None, after: int = 0, limit: int = 50
+    ) -> tuple[OpenRequest, ...]:
+        return await self._pass(
+            "listed_requests", lambda: self.inner.listed_requests(owner=owner, after=after, limit=limit)
+        )
+
+    async def appends(self, session_id: str, *, after: int = 0, limit: int = 64) -> tuple[StoredAppend, ...]:
+        return await self._pass("appends", lambda: self.inner.appends(session_id, after=after, limit=limit))
+
+    async def kept_items(self, session_id: str, *, after: int = 0, limit: int = 512) -> tuple[KeptItem, ...]:
+        return await self._pass(
+            "kept_items", lambda: self.inner.kept_items(session_id, after=after, limit=limit)
+        )
+
+    async def contents_of(self, session_id: str) -> tuple[ContentRef, ...]:
+        return await self._pass("contents_of", lambda: self.inner.contents_of(session_id))
+
+    async def keep(self, copy: SessionCopy) -> None:
+        await self._pass("keep", lambda: self.inner.keep(copy))
+
+    async def delete(self, session_id: str, *, now_ms: int) -> tuple[str, ...]:
+        return await self._pass("delete", lambda: self.inner.delete(session_id, now_ms=now_ms))
 
     async def change_token(self) -> int:
         """Return what the inner store says; 0 if nobody else can write to it."""

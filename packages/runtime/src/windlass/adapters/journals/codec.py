@@ -5,6 +5,7 @@ without the posts and the empty ones at its end. What the journal adds (session,
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from hashlib import blake2b, sha256
 from typing import Final, cast
@@ -21,8 +22,9 @@ from windlass.limits import (
     INBOX_ITEM_BYTES_MAX,
     RECORD_BYTES_MAX,
 )
-from windlass.ports.journal import Batch, JsonObject, NewRun
+from windlass.ports.journal import STEER, Batch, JsonObject, NewRun
 from windlass_harness.loop.drafts import ID_CHARS_MAX, Draft, Post
+from windlass_harness.views.listing import Told, told_by_start
 from windlass_protocol import ContentRef, PrivacyClass, Record
 from windlass_protocol.unchecked import unchecked
 
@@ -56,7 +58,15 @@ def encode_batch(batch: Batch) -> bytes:
     check_id("a session id", batch.claim.session_id)
     if batch.wake_at_ms is not None:
         check_number("wake_at_ms", batch.wake_at_ms)
-    drafts = batch.drafts
+    return encode_records(batch.drafts)
+
+
+def encode_records(drafts: Sequence[Draft | Record]) -> bytes:
+    """Return the body of an append of records.
+
+    Raises:
+        Rejected: a record or all of them are over their limit, or a value is no JSON.
+    """
     if len(drafts) > BATCH_RECORDS_MAX:
         raise too_large("batch", len(drafts), limit=BATCH_RECORDS_MAX, unit="records")
     rows = [_row(draft) for draft in drafts]
@@ -103,6 +113,8 @@ class EncodedPost:
     digest: bytes
     run: NewRun | None
     """What it starts."""
+    told: Told | None = None
+    """What it tells the index of its session."""
 
 
 def encode_posts(batch: Batch) -> tuple[EncodedPost, ...]:
@@ -111,12 +123,20 @@ def encode_posts(batch: Batch) -> tuple[EncodedPost, ...]:
     Raises:
         Rejected: one is too large, no JSON, or badly named.
     """
-    found: list[EncodedPost] = []
-    for post in batch.posts:
-        run = started_by(post)
-        raw, digest = encode_item(post.session_id, kind=post.kind, key=post.key, body=post.body, run=run)
-        found.append(EncodedPost(post, raw, digest, run))
-    return tuple(found)
+    posts = batch.posts
+    at = batch.drafts[-1].at if posts else ""
+    return tuple(encode_post(post, started_by(post), at=at) for post in posts)
+
+
+def encode_post(post: Post, run: NewRun | None, *, at: str = "") -> EncodedPost:
+    """Return an item as it is kept.
+
+    Raises:
+        Rejected: it is too large, no JSON, or badly named.
+    """
+    raw, digest = encode_item(post.session_id, kind=post.kind, key=post.key, body=post.body, run=run)
+    is_telling = run is not None or post.kind == STEER
+    return EncodedPost(post, raw, digest, run, told_by_start(post.body, at) if is_telling else None)
 
 
 def decode_records(
@@ -171,7 +191,7 @@ def content_hash(content: bytes) -> str:
     return f"sha256:{sha256(content).hexdigest()}"
 
 
-def _row(draft: Draft) -> list[JsonValue]:
+def _row(draft: Draft | Record) -> list[JsonValue]:
     row: list[JsonValue] = [
         draft.type,
         draft.at,

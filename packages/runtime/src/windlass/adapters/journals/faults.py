@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from windlass.errors import Ambiguous, Conflict, Corrupt, Rejected, Unavailable
+from windlass.errors import Ambiguous, Conflict, Corrupt, Denied, Rejected, Unavailable
 from windlass_protocol import CausalIds, ErrorKind, RetryClass
 
 CLOSED: Final = "the store is closed; what is unfinished goes on when a runtime is opened on it again"
@@ -33,6 +33,31 @@ def conflict(message: str, session_id: str | None = None) -> Conflict:
         retry=RetryClass.NOT_RETRYABLE,
         causal_ids=_ids(session_id),
     )
+
+
+def driven(session_id: str) -> Conflict:
+    """Return the refusal of a request that has to wait until nobody drives a session."""
+    return Conflict(
+        f"session {session_id} is being driven: try again",
+        kind=ErrorKind.INVALID_STATE_TRANSITION,
+        retry=RetryClass.RETRYABLE,
+        causal_ids=_ids(session_id),
+    )
+
+
+def not_owned(session_id: str) -> Denied:
+    """Return the refusal of somebody who speaks to a session of somebody else."""
+    return Denied(
+        "the session belongs to somebody else: the owner of a session never changes",
+        kind=ErrorKind.POLICY_DENIAL,
+        retry=RetryClass.NOT_RETRYABLE,
+        causal_ids=_ids(session_id),
+    )
+
+
+def deleted(session_id: str) -> Conflict:
+    """Return the refusal of the id of a session that was deleted."""
+    return conflict(f"session {session_id} was deleted, and its id is not used again", session_id)
 
 
 def unavailable(message: str) -> Unavailable:

@@ -3,7 +3,7 @@
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import islice
 
 from windlass.adapters.journals.codec import (
@@ -12,13 +12,14 @@ from windlass.adapters.journals.codec import (
     check_number,
     content_ref,
     decode_item,
-    decode_records,
     encode_batch,
-    encode_item,
+    encode_post,
     encode_posts,
 )
-from windlass.adapters.journals.faults import CLOSED, conflict, rejected, unavailable
-from windlass.adapters.journals.rules import OPEN, check_fence, check_room, in_turns, is_in_lease, new_run_ids
+from windlass.adapters.journals.faults import conflict, rejected
+from windlass.adapters.journals.memory_archive import MemoryArchive
+from windlass.adapters.journals.memory_tables import Append, Item, Session
+from windlass.adapters.journals.rules import OPEN, check_fence, check_room, in_turns, new_run_ids
 from windlass.limits import SNAPSHOT_BYTES_MAX
 from windlass.ports.journal import (
     CANCEL,
@@ -39,65 +40,8 @@ from windlass_harness.loop.drafts import Post
 from windlass_protocol import ContentRef, Record, RunStatus
 
 
-@dataclass(frozen=True, slots=True)
-class _Append:
-    session_id: str
-    last_seq: int
-    last_position: int
-    epoch: int
-    body: bytes
-
-    def records(self) -> tuple[Record, ...]:
-        return decode_records(
-            self.body,
-            self.session_id,
-            last_seq=self.last_seq,
-            last_position=self.last_position,
-            epoch=self.epoch,
-        )
-
-
-@dataclass(slots=True)
-class _Item:
-    number: int
-    session_id: str
-    kind: str
-    key: str
-    body: bytes
-    digest: bytes
-    is_consumed: bool = False
-
-
-@dataclass(slots=True)
-class _Session:
-    row: SessionRow
-    last_position: int = 0
-    appends: list[_Append] = field(default_factory=list[_Append])
-    items: dict[str, _Item] = field(default_factory=dict[str, _Item])
-    open_runs: dict[str, RunRow] = field(default_factory=dict[str, RunRow])
-    """Runs that have not ended, in the order in which they were posted."""
-
-    @property
-    def next_agent(self) -> str | None:
-        """The agent of the run under way, or else of the next one."""
-        runs = self.open_runs.values()
-        under_way = (run for run in runs if run.status is not RunStatus.PENDING)
-        run = next(under_way, None) or next(iter(runs), None)
-        return None if run is None else run.agent_id
-
-
-class MemoryStore:
+class MemoryStore(MemoryArchive):
     """A `Store` and `ContentStore` for one event loop; what it holds ends with it."""
-
-    def __init__(self) -> None:
-        self._sessions: dict[str, _Session] = {}
-        self._timeline: list[_Append] = []
-        self._items: list[_Item] = []
-        self._runs: dict[str, tuple[RunRow, _Item]] = {}
-        self._owners: dict[str, int] = {}
-        self._contents: dict[str, bytes] = {}
-        self._snapshots: dict[str, tuple[int, bytes]] = {}
-        self._is_closed = False
 
     async def claim(self, session_id: str, owner_id: str, *, now_ms: int, must_exist: bool = False) -> Claim:
         self._check_open()
@@ -130,21 +74,22 @@ class MemoryStore:
         fresh = [one for one in posts if not self._is_known(one, claim.session_id)]
         for run, number in batch.new_runs:
             self._begin_run(run, self._items[number - 1])
-        first_seq, first_position = row.last_seq + 1, self._last_position() + 1
+        first_seq, first_position = row.last_seq + 1, self._position + 1
         if count:
             last_position = first_position + count - 1
-            append = _Append(claim.session_id, row.last_seq + count, last_position, row.epoch, body)
+            append = Append(claim.session_id, row.last_seq + count, last_position, row.epoch, body)
             session.appends.append(append)
-            session.last_position = last_position
+            session.last_position = self._position = last_position
             self._timeline.append(append)
         for item in items:
-            item.is_consumed = True
+            item.is_consumed, item.consumed_seq = True, first_seq
         for run_id, status in batch.runs:
             self._move_run(run_id, status, first_seq if count else 0)
         row = replace(row, last_seq=row.last_seq + count)
         if batch.standing is not None:
             row = replace(row, standing=batch.standing, wake_at_ms=batch.wake_at_ms)
         session.row = replace(row, owner_id=None) if batch.is_last else row
+        self._index.follow(claim.session_id, batch, asking=session.run_under_way)
         for one in fresh:
             self._keep(one)
         return Appended(first_seq, first_position)
@@ -166,43 +111,52 @@ class MemoryStore:
         self, session_id: str, *, kind: str, key: str, body: JsonObject, run: NewRun | None = None
     ) -> Posted:
         self._check_open()
-        raw, digest = encode_item(session_id, kind=kind, key=key, body=body, run=run)
+        one = encode_post(Post(session_id, kind, key, body), run, at="" if run is None else run.at)
         session = self._sessions.get(session_id)
         known = session.items.get(key) if session else None
         what = f"key {key}"
         if known is None and run is not None and run.run_id in self._runs:
             known, what = self._runs[run.run_id][1], f"run id {run.run_id}"
         if known is not None:
-            if known.digest != digest:
+            if known.digest != one.digest:
                 raise conflict(f"{what} was used for another request", session_id)
             return Posted(known.number, is_new=False)
         waiting = 0 if session is None else sum(not item.is_consumed for item in session.items.values())
         check_room(waiting, kind=kind)
-        item = self._keep(EncodedPost(Post(session_id, kind, key, body), raw, digest, run))
+        if one.told is not None:
+            self._index.check_owner(session_id, one.told)
+        item = self._keep(one)
         return Posted(item.number, is_new=True)
 
     def _is_known(self, one: EncodedPost, session_id: str) -> bool:
         session = self._sessions.get(one.post.session_id)
         if session is not None and one.post.key in session.items:
             return True
+        if one.post.session_id in self._deleted:
+            # Whoever is gone need not be told.
+            return True
         if one.run is not None and one.run.run_id in self._runs:
             raise conflict(f"run id {one.run.run_id} was used for another request", session_id)
         return False
 
-    def _keep(self, one: EncodedPost) -> _Item:
+    def _keep(self, one: EncodedPost) -> Item:
         post = one.post
         session = self._sessions.get(post.session_id) or self._new(post.session_id)
-        item = _Item(len(self._items) + 1, post.session_id, post.kind, post.key, one.raw, one.digest)
+        item = Item(len(self._items) + 1, post.session_id, post.kind, post.key, one.raw, one.digest)
         self._items.append(item)
         session.items[post.key] = item
         if one.run is not None:
             self._begin_run(one.run, item)
+        if one.told is not None:
+            self._index.enter(post.session_id, one.told)
         return item
 
-    def _begin_run(self, run: NewRun, item: _Item) -> None:
+    def _begin_run(self, run: NewRun, item: Item) -> None:
         row = RunRow(run.run_id, item.session_id, run.agent_id, run.fingerprint, RunStatus.PENDING, 0)
         self._runs[run.run_id] = (row, item)
-        self._sessions[item.session_id].open_runs[run.run_id] = row
+        session = self._sessions[item.session_id]
+        session.open_runs[run.run_id] = row
+        session.run_count += 1
 
     async def pending(self, session_id: str, *, after: int = 0, limit: int = 64) -> tuple[InboxItem, ...]:
         self._check_open()
@@ -304,7 +258,7 @@ class MemoryStore:
 
     async def last_position(self) -> int:
         self._check_open()
-        return self._last_position()
+        return self._position
 
     async def save(self, session_id: str, seq: int, *, state: bytes) -> None:
         self._check_open()
@@ -318,34 +272,25 @@ class MemoryStore:
         self._check_open()
         return self._snapshots.get(session_id)
 
-    async def put(self, content: bytes, *, media_type: str = "application/json") -> ContentRef:
+    async def put(
+        self, content: bytes, *, media_type: str = "application/json", session_id: str | None = None
+    ) -> ContentRef:
         self._check_open()
         ref = content_ref(content, media_type)
-        self._contents[ref.hash] = content
+        self._contents.setdefault(ref.hash, (media_type, content))
+        if session_id is not None:
+            self._uses.setdefault(session_id, set()).add(ref.hash)
         return ref
 
     async def get(self, ref: ContentRef) -> bytes:
         self._check_open()
-        content = self._contents.get(ref.hash)
-        if content is None:
+        kept = self._contents.get(ref.hash)
+        if kept is None:
             raise rejected(f"there is no content {ref.hash}")
-        return content
+        return kept[1]
 
     async def aclose(self) -> None:
         self._is_closed = True
-
-    def _check_open(self) -> None:
-        if self._is_closed:
-            raise unavailable(CLOSED)
-
-    def _new(self, session_id: str) -> _Session:
-        row = SessionRow(session_id, Standing.IDLE, last_seq=0, epoch=0, wake_at_ms=None, owner_id=None)
-        session = self._sessions[session_id] = _Session(row)
-        return session
-
-    def _is_alive(self, owner_id: str | None, now_ms: int) -> bool:
-        beat = self._owners.get(owner_id or "")
-        return beat is not None and is_in_lease(beat, now_ms)
 
     def _release(self, owner_id: str) -> None:
         self._owners.pop(owner_id, None)
@@ -353,10 +298,7 @@ class MemoryStore:
             if session.row.owner_id == owner_id:
                 session.row = replace(session.row, owner_id=None)
 
-    def _last_position(self) -> int:
-        return self._timeline[-1].last_position if self._timeline else 0
-
-    def _to_consume(self, session: _Session, batch: Batch) -> list[_Item]:
+    def _to_consume(self, session: Session, batch: Batch) -> list[Item]:
         waiting = {item.number: item for item in session.items.values() if not item.is_consumed}
         if len(set(batch.consumes)) != len(batch.consumes) or not waiting.keys() >= set(batch.consumes):
             raise conflict("an inbox item is not, or no longer, waiting", batch.claim.session_id)

@@ -8,26 +8,30 @@ from functools import partial
 from pathlib import Path
 from typing import Self, TypeVar, get_args
 
+from windlass.adapters.journals.archive_rules import encoded
 from windlass.adapters.journals.codec import (
     check_id,
     check_number,
     content_ref,
     encode_batch,
-    encode_item,
+    encode_post,
     encode_posts,
 )
 from windlass.adapters.journals.faults import CLOSED, misconfigured, unavailable
 from windlass.adapters.journals.rules import is_in_lease
+from windlass.adapters.journals.sqlite_archive import ArchiveTransaction
 from windlass.adapters.journals.sqlite_errors import FAILURES, translate
 from windlass.adapters.journals.sqlite_files import OpenFiles
 from windlass.adapters.journals.sqlite_integrity import StoreKey
 from windlass.adapters.journals.sqlite_owners import OwnerLocks
 from windlass.adapters.journals.sqlite_reads import Reads
 from windlass.adapters.journals.sqlite_schema import Connect, Connection, Durability, connect, prepare
+from windlass.adapters.journals.sqlite_unlisted import list_unlisted
 from windlass.adapters.journals.sqlite_writer import Writer
 from windlass.adapters.journals.sqlite_writes import Transaction
 from windlass.errors import AgentError
 from windlass.limits import SNAPSHOT_BYTES_MAX
+from windlass.ports.archive import KeptItem, SessionCopy, StoredAppend
 from windlass.ports.journal import (
     Appended,
     Arrivals,
@@ -40,6 +44,8 @@ from windlass.ports.journal import (
     RunRow,
     SessionRow,
 )
+from windlass.ports.listing import OpenRequest, RunFilter, RunInfo, SessionFilter, SessionInfo
+from windlass_harness.loop.drafts import Post
 from windlass_protocol import ContentRef, Record
 
 T = TypeVar("T")
@@ -57,7 +63,7 @@ class SqliteStore:
     ) -> None:
         self.path = path
         self._locks = OwnerLocks(path)
-        transaction = Transaction(writing, key, locks=self._locks)
+        transaction = self._archive = ArchiveTransaction(writing, key, locks=self._locks)
         self._writer = Writer(writing, transaction, files=OpenFiles(path), is_quick=is_quick)
         self._reads = reading
         self._readers = ThreadPoolExecutor(1, thread_name_prefix="windlass-sqlite-reader")
@@ -85,6 +91,7 @@ class SqliteStore:
         try:
             connections.append(connect(path))
             key = prepare(connections[0], path, durability=durability)
+            list_unlisted(connections[0], key)
             connections.append(connect(path))
             writing, reading = connections
             # No write waits for the disk then.
@@ -118,11 +125,8 @@ class SqliteStore:
     async def post(
         self, session_id: str, *, kind: str, key: str, body: JsonObject, run: NewRun | None = None
     ) -> Posted:
-        raw, digest = encode_item(session_id, kind=kind, key=key, body=body, run=run)
-        return await self._writer.do(
-            lambda tx: tx.post(session_id, kind=kind, key=key, body=raw, digest=digest, run=run),
-            size_bytes=len(raw),
-        )
+        one = encode_post(Post(session_id, kind, key, body), run, at="" if run is None else run.at)
+        return await self._writer.do(lambda tx: tx.post(one), size_bytes=len(one.raw))
 
     async def pending(self, session_id: str, *, after: int = 0, limit: int = 64) -> tuple[InboxItem, ...]:
         return await self._read(lambda: self._reads.pending(session_id, after=after, limit=limit))
@@ -174,13 +178,56 @@ class SqliteStore:
     async def load(self, session_id: str) -> tuple[int, bytes] | None:
         return await self._read(lambda: self._reads.snapshot(session_id))
 
-    async def put(self, content: bytes, *, media_type: str = "application/json") -> ContentRef:
+    async def put(
+        self, content: bytes, *, media_type: str = "application/json", session_id: str | None = None
+    ) -> ContentRef:
         ref = content_ref(content, media_type)
-        await self._writer.do(lambda tx: tx.put(ref, content), size_bytes=len(content))
+        await self._writer.do(lambda tx: tx.put(ref, content, session_id=session_id), size_bytes=len(content))
         return ref
 
     async def get(self, ref: ContentRef) -> bytes:
         return await self._read(lambda: self._reads.content(ref.hash))
+
+    # the index
+
+    async def listed(
+        self, wanted: SessionFilter, *, before: int | None = None, limit: int = 50
+    ) -> tuple[SessionInfo, ...]:
+        return await self._read(lambda: self._reads.index.sessions(wanted, before=before, limit=limit))
+
+    async def listed_session(self, session_id: str) -> SessionInfo | None:
+        return await self._read(lambda: self._reads.index.session(session_id))
+
+    async def listed_runs(
+        self, wanted: RunFilter, *, before: int | None = None, limit: int = 50
+    ) -> tuple[RunInfo, ...]:
+        return await self._read(lambda: self._reads.index.runs(wanted, before=before, limit=limit))
+
+    async def listed_requests(
+        self, *, owner: str | None = None, after: int = 0, limit: int = 50
+    ) -> tuple[OpenRequest, ...]:
+        return await self._read(lambda: self._reads.index.requests(owner, after=after, limit=limit))
+
+    # whole sessions
+
+    async def appends(self, session_id: str, *, after: int = 0, limit: int = 64) -> tuple[StoredAppend, ...]:
+        return await self._read(lambda: self._reads.appends(session_id, after=after, limit=limit))
+
+    async def kept_items(self, session_id: str, *, after: int = 0, limit: int = 512) -> tuple[KeptItem, ...]:
+        return await self._read(lambda: self._reads.index.items(session_id, after=after, limit=limit))
+
+    async def contents_of(self, session_id: str) -> tuple[ContentRef, ...]:
+        return await self._read(lambda: self._reads.index.contents(session_id))
+
+    async def keep(self, copy: SessionCopy) -> None:
+        whole = await asyncio.to_thread(encoded, copy)
+        size_bytes = sum(len(one.body) for one in whole.appends) + sum(
+            len(one.content) for one in whole.contents
+        )
+        await self._writer.do(lambda _: self._archive.keep(whole), size_bytes=size_bytes)
+
+    async def delete(self, session_id: str, *, now_ms: int) -> tuple[str, ...]:
+        return await self._writer.do(lambda _: self._archive.delete(session_id, now_ms=now_ms))
 
     async def change_token(self) -> int:
         """Return a number that is another one after anybody, in any process, has written.

@@ -105,6 +105,20 @@ class StoreKey:
         head = struct.pack(">2q", *place) + f"{kind}\0{key}\0".encode()
         return self._sum(head + rest, _SEAL_BYTES)
 
+    def hole_seal(self, first: int, last: int) -> bytes:
+        """Return the sum of positions whose records were deleted."""
+        return self._sum(struct.pack(">2q", first, last), _SEAL_BYTES)
+
+    def read_hole(self, columns: Sequence[object]) -> tuple[int, int]:
+        """Return (first position, last position) of what was deleted; Corrupt if damaged."""
+        first, last, seal = cast("tuple[int, int, bytes]", tuple(columns))
+        try:
+            if self.hole_seal(first, last) == seal:
+                return first, last
+        except _WRONG_TYPES:
+            pass
+        raise corrupt("a row that says what was deleted is damaged")
+
     def snapshot_seal(self, session_key: int, seq: int, *, state: bytes) -> bytes:
         """Return the sum of a snapshot."""
         return self._sum(struct.pack(">2q", session_key, seq) + state, _SEAL_BYTES)

@@ -19,7 +19,9 @@ from windlass.adapters.journals.sqlite_integrity import (
     StoreKey,
     damaged,
 )
+from windlass.adapters.journals.sqlite_listed import IndexReads
 from windlass.adapters.journals.sqlite_schema import OPEN_RUN, Connection
+from windlass.ports.archive import StoredAppend
 from windlass.ports.journal import Arrivals, InboxItem, RunRow, SessionRow
 from windlass_protocol import Record, RunStatus
 
@@ -59,6 +61,8 @@ _NEXT_WAKE = "SELECT min(wake_at_ms) FROM sessions WHERE standing = 'waiting' AN
 _OWNERS = "SELECT owner_id, beat_at_ms FROM owners"
 _SNAPSHOT = """SELECT p.seq, p.seal, p.state FROM snapshots p JOIN sessions s USING (session_key)
     WHERE p.session_key = ? AND p.seq <= s.last_seq"""
+_HOLES = """SELECT first_position, last_position, seal FROM holes
+    WHERE last_position > ? AND first_position < ? ORDER BY last_position"""
 _CONTENT = "SELECT content FROM contents WHERE hash = ?"
 
 
@@ -88,6 +92,28 @@ class Reads:
     def __init__(self, connection: Connection, key: StoreKey) -> None:
         self._connection = connection
         self._key = key
+        self.index = IndexReads(connection, key)
+
+    def appends(self, session_id: str, *, after: int, limit: int) -> tuple[StoredAppend, ...]:
+        """Return the appends of a session that end behind a record, verified."""
+        with self._look():
+            return self.appends_now(session_id, after=after, limit=limit)
+
+    def appends_now(self, session_id: str, *, after: int, limit: int) -> tuple[StoredAppend, ...]:
+        """The same, for whoever has begun a transaction."""
+        session = find_session(self._connection, self._key, session_id=session_id)
+        if session is None or session.row.last_seq <= after:
+            return ()
+        before = self._connection.execute(_BEFORE, (session.key, after)).fetchone()
+        link = START if before is None else Link(*cast("tuple[int, bytes]", before))
+        found: list[StoredAppend] = []
+        for columns in self._connection.execute(_APPENDS, (session.key, link.last_seq)):
+            link, records = self._key.read_append((session.key, session_id), columns, before=link)
+            found.append(StoredAppend(records, cast("int", columns[2]), cast("bytes", columns[4])))
+            if len(found) >= limit:
+                break
+        _check_end(session, link, len(found) >= limit)
+        return tuple(found)
 
     def records(self, session_id: str, *, after: int, limit: int) -> tuple[Record, ...]:
         """Return the records of a session from `after + 1`, verified up to the last."""
@@ -121,16 +147,13 @@ class Reads:
                 session_id, link = links.get(number) or self._link(number, seq)
                 link, more = self._key.read_append((number, session_id), columns, before=link)
                 links[number] = (session_id, link)
-                first = position_of(more[0])
-                if first != position_of(records[-1]) + 1 if records else first > after + 1:
-                    raise corrupt(f"a record before position {first:,} is missing", session_id)
+                self._check_gap(position_of(records[-1]) if records else after, position_of(more[0]))
                 records += more
                 if position_of(more[-1]) - after >= limit:
                     break
             else:
-                if not records or position_of(records[-1]) != end:
-                    raise corrupt(f"a record up to position {end:,} is missing")
-        return _behind(records, position_of(records[0]), after)
+                self._check_gap(position_of(records[-1]) if records else after, end + 1)
+        return _behind(records, position_of(records[0]), after) if records else ()
 
     def pending(self, session_id: str, *, after: int, limit: int) -> tuple[InboxItem, ...]:
         """Return the items of a session that nobody consumed."""
@@ -228,6 +251,18 @@ class Reads:
     def close(self) -> None:
         """Let go of the database."""
         self._connection.close()
+
+    def _check_gap(self, last: int, first: int) -> None:
+        """See to it that whatever is missing between two positions was deleted."""
+        if first <= last + 1:
+            return
+        for columns in self._connection.execute(_HOLES, (last, first)):
+            start, end = self._key.read_hole(columns)
+            if start > last + 1:
+                break
+            last = end
+        if first > last + 1:
+            raise corrupt(f"a record before position {first:,} is missing")
 
     def _link(self, session_key: int, last_seq: int) -> tuple[str, Link]:
         """Return the id of a session, and the append before the one named."""

@@ -78,7 +78,44 @@ OPEN_RUN: Final = "status IN ('pending', 'running', 'waiting', 'cancelling')"
 _VERSION_2: Final = (
     f"CREATE INDEX runs_open ON runs (session_key, status, item, agent_id) WHERE {OPEN_RUN}",
 )
-MIGRATIONS: Final[tuple[Iterable[str], ...]] = (_VERSION_1, _VERSION_2)
+_VERSION_3: Final = (
+    """CREATE TABLE catalog (
+        number INTEGER PRIMARY KEY, session_key INTEGER NOT NULL, title TEXT NOT NULL,
+        agent_id TEXT NOT NULL, status TEXT NOT NULL, owner TEXT, created_at TEXT NOT NULL,
+        updated_at TEXT NOT NULL, usage TEXT NOT NULL, parent TEXT, root TEXT, predecessor TEXT,
+        predecessor_seq INTEGER)""",
+    "CREATE UNIQUE INDEX catalog_by_session ON catalog (session_key)",
+    "CREATE INDEX catalog_roots ON catalog (number) WHERE parent IS NULL",
+    "CREATE INDEX catalog_by_owner ON catalog (owner, number)",
+    "CREATE INDEX catalog_by_agent ON catalog (agent_id, number)",
+    "CREATE INDEX catalog_by_status ON catalog (status, number)",
+    "CREATE INDEX catalog_children ON catalog (parent) WHERE parent IS NOT NULL",
+    """CREATE TABLE catalog_words (
+        word TEXT NOT NULL, number INTEGER NOT NULL, PRIMARY KEY (word, number)) WITHOUT ROWID""",
+    "CREATE INDEX catalog_words_of ON catalog_words (number)",
+    """CREATE TABLE asked (
+        number INTEGER PRIMARY KEY AUTOINCREMENT, session_key INTEGER NOT NULL, request_id TEXT NOT NULL,
+        run_id TEXT NOT NULL, agent_id TEXT NOT NULL, owner TEXT, asked_at TEXT NOT NULL,
+        body BLOB NOT NULL)""",
+    "CREATE UNIQUE INDEX asked_by_session ON asked (session_key, request_id)",
+    "CREATE INDEX asked_by_owner ON asked (owner, number)",
+    "ALTER TABLE runs ADD COLUMN started_at TEXT",
+    "ALTER TABLE runs ADD COLUMN ended_at TEXT",
+    "ALTER TABLE runs ADD COLUMN usage TEXT",
+    "CREATE INDEX runs_by_item ON runs (item)",
+    "CREATE INDEX runs_by_session ON runs (session_key, item)",
+    """CREATE TABLE content_uses (
+        session_key INTEGER NOT NULL, hash TEXT NOT NULL, PRIMARY KEY (session_key, hash))
+        WITHOUT ROWID""",
+    "CREATE INDEX content_uses_of ON content_uses (hash)",
+    "CREATE TABLE deleted (session_key INTEGER PRIMARY KEY)",
+    """CREATE TABLE holes (
+        last_position INTEGER PRIMARY KEY, first_position INTEGER NOT NULL, seal BLOB NOT NULL)""",
+    # Whoever opens the store next reads what these have to say of themselves.
+    "CREATE TABLE unlisted (session_key INTEGER PRIMARY KEY)",
+    "INSERT INTO unlisted SELECT DISTINCT session_key FROM runs",
+)
+MIGRATIONS: Final[tuple[Iterable[str], ...]] = (_VERSION_1, _VERSION_2, _VERSION_3)
 """What leads from each version to the next, from an empty file on. Released ones never change."""
 
 

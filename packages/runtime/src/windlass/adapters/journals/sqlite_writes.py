@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import Final, cast
 
 from windlass.adapters.journals.codec import EncodedPost
-from windlass.adapters.journals.faults import conflict, rejected
+from windlass.adapters.journals.faults import conflict, deleted, rejected
 from windlass.adapters.journals.rules import check_fence, check_room, is_in_lease, new_run_ids
 from windlass.adapters.journals.sqlite_integrity import SESSION_KEYS_MAX, START, StoredSession, StoreKey
+from windlass.adapters.journals.sqlite_listing import IndexWrites
 from windlass.adapters.journals.sqlite_owners import OwnerLocks
 from windlass.adapters.journals.sqlite_reads import find_session, last_position
 from windlass.adapters.journals.sqlite_schema import Connection
 from windlass.ports.journal import Appended, Batch, Claim, NewRun, Posted, SessionRow, Standing
-from windlass_harness.loop.drafts import Post
 from windlass_protocol import ContentRef, RunStatus
 
 _NEW_SESSION: Final = "INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -29,7 +29,8 @@ _BY_KEY: Final = "SELECT number, digest FROM inbox WHERE session_key = ? AND key
 _BY_RUN: Final = "SELECT i.number, i.digest FROM runs r JOIN inbox i ON i.number = r.item WHERE r.run_id = ?"
 _LAST_ITEM: Final = "SELECT coalesce(max(number), 0) FROM inbox"
 _NEW_ITEM: Final = "INSERT INTO inbox VALUES (?, ?, ?, ?, ?, NULL, ?, ?)"
-_NEW_RUN: Final = "INSERT INTO runs VALUES (?, ?, ?, ?, ?, 0, ?)"
+_NEW_RUN: Final = "INSERT INTO runs VALUES (?, ?, ?, ?, ?, 0, ?, NULL, NULL, NULL)"
+_IS_DELETED: Final = "SELECT 1 FROM deleted WHERE session_key = ?"
 _RUN_SESSION: Final = "SELECT session_key FROM runs WHERE run_id = ?"
 _MOVE_RUN: Final = """UPDATE runs SET status = ?, first_seq = CASE first_seq WHEN 0 THEN ? ELSE first_seq END
     WHERE run_id = ?"""
@@ -39,6 +40,7 @@ _ENLIST: Final = """INSERT INTO owners VALUES (?, ?)
 _FREE: Final = "UPDATE sessions SET owner_id = NULL WHERE owner_id = ?"
 _STRIKE: Final = "DELETE FROM owners WHERE owner_id = ?"
 _KEEP: Final = "INSERT INTO contents VALUES (?, ?, ?) ON CONFLICT (hash) DO NOTHING"
+_USE: Final = "INSERT INTO content_uses VALUES (?, ?) ON CONFLICT DO NOTHING"
 _SNAPSHOT: Final = """INSERT INTO snapshots VALUES (?, ?, ?, ?) ON CONFLICT (session_key) DO UPDATE
     SET seq = excluded.seq, seal = excluded.seal, state = excluded.state WHERE excluded.seq >= seq"""
 
@@ -50,6 +52,7 @@ class Transaction:
         self._connection = connection
         self._key = key
         self._locks = locks
+        self._index = IndexWrites(connection)
         self._last_position: int | None = None
         self._is_moved = False
         self._sessions: dict[str, StoredSession] = {}
@@ -126,30 +129,34 @@ class Transaction:
             self._connection.execute(_MOVE_RUN, (status.value, appended.first_seq if count else 0, run_id))
         moved = self._last_position if count else session.last_position
         self._save(StoredSession(session.key, _after(row, batch), moved, chain))
+        self._index.follow(session.key, batch)
         for one in fresh:
             self._keep(one)
         return appended
 
-    def post(
-        self, session_id: str, *, kind: str, key: str, body: bytes, digest: bytes, run: NewRun | None
-    ) -> Posted:
+    def post(self, one: EncodedPost) -> Posted:
         """Keep an item, unless it is there."""
+        session_id, kind, key, run = one.post.session_id, one.post.kind, one.post.key, one.run
         session_key = self._key.session_key(session_id)
         known, what = self._connection.execute(_BY_KEY, (session_key, key)).fetchone(), f"key {key}"
         if known is None and run is not None:
             known = self._connection.execute(_BY_RUN, (run.run_id,)).fetchone()
             what = f"run id {run.run_id}"
         if known is not None:
-            if known[1] != digest:
+            if known[1] != one.digest:
                 raise conflict(f"{what} was used for another request", session_id)
             return Posted(cast("int", known[0]), is_new=False)
         check_room(self._number(_COUNT_PENDING, session_key), kind=kind)
-        post = EncodedPost(Post(session_id, kind, key, {}), body, digest, run)
-        return Posted(self._keep(post), is_new=True)
+        if one.told is not None:
+            self._index.check_owner(session_key, one.told, session_id=session_id)
+        return Posted(self._keep(one), is_new=True)
 
     def _is_known(self, one: EncodedPost, session_id: str) -> bool:
         key = self._key.session_key(one.post.session_id)
         if self._connection.execute(_BY_KEY, (key, one.post.key)).fetchone() is not None:
+            return True
+        if self._is_deleted(key):
+            # Whoever is gone need not be told.
             return True
         run = one.run
         if run is not None and self._connection.execute(_BY_RUN, (run.run_id,)).fetchone() is not None:
@@ -168,6 +175,8 @@ class Transaction:
         self._connection.execute(_NEW_ITEM, row)
         if one.run is not None:
             self._begin_run(one.run, session_key, item=number)
+        if one.told is not None:
+            self._index.enter(session_key, one.told)
         return number
 
     def _begin_run(self, run: NewRun, session_key: int, *, item: int) -> None:
@@ -202,9 +211,11 @@ class Transaction:
         self._connection.execute(_STRIKE, (owner_id,))
         self._sessions.clear()
 
-    def put(self, ref: ContentRef, content: bytes) -> None:
-        """Keep bytes under their hash."""
+    def put(self, ref: ContentRef, content: bytes, *, session_id: str | None = None) -> None:
+        """Keep bytes under their hash, for a session if one is named."""
         self._connection.execute(_KEEP, (ref.hash, ref.media_type, content))
+        if session_id is not None:
+            self._connection.execute(_USE, (self._key.session_key(session_id), ref.hash))
 
     def save(self, session_id: str, seq: int, *, state: bytes) -> None:
         """Keep a state, unless a newer one is there or its records are not."""
@@ -239,7 +250,12 @@ class Transaction:
             and not self._locks.is_free(owner_id)
         )
 
+    def _is_deleted(self, session_key: int) -> bool:
+        return self._connection.execute(_IS_DELETED, (session_key,)).fetchone() is not None
+
     def _new_session(self, session_id: str) -> StoredSession:
+        if self._is_deleted(self._key.session_key(session_id)):
+            raise deleted(session_id)
         row = SessionRow(session_id, Standing.IDLE, last_seq=0, epoch=0, wake_at_ms=None, owner_id=None)
         session = StoredSession(self._key.session_key(session_id), row, last_position=0, chain=START.chain)
         seal = self._key.session_seal(session)

@@ -1,0 +1,35 @@
+"""Rules about whole sessions that every store keeps alike."""
+
+from dataclasses import replace
+
+from windlass.adapters.journals.codec import check_id, content_hash, encode_records
+from windlass.adapters.journals.faults import rejected
+from windlass.ports.archive import SessionCopy, StoredAppend
+
+
+def encoded(copy: SessionCopy) -> SessionCopy:
+    """Return a session whose appends are all in the form in which they are kept.
+
+    Raises:
+        Rejected: its records are not numbered from 1 without gaps, one is too large, or a content is not what
+            its hash says.
+    """
+    check_id("a session id", copy.session_id)
+    _check_numbers(copy)
+    for one in copy.contents:
+        if content_hash(one.content) != one.ref.hash:
+            raise rejected(f"content {one.ref.hash} is not what its hash says")
+    appends = [
+        one if one.body else StoredAppend(one.records, one.epoch, encode_records(one.records))
+        for one in copy.appends
+    ]
+    return replace(copy, appends=tuple(appends))
+
+
+def _check_numbers(copy: SessionCopy) -> None:
+    seq = 0
+    for append in copy.appends:
+        for record in append.records:
+            seq += 1
+            if record.seq != seq:
+                raise rejected(f"record {seq:,} of session {copy.session_id} is missing")

@@ -1,0 +1,137 @@
+"""The index of sessions, runs and open requests: what writes it.
+
+Everything is done inside the transaction of whatever the index tells of, and nothing for an append that
+tells nothing: those of steps, nearly all.
+"""
+
+from typing import Final, cast
+
+from pydantic_core import to_json
+
+from windlass.adapters.journals.faults import not_owned
+from windlass.adapters.journals.listing_rules import ENDED, dump_usage, load_usage, status_after, total_usage
+from windlass.adapters.journals.sqlite_schema import Connection
+from windlass.ports.journal import Batch
+from windlass.ports.listing import NO_USAGE, SessionStatus
+from windlass_harness.views.listing import Told, told_by, words_in
+from windlass_protocol import InputRequest
+
+_ROW: Final = "SELECT number, title, status, usage FROM catalog WHERE session_key = ?"
+_OWNER: Final = "SELECT owner FROM catalog WHERE session_key = ?"
+_NEXT: Final = "SELECT coalesce(max(number), 0) + 1 FROM catalog"
+_INSERT: Final = "INSERT INTO catalog VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_WORD: Final = "INSERT INTO catalog_words VALUES (?, ?)"
+_UPDATE: Final = """UPDATE catalog SET title = ?, agent_id = coalesce(?, agent_id),
+    status = ?, created_at = CASE created_at WHEN '' THEN ? ELSE created_at END,
+    updated_at = ?, usage = ? WHERE number = ?"""
+_TOUCH: Final = "UPDATE catalog SET updated_at = ? WHERE session_key = ?"
+_RUN_BEGAN: Final = "UPDATE runs SET started_at = ? WHERE run_id = ?"
+_RUN_ENDED: Final = "UPDATE runs SET ended_at = ?, usage = ? WHERE run_id = ?"
+_ASKED: Final = "SELECT request_id FROM asked WHERE session_key = ?"
+_ASK: Final = "INSERT INTO asked VALUES (NULL, ?, ?, ?, ?, ?, ?, ?)"
+_SETTLE: Final = "DELETE FROM asked WHERE session_key = ? AND request_id = ?"
+
+
+class IndexWrites:
+    """The tables of the index; whoever writes has begun a transaction."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def check_owner(self, session_key: int, told: Told, *, session_id: str) -> None:
+        """Refuse a request for a run for another owner than the session has."""
+        if told.owner is None:
+            return
+        row = self._connection.execute(_OWNER, (session_key,)).fetchone()
+        if row is not None and row[0] != told.owner:
+            raise not_owned(session_id)
+
+    def enter(self, session_key: int, told: Told, *, status: SessionStatus = SessionStatus.PENDING) -> None:
+        """Put a session into the index, unless it is there."""
+        if self._connection.execute(_OWNER, (session_key,)).fetchone() is None:
+            self._insert(session_key, told, status)
+
+    def follow(self, session_key: int, batch: Batch) -> None:
+        """Take what an append tells of its session."""
+        told = told_by(batch.drafts)
+        if told is not None:
+            self.take(session_key, told)
+        if batch.asked is not None:
+            at = batch.drafts[-1].at if batch.drafts else ""
+            self.ask(session_key, batch.asked, at=at)
+
+    def take(self, session_key: int, told: Told) -> None:
+        """Bring the row of a session up to date, and those of its runs."""
+        for run in told.runs:
+            if run.begins:
+                self._connection.execute(_RUN_BEGAN, (run.at, run.run_id))
+            if run.status in ENDED:
+                columns = (run.at, dump_usage(run.usage), run.run_id)
+                self._connection.execute(_RUN_ENDED, columns)
+        row = self._connection.execute(_ROW, (session_key,)).fetchone()
+        if row is None:
+            if told.runs:
+                self._insert(session_key, told, status_after(told))
+            return
+        number, title, status, usage = cast("tuple[int, str, str, str]", tuple(row))
+        if not title and told.title:
+            self._name(number, told.title)
+        columns = (
+            title or told.title,
+            told.agent_id,
+            status_after(told, SessionStatus(status)).value,
+            told.since,
+            told.at,
+            dump_usage(total_usage(load_usage(usage), told.runs)),
+            number,
+        )
+        self._connection.execute(_UPDATE, columns)
+
+    def ask(self, session_key: int, asked: tuple[InputRequest, ...], *, at: str) -> None:
+        """Keep all that a session asks people now, and nothing else."""
+        known = {cast("str", name) for (name,) in self._connection.execute(_ASKED, (session_key,))}
+        for request_id in known - {request.request_id for request in asked}:
+            self._connection.execute(_SETTLE, (session_key, request_id))
+        new = [request for request in asked if request.request_id not in known]
+        if new:
+            run_id, agent_id, owner = self._asking(session_key)
+            for request in new:
+                body = to_json(request.model_dump(mode="json", by_alias=True))
+                columns = (session_key, request.request_id, run_id, agent_id, owner, at, body)
+                self._connection.execute(_ASK, columns)
+        if at:
+            self._connection.execute(_TOUCH, (at, session_key))
+
+    def _asking(self, session_key: int) -> tuple[str, str, str | None]:
+        """The run under way in a session, its agent, and the owner."""
+        row = self._connection.execute(_UNDER_WAY, (session_key,)).fetchone()
+        return ("", "", None) if row is None else cast("tuple[str, str, str | None]", tuple(row))
+
+    def _insert(self, session_key: int, told: Told, status: SessionStatus) -> None:
+        [(number,)] = cast("list[tuple[int]]", self._connection.execute(_NEXT).fetchall())
+        columns = (
+            number,
+            session_key,
+            told.title,
+            told.agent_id or "",
+            status.value,
+            told.owner,
+            told.since,
+            told.at,
+            dump_usage(total_usage(NO_USAGE, told.runs)),
+            told.parent,
+            told.root,
+            told.predecessor,
+            told.predecessor_seq,
+        )
+        self._connection.execute(_INSERT, columns)
+        self._name(number, told.title)
+
+    def _name(self, number: int, title: str) -> None:
+        for word in words_in(title):
+            self._connection.execute(_WORD, (word, number))
+
+
+_UNDER_WAY: Final = """SELECT r.run_id, r.agent_id, c.owner
+    FROM runs r LEFT JOIN catalog c USING (session_key)
+    WHERE r.session_key = ? AND r.status IN ('running', 'waiting', 'cancelling') ORDER BY r.item LIMIT 1"""

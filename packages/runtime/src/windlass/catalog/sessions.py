@@ -1,0 +1,323 @@
+"""The catalogue of sessions: what servers and inspectors ask of a runtime."""
+
+from collections.abc import AsyncIterable, AsyncIterator, Iterable
+from typing import Final, TypedDict, TypeVar, Unpack
+
+from windlass.catalog import exporting, forking, importing, reading
+from windlass.catalog.page import PAGE_RECORDS_MAX, Page, check_limit, page_of, place_of
+from windlass.catalog.reading import RunTrace, SessionAt
+from windlass.definitions import kind_of
+from windlass.engine.moments import moment
+from windlass.errors import Conflict
+from windlass.ports.content import ContentStore
+from windlass.ports.feed import EventBus
+from windlass.ports.journal import Store
+from windlass.ports.listing import (
+    OpenRequest,
+    RunFilter,
+    RunInfo,
+    SessionFilter,
+    SessionInfo,
+    SessionStatus,
+)
+from windlass.refusals import bad_request, unknown_run, unknown_session
+from windlass.runtime_ports import Machine
+from windlass.setup_check import check_flag, check_id, check_options
+from windlass_harness.views.listing import words_in
+from windlass_protocol import ChatMessage, Record, RetryClass, RunStatus
+
+T = TypeVar("T", SessionStatus, RunStatus)
+
+SEARCH_CHARS_MAX: Final = 256
+DELETE_WAIT_MS: Final = 5_000
+"""How long a delete waits for a driver that is about to let go of a session without a run."""
+_PAUSE_S: Final = 0.02
+
+
+class SessionQuery(TypedDict, total=False):
+    """Which sessions are wanted; None is as good as left out."""
+
+    agent_id: str | None
+    """Of the newest run that has begun."""
+    status: SessionStatus | str | None
+    owner: str | None
+    text: str | None
+    """Words, or beginnings of words, that the title must have, all of them."""
+    root_only: bool
+    """Whether sessions of subagents are left out; True when left out."""
+
+
+class RunQuery(TypedDict, total=False):
+    """Which runs are wanted; None is as good as left out."""
+
+    session_id: str | None
+    agent_id: str | None
+    status: RunStatus | str | None
+    owner: str | None
+    """Of the session."""
+
+
+class Sessions:
+    """Lists, reads, forks, exports and deletes sessions; `runtime.sessions`."""
+
+    def __init__(self, store: Store, bus: EventBus, *, content: ContentStore, machine: Machine) -> None:
+        self._store = store
+        self._bus = bus
+        self._content = content
+        self._machine = machine
+
+    # finding
+
+    async def list(
+        self, *, after: str | None = None, limit: int = 50, **wanted: Unpack[SessionQuery]
+    ) -> Page[SessionInfo]:
+        """Return sessions, the one that was begun last first, from the index alone.
+
+        The order never changes: whoever goes from page to page sees each session once that is there all the
+        time, whatever becomes of the others meanwhile.
+
+        Options:
+            agent_id: of the newest run that has begun.
+            status: idle, pending, running, waiting, cancelling, completed, failed, cancelled or
+                budget_exhausted.
+            owner: whom they belong to.
+            text: words, or beginnings of words, of the title.
+            root_only: leave the sessions of subagents out; True when left out.
+
+        Raises:
+            Rejected: the cursor, the limit or an option cannot be used.
+        """
+        check_options(wanted, SessionQuery, what="list")
+        status = wanted.get("status")
+        query = SessionFilter(
+            agent_id=_name(wanted.get("agent_id"), "agent_id"),
+            status=None if status is None else _member(SessionStatus, status),
+            owner=_name(wanted.get("owner"), "owner"),
+            words=_words(wanted.get("text")),
+            root_only=check_flag(wanted.get("root_only", True), "root_only"),
+        )
+        most, before = check_limit(limit), place_of(after, "sessions")
+        found = await self._store.listed(query, before=before, limit=most + 1)
+        return page_of(found, most, kind="sessions", place=lambda info: info.number)
+
+    async def get(self, session_id: str) -> SessionInfo:
+        """Return a session.
+
+        Raises:
+            Conflict: there is no such session.
+        """
+        info = await self._store.listed_session(check_id(session_id, "a session id"))
+        if info is None:
+            raise unknown_session(session_id)
+        return info
+
+    async def runs(
+        self, *, after: str | None = None, limit: int = 50, **wanted: Unpack[RunQuery]
+    ) -> Page[RunInfo]:
+        """Return runs, the one that was asked for last first, of one session or of all.
+
+        Options:
+            session_id: their session.
+            agent_id: their agent.
+            status: pending, running, waiting, cancelling, completed, failed, cancelled or
+                budget_exhausted.
+            owner: of their session.
+
+        Raises:
+            Rejected: the cursor, the limit or an option cannot be used.
+        """
+        check_options(wanted, RunQuery, what="runs")
+        status = wanted.get("status")
+        query = RunFilter(
+            session_id=_name(wanted.get("session_id"), "session_id"),
+            agent_id=_name(wanted.get("agent_id"), "agent_id"),
+            status=None if status is None else _member(RunStatus, status),
+            owner=_name(wanted.get("owner"), "owner"),
+        )
+        most, before = check_limit(limit), place_of(after, "runs")
+        found = await self._store.listed_runs(query, before=before, limit=most + 1)
+        return page_of(found, most, kind="runs", place=lambda info: info.number)
+
+    async def requests(
+        self, *, owner: str | None = None, after: str | None = None, limit: int = 50
+    ) -> Page[OpenRequest]:
+        """Return everything that waits for a person, over all sessions, oldest first.
+
+        What a subagent asks is there once, with the session of the subagent: `answer_session` takes the
+        answer there.
+
+        Raises:
+            Rejected: the cursor or the limit cannot be used.
+        """
+        most, behind = check_limit(limit), place_of(after, "requests") or 0
+        wanted = _name(owner, "owner")
+        found = await self._store.listed_requests(owner=wanted, after=behind, limit=most + 1)
+        return page_of(found, most, kind="requests", place=lambda one: one.number)
+
+    # reading
+
+    async def history(
+        self, session_id: str, *, after: str | None = None, limit: int = 50
+    ) -> Page[ChatMessage]:
+        """Return the chat of a session, oldest message first.
+
+        Raises:
+            Conflict: there is no such session.
+            Rejected: the cursor or the limit cannot be used.
+        """
+        most, behind = check_limit(limit), place_of(after, reading.MESSAGES) or 0
+        await self.get(session_id)
+        return await reading.chat_page(self._store, session_id, after=behind, limit=most)
+
+    async def records(self, session_id: str, *, after: int = 0, limit: int = 100) -> tuple[Record, ...]:
+        """Return records of a session as they are in the journal, from `after + 1`.
+
+        Empty at the end.
+
+        Raises:
+            Conflict: there is no such session.
+            Rejected: the limit cannot be used.
+        """
+        most, behind = check_limit(limit, PAGE_RECORDS_MAX), _number(after, "after")
+        await self.get(session_id)
+        return (await self._store.read(session_id, after=behind, limit=most))[:most]
+
+    async def at(self, session_id: str, seq: int) -> SessionAt:
+        """Return a session as it was after one of its records; 0 is before the first.
+
+        Raises:
+            Conflict: there is no such session.
+            Rejected: it has no such record.
+        """
+        last_seq = await self._last_seq(session_id)
+        return await reading.session_at(self._store, session_id, seq=_number(seq, "seq"), last_seq=last_seq)
+
+    async def trace(self, run_id: str) -> RunTrace:
+        """Return what a run did and how long it took, whether it goes on or has ended.
+
+        Raises:
+            Conflict: nobody ever started it, or it waits for its turn.
+        """
+        row = await self._store.run(check_id(run_id, "a run id"))
+        if row is None:
+            raise unknown_run(run_id)
+        info = await self._store.listed_session(row.session_id)
+        return await reading.trace_of(row, self._store, owner=None if info is None else info.owner)
+
+    # whole sessions
+
+    async def fork(
+        self, session_id: str, *, at: int | None = None, session_id_new: str | None = None
+    ) -> SessionInfo:
+        """Make a session that begins as another one was after a record; return it.
+
+        Without `at` it begins as the other one is now. The records up to a safe point are copied: the end of
+        an append, at which no call is between its beginning and its result; the last one up to `at`. A run
+        under way there is cancelled in the fork; nothing is run again, and the old session does not notice.
+        Runs, usage, subagents, consents for the session and deliveries stay with the old one. The same fork
+        again is the same session.
+
+        Raises:
+            Conflict: there is no such session, or the new id was used for something else.
+            Rejected: there is no such record, or no safe point before it.
+        """
+        info, last_seq = await self.get(session_id), await self._last_seq(session_id)
+        name = self._machine.new_id() if session_id_new is None else check_id(session_id_new, "a session id")
+        wanted = last_seq if at is None else _number(at, "at")
+        if not 1 <= wanted <= last_seq:
+            raise bad_request(f"the session has records 1 to {last_seq:,}, found {wanted:,}")
+        made = await forking.prepare(
+            self._store, info, new_id=name, at=wanted, now=moment(self._machine.clock)
+        )
+        try:
+            await self._store.keep(made)
+        except Conflict:
+            known = await self._store.listed_session(name)
+            if known is None or not forking.is_same(known, made, is_any=at is None):
+                raise
+        self._bus.notify()
+        return await self.get(name)
+
+    def export(self, session_id: str) -> AsyncIterator[str]:
+        """Return a session as lines of JSON, from a header to a checksum.
+
+        It holds the records, what is known of the inbox, and the contents that they refer to, its packages
+        included; not the sessions of subagents, nor what still waits in the inbox.
+
+        Raises:
+            Conflict: there is no such session.
+        """
+        check_id(session_id, "a session id")
+        return exporting.export(self._store, self._content, session_id=session_id, clock=self._machine.clock)
+
+    async def import_(self, lines: AsyncIterable[str] | Iterable[str]) -> SessionInfo:
+        """Bring in a session that was exported; all of it or nothing.
+
+        It stands still: a run that had not ended goes on only when somebody answers, cancels or speaks to
+        it, so that it does not go on in two places by itself.
+
+        Raises:
+            Rejected: a line is missing, torn or changed, or the lines are no session.
+            Conflict: the session or one of its runs is here, or it was deleted.
+        """
+        made = await importing.read(lines)
+        await self._store.keep(made)
+        self._bus.notify()
+        return await self.get(made.session_id)
+
+    async def delete(self, session_id: str) -> tuple[str, ...]:
+        """Remove a session and those of its subagents; return the ids of all.
+
+        With them go records, snapshots, inboxes, runs, requests, and contents that no other session was
+        given. Readers of their events get `CursorExpired`. The ids cannot be used again.
+
+        Raises:
+            Conflict: there is no such session, or a run is under way in it: cancel it first.
+        """
+        check_id(session_id, "a session id")
+        clock = self._machine.clock
+        deadline_s = clock.monotonic() + DELETE_WAIT_MS / 1_000
+        while True:
+            try:
+                removed = await self._store.delete(session_id, now_ms=moment(clock).ms)
+                break
+            except Conflict as error:
+                if error.retry is not RetryClass.RETRYABLE or clock.monotonic() >= deadline_s:
+                    raise
+            await clock.sleep(_PAUSE_S)
+        self._bus.notify()
+        return removed
+
+    async def _last_seq(self, session_id: str) -> int:
+        await self.get(session_id)
+        row = await self._store.session(session_id)
+        return 0 if row is None else row.last_seq
+
+
+def _member(kind: type[T], value: object) -> T:
+    try:
+        return kind(value)
+    except ValueError:
+        pass
+    raise bad_request(f"status is one of {', '.join(one.value for one in kind)}, found {kind_of(value)}")
+
+
+def _name(value: object, what: str) -> str | None:
+    return None if value is None else check_id(value, what)
+
+
+def _words(text: object) -> tuple[str, ...]:
+    if text is None:
+        return ()
+    if not isinstance(text, str) or len(text) > SEARCH_CHARS_MAX:
+        raise bad_request(f"text is a text of at most {SEARCH_CHARS_MAX} characters")
+    words = words_in(text)
+    if not words:
+        raise bad_request("text has no word to search for")
+    return words
+
+
+def _number(value: object, what: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise bad_request(f"{what} is the number of a record, found {kind_of(value)}")
+    return value

@@ -86,15 +86,15 @@ class Watch:
         self._copied: OrderedDict[str, str] = OrderedDict()
         """Forks, and the runs in them that are another session's."""
 
-    def __len__(self) -> int:
-        return len(self._sessions)
-
     def forget(self, session_id: str) -> None:
         """Drop what is known of a session."""
         self._sessions.pop(session_id, None)
 
     async def take(self, record: Record) -> list[Span]:
         """Return the spans that a record ends."""
+        if await self._is_copied(record):
+            self.forget(record.session_id)
+            return []
         spans = await self._taken(record)
         unstarted = record.data.get("unstarted") if record.type in RUN_ENDS else None
         if isinstance(unstarted, dict):
@@ -104,9 +104,6 @@ class Watch:
     async def _taken(self, record: Record) -> list[Span]:
         if record.type == "session.started":
             _put(self._begun, record.session_id, session_context(record))
-        if await self._is_copied(record):
-            self.forget(record.session_id)
-            return []
         if record.type == "run.started":
             watched = self._sessions[record.session_id] = await self._begin(record)
         else:
@@ -127,7 +124,8 @@ class Watch:
     async def _is_copied(self, record: Record) -> bool:
         """Return whether a record is of a run that a fork has from the session before it."""
         run_id = run_id_of(record)
-        if record.type == "run.started" and run_id is not None:
+        is_first = record.type == "run.started" or "unstarted" in record.data
+        if is_first and run_id is not None:
             row = await self._store.run(run_id)
             if row is not None and row.session_id != record.session_id:
                 _put(self._copied, record.session_id, run_id)

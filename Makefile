@@ -11,6 +11,7 @@ PURE := tests/protocol tests/harness
 HARD := tests/faults tests/sim
 APART := tests/contracts/test_store_machine.py tests/harness/loop/test_crash.py \
 	tests/harness/loop/test_properties.py tests/docs tests/fences tests/golden tests/promises tests/security \
+	tests/server/test_crowd.py tests/server/test_openapi.py tests/server/test_page.py tests/server/test_story.py \
 	tests/tools tests/test_tidy.py
 
 .DEFAULT_GOAL := help

@@ -200,6 +200,9 @@ def test_a_method_that_breaks_is_an_internal_error_and_a_result_that_cannot_be_s
 ) -> None:
     async def story() -> None:
         async with sidecar() as client:
+            monkeypatch.setattr(client.app.settings, "log_level", object())
+            error = await client.error("config.get")
+            assert (error["code"], error["kind"]) == (-32603, "internal")
             monkeypatch.setattr(client.app, "tools", None)
             error = await client.error("tool.list")
             assert (error["code"], error["kind"]) == (-32603, "internal")

@@ -189,8 +189,7 @@ class Peer(Generic[A]):
             then.append(found.then)
             found = found.result
         if isinstance(request, SidecarRequest):
-            is_error = isinstance(found, RpcError)
-            return _failure(request.id, found) if is_error else SidecarResponse(id=request.id, result=found)
+            return _failure(request.id, found) if isinstance(found, RpcError) else _success(request.id, found)
         if isinstance(found, RpcError):
             _LOG.warning("a notification failed: %s", found.message)
         return None
@@ -333,6 +332,13 @@ def _id_of(message: JsonValue) -> Id:
     if isinstance(found, bool) or not isinstance(found, str | int):
         return None
     return found if len(str(found)) <= ID_CHARS_MAX else None
+
+
+def _success(request_id: Id, result: JsonValue) -> SidecarResponse:
+    try:
+        return SidecarResponse(id=request_id, result=result)
+    except ValidationError:
+        return _failure(request_id, RpcError(Code.INTERNAL, "the result cannot be sent: it is no JSON"))
 
 
 def _failure(request_id: Id, error: RpcError) -> SidecarResponse:

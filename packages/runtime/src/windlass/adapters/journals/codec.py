@@ -136,7 +136,7 @@ def encode_post(post: Post, run: NewRun | None, *, at: str = "") -> EncodedPost:
     """
     raw, digest = encode_item(post.session_id, kind=post.kind, key=post.key, body=post.body, run=run)
     told = told_by_start(post.body, at) if run is not None or post.kind == STEER else None
-    if told is not None and run is not None:
+    if told is not None and run is not None and told.agent_id != run.agent_id:
         told = replace(told, agent_id=run.agent_id)
     return EncodedPost(post, raw, digest, run, told)
 

@@ -13,6 +13,7 @@ from windlass.adapters.journals.sqlite_writes import Transaction
 from windlass.ports.archive import SessionCopy
 from windlass.ports.journal import SessionRow, Standing
 from windlass.ports.listing import RunInfo
+from windlass_harness.ledger.evaluations import evaluation_session
 from windlass_harness.views.listing import words_in
 
 _APPEND: Final = "INSERT INTO appends VALUES (?, ?, ?, ?, ?, ?)"
@@ -23,6 +24,7 @@ _HAS_RUN: Final = "SELECT 1 FROM runs WHERE run_id = ?"
 _USE: Final = "INSERT INTO content_uses VALUES (?, ?) ON CONFLICT DO NOTHING"
 _CHILDREN: Final = """SELECT s.session_id FROM catalog c JOIN sessions s USING (session_key)
     WHERE c.parent = ? AND c.parent IS NOT NULL ORDER BY c.number"""
+_RUNS_OF: Final = "SELECT run_id FROM runs WHERE session_key = ?"
 _OPEN: Final = f"SELECT run_id FROM runs WHERE session_key = ? AND {OPEN_RUN} LIMIT 1"
 _PLACES: Final = "SELECT last_position, last_seq FROM appends WHERE session_key = ? ORDER BY last_seq"
 _HOLE: Final = "INSERT INTO holes VALUES (?, ?, ?)"
@@ -118,6 +120,10 @@ class ArchiveTransaction(Transaction):
                 raise conflict(f"there is no session {name}", name)
             yield session
             waiting += [cast("str", child) for (child,) in self._connection.execute(_CHILDREN, (name,))]
+            # What was said of its runs quotes them.
+            runs = self._connection.execute(_RUNS_OF, (session.key,)).fetchall()
+            notes = [evaluation_session(cast("str", run_id)) for (run_id,) in runs]
+            waiting += [note for note in notes if self._find(note) is not None]
 
     def _check_idle(self, session: StoredSession, now_ms: int) -> None:
         row = session.row

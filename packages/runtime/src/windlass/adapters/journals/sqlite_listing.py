@@ -64,7 +64,7 @@ class IndexWrites:
         for run in told.runs:
             if run.begins:
                 self._connection.execute(_RUN_BEGAN, (run.at, run.run_id))
-            if run.status in ENDED:
+            elif run.status in ENDED:
                 columns = (run.at, dump_usage(run.usage), run.run_id)
                 self._connection.execute(_RUN_ENDED, columns)
         row = self._connection.execute(_ROW, (session_key,)).fetchone()

@@ -34,7 +34,6 @@ from windlass.engine.results import (
     model_error,
     review,
 )
-from windlass.engine.session_content import SessionContent
 from windlass.engine.shared import Shared
 from windlass.engine.steady import Steady
 from windlass.engine.turns import Turns
@@ -141,11 +140,8 @@ class AgentWork:
         self._use(found.binding, state)
         return (*binding.notes, *found.notes)
 
-    def _content(self) -> SessionContent:
-        return SessionContent(self._shared.content, self._writer.session_id)
-
     def _means(self, state: LoopState) -> Means:
-        return Means(self._content(), self._shared.clock, self._can_ask(state))
+        return Means(self._shared.content, self._shared.clock, self._can_ask(state))
 
     def _use(self, binding: Binding, state: LoopState) -> None:
         if state.run is not None:
@@ -199,7 +195,7 @@ class AgentWork:
         if run is None or binding is None:
             return Stopped(NOBODY)
         return await reviewed(
-            binding, run, state=state, effect=effect, content=self._content(), clock=shared.clock
+            binding, run, state=state, effect=effect, content=shared.content, clock=shared.clock
         )
 
     def _remember(self, effect: JudgeCall, redactor: Redactor) -> CallRefused | None:
@@ -373,7 +369,7 @@ class AgentWork:
             return failed(effect.call_id, "cancelled", message=told, duration_ms=elapsed_ms(clock, started))
         if outcome.error is not None and not isinstance(outcome.error, ToolFailed):
             log_failure(f"tool {tool.name} failed", outcome.error, redactor=binding.redactor)
-        results = Results(self._content(), clock=clock, redactor=binding.redactor)
+        results = Results(self._shared.content, clock=clock, redactor=binding.redactor)
         returned = await results.returned(effect.call_id, outcome, duration_ms=elapsed_ms(clock, started))
         if returned.status is ActionStatus.COMPLETED:
             returned = replace(returned, state=context.state.change)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.ports.telemetry import TraceContext
-from windlass.telemetry.contexts import context_in, session_context, span_number, trace_number
+from windlass.telemetry.contexts import context_in, run_key, session_context, span_number, trace_number
 from windlass_protocol import JsonObject, Record
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
@@ -73,6 +73,11 @@ def test_a_session_that_names_none_is_passed_over(data: JsonObject) -> None:
 
 def test_only_the_beginning_of_a_session_names_its_trace() -> None:
     assert session_context(first({"trace": {"traceId": TRACE}}, "custom.note")) is None
+
+
+def test_runs_that_begin_together_have_traces_of_their_own() -> None:
+    started = [first({"runId": name, "agentId": "a"}, "run.started") for name in ("r", "q")]
+    assert len({trace_number(run_key(record)) for record in started}) == 2
 
 
 @given(st.text())

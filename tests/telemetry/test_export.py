@@ -13,7 +13,7 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from tests.telemetry.collector import Collector, running_collector
 
-from windlass import Agent, AgentRuntime, Rejected, Unavailable, telemetry, tool
+from windlass import Agent, AgentRuntime, Rejected, ToolFailed, Unavailable, telemetry, tool
 from windlass.recorder import Runtime as Recorder
 from windlass.telemetry import limits, watch
 from windlass.testing import ScriptedModel, by_history, call, say
@@ -29,6 +29,11 @@ async def mail(to: str) -> str:
 @tool(mode="read")
 async def look(at: str) -> str:
     return at
+
+
+@tool(mode="read")
+async def cry(word: str) -> str:
+    raise ToolFailed(f"no {word}")
 
 
 def clerk() -> Agent:
@@ -400,6 +405,36 @@ def test_an_exporter_that_raises_costs_its_spans_and_nothing_else() -> None:
             return exported.dropped_spans
 
     assert asyncio.run(story()) == 3
+
+
+def test_what_is_known_as_a_secret_by_now_is_not_exported_from_older_records(
+    collector: Collector, tmp_path: Path
+) -> None:
+    secret = "opal-harbour-seven"
+    script = [call("look", {"at": secret}), call("cry", {"word": secret}), say(secret)]
+    agent = Agent("clerk", model=ScriptedModel(script), tools=[look, cry])
+    (tmp_path / "otel").write_text("0")
+
+    async def before() -> None:
+        async with AgentRuntime.open(tmp_path / "app.db", agents=[agent]) as runtime:
+            await (await runtime.start(agent, f"It is {secret}.")).wait()
+
+    async def after() -> None:
+        async with (
+            AgentRuntime.open(tmp_path / "app.db", agents=[agent], secrets=[secret]) as runtime,
+            telemetry.export(
+                runtime, endpoint=collector.endpoint, state_path=tmp_path / "otel", capture_content=True
+            ) as exported,
+        ):
+            assert await exported.flush()
+
+    asyncio.run(before())
+    asyncio.run(after())
+
+    sent = b"".join(collector.bodies)
+    assert b"gen_ai.tool.call.arguments" in sent
+    assert collector.one("execute_tool cry").status_text.startswith("no ")
+    assert secret.encode() not in sent
 
 
 def test_a_recorded_run_is_exported_in_the_trace_that_its_recorder_named(

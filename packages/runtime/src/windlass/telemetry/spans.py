@@ -5,7 +5,7 @@ numbers and codes, and never a text that somebody wrote.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -78,7 +78,8 @@ class Place:
     root_id: int
     moments: Sequence[TraceEvent] = ()
     moments_dropped: int = 0
-    with_texts: bool = False
+    hide: Callable[[str], str] | None = None
+    """Masks secrets in texts that somebody wrote; None leaves such texts out."""
 
 
 def operation_of(span: TraceSpan) -> Operation | None:
@@ -133,7 +134,7 @@ def tool_span(run: RunFacts, span: TraceSpan, *, place: Place) -> Span:
     """Return the span of a tool call."""
     facts = span.attrs or {}
     # The name of a tool that does not exist is something that the model wrote.
-    is_made_up = text_in(facts, "code") == UNKNOWN_TOOL and not place.with_texts
+    is_made_up = text_in(facts, "code") == UNKNOWN_TOOL and place.hide is None
     name = OTHER if is_made_up else clean_text(text_in(facts, "toolName") or OTHER)
     attributes = {**picked(facts, _TOOL), "gen_ai.tool.name": name, "gen_ai.tool.type": "function"}
     made = _span(run, span, operation=Operation.EXECUTE_TOOL, of=name, place=place)
@@ -194,14 +195,16 @@ def _judged(made: Span, attributes: Mapping[str, Attribute], *, facts: Facts, pl
 
 
 def _error_text(facts: Facts, place: Place) -> str | None:
-    text = text_in(facts, "message") if place.with_texts else None
-    return None if text is None else clean_text(text, ATTRIBUTE_CHARS_MAX)
+    text = text_in(facts, "message")
+    return None if text is None or place.hide is None else clean_text(place.hide(text), ATTRIBUTE_CHARS_MAX)
 
 
 def _moment(event: TraceEvent, place: Place) -> Moment:
     attributes: dict[str, Attribute] = {}
     for name, value in (event.attrs or {}).items():
-        found = attribute(value) if place.with_texts or name not in _TEXTS else None
+        is_text = name in _TEXTS
+        shown = place.hide(value) if is_text and place.hide is not None and isinstance(value, str) else value
+        found = attribute(shown) if place.hide is not None or not is_text else None
         if found is not None:
             attributes[f"windlass.{_snake(name)}"] = found
     return Moment(clean_text(f"windlass.{event.name}"), ms_of(event.at) * NS_PER_MS, attributes)

@@ -79,6 +79,7 @@ class Watch:
         self._store = store
         self._redactor = redactor
         self._with_content = with_content
+        self._hide = redactor.text if with_content else None
         self._sessions: OrderedDict[str, _Watched] = OrderedDict()
         self._contexts: OrderedDict[str, tuple[TraceContext, str]] = OrderedDict()
         self._begun: OrderedDict[str, TraceContext | None] = OrderedDict()
@@ -108,7 +109,7 @@ class Watch:
             watched = self._sessions[record.session_id] = await self._begin(record)
         else:
             found = self._sessions.get(record.session_id)
-            if found is None or found.state.position.seq != record.seq - 1:
+            if found is None:
                 found = await self._read_again(record)
             if found is None:
                 return []
@@ -153,7 +154,7 @@ class Watch:
         run_id, at = watched.run.run_id, record.at
         span = TraceSpan(span_id=run_id, name="run", start_at=at, end_at=at)
         outcome = record.type.removeprefix("run.")
-        place = Place(watched.root_id, watched.root_id, with_texts=self._with_content)
+        place = Place(watched.root_id, watched.root_id, hide=self._hide)
         return agent_span(watched.run, span, place=place, end=record.data, outcome=outcome)
 
     async def _read_again(self, record: Record) -> _Watched | None:
@@ -201,7 +202,7 @@ class Watch:
             watched.root_id,
             watched.moments.pop(span.span_id, ()),
             watched.dropped.pop(span.span_id, 0),
-            with_texts=self._with_content,
+            hide=self._hide,
         )
         notes = watched.notes
         match operation:

@@ -1,4 +1,4 @@
-"""Agents are found by module or file, and what is wrong with them is told without a traceback."""
+"""Agents are found by module or file, and what is wrong with them is told."""
 
 import sys
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What a store holds can be listed, read, forked, moved and deleted from the command line."""
+"""What a store holds is listed, read, forked, moved and deleted by commands."""
 
 import json
 from pathlib import Path

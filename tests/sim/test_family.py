@@ -1,7 +1,7 @@
-"""The simulator with subagents: callers and those who work for them, through every crash."""
+"""The simulator with subagents: callers and their workers, through crashes."""
 
 # A bug is planted where it hurts, in private parts and without types.
-# pyright: basic
+# pyright: basic, reportPrivateUsage=false
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 
 def load_agents(reference: str, folder: Path) -> "tuple[Agent, ...]":
-    """Return the agents that `module:name` or `file.py:name` stands for; those of a module without a name.
+    """Return the agents that `module:name` or `file.py:name` stands for.
+
+    Without a name, those of the module.
 
     Raises:
         Problem: there is no such module or name, it cannot be imported, or it holds no agents.

@@ -56,7 +56,7 @@ app.command("doctor")(doctor.doctor)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command, with the arguments of the process when left out; end the process."""
+    """Run the command with the given arguments or the process's; end the process."""
     terminal = standard_terminal()
     try:
         app(arguments, prog_name="windlass")

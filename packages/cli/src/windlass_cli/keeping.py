@@ -1,4 +1,4 @@
-"""Runs that outlive the command: shown until they end, kept when it is interrupted."""
+"""Runs that outlive the command: shown until they end, kept when it ends first."""
 
 import asyncio
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from windlass import RunHandle
 
 
-async def watched(session: Session, watch: Watch, handle: "RunHandle") -> Exit:
+async def watched(session: Session, watch: Watch, *, handle: "RunHandle") -> Exit:
     """Show a run; when the command is interrupted, say how to go on with it."""
     try:
         return watch.end(await watch.follow(handle), run_id=handle.run_id)

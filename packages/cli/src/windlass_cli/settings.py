@@ -99,7 +99,7 @@ class Settings:
 
     @property
     def store(self) -> Path:
-        """The file of the journal; the server keeps the same one when nobody has to log in."""
+        """The file of the journal, and of a server where nobody has to log in."""
         named = self.values["store"].value
         return self.folder / named if named else self.data / LOCAL
 
@@ -136,7 +136,7 @@ class Settings:
 def load_settings(
     options: Mapping[str, str | None], environment: Environment, *, file: Path | None
 ) -> Settings:
-    """Put the settings together: options first, then variables, the file, the defaults.
+    """Put the settings together: options, then variables, the file, the defaults.
 
     Paths begin in the folder of the file, so that the same file means the same wherever the command is run.
 

@@ -44,7 +44,7 @@ def _camel(name: str) -> str:
     return first + "".join(word.title() for word in others)
 
 
-def show_table(terminal: Terminal, header: Sequence[str], rows: Iterable[Sequence[str]]) -> int:
+def show_table(terminal: Terminal, header: Sequence[str], *, rows: Iterable[Sequence[str]]) -> int:
     """Write a table, cut on the right to fit a terminal; return how many rows it has.
 
     What begins a row is copied into the next command, so it is never cut.

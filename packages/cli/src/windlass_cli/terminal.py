@@ -14,7 +14,7 @@ _KEPT: Final = frozenset("\n\t")
 class Terminal:
     """Two streams: the answer goes to the first, everything about it to the second."""
 
-    def __init__(self, out: TextIO, err: TextIO, source: TextIO) -> None:
+    def __init__(self, out: TextIO, err: TextIO, *, source: TextIO) -> None:
         self.out = Console(file=out, highlight=False, markup=False, soft_wrap=True)
         self.err = Console(file=err, highlight=False, markup=False, soft_wrap=True)
         self._source = source
@@ -64,16 +64,16 @@ class Terminal:
 
 
 def plain(text: str) -> str:
-    """Return a text without what would move the cursor, set colours or lie about the direction."""
+    """Return a text without what would move the cursor or lie about directions."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() or char in _KEPT else "�" for char in text)
 
 
 def standard_terminal() -> Terminal:
-    """Return the terminal of the process; its output is UTF-8 whatever the locale says."""
+    """Return the terminal of the process; it writes UTF-8 whatever the locale."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(encoding="utf-8", errors="replace")
-    return Terminal(sys.stdout, sys.stderr, sys.stdin)
+    return Terminal(sys.stdout, sys.stderr, source=sys.stdin)

@@ -34,7 +34,7 @@ class Watch:
     _streamed: set[tuple[object, object]] = field(default_factory=set[tuple[object, object]], init=False)
 
     async def follow(self, handle: "RunHandle") -> "RunResult | None":
-        """Show a run up to its end and return its result; None if it waits for somebody who is not here."""
+        """Show a run up to its end; return its result, None if it waits for somebody."""
         async for event in handle.events():
             self.show(event)
             if event.type == "run.waiting" and await handle.requests() and not await self._answer(handle):

@@ -1,4 +1,4 @@
-"""A server on a socket: from the first line that says where it is to the last that ends it."""
+"""A server on a socket, until a signal ends it."""
 
 import sys
 from collections.abc import Callable

@@ -27,7 +27,7 @@ class Editor(Protocol):
         ...
 
     async def request_permission(
-        self, session_id: str, tool_call: schema.ToolCallUpdate, options: list[schema.PermissionOption]
+        self, *, session_id: str, tool_call: schema.ToolCallUpdate, options: list[schema.PermissionOption]
     ) -> schema.RequestPermissionResponse:
         """Ask the person in front of it."""
         ...
@@ -65,7 +65,7 @@ class EditorAgent:
         return schema.NewSessionResponse(session_id=f"acp-{parts.new_id()}")
 
     async def load_session(self, cwd: str, session_id: str, **_: object) -> schema.LoadSessionResponse:
-        """Tell an editor everything that was said in a session, and go on with what it does.
+        """Tell an editor everything that was said in a session.
 
         Raises:
             RequestError: there is no such session.
@@ -128,7 +128,9 @@ class EditorAgent:
             note = f"{request.prompt} (answer with: windlass approvals answer {request.request_id} --text …)"
             await self._tell(session_id, acp.update_agent_message_text(note))
             return
-        answer = await self._editor.request_permission(session_id, call_of(request), options)
+        answer = await self._editor.request_permission(
+            session_id=session_id, tool_call=call_of(request), options=options
+        )
         outcome = answer.outcome
         if isinstance(outcome, schema.AllowedOutcome):
             choice = outcome.option_id

@@ -35,7 +35,7 @@ def list_requests(
                 self.terminal.line(to_json(one))
             return Exit.DONE
         header = ("request", "agent", "tool", "asked", "expires", "answers", "arguments")
-        if not show_table(self.terminal, header, map(_row, page.items)):
+        if not show_table(self.terminal, header, rows=map(_row, page.items)):
             self.terminal.say("Nobody is being asked anything.")
         else:
             self.terminal.say("Answer with: windlass approvals answer REQUEST approve", "dim")
@@ -62,8 +62,8 @@ def _row(one: "OpenRequest") -> tuple[str, ...]:
 def answer(
     context: typer.Context,
     request_id: Id,
-    option: Annotated[str | None, typer.Argument(help="One of its answers, such as approve or deny.")] = None,
     *,
+    option: Annotated[str | None, typer.Argument(help="One of its answers, such as approve or deny.")] = None,
     text: Annotated[str | None, typer.Option(help="Words, such as the reason of a denial.")] = None,
 ) -> None:
     """Answer a request. What it waits for goes on wherever its agent runs.

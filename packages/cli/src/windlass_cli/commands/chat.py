@@ -45,5 +45,5 @@ async def _chat(self: Session, *, agent: str | None, session_id: str | None) -> 
             if words:
                 handle = await runtime.start(chosen.name, words, session_id=name)
                 watch = Watch(terminal, self.user, is_asking=terminal.is_interactive)
-                await watched(self, watch, handle)
+                await watched(self, watch, handle=handle)
     return Exit.DONE

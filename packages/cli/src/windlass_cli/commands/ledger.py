@@ -49,7 +49,7 @@ def decisions(context: typer.Context, run_id: Id, *, as_json: Json = False) -> N
             (str(number), one.intent, one.chosen_option_id, str(len(one.options)), _outcome(one.outcome))
             for number, one in enumerate(found.decisions, start=1)
         )
-        if not show_table(self.terminal, ("", "intent", "chosen", "options", "outcome"), rows):
+        if not show_table(self.terminal, ("", "intent", "chosen", "options", "outcome"), rows=rows):
             self.terminal.say("It chose nothing.")
         for problem in found.problems:
             self.terminal.out.print(

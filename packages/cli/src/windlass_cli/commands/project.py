@@ -71,4 +71,4 @@ def config(context: typer.Context) -> None:
         (one.setting.key, one.value or "–", one.source, one.setting.variable, one.setting.words)
         for one in session.settings.values.values()
     )
-    show_table(session.terminal, ("setting", "value", "from", "variable", "what it is"), rows)
+    show_table(session.terminal, ("setting", "value", "from", "variable", "what it is"), rows=rows)

@@ -49,7 +49,7 @@ def list_runs(
                 self.terminal.line(to_json(one))
             return Exit.DONE
         header = ("run", "status", "agent", "began", "took", "tokens", "cost", "session")
-        if not show_table(self.terminal, header, map(_row, page.items)):
+        if not show_table(self.terminal, header, rows=map(_row, page.items)):
             self.terminal.say('No runs. Begin one: windlass run "…"')
         return Exit.DONE
 
@@ -122,7 +122,7 @@ def resume(context: typer.Context, run_id: Id, *, as_json: Json = False) -> None
         async with self.working() as runtime:
             await runtime.run_status(run_id)
             watch = Watch(self.terminal, self.user, is_json=as_json, is_asking=self.terminal.is_interactive)
-            return await watched(self, watch, runtime.handle(run_id))
+            return await watched(self, watch, handle=runtime.handle(run_id))
 
     finish(work())
 
@@ -149,7 +149,7 @@ def cancel(
 
 @app.command()
 def diff(
-    context: typer.Context, first: Id, second: Annotated[str, typer.Argument(help="Another run.")]
+    context: typer.Context, first: Id, *, second: Annotated[str, typer.Argument(help="Another run.")]
 ) -> None:
     """Show where two runs went different ways. Exit code 1 if they did.
 

@@ -43,7 +43,7 @@ def dev(
     port: Annotated[int | None, typer.Option(min=0, max=65_535, help="The port; 0 takes a free one.")] = None,
     reload: Annotated[bool, typer.Option(help="Start again when a file of the project changes.")] = True,
 ) -> None:
-    """Serve your agents while you write them: the inspector, and a new start with every change.
+    """Serve your agents while you write them, with a new start for every change.
 
     What goes on is kept: a run goes on after each new start.
 

@@ -42,7 +42,7 @@ def list_sessions(
                 self.terminal.line(to_json(one))
             return Exit.DONE
         header = ("session", "status", "agent", "changed", "runs", "tokens", "cost", "title")
-        if not show_table(self.terminal, header, map(_row, page.items)):
+        if not show_table(self.terminal, header, rows=map(_row, page.items)):
             self.terminal.say("No sessions. Begin one: windlass chat")
         elif page.next is not None:
             self.terminal.say(f"The newest {limit} are shown; --limit shows more.", "dim")

@@ -6,7 +6,7 @@ import type { Transport } from "./transport.js";
 interface Scope {
   readonly transport: Transport;
   /** The one store of a session: however many components show it, it is read once. */
-  store(sessionId: string): SessionStore;
+  readonly store: (sessionId: string) => SessionStore;
 }
 
 /** Sessions that a tree remembers, to show them at once when somebody comes back. */

@@ -4,7 +4,7 @@ import { Queue, type FeedItem, type FeedState } from "@windlass/protocol/client"
 import { act, renderHook, waitFor } from "@testing-library/react";
 import { createElement, type ReactNode } from "react";
 import { beforeEach, describe, expect, it, test, vi } from "vitest";
-import { AgentProvider, useTransport } from "../src/context.js";
+import { AgentProvider, SESSIONS_KEPT_MAX, useScope, useTransport } from "../src/context.js";
 import { useAgentSession } from "../src/hooks/use-agent-session.js";
 import { useApprovals } from "../src/hooks/use-approvals.js";
 import { useAsync } from "../src/hooks/use-async.js";
@@ -92,6 +92,7 @@ describe("a chat", () => {
     await act(() => result.current.sendUserMessage("go"));
     await act(() => result.current.cancel());
     expect(stage.cancelled).toEqual(["r1"]);
+    expect(result.current).toMatchObject({ isStreaming: false, items: [] });
     stage.tell(record(1, "run.started", { runId: "r7", agentId: "a" }), said(2, "go"));
     await waitFor(() => { expect(result.current.messages).toHaveLength(1); });
     await act(() => result.current.cancel());
@@ -172,6 +173,18 @@ describe("a store of a session", () => {
     await drain();
     expect(store.getView().error?.name).toBe("RecordGap");
   });
+});
+
+test("sessions that nobody watches are forgotten, the oldest first", () => {
+  const { store } = renderHook(() => useScope(), { wrapper: stage.wrapper }).result.current;
+  const watched = store("watched");
+  const leave = watched.subscribe(() => undefined);
+  const [oldest, next] = [store("oldest"), store("next")];
+  for (let at = 3; at <= SESSIONS_KEPT_MAX; at += 1) store(`s${at}`);
+  expect(store("watched")).toBe(watched);
+  expect(store("next")).toBe(next);
+  expect(store("oldest")).not.toBe(oldest);
+  leave();
 });
 
 test("a component without a transport says what to do", () => {

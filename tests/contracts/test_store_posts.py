@@ -93,6 +93,21 @@ def test_a_run_id_that_another_session_has_refuses_the_append(play: Play) -> Non
     play(story)
 
 
+def test_a_session_that_is_there_already_refuses_a_post_that_starts_it(play: Play) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        run = NewRun("r2", "a2", "sha256:2", request={"n": 9})
+        await other.post("s2", kind=START, key="start:r2", body={}, run=run)
+        await other.post("s3", kind="ask", key="k", body={})
+        held = await claim(store)
+        for taken in (STARTS, Post("s3", START, "start:r3", {**BODY, "runId": "r3"})):
+            with pytest.raises(Conflict):
+                await store.append(Batch(held, 0, (telling(taken),)))
+        assert await other.read("s1") == ()
+        assert len(await other.pending("s2")) == len(await other.pending("s3")) == 1
+
+    play(story)
+
+
 def test_what_another_session_tells_finds_room_in_a_full_inbox(play: Play) -> None:
     async def story(store: AnyStore, other: AnyStore) -> None:
         for number in range(INBOX_ITEMS_MAX):

@@ -119,11 +119,11 @@ def test_a_look_that_fails_is_looked_again(at: int) -> None:
 class StolenStore(WrappedStore):
     """A store in which a session is taken away when an append is in doubt."""
 
-    appends = 0
+    append_count = 0
 
     async def append(self, batch: Batch) -> Appended:
-        self.appends += 1
-        if self.appends != 3:
+        self.append_count += 1
+        if self.append_count != 3:
             return await super().append(batch)
         late_ms = START_MS + 10 * OWNER_LEASE_MS
         await self.inner.enlist("thief", now_ms=late_ms)

@@ -33,19 +33,24 @@ PACKAGES = {
     "harness": "windlass_harness",
     "runtime": "windlass",
     "server": "windlass_server",
+    "sidecar": "windlass_sidecar",
 }
 NEEDS = {
     "protocol": ["protocol"],
     "harness": ["protocol", "harness"],
     "runtime": ["protocol", "harness", "runtime"],
     "server": ["protocol", "harness", "runtime", "server"],
+    "sidecar": ["protocol", "harness", "runtime", "sidecar"],
 }
 DISTRIBUTIONS = {"runtime": "windlass"}
 """Those that are not called windlass- and their folder."""
+COMMANDS = {"sidecar"}
+"""Those that bring a command."""
 SUFFIXES = {".py", ".typed"}
 COMMAND_TIMEOUT_S = 60
 NEEDS_AN_EXTRA = {
     "windlass.adapters.mcp": ("connection", "guard", "http", "results", "stdio"),
+    "windlass.adapters.telemetry": ("meters", "otlp"),
     "windlass.adapters.models": ("anthropic_client", "openai_client", "sdk_options"),
     "windlass.adapters.storage": (
         "migrations",
@@ -235,6 +240,8 @@ def test_a_wheel_holds_its_sources_its_licence_and_nothing_else(
     expected = {str(path.relative_to(source)) for path in repository_files() if path.is_relative_to(source)}
     [info] = {name.partition("/")[0] for name in wheel.names if ".dist-info/" in name}
     expected |= {f"{info}/{name}" for name in ("METADATA", "WHEEL", "RECORD", "licenses/LICENSE")}
+    if folder in COMMANDS:
+        expected.add(f"{info}/entry_points.txt")
     missing, stray = sorted(expected - {*wheel.names}), sorted({*wheel.names} - expected)
     assert not missing, f"missing in the wheel: {missing}; a licence comes from packages/{folder}/LICENSE"
     assert not stray, f"stray in the wheel: {stray}"

@@ -125,8 +125,8 @@ def test_without_the_extra_it_is_said_what_to_install(monkeypatch: pytest.Monkey
 
 def test_a_call_that_takes_too_long_says_that_it_may_have_done_something(tmp_path: Path) -> None:
     async def story() -> None:
-        async with opened(friendly(tmp_path, tools={"wait": {"timeout_ms": 300}})) as servers:
-            assert "did not finish within 300 ms; whether it did anything" in await told(servers, "f__wait")
+        async with opened(friendly(tmp_path, tools={"wait": {"timeout_ms": 1}})) as servers:
+            assert "did not finish within 1 ms; whether it did anything" in await told(servers, "f__wait")
             assert (await use(servers, "f__greet", name="Ada")).success
 
     asyncio.run(story())

@@ -49,6 +49,40 @@ WRONG: Mapping[str, tuple[Call, object, str]] = {
     "problem": (lambda r: r.report_problem("minor", "a", "dec_9"), "prob_0", "no decision 'dec_9'"),
     "tokens": (lambda r: r.record_outcome("dec_0", True, tokens_used=-1), None, "tokens_used must be a"),
     "second outcome": (settle_twice, None, "has an outcome already"),
+    "success": (lambda r: r.record_outcome("dec_0", anything("no")), None, "success must be True or False"),
+    "an error": (lambda r: r.record_outcome("dec_0", False, error=anything(4)), None, "error must be a text"),
+    "changes": (
+        lambda r: r.record_outcome("dec_0", True, state_changes=anything([1])),
+        None,
+        "state_changes must be a dictionary, found list",
+    ),
+    "an intent": (lambda r: decide(r, anything(4)), "dec_1", "intent must be a text, found int"),
+    "constraints": (
+        lambda r: r.decide("a", OPTIONS, "ask", "c", constraints="only one"),
+        "dec_1",
+        "constraints must be a list of texts, found str",
+    ),
+    "a constraint": (
+        lambda r: r.decide("a", OPTIONS, "ask", "c", constraints=anything([1])),
+        "dec_1",
+        "each of constraints must be a text",
+    ),
+    "a misspelt key": (
+        lambda r: r.decide("a", [{"id": "b", "descripton": "c"}], "b", "c"),
+        "dec_1",
+        "option 0 has descripton, which is not kept; an option has action_params, action_type, confidence",
+    ),
+    "an option's pros": (
+        lambda r: r.decide("a", [{"id": "b", "pros": 7}], "b", "c"),
+        "dec_1",
+        "pros must be a list of texts, found int",
+    ),
+    "a node": (lambda r: r.set_node(anything(7)), None, "node_id must be a text"),
+    "an evaluation": (
+        lambda r: r.record_evaluation("dec_0", anything({})),
+        None,
+        "evaluation must be a DecisionEvaluation",
+    ),
 }
 
 
@@ -99,6 +133,26 @@ def test_a_wrong_call_raises_and_records_nothing_if_strict(tmp_path: Path, name:
     assert words in str(raised.value)
     run = recorded(runtime)
     assert (len(run.decisions), run.problems) == (1, ())
+
+
+def test_a_run_ends_well_or_not(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    runtime = started(tmp_path, strict=True)
+    with pytest.raises(RecordingError, match="success must be True or False, found nope"):
+        runtime.end_run(anything("nope"))
+    runtime.end_run(True)
+    with pytest.raises(RecordingError, match="goal_id must be a text, found int"):
+        runtime.start_run(anything(7))
+    started(tmp_path, strict=False).end_run(anything("nope"))
+    assert "success must be True or False, found nope: it counts as True" in caplog.text
+
+
+def test_a_limit_is_a_number(tmp_path: Path) -> None:
+    started(tmp_path, strict=False)
+    query = BuilderQuery(tmp_path)
+    with pytest.raises(RecordingError, match="limit must be a whole number, found str"):
+        query.get_recent_failures(anything("x"))
+    with pytest.raises(RecordingError, match="limit must be a whole number, found bool"):
+        query.list_runs_for_goal(GOAL, True)
 
 
 def test_a_second_outcome_replaces_the_first_and_never_counts_twice(tmp_path: Path) -> None:

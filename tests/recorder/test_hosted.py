@@ -1,15 +1,20 @@
 """Recording into the journal of a runtime that drives agents."""
 
 import asyncio
+import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from tests.recorder.samples import GOAL, decide, record
 
 from windlass import Agent, AgentRuntime
+from windlass.adapters.journals.sqlite_recorded import take_in_left
+from windlass.ports.recorded import NumberedRow
 from windlass.recorder import BuilderQuery, RecordingError, RunStatus, Runtime
+from windlass.recorder.places import FilePlace
 from windlass.testing import ScriptedModel, say
 
 WHERE = ["memory", "file"]
@@ -143,3 +148,33 @@ def test_one_place_is_enough(tmp_path: Path) -> None:
 def test_a_runtime_without_a_journal_is_refused() -> None:
     with pytest.raises(RecordingError, match="the runtime has no journal"):
         Runtime(runtime=AgentRuntime.builder().build())
+
+
+def test_opening_the_runtime_brings_in_what_a_recorder_left(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with opened("file", tmp_path):
+            pass
+        place = FilePlace(tmp_path / "app.db", "process")
+        spool = place.spool()
+        spool.write(NumberedRow("run_1", 1, b'["session.started", "2026-01-01T00:00:00.000Z", {}, "run_1"]'))
+        spool.abandon()
+        async with opened("file", tmp_path) as host:
+            store = host.ports.store
+            assert store is not None
+            assert [record.type for record in await store.read("run_1")] == ["session.started"]
+        assert not (tmp_path / "app.db-spool").exists()
+
+    asyncio.run(work())
+
+
+def test_what_cannot_be_brought_in_is_told_and_the_runtime_opens(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def work() -> None:
+        (tmp_path / "app.db-spool").mkdir()
+        (tmp_path / "app.db-spool" / "left").write_bytes(b"")
+        with patch.object(os, "open", side_effect=PermissionError(13, "Permission denied", "left")):
+            await asyncio.to_thread(take_in_left, tmp_path / "app.db", durability="process")
+
+    asyncio.run(work())
+    assert "app.db is not in the journal yet: [Errno 13] Permission denied" in caplog.text

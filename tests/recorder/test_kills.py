@@ -101,7 +101,7 @@ def test_after_a_kill_behind_any_call_everything_acknowledged_is_there(tmp_path:
     # It is the same for whoever looks a second time, and for a recorder that goes on there.
     record(Runtime(tmp_path / "store"))
     assert only_run(tmp_path / "store") == run
-    left = [path for path in (tmp_path / "store" / "recorder.db-spool").iterdir() if path.stat().st_size]
+    left = [path for path in (tmp_path / "store").glob("recorder.db-spool/*") if path.stat().st_size]
     assert left == []
 
 

@@ -324,7 +324,7 @@ def test_a_recorder_can_be_closed_and_opened_again(tmp_path: Path) -> None:
         runtime.start_run(GOAL)
         decide(runtime)
         runtime.end_run(True)
-    assert list((tmp_path / "recorder.db-spool").iterdir()) == []
+    assert not (tmp_path / "recorder.db-spool").exists()
     with Runtime(tmp_path) as runtime:
         runtime.start_run(GOAL)
         runtime.end_run(False)

@@ -6,16 +6,19 @@ import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
+from tests.permissions import open_folder, read_only
 from tests.recorder.samples import GOAL, decide, record
 
 from windlass.adapters.journals import spool, sqlite_schema
 from windlass.adapters.journals.sqlite_recorded import RecordedStore
-from windlass.errors import AgentError, Conflict, Unavailable
-from windlass.ports.recorded import NumberedRow
-from windlass.recorder import BuilderQuery, RecordingError, RunStatus, Runtime
+from windlass.errors import AgentError, Conflict, Rejected, Unavailable
+from windlass.ports.recorded import NumberedRow, RunStore
+from windlass.recorder import BuilderQuery, RecordingError, RunStatus, Runtime, finishing
 from windlass.recorder.places import BATCH_RECORDS
+from windlass.recorder.reading import Session
 
 
 def full_disk(*_: object) -> int:
@@ -245,3 +248,78 @@ def test_a_spool_is_never_seen_unlocked_while_its_writer_lives(
     runtime = Runtime(tmp_path, strict=True)
     assert runtime.start_run(GOAL)
     assert decide(runtime) == "dec_0"
+
+
+def test_a_database_that_cannot_be_opened_does_not_stop_the_recording(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    database = tmp_path / "recorder.db"
+    runtime = Runtime(tmp_path)
+    database.mkdir()
+    run_id = runtime.start_run(GOAL)
+    ids = [decide(runtime) for _ in range(2 * BATCH_RECORDS)]
+    assert ids[-1] == f"dec_{2 * BATCH_RECORDS - 1}"
+    runtime.end_run(True)
+    runtime.close()
+    assert "recorded, but not in the journal yet" in caplog.text
+    database.rmdir()
+    assert len(BuilderQuery(tmp_path).get_decision_trace(run_id)) == len(ids)
+
+
+def test_a_folder_that_may_not_be_written_to_is_named_at_once() -> None:
+    with open_folder() as folder:
+        run_id = record(Runtime(folder))
+        query = BuilderQuery(folder)
+        query.get_decision_trace(run_id)
+        query.close()
+        with read_only(folder):
+            with pytest.raises(RecordingError, match=f"{folder} may not be written to by this process"):
+                Runtime(folder)
+            with pytest.raises(RecordingError, match=f"{folder}/below cannot be made: Permission denied"):
+                Runtime(folder / "below")
+            with pytest.raises(Rejected, match=f"{folder} may not be written to by this process"):
+                query.get_decision_trace(run_id)
+        assert query.get_decision_trace(run_id)
+
+
+def test_a_spool_that_may_not_be_read_is_named() -> None:
+    with open_folder() as folder:
+        spool_folder = folder / "recorder.db-spool"
+        record(Runtime(folder))
+        spool_folder.mkdir(exist_ok=True)
+        spool_folder.chmod(0o700)
+        folder.chmod(0o777)
+        query = BuilderQuery(folder)
+        with read_only(spool_folder, mode=0), pytest.raises(Rejected, match="-spool may not be"):
+            query.get_recent_failures()
+
+
+def test_what_is_appended_while_a_reader_reads_is_not_lost_to_those_who_come_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime = Runtime(tmp_path)
+    run_id = runtime.start_run(GOAL)
+    decide(runtime)
+    real = finishing.read_session
+
+    class Killed(BaseException):
+        """The process is gone."""
+
+    def killed(*_: object) -> NoReturn:
+        raise Killed
+
+    def meanwhile(store: RunStore, session_id: str) -> Session:
+        found = real(store, session_id)
+        monkeypatch.setattr(finishing, "read_session", killed)
+        decide(runtime)
+        with pytest.raises(Killed):
+            # It notes what is new, and does not get to read it.
+            BuilderQuery(tmp_path).get_run_summary(run_id)
+        monkeypatch.setattr(finishing, "read_session", real)
+        return found
+
+    monkeypatch.setattr(finishing, "read_session", meanwhile)
+    for _ in range(2):
+        summary = BuilderQuery(tmp_path).get_run_summary(run_id)
+        assert summary is not None
+        assert summary.decision_count == 2

@@ -5,7 +5,7 @@ import math
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, cast
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -14,7 +14,8 @@ from pydantic_core import to_json
 from tests.recorder.samples import GOAL, anything, decide
 
 from windlass.recorder import BuilderQuery, Run, Runtime
-from windlass.recorder.plain import INTEGER_MAX, plain
+from windlass.recorder.plain import INTEGER_MAX, SIZES, plain
+from windlass_harness import redact
 from windlass_protocol import parse
 
 
@@ -76,7 +77,12 @@ def test_what_json_has_no_form_for_is_kept_as_a_marked_repr(tmp_path: Path, valu
 
 
 def test_numbers_that_are_none_have_names(tmp_path: Path) -> None:
-    assert result_of(recorded(tmp_path, [math.inf, -math.inf])) == ["Infinity", "-Infinity"]
+    numbers = [math.inf, -math.inf, math.nan]
+    assert result_of(recorded(tmp_path, numbers)) == ["Infinity", "-Infinity", "NaN"]
+    # Whatever else is said: a key makes all of it be looked at more closely.
+    beside = result_of(recorded(tmp_path, {"numbers": numbers, "api_key": "hunter22"}))
+    assert isinstance(beside, dict)
+    assert beside["numbers"] == ["Infinity", "-Infinity", "NaN"]
 
 
 def test_keys_of_all_kinds_become_texts(tmp_path: Path) -> None:
@@ -211,3 +217,19 @@ def test_a_secret_that_a_cut_goes_through_is_masked_before(tmp_path: Path) -> No
         runtime.start_run(GOAL, input_data={"odd": Odd()})
         runtime.end_run(True)
     assert not [path for path in tmp_path.rglob("*") if path.is_file() and b"correct" in path.read_bytes()]
+
+
+def test_what_is_not_kept_of_a_large_value_is_not_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_at: list[str] = []
+    real = redact.is_secret_key
+
+    def look(key: str) -> bool:
+        looked_at.append(key)
+        return real(key)
+
+    monkeypatch.setattr(redact, "is_secret_key", look)
+    kept = result_of(recorded(tmp_path, {f"key {number}": number for number in range(100_000)}))
+    assert len(cast("dict[str, object]", kept)) == SIZES[0].items
+    assert len(looked_at) < 10 * SIZES[0].items

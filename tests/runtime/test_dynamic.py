@@ -401,6 +401,10 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
         "limit 512",
     ),
     "a secret": ({"instructions": dynamic(lambda _: SECRET, name="x")}, "gave a registered secret"),
+    "half a character": (
+        {"instructions": dynamic(lambda _: "\ud83d", name="x")},
+        "resolver x cannot be used",
+    ),
 }
 
 
@@ -444,6 +448,65 @@ def test_a_failed_resolver_has_a_kind_of_its_own() -> None:
             error = (await ran(runtime, agent)).error
             assert error is not None
             assert error.kind is ErrorKind.EXTENSION_FAILURE
+
+    play(story())
+
+
+@pytest.mark.parametrize("words", [SECRET, "\ud83d"], ids=["a secret", "half a character"])
+def test_a_resolver_that_fails_open_may_give_what_cannot_be_kept(words: str) -> None:
+    async def story() -> None:
+        given = dynamic(lambda _: words, name="x", fails_open=True)
+        agent = Agent("a", model=ScriptedModel([say("done")]), instructions=given)
+        async with opened(agent, secrets=[SECRET]) as runtime:
+            assert (await ran(runtime, agent)).output == "done"
+            (resolved,) = await records(runtime.handle("r1"), "agent.resolved")
+            assert resolved["failure"]
+            assert words not in resolved["failure"]
+
+    play(story())
+
+
+@pytest.mark.parametrize("scope", ["session", "turn"])
+def test_a_run_is_cancelled_while_its_resolver_takes_its_time(scope: str) -> None:
+    async def story() -> None:
+        asked, never = asyncio.Event(), asyncio.Event()
+
+        async def slow(context: DynamicContext) -> str:
+            asked.set()
+            await never.wait()
+            return ""
+
+        agent = Agent("a", model=ScriptedModel([say("x")]), instructions=dynamic(slow, at=scope, name="slow"))
+        async with opened(agent) as runtime:
+            handle = await runtime.start(agent, "go", run_id="r1", session_id="s")
+            await asked.wait()
+            await handle.cancel()
+            assert (await handle.wait(timeout=STORY_S_MAX)).status == "cancelled"
+
+    play(story())
+
+
+def test_a_runtime_closes_while_a_resolver_takes_its_time_and_the_run_goes_on(tmp_path: Path) -> None:
+    async def story() -> None:
+        asked, never = asyncio.Event(), asyncio.Event()
+        times = 0
+
+        async def slow(context: DynamicContext) -> str:
+            nonlocal times
+            times += 1
+            asked.set()
+            if times == 1:
+                await never.wait()
+            return "Be brief."
+
+        def agent() -> Agent:
+            return Agent("a", model=ScriptedModel([say("x")]), instructions=dynamic(slow, name="slow"))
+
+        async with opened(agent(), tmp_path / "app.db") as runtime:
+            await runtime.start("a", "go", run_id="r1", session_id="s")
+            await asked.wait()
+        async with opened(agent(), tmp_path / "app.db") as runtime:
+            assert (await runtime.handle("r1").wait(timeout=STORY_S_MAX)).output == "x"
 
     play(story())
 

@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Unpack
+from typing import Any, Unpack
 
 import pytest
 from pydantic import BaseModel, field_validator
@@ -686,5 +686,27 @@ def test_every_event_of_a_run_can_be_read_as_its_record() -> None:
                 (one.seq, one.type, one.data) for one in stored
             ]
             assert (await Runs(store, feed, hide=str).row("r1")).status is RunStatus.COMPLETED
+
+    play(story())
+
+
+@pytest.mark.parametrize("message", ["", []])
+def test_a_run_is_for_something(message: Any) -> None:
+    async def story() -> None:
+        async with AgentRuntime.in_memory([shop()]) as runtime:
+            with pytest.raises(Rejected, match="the message is empty: say what the run is for"):
+                await runtime.start("shop", message)
+
+    play(story())
+
+
+def test_a_budget_is_one_for_a_run_as_for_an_agent() -> None:
+    async def story() -> None:
+        loose: Any = {"max_steps": 1}
+        with pytest.raises(Rejected, match="budget"):
+            shop(budget=loose)
+        async with AgentRuntime.in_memory([shop()]) as runtime:
+            with pytest.raises(Rejected, match=r"write a BudgetLimit, such as BudgetLimit\(max_steps=20\)"):
+                await runtime.start("shop", "go", budget=loose)
 
     play(story())

@@ -61,6 +61,73 @@ async def records(handle: RunHandle, kind: str) -> list[JsonObject]:
     return [event.data async for event in handle.events() if event.type == kind]
 
 
+def test_calls_of_a_tool_that_runs_one_at_a_time_see_what_the_one_before_kept() -> None:
+    @tool(mode="safe_write", effect="idempotent", concurrency=1)
+    async def add(ctx: ToolContext) -> int:
+        """Add one."""
+        count = ctx.state.get("count", 0)
+        assert isinstance(count, int)
+        ctx.state["count"] = count + 1
+        return count
+
+    async def story() -> None:
+        script = [call("add", {}) + call("add", {}) + call("add", {}), say("done")]
+        agent = Agent("user", model=ScriptedModel(by_history(script)), tools=[add])
+        async with opened(agent) as runtime:
+            await ran(runtime, agent)
+            assert await runtime.session_state("s") == {"count": 3}
+
+    play(story())
+
+
+@pytest.mark.parametrize("ends", ["cancelled", "closed"])
+def test_a_turn_that_lasts_does_not_outlast_its_run(ends: str, tmp_path: Path) -> None:
+    kept, go_on = asyncio.Event(), asyncio.Event()
+
+    @tool(mode="safe_write", effect="idempotent", concurrency=1)
+    async def add(ctx: ToolContext) -> str:
+        """Keep something."""
+        ctx.state["count"] = 1
+        return "kept"
+
+    @hook("after_tool_call", timeout_ms=10_000)
+    async def slow(_call: HookCall) -> None:
+        kept.set()
+        await go_on.wait()
+
+    async def story() -> None:
+        agent = Agent(
+            "user", model=ScriptedModel(by_history([call("add", {}), say("done")])), tools=[add], hooks=[slow]
+        )
+        async with opened(agent, tmp_path / "app.db") as runtime:
+            first = await runtime.start(agent, "go", run_id="r1", session_id="s1")
+            await kept.wait()
+            if ends == "cancelled":
+                await first.cancel()
+                await first.wait(timeout=STORY_S_MAX)
+        go_on.set()
+        async with opened(agent, tmp_path / "app.db") as runtime:
+            second = await runtime.start(agent, "go", run_id="r2", session_id="s2")
+            assert (await second.wait(timeout=STORY_S_MAX)).output == "done"
+
+    play(story())
+
+
+@pytest.mark.parametrize("key", ["windlass.x", STEPS_KEY])
+def test_only_tools_that_come_along_keep_what_is_theirs(key: str) -> None:
+    with pytest.raises(TypeError, match=r"keys that begin with windlass\. are those of the tools"):
+        ToolState()[key] = 1
+
+    async def story() -> None:
+        agent = using(lambda _: None)
+        async with opened(agent) as runtime:
+            await ran(runtime, agent)
+            with pytest.raises(Rejected, match="choose another"):
+                await runtime.change_state("s", {key: 1})
+
+    play(story())
+
+
 def using(work: Callable[[ToolContext], object], **options: Any) -> Agent:
     """An agent that calls one tool."""
 

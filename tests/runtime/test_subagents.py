@@ -115,7 +115,7 @@ async def the_request(handle: RunHandle) -> InputRequest:
 
 
 NO_KEY = Rejected("no key", kind=ErrorKind.PROVIDER_FAILURE, retry=RetryClass.NOT_RETRYABLE)
-CHILD = "r1/0/call-1"
+CHILD = "subagent:r1/0/call-1"
 CHILD_SESSION = f"session:{CHILD}"
 
 
@@ -204,11 +204,11 @@ def test_subagents_of_one_step_and_tools_run_side_by_side() -> None:
         async with AgentRuntime.in_memory([root]) as runtime:
             handle = await start(runtime, root)
             await until(handle, "subagent.called")
-            for run_id in ("r1/0/call-1", "r1/0/call-2"):
+            for run_id in (CHILD, "subagent:r1/0/call-2"):
                 await until(runtime.handle(run_id), "step.started")
             await until(handle, "action.result")
             gates[1].set()
-            await runtime.handle("r1/0/call-2").wait(timeout=10)
+            await runtime.handle("subagent:r1/0/call-2").wait(timeout=10)
             gates[0].set()
             await handle.wait(timeout=10)
             results = await data_of(runtime, "r1", "action.result")
@@ -336,6 +336,31 @@ def test_a_subagent_that_uses_up_its_share_is_an_error_and_the_run_goes_on() -> 
     play(story())
 
 
+def test_a_subagent_and_the_calls_beside_it_keep_to_one_budget(opened: Open) -> None:
+    made: list[str] = []
+
+    @tool(mode="read")
+    async def count(item: str) -> str:
+        """Count a thing."""
+        made.append(item)
+        return "one"
+
+    def counts(*items: str) -> Answer:
+        first, *rest = (call("count", {"item": item}) for item in items)
+        return sum(rest, first)
+
+    async def story() -> None:
+        child = Agent("reader", model=model(counts("d", "e", "f"), say("six")), tools=[count])
+        script = (ask() + counts("a", "b", "c"), say("done"))
+        root = Agent("lead", model=model(*script), tools=[count], subagents=[child])
+        async with opened([root]) as runtime:
+            handle = await start(runtime, root, budget=BudgetLimit(max_tool_calls=4))
+            assert (await handle.wait(timeout=10)).output == "done"
+        assert sorted(made) == ["a", "b", "c"]
+
+    play(story())
+
+
 def test_a_run_with_nothing_left_calls_no_subagent() -> None:
     async def story() -> None:
         root = lead(ask() + ask(), say("done"))
@@ -395,6 +420,8 @@ def test_cancelling_a_run_cancels_those_who_work_for_it(opened: Open) -> None:
             for child in below:
                 ended = await runtime.handle(child.run_id or "").wait(timeout=10)
                 assert ended.status is RunStatus.CANCELLED
+            below = await runtime.descendants("s1")
+            assert [child.status for child in below] == [RunStatus.CANCELLED] * 2
             assert await runtime.session_requests("s1") == ()
 
     play(story())

@@ -188,13 +188,9 @@ ENTRIES: dict[str, Callable[[Any, Any], object]] = {
 }
 LISTS = ("sessions list", "sessions runs", "sessions requests")
 FINE: set[tuple[str, int]] = {
-    *(
-        (name, 2)
-        for name in ENTRIES
-        if name.startswith(("subscribe_s", "subscribe_agent", "session_req", "desc"))
-    ),
+    ("subscribe_session", 2),
+    ("subscribe_agent", 2),
     ("start a message", 2),
-    ("steer a session", 2),
     ("subscribe_all", 0),
     ("sessions list limit", 1),
     *((name, 0) for name in ENTRIES if name.startswith(LISTS) and not name.endswith(("limit", "only"))),
@@ -226,7 +222,7 @@ RUN_OPTIONS: dict[str, tuple[object, str]] = {
     "turn_id": ("", "start: turn_id cannot be used"),
     "mode": ("foo", "start: mode cannot be used"),
     "capabilities": (5, "start: capabilities cannot be used"),
-    "budget": (5, "start: budget cannot be used"),
+    "budget": (5, "write a BudgetLimit, such as"),
     "output": (5, "output is a model, a dataclass, a JSON Schema or an OutputContract, found int"),
     "context": ("abc", "start: context cannot be used"),
     "metadata": ({"a": object()}, "start: metadata cannot be used"),

@@ -366,8 +366,8 @@ def test_an_answer_that_was_used_counts_no_second_time(tmp_path: Path, is_restar
         async with await AgentRuntime.open(path, agents=[agent]) as runtime:
             handle = await runtime.start(agent, "go", run_id="r1", session_id="s")
             (first,) = await asked(handle)
-            await post(path, "s", yes(first), key="answer:1")
             await runtime.answer_session("s", [yes(first)])
+            await post(path, "s", yes(first), key="answer:1")
             (second,) = await asked(handle, 2)
             assert len(bank.paid) == 1
             if not is_restarted:

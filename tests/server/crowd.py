@@ -29,6 +29,11 @@ async def one(
     cursor = ""
     while not seen or seen[-1] < last:
         wire = await Wire.get(port, path, **({"last_event_id": cursor} if cursor else {}))
+        if wire.status == 503:
+            # The server lets only so many in at once, and says when to come back.
+            wire.cut()
+            await asyncio.sleep(float(wire.headers["retry-after"]))
+            continue
         assert wire.status == 200, wire.status
         while line := await wire.reader.readline():
             if line.startswith(b"id: "):

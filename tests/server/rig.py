@@ -23,6 +23,7 @@ from windlass import Agent, tool
 from windlass.options import RuntimeOptions
 from windlass.testing import ScriptedModel, call, say
 from windlass_server import Settings, Tenants, create_app
+from windlass_server.connection import Connection
 from windlass_server.settings import Limits
 
 TIMEOUT_S = 60.0
@@ -113,13 +114,16 @@ async def serving(
     agents: Sequence[Agent] = (),
     *,
     settings: Settings | None = None,
+    connection: type[Connection] = Connection,
     **options: Unpack[RuntimeOptions],
 ) -> AsyncGenerator[Server]:
     """Serve in this event loop; the stores are in `folder`."""
     given = settings or Settings(limits=FAST)
     tenants = Tenants(folder, agents or [talker()], durability="process", **options)
     app = create_app(given, tenants)
-    config = uvicorn.Config(app, port=0, http="h11", log_level="error", lifespan="on", server_header=False)
+    config = uvicorn.Config(
+        app, port=0, http=connection, log_level="error", lifespan="on", server_header=False
+    )
     server = uvicorn.Server(config)
     task = asyncio.create_task(server.serve())
     await eventually(lambda: server.started or task.done())

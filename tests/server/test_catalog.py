@@ -1,4 +1,4 @@
-"""Finding, reading, copying and removing sessions over HTTP; and who is asked what."""
+"""Finding, reading, copying and removing sessions; and who is asked what."""
 
 import asyncio
 import json
@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
-import pytest
 from tests.server.keyring import Keyring
 from tests.server.rig import FAST, Wire, ended, payer, run, serving, talker, waiting
 
@@ -224,7 +223,6 @@ def test_the_trace_of_a_run_tells_what_it_did_and_not_what_was_said(tmp_path: Pa
     run(main())
 
 
-@pytest.mark.promise("J4")
 def test_with_a_token_only_one_of_two_goes_on_from_the_same_place(tmp_path: Path) -> None:
     async def main() -> None:
         async with serving(tmp_path) as server, server.client() as client:

@@ -12,7 +12,7 @@ import schemathesis
 from hypothesis import HealthCheck, settings
 from schemathesis.specs.openapi import checks
 from tests.server.keyring import Keyring
-from tests.server.rig import FAST, TIMEOUT_S, in_thread, payer, talker
+from tests.server.rig import FAST, TIMEOUT_S, in_thread, talker
 from tests.server.test_doors import routes
 
 from windlass_server import Settings, Tenants, create_app
@@ -75,7 +75,7 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Generator[Target]:
     keys = Keyring(folder / "keys.json")
     key = keys.add("ops", "acme", "ann", operator=True)
     given = Settings(keys=keys.path, limits=FAST)
-    with in_thread(folder / "data", [payer()], settings=given) as server:
+    with in_thread(folder / "data", [talker()], settings=given) as server:
         yield Target(f"http://127.0.0.1:{server.port}", {"Authorization": f"Bearer {key}"})
 
 

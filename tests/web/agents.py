@@ -5,12 +5,12 @@ from typing import Final
 
 from windlass import Agent, tool
 from windlass.adapters.models.demo import DemoModel
+from windlass.demo import agent as demo
 from windlass.ports.model import LLMMessage, LLMUsage
 from windlass.question import ask_question
 from windlass.testing import Answer, ScriptedModel, call, say
 from windlass.testing.scripted import Call
 from windlass_protocol import JsonValue
-from windlass_server.demo import demo
 
 PACE_S: Final = 0.05
 LONG_STEPS: Final = 104

@@ -266,11 +266,26 @@ def test_a_call_that_is_under_way_when_its_run_is_cancelled_has_an_unknown_outco
     session.turn()
     assert session.end == "cancelled"
     found: list[Any] = [one.data for one in session.records if one.type == "action.result"]
-    assert [one["error"]["code"] for one in found] == ["outcome_unknown", "outcome_unknown"]
+    assert [one["error"]["code"] for one in found] == ["outcome_unknown", "cancelled"], "the other only reads"
     result = fold_runs(session.records).runs["r1"].result
     assert result is not None
     assert result.error is not None
     assert (result.error.code, "pay" in result.error.message) == ("ambiguous", True)
+    assert "look" not in result.error.message
+
+
+def test_a_run_that_is_cancelled_while_it_only_reads_knows_all_and_says_why() -> None:
+    session = asked(calls(call("look")))
+    begin_all(session)
+    session.tell(CancelAsked("r1", "ann", "The customer has left."))
+    session.under_way.clear()
+    session.turn()
+    (data,) = session.all("action.result")
+    assert isinstance(data["error"], dict)
+    assert "nothing was changed" in str(data["error"]["message"])
+    result = fold_runs(session.records).runs["r1"].result
+    assert result is not None
+    assert (result.status, result.error, result.reason) == ("cancelled", None, "The customer has left.")
 
 
 def test_a_run_that_is_cancelled_with_nothing_under_way_knows_all() -> None:

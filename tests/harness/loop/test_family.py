@@ -41,7 +41,7 @@ from windlass_harness.loop.snapshot import dump_loop, load_loop
 from windlass_harness.loop.take import take
 from windlass_protocol import ErrorCode, ErrorInfo, ErrorKind, InputResponse, RetryClass
 
-CHILD = "r1/0/c-child"
+CHILD = "subagent:r1/0/c-child"
 PARENT: JsonObject = {
     "sessionId": "s0",
     "runId": "r0",
@@ -105,7 +105,7 @@ def the_effect(session: Session) -> Effect:
 
 
 def said(kind: str, call_id: str = "c-child", **more: JsonValue) -> ChildSaid:
-    facts: JsonObject = {"runId": "r1", "callId": call_id, "childRunId": f"r1/0/{call_id}"}
+    facts: JsonObject = {"runId": "r1", "callId": call_id, "childRunId": f"subagent:r1/0/{call_id}"}
     return ChildSaid(kind, {**facts, **more})
 
 
@@ -114,7 +114,7 @@ def asks(**more: JsonValue) -> ChildSaid:
 
 
 def ended(call_id: str = "c-child", **more: JsonValue) -> ChildSaid:
-    return ChildSaid(REPORT, report(call_id, f"r1/0/{call_id}", **more))
+    return ChildSaid(REPORT, report(call_id, f"subagent:r1/0/{call_id}", **more))
 
 
 # calling
@@ -160,6 +160,11 @@ def test_a_subagent_of_a_subagent_knows_the_root_and_all_agents_above() -> None:
     parent = post.body["parent"]
     assert isinstance(parent, dict)
     assert (parent["rootSessionId"], parent["depth"], parent["agents"]) == ("top", 2, ["boss", "helper"])
+
+
+def test_a_subagent_works_for_the_owner_of_its_callers_session() -> None:
+    (post,) = judge(asked(calls(call("child")), owner="ann"))
+    assert post.body["owner"] == "ann"
 
 
 def test_a_run_that_waits_for_a_subagent_holds_nothing_and_performs_nothing() -> None:
@@ -329,6 +334,16 @@ def test_the_time_of_a_run_stands_still_while_a_subagent_waits_for_people() -> N
     session.tell(ended())
     session.turn()
     assert session.state.wall_ms(session.now) == 160
+
+
+def test_the_other_calls_of_a_step_are_set_aside_before_a_budget_is_shared() -> None:
+    session = asked(
+        calls(call("look"), call("child"), call("look", "c-2"), call("look", "c-3")),
+        budget={"maxToolCalls": 10},
+    )
+    (post,) = judge(session)
+    # Four of them are calls of this step; the rest is for four that could be subagents.
+    assert post.body["budget"] == {"maxToolCalls": (10 - 4) // 4}
 
 
 # ends

@@ -228,7 +228,7 @@ def test_only_a_call_that_has_not_ended_can_have_not_begun() -> None:
 
 @pytest.mark.parametrize("attempts", [1, 2])
 def test_a_run_that_ends_says_which_calls_never_began(attempts: int) -> None:
-    session = asked(calls(call("look")))
+    session = asked(calls(call("put")))
     for _ in range(attempts - 1):
         begin_all(session)
         session = crash(session)

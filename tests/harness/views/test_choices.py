@@ -256,6 +256,19 @@ def test_a_policy_that_stops_the_run_is_a_critical_problem_of_the_choice() -> No
     assert not run_of(begin().add("policy.decided", {**data, "decision": allowed})).problems
 
 
+def test_a_hook_that_failed_is_a_problem_also_if_the_run_goes_on() -> None:
+    error = {"code": "not_allowed", "message": "it may not veto"}
+    data: Facts = {"hookId": "guard", "point": "before_tool_call", "status": "rejected", "error": error}
+    found = trouble(begin().answer("a").add("hook.failed", {**data, "callId": "a"}))
+    assert (found.severity, found.root_cause, found.decision_id) == (
+        "warning",
+        "hook_not_allowed",
+        "step_0.0",
+    )
+    assert found.description == "hook guard at before_tool_call: it may not veto"
+    assert trouble(begin().add("hook.failed", {**data, "point": "run_starting"})).decision_id is None
+
+
 @pytest.mark.parametrize(
     ("code", "causes"), [("timeout", ["timeout"]), ("interrupted", ["interrupted"]), ("handed_over", [])]
 )

@@ -87,6 +87,11 @@ def test_a_story_tells_counts_problems_and_what_failed() -> None:
     )
 
 
+def test_a_sentence_ends_once() -> None:
+    told = run(decision(1, outcome=NO, intent="Stop."), problems=[problem("warning", "It has no effect.")])
+    assert narrate(told).endswith("Warnings: It has no effect. Failed on: Stop.")
+
+
 def test_a_pending_decision_is_not_called_a_failure() -> None:
     assert "Failed on" not in narrate(run(decision(0, outcome=YES), decision(1)))
     assert summarize_run(run(decision(0))).key_decisions == ()

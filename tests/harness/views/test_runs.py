@@ -86,7 +86,8 @@ def test_a_run_that_is_to_be_cancelled_stays_so_until_it_ends() -> None:
             {"status": "completed", "output": "x", "structuredOutput": {"n": 1}},
         ),
         ("run.failed", {"error": ERROR}, {"status": "failed", "output": "", "error": ERROR}),
-        ("run.cancelled", {"reason": "enough"}, {"status": "cancelled", "output": ""}),
+        ("run.cancelled", {"reason": "enough"}, {"status": "cancelled", "output": "", "reason": "enough"}),
+        ("run.cancelled", {}, {"status": "cancelled", "output": ""}),
         ("run.budget_exhausted", EXHAUSTED, {"status": "budget_exhausted", "output": ""}),
         (
             "run.budget_exhausted",

@@ -55,13 +55,13 @@ class TimedModel(ScriptedModel):
 class CountingStore(MemoryStore):
     """A store that counts what is written, and outlives its runtime."""
 
-    appends = 0
+    append_count = 0
 
     async def aclose(self) -> None:
         pass
 
     async def append(self, batch: Batch) -> Appended:
-        self.appends += 1
+        self.append_count += 1
         return await super().append(batch)
 
 
@@ -128,13 +128,13 @@ def test_a_parked_pause_ends_by_the_clock_that_does_not_jump(jump_s: float, is_r
             await scene.clock.sleep(10)
             assert await scene.standing() is Standing.WAITING
             scene.clock.jump(jump_s)
-            written = scene.store.appends
+            written = scene.store.append_count
             await scene.clock.sleep(40)
             if is_rung:
                 await runtime.start("shop", "go", session_id="s1", run_id="r2")
                 await scene.clock.sleep(5)
             assert await scene.standing() is Standing.WAITING
-            assert scene.store.appends - written <= 2, "it is looked after once, not again and again"
+            assert scene.store.append_count - written <= 2, "it is looked after once, not again and again"
             assert (await handle.wait(timeout=2 * DAY_S)).output == "one"
 
     run_in_fake_time(story(), clock=scene.clock)
@@ -201,11 +201,11 @@ def test_a_request_stays_open_until_the_wall_clock_says_that_it_has_expired() ->
             handle = await runtime.start("shop", "go", session_id="s1", run_id="r1")
             await scene.clock.sleep(10)
             scene.clock.jump(-DAY_S)
-            written = scene.store.appends
+            written = scene.store.append_count
             await scene.clock.sleep(3 * HOUR_S)
             assert len(await handle.requests()) == 1
             assert await scene.standing() is Standing.WAITING
-            assert scene.store.appends - written <= 2, "it is looked after once, not again and again"
+            assert scene.store.append_count - written <= 2, "it is looked after once, not again and again"
             await scene.clock.sleep(DAY_S - 3 * HOUR_S)
             assert len(await handle.requests()) == 1
             await handle.wait(timeout=HOUR_S + SLACK_S)

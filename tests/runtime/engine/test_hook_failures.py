@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 from pydantic import BaseModel
-from tests.runtime.engine.hook_rig import Ledger, Told, events_of, play, run, shop
+from tests.runtime.engine.hook_rig import CHARGE, Ledger, Told, events_of, play, run, shop
 
 from windlass.compose import AgentRuntime
 from windlass.engine.binding import Binding
@@ -435,3 +435,31 @@ def test_work_is_cut_at_its_time_and_not_a_moment_later():
 def test_nothing_of_a_run_without_hooks_is_different():
     plain, watched = run(), run(at("after_tool_call", lambda _call: None))
     assert [one for one in watched.types if "hook" not in one] == plain.types
+
+
+def forbids(_call: HookCall) -> Veto:
+    return Veto("Not today.")
+
+
+@pytest.mark.parametrize(
+    ("function", "words", "cause"),
+    [
+        (forbids, "hook h at before_tool_call failed, fail_open: ", "hook_not_allowed"),
+        (
+            raises,
+            "hook h at before_tool_call failed, fail_open: ValueError: [redacted]",
+            "hook_raised",
+        ),
+    ],
+)
+def test_a_hook_that_failed_is_logged_and_is_a_problem_of_the_ledger(
+    function: Callable[[HookCall], object], words: str, cause: str, caplog: pytest.LogCaptureFixture
+):
+    async def story() -> list[str | None]:
+        agent = shop(CHARGE, Ledger(), hooks=[at("before_tool_call", function)])
+        async with AgentRuntime.in_memory([agent], secrets=["the secret is 42"]) as runtime:
+            await (await runtime.start(agent, "go", run_id="r1")).wait(timeout=10)
+            return [problem.root_cause for problem in (await runtime.decisions("r1")).problems]
+
+    assert play(story()) == [cause]
+    assert words in caplog.text

@@ -100,12 +100,14 @@ def test_words_whose_run_would_have_a_name_that_is_taken_begin_one_with_another_
         async with scene.runtime([agent_of(ScriptedModel(heard))]) as runtime:
             taken = await runtime.start("shop", "hello", session_id="s2", run_id="steer/s1/m1")
             await taken.wait(timeout=WAIT_S)
+            first = await runtime.start("shop", "hello", session_id="s1", run_id="r1")
+            await first.wait(timeout=WAIT_S)
             await runtime.steer("shop", WORDS, session_id="s1", message_id="m1")
             last = await runtime.start("shop", "last", session_id="s1", run_id="r2")
             assert (await last.wait(timeout=WAIT_S)).output == "heard last"
             begun = [one.run_id for one in await records_of(scene.store) if one.type == "run.started"]
-            assert begun == ["steer/s1/m1/2", "r2"]
-            assert (await runtime.handle("steer/s1/m1/2").wait(timeout=WAIT_S)).output == f"heard {WORDS}"
+            assert begun == ["r1", "steer/s1/m1/3", "r2"]
+            assert (await runtime.handle("steer/s1/m1/3").wait(timeout=WAIT_S)).output == f"heard {WORDS}"
 
     Scene().play(story)
 

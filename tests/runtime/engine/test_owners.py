@@ -126,8 +126,33 @@ def test_a_session_that_was_another_agents_once_is_driven_when_its_turn_comes() 
     Scene().play(story)
 
 
+def test_an_answer_that_waits_for_the_agent_is_shown_as_one_and_no_other_is_taken() -> None:
+    async def story(scene: Scene) -> None:
+        street = Street(scene)
+        async with street.process([asks("A")]) as one:
+            request_id = await waiting(await one.start("A", "go", session_id="s", run_id="a1"))
+            (request,) = await one.session_requests("s")
+            assert request.is_answered is None
+        async with street.process([talks("B")]) as two:
+            await two.handle("a1").answer(request_id, "approve")
+            (request,) = await two.session_requests("s")
+            assert request.is_answered
+            (request,) = await two.handle("a1").requests()
+            assert request.is_answered
+            words = "the request is answered already; the answer waits for a process with agent A"
+            with pytest.raises(Conflict, match=words):
+                await two.handle("a1").answer(request_id, "deny")
+        async with street.process([asks("A")]) as one:
+            assert (await one.handle("a1").wait(timeout=WAIT_S)).output == "A is done"
+
+    Scene().play(story)
+
+
 async def speak(scene: Scene, agent_id: str) -> None:
-    """Acknowledge words to a session and end before anything is done about them."""
+    """Acknowledge words to an empty session and end before they are heard."""
+    await scene.store.enlist("founder", now_ms=0)
+    await scene.store.claim("s", "founder", now_ms=0)
+    await scene.store.retire("founder")
     async with runtime_on(IdleStore(scene.store), [talks(agent_id)]) as gone:
         await gone.steer(agent_id, "do not forget me", session_id="s", message_id="m1")
 
@@ -252,6 +277,20 @@ def test_whose_runs_wait_for_a_process_that_has_their_agent_is_told_once(
     with caplog.at_level(logging.WARNING, "windlass"):
         Scene().play(story)
     assert caplog.messages == ["2 unfinished runs wait for agent A, which is not here"]
+
+
+def test_a_process_without_agents_only_answers_and_is_not_warned(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(scene: Scene) -> None:
+        street = Street(scene)
+        async with street.process([asks("A")]) as one:
+            await waiting(await one.start("A", "go", session_id="s", run_id="a1"))
+        with caplog.at_level(logging.INFO):
+            async with street.process([]):
+                await street.pause()
+
+    Scene().play(story)
+    told = [(one.levelname, one.message) for one in caplog.records if "unfinished" in one.message]
+    assert told == [("INFO", "1 unfinished run waits for agent A, which is not here")]
 
 
 class Shelf:

@@ -20,10 +20,10 @@ WAIT_S: Final = 100.0
 class KeptStore(WrappedStore):
     """A store that outlives its runtimes, and counts what is written."""
 
-    appends = 0
+    append_count = 0
 
     async def append(self, batch: Batch) -> Appended:
-        self.appends += 1
+        self.append_count += 1
         return await super().append(batch)
 
     async def aclose(self) -> None:
@@ -85,9 +85,9 @@ def test_a_session_with_a_queued_run_behind_one_that_waits_for_a_person_is_parke
             row = await store.session("s1")
             assert row is not None
             assert (row.standing, row.owner_id) == (Standing.WAITING, None)
-            written = store.appends
+            written = store.append_count
             await scene.clock.sleep(100 * SWEEP_S)
-            assert store.appends == written, "and nobody looks after it again and again"
+            assert store.append_count == written, "and nobody looks after it again and again"
             assert await second.status() is RunStatus.PENDING
             await approve(first)
             assert (await first.wait(timeout=WAIT_S)).output == "done one"

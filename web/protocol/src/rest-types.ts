@@ -4,6 +4,7 @@ import { z } from "zod";
 import {
   BudgetLimits,
   ChatMessage,
+  Count,
   HarnessTrace,
   InputRequest,
   RunMode,
@@ -43,6 +44,8 @@ export interface NewMessage extends RunWishes {
   readonly message: UserContent;
   /** `queue` waits for the run under way; `steer` speaks to it. */
   readonly delivery?: "queue" | "steer" | undefined;
+  /** Goes on only if nobody else has meanwhile: a stale one is refused with a conflict. */
+  readonly continuationToken?: string | undefined;
 }
 
 /** An answer to a request, without the request's id. */
@@ -51,55 +54,66 @@ export type Answer = Pick<InputResponse, "optionId" | "text" | "argumentsHash">;
 /** Work that was taken: it is durable, and happens from now on. */
 export const Accepted = open({
   sessionId: z.string(),
-  /** The run that it begins. */
-  runId: z.string().nullable().optional(),
+  /** The run that it begins, or is answered in. */
+  runId: z.string().optional(),
   /** The message, of words to the run under way. */
-  messageId: z.string().nullable().optional(),
+  messageId: z.string().optional(),
+  /** With which to go on behind it. */
+  continuationToken: z.string().optional(),
 });
 export type Accepted = z.infer<typeof Accepted>;
 
 /** A run: where it is, what it waits for, and what came of it. */
 export const RunInfo = open({
   run: RunSnapshot,
-  result: RunResult.nullable().optional(),
+  /** Once it has ended. */
+  result: RunResult.optional(),
+  /** What people are being asked. */
   requests: z.array(InputRequest).default([]),
 });
 export type RunInfo = z.infer<typeof RunInfo>;
 
 /** A trace: the run, its spans, and the moments in them. */
 export const TraceInfo = open({
-  trace: HarnessTrace.nullable().optional(),
+  trace: HarnessTrace.optional(),
   spans: z.array(TraceSpan),
   events: z.array(TraceEvent).default([]),
 });
 export type TraceInfo = z.infer<typeof TraceInfo>;
 
-/** A session in a list. */
+/** Where the newest run of a session is; idle without one. */
+export type SessionStatus = "idle" | RunStatus;
+
+/** A session: what it is about, where it is, and what it has used. */
 export const SessionInfo = open({
   sessionId: z.string(),
-  agentId: z.string().nullable().optional(),
-  title: z.string().nullable().optional(),
-  status: z.union([RunStatus, z.string()]).nullable().optional(),
-  createdAt: Timestamp.nullable().optional(),
-  updatedAt: Timestamp.nullable().optional(),
-  usage: Usage.nullable().optional(),
-  runCount: z.number().optional(),
+  /** What was said first, in one short line. */
+  title: z.string().optional(),
+  agentId: z.string().optional(),
+  /** A `SessionStatus`; a newer server may know others. */
+  status: z.string().optional(),
+  createdAt: Timestamp.optional(),
+  updatedAt: Timestamp.optional(),
+  runCount: Count.optional(),
   /** Requests to people that are open in it. */
-  requestCount: z.number().optional(),
-  parentSessionId: z.string().nullable().optional(),
-  rootSessionId: z.string().nullable().optional(),
-  /** The session that it was forked from, and behind which record. */
-  predecessorId: z.string().nullable().optional(),
-  predecessorSeq: z.number().nullable().optional(),
+  requestCount: Count.optional(),
+  usage: Usage.optional(),
+  parentSessionId: z.string().optional(),
+  rootSessionId: z.string().optional(),
+  /** The session that it was forked from, and the record behind which. */
+  predecessorId: z.string().optional(),
+  predecessorSeq: Count.optional(),
+  /** With which to go on from here. */
+  continuationToken: z.string().optional(),
 });
 export type SessionInfo = z.infer<typeof SessionInfo>;
 
-/** A page of sessions, newest first; `next` goes on with it. */
-export const SessionPage = open({ sessions: z.array(SessionInfo), next: z.string().nullable().optional() });
+/** A page of sessions, newest first; `next` is what `after` takes to go on. */
+export const SessionPage = open({ sessions: z.array(SessionInfo), next: z.string().optional() });
 export type SessionPage = z.infer<typeof SessionPage>;
 
 /** A page of messages, oldest first. */
-export const HistoryPage = open({ messages: z.array(ChatMessage), next: z.string().nullable().optional() });
+export const HistoryPage = open({ messages: z.array(ChatMessage), next: z.string().optional() });
 export type HistoryPage = z.infer<typeof HistoryPage>;
 
 /** A run in a list. */
@@ -109,34 +123,41 @@ export const RunRow = open({
   agentId: z.string(),
   status: RunStatus,
   /** Absent while it waits for its turn. */
-  startedAt: Timestamp.nullable().optional(),
-  endedAt: Timestamp.nullable().optional(),
-  usage: Usage,
+  startedAt: Timestamp.optional(),
+  endedAt: Timestamp.optional(),
+  usage: Usage.optional(),
 });
 export type RunRow = z.infer<typeof RunRow>;
 
-/** A page of runs, newest first; `next` goes on with it. */
-export const RunPage = open({ runs: z.array(RunRow), next: z.string().nullable().optional() });
+/** A page of runs, newest first. */
+export const RunPage = open({ runs: z.array(RunRow), next: z.string().optional() });
 export type RunPage = z.infer<typeof RunPage>;
 
 /** Something that waits for a person. */
 export const Approval = open({
-  request: InputRequest,
   sessionId: z.string(),
-  runId: z.string().nullable().optional(),
-  agentId: z.string().nullable().optional(),
-  askedAt: Timestamp.nullable().optional(),
+  rootSessionId: z.string().optional(),
+  runId: z.string().optional(),
+  agentId: z.string().optional(),
+  askedAt: Timestamp.optional(),
+  request: InputRequest,
 });
 export type Approval = z.infer<typeof Approval>;
 
-export const ApprovalPage = open({ requests: z.array(Approval), next: z.string().nullable().optional() });
+/** A page of what waits for a person, oldest first. */
+export const ApprovalPage = open({ requests: z.array(Approval), next: z.string().optional() });
 export type ApprovalPage = z.infer<typeof ApprovalPage>;
+
+/** Sessions that are gone. */
+export const Deleted = open({ deleted: z.array(z.string()) });
+export type Deleted = z.infer<typeof Deleted>;
 
 /** An agent that runs can be started with. */
 export const AgentInfo = open({
   agentId: z.string(),
   description: z.string(),
   model: z.string(),
+  version: z.string().optional(),
   tools: z.array(z.string()),
   subagents: z.array(z.string()),
 });

@@ -6,7 +6,7 @@ import { reasonOf, systemClock, type Clock } from "./clock.js";
 import { decode, encode } from "./codec.js";
 import { CodecError } from "./codec-error.js";
 import { readFeed, type FeedItem, type FeedOptions, type FeedSource } from "./feed.js";
-import { DecisionRun, type InputResponse } from "./generated/index.js";
+import { DecisionRun, type InputResponse, type RunStatus } from "./generated/index.js";
 import { DEPTH_MAX } from "./limits.js";
 import * as rest from "./rest-types.js";
 
@@ -40,8 +40,8 @@ export interface PageQuery {
 /** What to look for in a list of sessions. */
 export interface SessionQuery extends PageQuery {
   readonly agent?: string | undefined;
-  readonly status?: string | undefined;
-  /** Words, or beginnings of them, of the title. */
+  readonly status?: rest.SessionStatus | undefined;
+  /** Words of the title, or beginnings of them. */
   readonly text?: string | undefined;
   /** Whether sessions of subagents are listed as well. */
   readonly subagents?: boolean | undefined;
@@ -51,7 +51,7 @@ export interface SessionQuery extends PageQuery {
 export interface RunQuery extends PageQuery {
   readonly session?: string | undefined;
   readonly agent?: string | undefined;
-  readonly status?: string | undefined;
+  readonly status?: RunStatus | undefined;
 }
 
 type Query = Readonly<Record<string, string | number | boolean | undefined>>;
@@ -114,21 +114,26 @@ export class Client {
   }
 
   /** A new session that begins as this one was at a record. */
-  fork(sessionId: string, body: { readonly at?: number }, options?: RequestOptions): Promise<rest.SessionInfo> {
+  fork(sessionId: string, body: { readonly at?: number } = {}, options?: RequestOptions): Promise<rest.SessionInfo> {
     return this.ask(rest.SessionInfo, at("sessions", sessionId, "fork"), { ...options, method: "POST", body });
   }
 
-  /** Removes a session and everything in it. */
-  async deleteSession(sessionId: string, options?: RequestOptions): Promise<void> {
-    await this.send(at("sessions", sessionId), { ...options, method: "DELETE" });
+  /** Removes a session and everything in it, those of its subagents included; returns which are gone. */
+  async deleteSession(sessionId: string, options?: RequestOptions): Promise<readonly string[]> {
+    return (await this.ask(rest.Deleted, at("sessions", sessionId), { ...options, method: "DELETE" })).deleted;
+  }
+
+  /** Asks the run under way in a session to end; the answer names it if there was one. */
+  cancelSession(sessionId: string, reason?: string, options?: RequestOptions): Promise<rest.Accepted> {
+    return this.cancel(at("sessions", sessionId, "cancel"), reason, options);
+  }
+
+  /** Everything that is stored of a session, as lines of JSON. */
+  exportSession(sessionId: string, options: RequestOptions = {}): Promise<string> {
+    return this.send(at("sessions", sessionId, "export"), options);
   }
 
   // Runs.
-
-  /** A page of runs, newest first. */
-  listRuns(query: RunQuery = {}, options?: RequestOptions): Promise<rest.RunPage> {
-    return this.ask(rest.RunPage, "/runs", { ...options, query });
-  }
 
   /** Where a run is. */
   getRun(runId: string, options?: RequestOptions): Promise<rest.RunInfo> {
@@ -137,8 +142,12 @@ export class Client {
 
   /** Asks a run to end; nothing happens to one that has ended. */
   cancelRun(runId: string, reason?: string, options?: RequestOptions): Promise<rest.Accepted> {
-    const body = reason === undefined ? undefined : { reason };
-    return this.ask(rest.Accepted, at("runs", runId, "cancel"), { ...options, method: "POST", body });
+    return this.cancel(at("runs", runId, "cancel"), reason, options);
+  }
+
+  /** A page of runs, newest first. */
+  listRuns(query: RunQuery = {}, options?: RequestOptions): Promise<rest.RunPage> {
+    return this.ask(rest.RunPage, "/runs", { ...options, query });
   }
 
   /** What a run did and how long it took. */
@@ -202,6 +211,11 @@ export class Client {
   }
 
   // Requests.
+
+  private cancel(path: string, reason: string | undefined, options?: RequestOptions): Promise<rest.Accepted> {
+    const body = reason === undefined ? undefined : { reason };
+    return this.ask(rest.Accepted, path, { ...options, method: "POST", body });
+  }
 
   private async ask<S extends z.ZodType>(schema: S, path: string, call: Call = {}): Promise<z.output<S>> {
     const text = await this.send(path, call);

@@ -114,15 +114,20 @@ describe("a feed that is cut", () => {
 });
 
 describe("what the server says besides events", () => {
-  it("waits as long as a server asks that goes away", async () => {
+  it.each([
+    ["as it goes", 'event: reconnect\ndata: {"retryMs":1500}\n\n'],
+    ["in a field of the stream", "retry: 1500\n\n"],
+    ["in words that are none, as long as is usual", "event: reconnect\ndata: soon\n\n"],
+  ])("waits as long as a server asks %s", async (how, text) => {
     scene.answer = (_, response) => {
       const isFirst = scene.requests.length === 1;
       stream(response);
-      if (isFirst) response.end(`${FRAMES[0] ?? ""}event: reconnect\nretry: 1500\ndata: {"retryMs":1500}\n\n`);
+      if (isFirst) response.end(`${FRAMES[0] ?? ""}${text}`);
       else response.write(FRAMES.slice(1).join(""));
     };
-    expect(await take(client.sessionEvents("s1", options()), WHOLE.length)).toEqual(WHOLE);
-    expect(clock.waits).toEqual([1_500]);
+    const backoff = { baseMs: 100, maxMs: 1_000 };
+    expect(await take(client.sessionEvents("s1", options({ backoff, chance: () => 0 })), WHOLE.length)).toEqual(WHOLE);
+    expect(clock.waits).toEqual([how.endsWith("usual") ? 50 : 1_500]);
   });
 
   it.each([

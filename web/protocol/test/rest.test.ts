@@ -40,8 +40,11 @@ it("begins, speaks, answers, cancels and compacts", async () => {
   await client.cancelRun("r1", "too slow");
   await client.cancelRun("r1");
   await client.compact("s1");
+  await client.cancelSession("s1");
   await client.fork("s1", { at: 7 });
-  await client.deleteSession("s1");
+  answer = { status: 200, body: { deleted: ["s1"] } };
+  expect(await client.deleteSession("s1")).toEqual(["s1"]);
+  expect(await client.exportSession("s1")).toBe('{"deleted":["s1"]}');
   expect(asked).toEqual([
     { method: "POST", path: "/v1/sessions", body: { agent: "a", message: "go" }, key: "k1" },
     { method: "POST", path: "/v1/sessions/s%2F1/messages", body: { message: "more", delivery: "steer" }, key: undefined },
@@ -50,8 +53,10 @@ it("begins, speaks, answers, cancels and compacts", async () => {
     { method: "POST", path: "/v1/runs/r1/cancel", body: { reason: "too slow" }, key: undefined },
     { method: "POST", path: "/v1/runs/r1/cancel", body: undefined, key: undefined },
     { method: "POST", path: "/v1/sessions/s1/compact", body: undefined, key: undefined },
+    { method: "POST", path: "/v1/sessions/s1/cancel", body: undefined, key: undefined },
     { method: "POST", path: "/v1/sessions/s1/fork", body: { at: 7 }, key: undefined },
     { method: "DELETE", path: "/v1/sessions/s1", body: undefined, key: undefined },
+    { method: "GET", path: "/v1/sessions/s1/export", body: undefined, key: undefined },
   ]);
 });
 
@@ -61,6 +66,7 @@ it.each([
   ["/v1/sessions/s1/history", (c: Client) => c.history("s1"), { messages: [] }],
   ["/v1/runs/r1/trace", (c: Client) => c.trace("r1"), { spans: [], events: [] }],
   ["/v1/approvals", (c: Client) => c.approvals(), { requests: [] }],
+  ["/v1/runs?session=s1&status=failed", (c: Client) => c.listRuns({ session: "s1", status: "failed" }), { runs: [] }],
   ["/v1/health", (c: Client) => c.health(), { status: "ok", version: "0.1.0" }],
 ])("reads %s", async (path, read, body) => {
   answer = { status: 200, body };
@@ -70,7 +76,7 @@ it.each([
 
 it("reads runs, agents and tools", async () => {
   const run = { runId: "r", agentId: "a", status: "running", packageId: "p", packageFingerprint: "f", routeId: "x", modelId: "m" };
-  answer = { status: 200, body: { run: { ...run, cancellationRequested: false }, result: null } };
+  answer = { status: 200, body: { run: { ...run, cancellationRequested: false } } };
   expect(await client.getRun("r")).toMatchObject({ run, requests: [] });
   answer = { status: 200, body: { agents: [{ agentId: "a", description: "", model: "m", tools: [], subagents: [] }] } };
   expect(await client.agents()).toHaveLength(1);

@@ -6,8 +6,11 @@ import type { Transport } from "./transport.js";
 interface Scope {
   readonly transport: Transport;
   /** The one store of a session: however many components show it, it is read once. */
-  store(sessionId: string): SessionStore;
+  readonly store: (sessionId: string) => SessionStore;
 }
+
+/** Sessions that a tree remembers, to show them at once when somebody comes back. */
+export const SESSIONS_KEPT_MAX = 32;
 
 const ScopeContext = createContext<Scope | undefined>(undefined);
 
@@ -36,9 +39,21 @@ function scopeOf(transport: Transport): Scope {
   return {
     transport,
     store: (sessionId) => {
-      const known = stores.get(sessionId) ?? new SessionStore(transport, sessionId);
-      stores.set(sessionId, known);
-      return known;
+      const known = stores.get(sessionId);
+      if (known !== undefined) return known;
+      if (stores.size >= SESSIONS_KEPT_MAX) forgetOne(stores);
+      const store = new SessionStore(transport, sessionId);
+      stores.set(sessionId, store);
+      return store;
     },
   };
+}
+
+/** Forgets the oldest session that nobody watches. */
+function forgetOne(stores: Map<string, SessionStore>): void {
+  for (const [sessionId, store] of stores) {
+    if (!store.isIdle) continue;
+    stores.delete(sessionId);
+    return;
+  }
 }

@@ -56,6 +56,11 @@ export class SessionStore {
     private readonly schedule: Schedule = scheduleSoon,
   ) {}
 
+  /** Whether nobody watches. */
+  get isIdle(): boolean {
+    return this.listeners.size === 0;
+  }
+
   readonly getView = (): SessionView => this.view;
 
   readonly subscribe = (listener: () => void): (() => void) => {

@@ -1,5 +1,5 @@
 /** Agents behind a server: HTTP for what is asked, server-sent events for what happens. */
-import { Client, type ClientOptions } from "@windlass/protocol/client";
+import { Client, type Accepted, type ClientOptions } from "@windlass/protocol/client";
 import type { RunFacts, Sent, Transport } from "./transport.js";
 
 /** Makes a transport to a server. */
@@ -30,8 +30,8 @@ function newKey(): string {
   return crypto.randomUUID();
 }
 
-function sent({ sessionId, runId }: { readonly sessionId: string; readonly runId?: string | null | undefined }): Sent {
-  return { sessionId, runId: runId ?? undefined };
+function sent({ sessionId, runId }: Accepted): Sent {
+  return { sessionId, runId };
 }
 
 function facts({ run, result, requests }: Awaited<ReturnType<Client["getRun"]>>): RunFacts {

@@ -12,6 +12,7 @@ from windlass.policy import InheritedPolicy, RulesPolicy
 from windlass.ports.content import ContentStore
 from windlass.ports.policy import ToolPolicy
 from windlass.refusals import invalid_package, missing_agent, missing_port
+from windlass.registry import Registered
 from windlass.runtime_ports import PackageChange, RuntimePorts
 from windlass.skills import Skills
 from windlass.start import (
@@ -65,7 +66,10 @@ class RuntimeBinder:
             four_eyes=ports.four_eyes,
             policy_timeout_ms=ports.policy_timeout_ms,
             redactor=ports.scribe.redactor,
-            hooks=Hooks(BoundHook(spec, known.get(spec.hook_id)) for spec in package.hooks or ()),
+            hooks=Hooks(
+                (BoundHook(spec, known.get(spec.hook_id)) for spec in package.hooks or ()),
+                redactor=ports.scribe.redactor,
+            ),
             sinks=ports.sinks,
             summarises=summary_provider_of(ports, package, run_id=run.run_id),
             resolvers=ports.registry.resolvers(package),
@@ -83,7 +87,7 @@ class RuntimeBinder:
         if self._ports.tool_policy is not None:
             return self._ports.tool_policy
         registered, parent = self._ports.registry.agent(package.agent.agent_id), run.parent
-        own = _DEFAULT_POLICY if registered is None or registered.policy is None else registered.policy
+        own = _rules_in(registered)
         agents = dict.fromkeys(reversed(() if parent is None else parent.agents or ()))
         above = [self._rules_of(agent_id) for agent_id in agents if agent_id != run.agent_id]
         return InheritedPolicy(own, above) if above else own
@@ -93,7 +97,7 @@ class RuntimeBinder:
         if registered is None and self._ports.resolver is None:
             # Whoever has the agent knows what its subagents may do.
             raise missing_agent(agent_id)
-        return _DEFAULT_POLICY if registered is None or registered.policy is None else registered.policy
+        return _rules_in(registered)
 
     async def _package(self, run: RunState) -> tuple[RuntimePackage, tuple[Note, ...]]:
         pinned = run.package_fingerprint
@@ -153,6 +157,11 @@ class RuntimeBinder:
         if self._ports.content is None:
             raise missing_port("content resolver")
         return self._ports.content
+
+
+def _rules_in(registered: Registered | None) -> RulesPolicy:
+    """The rules of an agent, or those of everybody."""
+    return _DEFAULT_POLICY if registered is None or registered.policy is None else registered.policy
 
 
 def difference(old: RuntimePackage, new: RuntimePackage) -> str:

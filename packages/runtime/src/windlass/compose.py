@@ -1,5 +1,6 @@
 """The short ways in: runtimes made of the adapters that come along."""
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from pydantic import JsonValue, ValidationError
 
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.adapters.journals.sqlite import SqliteStore
+from windlass.adapters.journals.sqlite_recorded import take_in_left
 from windlass.adapters.models.routes import providers_from_environment
 from windlass.adapters.system import SystemClock, chance, new_id
 from windlass.agent import Agent
@@ -30,7 +32,6 @@ from windlass.setup_check import check_given, check_id, check_items, check_optio
 from windlass.tool_failed import ToolFailed
 from windlass.tool_state import state_value
 from windlass.typed_result import TypedResult, typed_result
-from windlass_harness.budget import BudgetLimit
 from windlass_harness.loop.drafts import within_limit
 from windlass_harness.loop.events import StateChange
 from windlass_protocol import (
@@ -119,6 +120,7 @@ class AgentRuntime(CoreRuntime):
         check_options(options, RuntimeOptions, what="open", beside=("agents", "durability"))
         store = await SqliteStore.open(path, durability=durability)
         try:
+            await asyncio.to_thread(take_in_left, store.path, durability=durability)
             runtime = cls._made(store, agents, options)
             await runtime.resume()
         except BaseException:
@@ -249,13 +251,14 @@ class AgentRuntime(CoreRuntime):
         """Say something to the run under way in a session; return the id of the message.
 
         The model hears it at its next step, after the tools that run have ended. What people are being asked
-        is passed over, never answered. If no run is under way the message begins one; `start` waits instead.
+        is passed over, never answered. If no run is under way the message begins one; `start` waits instead,
+        and only `start` makes a session.
         `source` says who speaks: with `four_eyes` they may not consent to what the run does from then on, and
         nobody may if it is left out.
 
         Raises:
             Rejected: the agent is not one of this runtime.
-            Conflict: the message id was used for something else.
+            Conflict: there is no such session, or the message id was used for something else.
             Denied: the start policy does not allow it, or the session belongs to another owner.
         """
         known = self._ports.machine.new_id() if message_id is None else check_id(message_id, "message_id")
@@ -315,7 +318,7 @@ class AgentRuntime(CoreRuntime):
             "agent_id": agent_id,
             "input": message,
             "package_id": registered.package.package_id,
-            "budget": budget_limits(budget) if isinstance(budget, BudgetLimit) else budget,
+            "budget": budget_limits(budget),
             "output_contract": None if output is None else output_contract(output, agent_id),
         }
         try:

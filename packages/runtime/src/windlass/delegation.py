@@ -8,7 +8,7 @@ from windlass.agent_output import output_contract
 from windlass.engine.delegating import Task
 from windlass.runtime_ports import RuntimePorts
 from windlass.start import EffectivePackage, check_start, resolve_package, start_body
-from windlass.start_names import check_no_secret
+from windlass.start_names import check_no_secret, check_unused
 from windlass.subagents import subagent_words
 from windlass_protocol import RunMode, RunRequest, SessionCapabilities
 
@@ -66,5 +66,7 @@ class RuntimeDelegator:
             output_contract=None if wanted is None else output_contract(wanted, child.name),
         )
         effective = await check_start(self._ports, request)
+        assert self._ports.store is not None, "a start was checked, so there is one"
+        await check_unused(self._ports.store, child)
         await self._keeper.keep(effective, child.run_id)
         return start_body(request, effective)

@@ -13,7 +13,9 @@ from typing import Final, cast
 from pydantic import JsonValue
 
 from windlass.agent import Agent
+from windlass.definitions import kind_of
 from windlass.ports.content import ContentStore
+from windlass.refusals import bad_request
 from windlass.tool_limits import PACKAGE_BYTES_MAX
 from windlass_harness.budget import BudgetLimit
 from windlass_harness.policy import PolicySet, Rule
@@ -176,10 +178,17 @@ def _subagents(agent: Agent) -> tuple[SubagentSpec, ...] | None:
     return tuple(specs) or None
 
 
-def budget_limits(budget: BudgetLimit | None) -> BudgetLimits | None:
-    """Return the limits of a budget as data."""
-    if budget is None:
-        return None
+def budget_limits(budget: object) -> BudgetLimits | None:
+    """Return the limits of a budget as data.
+
+    Raises:
+        Rejected: it is no budget.
+    """
+    if budget is None or isinstance(budget, BudgetLimits):
+        return budget
+    if not isinstance(budget, BudgetLimit):
+        found = kind_of(budget)
+        raise bad_request(f"budget cannot be {found}; write a BudgetLimit, such as BudgetLimit(max_steps=20)")
     return BudgetLimits.model_validate({part.name: getattr(budget, part.name) for part in fields(budget)})
 
 

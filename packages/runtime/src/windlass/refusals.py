@@ -148,6 +148,14 @@ def taken_run(run_id: str, differs: str) -> Conflict:
     )
 
 
+def kept_name(what: str) -> Rejected:
+    """Return the error of a name that only a subagent may have."""
+    return bad_request(
+        f"{what} begins like the names of subagents, which nobody else may use; choose one that begins "
+        "neither with subagent: nor with session:subagent:"
+    )
+
+
 def start_denied(decision: PolicyDecision, run_id: str, *, source: SourceRef | None) -> Denied:
     """Return the error of a run that the start policy does not let start."""
     match decision.decision:
@@ -205,6 +213,17 @@ def _answer_hint(request: InputRequest | None, response: InputResponse) -> str:
     return f"; the options are {listed}{meant([response.option_id or response.text or ''], names)}"
 
 
+def answered_already(response: InputResponse, session_id: str, *, agent_id: str | None) -> Conflict:
+    """Return the error of a second answer, while the first waits to be taken."""
+    whose = "the process that drives the run" if agent_id is None else f"a process with agent {agent_id}"
+    return Conflict(
+        f"the request is answered already; the answer waits for {whose}",
+        kind=ErrorKind.APPROVAL_FAILURE,
+        retry=RetryClass.NOT_RETRYABLE,
+        causal_ids=CausalIds(session_id=session_id, request_id=response.request_id),
+    )
+
+
 def check_answers(
     responses: Sequence[InputResponse],
     requests: Mapping[str, InputRequest],
@@ -247,8 +266,9 @@ def no_value(result: RunResult) -> AgentError:
         )
         return found.caused_by(error.causal_ids or ids).caused_by(ids)
     if result.status is RunStatus.CANCELLED:
+        why = "" if result.reason is None else f": {result.reason}"
         return Conflict(
-            "the run was cancelled before it returned anything",
+            f"the run was cancelled before it returned anything{why}",
             kind=ErrorKind.CANCELLATION,
             retry=RetryClass.USER_ACTION_NEEDED,
             causal_ids=ids,

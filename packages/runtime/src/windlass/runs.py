@@ -2,20 +2,28 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pydantic import JsonValue
 
 from windlass.engine.loading import load
+from windlass.engine.mail import ANSWER, answers_in
 from windlass.engine.mailbox import each_item
 from windlass.ports.feed import EventBus
 from windlass.ports.journal import COMPACT, STATE, NewRun, RunRow, Store
-from windlass.refusals import NAME_SHOWN_CHARS_MAX, bad_request, unknown_run, unknown_session
+from windlass.refusals import (
+    NAME_SHOWN_CHARS_MAX,
+    answered_already,
+    bad_request,
+    unknown_run,
+    unknown_session,
+)
 from windlass.setup_check import check_id, check_seconds
 from windlass.tool_state import SessionValues
 from windlass_harness.loop.authored import state_problem
 from windlass_harness.loop.events import StateChange
+from windlass_harness.loop.people import matched, refusal
 from windlass_harness.loop.state import LoopState
 from windlass_harness.views.deliveries import DeliveryState
 from windlass_harness.views.family import ChildSession
@@ -85,7 +93,7 @@ class Runs:
         Raises:
             Conflict: there is no such session.
         """
-        await self._known(session_id)
+        await self.known(session_id)
         await self._store.post(session_id, kind=COMPACT, key=f"{COMPACT}:{key}", body={})
 
     async def state(self, session_id: str) -> JsonObject:
@@ -94,7 +102,7 @@ class Runs:
         Raises:
             Conflict: there is no such session.
         """
-        await self._known(session_id)
+        await self.known(session_id)
         loaded = await load(self._store, self._store, session_id=session_id)
         return dict(SessionValues(loaded.state.session.authored))
 
@@ -110,7 +118,12 @@ class Runs:
             raise bad_request(problem)
         await self._store.post(session_id, kind=STATE, key=f"{STATE}:{key}", body=change.data)
 
-    async def _known(self, session_id: str) -> None:
+    async def known(self, session_id: str) -> None:
+        """See to it that there is a session.
+
+        Raises:
+            Conflict: there is none of this name.
+        """
         if await self._store.session(check_id(session_id, "a session id")) is None:
             raise unknown_session(self._hide(session_id))
 
@@ -204,7 +217,34 @@ class Runs:
         if state is None:
             return {}
         proxied = state.session.family.proxied
-        return {**state.session.requests, **{name: asked.request for name, asked in proxied.items()}}
+        open_ = {**state.session.requests, **{name: asked.request for name, asked in proxied.items()}}
+        homes = {session_id, *(asked.session_id for asked in proxied.values())} if open_ else ()
+        answered = {name for home in homes for name in await self._answered(home, open_)}
+        return {
+            name: request.model_copy(update={"is_answered": True}) if name in answered else request
+            for name, request in open_.items()
+        }
+
+    async def _answered(self, session_id: str, requests: Mapping[str, InputRequest]) -> set[str]:
+        """Those requests whose answers wait in an inbox, if they will count."""
+        found: set[str] = set()
+        async for item in each_item(self._store, session_id):
+            if item.kind == ANSWER:
+                given = answers_in(item)
+                found |= {one.request_id for one in given.responses if _counts(one, requests, given.given_ms)}
+        return found
+
+    async def check_unanswered(self, asking: Asking) -> None:
+        """Refuse answers to what is answered, though nobody has taken that answer yet.
+
+        Raises:
+            Conflict: one is.
+        """
+        answered = await self._answered(asking.session_id, asking.requests)
+        for response in asking.responses:
+            if response.request_id in answered:
+                run = (await load(self._store, self._store, session_id=asking.session_id)).state.run
+                raise answered_already(response, asking.session_id, agent_id=run and run.agent_id)
 
     async def _state(self, session_id: str, run_id: str | None) -> LoopState | None:
         """The state of a session; None if another run than this is under way."""
@@ -240,15 +280,34 @@ class Runs:
         return tuple(found)
 
     async def descendants(self, session_id: str) -> tuple[ChildSession, ...]:
-        """Return the sessions of all subagents below a session, callers first."""
+        """Return the sessions of all subagents below a session, callers first.
+
+        Raises:
+            Conflict: there is no such session.
+        """
+        await self.known(session_id)
         found: list[ChildSession] = []
         waiting = [session_id]
         while waiting:
             state = (await load(self._store, self._store, session_id=waiting.pop(0))).state
-            children = [*state.session.family.children.values()]
+            children = [await self._seen(child) for child in state.session.family.children.values()]
             found += children
             waiting += [child.session_id for child in children]
         return tuple(found)
+
+    async def _seen(self, child: ChildSession) -> ChildSession:
+        """A subagent as it is; one that outlived its caller has told nobody of its end."""
+        row = (
+            None if child.status is not None or child.run_id is None else await self._store.run(child.run_id)
+        )
+        return child if row is None or row.status not in TERMINAL else replace(child, status=row.status)
+
+
+def _counts(response: InputResponse, requests: Mapping[str, InputRequest], given_ms: int | None) -> bool:
+    request = requests.get(response.request_id)
+    if request is None:
+        return False
+    return refusal(request, matched(request, response), now_ms=given_ms or 0) is None
 
 
 def record_of(event: Event, session_id: str) -> Record:

@@ -25,7 +25,8 @@ from windlass.runs import TERMINAL
 from windlass.runtime_ports import RuntimePorts
 from windlass.runtime_views import RuntimeViews
 from windlass.setup_check import check_given, check_id, check_items, check_request
-from windlass.start import EffectivePackage, check_start, effective_package, start_body
+from windlass.start import EffectivePackage, asked_for, check_start, effective_package, start_body
+from windlass.start_names import check_free
 from windlass_harness.loop.drafts import Draft
 from windlass_harness.views.family import ChildSession
 from windlass_protocol import (
@@ -140,7 +141,7 @@ class CoreRuntime(RuntimeViews):
         """Start a run; return once it is durable. The same request again is the same run.
 
         Raises:
-            Rejected: a port is missing, or the package cannot be run.
+            Rejected: a port is missing, the package cannot be run, or an id is kept for subagents.
             Unavailable: nobody provides the model, or the store cannot be reached.
             Denied: the start policy does not allow it, or the session belongs to another owner.
             Conflict: the run id was used with another request, or the session was deleted.
@@ -148,10 +149,11 @@ class CoreRuntime(RuntimeViews):
         check_request(request)
         effective = await check_start(self._ports, request)
         await self.resume()
+        await check_free(self._store(), request)
         run_id = request.run_id
         await self._keeper.keep(effective, run_id)
         session_id = request.session_id or f"session:{run_id}"
-        asked = request.model_dump(mode="json", by_alias=True)
+        asked = asked_for(request)
         at = moment(self._ports.machine.clock).at
         new_run = NewRun(run_id, request.agent_id, effective.fingerprint, request=asked, at=at)
         body = self._masked(start_body(request, effective))
@@ -173,14 +175,15 @@ class CoreRuntime(RuntimeViews):
 
         Raises:
             Rejected, Unavailable, Denied: as for `start_run`.
-            Conflict: the message id was used for something else.
+            Conflict: there is no such session, or the message id was used for something else.
         """
         check_request(request)
         check_id(message_id, "message_id")
         effective = await check_start(self._ports, request, message_id=message_id)
         await self.resume()
+        session_id = check_id(request.session_id, "session_id")
+        await self._runs.known(session_id)
         await self._keeper.keep(effective, request.run_id)
-        session_id = request.session_id or f"session:{request.run_id}"
         body = self._masked({**start_body(request, effective), "messageId": message_id})
         await self._store().post(session_id, kind=STEER, key=item_key(STEER, message_id), body=body)
         await self._rouse(session_id)
@@ -290,6 +293,8 @@ class CoreRuntime(RuntimeViews):
     async def run_requests(self, run_id: str) -> tuple[InputRequest, ...]:
         """Return what a run is waiting to be told, its subagents included.
 
+        Those with `is_answered` have an answer, which waits for a process that has the agent.
+
         Raises:
             Conflict: nobody ever started it.
         """
@@ -297,18 +302,29 @@ class CoreRuntime(RuntimeViews):
         return tuple((await self._runs.requests(row.session_id, run_id)).values())
 
     async def session_requests(self, session_id: str) -> tuple[InputRequest, ...]:
-        """Return what a session is waiting to be told, its subagents included."""
-        return tuple((await self._runs.requests(check_id(session_id, "a session id"))).values())
+        """Return what a session is waiting to be told, its subagents included.
+
+        Those with `is_answered` have an answer, which waits for a process that has the agent.
+
+        Raises:
+            Conflict: there is no such session.
+        """
+        await self._runs.known(session_id)
+        return tuple((await self._runs.requests(session_id)).values())
 
     async def descendants(self, session_id: str) -> tuple[ChildSession, ...]:
-        """Return the sessions of all subagents below a session, callers first."""
-        return await self._runs.descendants(check_id(session_id, "a session id"))
+        """Return the sessions of all subagents below a session, callers first.
+
+        Raises:
+            Conflict: there is no such session.
+        """
+        return await self._runs.descendants(session_id)
 
     async def answer_run(self, run_id: str, responses: Sequence[InputResponse]) -> None:
         """Answer requests of a run; return once the answers are durable.
 
         Raises:
-            Conflict: nobody is being asked this any more, or not by this run.
+            Conflict: it is answered already, nobody is being asked this any more, or not by this run.
             Denied: this responder may not answer.
             Rejected: an answer does not fit its request.
         """
@@ -319,20 +335,23 @@ class CoreRuntime(RuntimeViews):
         """Answer requests of a session; return once the answers are durable.
 
         Raises:
-            Conflict: nobody is being asked this any more.
+            Conflict: it is answered already, nobody is being asked this any more, or there is no such
+                session.
             Denied: this responder may not answer.
             Rejected: an answer does not fit its request.
         """
-        await self._answer(check_id(session_id, "a session id"), responses)
+        await self._answer(session_id, responses)
 
     async def _answer(
         self, session_id: str, responses: Sequence[InputResponse], run_id: str | None = None
     ) -> None:
         given = check_items(responses, InputResponse, what="responses", words="InputResponses")
+        await self._runs.known(session_id)
         now_ms = moment(self._ports.machine.clock).ms
         asking = await self._runs.sort(given, session_id, run_id=run_id)
         for one in asking:
             check_answers(one.responses, one.requests, session_id=one.session_id, now_ms=now_ms)
+            await self._runs.check_unanswered(one)
         for one in asking:
             key = item_key(ANSWER, self._ports.machine.new_id())
             body = self._masked({**one.body, "givenMs": now_ms})

@@ -142,9 +142,9 @@ def check_callable(value: T, what: str, *, words: str) -> T:
 
 def check_request(request: object) -> None:
     """Refuse what is no request for a run."""
-    check_given(
-        request, RunRequest, what="a request", words="a RunRequest; start() takes an agent and a message"
-    )
+    words = "a RunRequest; start() takes an agent and a message"
+    if not check_given(request, RunRequest, what="a request", words=words).input:
+        raise bad_request("the message is empty: say what the run is for")
 
 
 def check_json(request: RunRequest) -> None:

@@ -1,8 +1,11 @@
 """What a request and a package may not hold: what nobody could find, or keep."""
 
 from windlass.errors import Rejected
-from windlass.refusals import invalid_package
+from windlass.ports.journal import Store
+from windlass.refusals import contract_violation, invalid_package, kept_name
 from windlass.runtime_ports import RuntimePorts
+from windlass_harness.loop.family import is_childs
+from windlass_harness.loop.notes import Child
 from windlass_harness.redact import mask_text
 from windlass_protocol import ErrorKind, RetryClass, RunRequest
 
@@ -23,6 +26,33 @@ def check_ids(ports: RuntimePorts, request: RunRequest, *, message_id: str | Non
             kind=ErrorKind.INVALID_STATE_TRANSITION,
             retry=RetryClass.REPAIR_NEEDED,
         )
+
+
+async def check_free(store: Store, request: RunRequest) -> None:
+    """Refuse names that are kept for subagents: they begin in sessions without a past.
+
+    Raises:
+        Rejected: the run has such a name, or its session has one and there is no such session.
+    """
+    session_id = request.session_id
+    if is_childs(request.run_id):
+        raise kept_name("run_id")
+    if session_id is not None and is_childs(session_id) and await store.session(session_id) is None:
+        raise kept_name("session_id")
+
+
+async def check_unused(store: Store, child: Child) -> None:
+    """Refuse a subagent whose names somebody else has used.
+
+    What starts it is kept with the record of its call, so a run or a session that is there before is not its.
+
+    Raises:
+        Conflict: there is such a run or session.
+    """
+    if await store.run(child.run_id) is not None:
+        raise contract_violation("there is a run of its name that is not its", child.run_id)
+    if await store.session(child.session_id) is not None:
+        raise contract_violation("there is a session of its name that is not its", child.run_id)
 
 
 def check_no_secret(ports: RuntimePorts, content: bytes, *, run_id: str | None = None) -> None:

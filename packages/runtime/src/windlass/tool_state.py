@@ -13,7 +13,9 @@ from windlass_harness.loop.events import StateChange
 from windlass_protocol import CodecError, CodecErrorCode, CodecLimits, JsonObject, canonical
 from windlass_protocol.codec_errors import shown
 
-STEPS_KEY: Final = "windlass.steps"
+RESERVED: Final = "windlass."
+"""What keys begin with that only tools which come along set."""
+STEPS_KEY: Final = f"{RESERVED}steps"
 """Where `windlass.steps` keeps what it needs; tools neither see it nor set it."""
 _LIMITS: Final = CodecLimits(message_bytes_max=STATE_VALUE_BYTES_MAX, depth_max=STATE_LEVELS_MAX)
 _KEY_SHOWN_CHARS: Final = 64
@@ -63,6 +65,10 @@ class ToolState(SessionValues, MutableMapping[str, JsonValue]):
     def __setitem__(self, key: str, value: JsonValue) -> None:
         self._values[key] = self._set[key] = state_value(key, value)
 
+    def keep_own(self, key: str, value: JsonValue) -> None:
+        """Set a value of a tool that comes along; its key begins with `windlass.`."""
+        self._values[key] = self._set[key] = _kept(key, value)
+
     def __delitem__(self, key: str) -> None:
         del self._values[key]
         self._set.pop(key, None)
@@ -84,6 +90,14 @@ def state_value(key: str, value: JsonValue) -> JsonValue:
         ToolFailed: the value is too large.
     """
     _check_key(key)
+    if key.startswith(RESERVED):
+        raise TypeError(
+            f"keys that begin with {RESERVED} are those of the tools that come along; choose another"
+        )
+    return _kept(key, value)
+
+
+def _kept(key: str, value: JsonValue) -> JsonValue:
     name = shown(key, _KEY_SHOWN_CHARS)
     try:
         return cast(list[JsonValue], from_json(canonical([key, value], _LIMITS)))[1]
@@ -110,8 +124,6 @@ def _check_key(key: object) -> None:
         raise TypeError(
             f"a key of the state is a text of 1 to {STATE_KEY_CHARS_MAX} characters, found {found}"
         )
-    if key == STEPS_KEY:
-        raise TypeError(f"{STEPS_KEY} is used by windlass.steps; choose another key")
 
 
 def _copied(value: JsonValue) -> JsonValue:

@@ -1,25 +1,18 @@
 """`python -m windlass_server`: serve agents over HTTP."""
 
 import argparse
-import importlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, cast
 
-import uvicorn
-
-from windlass import Agent, AgentError
+from windlass import AgentError
+from windlass.demo import agent as demo
 from windlass_protocol import encode
-from windlass_server.app import create_app
-from windlass_server.demo import demo
 from windlass_server.keys import new_key
-from windlass_server.limits import DRAIN_S, HEADER_BYTES_MAX, TARGET_BYTES_MAX
+from windlass_server.loading import load_agents
+from windlass_server.serving import serve
 from windlass_server.settings import JwtSettings, Settings, refused
 from windlass_server.tenants import Tenants
-
-_HEAD_BYTES_MAX: Final = 2 * (HEADER_BYTES_MAX + TARGET_BYTES_MAX)
-"""Above this the connection is closed without an answer that explains it."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -62,20 +55,7 @@ def _serve(options: argparse.Namespace) -> int:
     )
     agents = [demo] if options.agents is None else load_agents(options.agents)
     tenants = Tenants(options.data, agents, open_max=settings.limits.tenants_open_max)
-    config = uvicorn.Config(
-        create_app(settings, tenants),
-        host=settings.host,
-        port=settings.port,
-        http="h11",
-        lifespan="on",
-        access_log=False,
-        server_header=False,
-        h11_max_incomplete_event_size=_HEAD_BYTES_MAX,
-        timeout_graceful_shutdown=DRAIN_S,
-    )
-    server = uvicorn.Server(config)
-    server.run()
-    return 0 if server.started else 3
+    return serve(settings, tenants)
 
 
 def _jwt(options: argparse.Namespace) -> JwtSettings | None:
@@ -91,24 +71,6 @@ def _jwt(options: argparse.Namespace) -> JwtSettings | None:
         tenant_claim=options.jwt_tenant_claim,
         user_claim=options.jwt_user_claim,
     )
-
-
-def load_agents(place: str) -> list[Agent]:
-    """Return the agents that a module has, named as `module:attr`.
-
-    Raises:
-        Rejected: there is no such module or attribute, or it is no agent.
-    """
-    module, _, name = place.partition(":")
-    try:
-        found: object = getattr(importlib.import_module(module), name) if name else None
-    except (ImportError, AttributeError) as error:
-        raise refused(f"--agents {place}: {error}") from error
-    given = cast(Sequence[object], found) if isinstance(found, list | tuple) else [found]
-    agents = [one for one in given if isinstance(one, Agent)]
-    if len(agents) != len(given) or not agents:
-        raise refused(f"--agents {place}: expected an Agent or a list of them, as module:attr")
-    return agents
 
 
 def _new_key(key_id: str, tenant: str, user: str) -> int:

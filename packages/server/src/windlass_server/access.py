@@ -24,7 +24,7 @@ CallerDep = Annotated[Caller, Depends(_caller)]
 
 @dataclass(frozen=True, slots=True)
 class OwnSession:
-    """A session of the caller: one with a history, or one that waits for its first words."""
+    """A session of the caller: with a history, or without a first word."""
 
     session_id: str
     agent_id: str

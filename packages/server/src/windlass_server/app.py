@@ -11,6 +11,7 @@ from starlette.middleware.cors import CORSMiddleware
 import windlass_server
 from windlass import AgentError
 from windlass.parts import Clock, SystemClock
+from windlass_server.auth import Doorman
 from windlass_server.guard import PREFIX, Guard
 from windlass_server.metrics import Metrics
 from windlass_server.openapi import describe
@@ -39,7 +40,8 @@ def create_app(settings: Settings, tenants: Tenants, *, clock: Clock | None = No
     Raises:
         Rejected: the keys or the issuer of tokens cannot be used.
     """
-    metrics = Metrics()
+    watch = clock or SystemClock()
+    doorman, metrics = Doorman(settings, watch), Metrics()
     streams = Streams(settings.limits, metrics)
 
     @asynccontextmanager
@@ -71,7 +73,7 @@ def create_app(settings: Settings, tenants: Tenants, *, clock: Clock | None = No
         app.add_exception_handler(kind, on_problem)
     describe(app)
     app.add_middleware(
-        Guard, settings=settings, tenants=tenants, clock=clock or SystemClock(), metrics=metrics
+        Guard, limits=settings.limits, doorman=doorman, tenants=tenants, clock=watch, metrics=metrics
     )
     if settings.cors_origins:
         app.add_middleware(

@@ -22,7 +22,7 @@ from windlass_server.limits import (
 from windlass_server.metrics import Metrics
 from windlass_server.principal import Principal
 from windlass_server.problems import Problem, of_agent_error, of_codec_error
-from windlass_server.settings import Limits, Settings
+from windlass_server.settings import Limits
 from windlass_server.tenants import Tenant, Tenants
 
 PREFIX: Final = "/v1"
@@ -74,13 +74,19 @@ class Guard:
     """Lets a request through to the routes, or answers it itself."""
 
     def __init__(
-        self, app: ASGIApp, settings: Settings, *, tenants: Tenants, clock: Clock, metrics: Metrics
+        self,
+        app: ASGIApp,
+        limits: Limits,
+        *,
+        doorman: Doorman,
+        tenants: Tenants,
+        clock: Clock,
+        metrics: Metrics,
     ) -> None:
-        limits = settings.limits
         self._app = app
-        self._doorman = Doorman(settings, clock)
+        self._doorman = doorman
         self._tenants = tenants
-        self._limits: Limits = limits
+        self._limits = limits
         self._metrics = metrics
         self._meter = Meter(clock, per_s=limits.requests_per_s, burst=limits.requests_burst)
         self._failures = Meter(clock, per_s=limits.failures_per_s, burst=limits.failures_burst)
@@ -138,18 +144,16 @@ class Guard:
         return body
 
     async def _who(self, scope: Scope) -> Principal:
-        client = scope.get("client")
-        address = client[0] if client else ""
-        retry_s = self._failures.wait_s(address)
-        if retry_s:
-            # An address that has guessed too often is not listened to: not even a right key tells.
-            self._metrics.refused.labels("failures").inc()
-            raise Problem(429, "too many requests: come back later", retry_s=retry_s)
         try:
             return await self._doorman.principal(_header(scope, b"authorization"), _header(scope, b"host"))
         except Problem:
-            self._failures.take(address)
-            raise
+            # Only those who are not known are slowed down: others may share their address.
+            client = scope.get("client")
+            retry_s = self._failures.take(client[0] if client else "")
+            if not retry_s:
+                raise
+        self._metrics.refused.labels("failures").inc()
+        raise Problem(429, "too many requests: come back later", retry_s=retry_s)
 
     async def _take_slot(self) -> Slot:
         """Wait for a place among those that are answered, not long and not with everybody."""

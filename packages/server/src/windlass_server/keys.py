@@ -15,7 +15,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Final
 
-from pydantic import AwareDatetime, Field
+from pydantic import AwareDatetime, Field, ValidationError
 
 from windlass.parts import Clock, new_id
 from windlass_protocol import CodecError, decode
@@ -96,11 +96,18 @@ def new_key(key_id: str, tenant: str, *, user: str) -> tuple[str, KeyEntry]:
     """Return a new key and its entry in the file.
 
     The key is given to its holder and kept nowhere.
+
+    Raises:
+        Rejected: no key can be called so.
     """
     # Of each id 128 bits are random; the time before them is left out.
     secret = new_id()[-32:] + new_id()[-32:]
-    entry = {"id": key_id, "sha256": digest(secret), "tenant": tenant, "user": user}
-    return f"wl_{key_id}_{secret}", KeyEntry.model_validate(entry)
+    given = {"id": key_id, "sha256": digest(secret), "tenant": tenant, "user": user}
+    try:
+        return f"wl_{key_id}_{secret}", KeyEntry.model_validate(given)
+    except ValidationError:
+        pass
+    raise refused("an id is small letters and digits, and tenant and user are names of 1 to 256 characters")
 
 
 def digest(secret: str) -> str:

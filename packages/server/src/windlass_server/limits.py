@@ -16,6 +16,8 @@ BODY_S_MAX: Final = 10.0
 """How long a client may take to send a body, seconds."""
 HEADER_BYTES_MAX: Final = 16_384
 """All headers of one request together."""
+HEAD_S_MAX: Final = 10.0
+"""How long a client may take to send the address and the headers of a request, seconds."""
 TARGET_BYTES_MAX: Final = 8_192
 """Path and query of one request."""
 KEY_CHARS_MAX: Final = 255
@@ -83,16 +85,6 @@ class Meter:
         if bucket.tokens >= 1:
             bucket.tokens -= 1
             return 0
-        return self._wait_s(bucket)
-
-    def wait_s(self, key: str) -> int:
-        """Return the seconds after which `take` would return 0; 0 if it would now."""
-        if key not in self._buckets:
-            return 0
-        bucket = self._filled(key)
-        return 0 if bucket.tokens >= 1 else self._wait_s(bucket)
-
-    def _wait_s(self, bucket: _Bucket) -> int:
         return max(1, ceil((1 - bucket.tokens) / self._per_s))
 
     def _filled(self, key: str) -> _Bucket:

@@ -142,10 +142,20 @@ async def on_problem(request: Request, error: Exception) -> Response:
             ]
             return Problem(422, "the request does not fit this route", issues=issues).response()
         case HTTPException():
-            return Problem(error.status_code, _words(error), headers=error.headers).response()
+            headers = {**(error.headers or {})}
+            if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+                headers["allow"] = ", ".join(_methods(request))
+            return Problem(error.status_code, _words(error), headers=headers).response()
         case _:
             # The log has it; whoever asked must not learn what is inside.
             return Problem(500, "the server failed; nothing is known about what became of it").response()
+
+
+def _methods(request: Request) -> list[str]:
+    """Return all methods that the path of a request takes: each is a route of its own."""
+    path = getattr(request.scope.get("route"), "path", None)
+    routes = [route for route in request.app.router.routes if getattr(route, "path", None) == path]
+    return sorted({method for route in routes for method in route.methods or ()})
 
 
 def _words(error: HTTPException) -> str:

@@ -39,9 +39,9 @@ def first_run_id(session_id: str) -> str:
 
 
 def run_id_for(caller: Caller, session_id: str, *, key: str | None, token: str | None = None) -> str:
-    """Return the id of a new run in a session: the same for the same key, and for the same token.
+    """Return the id of a new run: the same for the same key, and for the same token.
 
-    So of two who go on from the same place at the same time, with something else to say, one is refused.
+    Of two who go on from the same place at the same time, with something else to say, one is refused.
     """
     if token is not None:
         return _derived("run behind", session_id, token)

@@ -18,6 +18,7 @@ from windlass_protocol import ErrorKind, RetryClass
 from windlass_server.limits import RETRY_MS, TENANTS_OPEN_MAX
 from windlass_server.reservations import Reservations
 
+NAME_SUFFIX: Final = ".tenant"
 _PLAIN: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
@@ -28,6 +29,8 @@ class Tenant:
     name: str
     runtime: AgentRuntime
     reservations: Reservations
+    agent_ids: tuple[str, ...]
+    """The agents that runs can be started with; their subagents are theirs alone."""
     users: int = 0
     """Requests that use it now."""
 
@@ -37,11 +40,6 @@ class Tenant:
         store = self.runtime.ports.store
         assert store is not None, "it was opened on one"
         return store
-
-    @property
-    def agent_ids(self) -> tuple[str, ...]:
-        """The agents that runs can be started with."""
-        return self.runtime.ports.registry.names
 
     def new_id(self) -> str:
         """Return an id that nobody else has."""
@@ -80,9 +78,9 @@ class Tenants:
         """Open every tenant that has runs which have not ended."""
         self._folder.mkdir(parents=True, exist_ok=True)
         for path in sorted(self._folder.glob("*.db")):
-            name_file = path.with_suffix(".tenant")
+            name_file = path.with_suffix(NAME_SUFFIX)
             if not name_file.exists():
-                continue
+                continue  # the store of something else
             store = await SqliteStore.open(path, durability=self._durability)
             try:
                 unfinished = await store.unfinished()
@@ -130,8 +128,7 @@ class Tenants:
 
     async def _make(self, name: str) -> Tenant:
         path = self._folder / f"{file_name(name)}.db"
-        # The name of a file may be a digest; after a restart the tenant must be known by its name again.
-        await asyncio.to_thread(path.with_suffix(".tenant").write_text, name, encoding="utf-8")
+        await asyncio.to_thread(_keep_name, path.with_suffix(NAME_SUFFIX), name)
         runtime = await AgentRuntime.open(
             path, agents=self.agents.values(), durability=self._durability, **self._options
         )
@@ -140,13 +137,13 @@ class Tenants:
         except BaseException:
             await runtime.aclose()
             raise
-        return Tenant(name, runtime, reservations)
+        return Tenant(name, runtime, reservations, tuple(self.agents))
 
     async def _make_room(self) -> None:
         """Close the tenant that was used longest ago, if there are too many."""
         if len(self._open) < self._open_max:
             return
-        for name, tenant in self._open.items():
+        for name, tenant in tuple(self._open.items()):  # others come and go while we look
             if not tenant.users and not await tenant.store.unfinished() and not tenant.users:
                 del self._open[name]
                 await tenant.aclose()
@@ -157,6 +154,15 @@ class Tenants:
             retry=RetryClass.RETRYABLE,
             retry_after_ms=RETRY_MS,
         )
+
+
+def _keep_name(path: Path, name: str) -> None:
+    """Write down what a tenant is called: the name of its file may be a digest."""
+    if not path.exists():
+        # All of it or nothing: half a name would be that of another tenant.
+        new = path.with_suffix(f"{NAME_SUFFIX}-new")
+        new.write_text(name, encoding="utf-8")
+        new.replace(path)
 
 
 def file_name(tenant: str) -> str:

@@ -43,7 +43,7 @@ class KeySource:
         if address.scheme == "http" and not is_loopback(address.hostname or ""):
             raise refused(f"the keys of an issuer are fetched by https, found {place}")
         if not self._is_address:
-            self._keys = _key_set(Path(place).read_bytes())
+            self._keys = _key_file(Path(place))
 
     async def key(self, key_id: str) -> PyJWK | None:
         """Return a key; None if the issuer has none of this id."""
@@ -71,6 +71,14 @@ class KeySource:
     def _download(self) -> Mapping[str, PyJWK]:
         with urlopen(self._place, timeout=JWKS_TIMEOUT_S) as answer:
             return _key_set(cast(bytes, answer.read(JWKS_BYTES_MAX)))
+
+
+def _key_file(path: Path) -> Mapping[str, PyJWK]:
+    try:
+        return _key_set(path.read_bytes())
+    except (OSError, ValueError, jwt.PyJWTError) as error:
+        problem = type(error).__name__
+    raise refused(f"the keys of the issuer cannot be read from {path}: {problem}")
 
 
 def _key_set(raw: bytes) -> Mapping[str, PyJWK]:

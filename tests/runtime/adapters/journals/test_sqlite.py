@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from tests.contracts.stores import NOW_MS, claim, drafts, numbers, post, write
 from tests.faults.disk import Disk, Sync
+from tests.permissions import open_folder, read_only
 
 from windlass.adapters.journals import locks as locks_module
 from windlass.adapters.journals import sqlite_owners, sqlite_schema, sqlite_writer
@@ -628,3 +629,20 @@ def test_every_error_of_sqlite_says_what_to_do(name: str, expected: type[AgentEr
 )
 def test_errors_without_a_code_of_sqlite_say_it_too(error: Any, expected: type[AgentError]) -> None:
     assert type(translate(error)) is expected
+
+
+def test_a_folder_that_may_not_be_written_to_is_named_and_nobody_has_to_try_again() -> None:
+    async def story(path: Path) -> None:
+        with pytest.raises(Rejected, match=f"the folder {path.parent} may not be written to") as info:
+            await SqliteStore.open(path)
+        assert info.value.retry is RetryClass.HOST_CONFIGURATION_NEEDED
+
+    with open_folder() as folder:
+        asyncio.run(_opened_once(folder / "old.db"))
+        with read_only(folder):
+            asyncio.run(story(folder / "new.db"))
+            asyncio.run(story(folder / "old.db"))
+
+
+async def _opened_once(path: Path) -> None:
+    await (await SqliteStore.open(path)).aclose()

@@ -46,7 +46,7 @@ function failuresOf(run: DecisionRun): readonly Failure[] {
   const choices = new Map(run.decisions.map((decision) => [decision.id, decision.chosenOptionId]));
   const told = new Set(run.problems.map(({ decisionId }) => decisionId));
   const problems = run.problems.map((problem): Failure => ({
-    cause: generalise(problem.rootCause ?? problem.description),
+    cause: causeOf(problem.rootCause, problem.description),
     choice: problem.decisionId == null ? undefined : choices.get(problem.decisionId),
     runId: run.id,
     fix: problem.suggestedFix ?? undefined,
@@ -54,6 +54,12 @@ function failuresOf(run: DecisionRun): readonly Failure[] {
   }));
   const silent = run.decisions.filter((decision) => decision.outcome?.success === false && !told.has(decision.id));
   return [...problems, ...silent.map((decision) => failureOf(run, decision))];
+}
+
+/** The kind of a failure, and what it is about: a kind alone is too wide a group. */
+function causeOf(rootCause: string | null | undefined, description: string): string {
+  const words = generalise(description);
+  return rootCause == null || rootCause === description ? words : `${rootCause}: ${words}`;
 }
 
 function failureOf(run: DecisionRun, { outcome, chosenOptionId, timestamp }: Decision): Failure {

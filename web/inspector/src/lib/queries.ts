@@ -1,5 +1,6 @@
 /** What pages ask the server for; the same question is asked once. */
 import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
+import type { RunStatus } from "@windlass/protocol";
 import type { RunRow } from "@windlass/protocol/client";
 import { client } from "./api.js";
 
@@ -25,7 +26,7 @@ export const approvalsQuery = queryOptions({
 /** Which sessions are wanted. */
 export interface SessionFilter {
   readonly text?: string | undefined;
-  readonly status?: string | undefined;
+  readonly status?: RunStatus | undefined;
   readonly agent?: string | undefined;
   readonly subagents?: boolean | undefined;
 }
@@ -97,7 +98,7 @@ export const toolsQuery = queryOptions({
 
 /** Which runs are wanted. */
 export interface RunFilter {
-  readonly status?: string | undefined;
+  readonly status?: RunStatus | undefined;
   readonly agent?: string | undefined;
 }
 

@@ -32,8 +32,8 @@ function bucketOf(runs: readonly RunRow[], startMs: number): Bucket {
     startMs,
     count: runs.length,
     failed: runs.filter(({ status }) => FAILED.has(status)).length,
-    tokens: sum(runs.map(({ usage }) => (usage.inputTokens ?? 0) + (usage.outputTokens ?? 0))),
-    costMicros: sum(runs.map(({ usage }) => usage.costMicros ?? 0)),
+    tokens: sum(runs.map(({ usage = {} }) => (usage.inputTokens ?? 0) + (usage.outputTokens ?? 0))),
+    costMicros: sum(runs.map(({ usage }) => usage?.costMicros ?? 0)),
     p50Ms: quantile(took, 0.5),
     p95Ms: quantile(took, 0.95),
   };

@@ -58,7 +58,7 @@ function Choices({ runs, selected }: { readonly runs: readonly DecisionRun[]; re
                 <span className="truncate">{one.goalDescription ?? one.agentId ?? shortId(one.id)}</span>
                 <span className="flex justify-between gap-2 text-xs text-agent-muted">
                   <Status status={one.status} />
-                  <span>{one.metrics.totalDecisions} choices{one.metrics.failedDecisions > 0 && `, ${one.metrics.failedDecisions} failed`}</span>
+                  <span>{one.metrics.totalDecisions === 1 ? "1 choice" : `${one.metrics.totalDecisions} choices`}{one.metrics.failedDecisions > 0 && `, ${one.metrics.failedDecisions} failed`}</span>
                   <Ago at={one.startedAt} nowMs={now} />
                 </span>
               </Link>

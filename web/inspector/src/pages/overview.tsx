@@ -61,7 +61,7 @@ function Body({ runs, range }: { readonly runs: readonly RunRow[]; readonly rang
         <section aria-labelledby="waiting-title" className={classes(CARD, "min-w-0")}>
           <h2 id="waiting-title" className="px-4 py-3 text-sm font-semibold">Waiting runs ({waiting.length})</h2>
           {waiting.length === 0 ? <p className="px-4 pb-4 text-sm text-agent-muted">Nothing waits for anybody.</p> : <p className="px-4 pb-2 text-sm"><TextLink href="/approvals">Answer what they ask</TextLink></p>}
-          <ul>{waiting.slice(0, WAITING_MAX).map((run) => <li key={run.runId}><RunLine run={run} now={now} /></li>)}</ul>
+          <ul>{waiting.slice(0, WAITING_MAX).map((run) => <li key={run.runId}><RunLine run={run} now={now} isNarrow /></li>)}</ul>
         </section>
         <FailingTools />
       </div>
@@ -75,7 +75,7 @@ function Plots({ buckets, runs, range }: { readonly buckets: readonly Bucket[]; 
   const took = runs.map(durationOf).filter((ms) => ms !== undefined).toSorted((one, other) => one - other);
   const whole = { tokens: sum(buckets.map(({ tokens }) => tokens)), cost: sum(buckets.map(({ costMicros }) => costMicros)) };
   return (
-    <div className="grid gap-4 sm:grid-cols-2 xl:grid-cols-3">
+    <div className="grid grid-cols-[repeat(auto-fit,minmax(min(15rem,100%),1fr))] gap-4">
       <Plot title="Runs" total={formatCount(runs.length)} kind="bars" format={formatCount} ends={ends} series={[{ label: "begun", values: buckets.map(({ count }) => count), color: "text-agent-accent" }]} />
       <Plot
         title="Time they took"

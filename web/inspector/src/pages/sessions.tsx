@@ -1,10 +1,12 @@
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import type { RunStatus } from "@windlass/protocol";
 import type { RunRow, SessionInfo } from "@windlass/protocol/client";
 import { classes, FOCUS, formatCost, formatDuration } from "@windlass/ui";
 import { useCallback, useDeferredValue, useMemo, useRef, type ReactNode } from "react";
 import { formatShort, shortId } from "../lib/format.js";
 import { agentsQuery, runsQuery, sessionsQuery } from "../lib/queries.js";
 import { Link, to, useQueryState } from "../lib/router.js";
+import { durationOf } from "../lib/stats.js";
 import { Ago, Code, Empty, Failure, Heading, Loading, Select, Status, TextLink, useNow } from "../parts/basics.js";
 import { useKeys } from "../parts/keys.js";
 import { SMALL_FIELD } from "../parts/styles.js";
@@ -21,7 +23,7 @@ export function SessionsPage(): ReactNode {
   const search = useRef<HTMLInputElement>(null);
   useKeys({ "/": () => { search.current?.focus(); } });
   const isRuns = query.get("list") === "runs";
-  const status = query.get("status") ?? "";
+  const status = STATUSES.find((one) => one === query.get("status"));
   const agent = query.get("agent") ?? "";
   return (
     <>
@@ -38,7 +40,7 @@ export function SessionsPage(): ReactNode {
               onChange={(event) => { change({ text: event.target.value }); }}
             />
           )}
-          <Select label="Status" value={status} options={[["", "any"], ...STATUSES.map((one) => [one, one.replaceAll("_", " ")] as const)]} onChange={(next) => { change({ status: next }); }} />
+          <Select label="Status" value={status ?? ""} options={[["", "any"], ...STATUSES.map((one) => [one, one.replaceAll("_", " ")] as const)]} onChange={(next) => { change({ status: next }); }} />
           <Select label="Agent" value={agent} options={[["", "any"], ...(agents.data ?? []).map(({ agentId }) => [agentId, agentId] as const)]} onChange={(next) => { change({ agent: next }); }} />
           {!isRuns && (
             <label className="inline-flex items-center gap-2 text-xs text-agent-muted">
@@ -63,7 +65,7 @@ export function SessionsPage(): ReactNode {
 
 interface Filter {
   readonly text: string;
-  readonly status: string;
+  readonly status: RunStatus | undefined;
   readonly agent: string;
   readonly subagents: boolean;
 }
@@ -71,7 +73,7 @@ interface Filter {
 function Sessions({ text, status, agent, subagents }: Filter): ReactNode {
   const words = useDeferredValue(text.trim());
   const { data, error, refetch, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(
-    sessionsQuery({ text: orNone(words), status: orNone(status), agent: orNone(agent), subagents: subagents ? true : undefined }),
+    sessionsQuery({ text: orNone(words), status, agent: orNone(agent), subagents: subagents ? true : undefined }),
   );
   const items = useMemo(() => data?.pages.flatMap(({ sessions }) => sessions), [data]);
   const now = useNow();
@@ -80,7 +82,7 @@ function Sessions({ text, status, agent, subagents }: Filter): ReactNode {
   }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
   if (error !== null && items === undefined) return <Failure error={error} onRetry={() => void refetch()} />;
   if (items === undefined) return <Loading />;
-  if (items.length === 0) return <NoSessions isFiltered={text !== "" || status !== "" || agent !== ""} />;
+  if (items.length === 0) return <NoSessions isFiltered={text !== "" || status !== undefined || agent !== ""} />;
   return (
     <>
       {error !== null && <Failure error={error} onRetry={() => void refetch()} />}
@@ -137,8 +139,8 @@ function NoSessions({ isFiltered }: { readonly isFiltered: boolean }): ReactNode
   );
 }
 
-function Runs({ status, agent }: { readonly status: string; readonly agent: string }): ReactNode {
-  const { data, error, refetch, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(runsQuery({ status: orNone(status), agent: orNone(agent) }));
+function Runs({ status, agent }: { readonly status: RunStatus | undefined; readonly agent: string }): ReactNode {
+  const { data, error, refetch, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(runsQuery({ status, agent: orNone(agent) }));
   const items = useMemo(() => data?.pages.flatMap(({ runs }) => runs), [data]);
   const now = useNow();
   const onEnd = useCallback(() => {
@@ -146,22 +148,22 @@ function Runs({ status, agent }: { readonly status: string; readonly agent: stri
   }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
   if (error !== null && items === undefined) return <Failure error={error} onRetry={() => void refetch()} />;
   if (items === undefined) return <Loading />;
-  if (items.length === 0) return <NoSessions isFiltered={status !== "" || agent !== ""} />;
+  if (items.length === 0) return <NoSessions isFiltered={status !== undefined || agent !== ""} />;
   return <VirtualList items={items} label="Runs, the newest first" keyOf={({ runId }) => runId} rowPx={ROW_PX} onEnd={onEnd} render={(run) => <RunLine run={run} now={now} />} />;
 }
 
-/** A run in a list. */
-export function RunLine({ run, now }: { readonly run: RunRow; readonly now: number }): ReactNode {
-  const { runId, agentId, status, startedAt, endedAt, usage } = run;
-  const tookMs = startedAt != null && endedAt != null ? Date.parse(endedAt) - Date.parse(startedAt) : undefined;
+/** A run in a list; a narrow one leaves out how much and how long. */
+export function RunLine({ run, now, isNarrow = false }: { readonly run: RunRow; readonly now: number; readonly isNarrow?: boolean }): ReactNode {
+  const { runId, agentId, status, startedAt, usage = {} } = run;
+  const tookMs = durationOf(run);
   return (
     <Link href={to(["runs", runId])} className={classes(ROW, FOCUS)}>
       <span className="min-w-0 flex-1">
         <span className="block truncate">{agentId}</span>
         <span className="block truncate font-mono text-xs text-agent-muted">{shortId(runId)}</span>
       </span>
-      <Used tokens={(usage.inputTokens ?? 0) + (usage.outputTokens ?? 0)} costMicros={usage.costMicros} />
-      <span className="hidden w-20 shrink-0 text-right text-xs text-agent-muted sm:block">{tookMs !== undefined && formatDuration(tookMs)}</span>
+      {!isNarrow && <Used tokens={(usage.inputTokens ?? 0) + (usage.outputTokens ?? 0)} costMicros={usage.costMicros} />}
+      {!isNarrow && <span className="hidden w-20 shrink-0 text-right text-xs text-agent-muted sm:block">{tookMs !== undefined && formatDuration(tookMs)}</span>}
       <span className="w-24 shrink-0"><Status status={status} /></span>
       <span className="hidden w-20 shrink-0 text-right text-xs text-agent-muted sm:block">{startedAt != null && <Ago at={startedAt} nowMs={now} />}</span>
     </Link>

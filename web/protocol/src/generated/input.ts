@@ -166,6 +166,8 @@ export const InputRequest = open({
   expiresAt: Timestamp.optional(),
   /** Who may answer; anyone entitled to the session when absent. */
   responders: z.array(z.string()).optional(),
+  /** Whether an answer is kept and waits for whoever drives the run; lists of requests tell it. */
+  isAnswered: z.boolean().optional(),
 });
 export type InputRequest = z.infer<typeof InputRequest>;
 

@@ -63,6 +63,8 @@ export const RunResult = open({
   structuredOutput: Json.optional(),
   /** Why it failed, or which budget it used up. */
   error: ErrorInfo.optional(),
+  /** Why it was cancelled, in the words of whoever did. */
+  reason: z.string().optional(),
   /** What it used. */
   usage: Usage.optional(),
 });

@@ -65,6 +65,9 @@ const COMPONENTS: Components = {
   ),
   th: ({ children }) => <th className="border border-agent-border px-2 py-1 text-left font-semibold">{children}</th>,
   td: ({ children }) => <td className="border border-agent-border px-2 py-1">{children}</td>,
+  // Footnotes come with ids, which would be there once for each message.
+  li: ({ children }) => <li>{children}</li>,
+  section: ({ children }) => <div className="mt-2 border-t border-agent-border text-xs">{children}</div>,
   hr: () => <hr className="my-3 border-agent-border" />,
   h1: heading("text-lg"),
   h2: heading("text-base"),

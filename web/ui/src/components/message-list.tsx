@@ -1,6 +1,6 @@
 import type { ChatItem } from "@windlass/protocol";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { useCallback, useEffect, useLayoutEffect, useRef, useState, type ReactNode, type RefObject } from "react";
+import { useCallback, useEffect, useLayoutEffect, useRef, useState, type ReactNode } from "react";
 import { cut } from "../format.js";
 import { Row, type RowOptions } from "./message.js";
 import { BUTTONS, classes, FOCUS } from "./styles.js";
@@ -31,13 +31,14 @@ const ANNOUNCED_CHARS_MAX = 400;
  */
 export function MessageList(props: MessageListProps): ReactNode {
   const { items, empty, label = "Conversation", virtualFrom = VIRTUAL_FROM, className, ...options } = props;
-  const frame = useRef<HTMLDivElement>(null);
+  // State and not a ref: the rows inside are ready before a ref of what is around them is.
+  const [frame, setFrame] = useState<HTMLDivElement | null>(null);
   const { isAtEnd, toEnd, onScroll } = useStickToEnd(frame, items);
   const Rows = items.length >= virtualFrom ? VirtualRows : PlainRows;
   return (
     <div className={classes("relative min-h-0 flex-1", className)}>
       <div
-        ref={frame}
+        ref={setFrame}
         role="log"
         aria-live="off"
         aria-label={label}
@@ -60,7 +61,7 @@ export function MessageList(props: MessageListProps): ReactNode {
 interface RowsProps {
   readonly items: readonly ChatItem[];
   readonly options: RowOptions;
-  readonly frame: RefObject<HTMLDivElement | null>;
+  readonly frame: HTMLDivElement | null;
 }
 
 function PlainRows({ items, options }: RowsProps): ReactNode {
@@ -76,7 +77,7 @@ function PlainRows({ items, options }: RowsProps): ReactNode {
 function VirtualRows({ items, options, frame }: RowsProps): ReactNode {
   const rows = useVirtualizer({
     count: items.length,
-    getScrollElement: () => frame.current,
+    getScrollElement: () => frame,
     estimateSize: () => ROW_PX,
     overscan: OVERSCAN,
     getItemKey: (at) => items[at]?.id ?? at,
@@ -102,20 +103,18 @@ interface Stick {
 }
 
 /** Keeps the end in view while new things come, until somebody scrolls away from it. */
-function useStickToEnd(frame: RefObject<HTMLDivElement | null>, items: readonly ChatItem[]): Stick {
+function useStickToEnd(frame: HTMLDivElement | null, items: readonly ChatItem[]): Stick {
   const [isAtEnd, setIsAtEnd] = useState(true);
   const isStuck = useRef(true);
   const toEnd = useCallback(() => {
-    const element = frame.current;
-    if (element === null) return;
+    if (frame === null) return;
     isStuck.current = true;
     setIsAtEnd(true);
-    element.scrollTop = element.scrollHeight;
+    frame.scrollTop = frame.scrollHeight;
   }, [frame]);
   const onScroll = useCallback(() => {
-    const element = frame.current;
-    if (element === null) return;
-    isStuck.current = element.scrollHeight - element.scrollTop - element.clientHeight <= NEAR_PX;
+    if (frame === null) return;
+    isStuck.current = frame.scrollHeight - frame.scrollTop - frame.clientHeight <= NEAR_PX;
     setIsAtEnd(isStuck.current);
   }, [frame]);
   useLayoutEffect(() => {
@@ -123,7 +122,7 @@ function useStickToEnd(frame: RefObject<HTMLDivElement | null>, items: readonly 
   }, [items, toEnd]);
   useEffect(() => {
     // Rows are measured after they are drawn, and grow with what is written into them.
-    const content = frame.current?.firstElementChild;
+    const content = frame?.firstElementChild;
     if (content === null || content === undefined || typeof ResizeObserver === "undefined") return;
     const observer = new ResizeObserver(() => {
       if (isStuck.current) toEnd();

@@ -96,7 +96,13 @@ export function useChatStream(options: ChatStreamOptions = {}): ChatStream {
   );
 
   const cancel = useCallback(
-    () => attempt(() => (runId === undefined ? Promise.resolve() : transport.cancel(runId))),
+    () =>
+      attempt(async () => {
+        if (runId === undefined) return;
+        await transport.cancel(runId);
+        // A run that is ended before its turn never takes its message in.
+        setPending(undefined);
+      }),
     [attempt, transport, runId],
   );
   const answer = useCallback(

@@ -79,9 +79,9 @@ def place(record: Record, position: int) -> Record:
     return record
 
 
-def within_limit(text: str) -> str:
+def within_limit(text: str, *, most: int = ID_CHARS_MAX) -> str:
     """Return an identifier made of others; its digest if it is longer than one may be."""
-    if len(text) <= ID_CHARS_MAX:
+    if len(text) <= most:
         return text
     return f"sha256:{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
 

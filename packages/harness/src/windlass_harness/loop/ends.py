@@ -9,8 +9,8 @@ from windlass_harness.loop.drafts import Draft
 from windlass_harness.loop.events import Moment
 from windlass_harness.loop.notes import number_in
 from windlass_harness.loop.state import LoopState
-from windlass_harness.views.steps import INTERRUPTED, NOT_EXECUTED, Call, CallStage
-from windlass_protocol import BudgetName, ErrorInfo, RunMode
+from windlass_harness.views.steps import INTERRUPTED, NOT_EXECUTED, STOPPED_READING, Call, CallStage
+from windlass_protocol import BudgetName, EffectClass, ErrorInfo, RunMode
 
 JsonObject = dict[str, JsonValue]
 Ending = tuple[Draft, ...]
@@ -39,7 +39,8 @@ def cancelled(state: LoopState, now: Moment) -> Ending:
     """Return the end of a run that somebody did not want any more."""
     words: JsonObject = {"code": "cancelled", "message": "The run was cancelled."}
     session = ("session.failed", words)
-    data: JsonObject = {}
+    run = state.session.run
+    data: JsonObject = {} if run is None or run.cancel_reason is None else {"reason": run.cancel_reason}
     names = [call.tool_name for call in _under_way(state)]
     if names:
         data["error"] = failures.outcome_unknown(names).model_dump(mode="json", by_alias=True)
@@ -90,8 +91,13 @@ _Fact = tuple[str, JsonObject]
 
 
 def _under_way(state: LoopState) -> list[Call]:
-    """The calls that have begun, and of which nobody will hear any more."""
-    return [call for call in _started(state) if not state.is_unbegun(call)]
+    """The calls that have begun, and may have changed something nobody will hear of."""
+    return [call for call in _started(state) if not state.is_unbegun(call) and not _only_reads(state, call)]
+
+
+def _only_reads(state: LoopState, call: Call) -> bool:
+    """Whether a call changes nothing; a subagent only counts as a read."""
+    return call.effect is EffectClass.READ and state.note(call.call_id).child is None
 
 
 def _started(state: LoopState) -> list[Call]:
@@ -99,11 +105,16 @@ def _started(state: LoopState) -> list[Call]:
 
 
 def _unfinished(state: LoopState, call: Call, now: Moment) -> Draft:
-    """The result of a call whose run ends first: unknown, or it never began."""
+    """What came of a call whose run ends first.
+
+    It is unknown, unless it changes nothing or never began.
+    """
     result: JsonObject = {**family.result_of(state, call, output=None), "isError": True}
     error: JsonObject = {"code": OUTCOME_UNKNOWN, "message": INTERRUPTED}
     if state.is_unbegun(call):
         error = {"code": "cancelled", "message": NOT_EXECUTED}
+    elif _only_reads(state, call):
+        error = {"code": "cancelled", "message": STOPPED_READING}
     data: JsonObject = {"result": result, "status": "failed", "error": error, **state.place(call.step_index)}
     return state.draft("action.result", data, now=now)
 

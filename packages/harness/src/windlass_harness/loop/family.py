@@ -13,13 +13,13 @@ from pydantic import JsonValue
 from pydantic_core import to_json
 
 from windlass_harness.budget import BudgetLimit, BudgetState, share
-from windlass_harness.loop.drafts import Draft, Post, joined, within_limit
+from windlass_harness.loop.drafts import ID_CHARS_MAX, Draft, Post, joined, within_limit
 from windlass_harness.loop.events import ChildSaid, Delegation, Moment
 from windlass_harness.loop.notes import NOTHING_USED, Child, objects_in
 from windlass_harness.loop.rules import Rules
 from windlass_harness.loop.state import LoopState
 from windlass_harness.views.runs import RunState
-from windlass_harness.views.steps import Call
+from windlass_harness.views.steps import Call, CallStage
 from windlass_protocol import InputOutcome
 
 JsonObject = dict[str, JsonValue]
@@ -31,10 +31,15 @@ SETTLE: Final = "child_settles"
 REPORT: Final = "child_ended"
 """The kind of an item with what came of a subagent."""
 START: Final = "start"
+"""The kind of an item that starts a run. It waits while the session waits with the run before it."""
 CANCEL: Final = "cancel"
+"""The kind of an item that asks a run to end."""
 DEPTH: Final = "subagent_depth"
 COUNT: Final = "subagent_count"
 BUDGET: Final = "subagent_budget"
+_SESSION: Final = "session:"
+_SUBAGENT: Final = "subagent:"
+"""What the names of all runs of subagents begin with, and of no other."""
 _CANCELLED: Final = "The run that called it has ended."
 _LIMITS: Final = (
     ("maxTokens", "max_tokens"),
@@ -49,8 +54,14 @@ _NEEDED: Final = ("max_tokens", "max_steps", "max_wall_ms")
 
 def child_of(run: RunState, call: Call, *, name: str) -> Child:
     """Name the session and the run that work for a call; always alike."""
-    run_id = joined(run.run_id, str(call.step_index), call.call_id)
-    return Child(name, within_limit(f"session:{run_id}"), run_id)
+    place = joined(run.run_id, str(call.step_index), call.call_id)
+    run_id = _SUBAGENT + within_limit(place, most=ID_CHARS_MAX - len(_SESSION + _SUBAGENT))
+    return Child(name, _SESSION + run_id, run_id)
+
+
+def is_childs(name: str) -> bool:
+    """Whether a name of a run or a session is of those that subagents get."""
+    return name.removeprefix(_SESSION).startswith(_SUBAGENT)
 
 
 # calling
@@ -139,11 +150,12 @@ def _depth(run: RunState | None) -> int:
 
 
 def _share(state: LoopState, delegation: Delegation, now: Moment) -> BudgetLimit:
-    """What a child may use of what the run has left; its own call counts first."""
+    """What a child may use of what is left; the calls of the step count first."""
     notes = state.run_notes
+    unbegun = sum(call.stage is CallStage.REQUESTED for call in state.session.history.open_calls())
     used = replace(
         notes.budget,
-        tool_calls_used=notes.budget.tool_calls_used + 1,
+        tool_calls_used=notes.budget.tool_calls_used + unbegun,
         wall_ms_used=state.wall_ms(now),
     )
     return share(used, notes.limits, parts=delegation.parts)

@@ -15,6 +15,7 @@ from windlass_protocol import (
     ActionResultData,
     CompactionCompletedData,
     CompactionFailedData,
+    HookFailedData,
     InputKind,
     InputOutcome,
     InputRequest,
@@ -190,6 +191,13 @@ class StepsDraft:
             told, cause = data.decision.reason, data.decision.code
             self._report(record, run, told=told, cause=cause, severity=_CRITICAL, decision_id=decision_id)
 
+    def hook_failed(self, record: Record, run: RunDraft) -> None:
+        data = read(HookFailedData, record.data)
+        pending = self._pending(data.call_id, run)
+        decision_id = None if pending is None else pending.decision_id
+        told = f"hook {data.hook_id} at {data.point}: {data.error.message}"
+        self._report(record, run, told=told, cause=f"hook_{data.error.code}", decision_id=decision_id)
+
     def subagent_called(self, record: Record, run: RunDraft) -> None:
         data = read(SubagentCalledData, record.data)
         pending = self._pending(data.call_id, run)
@@ -333,6 +341,7 @@ _HANDLERS: Final[dict[str, Callable[[StepsDraft, Record, RunDraft], None]]] = {
     "step.retrying": StepsDraft.step_retrying,
     "step.failed": StepsDraft.step_failed,
     "policy.decided": StepsDraft.policy_decided,
+    "hook.failed": StepsDraft.hook_failed,
     "subagent.called": StepsDraft.subagent_called,
     "subagent.completed": StepsDraft.subagent_completed,
     "action.result": StepsDraft.action_result,

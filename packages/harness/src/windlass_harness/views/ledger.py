@@ -44,10 +44,10 @@ def narrate(run: DecisionRun) -> str:
         ("Warnings", ProblemSeverity.WARNING),
     ):
         if problems := _problems(run, severity):
-            sentences.append(f"{label}: {'; '.join(problems)}.")
+            sentences.append(f"{label}: {'; '.join(problems).removesuffix('.')}.")
     failed = [decision.intent for decision in run.decisions if _has_failed(decision)]
     if failed:
-        sentences.append(f"Failed on: {'; '.join(failed[:FAILED_INTENTS_MAX])}.")
+        sentences.append(f"Failed on: {'; '.join(failed[:FAILED_INTENTS_MAX]).removesuffix('.')}.")
     return " ".join(sentences)
 
 

@@ -55,6 +55,8 @@ class RunState:
     started_at: str
     status: RunStatus = RunStatus.RUNNING
     is_cancel_requested: bool = False
+    cancel_reason: str | None = None
+    """Why somebody wants it to end, in their words."""
     turn_id: str | None = None
     source: SourceRef | None = None
     owner: str | None = None
@@ -190,7 +192,13 @@ def _resume(run: RunState, record: Record) -> RunState:
 
 
 def _cancel(run: RunState, record: Record) -> RunState:
-    return replace(run, status=RunStatus.CANCELLING, is_cancel_requested=True)
+    reason = record.data.get("reason")
+    return replace(
+        run,
+        status=RunStatus.CANCELLING,
+        is_cancel_requested=True,
+        cancel_reason=reason if isinstance(reason, str) else None,
+    )
 
 
 def _turn(run: RunState, record: Record) -> RunState:
@@ -233,7 +241,8 @@ def _fail(run: RunState, record: Record) -> RunState:
 
 def _cancelled(run: RunState, record: Record) -> RunState:
     data = read(RunCancelledData, record.data)
-    return _seal(run, record, _unsuccessful(run, RunStatus.CANCELLED, data.usage, data.error))
+    result = _unsuccessful(run, RunStatus.CANCELLED, data.usage, data.error)
+    return _seal(run, record, result.model_copy(update={"reason": data.reason}) if data.reason else result)
 
 
 def _exhausted(run: RunState, record: Record) -> RunState:

@@ -20,6 +20,7 @@ from windlass_protocol import (
 )
 
 INTERRUPTED: Final = "No result: the call was interrupted. It may or may not have taken effect."
+STOPPED_READING: Final = "No result: the call was cancelled. It only reads, so nothing was changed."
 NOT_EXECUTED: Final = "Not executed: the work was ended before this call began."
 
 KeyT = TypeVar("KeyT")

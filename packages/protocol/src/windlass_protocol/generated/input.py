@@ -206,6 +206,8 @@ class InputRequest(Open):
     """When the request lapses."""
     responders: Maybe[tuple[Str, ...]] = None
     """Who may answer; anyone entitled to the session when absent."""
+    is_answered: Maybe[Bool] = None
+    """Whether an answer is kept and waits for whoever drives the run; lists of requests tell it."""
 
 
 class InputResponse(Open):

@@ -80,6 +80,8 @@ class RunResult(KeepsNulls, Open):
     """The validated output, when the run had a contract."""
     error: Maybe[ErrorInfo] = None
     """Why it failed, or which budget it used up."""
+    reason: Maybe[Str] = None
+    """Why it was cancelled, in the words of whoever did."""
     usage: Maybe[Usage] = None
     """What it used."""
 

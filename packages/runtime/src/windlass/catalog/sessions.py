@@ -20,9 +20,10 @@ from windlass.ports.listing import (
     SessionInfo,
     SessionStatus,
 )
-from windlass.refusals import bad_request, unknown_run, unknown_session
+from windlass.refusals import bad_request, kept_name, unknown_run, unknown_session
 from windlass.runtime_ports import Machine
 from windlass.setup_check import check_flag, check_id, check_options
+from windlass_harness.loop.family import is_childs
 from windlass_harness.views.listing import words_in
 from windlass_protocol import ChatMessage, Record, RetryClass, RunStatus
 
@@ -223,6 +224,8 @@ class Sessions:
         """
         info, last_seq = await self.get(session_id), await self._last_seq(session_id)
         name = self._machine.new_id() if session_id_new is None else check_id(session_id_new, "a session id")
+        if is_childs(name):
+            raise kept_name("session_id_new")
         wanted = last_seq if at is None else _number(at, "at")
         if not 1 <= wanted <= last_seq:
             raise bad_request(f"the session has records 1 to {last_seq:,}, found {wanted:,}")

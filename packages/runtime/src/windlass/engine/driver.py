@@ -10,7 +10,7 @@ session next reads it anew.
 
 import asyncio
 from collections import deque
-from typing import Final
+from typing import Final, TypeGuard
 
 from windlass.engine.care import NO_CARE, Care
 from windlass.engine.inner import Inner
@@ -178,8 +178,13 @@ class Driver:
             # What was decided about calls of a run that is to end begins nothing.
             self._take_events(now)
             run = self.state.run
-            if run is not None and run.run_id != self._bound and not run.is_cancel_requested:
-                await self._bind(run, now)
+            if self._is_unbound(run):
+                is_bound = await self._bind(run)
+                now = moment(self._clock)
+                if not is_bound and self._is_stopping:
+                    break
+                if not is_bound:
+                    continue
             rules = await self._rules_of_run() if self._is_ruled_anew() else self._run_rules
             plan = self._plan(now, rules)
             self._writer.add(plan.drafts)
@@ -200,19 +205,25 @@ class Driver:
             aged = self._steady.aged(self.state, now)
             self._writer.add(take(self.state, self._events.popleft(), now=aged, rules=self._rules))
 
-    async def _bind(self, run: RunState, now: Moment) -> None:
-        """See what a run is done with, before anything is done for it."""
+    def _is_unbound(self, run: RunState | None) -> TypeGuard[RunState]:
+        return run is not None and run.run_id != self._bound and not run.is_cancel_requested
+
+    async def _bind(self, run: RunState) -> bool:
+        """See what a run is done with before it is done; tell whether it was seen."""
         try:
-            bound = await self._work.bind(self.state)
+            bound = await self._work.bind(self.state, self._inner)
         except Unavailable:
             # Somebody else may have what is missing here.
             await self._writer.release()
             raise
-        self._bound = run.run_id
+        if bound is None:
+            return False
+        self._bound, now = run.run_id, moment(self._clock)
         if isinstance(bound, Stopped):
             self._writer.add(take(self.state, bound, now=now, rules=self._rules))
         else:
             self._writer.add([self.state.draft(note.type, note.data, now=now) for note in bound])
+        return True
 
     def _is_ruled_anew(self) -> bool:
         run = self.state.session.run
@@ -286,6 +297,7 @@ class Driver:
             self._events.append(HandedOver())
             self._take_events(moment(self._clock))
         await self._writer.commit(standing=standing, wake_at_ms=wake_at_ms, is_last=is_last)
+        self._work.recorded(self.state)
 
     def _standing(self) -> tuple[Standing, int | None]:
         if self.state.run is None:

@@ -14,9 +14,15 @@ TEXT_CHARS_MAX: Final = 65_536
 TOLD_CHARS_MAX: Final = 16_384
 
 
-def log_failure(what: str, error: BaseException, *, redactor: Redactor, level: int = logging.WARNING) -> None:
-    """Log what failed with its traceback; secrets are masked."""
+def log_failure(
+    what: str, error: BaseException | None, *, redactor: Redactor, level: int = logging.WARNING
+) -> None:
+    """Log what failed, with the traceback if there is one; secrets are masked."""
     if not _LOG.isEnabledFor(level):
+        return
+    what = redactor.text(what)
+    if error is None:
+        _LOG.log(level, "%s", what)
         return
     try:
         text = "".join(format_exception(error, limit=-FRAMES_MAX))

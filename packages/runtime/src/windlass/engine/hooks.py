@@ -12,6 +12,7 @@ from pydantic import JsonValue
 
 from windlass.engine.answer import elapsed_ms, whole
 from windlass.engine.cut import Late, Raised, cut
+from windlass.engine.failures import log_failure
 from windlass.engine.hook_answers import BadAnswer, applied, check_answer, copied
 from windlass.errors import Rejected
 from windlass.hooks import (
@@ -33,6 +34,7 @@ from windlass_harness.loop.hooked import (
     BEFORE_TOOL_CALL,
     RUN_STARTING,
 )
+from windlass_harness.redact import Redactor
 from windlass_protocol import (
     ErrorCode,
     ErrorInfo,
@@ -100,6 +102,8 @@ class _Failed:
     status: HookStatus
     code: str
     message: str
+    error: BaseException | None = None
+    """What it raised."""
 
 
 Check = Callable[[HookCall], object]
@@ -109,7 +113,8 @@ Check = Callable[[HookCall], object]
 class Hooks:
     """The hooks of one package, in their order."""
 
-    def __init__(self, hooks: Iterable[BoundHook] = ()) -> None:
+    def __init__(self, hooks: Iterable[BoundHook] = (), *, redactor: Redactor | None = None) -> None:
+        self._redactor = redactor or Redactor()
         self._at: dict[str, list[BoundHook]] = {}
         for bound in sorted(hooks, key=_rank):
             self._at.setdefault(bound.spec.point, []).append(bound)
@@ -130,10 +135,29 @@ class Hooks:
         """
         outcome = Outcome(call)
         for bound in self._at.get(call.point, ()):
-            outcome = await _next(bound, outcome, clock, check)
+            outcome = await self._next(bound, outcome, clock, check)
             if outcome.refusal is not None or outcome.stop is not None:
                 break
         return outcome
+
+    async def _next(self, bound: BoundHook, before: Outcome, clock: Clock, check: Check | None) -> Outcome:
+        """Call one hook, and take its answer into the outcome."""
+        started, spec = clock.monotonic(), bound.spec
+        answer = await _answer(bound, before.call)
+        facts: JsonObject = {
+            "hookId": spec.hook_id,
+            "point": spec.point,
+            "durationMs": elapsed_ms(clock, started),
+        }
+        if before.call.call_id is not None:
+            facts["callId"] = before.call.call_id
+        after = answer if isinstance(answer, _Failed) else _taken(before, answer, check)
+        if isinstance(after, _Failed):
+            # Who waits for what a hook should have done finds out here why it did not.
+            told = f"hook {spec.hook_id} at {spec.point} failed, {bound.failure.value}: {after.message}"
+            log_failure(told, after.error, redactor=self._redactor)
+            return _failed(bound, before, after, facts)
+        return _completed(bound, after, answer, facts)
 
 
 def _rank(bound: BoundHook) -> tuple[int, int, str]:
@@ -143,23 +167,6 @@ def _rank(bound: BoundHook) -> tuple[int, int, str]:
 
 
 NO_HOOKS: Final = Hooks()
-
-
-async def _next(bound: BoundHook, before: Outcome, clock: Clock, check: Check | None) -> Outcome:
-    """Call one hook, and take its answer into the outcome."""
-    started = clock.monotonic()
-    answer = await _answer(bound, before.call)
-    facts: JsonObject = {
-        "hookId": bound.spec.hook_id,
-        "point": bound.spec.point,
-        "durationMs": elapsed_ms(clock, started),
-    }
-    if before.call.call_id is not None:
-        facts["callId"] = before.call.call_id
-    after = answer if isinstance(answer, _Failed) else _taken(before, answer, check)
-    if isinstance(after, _Failed):
-        return _failed(bound, before, after, facts)
-    return _completed(bound, after, answer, facts)
 
 
 def _taken(before: Outcome, answer: object, check: Check | None) -> Outcome | _Failed:
@@ -193,7 +200,7 @@ async def _answer(bound: BoundHook, call: HookCall) -> Change | Veto | _Failed |
         thread.leave()
         return _Failed(HookStatus.TIMED_OUT, "timeout", f"it did not answer within {timeout_ms:,} ms")
     if isinstance(outcome, Raised):
-        return _Failed(HookStatus.FAILED, "raised", failure_text(outcome.error))
+        return _Failed(HookStatus.FAILED, "raised", failure_text(outcome.error), outcome.error)
     try:
         return check_answer(spec, outcome.value)
     except BadAnswer as error:

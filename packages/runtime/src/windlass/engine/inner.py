@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
-from windlass_harness.loop.events import LoopEvent
+T = TypeVar("T")
 
 
 class Inner:
@@ -17,19 +18,23 @@ class Inner:
         self._waiter: asyncio.Task[object] | None = None
         self._lookout: asyncio.Task[None] | None = None
         self._is_broken_off = False
+        self._is_rung = False
+        """Whether somebody rang while nothing was waited for."""
 
-    async def do(self, work: Awaitable[LoopEvent]) -> LoopEvent | None:
+    async def do(self, work: Awaitable[T]) -> T | None:
         """Return what came of some work; None if it was broken off."""
         self._waiter = waiter = asyncio.current_task()
         assert waiter is not None, "a driver is a task"
         self._is_broken_off = False
+        if self._is_rung:
+            self.ring()
         try:
-            event = await work
+            found = await work
         except asyncio.CancelledError:
             # Somebody else may have cancelled the driver as well.
             if not self._is_broken_off or waiter.uncancel():
                 raise
-            event = None
+            found = None
         else:
             if self._is_broken_off:
                 waiter.uncancel()
@@ -38,10 +43,11 @@ class Inner:
             lookout, self._lookout = self._lookout, None
             if lookout is not None:
                 await lookout
-        return event
+        return found
 
     def ring(self) -> None:
         """Find out whether the work is still wanted."""
+        self._is_rung = self._waiter is None
         if self._waiter is not None and self._lookout is None:
             self._lookout = asyncio.create_task(self._look())
 
@@ -51,6 +57,7 @@ class Inner:
 
     def break_off(self) -> None:
         """Wait no longer."""
+        self._is_rung = self._waiter is None
         if self._waiter is not None and not self._is_broken_off:
             self._is_broken_off = True
             self._waiter.cancel()

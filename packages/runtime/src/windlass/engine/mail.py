@@ -130,7 +130,7 @@ def _bare(item: InboxItem, queued: InboxItem | None) -> LoopEvent:
         return _BARE_EVENTS[item.kind](item)
     if item.kind != ANSWER:
         return ChildSaid(item.kind, {})
-    given = _answers(item).responses
+    given = answers_in(item).responses
     ids = [*dict.fromkeys(response.request_id for response in given)][:ANSWERS_NOTED_MAX]
     # They name no option, so none of them counts.
     return AnswersGiven(tuple(InputResponse(request_id=one) for one in ids))
@@ -170,7 +170,8 @@ def _cancel(item: InboxItem) -> LoopEvent:
     )
 
 
-def _answers(item: InboxItem) -> AnswersGiven:
+def answers_in(item: InboxItem) -> AnswersGiven:
+    """Return the answers that an item brings."""
     responses, given_ms = item.body["responses"], item.body.get("givenMs")
     assert isinstance(responses, list)
     given = tuple(InputResponse.model_validate(one) for one in responses)
@@ -215,7 +216,7 @@ _BARE: Final = frozenset(
 )
 _EVENTS: Final[dict[str, Callable[[InboxItem], LoopEvent]]] = {
     STEER: _steered,
-    ANSWER: _answers,
+    ANSWER: answers_in,
     CANCEL: _cancel,
     DISPATCHED: lambda item: RequestDispatched(str(item.body["requestId"])),
     COMPACT: lambda _: CompactionAsked(),

@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+from windlass.engine.inner import Inner
 from windlass_harness.loop.effects import (
     CallHooks,
     CallModel,
@@ -33,8 +34,14 @@ class Work(Protocol):
         """Begin no tool any more; those that have not begun say so."""
         ...
 
-    async def bind(self, state: LoopState) -> tuple[Note, ...] | Stopped:
+    def recorded(self, state: LoopState) -> None:
+        """Note that all that was drafted is durable."""
+        ...
+
+    async def bind(self, state: LoopState, inner: Inner) -> tuple[Note, ...] | Stopped | None:
         """Find what the run needs of this process; return what to record of that.
+
+        None if it was broken off, because nobody wants the run any more.
 
         Raises:
             AgentError: it cannot be found now; the session has to be tried again.

@@ -87,9 +87,13 @@ class Reach:
 
     async def tell_missed(self) -> None:
         """Say whose runs wait here for a process that has their agent."""
-        if self._agents() is None:
+        agents = self._agents()
+        if agents is None:
             return
         for agent_id, count in (await self._store.unfinished()).items():
             if agent_id not in self._missed and not self.has_agent(agent_id):
                 self._missed.add(agent_id)
-                _LOG.warning("%d unfinished runs wait for agent %s, which is not here", count, agent_id)
+                # Whoever has no agents at all only looks and answers: that runs wait is no surprise there.
+                level = logging.WARNING if agents else logging.INFO
+                told = "1 unfinished run waits" if count == 1 else f"{count} unfinished runs wait"
+                _LOG.log(level, "%s for agent %s, which is not here", told, agent_id)

@@ -23,6 +23,7 @@ from windlass_harness.loop.state import LoopState
 from windlass_harness.redact import mask_text
 from windlass_harness.views.resolved import Resolved, resolved_key
 from windlass_protocol import (
+    CodecError,
     ErrorKind,
     JsonObject,
     ResolverPart,
@@ -105,8 +106,7 @@ async def _resolve(
             # Words need nobody behind them: those that are recorded are used.
             parts.append(read_part(placed, await _read(known, means)))
             continue
-        given = await _given(binding, placed, state=state, means=means)
-        content = _content(binding, given)
+        given, content = await _given(binding, placed, state=state, means=means)
         if known is None or is_new or binding.package_change == "move":
             parts.append(given)
             if known is None or known.content.hash != _hash(content):
@@ -159,26 +159,29 @@ def _hash(content: bytes) -> str:
     return f"sha256:{sha256(content).hexdigest()}"
 
 
-def _content(binding: Binding, given: Part) -> bytes:
-    """Return what is kept of what a resolver gave; it is kept byte for byte."""
-    content = given.content
+def _has_secret(binding: Binding, content: bytes) -> bool:
+    """Whether what would be kept, byte for byte, has a registered secret in it."""
     text = content.decode()
-    if binding.redactor.text(text) != mask_text(text):
-        raise _broken(given.placed, "gave a registered secret; let the tools find secrets themselves")
-    return content
+    return binding.redactor.text(text) != mask_text(text)
 
 
-async def _given(binding: Binding, placed: Placed, *, state: LoopState, means: Means) -> Part:
-    """Ask a resolver; one that fails open and fails has given nothing."""
+async def _given(binding: Binding, placed: Placed, *, state: LoopState, means: Means) -> tuple[Part, bytes]:
+    """Ask a resolver; return also what is kept of it.
+
+    One that fails open and fails, or gives what cannot be kept, has given nothing.
+    """
     dynamic, problem = placed.dynamic, ""
     try:
         found = await within(_called(placed, _context(state, means)), dynamic.timeout_ms)
         part = part_of(placed, found)
         check_fit(binding, part)
-        return part
+        content = part.content
+        if not _has_secret(binding, content):
+            return part, content
+        problem = "gave a registered secret; let the tools find secrets themselves"
     except TooLate:
         problem = f"took over {dynamic.timeout_ms:,} ms"
-    except AgentError as error:
+    except (AgentError, CodecError) as error:
         problem = f"cannot be used: {error.message}"
     except BaseException as error:  # a resolver is the host's code: whatever it raises is its failure
         if is_for_us(error):
@@ -187,7 +190,8 @@ async def _given(binding: Binding, placed: Placed, *, state: LoopState, means: M
         problem = f"failed ({type(error).__name__})"
     if not dynamic.fails_open:
         raise _broken(placed, problem)
-    return replace(part_of(placed, None), failure=binding.redactor.text(problem))
+    nothing = replace(part_of(placed, None), failure=binding.redactor.text(problem))
+    return nothing, nothing.content
 
 
 async def _called(placed: Placed, context: DynamicContext) -> object:

@@ -1,8 +1,7 @@
 """The effects of a session: the model is asked, calls are judged and made."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Final
@@ -18,6 +17,7 @@ from windlass.engine.delegating import delegated, reviewed, with_subagents
 from windlass.engine.delivery import deliver
 from windlass.engine.failures import log_failure
 from windlass.engine.holding import Holding
+from windlass.engine.inner import Inner
 from windlass.engine.judge import Judged, judge
 from windlass.engine.listening import Asked, listen
 from windlass.engine.making import Beginnings, made, shown_by
@@ -34,9 +34,9 @@ from windlass.engine.results import (
     model_error,
     review,
 )
-from windlass.engine.session_content import SessionContent
 from windlass.engine.shared import Shared
 from windlass.engine.steady import Steady
+from windlass.engine.turns import Turns
 from windlass.engine.writer import SessionWriter
 from windlass.errors import AgentError, Rejected, Unavailable, is_for_us
 from windlass.hooks import AFTER_MODEL_CALL, BEFORE_MODEL_CALL
@@ -93,7 +93,7 @@ class AgentWork:
         self.has_agent = has_agent
         self._binder = binder
         self._writer = writer
-        self._shared = replace(shared, content=SessionContent(shared.content, writer.session_id))
+        self._shared = shared
         self._steady = steady
         self._prompt = prompt or Prompt()
         self._holding = Holding()
@@ -105,6 +105,7 @@ class AgentWork:
         self._arguments: dict[str, Arguments] = {}
         """What calls that were judged will run with."""
         self._beginnings = Beginnings()
+        self._turns = Turns(lambda: shared.gates)
 
     async def _binding(self, state: LoopState) -> Binding | None:
         return None if state.run is None else await self._bound_to(state.run)
@@ -123,7 +124,7 @@ class AgentWork:
         """Whether anybody is there to ask, and the channel of the run can reach them."""
         return self._shared.is_attended and (state.run is None or state.run.can_ask)
 
-    async def bind(self, state: LoopState) -> tuple[Note, ...] | Stopped:
+    async def bind(self, state: LoopState, inner: Inner) -> tuple[Note, ...] | Stopped | None:
         """Find what the run under way needs of this process."""
         try:
             binding = await self._binding(state)
@@ -133,8 +134,8 @@ class AgentWork:
             return Stopped(NOBODY) if binding is None else binding.notes
         # Resolvers are the host's code, and see nothing that a crash could make untrue.
         await self._writer.commit(standing=Standing.RUNNING, wake_at_ms=None)
-        found = await resolve_run(binding, state, means=self._means(state))
-        if isinstance(found, Stopped):
+        found = await inner.do(resolve_run(binding, state, means=self._means(state)))
+        if found is None or isinstance(found, Stopped):
             return found
         self._use(found.binding, state)
         return (*binding.notes, *found.notes)
@@ -146,8 +147,13 @@ class AgentWork:
         if state.run is not None:
             self._bound[state.run.run_id] = binding
 
+    def recorded(self, state: LoopState) -> None:
+        """Note that all that was drafted is durable."""
+        self._turns.recorded(lambda call_id: state.call(call_id) is not None)
+
     def close(self) -> None:
         """Show nothing more: the session is not driven here any more."""
+        self._turns.recorded(lambda _: False)
         if self._live is not None:
             self._live.close()
 
@@ -348,10 +354,14 @@ class AgentWork:
         clock = self._shared.clock
         started = clock.monotonic()
         try:
-            async with self._gate(tool):
+            async with self._turns.of(tool, effect.call_id):
+                # Only what is still ours to begin is begun.
+                await self._shared.lease.held(clock)
                 self._beginnings.begin(effect.call_id)
                 context = self._context(tool, state, run=run, effect=effect)
                 outcome = await made(tool, arguments, context=context)
+                if context.state.change is not None:
+                    self._turns.last(effect.call_id)
         except asyncio.CancelledError:
             if is_told_to_end():
                 raise
@@ -387,11 +397,3 @@ class AgentWork:
             state=ToolState(state.session.authored),
             control=ToolControl(shown_by(self._live, effect)),
         )
-
-    @asynccontextmanager
-    async def _gate(self, tool: Tool[..., object]) -> AsyncGenerator[None]:
-        """Wait for the turn of a tool, and begin only what is still ours to begin."""
-        shared = self._shared
-        async with shared.gates.of(tool):
-            await shared.lease.held(shared.clock)
-            yield

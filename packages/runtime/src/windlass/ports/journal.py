@@ -19,16 +19,14 @@ from pydantic import JsonValue
 from windlass.ports.archive import Archive
 from windlass.ports.listing import Listing
 from windlass_harness.loop.drafts import Draft, Post
+from windlass_harness.loop.family import CANCEL as CANCEL
+from windlass_harness.loop.family import START as START
 from windlass_protocol import InputRequest, Record, RunStatus
 
 JsonObject = dict[str, JsonValue]
 
 STEER: Final = "steer"
 """The kind of an item with words to the run under way, or to a new one."""
-START: Final = "start"
-"""The kind of an item that starts a run. It waits while the session waits with the run before it."""
-CANCEL: Final = "cancel"
-"""The kind of an item that asks a run to end."""
 COMPACT: Final = "compact"
 """The kind of an item that asks for a shorter history."""
 STATE: Final = "state"
@@ -84,8 +82,8 @@ class Batch:
     def posts(self) -> tuple[Post, ...]:
         """Items for other inboxes that become durable with these records.
 
-        One whose key is known there is left as it is. They find room in a full inbox: whoever tells another
-        session of itself must not fail because of others.
+        One whose key is known there is left as it is; one that starts a run makes its session. They find
+        room in a full inbox: whoever tells another session of itself must not fail because of others.
         """
         return tuple(post for draft in self.drafts for post in draft.posts)
 
@@ -122,7 +120,7 @@ class Journal(Protocol):
 
         Raises:
             Conflict: the claim is stale, the stream does not end at `expected_seq`, or a post starts a run
-                whose id another session has; nothing was written.
+                whose id or session is there already; nothing was written.
             Rejected: a record is too large; nothing was written.
             Ambiguous: it may or may not have been written; claim again and read before going on.
         """

@@ -63,6 +63,14 @@ class NumberedRow(NamedTuple):
     body: bytes
 
 
+def by_session(rows: Iterable[NumberedRow]) -> dict[str, list[NumberedRow]]:
+    """Return records by their sessions, each in the order given."""
+    sessions: dict[str, list[NumberedRow]] = {}
+    for row in rows:
+        sessions.setdefault(row.session_id, []).append(row)
+    return sessions
+
+
 class RunIndex(Protocol):
     """Where recorded runs are found and counted; can be made anew at any time.
 
@@ -77,12 +85,12 @@ class RunIndex(Protocol):
         """Note which sessions have records behind what is known of them, up to a position."""
         ...
 
-    def stale(self, limit: int) -> tuple[str, ...]:
-        """Return sessions that have to be read again."""
+    def stale(self, limit: int) -> Mapping[str, int]:
+        """Return sessions that have to be read again, and up to where."""
         ...
 
-    def settle(self, session_ids: Iterable[str]) -> None:
-        """Note that sessions need not be read again."""
+    def settle(self, read: Mapping[str, int]) -> None:
+        """Note up to where sessions were read; what has more stays to be read."""
         ...
 
     def known_position(self, session_id: str) -> int:

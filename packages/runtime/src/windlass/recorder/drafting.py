@@ -14,30 +14,47 @@ IDS_SHOWN_MAX: Final = 20
 SEVERITIES: Final = ("critical", "warning", "minor")
 _TYPES: Final = frozenset(kind.value for kind in DecisionType)
 _ONLY_TEXTS: Final = frozenset({str})
+_OPTION_KEYS: Final = frozenset(
+    {"id", "description", "action_type", "action_params", "pros", "cons", "confidence"}
+)
 
 
-def text(value: object) -> str:
+def text(value: object, what: str = "", *, faults: list[str] | None = None) -> str:
     """Return a text as it is, anything else as it is printed."""
-    return value if type(value) is str else text_of(value)
+    if type(value) is str:
+        return value
+    if faults is not None and not isinstance(value, str):
+        faults.append(f"{what} must be a text, found {_kind(value)}: it is kept as it is printed")
+    return text_of(value)
 
 
-def texts(value: object) -> list[JsonValue]:
+def truth(value: object, what: str, *, faults: list[str]) -> bool:
+    """Return True or False; what else it could mean."""
+    if value is True or value is False:
+        return value
+    faults.append(f"{what} must be True or False, found {text_of(value)}: it counts as {bool(value)}")
+    return bool(value)
+
+
+def texts(value: object, what: str = "", *, faults: list[str] | None = None) -> list[JsonValue]:
     """Return a list of texts; a text alone is a list of one."""
     if type(value) is list and _ONLY_TEXTS.issuperset(map(type, cast("list[object]", value))):
         return cast("list[JsonValue]", value)
-    if isinstance(value, str):
-        return [text(value)]
-    if isinstance(value, Sequence):
-        return [text(item) for item in cast("Sequence[object]", value)]
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [text(item, f"each of {what}", faults=faults) for item in cast("Sequence[object]", value)]
+    if value is not None and faults is not None:
+        faults.append(f"{what} must be a list of texts, found {_kind(value)}: it is kept as the only one")
     return [] if value is None else [text(value)]
 
 
-def members(value: object) -> JsonObject:
+def members(value: object, what: str = "", *, faults: list[str] | None = None) -> JsonObject:
     """Return a dictionary; anything else under the name `value`."""
     if type(value) is dict:
         return cast("JsonObject", value)
     if isinstance(value, Mapping):
         return dict(cast("Mapping[str, JsonValue]", value))
+    if value is not None and faults is not None:
+        faults.append(f"{what} must be a dictionary, found {_kind(value)}: it is kept under the name value")
     return {} if value is None else {"value": cast("JsonValue", value)}
 
 
@@ -116,22 +133,33 @@ def _option(given: Mapping[str, object], index: int, faults: list[str]) -> JsonO
         faults.append(f"option {index} has no id: it is called option_{index}")
         said = f"option_{index}"
     wire: JsonObject = {"id": said if type(said) is str else text_of(said)}
+    if not _OPTION_KEYS.issuperset(given):
+        unknown = ", ".join(sorted(text_of(key) for key in given if key not in _OPTION_KEYS))
+        known = ", ".join(sorted(_OPTION_KEYS))
+        faults.append(f"option {index} has {unknown}, which is not kept; an option has {known}")
     if (said := say("description")) is not None:
-        wire["description"] = said if type(said) is str else text_of(said)
+        wire["description"] = text(said, "a description", faults=faults)
     if (said := say("action_type")) is not None:
-        wire["actionType"] = said if type(said) is str else text_of(said)
+        wire["actionType"] = text(said, "an action_type", faults=faults)
     if (said := say("action_params")) is not None:
-        wire["actionParams"] = members(said)
+        wire["actionParams"] = members(said, "action_params", faults=faults)
     if (said := say("pros")) is not None:
-        wire["pros"] = texts(said)
+        wire["pros"] = texts(said, "pros", faults=faults)
     if (said := say("cons")) is not None:
-        wire["cons"] = texts(said)
+        wire["cons"] = texts(said, "cons", faults=faults)
     if (said := say("confidence")) is not None:
         if type(said) is float and 0 <= said <= 1:
             wire["confidence"] = said
         else:
             _add_confidence(wire, said, faults)
     return wire
+
+
+def evaluation(value: object) -> JsonObject | None:
+    """Return a judgement in the form of the wire; None if it is none."""
+    # By what it can, not by what it is: its class is slow to import.
+    wire = getattr(value, "to_wire", None)
+    return cast("JsonObject", wire()) if callable(wire) else None
 
 
 def said_in(decision: JsonObject) -> list[JsonValue]:

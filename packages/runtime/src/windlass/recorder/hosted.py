@@ -17,7 +17,7 @@ from windlass.adapters.journals.sqlite_index import RunIndex
 from windlass.adapters.wall import now_ms, random_hex
 from windlass.errors import AgentError
 from windlass.ports.journal import Batch, JsonObject, Store
-from windlass.ports.recorded import NumberedRow
+from windlass.ports.recorded import NumberedRow, by_session
 from windlass.recorder.kinds import RecordingError
 from windlass.recorder.ledger import Ledger
 from windlass.recorder.places import Durability, FilePlace
@@ -48,10 +48,7 @@ class PortStore:
 
     def take_in(self, rows: Iterable[NumberedRow]) -> None:
         """Bring records into the journal; those that are there already are left out."""
-        sessions: dict[str, list[NumberedRow]] = {}
-        for row in rows:
-            sessions.setdefault(row.session_id, []).append(row)
-        for session_id, some in sessions.items():
+        for session_id, some in by_session(rows).items():
             try:
                 self._wait(partial(self._append, session_id, some))
             except AgentError as error:

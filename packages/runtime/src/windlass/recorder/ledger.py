@@ -93,14 +93,18 @@ class Ledger:
 
         `said` is everything in the data that is not ours.
         """
-        if self._redactor.is_clean(said):
-            try:
-                body = self._to_json([type_, at, data, run_id], inf_nan_mode="strings")
-            except ValueError:
-                body = b""
-            if 0 < len(body) <= RECORD_BYTES_MAX and _LONG not in body.translate(_DIGITS):
-                return body
-        masked = cast("JsonObject", short(cast("JsonValue", self._redactor.value(plain(data)))))
+        try:
+            body = self._to_json([type_, at, data, run_id], inf_nan_mode="strings")
+        except ValueError:
+            body = b""
+        is_large = len(body) > RECORD_BYTES_MAX
+        if body and not is_large and _LONG not in body.translate(_DIGITS) and self._redactor.is_clean(said):
+            return body
+        # Items that are not kept are not looked at; texts are cut when no secret is in them any more.
+        kept = plain(data, items=SIZES[0].items if is_large else None)
+        masked = cast("JsonObject", short(cast("JsonValue", self._redactor.value(kept))))
+        if is_large:
+            masked["isCut"] = True
         body = self._to_json([type_, at, masked, run_id])
         for size in SIZES:
             if len(body) <= RECORD_BYTES_MAX:
@@ -141,7 +145,7 @@ class Ledger:
 
             try:
                 self._opened().take_in(self._pending)
-            except AgentError as error:
+            except (AgentError, OSError) as error:
                 _log.warning("recorded, but not in the journal yet: %s", error)
                 # Not with every call: a database that is busy takes its time to say so.
                 self._flush_at = len(self._pending) + self._place.batch_records

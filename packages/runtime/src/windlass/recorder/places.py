@@ -6,6 +6,7 @@ from os import getpid
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
+from windlass.adapters.journals.permissions import may_make_files
 from windlass.adapters.journals.spool import Spool, spool_folder
 from windlass.adapters.wall import day_and_time, random_hex
 from windlass.recorder.kinds import RecordingError
@@ -35,7 +36,7 @@ class FilePlace:
 
     @property
     def is_there(self) -> bool:
-        """Whether anything was ever recorded here."""
+        """Whether anything was ever recorded here; OSError if that may not be looked at."""
         return self.database.exists() or spool_folder(self.database).exists()
 
     def spool(self) -> Spool:
@@ -77,6 +78,14 @@ def open_ledger(
 
         return hosted_ledger(runtime, durability=durability, secrets=secrets)
     folder = folder_of(storage_path)
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RecordingError(f"storage_path {folder} cannot be made: {error.strerror}") from error
+    if not may_make_files(folder):
+        raise RecordingError(
+            f"storage_path {folder} may not be written to by this process: change its permissions, or choose "
+            "another folder"
+        )
     place = FilePlace(folder / DATABASE, durability, exports=folder / EXPORTS)
     return Ledger(place, redactor=Redactor(tuple(secrets)))

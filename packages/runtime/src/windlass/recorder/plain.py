@@ -27,16 +27,19 @@ class Size(NamedTuple):
     levels: int
 
 
+_NOT_FINITE: Final = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+"""As every JSON writer of ours puts them."""
 SIZES: Final = (Size(65_536, 1_024, 48), Size(4_096, 128, 16), Size(256, 16, 8), Size(64, 16, 4))
 """Tried in turn, until a record is small enough."""
 
 
-def plain(value: object) -> JsonValue:
+def plain(value: object, *, items: int | None = None) -> JsonValue:
     """Return a value as JSON; what has no form there becomes a marked repr.
 
-    The mark is an object with `$type`, the name of its type, and `$repr`.
+    The mark is an object with `$type`, the name of its type, and `$repr`. At most `items` of each list and
+    dictionary are kept.
     """
-    return _plain(value, LEVELS_MAX, set())
+    return _Plain(items).of(value, LEVELS_MAX)
 
 
 def text_of(value: object) -> str:
@@ -75,36 +78,44 @@ def shrunk(value: JsonValue, size: Size) -> JsonValue:
             return value
 
 
-def _plain(value: object, levels: int, path: set[int]) -> JsonValue:
-    match value:
-        case None | bool():
-            return value
-        case str():
-            return text_of(str(value))
-        case int():
-            return int(value) if abs(value) <= INTEGER_MAX else _mark(value)
-        case float():
-            return float(value) if isfinite(value) else _mark(value)
-        case _:
-            pass
-    if not isinstance(value, Mapping | list | tuple):
-        return _mark(value)
-    held = cast("Mapping[object, object] | Sequence[object]", value)
-    if levels == 0 or id(held) in path:
-        return _mark(held)
-    path.add(id(held))
-    try:
-        return _container(held, levels - 1, path)
-    except Exception:  # noqa: BLE001 - a mapping of the caller's may do anything when it is read
-        return _mark(held)
-    finally:
-        path.discard(id(held))
+class _Plain:
+    """A value while it becomes JSON."""
 
+    def __init__(self, items: int | None) -> None:
+        self._items = items
+        self._path: set[int] = set()
+        """What it is inside of."""
 
-def _container(value: Mapping[object, object] | Sequence[object], levels: int, path: set[int]) -> JsonValue:
-    if isinstance(value, Mapping):
-        return {text_of(key): _plain(item, levels, path) for key, item in value.items()}
-    return [_plain(item, levels, path) for item in value]
+    def of(self, value: object, levels: int) -> JsonValue:
+        match value:
+            case None | bool():
+                return value
+            case str():
+                return text_of(str(value))
+            case int():
+                return int(value) if abs(value) <= INTEGER_MAX else _mark(value)
+            case float():
+                return float(value) if isfinite(value) else _NOT_FINITE[repr(float(value))]
+            case _:
+                pass
+        if not isinstance(value, Mapping | list | tuple):
+            return _mark(value)
+        held = cast("Mapping[object, object] | Sequence[object]", value)
+        if levels == 0 or id(held) in self._path:
+            return _mark(held)
+        self._path.add(id(held))
+        try:
+            return self._container(held, levels - 1)
+        except Exception:  # noqa: BLE001 - a mapping of the caller's may do anything when it is read
+            return _mark(held)
+        finally:
+            self._path.discard(id(held))
+
+    def _container(self, value: Mapping[object, object] | Sequence[object], levels: int) -> JsonValue:
+        if isinstance(value, Mapping):
+            entries = islice(value.items(), self._items)
+            return {text_of(key): self.of(item, levels) for key, item in entries}
+        return [self.of(item, levels) for item in islice(value, self._items)]
 
 
 def _mark(value: object) -> JsonObject:

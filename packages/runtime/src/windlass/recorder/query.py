@@ -1,5 +1,6 @@
 """Questions to recorded runs."""
 
+import logging
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -7,6 +8,7 @@ from threading import Lock
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
+from windlass.adapters.journals.sqlite_errors import refused
 from windlass.adapters.wall import now_ms
 from windlass.ports.recorded import (
     CAUSE,
@@ -25,12 +27,19 @@ from windlass.recorder.kinds import RecordingError, RunStatus
 from windlass.recorder.model import Run, RunSummary
 from windlass.recorder.places import DATABASE, FilePlace, folder_of
 from windlass.recorder.plain import text_of
-from windlass.recorder.reading import read_session, run_of
+from windlass.recorder.reading import in_one_go, read_session, run_of
+from windlass_harness.ledger.facts import RunFacts
+from windlass_harness.ledger.failures import blamed, classify
+from windlass_harness.ledger.tapes import Tape, read_tape
+from windlass_harness.views.runs import run_id_of
+from windlass_protocol import DecisionRun, DecisionRunStatus, FailureKind, Record
 
 if TYPE_CHECKING:
     from windlass.runtime import CoreRuntime
 
 T = TypeVar("T")
+
+_log: Final = logging.getLogger("windlass.recorder")
 
 STUCK_AFTER_MS: Final = 60_000
 """A run without an end whose process is gone is stuck after so long a silence."""
@@ -53,10 +62,14 @@ _RUN_NOT_FOUND: Final = "One or both runs not found"
 class BuilderQuery:
     """Reads what was recorded in a folder, by any process; newest first.
 
-    It sees every call that has returned. What it looks runs up in is an index that it keeps up to date by
-    itself. One run that is damaged is left out, and logged.
+    Instead of the folder of a recorder, `storage_path` may be the file of an AgentRuntime: runs of agents are
+    recorded by themselves. `runtime` is an AgentRuntime that is open. It sees every call that has returned.
+    What it looks runs up in is an index that it keeps up to date by itself. One run that is damaged is left
+    out, and logged.
 
-    All methods raise an AgentError if the store cannot be read at all.
+    A folder that does not exist has no runs: that is no error, because the first one may be about to be
+    recorded, but it is logged. All methods raise an AgentError if the store cannot be read at all; also a
+    reader has to write to it, the index and what recorders left behind.
     """
 
     def __init__(
@@ -70,7 +83,7 @@ class BuilderQuery:
             self._place = hosted_place(runtime, durability="power")
         else:
             # What a reader brings in may be of a recorder whose calls survive a crash of the machine.
-            self._place = FilePlace(folder_of(storage_path) / DATABASE, "power")
+            self._place = FilePlace(_database(storage_path), "power")
         self._lock = Lock()
         self._store: RunStore | None = None
 
@@ -99,20 +112,37 @@ class BuilderQuery:
 
     def list_runs_for_goal(self, goal_id: str, limit: int | None = None) -> list[RunSummary]:
         """Return the runs of a goal in short, newest first; all of them without a limit."""
-        count = _ALL if limit is None else max(0, limit)
+        count = _ALL if limit is None else _count(limit)
         return self._ask([], lambda store: _summaries(store, store.index.of_goal(text_of(goal_id), count)))
 
     def get_recent_failures(self, limit: int = 10) -> list[RunSummary]:
         """Return the runs that failed last, newest first."""
-        count = max(0, limit)
+        count = _count(limit)
         return self._ask([], lambda store: _summaries(store, store.index.of_status(RunStatus.FAILED, count)))
 
+    def get_decision_run(self, run_id: str) -> DecisionRun | None:
+        """Return a run as it is on the wire, for rules of `windlass_harness.ledger`."""
+        return self._ask(None, lambda store: _wire_of(store, run_id))
+
+    def get_tape(self, run_id: str) -> Tape | None:
+        """Return what a run was asked, what its calls gave and what it answered."""
+        return self._ask(None, lambda store: _tape_of(store, run_id))
+
+    def get_records(self, run_id: str, *, is_before: bool = False) -> list[Record]:
+        """Return the records of the session of a run, or only those before the run."""
+        return self._ask([], lambda store: _records_of(store, run_id, is_before=is_before))
+
+    def get_facts(self, goal_id: str, limit: int | None = None) -> list[RunFacts]:
+        """Return the runs of a goal in numbers, newest first."""
+        return [one.facts for one in self.list_runs_for_goal(goal_id, limit) if one.facts is not None]
+
     def analyze_failure(self, run_id: str) -> FailureAnalysis | None:
-        """Return why a run failed or is stuck; None if it did not fail."""
-        run = self.get_full_run(run_id)
-        if run is None or run.status not in (RunStatus.FAILED, RunStatus.STUCK):
+        """Return why a run failed, is stuck or missed its goal; None if it did not."""
+        wire, run = self.get_decision_run(run_id), self.get_full_run(run_id)
+        failure = None if wire is None else classify(wire)
+        if run is None or wire is None or failure is None or failure.kind is FailureKind.CANCELLED:
             return None
-        return analyze(run)
+        return analyze(run, failure, culprit=blamed(wire))
 
     def get_decision_trace(self, run_id: str) -> list[str]:
         """Return the decisions of a run, each in a line; nothing if there is no such run."""
@@ -150,12 +180,36 @@ class BuilderQuery:
 
     def _ask(self, nothing: T, question: Callable[[RunStore], T]) -> T:
         with self._lock:
-            if self._store is None:
-                if not self._place.is_there:
-                    return nothing
-                self._store = self._place.open()
-            catch_up(self._store)
-            return question(self._store)
+            try:
+                if self._store is None:
+                    if not self._place.is_there:
+                        self._tell_missing()
+                        return nothing
+                    self._store = self._place.open()
+                with in_one_go():
+                    catch_up(self._store)
+                    return question(self._store)
+            except OSError as error:
+                raise refused(error) from error
+
+    def _tell_missing(self) -> None:
+        place = self._place
+        if isinstance(place, FilePlace) and not place.database.parent.exists():
+            _log.warning("%s does not exist: nothing was recorded there so far", place.database.parent)
+
+
+def _database(storage_path: object) -> Path:
+    """The journal of a recorder's folder, or of the file of a runtime."""
+    if isinstance(storage_path, str | Path) and storage_path and Path(storage_path).is_file():
+        return Path(storage_path).absolute()
+    return folder_of(storage_path) / DATABASE
+
+
+def _count(limit: object) -> int:
+    """Return how many are wanted; fewer than none is none."""
+    if not isinstance(limit, int) or isinstance(limit, bool):
+        raise RecordingError(f"limit must be a whole number, found {type(limit).__name__}")
+    return max(0, limit)
 
 
 def _status_of(store: RunStore, entry: IndexedRun) -> RunStatus:
@@ -182,6 +236,29 @@ def _run_of(store: RunStore, run_id: object) -> Run | None:
         return None
     found = read_session(store, entry.session_id).runs.get(entry.run_id)
     return None if found is None else run_of(found, status=_status_of(store, entry))
+
+
+def _wire_of(store: RunStore, run_id: object) -> DecisionRun | None:
+    entry = store.index.run(text_of(run_id))
+    if entry is None:
+        return None
+    found = read_session(store, entry.session_id).runs.get(entry.run_id)
+    status = DecisionRunStatus(_status_of(store, entry).value)
+    return None if found is None else found.wire.model_copy(update={"status": status})
+
+
+def _records_of(store: RunStore, run_id: object, *, is_before: bool) -> list[Record]:
+    entry = store.index.run(text_of(run_id))
+    records = [] if entry is None else list(store.records(entry.session_id))
+    if entry is None or not is_before:
+        return records
+    begun = [one.seq for one in records if one.type == "run.started" and run_id_of(one) == entry.run_id]
+    return [one for one in records if begun and one.seq < begun[0]]
+
+
+def _tape_of(store: RunStore, run_id: object) -> Tape | None:
+    entry = store.index.run(text_of(run_id))
+    return None if entry is None else read_tape(store.records(entry.session_id), entry.run_id)
 
 
 def _patterns(store: RunStore, goal_id: str) -> PatternAnalysis | None:

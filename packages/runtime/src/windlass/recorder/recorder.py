@@ -90,14 +90,16 @@ class Runtime:
         The run that this context itself has open is closed as cancelled. An empty id means that the run
         could not be written down.
         """
-        self._close_open_run()
         run_id = f"run_{day_and_time()}_{random_hex(8)}"
         recording = Recording(self._ledger, run_id=run_id, trace_id=random_hex(TRACE_HEX))
-        goal: JsonObject = {"goalId": drafting.text(goal_id)}
+        faults: list[str] = []
+        goal: JsonObject = {"goalId": drafting.text(goal_id, "goal_id", faults=faults)}
         if goal_description:
-            goal["goalDescription"] = drafting.text(goal_description)
+            goal["goalDescription"] = drafting.text(goal_description, "goal_description", faults=faults)
         if input_data is not None:
-            goal["inputData"] = drafting.members(input_data)
+            goal["inputData"] = drafting.members(input_data, "input_data", faults=faults)
+        self._complain("start_run", faults)
+        self._close_open_run()
         if not self._is_kept(lambda: recording.begin(self._stamps.now(), goal)):
             return ""
         self._current.enter(recording, NODE_UNKNOWN)
@@ -114,22 +116,29 @@ class Runtime:
         if recording is None:
             return
         data: JsonObject = {}
+        faults: list[str] = []
+        is_success = drafting.truth(success, "success", faults=faults)
         if narrative:
-            data["narrative"] = drafting.text(narrative)
+            data["narrative"] = drafting.text(narrative, "narrative", faults=faults)
         if output_data is not None:
-            data["outputData"] = drafting.members(output_data)
-        if not success:
+            data["outputData"] = drafting.members(output_data, "output_data", faults=faults)
+        self._complain("end_run", faults)
+        if not is_success:
             message = drafting.text(narrative)[:ERROR_CHARS_MAX] or "The run did not reach its goal."
             data["error"] = {
                 "code": "rejected", "kind": "tool_failure", "retry": "not_retryable", "message": message
             }  # fmt: skip
-        self._end(recording, "run.completed" if success else "run.failed", data=data)
+        self._end(recording, "run.completed" if is_success else "run.failed", data=data)
 
     def set_node(self, node_id: str) -> None:
         """Set the node of the decisions that follow in this context and this run."""
         recording = self._recording("set_node")
-        if recording is not None:
-            self._current.move(recording, drafting.text(node_id))
+        if recording is None:
+            return
+        faults: list[str] = []
+        node = drafting.text(node_id, "node_id", faults=faults)
+        self._complain("set_node", faults)
+        self._current.move(recording, node)
 
     def decide(  # noqa: PLR0913 - the documented signature
         self,
@@ -148,21 +157,21 @@ class Runtime:
             return ""
         at = self._stamps.now()
         faults: list[str] = []
-        chosen_id = drafting.text(chosen)
+        chosen_id = drafting.text(chosen, "chosen", faults=faults)
         decision: JsonObject = {
             "id": "",
             "timestamp": at,
-            "nodeId": self._node() if node_id is None else drafting.text(node_id),
-            "intent": drafting.text(intent),
+            "nodeId": self._node() if node_id is None else drafting.text(node_id, "node_id", faults=faults),
+            "intent": drafting.text(intent, "intent", faults=faults),
             "decisionType": drafting.decision_type(decision_type, faults),
             "options": drafting.options(options, chosen_id, faults=faults),
             "chosenOptionId": chosen_id,
-            "reasoning": drafting.text(reasoning),
+            "reasoning": drafting.text(reasoning, "reasoning", faults=faults),
         }
         if constraints:
-            decision["activeConstraints"] = drafting.texts(constraints)
+            decision["activeConstraints"] = drafting.texts(constraints, "constraints", faults=faults)
         if context:
-            decision["inputContext"] = drafting.members(context)
+            decision["inputContext"] = drafting.members(context, "context", faults=faults)
         if faults:
             self._complain("decide", faults)
         try:
@@ -190,15 +199,16 @@ class Runtime:
         faults: list[str] = []
         if recording.is_settled(decision_id):
             faults.append(f"decision {decision_id} has an outcome already: this one takes its place")
-        outcome: JsonObject = {"success": bool(success), "timestamp": at}
+        outcome: JsonObject = {"success": drafting.truth(success, "success", faults=faults)}
+        outcome["timestamp"] = at
         if result is not None:
             outcome["result"] = drafting.anything(result)
         if error is not None:
-            outcome["error"] = drafting.text(error)
+            outcome["error"] = drafting.text(error, "error", faults=faults)
         if summary:
-            outcome["summary"] = drafting.text(summary)
+            outcome["summary"] = drafting.text(summary, "summary", faults=faults)
         if state_changes:
-            outcome["stateChanges"] = drafting.members(state_changes)
+            outcome["stateChanges"] = drafting.members(state_changes, "state_changes", faults=faults)
         if tokens_used != 0:
             outcome["tokensUsed"] = drafting.count("tokens_used", tokens_used, faults=faults)
         if latency_ms != 0:
@@ -210,8 +220,11 @@ class Runtime:
     def record_evaluation(self, decision_id: str, evaluation: "DecisionEvaluation") -> None:
         """Record a judgement of a decision of the current run; it replaces an earlier one."""
         recording = self._recording("record_evaluation")
-        if recording is not None and self._is_known("record_evaluation", recording, decision_id):
-            wire = evaluation.to_wire()
+        if recording is None or not self._is_known("record_evaluation", recording, decision_id):
+            return
+        if (wire := drafting.evaluation(evaluation)) is None:
+            self._complain("record_evaluation", ["evaluation must be a DecisionEvaluation: it is not kept"])
+        else:
             self._is_kept(lambda: recording.judge(self._stamps.now(), decision_id, evaluation=wire))
 
     def report_problem(
@@ -231,7 +244,7 @@ class Runtime:
         problem: JsonObject = {
             "id": "",
             "severity": drafting.severity(severity, faults),
-            "description": drafting.text(description),
+            "description": drafting.text(description, "description", faults=faults),
             "timestamp": at,
         }
         if decision_id is not None and recording.knows(decision_id):
@@ -240,9 +253,9 @@ class Runtime:
             faults.append(_unknown(decision_id, recording))
             problem["unknownDecisionId"] = drafting.text(decision_id)
         if root_cause is not None:
-            problem["rootCause"] = drafting.text(root_cause)
+            problem["rootCause"] = drafting.text(root_cause, "root_cause", faults=faults)
         if suggested_fix is not None:
-            problem["suggestedFix"] = drafting.text(suggested_fix)
+            problem["suggestedFix"] = drafting.text(suggested_fix, "suggested_fix", faults=faults)
         if faults:
             self._complain("report_problem", faults)
         try:
@@ -363,7 +376,7 @@ class Runtime:
 
     def _complain(self, call: str, faults: Sequence[str]) -> None:
         """Raise if strict; else log, and let the call do what it can."""
-        if self._is_strict:
+        if faults and self._is_strict:
             raise RecordingError(f"{call}: {'; '.join(faults)}")
         for fault in faults:
             _log.warning("%s: %s", call, fault)

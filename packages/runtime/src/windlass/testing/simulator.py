@@ -80,13 +80,14 @@ class SimulationReport:
         return "\n".join((*head, f"the last of seed {self.seed}:", *self.trace))
 
 
-def simulate(seed: int, *, forgets: bool = False) -> SimulationReport:
+def simulate(seed: int, *, forgets: bool = False, has_family: bool = False) -> SimulationReport:
     """Play the story of a seed and check everything that has to be true of it.
 
     With `forgets`, every session drops its state after each commit and folds it anew; the story is the same.
+    With `has_family` every run gives work to a subagent, which makes it another story.
     """
     world = World(seed)
-    stage = _Stage(world)
+    stage = _Stage(world, has_family=has_family)
     memory = always_replay(lambda _: world.store) if forgets else nullcontext()
     with _watched_log(world), _small_snapshots(), memory:
         try:
@@ -107,9 +108,9 @@ def simulate(seed: int, *, forgets: bool = False) -> SimulationReport:
 class _Stage:
     """Processes come and go, the clock jumps, and in the end all has to be quiet."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, *, has_family: bool) -> None:
         self.world = world
-        self.scenario: Scenario = draw(world)
+        self.scenario: Scenario = draw(world, has_family=has_family)
         self.people = People(world, self.scenario)
         self.journals: dict[str, tuple[Record, ...]] = {}
         self._dooms = list(self.scenario.dooms)
@@ -263,9 +264,10 @@ class _Stage:
 
     async def _is_at_rest(self) -> bool:
         """Tell whether nobody drives anything and all readers are at the end."""
-        for plan in self.scenario.runs:
-            row = await self.world.store.session(plan.session_id)
-            if row is not None and row.owner_id is not None:
+        store = self.world.store
+        for plan in self.scenario.all_runs:
+            row = await store.session(plan.session_id)
+            if row is not None and (row.owner_id is not None or await store.pending(plan.session_id)):
                 return False
         return self.people.have_seen_all()
 

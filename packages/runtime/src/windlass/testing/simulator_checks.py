@@ -10,6 +10,7 @@ from windlass.engine.loading import load
 from windlass.errors import AgentError
 from windlass.ports.journal import Standing
 from windlass.testing.simulator_calls import check_calls, check_requests, objects
+from windlass.testing.simulator_family import check_family
 from windlass.testing.simulator_people import Gone, People, Watcher
 from windlass.testing.world import Post, World, folded
 from windlass_harness.loop.snapshot import dump_loop, load_loop
@@ -26,7 +27,7 @@ async def check(world: World, people: People) -> Journals:
     Return the records of each session.
     """
     journals: Journals = {}
-    for session_id in sorted({plan.session_id for plan in people.scenario.runs}):
+    for session_id in sorted({plan.session_id for plan in people.scenario.all_runs}):
         records = await world.store.read(session_id, limit=100_000)
         journals[session_id] = records
         _check_stream(world, session_id, records)
@@ -38,6 +39,7 @@ async def check(world: World, people: People) -> Journals:
         await _check_rest(world, session_id)
     for watcher in people.watchers:
         _check_watcher(world, watcher, journals)
+    check_family(world, journals)
     await _check_results(world, people, journals)
     return journals
 

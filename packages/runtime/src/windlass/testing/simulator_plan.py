@@ -1,6 +1,6 @@
 """The story of one simulation, drawn from its seed before it begins."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeVar
 
 from windlass.testing.faulty_store import FaultRates
@@ -15,6 +15,8 @@ Doom = Literal["crash", "sleep", "close"]
 
 T = TypeVar("T")
 
+HELPER: Final = "helper"
+"""The subagent that a call is for; its tag is the run that works for it."""
 HORIZON_S: Final = 45.0
 """When the faults stop."""
 DAY_S: Final = 86_400.0
@@ -77,18 +79,25 @@ class Scenario:
     """When the wall clock moves, and how far."""
     reconnects: float
     """How often a watcher leaves after an event."""
+    children: tuple[RunPlan, ...] = ()
+    """Runs of subagents, which nobody asks for but calls."""
+
+    @property
+    def all_runs(self) -> tuple[RunPlan, ...]:
+        """All runs that there may be."""
+        return (*self.runs, *self.children)
 
     def plan(self, run_id: str) -> RunPlan:
         """Return a run by its id."""
-        return next(run for run in self.runs if run.run_id == run_id)
+        return next(run for run in self.all_runs if run.run_id == run_id)
 
     def call(self, tag: str) -> CallPlan:
         """Return a call by its tag."""
-        return next(call for run in self.runs for step in run.steps for call in step if call.tag == tag)
+        return next(call for run in self.all_runs for step in run.steps for call in step if call.tag == tag)
 
 
-def draw(world: World) -> Scenario:
-    """Draw a story."""
+def draw(world: World, *, has_family: bool = False) -> Scenario:
+    """Draw a story; with a family, runs give work to subagents."""
     sessions = 1 + world.below(2)
     runs = tuple(_run(world, number, sessions) for number in range(1 + world.below(3)))
     dooms = tuple(_doom(world) for _ in range(world.below(4)))
@@ -98,6 +107,10 @@ def draw(world: World) -> Scenario:
     if world.chance(0.3):
         sizes = (DAY_S, -DAY_S, 40.0, -40.0, -1.0)
         jumps = [(world.random() * HORIZON_S, sizes[world.below(5)]) for _ in range(1 + world.below(3))]
+    children: tuple[RunPlan, ...] = ()
+    if has_family:
+        families = [_family(world, run) for run in runs]
+        runs, children = tuple(run for run, _ in families), tuple(child for _, child in families)
     return Scenario(
         runs,
         dooms,
@@ -106,6 +119,7 @@ def draw(world: World) -> Scenario:
         model_faults=(0.0, 0.0, 0.15, 0.4)[world.below(4)],
         jumps=tuple(sorted(jumps)),
         reconnects=(0.0, 0.05, 0.3)[world.below(3)],
+        children=children,
     )
 
 
@@ -125,6 +139,29 @@ def _run(world: World, number: int, sessions: int) -> RunPlan:
         is_typed=world.chance(0.15),
         is_task=world.chance(0.1),
     )
+
+
+def _family(world: World, run: RunPlan) -> tuple[RunPlan, RunPlan]:
+    """Let a run give work to a subagent in one of its steps, beside its calls."""
+    steps = list(run.steps) or [()]
+    at = world.below(len(steps))
+    child_id = f"subagent:{run.run_id}/{at}/c{len(steps[at])}"
+    steps[at] = (*steps[at], CallPlan(HELPER, child_id, "allow", "ok", 0.0))
+    work = tuple(
+        tuple(_call(world, f"{child_id}.{step}.{one}") for one in range(1 + world.below(2)))
+        for step in range(world.below(3))
+    )
+    child = RunPlan(
+        child_id,
+        f"session:{child_id}",
+        work,
+        start_s=0.0,
+        cancel_s=None,
+        max_steps=None,
+        is_typed=False,
+        is_task=True,
+    )
+    return replace(run, steps=tuple(steps)), child
 
 
 _TOOLS: Final = ("look", "put", "put", "pay", "pay")

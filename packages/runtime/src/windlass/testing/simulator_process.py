@@ -25,7 +25,7 @@ from windlass.runtime_ports import Machine, RuntimePorts
 from windlass.scribe import RedactingScribe
 from windlass.testing.chance import sequential_ids
 from windlass.testing.faulty_store import FaultRates, FaultyStore
-from windlass.testing.simulator_plan import CallPlan, DoomPlan, Scenario
+from windlass.testing.simulator_plan import HELPER, CallPlan, DoomPlan, Scenario
 from windlass.testing.world import World
 from windlass.tool_context import ToolContext
 from windlass.tools import ToolFailed, tool
@@ -89,7 +89,7 @@ class Process:
                 content=self.store,
                 start_policy=allow_start,
                 tool_policy=Policy(world),
-                registry=_registry(),
+                registry=_registry(has_family=bool(scenario.children)),
                 providers={"sim": Model(self)},
             )
         )
@@ -321,6 +321,8 @@ class Model:
 
 def _delta(call: CallPlan, index: int) -> ToolCall | ToolCallDelta:
     arguments: JsonObject = {"tag": call.tag, "verdict": call.verdict}
+    if call.tool == HELPER:
+        arguments = {"message": f"run {call.tag} please"}
     if index % 2:
         return ToolCall(id=f"c{index}", name=call.tool, arguments=arguments)
     return ToolCallDelta(index, id=f"c{index}", name=call.tool, arguments_delta=encode(arguments).decode())
@@ -332,8 +334,9 @@ def _where(messages: Sequence[LLMMessage]) -> tuple[str, int]:
     for message in reversed(messages):
         if message.role == "assistant":
             step += 1
-        elif message.role == "user" and message.content.startswith("run "):
-            return message.content.split()[1], step
+        elif message.role == "user" and (words := message.content.rpartition("\n")[2]).startswith("run "):
+            # A subagent is told more than its caller said.
+            return words.split()[1], step
     raise AssertionError("a history without a run")
 
 
@@ -358,13 +361,16 @@ async def pay(tag: str, verdict: str, *, context: ToolContext) -> str:
     return await _PROCESS.get().perform(context, tag, verdict=verdict)
 
 
-_MADE: list[Registry] = []
+_MADE: dict[bool, Registry] = {}
 
 
-def _registry() -> Registry:
-    if not _MADE:
-        _MADE.append(Registry([Agent("worker", model="sim/model", tools=[look, put, pay])]))
-    return _MADE[0]
+def _registry(*, has_family: bool = False) -> Registry:
+    if has_family not in _MADE:
+        helper = Agent(HELPER, model="sim/model", tools=[look, put, pay])
+        below = [helper] if has_family else []
+        worker = Agent("worker", model="sim/model", tools=[look, put, pay], subagents=below)
+        _MADE[has_family] = Registry([worker])
+    return _MADE[has_family]
 
 
 def worker_package_id() -> str:

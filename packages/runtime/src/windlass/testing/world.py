@@ -31,6 +31,7 @@ _COMMIT_S_MAX: Final = 35.0
 _ROUNDING_S: Final = 0.002
 """Records have milliseconds, and moments are cut to them."""
 PROBLEMS_MAX: Final = 8
+_SUBAGENT: Final = "subagent:"
 
 
 @dataclass(slots=True)
@@ -261,9 +262,15 @@ class World:
                 assert isinstance(result, dict)
                 self.call(f"{run_id}/{data['stepIndex']}/{result['callId']}").results += 1
             case "run.completed" | "run.failed" | "run.cancelled" | "run.budget_exhausted":
-                self.run(str(data["runId"])).ends += 1
+                self._end(str(data["runId"]), is_completed=draft.type == "run.completed")
             case _:
                 pass
+
+    def _end(self, run_id: str, *, is_completed: bool) -> None:
+        """A run has ended; a subagent's is the work of the call it is named for."""
+        self.run(run_id).ends += 1
+        if run_id.startswith(_SUBAGENT):
+            self.call(run_id.removeprefix(_SUBAGENT)).is_done = is_completed
 
     def _expect(self, requests: JsonValue, at: str) -> None:
         """Note when requests may expire."""

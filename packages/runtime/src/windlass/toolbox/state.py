@@ -41,7 +41,7 @@ class Marks:
         known = [one for one in state if one.startswith(PREFIX)]
         for old in known[: len(known) + 1 - MARKS_MAX] if len(known) >= MARKS_MAX else ():
             del state[old]
-        state[key] = mark
+        state.keep_own(key, mark)
 
     def reminder(self, context: CompactionContext) -> list[str]:
         """Return the words that say after a compaction which files were seen."""

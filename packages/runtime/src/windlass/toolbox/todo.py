@@ -52,7 +52,7 @@ def todo_tool() -> Tool[..., object]:
         if items is not None:
             _check(items)
             value = cast(JsonValue, _ITEMS.dump_python(items, mode="json"))
-            ctx.state[STATE_KEY] = value
+            ctx.state.keep_own(STATE_KEY, value)
         return _shown(_items(ctx.state)) or "the list is empty"
 
     return todo

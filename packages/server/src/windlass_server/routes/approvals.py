@@ -26,7 +26,10 @@ RequestId = Annotated[str, Path(description="A request.", examples=["approval:01
     summary="What waits for you",
 )
 async def inbox(*, caller: CallerDep, after: After = None, limit: Limit = PAGE_DEFAULT) -> Response:
-    """Return what your sessions wait to be told, their subagents included, the oldest first."""
+    """Return what your sessions wait to be told, the oldest first.
+
+    What their subagents ask is among it.
+    """
     page = await caller.tenant.runtime.sessions.requests(
         owner=caller.principal.user, after=after, limit=limit
     )

@@ -51,7 +51,10 @@ class SessionQueryParams(Wire):
     summary="Your sessions",
 )
 async def list_sessions(caller: CallerDep, query: Annotated[SessionQueryParams, Query()]) -> Response:
-    """Return your sessions, the one that was begun last first; those without a word in them are left out."""
+    """Return your sessions, the one that was begun last first.
+
+    Those without a word in them are left out.
+    """
     page = await caller.tenant.runtime.sessions.list(
         after=query.after,
         limit=query.limit,
@@ -115,7 +118,10 @@ async def fork(
     summary="A session as lines of JSON",
 )
 async def export(caller: CallerDep, session_id: SessionId) -> Response:
-    """Send everything that is stored of a session; the last line holds a checksum of the others."""
+    """Send everything that is stored of a session.
+
+    The last line holds a checksum of the others.
+    """
     await own_history(caller, session_id)
     headers = {"content-disposition": 'attachment; filename="session.jsonl"'}
     return StreamingResponse(_lines(caller, session_id), media_type=MEDIA_TYPE, headers=headers)
@@ -163,9 +169,9 @@ async def get(caller: CallerDep, session_id: SessionId) -> Response:
     summary="Remove a session",
 )
 async def delete(caller: CallerDep, session_id: SessionId) -> Response:
-    """Remove a session with everything that is stored of it, those of its subagents included.
+    """Remove a session with everything that is stored of it.
 
-    It is refused while a run is under way: cancel that first.
+    The sessions of its subagents go with it. It is refused while a run is under way: cancel that first.
     """
     session = await own_session(caller, session_id)
     await caller.tenant.reservations.release(session_id)

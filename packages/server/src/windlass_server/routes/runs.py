@@ -55,7 +55,7 @@ async def list_runs(caller: CallerDep, query: Annotated[RunQueryParams, Query()]
     summary="What a run did, and how long it took",
 )
 async def trace(caller: CallerDep, run_id: RunId) -> Response:
-    """Return the spans of a run: model calls, tool calls and waits; nothing that was said."""
+    """Return the spans of a run: model calls, tool calls and waits, without words."""
     await own_run(caller, run_id)
     return reply(seen(TraceView, await caller.tenant.runtime.sessions.trace(run_id)))
 

@@ -129,14 +129,15 @@ class MemoryStore(MemoryArchive):
         return Posted(item.number, is_new=True)
 
     def _is_known(self, one: EncodedPost, session_id: str) -> bool:
-        session = self._sessions.get(one.post.session_id)
-        if session is not None and one.post.key in session.items:
-            return True
-        if one.post.session_id in self._deleted:
+        post, run, session = one.post, one.run, self._sessions.get(one.post.session_id)
+        if run is None:
             # Whoever is gone need not be told.
-            return True
-        if one.run is not None and one.run.run_id in self._runs:
-            raise conflict(f"run id {one.run.run_id} was used for another request", session_id)
+            is_known = session is not None and post.key in session.items
+            return is_known or post.session_id in self._deleted
+        if run.run_id in self._runs:
+            raise conflict(f"run id {run.run_id} was used for another request", session_id)
+        if session is not None or post.session_id in self._deleted:
+            raise conflict(f"session {post.session_id} is there already", session_id)
         return False
 
     def _keep(self, one: EncodedPost) -> Item:

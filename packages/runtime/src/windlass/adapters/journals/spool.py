@@ -11,12 +11,16 @@ The file is locked for as long as its process lives, which tells the living from
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 from zlib import crc32
 
 from windlass.adapters.journals.locks import take_lock
 from windlass.ports.recorded import NumberedRow
+
+FOLDER_TRIES_MAX: Final = 50
 
 
 class Spool:
@@ -55,6 +59,7 @@ class Spool:
             return
         if self._end == 0:
             self._path.unlink(missing_ok=True)
+            _tidy(self._path.parent)
         os.close(handle)
 
     def abandon(self) -> None:
@@ -64,10 +69,9 @@ class Spool:
             os.close(handle)
 
     def _open(self) -> int:
-        self._path.parent.mkdir(exist_ok=True)
         # Locked before it has its name: whoever looks for the dead never finds it free.
         unnamed = self._path.with_name(f".{self.name}")
-        handle = take_lock(unnamed)
+        handle = _take_lock_in_folder(unnamed)
         if handle is None:
             raise OSError(f"{self._path} cannot be locked: another process has it")
         unnamed.rename(self._path)
@@ -95,6 +99,7 @@ class Leftover:
         if self.lock is not None:
             if is_taken_in:
                 self.path.unlink(missing_ok=True)
+                _tidy(self.path.parent)
             os.close(self.lock)
 
     def put_aside(self) -> None:
@@ -140,6 +145,22 @@ def is_living(folder: Path, name: str) -> bool:
         return True
     os.close(handle)
     return False
+
+
+def _take_lock_in_folder(path: Path) -> int | None:
+    """Return a new file with its lock, in a folder that is made if it is missing."""
+    for _ in range(FOLDER_TRIES_MAX):
+        path.parent.mkdir(exist_ok=True)
+        # Whoever was the last in the folder may take it away at this very moment.
+        with suppress(FileNotFoundError):
+            return take_lock(path)
+    return None
+
+
+def _tidy(folder: Path) -> None:
+    """Take the folder away if nobody has anything in it."""
+    with suppress(OSError):
+        folder.rmdir()
 
 
 def _sync_folder(folder: Path) -> None:

@@ -20,14 +20,14 @@ from windlass.adapters.journals.codec import (
 from windlass.adapters.journals.faults import CLOSED, misconfigured, unavailable
 from windlass.adapters.journals.rules import is_in_lease
 from windlass.adapters.journals.sqlite_archive import ArchiveTransaction
-from windlass.adapters.journals.sqlite_errors import FAILURES, translate
+from windlass.adapters.journals.sqlite_errors import FAILURES, forbidden, translate
 from windlass.adapters.journals.sqlite_files import OpenFiles
 from windlass.adapters.journals.sqlite_integrity import StoreKey
 from windlass.adapters.journals.sqlite_owners import OwnerLocks
 from windlass.adapters.journals.sqlite_reads import Reads
 from windlass.adapters.journals.sqlite_schema import Connect, Connection, Durability, connect, prepare
 from windlass.adapters.journals.sqlite_unlisted import list_unlisted
-from windlass.adapters.journals.sqlite_writer import Writer
+from windlass.adapters.journals.sqlite_writer import CHECKPOINT_BYTES, Writer
 from windlass.adapters.journals.sqlite_writes import Transaction
 from windlass.errors import AgentError
 from windlass.limits import SNAPSHOT_BYTES_MAX
@@ -76,7 +76,8 @@ class SqliteStore:
         """Open a store; a missing file is made, one of an older version is migrated.
 
         Raises:
-            Rejected: the folder is missing, the file is not a store, or a newer version wrote it.
+            Rejected: the folder is missing or may not be written to, the file is not a store, or a newer
+                version wrote it.
             Corrupt: the file is damaged.
             Unavailable: it cannot be opened now.
         """
@@ -98,10 +99,11 @@ class SqliteStore:
             is_quick = durability == "process"
             return cls(path, key=key, writing=writing, reading=Reads(reading, key), is_quick=is_quick)
         except FAILURES as error:
-            failure = translate(error)
+            failure = forbidden(path) or translate(error)
             _close_all(connections)
+            where = "" if str(path.parent) in failure.message else f"{path}: "
             raise type(failure)(
-                f"{path}: {failure.message}", kind=failure.kind, retry=failure.retry
+                f"{where}{failure.message}", kind=failure.kind, retry=failure.retry
             ) from error
         except AgentError:
             _close_all(connections)
@@ -227,7 +229,10 @@ class SqliteStore:
         await self._writer.do(lambda _: self._archive.keep(whole), size_bytes=size_bytes)
 
     async def delete(self, session_id: str, *, now_ms: int) -> tuple[str, ...]:
-        return await self._writer.do(lambda _: self._archive.delete(session_id, now_ms=now_ms))
+        # It may be much: no event loop does it, and the log is copied soon after.
+        return await self._writer.do(
+            lambda _: self._archive.delete(session_id, now_ms=now_ms), size_bytes=CHECKPOINT_BYTES
+        )
 
     async def change_token(self) -> int:
         """Return a number that is another one after anybody, in any process, has written.

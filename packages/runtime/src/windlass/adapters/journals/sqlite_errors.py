@@ -1,10 +1,12 @@
 """What SQLite's errors mean to whoever called the store."""
 
 import sqlite3
+from pathlib import Path
 from typing import Final
 
 from windlass.adapters.journals.faults import ambiguous, corrupt, misconfigured, rejected, unavailable
-from windlass.errors import AgentError
+from windlass.adapters.journals.permissions import may_change, may_make_files
+from windlass.errors import AgentError, Rejected
 
 Failure = sqlite3.Error | ValueError | TypeError | OverflowError
 """What a call of SQLite may raise: its own errors, and those of Python's layer about values."""
@@ -73,3 +75,27 @@ def _is_undecodable(error: Failure) -> bool:
     # Text that is not UTF-8, also in a message of SQLite, is found by Python's layer, which gives it no code.
     is_told = primary_code(error) == 0 and "decode to UTF-8" in str(error)
     return is_told or isinstance(error, UnicodeDecodeError)
+
+
+def forbidden(path: Path) -> Rejected | None:
+    """Return why a database cannot be opened here; None if nothing forbids it."""
+    folder = path.parent
+    if not may_make_files(folder):
+        return misconfigured(
+            f"the folder {folder} may not be written to by this process, and {path.name} needs files beside "
+            "it: change the permissions of the folder, or choose another"
+        )
+    if path.exists() and not may_change(path):
+        return misconfigured(f"{path} may not be written to by this process: change its permissions")
+    return None
+
+
+def refused(error: OSError) -> AgentError:
+    """Return our error for a file that could not be used; nothing was written."""
+    where, why = error.filename or "a file", error.strerror or type(error).__name__
+    if isinstance(error, PermissionError):
+        return misconfigured(
+            f"{where} may not be used by this process ({why}): give it the right to write there, which "
+            "readers need as well"
+        )
+    return unavailable(f"{where} cannot be used now ({why}), nothing was written")

@@ -3,13 +3,13 @@
 It is a view: dropping its tables costs time and nothing else, and one of another version is made anew.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, cast
 
 from windlass.adapters.journals.sqlite_schema import Connection
 from windlass.ports.recorded import Fact, IndexedRun
 
-INDEX_VERSION: Final = 1
+INDEX_VERSION: Final = 3
 """Raised whenever the tables or what is counted changes."""
 
 _TABLES: Final = ("recorder_view", "recorder_runs", "recorder_facts", "recorder_totals", "recorder_stale")
@@ -31,10 +31,12 @@ _SCHEMA: Final = (
         tokens INTEGER, latency_ms INTEGER, example TEXT, PRIMARY KEY (goal_id, kind, name, detail))
         WITHOUT ROWID""",
     "CREATE INDEX recorder_totals_kind ON recorder_totals (kind, name)",
-    "CREATE TABLE recorder_stale (session_id TEXT PRIMARY KEY) WITHOUT ROWID",
+    "CREATE TABLE recorder_stale (session_id TEXT PRIMARY KEY, position INTEGER NOT NULL) WITHOUT ROWID",
     f"INSERT INTO recorder_view VALUES (1, {INDEX_VERSION}, 0)",
 )
-_MARK: Final = "INSERT INTO recorder_stale VALUES (?) ON CONFLICT DO NOTHING"
+_MARK: Final = """INSERT INTO recorder_stale VALUES (?, ?)
+    ON CONFLICT DO UPDATE SET position = max(position, excluded.position)"""
+_SETTLE: Final = "DELETE FROM recorder_stale WHERE session_id = ? AND position <= ?"
 _HAS_VIEW: Final = "SELECT 1 FROM sqlite_schema WHERE name = 'recorder_view'"
 _RUN_COLUMNS: Final = "run_id, session_id, goal_id, status, started_at, last_at, writer, summary"
 _RUN_KEY: Final = "SELECT run_key, goal_id FROM recorder_runs WHERE run_id = ?"
@@ -86,18 +88,18 @@ class RunIndex:
         """Note which sessions have records behind what is known of them, up to a position."""
         for session_id, end in changed.items():
             if self.known_position(session_id) < end:
-                self._connection.execute(_MARK, (session_id,))
+                self._connection.execute(_MARK, (session_id, end))
         self._connection.execute("UPDATE recorder_view SET position = ?", (position,))
 
-    def stale(self, limit: int) -> tuple[str, ...]:
-        """Return sessions that have to be read again."""
-        rows = self._connection.execute("SELECT session_id FROM recorder_stale LIMIT ?", (limit,)).fetchall()
-        return tuple(cast("str", name) for (name,) in rows)
+    def stale(self, limit: int) -> Mapping[str, int]:
+        """Return sessions that have to be read again, and up to where."""
+        rows = self._connection.execute("SELECT * FROM recorder_stale LIMIT ?", (limit,)).fetchall()
+        return dict(cast("Sequence[tuple[str, int]]", rows))
 
-    def settle(self, session_ids: Iterable[str]) -> None:
-        """Note that sessions need not be read again."""
-        for session_id in session_ids:
-            self._connection.execute("DELETE FROM recorder_stale WHERE session_id = ?", (session_id,))
+    def settle(self, read: Mapping[str, int]) -> None:
+        """Note up to where sessions were read; what has more stays to be read."""
+        for session_id, position in read.items():
+            self._connection.execute(_SETTLE, (session_id, position))
 
     def known_position(self, session_id: str) -> int:
         """Return up to where the runs of a session are known."""

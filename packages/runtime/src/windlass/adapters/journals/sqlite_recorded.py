@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
 from typing import Final, TypeVar, cast
@@ -14,7 +13,7 @@ from typing import Final, TypeVar, cast
 from windlass.adapters.journals.faults import conflict
 from windlass.adapters.journals.packing import pack
 from windlass.adapters.journals.spool import Leftover, is_living, leftovers, spool_folder
-from windlass.adapters.journals.sqlite_errors import FAILURES, translate
+from windlass.adapters.journals.sqlite_errors import FAILURES, forbidden, translate
 from windlass.adapters.journals.sqlite_index import RunIndex
 from windlass.adapters.journals.sqlite_integrity import StoredSession
 from windlass.adapters.journals.sqlite_owners import OwnerLocks
@@ -22,8 +21,8 @@ from windlass.adapters.journals.sqlite_reads import Reads, last_position
 from windlass.adapters.journals.sqlite_schema import PAGE_BYTES, Durability, connect, prepare
 from windlass.adapters.journals.sqlite_writer import CHECKPOINT_BYTES, JOB_PAGES
 from windlass.adapters.journals.sqlite_writes import Transaction
-from windlass.errors import Conflict
-from windlass.ports.recorded import NumberedRow
+from windlass.errors import AgentError, Conflict
+from windlass.ports.recorded import NumberedRow, by_session
 from windlass_protocol import Record
 
 T = TypeVar("T")
@@ -76,18 +75,23 @@ class RecordedStore:
     """A journal and an index of the runs in it; for one thread at a time.
 
     Raises:
-        Rejected: the file is not a store, or a newer version wrote it.
+        Rejected: the file is not a store, a newer version wrote it, or it may not be written to.
         Corrupt: what is stored is damaged.
         Unavailable: the database cannot be reached now; nothing was written.
     """
 
     def __init__(self, path: Path, *, durability: Durability = "process") -> None:
         self._folder = spool_folder(path)
-        self._connection = connect(path)
         try:
-            key = translating(lambda: prepare(self._connection, path, durability=durability))
-        except BaseException:
+            self._connection = connect(path)
+        except FAILURES as error:
+            raise forbidden(path) or translate(error) from error
+        try:
+            key = prepare(self._connection, path, durability=durability)
+        except BaseException as error:
             self._connection.close()
+            if isinstance(error, FAILURES):
+                raise forbidden(path) or translate(error) from error
             raise
         self._transaction = _Takes(self._connection, key, locks=OwnerLocks(path))
         self._reads = Reads(self._connection, key)
@@ -96,9 +100,7 @@ class RecordedStore:
 
     def take_in(self, rows: Iterable[NumberedRow]) -> None:
         """Bring records into the journal; those that are there already are left out."""
-        sessions: dict[str, list[NumberedRow]] = {}
-        for row in rows:
-            sessions.setdefault(row.session_id, []).append(row)
+        sessions = by_session(rows)
         if sessions:
             self.write(lambda: self._take_all(sessions))
 
@@ -137,10 +139,9 @@ class RecordedStore:
             self.take_in(left.rows)
         except Conflict:
             _LOG.warning("%s is damaged: what follows the damage is left out", left.path)
-            rows = sorted(left.rows, key=attrgetter("session_id", "seq"))
-            for _, group in groupby(rows, key=attrgetter("session_id")):
+            for rows in by_session(sorted(left.rows, key=attrgetter("seq"))).values():
                 with suppress(Conflict):
-                    self.take_in(_unbroken([*group]))
+                    self.take_in(_unbroken(rows))
             left.put_aside()
             return False
         return True
@@ -179,6 +180,23 @@ class RecordedStore:
             self._logged_bytes = 0
             with suppress(sqlite3.Error):
                 self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+
+
+def take_in_left(path: Path, *, durability: Durability) -> None:
+    """Bring what recorders left beside a database into its journal.
+
+    What cannot be brought in now is told, and left to whoever comes next.
+    """
+    if not spool_folder(path).is_dir():
+        return
+    try:
+        store = RecordedStore(path, durability=durability)
+        try:
+            store.drain()
+        finally:
+            store.close()
+    except (AgentError, OSError) as error:
+        _LOG.warning("what recorders left beside %s is not in the journal yet: %s", path, error)
 
 
 def translating(work: Callable[[], T]) -> T:

@@ -152,15 +152,16 @@ class Transaction:
         return Posted(self._keep(one), is_new=True)
 
     def _is_known(self, one: EncodedPost, session_id: str) -> bool:
-        key = self._key.session_key(one.post.session_id)
-        if self._connection.execute(_BY_KEY, (key, one.post.key)).fetchone() is not None:
-            return True
-        if self._is_deleted(key):
+        post, run = one.post, one.run
+        key = self._key.session_key(post.session_id)
+        if run is None:
             # Whoever is gone need not be told.
-            return True
-        run = one.run
-        if run is not None and self._connection.execute(_BY_RUN, (run.run_id,)).fetchone() is not None:
+            is_known = self._connection.execute(_BY_KEY, (key, post.key)).fetchone() is not None
+            return is_known or self._is_deleted(key)
+        if self._connection.execute(_BY_RUN, (run.run_id,)).fetchone() is not None:
             raise conflict(f"run id {run.run_id} was used for another request", session_id)
+        if self._find(post.session_id) is not None or self._is_deleted(key):
+            raise conflict(f"session {post.session_id} is there already", session_id)
         return False
 
     def _keep(self, one: EncodedPost) -> int:

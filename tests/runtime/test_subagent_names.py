@@ -1,0 +1,132 @@
+"""Names of subagents: nobody else gets one, and a taken one is no riddle."""
+
+from collections.abc import Callable
+
+import pytest
+from tests.runtime.runtime_rig import play
+
+from windlass import Agent, AgentRuntime
+from windlass.engine.mail import item_key
+from windlass.errors import AgentError, Rejected
+from windlass.ports.journal import START, NewRun
+from windlass.testing import ScriptedModel, call, say
+from windlass_harness.loop.drafts import ID_CHARS_MAX
+from windlass_protocol import JsonObject, RunStatus
+
+CHILD = "subagent:r1/0/call-1"
+CHILD_SESSION = f"session:{CHILD}"
+
+
+def family() -> tuple[Agent, ScriptedModel]:
+    """An agent that gives work to another, and the model of that one."""
+    below = ScriptedModel([say("It is tea.")])
+    reader = Agent("reader", model=below)
+    script = [call("reader", {"message": "What is it?"}), say("Tea, then.")]
+    return Agent("lead", model=ScriptedModel(script), subagents=[reader]), below
+
+
+def body_of(agent_id: str) -> JsonObject:
+    fingerprint = "sha256:" + "0" * 64
+    return {"runId": CHILD, "agentId": agent_id, "packageFingerprint": fingerprint, "message": "mine"}
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        pytest.param({"run_id": CHILD}, id="a run"),
+        pytest.param({"run_id": CHILD, "session_id": "mine"}, id="a run in a session of its own"),
+        pytest.param({"run_id": "mine", "session_id": CHILD_SESSION}, id="a session"),
+    ],
+)
+def test_nobody_can_start_what_is_named_like_a_subagent(names: dict[str, str]) -> None:
+    async def story() -> None:
+        root, below = family()
+        async with AgentRuntime.in_memory([root]) as runtime:
+            with pytest.raises(Rejected, match="begins like the names of subagents"):
+                await runtime.start("lead", "go", **names)  # pyright: ignore[reportArgumentType] - ids alone
+            result = await (await runtime.start(root, "go", run_id="r1")).wait(timeout=10)
+            assert result.output == "Tea, then."
+            # What is there may be gone on with: it was made by the call.
+            further = await runtime.start("reader", "and more?", run_id="r2", session_id=CHILD_SESSION)
+            await further.wait(timeout=10)
+        assert [message.content for message in below.requests[-1].messages][-1] == "and more?"
+
+    play(story())
+
+
+@pytest.mark.parametrize("session_id", [CHILD_SESSION, "elsewhere"])
+def test_a_subagent_whose_name_is_taken_is_refused_and_its_caller_goes_on(session_id: str) -> None:
+    async def story() -> None:
+        root, below = family()
+        async with AgentRuntime.in_memory([root]) as runtime:
+            store = runtime.ports.store
+            assert store is not None
+            run = NewRun(CHILD, "nobody", "sha256:" + "0" * 64)
+            key = item_key(START, CHILD)
+            await store.post(session_id, kind=START, key=key, body=body_of("nobody"), run=run)
+            result = await (await runtime.start(root, "go", run_id="r1")).wait(timeout=10)
+            assert (result.status, result.output) == (RunStatus.COMPLETED, "Tea, then.")
+        assert below.requests == []
+        assert isinstance(root.model, ScriptedModel)
+        told = root.model.requests[-1].messages[-1].content
+        assert "The subagent was not started: there is a run of its name that is not its" in told
+
+    play(story())
+
+
+def test_a_subagent_does_not_begin_in_a_session_that_has_a_past() -> None:
+    async def story() -> None:
+        root, below = family()
+        async with AgentRuntime.in_memory([root]) as runtime:
+            store = runtime.ports.store
+            assert store is not None
+            await store.post(CHILD_SESSION, kind="state", key="state:1", body={"set": {"note": "planted"}})
+            result = await (await runtime.start(root, "go", run_id="r1")).wait(timeout=10)
+            assert result.status is RunStatus.COMPLETED
+        assert below.requests == []
+        assert isinstance(root.model, ScriptedModel)
+        told = root.model.requests[-1].messages[-1].content
+        assert "there is a session of its name that is not its" in told
+
+    play(story())
+
+
+def test_the_longest_run_id_leaves_room_for_those_of_subagents() -> None:
+    async def story() -> None:
+        root, _ = family()
+        async with AgentRuntime.in_memory([root]) as runtime:
+            handle = await runtime.start(root, "go", run_id="r" * ID_CHARS_MAX, session_id="s1")
+            assert (await handle.wait(timeout=10)).output == "Tea, then."
+            (child,) = await runtime.descendants("s1")
+            assert (child.run_id or "").startswith("subagent:sha256:")
+            assert child.session_id == f"session:{child.run_id}"
+
+    play(story())
+
+
+ABSENT: dict[str, Callable[[AgentRuntime], object]] = {
+    "session_state": lambda runtime: runtime.session_state("nope"),
+    "change_state": lambda runtime: runtime.change_state("nope", {"a": 1}),
+    "compact": lambda runtime: runtime.compact("nope"),
+    "descendants": lambda runtime: runtime.descendants("nope"),
+    "session_requests": lambda runtime: runtime.session_requests("nope"),
+    "answer_session": lambda runtime: runtime.answer_session("nope", []),
+    "steer": lambda runtime: runtime.steer("lead", "hello", session_id="nope"),
+}
+
+
+@pytest.mark.parametrize("name", ABSENT)
+def test_whoever_means_a_session_that_there_is_not_is_told_its_name(name: str) -> None:
+    async def story() -> None:
+        root, _ = family()
+        async with AgentRuntime.in_memory([root]) as runtime:
+            with pytest.raises(
+                AgentError, match="there is no such session: nope; start a run in it first"
+            ) as info:
+                await ABSENT[name](runtime)  # pyright: ignore[reportGeneralTypeIssues] - each is awaitable
+            assert info.value.code == "conflict"
+            store = runtime.ports.store
+            assert store is not None
+            assert await store.session("nope") is None
+
+    play(story())

@@ -14,14 +14,18 @@ export async function readRecords(sessionId: string): Promise<readonly Event[]> 
   return records;
 }
 
-/** The record after which a fork begins: behind what an agent said and did, in front of what a user said. */
+/**
+ * The record after which a fork begins: behind what an agent said and did, in front of what a user said.
+ *
+ * Zero if nothing was said before, and undefined if the message is not in the journal.
+ */
 export function forkPoint(records: readonly Event[], message: Pick<ChatMessage, "id" | "role">): number | undefined {
   const seq = firstSeqOf(records, message.id);
   if (seq === undefined) return undefined;
   if (message.role === "user") {
     let at = seq - 1;
-    while (at > 1 && OPENINGS.has(records[at - 1]?.type ?? "")) at -= 1;
-    return Math.max(at, 1);
+    while (at > 0 && OPENINGS.has(records[at - 1]?.type ?? "")) at -= 1;
+    return at <= 1 ? 0 : at;
   }
   const next = records.findIndex((record, at) => at >= seq && BEGINNINGS.has(record.type));
   return next === -1 ? records.length : next;
@@ -46,9 +50,9 @@ export async function forkAt(sessionId: string, at: number): Promise<string> {
   return (await client.fork(sessionId, { at }, { idempotencyKey: newKey() })).sessionId;
 }
 
-/** Forks a session at a message; returns the new session. */
-export async function forkAtMessage(sessionId: string, message: ChatMessage): Promise<string> {
+/** Forks a session at a message; returns the new session, or undefined if there is nothing before the message. */
+export async function forkAtMessage(sessionId: string, message: ChatMessage): Promise<string | undefined> {
   const at = forkPoint(await readRecords(sessionId), message);
   if (at === undefined) throw new Error("This message is not in the journal yet. Try again in a moment.");
-  return forkAt(sessionId, at);
+  return at === 0 ? undefined : forkAt(sessionId, at);
 }

@@ -42,7 +42,7 @@ function Chat({ sessionId, draft, wanted, onSession }: ChatProps): ReactNode {
   const agents = useQuery(agentsQuery);
   const agent = agents.data?.find(({ agentId }) => agentId === wanted) ?? agents.data?.[0];
   const chat = useChatStream({ sessionId, agent: agent?.agentId ?? wanted, onSession });
-  const { actions, error: forkError } = useFork(sessionId);
+  const { actions, error: forkError } = useFork(sessionId, chat.conversation.run?.agentId);
   const plan = planOf(chat.conversation);
   const troubles = [agents.error, forkError, chat.error].filter((error) => error != null);
   return (
@@ -52,13 +52,13 @@ function Chat({ sessionId, draft, wanted, onSession }: ChatProps): ReactNode {
       <MessageList items={chat.items} onAnswer={chat.answer} actions={actions} label="Conversation" empty={sessionId === undefined ? <Welcome agent={agent} /> : undefined} />
       {plan.length > 1 && chat.isStreaming && <OrchestrationPlanCard steps={plan} className="mx-4 mb-2" />}
       {troubles.map((error) => <Failure key={error.message} error={error} />)}
-      <Composer chat={chat} draft={draft} />
+      <Composer chat={chat} draft={draft} isReady={sessionId !== undefined || agent !== undefined} />
     </section>
   );
 }
 
 /** What can be done with the messages of a session: copies of it that begin there. */
-function useFork(sessionId: string | undefined): { readonly actions: ((item: MessageItem) => ReactNode) | undefined; readonly error: Error | undefined } {
+function useFork(sessionId: string | undefined, agent: string | undefined): { readonly actions: ((item: MessageItem) => ReactNode) | undefined; readonly error: Error | undefined } {
   const [error, setError] = useState<Error>();
   const actions = useMemo(() => {
     if (sessionId === undefined) return undefined;
@@ -66,12 +66,12 @@ function useFork(sessionId: string | undefined): { readonly actions: ((item: Mes
       setError(undefined);
       const draft = item.message.role === "user" ? item.message.content : undefined;
       forkAtMessage(sessionId, item.message).then(
-        (id) => { navigate(to(["chat", id], { draft })); },
+        (id) => { navigate(id === undefined ? to(["chat"], { agent, draft }) : to(["chat", id], { draft })); },
         (failure: unknown) => { setError(failure instanceof Error ? failure : new Error(String(failure))); },
       );
     };
     return (item: MessageItem) => <Actions item={item} onFork={fork} />;
-  }, [sessionId]);
+  }, [sessionId, agent]);
   return { actions, error };
 }
 

@@ -125,7 +125,7 @@ function Travel({ sessionId, seq, last, record, onMove }: TravelProps): ReactNod
           <input type="number" min={1} max={last} value={seq} className={classes(SMALL_FIELD, "w-24!")} onChange={(event) => { onMove(Number(event.target.value)); }} />
         </label>
         <span>of {last.toLocaleString("en-US")}</span>
-        <button type="button" className={SMALL_BUTTON} onClick={fork}>Fork here</button>
+        <button type="button" className={SMALL_BUTTON} title="Begin a copy of this session here, or at the last safe point before: where no call is under way" onClick={fork}>Fork here</button>
         {seq < last && <button type="button" className={SMALL_BUTTON} onClick={() => { onMove(last); }}>Now</button>}
       </div>
       {record !== undefined && (

@@ -86,7 +86,7 @@ const SIGNS: Readonly<Record<string, string>> = {
 /** Where a run or a session is; a sign and a word, so that colour is not all. */
 export function Status({ status }: { readonly status: string }): ReactNode {
   return (
-    <span className={classes("inline-flex shrink-0 items-center gap-1 text-xs font-medium whitespace-nowrap", COLORS[status] ?? "text-agent-muted")}>
+    <span data-status={status} className={classes("inline-flex shrink-0 items-center gap-1 text-xs font-medium whitespace-nowrap", COLORS[status] ?? "text-agent-muted")}>
       <span aria-hidden className={classes(status === "running" && "motion-safe:animate-pulse")}>{SIGNS[status] ?? "·"}</span>
       {status.replaceAll("_", " ")}
     </span>

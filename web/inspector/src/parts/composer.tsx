@@ -3,11 +3,19 @@ import { useId, useState, type KeyboardEvent, type ReactNode } from "react";
 
 const ENDED_BADLY: ReadonlySet<string> = new Set(["failed", "cancelled", "budget_exhausted"]);
 
+interface ComposerProps {
+  readonly chat: ChatStream;
+  /** What the field holds at first. */
+  readonly draft: string;
+  /** Whether it is known whom to speak to. */
+  readonly isReady: boolean;
+}
+
 /** Where to write. While the agent works, words go to the run under way, or wait for it to end. */
-export function Composer({ chat, draft }: { readonly chat: ChatStream; readonly draft: string }): ReactNode {
+export function Composer({ chat, draft, isReady }: ComposerProps): ReactNode {
   const [text, setText] = useState(draft);
   const id = useId();
-  const canSend = text.trim() !== "";
+  const canSend = isReady && text.trim() !== "";
   const isWorking = chat.isStreaming && chat.sessionId !== undefined;
   const say = (words: string, delivery?: "queue" | "steer"): void => {
     setText("");

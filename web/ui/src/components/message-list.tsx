@@ -106,15 +106,22 @@ interface Stick {
 function useStickToEnd(frame: HTMLDivElement | null, items: readonly ChatItem[]): Stick {
   const [isAtEnd, setIsAtEnd] = useState(true);
   const isStuck = useRef(true);
+  const last = useRef({ top: 0, height: 0 });
   const toEnd = useCallback(() => {
     if (frame === null) return;
     isStuck.current = true;
     setIsAtEnd(true);
     frame.scrollTop = frame.scrollHeight;
+    last.current = { top: frame.scrollTop, height: frame.scrollHeight };
   }, [frame]);
   const onScroll = useCallback(() => {
     if (frame === null) return;
-    isStuck.current = frame.scrollHeight - frame.scrollTop - frame.clientHeight <= NEAR_PX;
+    const { scrollTop: top, scrollHeight: height } = frame;
+    // Rows that are measured move the end away by themselves: only who scrolls up has left it.
+    const isUp = top < last.current.top && height >= last.current.height;
+    if (height - top - frame.clientHeight <= NEAR_PX) isStuck.current = true;
+    else if (isUp) isStuck.current = false;
+    last.current = { top, height };
     setIsAtEnd(isStuck.current);
   }, [frame]);
   useLayoutEffect(() => {

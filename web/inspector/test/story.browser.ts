@@ -49,12 +49,12 @@ inBrowser("the first five minutes", () => {
     const { sessionId } = await server.run("demo", "Use weather.");
     const { page, faults } = await openPage(server.url, `/sessions/${sessionId}`);
     await page.getByRole("log").getByText(/^weather says/u).waitFor();
-    await page.getByRole("spinbutton").fill("11");
+    await page.getByRole("spinbutton").fill("12");
     await page.getByRole("log").getByText(/^weather says/u).waitFor({ state: "hidden" });
     await page.getByText("I will use weather.").first().waitFor();
     await page.keyboard.press("Tab");
     await page.getByRole("link", { name: "Show the record" }).click();
-    await page.getByRole("complementary", { name: "Details" }).getByText('"seq": 11').waitFor();
+    await page.getByRole("complementary", { name: "Details" }).getByText('"seq": 12').waitFor();
     await page.goBack();
     await page.getByRole("button", { name: "Fork here" }).click();
     await page.waitForURL(/\/chat\//u);

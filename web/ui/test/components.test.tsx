@@ -167,7 +167,7 @@ describe("a list of messages", () => {
     fireEvent.scroll(log); // The rows grew, and nobody moved.
     expect(screen.queryByRole("button", { name: "Newest" })).toBeNull();
     Object.defineProperty(log, "scrollHeight", { configurable: true, value: 1_000 });
-    fireEvent.scroll(log);
+    fireEvent.wheel(log);
     log.scrollTop = 100;
     fireEvent.scroll(log);
     rerender(<MessageList items={[message(1), message(2), message(3)]} />);

@@ -28,7 +28,9 @@ export function forkPoint(records: readonly Event[], message: Pick<ChatMessage, 
     return at <= 1 ? 0 : at;
   }
   const next = records.findIndex((record, at) => at >= seq && BEGINNINGS.has(record.type));
-  return next === -1 ? records.length : next;
+  if (next === -1) return records.length;
+  // The next model call is written together with the last result: in front of it there is no safe point.
+  return records[next]?.type === "step.started" ? next + 1 : next;
 }
 
 /** The record with which a message came: from there on it is in the chat, so half of what is left is enough each time. */

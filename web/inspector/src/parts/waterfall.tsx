@@ -67,15 +67,15 @@ function Bar({ row, wholeMs, isSelected, onSelect }: BarProps): ReactNode {
     <button
       type="button"
       aria-current={isSelected}
-      aria-label={`${span.name}, after ${formatDuration(startMs)}, ${took}`}
       onClick={onSelect}
       className={classes("flex h-7 w-full cursor-pointer items-center gap-2 px-4 text-left text-xs", isSelected ? "bg-agent-raised" : "hover:bg-agent-surface", FOCUS)}
     >
       <span className="w-2/5 min-w-0 shrink-0 truncate font-mono" style={{ paddingLeft: `${depth * INDENT_REM}rem` }}>{span.name}</span>
+      <span className="sr-only">after {formatDuration(startMs)}, took</span>
       <span aria-hidden className="relative h-3 flex-1 rounded bg-agent-raised">
         <span className={classes("absolute top-0 h-3 rounded", colorOf(span), isOpen && "motion-safe:animate-pulse")} style={{ left: `${left}%`, width: `${width}%` }} />
       </span>
-      <span aria-hidden className="w-20 shrink-0 text-right text-agent-muted">{took}</span>
+      <span className="w-20 shrink-0 text-right text-agent-muted">{took}</span>
     </button>
   );
 }

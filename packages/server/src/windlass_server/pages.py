@@ -1,6 +1,6 @@
 """The inspector: a web app inside this package, sent to browsers as files."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from mimetypes import guess_type
 from pathlib import Path
 from typing import Final
@@ -44,7 +44,7 @@ class Pages:
     """
 
     otherwise: ASGIApp
-    folder: Path = FOLDER
+    folder: Path = field(default_factory=lambda: FOLDER)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; see ASGI."""

@@ -1,4 +1,4 @@
-"""The inspector as a server sends it: what browsers may do with it, and what is not sent."""
+"""The inspector as a server sends it: what browsers may do, and what is not sent."""
 
 from pathlib import Path
 

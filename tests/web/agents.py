@@ -44,7 +44,7 @@ def _since_user(messages: Sequence[LLMMessage]) -> Sequence[LLMMessage]:
 
 @tool(mode="read")
 async def show(what: str) -> str:
-    """Show something that nobody should trust. <img src=x onerror="window.hacked='description'">"""
+    """Show it. <img src=x onerror="window.hacked='description'">"""
     return f"<svg onload=\"window.hacked='tool'\"></svg>{HOSTILE}"
 
 

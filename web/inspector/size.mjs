@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 
 const BYTES_MAX = 2 * 1_048_576;
-const folder = fileURLToPath(new URL("../../packages/server/src/windlass_server/inspector", import.meta.url));
+const folder = fileURLToPath(new URL("../../packages/server/src/windlass_server/inspector/dist", import.meta.url));
 
 const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
 const bytes = files.reduce((sum, file) => sum + gzipSync(readFileSync(join(file.parentPath, file.name))).length, 0);

@@ -7,7 +7,7 @@ const SERVER = "http://127.0.0.1:8700";
 export default defineConfig({
   plugins: [react(), tailwindcss()],
   build: {
-    outDir: "../../packages/server/src/windlass_server/inspector",
+    outDir: "../../packages/server/src/windlass_server/inspector/dist",
     emptyOutDir: true,
     // Everything comes from the server's own files: nothing inside an address, which its policy would refuse.
     assetsInlineLimit: 0,

@@ -77,7 +77,7 @@ export class Windlass {
     const decoder = new TextDecoder();
     let text = "";
     for await (const chunk of feed.body ?? []) {
-      text = (text + decoder.decode(chunk as Uint8Array, { stream: true })).slice(-100_000);
+      text = (text + decoder.decode(chunk, { stream: true })).slice(-100_000);
       if (text.includes('"run.waiting"')) break;
     }
     return begun;

@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from windlass_server.guard import PREFIX
 
-FOLDER: Final = Path(__file__).with_name("inspector")
+FOLDER: Final = Path(__file__).with_name("inspector") / "dist"
 """Where `make inspector` puts the app; it is in wheels, and not in the repository."""
 NOT_BUILT: Final = (
     "The inspector is not built in this checkout.\n\n"
@@ -38,7 +38,7 @@ _HEADERS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """Answers what no route answers: with a file of the app, its first page, or `otherwise`.
+    """Answers what no route does: a file of the app, its first page, or `otherwise`.
 
     Anybody gets the app: it holds nothing of anybody, and asks the routes for all that it shows.
     """

@@ -5,6 +5,8 @@ import type { ReactNode } from "react";
 const WIDTH = 240;
 const HEIGHT = 64;
 const GAP = 1;
+/** Dots at the ends are seen whole. */
+const EDGE = 3;
 
 /** A row of values over time. */
 export interface Series {
@@ -61,8 +63,8 @@ function Bars({ series: { values, color }, most }: DrawnProps): ReactNode {
 
 /** A line through what is there; a lonely value is a dot. */
 function Line({ series: { values, color }, most }: DrawnProps): ReactNode {
-  const step = WIDTH / Math.max(values.length - 1, 1);
-  const points = values.map((value, at) => (value === undefined ? undefined : ([at * step, HEIGHT - 2 - (most === 0 ? 0 : (value / most) * (HEIGHT - 6))] as const)));
+  const step = (WIDTH - 2 * EDGE) / Math.max(values.length - 1, 1);
+  const points = values.map((value, at) => (value === undefined ? undefined : ([EDGE + at * step, HEIGHT - 2 - (most === 0 ? 0 : (value / most) * (HEIGHT - 6))] as const)));
   const path = points
     .map((point, at) => (point === undefined ? "" : `${points[at - 1] === undefined ? "M" : "L"}${point[0].toFixed(1)} ${point[1].toFixed(1)}`))
     .join("");

@@ -33,6 +33,11 @@ export function VirtualList<T>({ items, label, keyOf, render, rowPx, selected, o
     overscan: OVERSCAN,
     getItemKey: (at) => { const item = items[at]; return item === undefined ? at : keyOf(item); },
   });
+  // The list moves to what is selected, not with every record that comes.
+  const list = useRef(rows);
+  useEffect(() => {
+    list.current = rows;
+  });
   const drawn = rows.getVirtualItems();
   const last = drawn.at(-1)?.index ?? 0;
   const hasItems = items.length > 0;
@@ -41,9 +46,7 @@ export function VirtualList<T>({ items, label, keyOf, render, rowPx, selected, o
   }, [hasItems, last, items.length, onEnd]);
   useEffect(() => {
     if (selected === undefined || selected < 0 || !hasItems) return;
-    rows.scrollToIndex(selected, { align: "auto" });
-    // The list moves to what is selected, not with every record that comes.
-    // eslint-disable-next-line react-hooks/exhaustive-deps
+    list.current.scrollToIndex(selected, { align: "auto" });
   }, [selected, hasItems]);
   useEffect(() => {
     if (!wantsFocus.current || selected === undefined) return;

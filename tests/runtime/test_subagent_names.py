@@ -1,4 +1,4 @@
-"""The names of subagents: nobody else gets one, and one that is taken is no riddle."""
+"""The names of subagents: nobody else gets one, and a taken one is no riddle."""
 
 from collections.abc import Callable
 

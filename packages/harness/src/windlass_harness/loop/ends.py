@@ -105,7 +105,10 @@ def _started(state: LoopState) -> list[Call]:
 
 
 def _unfinished(state: LoopState, call: Call, now: Moment) -> Draft:
-    """The result of a call whose run ends first: unknown, unless it changed nothing or never began."""
+    """The result of a call whose run ends first.
+
+    It is unknown, unless the call changed nothing or never began.
+    """
     result: JsonObject = {**family.result_of(state, call, output=None), "isError": True}
     error: JsonObject = {"code": OUTCOME_UNKNOWN, "message": INTERRUPTED}
     if state.is_unbegun(call):

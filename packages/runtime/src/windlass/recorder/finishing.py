@@ -120,7 +120,7 @@ def _counted(decision: Decision) -> Iterator[tuple[str, str, str, str]]:
 
 
 def _look_around(store: RunStore) -> Mapping[str, int]:
-    """Note what changed since the last look; return some sessions to be read, up to where."""
+    """Note what changed since the last look; return what to read, up to where."""
     index, end = store.index, store.last_position()
     known = index.prepare()
     if end != known:

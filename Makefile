@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 NODE := node_modules/.bin
-PACKAGES := packages/protocol packages/harness packages/runtime
+PACKAGES := packages/protocol packages/harness packages/runtime packages/server packages/sidecar packages/cli
 SOURCES := packages tests tools examples benchmarks
 # Four parts of about the same length, and no test in two of them: the tests of the rules and of the runtime, whose
 # lines are counted, and two parts that nobody counts, because they kill, fail, simulate, build or read pages.
@@ -11,14 +11,15 @@ PURE := tests/protocol tests/harness
 HARD := tests/faults tests/sim
 APART := tests/contracts/test_store_machine.py tests/harness/loop/test_crash.py \
 	tests/harness/loop/test_properties.py tests/docs tests/fences tests/golden tests/promises tests/security \
+	tests/server/test_crowd.py tests/server/test_openapi.py tests/server/test_page.py tests/server/test_story.py \
 	tests/tools tests/test_tidy.py
 
 .DEFAULT_GOAL := help
-.PHONY: help dev test check gen lock bench torture clean test-real
+.PHONY: help dev test check gen lock bench torture clean test-real sidecar-bundle
 .PHONY: python-tests pure-tests runtime-tests hard-tests apart-tests web-tests web-built
 
 help:  ## list the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 16
 
 dev: $(VENV)/.ready  ## run what there is to see today
 	$(BIN)/python examples/tour.py
@@ -33,9 +34,10 @@ check: $(VENV)/.ready node_modules/.ready  ## format, lint, types, contracts, dr
 	$(BIN)/python -m tools.twins --check
 	$(NODE)/pyright
 	$(BIN)/lint-imports
-	$(NODE)/tsc -b web/protocol web/harness
+	$(NODE)/tsc -b web/protocol web/harness web/ui
 	$(NODE)/tsc -p web/protocol/test
 	$(NODE)/tsc -p web/harness/test
+	$(NODE)/tsc -p web/ui/test
 	$(NODE)/eslint web
 
 python-tests: runtime-tests pure-tests
@@ -66,12 +68,12 @@ web-tests: web-built
 	$(NODE)/vitest run
 
 web-built: node_modules/.ready  # some tests of Python ask both languages
-	$(NODE)/tsc -b web/protocol web/harness
+	$(NODE)/tsc -b web/protocol web/harness web/ui
 
 gen: $(VENV)/.ready node_modules/.ready  ## regenerate Python and TypeScript from spec/
 	$(BIN)/python -m tools.gen
 	$(BIN)/python -m tools.twins
-	$(NODE)/tsc -b web/protocol web/harness
+	$(NODE)/tsc -b web/protocol web/harness web/ui
 
 bench: $(VENV)/.ready  ## measure, as ratios inside one run; writes benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks
@@ -79,14 +81,20 @@ bench: $(VENV)/.ready  ## measure, as ratios inside one run; writes benchmarks/R
 torture: $(VENV)/.ready  ## a thousand kills, 10,000 crashed disks and 10,000 simulations; writes benchmarks/TORTURE.md
 	$(BIN)/python -m tests.faults.torture all --write
 	$(BIN)/python -m tests.toolbox.swaps 100000
+	$(BIN)/python -m tests.sidecar.fuzz 1000000
 
-lock: $(VENV)/.ready  ## pin requirements/dev.in and package.json anew
+sidecar-bundle: $(VENV)/.ready  ## the sidecar as one folder that needs no Python: .bundle/dist/windlass-sidecar
+	$(BIN)/python -m tools.bundle .bundle
+
+lock: $(VENV)/.ready  ## pin requirements/*.in and package.json anew
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 		requirements/dev.in -o requirements/dev.txt
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+		requirements/bundle.in -o requirements/bundle.txt
 	npm install --package-lock-only
 
 clean:  ## remove everything that was made
-	rm -rf $(VENV) .bench node_modules web/*/dist web/*/*.tsbuildinfo .coverage* .hypothesis .pytest_cache .ruff_cache
+	rm -rf $(VENV) .bench .bundle node_modules web/*/dist web/*/*.tsbuildinfo .coverage* .hypothesis .pytest_cache .ruff_cache
 
 $(VENV)/.ready: requirements/dev.txt $(PACKAGES:%=%/pyproject.toml)
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Windlass needs Python 3.11 or newer: make PYTHON=python3.12 …")'
@@ -96,6 +104,6 @@ $(VENV)/.ready: requirements/dev.txt $(PACKAGES:%=%/pyproject.toml)
 	touch $@
 
 # Not `npm ci`: it wants the optional binaries of every platform to be in the lock file.
-node_modules/.ready: package.json package-lock.json web/protocol/package.json web/harness/package.json
+node_modules/.ready: package.json package-lock.json web/protocol/package.json web/harness/package.json web/ui/package.json
 	npm install --no-save --no-fund --no-audit
 	touch $@

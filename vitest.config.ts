@@ -1,5 +1,5 @@
 import { defineConfig } from "vitest/config";
 
 export default defineConfig({
-  test: { include: ["web/*/test/**/*.test.ts"] },
+  test: { include: ["web/*/test/**/*.test.{ts,tsx}"] },
 });

@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Iterable
 
-OWN = ("windlass_protocol", "windlass_harness", "windlass")
+OWN = ("windlass_protocol", "windlass_harness", "windlass", "windlass_server", "windlass_sidecar")
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_TRUNC
 ACTS = (
     "socket.",

@@ -146,7 +146,7 @@ def test_an_import_that_a_tier_may_not_have_is_named_with_its_line(
         (
             "builder.py",
             "import windlass.adapters.system",
-            "Only compose, mcp, parts, recorder and testing name adapters",
+            "Few name adapters",
             "windlass.builder -> windlass.adapters.system",
         ),
         (

@@ -23,20 +23,34 @@ from typing import TypedDict
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from tools.files import ROOT, repository_files
 
 PROBE = Path(__file__).with_name("import_probe.py")
-PACKAGES = {"protocol": "windlass_protocol", "harness": "windlass_harness", "runtime": "windlass"}
+PACKAGES = {
+    "protocol": "windlass_protocol",
+    "harness": "windlass_harness",
+    "runtime": "windlass",
+    "server": "windlass_server",
+    "sidecar": "windlass_sidecar",
+}
 NEEDS = {
     "protocol": ["protocol"],
     "harness": ["protocol", "harness"],
     "runtime": ["protocol", "harness", "runtime"],
+    "server": ["protocol", "harness", "runtime", "server"],
+    "sidecar": ["protocol", "harness", "runtime", "sidecar"],
 }
+DISTRIBUTIONS = {"runtime": "windlass"}
+"""Those that are not called windlass- and their folder."""
+COMMANDS = {"sidecar"}
+"""Those that bring a command."""
 SUFFIXES = {".py", ".typed"}
 COMMAND_TIMEOUT_S = 60
 NEEDS_AN_EXTRA = {
     "windlass.adapters.mcp": ("connection", "guard", "http", "results", "stdio"),
+    "windlass.adapters.telemetry": ("meters", "otlp"),
     "windlass.adapters.models": ("anthropic_client", "openai_client", "sdk_options"),
     "windlass.adapters.storage": (
         "migrations",
@@ -161,8 +175,9 @@ def foreign_distributions(requirements: list[str]) -> Iterator[metadata.Distribu
     while todo:
         requirement = Requirement(todo.pop())
         wanted = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
-        if wanted and requirement.name not in seen and not requirement.name.startswith("windlass"):
-            seen.add(requirement.name)
+        name = canonicalize_name(requirement.name)
+        if wanted and name not in seen and not name.startswith("windlass"):
+            seen.add(name)
             distribution = metadata.distribution(requirement.name)
             assert requirement.specifier.contains(distribution.version), (
                 f"{requirement}: found {distribution.version}"
@@ -225,6 +240,8 @@ def test_a_wheel_holds_its_sources_its_licence_and_nothing_else(
     expected = {str(path.relative_to(source)) for path in repository_files() if path.is_relative_to(source)}
     [info] = {name.partition("/")[0] for name in wheel.names if ".dist-info/" in name}
     expected |= {f"{info}/{name}" for name in ("METADATA", "WHEEL", "RECORD", "licenses/LICENSE")}
+    if folder in COMMANDS:
+        expected.add(f"{info}/entry_points.txt")
     missing, stray = sorted(expected - {*wheel.names}), sorted({*wheel.names} - expected)
     assert not missing, f"missing in the wheel: {missing}; a licence comes from packages/{folder}/LICENSE"
     assert not stray, f"stray in the wheel: {stray}"
@@ -243,7 +260,7 @@ def test_a_wheel_is_typed_and_has_no_tests_or_data_in_it(wheels: dict[str, Wheel
 def test_a_wheel_needs_only_our_wheels_below_it(wheels: dict[str, Wheel], folder: str) -> None:
     needed = {Requirement(line).name for line in requirements_of(wheels[folder].metadata)}
     own = {name for name in needed if name.startswith("windlass")}
-    assert own == {f"windlass-{below}" for below in NEEDS[folder][:-1]}
+    assert own == {DISTRIBUTIONS.get(below, f"windlass-{below}") for below in NEEDS[folder][:-1]}
 
 
 @pytest.mark.parametrize("folder", PACKAGES)

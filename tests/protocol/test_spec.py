@@ -115,6 +115,10 @@ decision.recorded       decision |
 decision.outcome        decisionId outcome |
 decision.evaluated      decisionId evaluation |
 problem.reported        problem |
+proposal.made           proposal |
+proposal.checked        proposalId check |
+proposal.settled        proposalId isAccepted by | reason
+proposal.applied        proposalId by fingerprint |
 delivery.intended       deliveryId sinkId dedupeKey kind | runId
 delivery.completed      deliveryId sinkId | receipt
 delivery.failed         deliveryId sinkId error |

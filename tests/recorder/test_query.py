@@ -7,8 +7,9 @@ import pytest
 from tests.recorder.samples import GOAL, OPTIONS, decide, record
 
 from windlass.recorder import BuilderQuery, FailureAnalysis, RecordingError, RunStatus, RunSummary, Runtime
-from windlass.recorder.causes import cause_of
 from windlass.recorder.query import COMMON_FAILURES_MAX
+from windlass_harness.ledger.causes import cause_of
+from windlass_protocol import FailureKind
 
 HOSTILE = [
     "../../etc/passwd",
@@ -111,7 +112,11 @@ def test_a_summary_tells_the_run_in_short(runtime: Runtime, query: BuilderQuery)
         critical_problems=("Very bad",),
         warnings=("Not good",),
         successes=("Found it",),
+        facts=summary.facts if summary else None,
     )
+    assert summary is not None
+    assert summary.facts is not None
+    assert (summary.facts.failure, summary.facts.cause) == (FailureKind.TOOL_ERROR, "Lost it")
 
 
 def test_a_run_under_way_is_seen_by_others_as_far_as_it_is(runtime: Runtime, query: BuilderQuery) -> None:

@@ -79,3 +79,13 @@ def test_a_copy_does_not_change_with_its_original() -> None:
     registry.add(register_agent(Agent("other", model="a/b")))
     assert (len(registry), len(copy)) == (2, 1)
     assert copy.agent("shop") is registry.agent("shop")
+
+
+def test_an_agent_that_is_removed_is_gone_with_its_package_and_may_come_again() -> None:
+    registry = Registry([shop(version="2"), Agent("other", model="a/b")])
+    registry.remove("shop")
+    registry.remove("shop")
+    assert registry.names == ("other",)
+    assert registry.package("shop@2") is None
+    registry.add(register_agent(shop()))
+    assert registry.names == ("other", "shop")

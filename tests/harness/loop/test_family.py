@@ -162,6 +162,11 @@ def test_a_subagent_of_a_subagent_knows_the_root_and_all_agents_above() -> None:
     assert (parent["rootSessionId"], parent["depth"], parent["agents"]) == ("top", 2, ["boss", "helper"])
 
 
+def test_a_subagent_works_for_the_owner_of_its_callers_session() -> None:
+    (post,) = judge(asked(calls(call("child")), owner="ann"))
+    assert post.body["owner"] == "ann"
+
+
 def test_a_run_that_waits_for_a_subagent_holds_nothing_and_performs_nothing() -> None:
     session = waiting()
     assert session.types[-2:] == ["turn.waiting", "run.waiting"]

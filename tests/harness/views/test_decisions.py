@@ -161,3 +161,10 @@ def test_problems_are_kept_in_order() -> None:
         }
         journal.add("problem.reported", {"problem": problem})
     assert [problem.id for problem in run_of(journal).problems] == ["p0", "p1", "p2"]
+
+
+def test_what_a_newer_version_said_of_a_decision_stays_when_its_outcome_comes() -> None:
+    journal = settle(decide(begin(), "d0", newField="kept"), "d0", True)
+    [decision] = run_of(journal).decisions
+    assert decision.model_dump(by_alias=True)["newField"] == "kept"
+    assert decision.outcome is not None

@@ -1,4 +1,4 @@
-/** Wire types of Windlass: validators, the types inferred from them, and the strict codec. */
+/** Wire types of Windlass: validators, their types, the strict codec, and the fold of a conversation. */
 import type { Event, EventDataByType } from "./generated/index.js";
 import { EVENT_DATA } from "./generated/index.js";
 
@@ -9,6 +9,16 @@ export { decode, encode, parse } from "./codec.js";
 export { CodecError } from "./codec-error.js";
 export type { CodecErrorCode, Issue, Position } from "./codec-error.js";
 export * from "./limits.js";
+export { toEvent } from "./handlers.js";
+export { actionName } from "./chat-content.js";
+export { EMPTY_CHAT, foldChat, RecordGap, stepMessageId } from "./chat.js";
+export type { ChatState, ChatStep } from "./chat.js";
+export { addUsage, foldUsage, NO_USAGE } from "./usage.js";
+export type { Tally, UsageState } from "./usage.js";
+export { EMPTY_CONVERSATION, isRunning, reduceConversation } from "./conversation.js";
+export type { CallProgress, Conversation, LiveInput, LiveStep, Note, RunView, Subagent } from "./conversation.js";
+export { chatItems } from "./conversation-items.js";
+export type { CallStatus, CallView, ChatItem } from "./conversation-items.js";
 
 /** An event of a known type, with its data typed: switch on `type`. */
 export type KnownEvent = {

@@ -21,3 +21,13 @@ def unchecked(model: type[ModelT], values: dict[str, object], *, given: set[str]
     put(made, "__pydantic_extra__", {})
     put(made, "__pydantic_private__", None)
     return made
+
+
+def changed(model: ModelT, update: dict[str, object]) -> ModelT:
+    """Return a model with other values of some fields, which are known to be right.
+
+    It does what `model_copy` does at a fraction of its cost.
+    """
+    made = unchecked(type(model), {**model.__dict__, **update}, given={*model.model_fields_set, *update})
+    object.__setattr__(made, "__pydantic_extra__", model.__pydantic_extra__)
+    return made

@@ -9,6 +9,7 @@ from windlass.ports.content import ContentStore
 from windlass.ports.journal import Journal, RunRow
 from windlass.question import ask_question
 from windlass.refusals import not_begun
+from windlass_harness.ledger.evaluations import evaluation_session, with_evaluations
 from windlass_harness.views.choices import with_options
 from windlass_harness.views.decisions import DecisionsState, fold_decisions
 from windlass_harness.views.fold import Position
@@ -36,8 +37,19 @@ async def decisions_of(row: RunRow, journal: Journal, *, content: ContentStore) 
             break
         can_ask, after = can_ask and _can_ask(records, row.run_id), records[-1].seq
         state = fold_decisions(records, state)
-    run = state.runs[row.run_id]
+    run = with_evaluations(state.runs[row.run_id], await _judgements(journal, row.run_id))
     return with_options(run, await _offered(run, content, can_ask=can_ask))
+
+
+async def _judgements(journal: Journal, run_id: str) -> list[Record]:
+    """Return what was said of a run from outside of its session."""
+    session_id = evaluation_session(run_id)
+    found: list[Record] = []
+    while more := await journal.read(
+        session_id, after=found[-1].seq if found else 0, limit=_RECORDS_PER_READ
+    ):
+        found += more
+    return found
 
 
 def _goes_on(state: DecisionsState, run_id: str) -> bool:

@@ -134,6 +134,16 @@ class Registry:
         self._packages[package.package_id] = registered
         self._agents[package.agent.agent_id] = registered
 
+    def remove(self, agent_id: str) -> None:
+        """Forget an agent and its package; one that is not there is fine.
+
+        Its runs that are under way wait until it is added again.
+        """
+        registered = self._agents.pop(agent_id, None)
+        if registered is not None:
+            self._packages.pop(registered.package.package_id, None)
+            self._implied.discard(agent_id)
+
     def copy(self) -> "Registry":
         """Return another registry of the same packages."""
         copy = Registry()

@@ -25,7 +25,7 @@ from windlass.runs import TERMINAL
 from windlass.runtime_ports import RuntimePorts
 from windlass.runtime_views import RuntimeViews
 from windlass.setup_check import check_given, check_id, check_items, check_request
-from windlass.start import EffectivePackage, check_start, effective_package, start_body
+from windlass.start import EffectivePackage, asked_for, check_start, effective_package, start_body
 from windlass.start_names import check_free
 from windlass_harness.loop.drafts import Draft
 from windlass_harness.views.family import ChildSession
@@ -153,7 +153,7 @@ class CoreRuntime(RuntimeViews):
         run_id = request.run_id
         await self._keeper.keep(effective, run_id)
         session_id = request.session_id or f"session:{run_id}"
-        asked = request.model_dump(mode="json", by_alias=True)
+        asked = asked_for(request)
         at = moment(self._ports.machine.clock).at
         new_run = NewRun(run_id, request.agent_id, effective.fingerprint, request=asked, at=at)
         body = self._masked(start_body(request, effective))

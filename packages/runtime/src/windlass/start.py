@@ -329,6 +329,19 @@ def tools_of(ports: RuntimePorts, package: RuntimePackage) -> dict[str, Tool[...
     return found
 
 
+_TRACE: Final = ("traceparent", "tracestate")
+"""Metadata that says in which trace a request came; every attempt at a start comes in one of its own."""
+
+
+def asked_for(request: RunRequest) -> JsonObject:
+    """Return what makes a request the same as another, as the wire has it."""
+    asked = request.model_dump(mode="json", by_alias=True)
+    metadata = asked.get("metadata")
+    if metadata and any(name in metadata for name in _TRACE):
+        asked["metadata"] = {name: value for name, value in metadata.items() if name not in _TRACE} or None
+    return asked
+
+
 _KEPT: Final = (
     "source",
     "owner",

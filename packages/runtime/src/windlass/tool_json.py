@@ -70,6 +70,26 @@ def json_tool(
     return made if router is None else router.register(made)
 
 
+def answered_by(original: Tool[..., object], function: JsonFunction) -> Tool[..., object]:
+    """Return a tool that looks and is judged as another, with another function.
+
+    The function takes JSON. Nothing of the other one is ever called, and no person or subagent answers for
+    it.
+    """
+
+    async def call(arguments: JsonObject, context: ToolContext) -> object:
+        return await function(arguments, context)
+
+    return replace(
+        original,
+        function=call,
+        shape=JsonShape(original.name, _SIGNATURE, {}, original.input_schema),
+        is_question=False,
+        delegates=None,
+        on_compaction=None,
+    )
+
+
 def arguments_problem(schema: JsonObject) -> str | None:
     """Say why a schema cannot be that of arguments; None if it can."""
     if schema.get("type") != "object":

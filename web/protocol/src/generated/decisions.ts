@@ -209,3 +209,151 @@ export const RunSummary = open({
   successes: z.array(z.string()),
 });
 export type RunSummary = z.infer<typeof RunSummary>;
+
+/** Why a run failed; each kind has one rule. */
+export const FailureKind = z.enum(["cancelled", "interrupted", "repeated_call", "stall", "budget", "output_contract", "denied", "timeout", "provider", "invalid_arguments", "tool_error", "goal_missed", "unknown"]);
+export type FailureKind = z.infer<typeof FailureKind>;
+
+/** What a proposal changes of an agent. */
+export const ProposalPart = z.enum(["instructions", "tool_description", "policy", "budget", "model"]);
+export type ProposalPart = z.infer<typeof ProposalPart>;
+
+/** One change that a proposal makes to an agent. */
+export const ProposalChange = open({
+  /** What it changes. */
+  part: ProposalPart,
+  /** The tool, or the rule of the policy. */
+  target: z.string().optional(),
+  /** What it was. */
+  before: Json.optional(),
+  /** What it would be. */
+  after: Json.optional(),
+});
+export type ProposalChange = z.infer<typeof ProposalChange>;
+
+/** One place at which two packages differ. */
+export const PackageDifference = open({
+  /** JSON pointer into the package. */
+  path: z.string(),
+  /** What is there now; absent if nothing. */
+  before: Json.optional(),
+  /** What would be there; absent if nothing. */
+  after: Json.optional(),
+});
+export type PackageDifference = z.infer<typeof PackageDifference>;
+
+/** A change to an agent that somebody proposes. */
+export const Proposal = open({
+  /** Identifier of the proposal. */
+  id: Id,
+  /** The goal that it serves. */
+  goalId: z.string(),
+  /** The agent. */
+  agentId: Id,
+  /** The version that it changes. */
+  baseFingerprint: z.string(),
+  /** The version that it makes. */
+  fingerprint: z.string(),
+  /** What it changes. */
+  changes: z.array(ProposalChange),
+  /** The same as a difference of packages. */
+  differences: z.array(PackageDifference),
+  /** Why it should help. */
+  rationale: z.string(),
+  /** Runs that show it. */
+  evidence: z.array(z.string()),
+  /** The run that came up with it. */
+  runId: Id.optional(),
+  /** When it was made. */
+  at: Timestamp,
+});
+export type Proposal = z.infer<typeof Proposal>;
+
+/** A number that was measured, and how sure it is. */
+export const Estimate = open({
+  /** What was measured. */
+  value: z.number(),
+  /** Lower end of the 95 % confidence interval; absent if there are too few values. */
+  low: z.number().optional(),
+  /** Upper end of it. */
+  high: z.number().optional(),
+});
+export type Estimate = z.infer<typeof Estimate>;
+
+/** What runs of one version of an agent came to. */
+export const VersionTally = open({
+  /** The version. */
+  fingerprint: z.string(),
+  /** How many there are. */
+  runs: Count,
+  /** How many of them reached the goal. */
+  succeeded: Count,
+  /** Succeeded among all. */
+  successRate: Estimate.optional(),
+  /** Mean cost, in millionths of a dollar. */
+  costMicros: Estimate.optional(),
+  /** Mean duration. */
+  durationMs: Estimate.optional(),
+  /** Mean number of tokens. */
+  tokens: Estimate.optional(),
+});
+export type VersionTally = z.infer<typeof VersionTally>;
+
+/** Which of two versions is better. */
+export const VersionVerdict = z.enum(["better", "worse", "unclear"]);
+export type VersionVerdict = z.infer<typeof VersionVerdict>;
+
+/** Two versions of an agent side by side; differences are new less old. */
+export const VersionComparison = open({
+  /** The one that is there. */
+  old: VersionTally,
+  /** The other one. */
+  new: VersionTally,
+  /** What the difference of success rates says. */
+  verdict: VersionVerdict,
+  /** Difference of success rates. */
+  successRate: Estimate.optional(),
+  /** Difference of mean costs. */
+  costMicros: Estimate.optional(),
+  /** Difference of mean durations. */
+  durationMs: Estimate.optional(),
+  /** Difference of mean tokens. */
+  tokens: Estimate.optional(),
+});
+export type VersionComparison = z.infer<typeof VersionComparison>;
+
+/** What came of one attempt to do a recorded run again. */
+export const ReplayedRun = open({
+  /** The run whose input was used. */
+  runId: Id,
+  /** The version that did it. */
+  fingerprint: z.string(),
+  /** Whether it reached the goal. */
+  success: z.boolean(),
+  /** How well, from 0 to 1. */
+  score: z.number().min(0).max(1),
+  /** Calls for which nothing was recorded. */
+  diverged: Count,
+  /** Why it failed. */
+  failure: FailureKind.optional(),
+  /** What the criteria say. */
+  explanation: z.string().optional(),
+  /** The beginning of its answer. */
+  output: z.string().optional(),
+});
+export type ReplayedRun = z.infer<typeof ReplayedRun>;
+
+/** How a proposal did on recorded runs. */
+export const ProposalCheck = open({
+  /** Both versions. */
+  comparison: VersionComparison,
+  /** Each attempt. */
+  replays: z.array(ReplayedRun),
+  /** Runs that only the new version did. */
+  fixed: Count,
+  /** Runs that only the old version did. */
+  broken: Count,
+  /** Attempts with calls for which nothing was recorded. */
+  diverged: Count,
+});
+export type ProposalCheck = z.infer<typeof ProposalCheck>;

@@ -3,7 +3,7 @@
 import { z } from "zod";
 import { Json, JsonObject, open } from "../wire.js";
 import { ContentRef, Count, Id, Sha256, SourceRef, Timestamp, TraceContext, Usage } from "./common.js";
-import { Decision, DecisionEvaluation, Outcome, Problem } from "./decisions.js";
+import { Decision, DecisionEvaluation, Outcome, Problem, Proposal, ProposalCheck } from "./decisions.js";
 import { ErrorInfo } from "./errors.js";
 import {
   InputOutcome,
@@ -1237,6 +1237,46 @@ export const ProblemReportedData = open({
   problem: Problem,
 });
 export type ProblemReportedData = z.infer<typeof ProblemReportedData>;
+
+/** Somebody proposed a change to an agent. */
+export const ProposalMadeData = open({
+  /** The change. */
+  proposal: Proposal,
+});
+export type ProposalMadeData = z.infer<typeof ProposalMadeData>;
+
+/** A proposal was tried on recorded runs. */
+export const ProposalCheckedData = open({
+  /** The proposal. */
+  proposalId: Id,
+  /** How it did. */
+  check: ProposalCheck,
+});
+export type ProposalCheckedData = z.infer<typeof ProposalCheckedData>;
+
+/** A person said yes or no to a proposal. */
+export const ProposalSettledData = open({
+  /** The proposal. */
+  proposalId: Id,
+  /** Whether it was a yes. */
+  isAccepted: z.boolean(),
+  /** Who said it. */
+  by: z.string(),
+  /** Why. */
+  reason: z.string().optional(),
+});
+export type ProposalSettledData = z.infer<typeof ProposalSettledData>;
+
+/** A proposal became an agent. */
+export const ProposalAppliedData = open({
+  /** The proposal. */
+  proposalId: Id,
+  /** Who did it. */
+  by: z.string(),
+  /** The version that was made. */
+  fingerprint: z.string(),
+});
+export type ProposalAppliedData = z.infer<typeof ProposalAppliedData>;
 
 /** Output is about to be delivered. Written before it is. */
 export const DeliveryIntendedData = open({

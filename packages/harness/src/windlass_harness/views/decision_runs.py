@@ -23,6 +23,7 @@ from windlass_protocol import (
     Usage,
 )
 from windlass_protocol.limits import INTEGER_MAX
+from windlass_protocol.unchecked import changed
 
 ENDS: Final = {
     "run.completed": DecisionRunStatus.COMPLETED,
@@ -114,7 +115,7 @@ class RunDraft:
         decision = self._decisions.get(decision_id)
         if decision is None:
             return False
-        self._decisions[decision_id] = decision.model_copy(update=update)
+        self._decisions[decision_id] = changed(decision, update)
         return True
 
     def report(self, problem: Problem) -> None:

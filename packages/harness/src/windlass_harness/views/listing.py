@@ -7,7 +7,7 @@ index therefore need not be written by the appends of steps.
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 from pydantic import JsonValue
@@ -87,16 +87,21 @@ class Told:
 
 def told_by(entries: Iterable[Entry]) -> Told | None:
     """Return what records tell of their session; None if they tell nothing."""
-    told: Told | None = None
-    for entry in entries:
-        if entry.type in _TELLING:
-            told = _after(told or Told(entry.at, entry.at), entry)
-    return told
+    telling = [entry for entry in entries if entry.type in _TELLING]
+    if not telling:
+        return None
+    draft = _Draft(telling[0].at)
+    for entry in telling:
+        draft.apply(entry)
+    return draft.freeze()
 
 
 def told_by_start(body: Mapping[str, JsonValue], at: str) -> Told:
     """Return what a request for a run tells of the session that it is for."""
-    return replace(_about(body), at=at, since=at, title=title_of(body))
+    draft = _Draft(at)
+    draft.begin(body)
+    draft.title = title_of(body)
+    return draft.freeze()
 
 
 def title_of(said: Mapping[str, JsonValue]) -> str:
@@ -113,7 +118,7 @@ def title_of(said: Mapping[str, JsonValue]) -> str:
 
 def words_in(text: str) -> tuple[str, ...]:
     """Return the words that a text is found by, as they are compared, each once."""
-    folded = unicodedata.normalize("NFKC", text).casefold()
+    folded = text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
     return tuple(dict.fromkeys(word[:WORD_CHARS_MAX] for word in _WORD.findall(folded)))[:TITLE_WORDS_MAX]
 
 
@@ -124,33 +129,64 @@ def content_hashes(entries: Iterable[Entry]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(one for one in hashes if isinstance(one, str)))
 
 
-def _after(told: Told, entry: Entry) -> Told:
-    told = replace(told, at=entry.at)
-    data = entry.data
-    match entry.type:
-        case "message.received":
-            return told if told.title else replace(told, title=title_of(data))
-        case "session.forked":
-            seq = data.get("predecessorSeq")
-            # What was copied was told of the session that it was copied from.
-            return replace(
-                told,
-                since=entry.at,
-                predecessor=_text(data, "predecessor"),
-                predecessor_seq=seq if isinstance(seq, int) else None,
-                runs=(),
-            )
-        case _:
-            run = _run(entry)
-            facts = _about(data) if entry.type == "run.started" else told
-            return replace(
-                told,
-                agent_id=facts.agent_id or told.agent_id,
-                owner=told.owner or facts.owner,
-                parent=told.parent or facts.parent,
-                root=told.root or facts.root,
-                runs=(*told.runs, run),
-            )
+class _Draft:
+    """What is told while records are read."""
+
+    __slots__ = ("agent_id", "at", "owner", "parent", "predecessor", "root", "runs", "seq", "since", "title")
+
+    def __init__(self, at: str) -> None:
+        self.at = self.since = at
+        self.title = ""
+        self.agent_id: str | None = None
+        self.owner: str | None = None
+        self.parent: str | None = None
+        self.root: str | None = None
+        self.predecessor: str | None = None
+        self.seq: int | None = None
+        self.runs: list[RunTold] = []
+
+    def freeze(self) -> Told:
+        return Told(
+            self.at,
+            self.since,
+            self.title,
+            self.agent_id,
+            self.owner,
+            self.parent,
+            self.root,
+            self.predecessor,
+            self.seq,
+            tuple(self.runs),
+        )
+
+    def apply(self, entry: Entry) -> None:
+        self.at = entry.at
+        match entry.type:
+            case "message.received":
+                self.title = self.title or title_of(entry.data)
+            case "session.forked":
+                self.fork(entry)
+            case kind:
+                if kind == "run.started":
+                    self.begin(entry.data)
+                self.runs.append(_run(entry))
+
+    def fork(self, entry: Entry) -> None:
+        """What was copied was told of the session that it was copied from."""
+        seq = entry.data.get("predecessorSeq")
+        self.since = entry.at
+        self.predecessor = _text(entry.data, "predecessor")
+        self.seq = seq if isinstance(seq, int) else None
+        self.runs.clear()
+
+    def begin(self, facts: Mapping[str, JsonValue]) -> None:
+        """Whoever began the session says whose it is; the newest run, whose agent it has."""
+        self.agent_id = _text(facts, "agentId") or self.agent_id
+        self.owner = self.owner or _text(facts, "owner")
+        parent = facts.get("parent")
+        if isinstance(parent, dict):
+            self.parent = self.parent or _text(parent, "sessionId")
+            self.root = self.root or _text(parent, "rootSessionId")
 
 
 def _run(entry: Entry) -> RunTold:
@@ -163,18 +199,6 @@ def _run(entry: Entry) -> RunTold:
         begins=entry.type == "run.started",
         usage=Usage.model_validate(usage, by_alias=True, by_name=False) if isinstance(usage, dict) else None,
         is_unstarted="unstarted" in entry.data,
-    )
-
-
-def _about(facts: Mapping[str, JsonValue]) -> Told:
-    parent = facts.get("parent")
-    above: Mapping[str, JsonValue] = parent if isinstance(parent, dict) else {}
-    return Told(
-        "",
-        agent_id=_text(facts, "agentId"),
-        owner=_text(facts, "owner"),
-        parent=_text(above, "sessionId"),
-        root=_text(above, "rootSessionId"),
     )
 
 

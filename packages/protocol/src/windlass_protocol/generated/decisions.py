@@ -233,3 +233,175 @@ class RunSummary(Open):
     """Warnings."""
     successes: tuple[Str, ...]
     """What went well."""
+
+
+class FailureKind(StrEnum):
+    """Why a run failed; each kind has one rule."""
+
+    CANCELLED = "cancelled"
+    INTERRUPTED = "interrupted"
+    REPEATED_CALL = "repeated_call"
+    STALL = "stall"
+    BUDGET = "budget"
+    OUTPUT_CONTRACT = "output_contract"
+    DENIED = "denied"
+    TIMEOUT = "timeout"
+    PROVIDER = "provider"
+    INVALID_ARGUMENTS = "invalid_arguments"
+    TOOL_ERROR = "tool_error"
+    GOAL_MISSED = "goal_missed"
+    UNKNOWN = "unknown"
+
+
+class ProposalPart(StrEnum):
+    """What a proposal changes of an agent."""
+
+    INSTRUCTIONS = "instructions"
+    TOOL_DESCRIPTION = "tool_description"
+    POLICY = "policy"
+    BUDGET = "budget"
+    MODEL = "model"
+
+
+class ProposalChange(KeepsNulls, Open):
+    """One change that a proposal makes to an agent."""
+
+    part: ProposalPart
+    """What it changes."""
+    target: Maybe[Str] = None
+    """The tool, or the rule of the policy."""
+    before: JsonValue = None
+    """What it was."""
+    after: JsonValue = None
+    """What it would be."""
+
+
+class PackageDifference(KeepsNulls, Open):
+    """One place at which two packages differ."""
+
+    path: Str
+    """JSON pointer into the package."""
+    before: JsonValue = None
+    """What is there now; absent if nothing."""
+    after: JsonValue = None
+    """What would be there; absent if nothing."""
+
+
+class Proposal(Open):
+    """A change to an agent that somebody proposes."""
+
+    id: Id
+    """Identifier of the proposal."""
+    goal_id: Str
+    """The goal that it serves."""
+    agent_id: Id
+    """The agent."""
+    base_fingerprint: Str
+    """The version that it changes."""
+    fingerprint: Str
+    """The version that it makes."""
+    changes: tuple[ProposalChange, ...]
+    """What it changes."""
+    differences: tuple[PackageDifference, ...]
+    """The same as a difference of packages."""
+    rationale: Str
+    """Why it should help."""
+    evidence: tuple[Str, ...]
+    """Runs that show it."""
+    at: Timestamp
+    """When it was made."""
+    run_id: Maybe[Id] = None
+    """The run that came up with it."""
+
+
+class Estimate(Open):
+    """A number that was measured, and how sure it is."""
+
+    value: Float
+    """What was measured."""
+    low: Maybe[Float] = None
+    """Lower end of the 95 % confidence interval; absent if there are too few values."""
+    high: Maybe[Float] = None
+    """Upper end of it."""
+
+
+class VersionTally(Open):
+    """What runs of one version of an agent came to."""
+
+    fingerprint: Str
+    """The version."""
+    runs: Count
+    """How many there are."""
+    succeeded: Count
+    """How many of them reached the goal."""
+    success_rate: Maybe[Estimate] = None
+    """Succeeded among all."""
+    cost_micros: Maybe[Estimate] = None
+    """Mean cost, in millionths of a dollar."""
+    duration_ms: Maybe[Estimate] = None
+    """Mean duration."""
+    tokens: Maybe[Estimate] = None
+    """Mean number of tokens."""
+
+
+class VersionVerdict(StrEnum):
+    """Which of two versions is better."""
+
+    BETTER = "better"
+    WORSE = "worse"
+    UNCLEAR = "unclear"
+
+
+class VersionComparison(Open):
+    """Two versions of an agent side by side; differences are new less old."""
+
+    old: VersionTally
+    """The one that is there."""
+    new: VersionTally
+    """The other one."""
+    verdict: VersionVerdict
+    """What the difference of success rates says."""
+    success_rate: Maybe[Estimate] = None
+    """Difference of success rates."""
+    cost_micros: Maybe[Estimate] = None
+    """Difference of mean costs."""
+    duration_ms: Maybe[Estimate] = None
+    """Difference of mean durations."""
+    tokens: Maybe[Estimate] = None
+    """Difference of mean tokens."""
+
+
+class ReplayedRun(Open):
+    """What came of one attempt to do a recorded run again."""
+
+    run_id: Id
+    """The run whose input was used."""
+    fingerprint: Str
+    """The version that did it."""
+    success: Bool
+    """Whether it reached the goal."""
+    score: Annotated[Float, Field(ge=0, le=1)]
+    """How well, from 0 to 1."""
+    diverged: Count
+    """Calls for which nothing was recorded."""
+    failure: Maybe[FailureKind] = None
+    """Why it failed."""
+    explanation: Maybe[Str] = None
+    """What the criteria say."""
+    output: Maybe[Str] = None
+    """The beginning of its answer."""
+
+
+class ProposalCheck(Open):
+    """How a proposal did on recorded runs."""
+
+    comparison: VersionComparison
+    """Both versions."""
+    replays: tuple[ReplayedRun, ...]
+    """Each attempt."""
+    fixed: Count
+    """Runs that only the new version did."""
+    broken: Count
+    """Runs that only the old version did."""
+    diverged: Count
+    """Attempts with calls for which nothing was recorded."""

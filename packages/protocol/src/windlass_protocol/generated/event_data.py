@@ -17,7 +17,14 @@ from windlass_protocol.generated.common import (
     TraceContext,
     Usage,
 )
-from windlass_protocol.generated.decisions import Decision, DecisionEvaluation, Outcome, Problem
+from windlass_protocol.generated.decisions import (
+    Decision,
+    DecisionEvaluation,
+    Outcome,
+    Problem,
+    Proposal,
+    ProposalCheck,
+)
 from windlass_protocol.generated.errors import ErrorInfo
 from windlass_protocol.generated.input import (
     InputOutcome,
@@ -1279,6 +1286,46 @@ class ProblemReportedData(Open):
 
     problem: Problem
     """The problem."""
+
+
+class ProposalMadeData(Open):
+    """Somebody proposed a change to an agent."""
+
+    proposal: Proposal
+    """The change."""
+
+
+class ProposalCheckedData(Open):
+    """A proposal was tried on recorded runs."""
+
+    proposal_id: Id
+    """The proposal."""
+    check: ProposalCheck
+    """How it did."""
+
+
+class ProposalSettledData(Open):
+    """A person said yes or no to a proposal."""
+
+    proposal_id: Id
+    """The proposal."""
+    is_accepted: Bool
+    """Whether it was a yes."""
+    by: Str
+    """Who said it."""
+    reason: Maybe[Str] = None
+    """Why."""
+
+
+class ProposalAppliedData(Open):
+    """A proposal became an agent."""
+
+    proposal_id: Id
+    """The proposal."""
+    by: Str
+    """Who did it."""
+    fingerprint: Str
+    """The version that was made."""
 
 
 class DeliveryIntendedData(Open):

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol, runtime_checkable
 
 from windlass.engine.binding import Binder
@@ -17,6 +17,7 @@ from windlass.engine.moments import moment
 from windlass.engine.prompt import Prompt
 from windlass.engine.reach import Reach
 from windlass.engine.recent import Known, Recent
+from windlass.engine.session_content import SessionContent
 from windlass.engine.steady import Parked
 from windlass.engine.work import AgentWork, Shared
 from windlass.engine.writer import Publisher, Scribe, SessionWriter
@@ -213,7 +214,7 @@ class Engine:
         work = AgentWork(
             ports.binder,
             writer,
-            shared=ports.shared,
+            shared=replace(ports.shared, content=SessionContent(ports.shared.content, session_id)),
             steady=steady,
             prompt=known.prompt,
             has_agent=self._reach.has_agent,

@@ -34,7 +34,6 @@ from windlass.engine.results import (
     model_error,
     review,
 )
-from windlass.engine.session_content import SessionContent
 from windlass.engine.shared import Shared
 from windlass.engine.steady import Steady
 from windlass.engine.turns import Turns
@@ -94,7 +93,7 @@ class AgentWork:
         self.has_agent = has_agent
         self._binder = binder
         self._writer = writer
-        self._shared = replace(shared, content=SessionContent(shared.content, writer.session_id))
+        self._shared = shared
         self._steady = steady
         self._prompt = prompt or Prompt()
         self._holding = Holding()

@@ -167,6 +167,11 @@ class QueuedSubscription:
         """Where the reader stands."""
         return self._place.cursor(self._place.order)
 
+    @property
+    def ready(self) -> int:
+        """How many events can be had without waiting."""
+        return len(self._queue)
+
     def __aiter__(self) -> Self:
         """Return the stream itself."""
         return self

@@ -116,6 +116,11 @@ class Subscription(Reader):
         return self._place.cursor(self._after if has_all else self._place.order)
 
     @property
+    def ready(self) -> int:
+        """How many events can be had without waiting."""
+        return len(self._ready) - self._next
+
+    @property
     def place(self) -> Place:
         """Where the reader stands, as it moves."""
         return self._place

@@ -280,6 +280,14 @@ class EventStream(Protocol):
         """Where the reader stands: a later stream from here goes on without gap or repeat."""
         ...
 
+    @property
+    def ready(self) -> int:
+        """How many events can be had without waiting, for those who send several at once.
+
+        There may be more than it says.
+        """
+        ...
+
     async def open(self) -> None:
         """Check the cursor before the first event is asked for, if not done already.
 

@@ -4,7 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from windlass.recorder.model import Decision, JsonObject, Run
+from windlass.recorder.model import JsonObject, Run
+from windlass_harness.ledger.failures import Failure
+from windlass_protocol import Decision as WireDecision
+from windlass_protocol import FailureKind
 
 NO_FAILED_DECISION: Final = "Unknown - no decision marked as failed"
 OUTSIDE_CAUSE: Final = "Run failed but all decisions succeeded (external cause?)"
@@ -26,6 +29,8 @@ class FailureAnalysis:
     suggestions: tuple[str, ...] = ()
     decision_id: str | None = None
     """The decision that caused it; None if none failed."""
+    kind: FailureKind = FailureKind.UNKNOWN
+    """Which of the known kinds of failures it is."""
 
     def to_dict(self) -> JsonObject:
         """Return it as plain data."""
@@ -37,10 +42,15 @@ class FailureAnalysis:
             "problems": list(self.problems),
             "suggestions": list(self.suggestions),
             "decision_id": self.decision_id,
+            "kind": self.kind.value,
         }
 
     def __str__(self) -> str:
-        lines = [f"Failure of {self.run_id}", f"At: {self.failure_point}", f"Root cause: {self.root_cause}"]
+        lines = [
+            f"Failure of {self.run_id}: {self.kind.value}",
+            f"At: {self.failure_point}",
+            f"Root cause: {self.root_cause}",
+        ]
         for title, texts in (
             ("Decisions", self.decision_chain),
             ("Problems", self.problems),
@@ -91,14 +101,20 @@ class PatternAnalysis:
         return "\n".join(lines)
 
 
-def analyze(run: Run) -> FailureAnalysis:
-    """Return why a run failed."""
+def analyze(run: Run, failure: Failure, *, culprit: WireDecision | None) -> FailureAnalysis:
+    """Return why a run failed; `culprit` is to blame, None if none failed."""
     problems = tuple(f"[{problem.severity}] {problem.description}" for problem in run.problems)
     fixes = [problem.suggested_fix for problem in run.problems if problem.suggested_fix]
-    cause = culprit(run)
+    cause = next((one for one in run.decisions if culprit is not None and one.id == culprit.id), None)
     if cause is None:
         return FailureAnalysis(
-            run.id, NO_FAILED_DECISION, _without_culprit(run), trace(run), problems, tuple(fixes)
+            run.id,
+            NO_FAILED_DECISION,
+            _without_culprit(run, failure),
+            trace(run),
+            problems,
+            tuple(fixes),
+            kind=failure.kind,
         )
     blamed = next((p.root_cause for p in run.problems if p.decision_id == cause.id and p.root_cause), None)
     error = None if cause.outcome is None else cause.outcome.error
@@ -110,29 +126,8 @@ def analyze(run: Run) -> FailureAnalysis:
         problems=problems,
         suggestions=(*_suggestions(run), *fixes),
         decision_id=cause.id,
+        kind=failure.kind,
     )
-
-
-def culprit(run: Run) -> Decision | None:
-    """Return the decision that a run failed by; None if none failed.
-
-    A pending one has not. It is one that a critical problem names, or else the first failure that no later
-    success of the same node and intent made good, or else the last failure.
-    """
-    failed = [decision for decision in run.decisions if decision.has_failed]
-    named = {problem.decision_id for problem in run.problems if problem.severity == "critical"}
-    for decision in failed:
-        if decision.id in named:
-            return decision
-    made_good: set[tuple[str, str]] = set()
-    lasting: Decision | None = None
-    for decision in reversed(run.decisions):
-        key = (decision.node_id, decision.intent)
-        if decision.was_successful:
-            made_good.add(key)
-        elif decision.has_failed and key not in made_good:
-            lasting = decision
-    return lasting or (failed[-1] if failed else None)
 
 
 def trace(run: Run) -> tuple[str, ...]:
@@ -173,8 +168,10 @@ def _differences(first: Run, second: Run) -> list[str]:
     return found
 
 
-def _without_culprit(run: Run) -> str:
+def _without_culprit(run: Run, failure: Failure) -> str:
     pending = run.metrics.pending_decisions
+    if failure.kind is FailureKind.GOAL_MISSED:
+        return failure.told
     if run.completed_at is None:
         return INTERRUPTED.format(count=pending)
     return PENDING_CAUSE.format(count=pending) if pending else OUTSIDE_CAUSE

@@ -14,11 +14,13 @@ from pydantic_core import to_json
 from windlass.adapters.wall import random_hex
 from windlass.errors import Corrupt
 from windlass.ports.recorded import CAUSE, CHOICE, NODE, NODE_TYPE, RUN, TYPE, Fact, IndexedRun, RunStore
-from windlass.recorder.causes import cause_of
 from windlass.recorder.kinds import RunStatus
 from windlass.recorder.model import Run, RunSummary
-from windlass.recorder.reading import Found, Session, read_session, run_of, summary_of
-from windlass_protocol import Decision, DecisionRun
+from windlass.recorder.reading import Found, Session, in_one_go, read_session, run_of, summary_of
+from windlass_harness.ledger.causes import cause_of
+from windlass_harness.ledger.evaluations import PREFIX
+from windlass_harness.ledger.failures import GONE
+from windlass_protocol import Decision, DecisionRun, DecisionRunStatus, DecisionType, FailureKind
 from windlass_protocol.limits import INTEGER_MAX
 
 INTENT_CHARS_MAX: Final = 50
@@ -30,20 +32,23 @@ SESSIONS_PER_LOOK: Final = 256
 
 _NOTHING: Final = (0, 0, 0, 0, 0)
 _Indexed = tuple[IndexedRun, list[Fact], int]
+_Sort = tuple[DecisionType, str, str, str, str | None]
+"""Type, node, intent and choice of decisions, and the error of those that failed."""
 
 _log: Final = logging.getLogger("windlass.recorder")
 
 
 def finish_run(store: RunStore, run_id: str, *, folder: Path | None) -> None:
     """Index a run that has ended, and export it if there is a folder for that."""
-    session = read_session(store, run_id)
-    found = session.runs.get(run_id)
-    if found is None:
-        return
-    entry = _entry(found, session_id=run_id), list(facts_of(found.wire)), session.position
-    store.write(lambda: _enter(store, (entry,), {run_id: session.position}))
-    if folder is not None:
-        export(run_of(found), folder)
+    with in_one_go():
+        session = read_session(store, run_id)
+        found = session.runs.get(run_id)
+        if found is None:
+            return
+        entry = _entry(found, session_id=run_id), list(facts_of(found.wire)), session.position
+        store.write(lambda: _enter(store, (entry,), {run_id: session.position}))
+        if folder is not None:
+            export(run_of(found), folder)
 
 
 def catch_up(store: RunStore) -> None:
@@ -60,6 +65,8 @@ def catch_up(store: RunStore) -> None:
             # What cannot be read is not read again until more is appended to it.
             read[session_id] = end if found is None else max(end, found.position)
             entries += () if found is None else _entries(found, session_id)
+            if found is not None and session_id.startswith(PREFIX):
+                entries += _judged(store, session_id)
         store.write(lambda entries=entries, read=read: _enter(store, entries, read))
 
 
@@ -74,7 +81,12 @@ def export(run: Run, folder: Path) -> None:
 def read_summary(raw: bytes, status: RunStatus | None = None) -> RunSummary:
     """Return a summary of the index; `status` if it is another one by now."""
     summary = _summaries().validate_json(raw)
-    return summary if status is None else replace(summary, status=status)
+    if status is None or status is summary.status:
+        return summary
+    facts = summary.facts
+    if facts is not None and status is RunStatus.STUCK:
+        facts = replace(facts, status=DecisionRunStatus.STUCK, failure=FailureKind.INTERRUPTED, cause=GONE)
+    return replace(summary, status=status, facts=facts)
 
 
 @cache
@@ -87,40 +99,56 @@ def facts_of(run: DecisionRun) -> Iterator[Fact]:
     yield Fact(RUN, run.status.value, total=1)
     counts: dict[tuple[str, str, str], list[int]] = {}
     examples: dict[tuple[str, str, str], str] = {}
-    for decision in run.decisions:
-        outcome = decision.outcome
-        if outcome is None:
-            adds = (1, 0, 0, 0, 0)
-        else:
-            adds = (
-                1,
-                outcome.success,
-                not outcome.success,
-                outcome.tokens_used or 0,
-                outcome.latency_ms or 0,
-            )
-        for kind, name, detail, example in _counted(decision):
+    # Most decisions of a long run are of a few sorts, and each sort is counted in several ways.
+    for sort, added in _sorts(run.decisions).items():
+        for kind, name, detail, example in _counted(*sort):
             key = (kind, name[:NAME_CHARS_MAX], detail[:NAME_CHARS_MAX])
             examples.setdefault(key, example)
-            counts[key] = [a + b for a, b in zip(counts.get(key, _NOTHING), adds, strict=True)]
+            counts[key] = [one + more for one, more in zip(counts.get(key, _NOTHING), added, strict=True)]
     for key, added in counts.items():
         yield Fact(
             *key, *(min(each, INTEGER_MAX) for each in added), example=examples[key][:EXAMPLE_CHARS_MAX]
         )
 
 
-def _counted(decision: Decision) -> Iterator[tuple[str, str, str, str]]:
-    kind, node, outcome = decision.decision_type.value, decision.node_id, decision.outcome
+def _sorts(decisions: Iterable[Decision]) -> dict[_Sort, list[int]]:
+    """What decisions add to counts, by all that they are counted by."""
+    sorts: dict[_Sort, list[int]] = {}
+    for decision in decisions:
+        outcome = decision.outcome
+        error = None if outcome is None or outcome.success else outcome.error or ""
+        sort = (
+            decision.decision_type,
+            decision.node_id,
+            decision.intent[:INTENT_CHARS_MAX],
+            decision.chosen_option_id,
+            error,
+        )
+        added = sorts.get(sort)
+        if added is None:
+            added = sorts[sort] = [0, 0, 0, 0, 0]
+        added[0] += 1
+        if outcome is not None:
+            added[1] += outcome.success
+            added[2] += not outcome.success
+            added[3] += outcome.tokens_used or 0
+            added[4] += outcome.latency_ms or 0
+    return sorts
+
+
+def _counted(
+    type_: DecisionType, node: str, intent: str, chosen: str, error: str | None
+) -> Iterator[tuple[str, str, str, str]]:
     yield NODE, node, "", ""
-    yield NODE_TYPE, node, kind, ""
-    yield TYPE, kind, "", ""
-    yield CHOICE, decision.intent[:INTENT_CHARS_MAX], decision.chosen_option_id, ""
-    if outcome is not None and not outcome.success:
-        yield CAUSE, cause_of(outcome.error), "", outcome.error or ""
+    yield NODE_TYPE, node, type_.value, ""
+    yield TYPE, type_.value, "", ""
+    yield CHOICE, intent, chosen, ""
+    if error is not None:
+        yield CAUSE, cause_of(error), "", error
 
 
 def _look_around(store: RunStore) -> Mapping[str, int]:
-    """Note what changed since the last look; return what to read, up to where."""
+    """Note what changed; return some sessions to be read, and up to where."""
     index, end = store.index, store.last_position()
     known = index.prepare()
     if end != known:
@@ -139,6 +167,17 @@ def _read(store: RunStore, session_id: str) -> Session | None:
 def _entries(session: Session, session_id: str) -> Iterator[_Indexed]:
     for found in session.runs.values():
         yield _entry(found, session_id=session_id), list(facts_of(found.wire)), session.position
+
+
+def _judged(store: RunStore, session_id: str) -> Iterator[_Indexed]:
+    """The sessions of the runs that a session of judgements is about."""
+    run_ids = {record.run_id for record in store.records(session_id) if record.run_id is not None}
+    # A run that the index does not know yet is read with its judgements when it gets there.
+    found = [entry for entry in map(store.index.run, run_ids) if entry is not None]
+    for name in dict.fromkeys(entry.session_id for entry in found):
+        session = _read(store, name)
+        if session is not None:
+            yield from _entries(session, name)
 
 
 def _enter(store: RunStore, entries: Iterable[_Indexed], read: Mapping[str, int]) -> None:

@@ -1,14 +1,16 @@
 """Recorded runs as plain data, for those who read them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Final
 
-from pydantic import JsonValue
-from pydantic_core import from_json, to_json
+from pydantic import JsonValue, TypeAdapter, computed_field
+from pydantic_core import from_json
 
 from windlass.recorder.kinds import DecisionType, RecordingError, RunStatus
+from windlass_harness.ledger.facts import RunFacts
 
 JsonObject = dict[str, JsonValue]
 
@@ -163,6 +165,7 @@ class RunMetrics:
         """Decisions without an outcome."""
         return self.total_decisions - self.successful_decisions - self.failed_decisions
 
+    @computed_field
     @property
     def success_rate(self) -> float:
         """Successful among those with an outcome, from 0 to 1; 0 if there is none."""
@@ -188,7 +191,14 @@ class Run:
     output_data: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     execution_id: str = ""
     """The W3C trace id of the run."""
+    agent_id: str = ""
+    """The agent; `recorder` for a run that was recorded from outside."""
+    package_fingerprint: str | None = None
+    """The version of the agent; None for a run that was recorded from outside."""
+    cost_micros: int = 0
+    """What its model calls cost, in millionths of a dollar."""
 
+    @computed_field
     @property
     def duration_ms(self) -> int:
         """How long it took; 0 while it is open."""
@@ -198,11 +208,7 @@ class Run:
 
     def to_json(self, *, indent: int | None = None) -> bytes:
         """Return it as it is exported, with what can be computed."""
-        members = {each.name: getattr(self, each.name) for each in fields(self)}
-        metrics = {each.name: getattr(self.metrics, each.name) for each in fields(self.metrics)}
-        metrics["success_rate"] = self.metrics.success_rate
-        members |= {"metrics": metrics, "duration_ms": self.duration_ms}
-        return to_json(members, indent=indent)
+        return _exporter().dump_json(self, indent=indent)
 
     def to_dict(self) -> JsonObject:
         """Return it as plain JSON data."""
@@ -225,3 +231,10 @@ class RunSummary:
     critical_problems: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     successes: tuple[str, ...] = ()
+    facts: RunFacts | None = None
+    """The run in numbers, with the kind of its failure."""
+
+
+@cache
+def _exporter() -> TypeAdapter[Run]:
+    return TypeAdapter(Run)

@@ -27,7 +27,12 @@ from windlass.recorder.kinds import RecordingError, RunStatus
 from windlass.recorder.model import Run, RunSummary
 from windlass.recorder.places import DATABASE, FilePlace, folder_of
 from windlass.recorder.plain import text_of
-from windlass.recorder.reading import read_session, run_of
+from windlass.recorder.reading import in_one_go, read_session, run_of
+from windlass_harness.ledger.facts import RunFacts
+from windlass_harness.ledger.failures import blamed, classify
+from windlass_harness.ledger.tapes import Tape, read_tape
+from windlass_harness.views.runs import run_id_of
+from windlass_protocol import DecisionRun, DecisionRunStatus, FailureKind, Record
 
 if TYPE_CHECKING:
     from windlass.runtime import CoreRuntime
@@ -57,8 +62,10 @@ _RUN_NOT_FOUND: Final = "One or both runs not found"
 class BuilderQuery:
     """Reads what was recorded in a folder, by any process; newest first.
 
-    It sees every call that has returned. What it looks runs up in is an index that it keeps up to date by
-    itself. One run that is damaged is left out, and logged.
+    Instead of the folder of a recorder, `storage_path` may be the file of an AgentRuntime: runs of agents are
+    recorded by themselves. `runtime` is an AgentRuntime that is open. It sees every call that has returned.
+    What it looks runs up in is an index that it keeps up to date by itself. One run that is damaged is left
+    out, and logged.
 
     A folder that does not exist has no runs: that is no error, because the first one may be about to be
     recorded, but it is logged. All methods raise an AgentError if the store cannot be read at all; also a
@@ -76,7 +83,7 @@ class BuilderQuery:
             self._place = hosted_place(runtime, durability="power")
         else:
             # What a reader brings in may be of a recorder whose calls survive a crash of the machine.
-            self._place = FilePlace(folder_of(storage_path) / DATABASE, "power")
+            self._place = FilePlace(_database(storage_path), "power")
         self._lock = Lock()
         self._store: RunStore | None = None
 
@@ -113,12 +120,29 @@ class BuilderQuery:
         count = _count(limit)
         return self._ask([], lambda store: _summaries(store, store.index.of_status(RunStatus.FAILED, count)))
 
+    def get_decision_run(self, run_id: str) -> DecisionRun | None:
+        """Return a run as it is on the wire, for rules of `windlass_harness.ledger`."""
+        return self._ask(None, lambda store: _wire_of(store, run_id))
+
+    def get_tape(self, run_id: str) -> Tape | None:
+        """Return what a run was asked, what its calls gave and what it answered."""
+        return self._ask(None, lambda store: _tape_of(store, run_id))
+
+    def get_records(self, run_id: str, *, is_before: bool = False) -> list[Record]:
+        """Return the records of the session of a run, or only those before the run."""
+        return self._ask([], lambda store: _records_of(store, run_id, is_before=is_before))
+
+    def get_facts(self, goal_id: str, limit: int | None = None) -> list[RunFacts]:
+        """Return the runs of a goal in numbers, newest first."""
+        return [one.facts for one in self.list_runs_for_goal(goal_id, limit) if one.facts is not None]
+
     def analyze_failure(self, run_id: str) -> FailureAnalysis | None:
-        """Return why a run failed or is stuck; None if it did not fail."""
-        run = self.get_full_run(run_id)
-        if run is None or run.status not in (RunStatus.FAILED, RunStatus.STUCK):
+        """Return why a run failed, is stuck or missed its goal; None if it did not."""
+        wire, run = self.get_decision_run(run_id), self.get_full_run(run_id)
+        failure = None if wire is None else classify(wire)
+        if run is None or wire is None or failure is None or failure.kind is FailureKind.CANCELLED:
             return None
-        return analyze(run)
+        return analyze(run, failure, culprit=blamed(wire))
 
     def get_decision_trace(self, run_id: str) -> list[str]:
         """Return the decisions of a run, each in a line; nothing if there is no such run."""
@@ -162,8 +186,9 @@ class BuilderQuery:
                         self._tell_missing()
                         return nothing
                     self._store = self._place.open()
-                catch_up(self._store)
-                return question(self._store)
+                with in_one_go():
+                    catch_up(self._store)
+                    return question(self._store)
             except OSError as error:
                 raise refused(error) from error
 
@@ -171,6 +196,13 @@ class BuilderQuery:
         place = self._place
         if isinstance(place, FilePlace) and not place.database.parent.exists():
             _log.warning("%s does not exist: nothing was recorded there so far", place.database.parent)
+
+
+def _database(storage_path: object) -> Path:
+    """The journal of a recorder's folder, or of the file of a runtime."""
+    if isinstance(storage_path, str | Path) and storage_path and Path(storage_path).is_file():
+        return Path(storage_path).absolute()
+    return folder_of(storage_path) / DATABASE
 
 
 def _count(limit: object) -> int:
@@ -204,6 +236,29 @@ def _run_of(store: RunStore, run_id: object) -> Run | None:
         return None
     found = read_session(store, entry.session_id).runs.get(entry.run_id)
     return None if found is None else run_of(found, status=_status_of(store, entry))
+
+
+def _wire_of(store: RunStore, run_id: object) -> DecisionRun | None:
+    entry = store.index.run(text_of(run_id))
+    if entry is None:
+        return None
+    found = read_session(store, entry.session_id).runs.get(entry.run_id)
+    status = DecisionRunStatus(_status_of(store, entry).value)
+    return None if found is None else found.wire.model_copy(update={"status": status})
+
+
+def _records_of(store: RunStore, run_id: object, *, is_before: bool) -> list[Record]:
+    entry = store.index.run(text_of(run_id))
+    records = [] if entry is None else list(store.records(entry.session_id))
+    if entry is None or not is_before:
+        return records
+    begun = [one.seq for one in records if one.type == "run.started" and run_id_of(one) == entry.run_id]
+    return [one for one in records if begun and one.seq < begun[0]]
+
+
+def _tape_of(store: RunStore, run_id: object) -> Tape | None:
+    entry = store.index.run(text_of(run_id))
+    return None if entry is None else read_tape(store.records(entry.session_id), entry.run_id)
 
 
 def _patterns(store: RunStore, goal_id: str) -> PatternAnalysis | None:

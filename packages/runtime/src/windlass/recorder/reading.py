@@ -1,6 +1,8 @@
 """Recorded runs, read back from the journal."""
 
-from collections.abc import Iterable, Iterator, Mapping
+import gc
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, cast
@@ -19,6 +21,8 @@ from windlass.recorder.model import (
     RunMetrics,
     RunSummary,
 )
+from windlass_harness.ledger.evaluations import evaluation_session, with_evaluations
+from windlass_harness.ledger.facts import run_facts
 from windlass_harness.views import DecisionsState, fold_decisions, narrate, summarize_run
 from windlass_harness.views.fold import text_in
 from windlass_protocol import Decision as WireDecision
@@ -29,6 +33,22 @@ from windlass_protocol import Outcome as WireOutcome
 
 UNREADABLE: Final = "recorder.unreadable"
 """The type that a record gets whose payload is not what its type says: views pass over it."""
+
+
+@contextmanager
+def in_one_go() -> Generator[None]:
+    """Read many records without looking for garbage in between.
+
+    A run of 10,000 decisions is half a million objects without a cycle among them, and looking through them
+    again and again costs as much as reading them.
+    """
+    is_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if is_on:
+            gc.enable()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +85,7 @@ def read_session(store: RunStore, session_id: str) -> Session:
         state = fold_decisions(_readable(notes.taken(store.records(session_id))))
     runs = {
         run_id: Found(
-            wire,
+            with_evaluations(wire, store.records(evaluation_session(run_id))),
             notes.execution_id,
             notes.writers.get(run_id, ""),
             notes.last_at.get(run_id, wire.started_at),
@@ -116,6 +136,9 @@ def run_of(found: Found, *, status: RunStatus | None = None) -> Run:
         input_data=wire.input_data or {},
         output_data=wire.output_data or {},
         execution_id=found.execution_id,
+        agent_id=wire.agent_id or "",
+        package_fingerprint=wire.package_fingerprint,
+        cost_micros=0 if wire.usage is None else wire.usage.cost_micros or 0,
     )
 
 
@@ -135,6 +158,7 @@ def summary_of(wire: DecisionRun) -> RunSummary:
         critical_problems=short.critical_problems,
         warnings=short.warnings,
         successes=short.successes,
+        facts=run_facts(wire),
     )
 
 

@@ -6,7 +6,7 @@ without the posts and the empty ones at its end. What the journal adds (session,
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from hashlib import blake2b, sha256
 from typing import Final, cast
 
@@ -135,8 +135,10 @@ def encode_post(post: Post, run: NewRun | None, *, at: str = "") -> EncodedPost:
         Rejected: it is too large, no JSON, or badly named.
     """
     raw, digest = encode_item(post.session_id, kind=post.kind, key=post.key, body=post.body, run=run)
-    is_telling = run is not None or post.kind == STEER
-    return EncodedPost(post, raw, digest, run, told_by_start(post.body, at) if is_telling else None)
+    told = told_by_start(post.body, at) if run is not None or post.kind == STEER else None
+    if told is not None and run is not None and told.agent_id != run.agent_id:
+        told = replace(told, agent_id=run.agent_id)
+    return EncodedPost(post, raw, digest, run, told)
 
 
 def decode_records(

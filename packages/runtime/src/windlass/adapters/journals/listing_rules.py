@@ -35,9 +35,9 @@ def total_usage(usage: Usage, runs: Iterable[RunTold]) -> Usage:
 
 def dump_usage(usage: Usage | None) -> str:
     """Return an amount as it is kept."""
-    return to_json((usage or NO_USAGE).model_dump(mode="json", by_alias=True)).decode()
+    return "{}" if usage is None else to_json(usage.model_dump(mode="json", by_alias=True)).decode()
 
 
 def load_usage(text: str | None) -> Usage:
     """Return an amount that was kept; nothing if there is none."""
-    return Usage.model_validate(from_json(text), by_alias=True) if text else NO_USAGE
+    return Usage.model_validate(from_json(text), by_alias=True) if text and text != "{}" else NO_USAGE

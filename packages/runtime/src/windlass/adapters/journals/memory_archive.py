@@ -13,6 +13,7 @@ from windlass.adapters.journals.rules import OPEN
 from windlass.ports.archive import KeptItem, SessionCopy, StoredAppend
 from windlass.ports.journal import RunRow, SessionRow, Standing
 from windlass.ports.listing import OpenRequest, RunFilter, RunInfo, SessionFilter, SessionInfo
+from windlass_harness.ledger.evaluations import evaluation_session
 from windlass_protocol import ContentRef
 
 
@@ -146,6 +147,11 @@ class MemoryArchive(MemoryTables):
             yield name
             known = self._index.sessions.values()
             waiting += [one.session_id for one in known if one.parent_session_id == name]
+            # What was said of its runs quotes them.
+            notes = [
+                evaluation_session(row.run_id) for row, _ in self._runs.values() if row.session_id == name
+            ]
+            waiting += [note for note in notes if note in self._sessions]
 
     def _check_idle(self, session: Session, now_ms: int) -> None:
         row = session.row

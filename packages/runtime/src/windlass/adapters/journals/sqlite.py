@@ -27,7 +27,7 @@ from windlass.adapters.journals.sqlite_owners import OwnerLocks
 from windlass.adapters.journals.sqlite_reads import Reads
 from windlass.adapters.journals.sqlite_schema import Connect, Connection, Durability, connect, prepare
 from windlass.adapters.journals.sqlite_unlisted import list_unlisted
-from windlass.adapters.journals.sqlite_writer import Writer
+from windlass.adapters.journals.sqlite_writer import CHECKPOINT_BYTES, Writer
 from windlass.adapters.journals.sqlite_writes import Transaction
 from windlass.errors import AgentError
 from windlass.limits import SNAPSHOT_BYTES_MAX
@@ -229,7 +229,10 @@ class SqliteStore:
         await self._writer.do(lambda _: self._archive.keep(whole), size_bytes=size_bytes)
 
     async def delete(self, session_id: str, *, now_ms: int) -> tuple[str, ...]:
-        return await self._writer.do(lambda _: self._archive.delete(session_id, now_ms=now_ms))
+        # It may be much: no event loop does it, and the log is copied soon after.
+        return await self._writer.do(
+            lambda _: self._archive.delete(session_id, now_ms=now_ms), size_bytes=CHECKPOINT_BYTES
+        )
 
     async def change_token(self) -> int:
         """Return a number that is another one after anybody, in any process, has written.

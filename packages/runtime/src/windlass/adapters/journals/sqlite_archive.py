@@ -13,6 +13,8 @@ from windlass.adapters.journals.sqlite_writes import Transaction
 from windlass.ports.archive import SessionCopy
 from windlass.ports.journal import SessionRow, Standing
 from windlass.ports.listing import RunInfo
+from windlass_harness.ledger.evaluations import evaluation_session
+from windlass_harness.views.listing import words_in
 
 _APPEND: Final = "INSERT INTO appends VALUES (?, ?, ?, ?, ?, ?)"
 _ITEM: Final = "INSERT INTO inbox VALUES (?, ?, ?, ?, ?, ?, ?, NULL)"
@@ -22,6 +24,7 @@ _HAS_RUN: Final = "SELECT 1 FROM runs WHERE run_id = ?"
 _USE: Final = "INSERT INTO content_uses VALUES (?, ?) ON CONFLICT DO NOTHING"
 _CHILDREN: Final = """SELECT s.session_id FROM catalog c JOIN sessions s USING (session_key)
     WHERE c.parent = ? AND c.parent IS NOT NULL ORDER BY c.number"""
+_RUNS_OF: Final = "SELECT run_id FROM runs WHERE session_key = ?"
 _OPEN: Final = f"SELECT run_id FROM runs WHERE session_key = ? AND {OPEN_RUN} LIMIT 1"
 _PLACES: Final = "SELECT last_position, last_seq FROM appends WHERE session_key = ? ORDER BY last_seq"
 _HOLE: Final = "INSERT INTO holes VALUES (?, ?, ?)"
@@ -29,8 +32,8 @@ _UNUSED: Final = """DELETE FROM contents WHERE hash IN (SELECT hash FROM content
     AND hash NOT IN (SELECT hash FROM content_uses WHERE session_key != ?1))"""
 _UNSEAT: Final = """UPDATE inbox SET session_key = 0, kind = '', key = '', digest = x'', consumed_seq = 0,
     seal = x'', body = NULL WHERE session_key = ? AND number = (SELECT max(number) FROM inbox)"""
-_WORDS: Final = """DELETE FROM catalog_words WHERE number IN
-    (SELECT number FROM catalog WHERE session_key = ?)"""
+_TITLE: Final = "SELECT number, title FROM catalog WHERE session_key = ?"
+_WORD: Final = "DELETE FROM catalog_words WHERE word = ? AND number = ?"
 _TABLES: Final = ("appends", "inbox", "runs", "snapshots", "asked", "catalog", "content_uses", "sessions")
 _IS_RECORDED: Final = "SELECT 1 FROM sqlite_schema WHERE name = 'recorder_runs'"
 _RECORDED: Final = """SELECT 1 FROM recorder_runs WHERE session_id = ?1 UNION ALL
@@ -117,6 +120,10 @@ class ArchiveTransaction(Transaction):
                 raise conflict(f"there is no session {name}", name)
             yield session
             waiting += [cast("str", child) for (child,) in self._connection.execute(_CHILDREN, (name,))]
+            # What was said of its runs quotes them.
+            runs = self._connection.execute(_RUNS_OF, (session.key,)).fetchall()
+            notes = [evaluation_session(cast("str", run_id)) for (run_id,) in runs]
+            waiting += [note for note in notes if self._find(note) is not None]
 
     def _check_idle(self, session: StoredSession, now_ms: int) -> None:
         row = session.row
@@ -131,7 +138,9 @@ class ArchiveTransaction(Transaction):
         for first, last in self._places(key):
             execute(_HOLE, (last, first, self._key.hole_seal(first, last)))
         execute(_UNUSED, (key,))
-        execute(_WORDS, (key,))
+        for number, title in cast("list[tuple[int, str]]", execute(_TITLE, (key,)).fetchall()):
+            for word in words_in(title):
+                execute(_WORD, (word, number))
         # The highest number of an item stays: no later one may be taken for it.
         execute("DELETE FROM inbox WHERE session_key = 0 AND number < (SELECT max(number) FROM inbox)")
         execute(_UNSEAT, (key,))

@@ -9,7 +9,7 @@ from typing import Final, cast
 from windlass.adapters.journals.sqlite_schema import Connection
 from windlass.ports.recorded import Fact, IndexedRun
 
-INDEX_VERSION: Final = 2
+INDEX_VERSION: Final = 3
 """Raised whenever the tables or what is counted changes."""
 
 _TABLES: Final = ("recorder_view", "recorder_runs", "recorder_facts", "recorder_totals", "recorder_stale")

@@ -85,20 +85,17 @@ def sessions_query(wanted: SessionFilter, *, before: int | None, limit: int) -> 
     """Return the question for a page of sessions."""
     where: list[str] = []
     parameters: list[Value] = []
-    for column in ("agent_id", "status", "owner"):
+    plus = ""
+    for column in ("owner", "agent_id", "status"):
         value = cast("str | None", getattr(wanted, column))
         if value is not None:
-            where.append(f"c.{column} = ?")
+            where.append(f"{plus}c.{column} = ?")
             parameters.append(str(value))
-    for word in wanted.words[1:]:
-        where.append(
-            "EXISTS (SELECT 1 FROM catalog_words w WHERE w.number = c.number AND w.word BETWEEN ? AND ?)"
-        )
-        parameters += (word, word + _WORD_END)
-    if wanted.words:
-        # The first word says which sessions there are to look at.
+            # The first of them has the fewest sessions: the sign keeps the index of the others out of it.
+            plus = "+"
+    for word in wanted.words:
         where.append("c.number IN (SELECT number FROM catalog_words WHERE word BETWEEN ? AND ?)")
-        parameters += (wanted.words[0], wanted.words[0] + _WORD_END)
+        parameters += (word, word + _WORD_END)
     if wanted.root_only:
         where.append("c.parent IS NULL")
     if before is not None:

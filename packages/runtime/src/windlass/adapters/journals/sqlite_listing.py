@@ -20,10 +20,9 @@ _ROW: Final = "SELECT number, title, status, usage FROM catalog WHERE session_ke
 _OWNER: Final = "SELECT owner FROM catalog WHERE session_key = ?"
 _NEXT: Final = "SELECT coalesce(max(number), 0) + 1 FROM catalog"
 _INSERT: Final = "INSERT INTO catalog VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-_WORD: Final = "INSERT INTO catalog_words VALUES (?, ?)"
 _UPDATE: Final = """UPDATE catalog SET title = ?, agent_id = coalesce(?, agent_id),
     status = ?, created_at = CASE created_at WHEN '' THEN ? ELSE created_at END,
-    updated_at = ?, usage = ? WHERE number = ?"""
+    updated_at = ?, usage = coalesce(?, usage) WHERE number = ?"""
 _TOUCH: Final = "UPDATE catalog SET updated_at = ? WHERE session_key = ?"
 _RUN_BEGAN: Final = "UPDATE runs SET started_at = ? WHERE run_id = ?"
 _RUN_ENDED: Final = "UPDATE runs SET ended_at = ?, usage = ? WHERE run_id = ?"
@@ -65,7 +64,7 @@ class IndexWrites:
         for run in told.runs:
             if run.begins:
                 self._connection.execute(_RUN_BEGAN, (run.at, run.run_id))
-            if run.status in ENDED:
+            elif run.status in ENDED:
                 columns = (run.at, dump_usage(run.usage), run.run_id)
                 self._connection.execute(_RUN_ENDED, columns)
         row = self._connection.execute(_ROW, (session_key,)).fetchone()
@@ -76,13 +75,14 @@ class IndexWrites:
         number, title, status, usage = cast("tuple[int, str, str, str]", tuple(row))
         if not title and told.title:
             self._name(number, told.title)
+        ended = [run for run in told.runs if run.usage is not None]
         columns = (
             title or told.title,
             told.agent_id,
             status_after(told, SessionStatus(status)).value,
             told.since,
             told.at,
-            dump_usage(total_usage(load_usage(usage), told.runs)),
+            dump_usage(total_usage(load_usage(usage), ended)) if ended else None,
             number,
         )
         self._connection.execute(_UPDATE, columns)
@@ -118,7 +118,7 @@ class IndexWrites:
             told.owner,
             told.since,
             told.at,
-            dump_usage(total_usage(NO_USAGE, told.runs)),
+            dump_usage(total_usage(NO_USAGE, told.runs) if told.runs else None),
             told.parent,
             told.root,
             told.predecessor,
@@ -128,8 +128,11 @@ class IndexWrites:
         self._name(number, told.title)
 
     def _name(self, number: int, title: str) -> None:
-        for word in words_in(title):
-            self._connection.execute(_WORD, (word, number))
+        words = words_in(title)
+        if words:
+            rows = ", ".join(["(?, ?)"] * len(words))
+            columns = [column for word in words for column in (word, number)]
+            self._connection.execute(f"INSERT INTO catalog_words VALUES {rows}", columns)
 
 
 _UNDER_WAY: Final = """SELECT r.run_id, r.agent_id, c.owner

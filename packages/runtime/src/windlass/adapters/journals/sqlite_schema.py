@@ -92,7 +92,6 @@ _VERSION_3: Final = (
     "CREATE INDEX catalog_children ON catalog (parent) WHERE parent IS NOT NULL",
     """CREATE TABLE catalog_words (
         word TEXT NOT NULL, number INTEGER NOT NULL, PRIMARY KEY (word, number)) WITHOUT ROWID""",
-    "CREATE INDEX catalog_words_of ON catalog_words (number)",
     """CREATE TABLE asked (
         number INTEGER PRIMARY KEY AUTOINCREMENT, session_key INTEGER NOT NULL, request_id TEXT NOT NULL,
         run_id TEXT NOT NULL, agent_id TEXT NOT NULL, owner TEXT, asked_at TEXT NOT NULL,

@@ -13,6 +13,8 @@ from windlass.errors import Rejected
 from windlass.ports.model import LLMProvider
 from windlass_protocol import ErrorKind, RetryClass
 
+PACE_S: Final = 0.03
+"""Between two words of `demo/paced`: about as fast as people read."""
 OLLAMA: Final = "http://localhost:11434"
 COMPAT_BASE_URL: Final = "OPENAI_COMPAT_BASE_URL"
 COMPAT_KEY: Final = "OPENAI_COMPAT_API_KEY"
@@ -53,7 +55,7 @@ def _compat(model: str, environment: Environment) -> LLMProvider:
 
 
 def _demo(model: str, environment: Environment) -> LLMProvider:
-    return DemoModel(model)
+    return DemoModel(model, pace_s=PACE_S if model == "paced" else 0.0)
 
 
 _ROUTES: Final[dict[str, Callable[[str, Environment], LLMProvider]]] = {

@@ -1,0 +1,1 @@
+"""The `windlass` command."""

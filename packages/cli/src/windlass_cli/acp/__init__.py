@@ -1,0 +1,1 @@
+"""The Agent Client Protocol: agents in editors, over standard input and output."""

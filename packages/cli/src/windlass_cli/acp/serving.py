@@ -1,0 +1,26 @@
+"""Standard input and output, kept for the protocol alone."""
+
+import os
+import sys
+from typing import Final, cast
+
+import acp
+
+from windlass import Agent, AgentRuntime
+from windlass_cli.acp.agent import EditorAgent
+
+FRAME_BYTES_MAX: Final = 16 * 1_048_576
+
+
+async def serve(runtime: AgentRuntime, agent: Agent, *, user: str) -> None:
+    """Talk to an editor until it goes away; what tools print goes to the error output."""
+    kept = sys.stdout
+    sys.stdout = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    try:
+        reader, writer = await acp.stdio_streams(limit=FRAME_BYTES_MAX)
+    finally:
+        sys.stdout = kept
+    # What it does not offer it has no methods for; the library answers for them.
+    mine = cast(acp.Agent, EditorAgent(runtime, agent, user=user))
+    await acp.run_agent(mine, writer, reader)

@@ -1,0 +1,73 @@
+"""The `windlass` command: its options, its commands, and how it ends."""
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import windlass
+from windlass_cli.commands import acp, approvals, chat, doctor, ledger, project, run, runs, serve, sessions
+from windlass_cli.problems import Exit, Problem
+from windlass_cli.session import Session
+from windlass_cli.settings import load_settings
+from windlass_cli.terminal import Terminal, standard_terminal
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Durable agents: run them, watch them, answer them, look at what they did.",
+    epilog='Begin with: windlass run "what is the weather in Oslo?"',
+)
+
+
+@app.callback()
+def _options(
+    context: typer.Context,
+    *,
+    agents: Annotated[str | None, typer.Option(help="Your agents: module:name or file.py:name.")] = None,
+    store: Annotated[str | None, typer.Option(help="The file that keeps everything.")] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="The settings; windlass.toml here when left out.")
+    ] = None,
+) -> None:
+    environment = os.environ  # noqa: TID251 - the command is where the environment comes from
+    settings = load_settings({"agents": agents, "store": store}, environment, file=config)
+    context.obj = Session(settings, standard_terminal())
+
+
+app.command("run")(run.run)
+app.command("chat")(chat.chat)
+app.command("dev")(serve.dev)
+app.command("serve")(serve.serve)
+app.add_typer(sessions.app, name="sessions")
+app.add_typer(runs.app, name="runs")
+app.add_typer(approvals.app, name="approvals")
+app.command("acp")(acp.acp)
+app.command("trace")(ledger.trace)
+app.command("decisions")(ledger.decisions)
+app.command("init")(project.init)
+app.command("config")(project.config)
+app.command("doctor")(doctor.doctor)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command, with the arguments of the process when left out; end the process."""
+    terminal = standard_terminal()
+    try:
+        app(arguments, prog_name="windlass")
+    except Problem as problem:
+        sys.exit(_tell(terminal, problem.message, hint=problem.hint, code=problem.code))
+    except windlass.AgentError as error:
+        sys.exit(_tell(terminal, error.message, code=Exit.FAILED))
+
+
+def _tell(terminal: Terminal, message: str, *, hint: str = "", code: Exit) -> Exit:
+    terminal.say(f"windlass: {message}", "red")
+    if hint:
+        terminal.say(hint)
+    return code

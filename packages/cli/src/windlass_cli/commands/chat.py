@@ -1,0 +1,49 @@
+"""`windlass chat`: a conversation that outlives the terminal."""
+
+from typing import Annotated, Final
+
+import typer
+
+from windlass import parts
+from windlass_cli.agents import pick_agent
+from windlass_cli.keeping import watched
+from windlass_cli.problems import Exit
+from windlass_cli.session import Session, finish, session_of
+from windlass_cli.watch import Watch
+
+QUIT: Final = frozenset({"/quit", "/exit", "/q"})
+
+
+def chat(
+    context: typer.Context,
+    *,
+    agent: Annotated[str | None, typer.Option(help="Which agent; the first when left out.")] = None,
+    session: Annotated[
+        str | None, typer.Option(help="The session to go on with; a new one when left out.")
+    ] = None,
+) -> None:
+    """Talk to an agent. Everything is kept: go on with --session where you stopped.
+
+    Example: windlass chat --session monday
+    """
+    self = session_of(context)
+    finish(_chat(self, agent=agent, session_id=session))
+
+
+async def _chat(self: Session, *, agent: str | None, session_id: str | None) -> Exit:
+    terminal = self.terminal
+    async with self.working() as runtime:
+        chosen = pick_agent(self.agents(), agent)
+        name = session_id or f"chat-{parts.new_id()}"
+        terminal.say(
+            f"{chosen.name} listens. Leave with /quit; go on with: windlass chat --session {name}", "dim"
+        )
+        while (line := await terminal.ask("> " if terminal.is_interactive else "")) is not None:
+            words = line.strip()
+            if words in QUIT:
+                break
+            if words:
+                handle = await runtime.start(chosen.name, words, session_id=name)
+                watch = Watch(terminal, self.user, is_asking=terminal.is_interactive)
+                await watched(self, watch, handle)
+    return Exit.DONE

@@ -1,0 +1,215 @@
+"""`windlass runs`: what agents did, as lists, trees and streams."""
+
+import difflib
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from windlass import parts
+from windlass_cli.keeping import watched
+from windlass_cli.problems import Exit
+from windlass_cli.records import run_records
+from windlass_cli.session import finish, session_of
+from windlass_cli.shapes import cost, lasted, moment, short, show_table, to_json, tokens, when
+from windlass_cli.spans import show_tree
+from windlass_cli.watch import Watch
+
+if TYPE_CHECKING:
+    from windlass import AgentRuntime
+    from windlass.ports.listing import RunInfo
+
+app = typer.Typer(no_args_is_help=True, help="Runs: list, show, tail, resume, cancel, replay, diff.")
+Id = Annotated[str, typer.Argument(help="The run.")]
+Json = Annotated[bool, typer.Option("--json", help="A line of JSON for each.")]
+LINE_CHARS: Final = 400
+
+
+@app.command("list")
+def list_runs(
+    context: typer.Context,
+    *,
+    session: Annotated[str | None, typer.Option(help="Of this session.")] = None,
+    agent: Annotated[str | None, typer.Option(help="Of this agent.")] = None,
+    status: Annotated[str | None, typer.Option(help="Such as waiting, running, failed.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=200, help="How many.")] = 20,
+    as_json: Json = False,
+) -> None:
+    """List runs, the newest first.
+
+    Example: windlass runs list --status failed
+    """
+    self = session_of(context)
+
+    async def work() -> Exit:
+        async with self.reading() as runtime:
+            page = await runtime.sessions.runs(session_id=session, agent_id=agent, status=status, limit=limit)
+        if as_json:
+            for one in page.items:
+                self.terminal.line(to_json(one))
+            return Exit.DONE
+        header = ("run", "status", "agent", "began", "took", "tokens", "cost", "session")
+        if not show_table(self.terminal, header, map(_row, page.items)):
+            self.terminal.say('No runs. Begin one: windlass run "…"')
+        return Exit.DONE
+
+    finish(work())
+
+
+def _row(one: "RunInfo") -> tuple[str, ...]:
+    took = lasted(one.started_at, one.ended_at)
+    began, used = when(one.started_at), (tokens(one.usage), cost(one.usage))
+    return (one.run_id, one.status.value, one.agent_id, began, took, *used, one.session_id)
+
+
+@app.command()
+def show(context: typer.Context, run_id: Id, *, as_json: Json = False) -> None:
+    """Show what a run did as a tree, with times and costs.
+
+    Example: windlass runs show 019a8f…
+    """
+    self = session_of(context)
+
+    async def work() -> Exit:
+        async with self.reading() as runtime:
+            snapshot, trace = await runtime.run_snapshot(run_id), await runtime.sessions.trace(run_id)
+        if as_json:
+            self.terminal.line(to_json({"run": snapshot, "trace": trace}))
+        else:
+            show_tree(self.terminal, trace, status=snapshot.status.value)
+        return Exit.DONE
+
+    finish(work())
+
+
+@app.command()
+def tail(
+    context: typer.Context,
+    run_id: Id,
+    *,
+    as_json: Json = False,
+    follow: Annotated[bool, typer.Option(help="Go on until it ends.")] = True,
+) -> None:
+    """Show a run from its beginning, and go on with it as it happens elsewhere.
+
+    Example: windlass runs tail 019a8f…
+    """
+    self = session_of(context)
+
+    async def work() -> Exit:
+        async with self.reading() as runtime:
+            await runtime.run_status(run_id)
+            watch = Watch(self.terminal, self.user, is_json=as_json, is_asking=False)
+            if follow:
+                return watch.end(await watch.follow(runtime.handle(run_id)), run_id=run_id)
+            async for record in run_records(runtime, run_id):
+                watch.show(record)
+            watch.leave()
+            return Exit.DONE
+
+    finish(work())
+
+
+@app.command()
+def resume(context: typer.Context, run_id: Id, *, as_json: Json = False) -> None:
+    """Go on with a run that was left: driven here, asked here, to its end.
+
+    Example: windlass runs resume 019a8f…
+    """
+    self = session_of(context)
+
+    async def work() -> Exit:
+        async with self.working() as runtime:
+            await runtime.run_status(run_id)
+            watch = Watch(self.terminal, self.user, is_json=as_json, is_asking=self.terminal.is_interactive)
+            return await watched(self, watch, runtime.handle(run_id))
+
+    finish(work())
+
+
+@app.command()
+def cancel(
+    context: typer.Context, run_id: Id, *, reason: Annotated[str | None, typer.Option(help="Why.")] = None
+) -> None:
+    """Ask a run to end, wherever it is driven.
+
+    Example: windlass runs cancel 019a8f… --reason "not needed"
+    """
+    self = session_of(context)
+
+    async def work() -> Exit:
+        async with self.reading() as runtime:
+            await runtime.cancel_run(run_id, by=self.user, reason=reason)
+            status = await runtime.run_status(run_id)
+        self.terminal.say(f"{run_id}: {status.value}; it ends where it is driven")
+        return Exit.DONE
+
+    finish(work())
+
+
+@app.command()
+def diff(
+    context: typer.Context, first: Id, second: Annotated[str, typer.Argument(help="Another run.")]
+) -> None:
+    """Show where two runs went different ways. Exit code 1 if they did.
+
+    Example: windlass runs diff 019a8f… 019a90…
+    """
+    self = session_of(context)
+
+    async def work() -> Exit:
+        async with self.reading() as runtime:
+            one, other = [[line async for line in _lines(runtime, run_id)] for run_id in (first, second)]
+        lines = list(difflib.unified_diff(one, other, first, second, n=2, lineterm=""))
+        for line in lines:
+            style = {"+": "green", "-": "red"}.get(line[:1], "")
+            self.terminal.out.print(line, style=style)
+        return Exit.FAILED if lines else Exit.DONE
+
+    finish(work())
+
+
+@app.command()
+def replay(
+    context: typer.Context,
+    run_id: Id,
+    *,
+    speed: Annotated[float, typer.Option(min=0, help="1 is as fast as it was; 0 is at once.")] = 0.0,
+) -> None:
+    """Show again what a run did, from its journal: nothing is run.
+
+    Example: windlass runs replay 019a8f… --speed 4
+    """
+    self = session_of(context)
+
+    async def work() -> Exit:
+        clock = parts.SystemClock()
+        async with self.reading() as runtime:
+            watch, last = Watch(self.terminal, self.user), None
+            async for record in run_records(runtime, run_id):
+                now = moment(record.at)
+                if speed and last is not None:
+                    await clock.sleep(max(0.0, (now - last).total_seconds()) / speed)
+                watch.show(record)
+                last = now
+        watch.leave()
+        return Exit.DONE
+
+    finish(work())
+
+
+async def _lines(runtime: "AgentRuntime", run_id: str) -> AsyncIterator[str]:
+    """Return what was said and done in a run, without what differs each time."""
+    async for record in run_records(runtime, run_id):
+        data = record.data
+        match record.type:
+            case "message.received" | "message.completed":
+                yield f"{record.type}: {short(str(data.get('message')), LINE_CHARS)}"
+            case "actions.requested":
+                yield f"calls {short(to_json(data.get('actions')), LINE_CHARS)}"
+            case "action.result":
+                yield f"{data.get('status')} {short(to_json(data.get('result')), LINE_CHARS)}"
+            case "run.completed" | "run.failed" | "run.cancelled" | "run.budget_exhausted":
+                yield f"{record.type}: {short(to_json(data.get('error') or data.get('output')), LINE_CHARS)}"
+            case _:
+                pass

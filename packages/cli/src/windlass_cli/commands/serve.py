@@ -1,0 +1,123 @@
+"""`windlass serve`, `dev` and `demo`: agents over HTTP."""
+
+import asyncio
+import os
+import sys
+from typing import TYPE_CHECKING, Annotated, Final, NoReturn
+
+import typer
+
+import windlass_server
+from windlass import parts
+from windlass_cli.problems import Exit, Problem
+from windlass_cli.reload import Files
+from windlass_cli.session import Session, finish, session_of
+
+if TYPE_CHECKING:
+    from windlass_server import JwtSettings, Settings
+
+WATCHED: Final = "WINDLASS_DEV_WATCHED"
+"""Set for the server that another process starts anew."""
+LOOK_S: Final = 0.5
+"""Between two looks at the files of a project."""
+_JWT: Final = ("server.jwt_issuer", "server.jwt_audience", "server.jwt_jwks")
+
+
+def serve(
+    context: typer.Context,
+    *,
+    port: Annotated[int | None, typer.Option(min=0, max=65_535, help="The port; 0 takes a free one.")] = None,
+) -> None:
+    """Serve your agents over HTTP.
+
+    Without keys or tokens it answers this machine alone, and refuses to be bound to anything else.
+
+    Example: windlass --agents app:agents serve --port 8700
+    """
+    _serve(session_of(context), port)
+
+
+def dev(
+    context: typer.Context,
+    *,
+    port: Annotated[int | None, typer.Option(min=0, max=65_535, help="The port; 0 takes a free one.")] = None,
+    reload: Annotated[bool, typer.Option(help="Start again when a file of the project changes.")] = True,
+) -> None:
+    """Serve your agents while you write them: the inspector, and a new start with every change.
+
+    What goes on is kept: a run goes on after each new start.
+
+    Example: windlass dev
+    """
+    session = session_of(context)
+    if reload and WATCHED not in os.environ:  # noqa: TID251 - told by the process that watches
+        finish(_watched(session))
+    _serve(session, port)
+
+
+def _serve(session: Session, port: int | None) -> NoReturn:
+    settings, terminal = session.settings, session.terminal
+    agents = session.agents()
+    where = server_settings(session, port)
+    settings.data.mkdir(exist_ok=True)
+    tenants = windlass_server.Tenants(settings.data, agents, durability=settings.durability)
+
+    def told(address: str) -> None:
+        terminal.say(f"Windlass is running on {address}")
+        names = ", ".join(agent.name for agent in agents)
+        terminal.say(f"Agents: {names}. Everything is kept in {settings.data}. Ctrl-C ends it.", "dim")
+
+    raise typer.Exit(windlass_server.serve(where, tenants, told=told))
+
+
+def server_settings(session: Session, port: int | None) -> "Settings":
+    """Return how the server is reached, and by whom.
+
+    Raises:
+        Problem: only a part of what tokens need is set.
+        Rejected: it would be open to others than this machine.
+    """
+    settings = session.settings
+    keys, origins = settings.text("server.keys"), settings.text("server.cors_origins")
+    return windlass_server.Settings(
+        host=settings.host,
+        port=settings.port if port is None else port,
+        keys=settings.folder / keys if keys else None,
+        jwt=_tokens(session),
+        cors_origins=tuple(origin.strip() for origin in origins.split(",") if origin.strip()),
+    )
+
+
+def _tokens(session: Session) -> "JwtSettings | None":
+    given = [session.settings.text(key) for key in _JWT]
+    if not any(given):
+        return None
+    if not all(given):
+        missing = _JWT[[bool(one) for one in given].index(False)]
+        raise Problem(f"tokens need {', '.join(_JWT)}", f"Set {missing} too.")
+    return windlass_server.JwtSettings(*given)
+
+
+async def _watched(session: Session) -> Exit:
+    """Run the server in a process of its own, anew whenever a file changes."""
+    clock, files = parts.SystemClock(), Files(session.settings.folder)
+    environment = {**os.environ, WATCHED: "1"}  # noqa: TID251 - handed on
+    while True:
+        command = (sys.executable, "-m", "windlass_cli", *sys.argv[1:])
+        child = await asyncio.create_subprocess_exec(*command, env=environment)
+        ended = asyncio.ensure_future(child.wait())
+        try:
+            while not ended.done() and not files.have_changed():
+                await clock.sleep(LOOK_S)
+        except asyncio.CancelledError:
+            await ended  # the terminal has told it too
+            raise
+        if ended.done():
+            # A slip in a file ends it; the next change of a file may mend that.
+            session.terminal.say("It has ended; waiting for a file to change.", "yellow")
+            while not files.have_changed():
+                await clock.sleep(LOOK_S)
+        else:
+            child.terminate()
+            await ended
+        session.terminal.say("A file has changed: starting again.", "dim")

@@ -1,0 +1,196 @@
+"""`windlass sessions`: find, read, fork, move and delete what agents were told."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from windlass_cli.problems import Exit, Problem
+from windlass_cli.session import Session, finish, session_of
+from windlass_cli.shapes import cost, show_table, to_json, tokens, when
+
+if TYPE_CHECKING:
+    from windlass.ports.listing import SessionInfo
+
+app = typer.Typer(no_args_is_help=True, help="Sessions: list, show, fork, export, import, delete.")
+Id = Annotated[str, typer.Argument(help="The session.")]
+Json = Annotated[bool, typer.Option("--json", help="A line of JSON for each.")]
+
+
+@app.command("list")
+def list_sessions(
+    context: typer.Context,
+    *,
+    text: Annotated[str | None, typer.Argument(help="Words of the title.")] = None,
+    agent: Annotated[str | None, typer.Option(help="Of this agent.")] = None,
+    status: Annotated[str | None, typer.Option(help="Such as waiting, running, failed.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=200, help="How many.")] = 20,
+    as_json: Json = False,
+) -> None:
+    """List sessions, the newest first.
+
+    Example: windlass sessions list --status waiting
+    """
+    self = session_of(context)
+
+    async def work() -> Exit:
+        async with self.reading() as runtime:
+            page = await runtime.sessions.list(text=text, agent_id=agent, status=status, limit=limit)
+        if as_json:
+            for one in page.items:
+                self.terminal.line(to_json(one))
+            return Exit.DONE
+        header = ("session", "status", "agent", "changed", "runs", "tokens", "cost", "title")
+        if not show_table(self.terminal, header, map(_row, page.items)):
+            self.terminal.say("No sessions. Begin one: windlass chat")
+        elif page.next is not None:
+            self.terminal.say(f"The newest {limit} are shown; --limit shows more.", "dim")
+        return Exit.DONE
+
+    finish(work())
+
+
+def _row(one: "SessionInfo") -> tuple[str, ...]:
+    used = (str(one.run_count), tokens(one.usage), cost(one.usage))
+    return (one.session_id, one.status.value, one.agent_id, when(one.updated_at), *used, one.title)
+
+
+@app.command()
+def show(context: typer.Context, session_id: Id, *, as_json: Json = False) -> None:
+    """Show what was said in a session.
+
+    Example: windlass sessions show monday
+    """
+    self = session_of(context)
+
+    async def work() -> Exit:
+        async with self.reading() as runtime:
+            after: str | None = None
+            while True:
+                page = await runtime.sessions.history(session_id, after=after, limit=200)
+                for message in page.items:
+                    if as_json:
+                        self.terminal.line(to_json(message))
+                    else:
+                        self.terminal.write(f"{message.role}: {_words(message)}\n")
+                if page.next is None:
+                    return Exit.DONE
+                after = page.next
+
+    finish(work())
+
+
+def _words(message: object) -> str:
+    parts = [getattr(message, name, None) for name in ("content", "tool_calls", "tool_result")]
+    return " ".join(part if isinstance(part, str) else to_json(part) for part in parts if part)
+
+
+@app.command()
+def fork(
+    context: typer.Context,
+    session_id: Id,
+    *,
+    at: Annotated[int | None, typer.Option(help="The number of a record; now when left out.")] = None,
+    name: Annotated[str | None, typer.Option(help="The id of the new session.")] = None,
+) -> None:
+    """Begin a new session as another one was; the old one does not notice.
+
+    Example: windlass sessions fork monday --at 12 --name monday-again
+    """
+    self = session_of(context)
+
+    async def work() -> Exit:
+        async with self.reading() as runtime:
+            made = await runtime.sessions.fork(session_id, at=at, session_id_new=name)
+        self.terminal.line(made.session_id)
+        self.terminal.say(f"Go on with it: windlass chat --session {made.session_id}", "dim")
+        return Exit.DONE
+
+    finish(work())
+
+
+@app.command()
+def export(
+    context: typer.Context,
+    session_id: Id,
+    *,
+    to: Annotated[Path | None, typer.Option(help="A new file; the output when left out.")] = None,
+) -> None:
+    """Write a session as lines of JSON, with a checksum at the end.
+
+    Example: windlass sessions export monday --to monday.jsonl
+    """
+    finish(_export(session_of(context), session_id, to=to))
+
+
+async def _export(self: Session, session_id: str, *, to: Path | None) -> Exit:
+    async with self.reading() as runtime:
+        await runtime.sessions.get(session_id)
+        if to is None:
+            async for line in runtime.sessions.export(session_id):
+                self.terminal.line(line.rstrip("\n"))
+            return Exit.DONE
+        count = 0
+        try:
+            with to.open("x", encoding="utf-8") as file:
+                async for line in runtime.sessions.export(session_id):
+                    file.write(line.rstrip("\n") + "\n")
+                    count += 1
+        except OSError as error:
+            raise Problem(f"{to} cannot be written: {error.strerror}") from None
+    self.terminal.say(f"{to}: {count:,} lines")
+    return Exit.DONE
+
+
+@app.command("import")
+def import_session(
+    context: typer.Context, file: Annotated[Path, typer.Argument(help="What export wrote; - for the input.")]
+) -> None:
+    """Bring a session in that was exported: all of it or nothing.
+
+    Example: windlass sessions import monday.jsonl
+    """
+    self = session_of(context)
+
+    async def work() -> Exit:
+        try:
+            lines = sys.stdin if str(file) == "-" else file.open(encoding="utf-8")
+            with lines:
+                async with self.working() as runtime:
+                    made = await runtime.sessions.import_(lines)
+        except (OSError, UnicodeDecodeError) as error:
+            raise Problem(f"{file} cannot be read: {error}") from None
+        self.terminal.line(made.session_id)
+        return Exit.DONE
+
+    finish(work())
+
+
+@app.command()
+def delete(
+    context: typer.Context,
+    session_id: Id,
+    *,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Remove a session and those of its subagents, for good.
+
+    Example: windlass sessions delete monday
+    """
+    self = session_of(context)
+
+    async def work() -> Exit:
+        async with self.reading() as runtime:
+            known = await runtime.sessions.get(session_id)
+            if not yes:
+                if not self.terminal.is_interactive:
+                    raise Problem("nobody is here to ask", "Say that you mean it: --yes")
+                answer = await self.terminal.ask(f"Remove {session_id}, {known.run_count} runs? [y/N] ")
+                if (answer or "").strip().lower() not in {"y", "yes"}:
+                    return Exit.CANCELLED
+            removed = await runtime.sessions.delete(session_id)
+        self.terminal.say(f"Removed: {', '.join(removed)}")
+        return Exit.DONE
+
+    finish(work())

@@ -1,0 +1,25 @@
+"""The records of one run, read from the journal."""
+
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from windlass import AgentRuntime
+    from windlass_protocol import Record
+
+_ENDS: Final = frozenset({"run.completed", "run.failed", "run.cancelled", "run.budget_exhausted"})
+_PAGE: Final = 500
+
+
+async def run_records(runtime: "AgentRuntime", run_id: str) -> "AsyncIterator[Record]":
+    """Return what the journal has of a run, up to its end or to now."""
+    session_id = (await runtime.run_snapshot(run_id)).session_id
+    assert session_id is not None, "a run that was started has a session"
+    after = 0
+    while records := await runtime.sessions.records(session_id, after=after, limit=_PAGE):
+        for record in records:
+            if record.run_id == run_id:
+                yield record
+                if record.type in _ENDS:
+                    return
+        after = records[-1].seq

@@ -1,0 +1,112 @@
+"""Rules over the ledger: why runs fail, and which version is better.
+
+Pure rules over recorded runs: kinds of failures, loops, goals and their criteria, comparisons with confidence
+intervals, proposals, and reports. Whoever has the runs brings them.
+"""
+
+from typing import TYPE_CHECKING
+
+from windlass_protocol.lazy import lazy_names as _lazy_names
+
+if TYPE_CHECKING:
+    from windlass_harness.ledger.diffing import differences as differences
+    from windlass_harness.ledger.facts import RunFacts as RunFacts
+    from windlass_harness.ledger.facts import run_facts as run_facts
+    from windlass_harness.ledger.failures import Failure as Failure
+    from windlass_harness.ledger.failures import blamed as blamed
+    from windlass_harness.ledger.failures import classify as classify
+    from windlass_harness.ledger.failures import kind_of_code as kind_of_code
+    from windlass_harness.ledger.goals import Attempt as Attempt
+    from windlass_harness.ledger.goals import GoalScore as GoalScore
+    from windlass_harness.ledger.goals import Verdict as Verdict
+    from windlass_harness.ledger.intervals import mean as mean
+    from windlass_harness.ledger.intervals import mean_difference as mean_difference
+    from windlass_harness.ledger.intervals import rate as rate
+    from windlass_harness.ledger.intervals import rate_difference as rate_difference
+    from windlass_harness.ledger.intervals import t_quantile as t_quantile
+    from windlass_harness.ledger.loops import Loop as Loop
+    from windlass_harness.ledger.loops import find_loops as find_loops
+    from windlass_harness.ledger.proposals import ProposalsState as ProposalsState
+    from windlass_harness.ledger.proposals import ProposalState as ProposalState
+    from windlass_harness.ledger.proposals import ProposalStatus as ProposalStatus
+    from windlass_harness.ledger.proposals import fold_proposals as fold_proposals
+    from windlass_harness.ledger.reports import FailuresReport as FailuresReport
+    from windlass_harness.ledger.reports import GoalReport as GoalReport
+    from windlass_harness.ledger.reports import ProposalReport as ProposalReport
+    from windlass_harness.ledger.reports import Report as Report
+    from windlass_harness.ledger.reports import RunReport as RunReport
+    from windlass_harness.ledger.reports import VersionsReport as VersionsReport
+    from windlass_harness.ledger.reports import failures_report as failures_report
+    from windlass_harness.ledger.reports import goal_report as goal_report
+    from windlass_harness.ledger.reports import run_report as run_report
+    from windlass_harness.ledger.reports import versions_report as versions_report
+    from windlass_harness.ledger.tapes import Tape as Tape
+    from windlass_harness.ledger.tapes import TapedCall as TapedCall
+    from windlass_harness.ledger.tapes import call_key as call_key
+    from windlass_harness.ledger.tapes import read_tape as read_tape
+    from windlass_harness.ledger.telling import report_text as report_text
+    from windlass_harness.ledger.versions import Sample as Sample
+    from windlass_harness.ledger.versions import compare_versions as compare_versions
+    from windlass_harness.ledger.versions import tally as tally
+
+_NAMES = {
+    "diffing": ("differences",),
+    "facts": (
+        "RunFacts",
+        "run_facts",
+    ),
+    "failures": (
+        "Failure",
+        "blamed",
+        "classify",
+        "kind_of_code",
+    ),
+    "goals": (
+        "Attempt",
+        "GoalScore",
+        "Verdict",
+    ),
+    "intervals": (
+        "mean",
+        "mean_difference",
+        "rate",
+        "rate_difference",
+        "t_quantile",
+    ),
+    "loops": (
+        "Loop",
+        "find_loops",
+    ),
+    "proposals": (
+        "ProposalsState",
+        "ProposalState",
+        "ProposalStatus",
+        "fold_proposals",
+    ),
+    "telling": ("report_text",),
+    "reports": (
+        "FailuresReport",
+        "GoalReport",
+        "ProposalReport",
+        "Report",
+        "RunReport",
+        "VersionsReport",
+        "failures_report",
+        "goal_report",
+        "run_report",
+        "versions_report",
+    ),
+    "tapes": (
+        "Tape",
+        "TapedCall",
+        "call_key",
+        "read_tape",
+    ),
+    "versions": (
+        "Sample",
+        "compare_versions",
+        "tally",
+    ),
+}
+
+__getattr__, __dir__ = _lazy_names(__name__, {name: home for home, names in _NAMES.items() for name in names})

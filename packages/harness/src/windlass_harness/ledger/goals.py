@@ -1,0 +1,176 @@
+"""Whether a run reached its goal: verdicts of criteria, made into one score.
+
+A criterion says how well the goal was reached, with a weight; a constraint has to hold, whatever the rest
+says. What looks at the outside (a schema validator, a function, a model) is not here: whoever has it gives
+the verdict.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, assert_never
+
+from pydantic import JsonValue
+
+from windlass_harness.ledger.failures import blamed
+from windlass_protocol import (
+    DecisionEvaluation,
+    DecisionRun,
+    DecisionRunStatus,
+    DecisionType,
+    canonical,
+)
+
+SHOWN_CHARS_MAX: Final = 80
+EXPLANATION_CHARS_MAX: Final = 2_000
+
+Measure = Literal["cost_micros", "tokens", "duration_ms", "decisions", "failed_decisions"]
+"""What a limit can be about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A run as criteria see it."""
+
+    run: DecisionRun
+    message: str = ""
+    """What was asked."""
+    output: str = ""
+    """The answer, whole."""
+    value: JsonValue = None
+    """The answer as data, if it is data."""
+
+    @property
+    def has_completed(self) -> bool:
+        """Whether the run came to an answer."""
+        return self.run.status is DecisionRunStatus.COMPLETED
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What one criterion says."""
+
+    name: str
+    score: float
+    """From 0 to 1."""
+    why: str = ""
+    weight: float = 1.0
+    is_required: bool = False
+    """Whether it is a constraint."""
+
+    @property
+    def is_met(self) -> bool:
+        """Whether nothing is missing."""
+        return self.score >= 1
+
+
+@dataclass(frozen=True, slots=True)
+class GoalScore:
+    """What all criteria say together."""
+
+    is_reached: bool
+    score: float
+    """The weighted mean of the criteria, from 0 to 1; 0 if a constraint is broken."""
+    verdicts: tuple[Verdict, ...] = ()
+
+    @property
+    def explanation(self) -> str:
+        """What is missing, in words; empty if nothing is."""
+        missing = (f"{one.name}: {one.why or 'not met'}" for one in self.verdicts if not one.is_met)
+        return "; ".join(missing)[:EXPLANATION_CHARS_MAX]
+
+
+def equals(attempt: Attempt, expected: JsonValue) -> tuple[float, str]:
+    """Say whether an answer is exactly this: data as data, text without outer space."""
+    if isinstance(expected, str):
+        found: JsonValue = attempt.output.strip()
+        is_same = found == expected.strip()
+    else:
+        found = attempt.value
+        is_same = canonical(found) == canonical(expected)
+    return (1.0, "") if is_same else (0.0, f"expected {_shown(expected)}, found {_shown(found)}")
+
+
+def contains(attempt: Attempt, texts: Sequence[str], *, is_case_sensitive: bool) -> tuple[float, str]:
+    """Say how many of some texts an answer contains."""
+    output = attempt.output if is_case_sensitive else attempt.output.casefold()
+    missing = [text for text in texts if (text if is_case_sensitive else text.casefold()) not in output]
+    why = f"not in it: {', '.join(map(_shown, missing))}" if missing else ""
+    return 1 - len(missing) / len(texts), why
+
+
+def keeps_within(attempt: Attempt, measure: Measure, *, most: float) -> tuple[float, str]:
+    """Say whether a run used no more than it may."""
+    used = measured(attempt.run, measure)
+    return (1.0, "") if used <= most else (0.0, f"{used:,} {measure}, limit {most:,}")
+
+
+def measured(run: DecisionRun, measure: Measure) -> int:
+    """Return what a run used; 0 for what nobody measured."""
+    match measure:
+        case "cost_micros":
+            return 0 if run.usage is None else run.usage.cost_micros or 0
+        case "tokens":
+            return run_tokens(run) or 0
+        case "duration_ms":
+            return run.duration_ms or 0
+        case "decisions":
+            return run.metrics.total_decisions
+        case "failed_decisions":
+            return run.metrics.failed_decisions
+        case _:
+            assert_never(measure)
+
+
+def run_tokens(run: DecisionRun) -> int | None:
+    """Return the tokens of a run, by its model calls or else by its decisions.
+
+    None if nobody counted.
+    """
+    usage = run.usage
+    if usage is not None:
+        return (usage.input_tokens or 0) + (usage.output_tokens or 0)
+    return run.metrics.total_tokens or None
+
+
+def score(attempt: Attempt, verdicts: Sequence[Verdict], *, pass_score: float) -> GoalScore:
+    """Return what all verdicts say together.
+
+    The goal is reached if the run completed, every constraint holds, and the weighted mean of the criteria is
+    at least `pass_score`. Without criteria, completing is all that counts.
+    """
+    wanted = [one for one in verdicts if not one.is_required]
+    weight = sum(one.weight for one in wanted)
+    mean = sum(one.score * one.weight for one in wanted) / weight if weight else 1.0
+    done = Verdict("completed", float(attempt.has_completed), f"the run is {attempt.run.status.value}")
+    all_verdicts = (*verdicts,) if attempt.has_completed else (done, *verdicts)
+    holds = attempt.has_completed and all(one.is_met for one in verdicts if one.is_required)
+    return GoalScore(holds and mean >= pass_score, mean if holds else 0.0, all_verdicts)
+
+
+def judged_decision(run: DecisionRun) -> str | None:
+    """Return the decision that a judgement of a run is about; None without any.
+
+    It is the one to blame for a failure, or else the answer, or else the last one.
+    """
+    culprit = None if run.status is DecisionRunStatus.COMPLETED else blamed(run)
+    if culprit is not None:
+        return culprit.id
+    answers = [one.id for one in run.decisions if one.decision_type is DecisionType.TERMINATION]
+    ids = answers or [one.id for one in run.decisions]
+    return ids[-1] if ids else None
+
+
+def evaluation(found: GoalScore) -> DecisionEvaluation:
+    """Return a score as the judgement of a decision."""
+    return DecisionEvaluation(
+        goal_aligned=found.is_reached,
+        alignment_score=found.score,
+        outcome_quality=found.score,
+        contributed_to_success=found.is_reached,
+        explanation=found.explanation or "All criteria are met.",
+    )
+
+
+def _shown(value: JsonValue) -> str:
+    text = value if isinstance(value, str) else canonical(value).decode()
+    return repr(text if len(text) <= SHOWN_CHARS_MAX else f"{text[: SHOWN_CHARS_MAX - 1]}…")

@@ -1,0 +1,110 @@
+"""Proposals: what was proposed, how it did, what people said, what became of it."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Final
+
+from windlass_harness.views.fold import START, Position, fold, read
+from windlass_protocol import (
+    Proposal,
+    ProposalAppliedData,
+    ProposalCheck,
+    ProposalCheckedData,
+    ProposalMadeData,
+    ProposalSettledData,
+    Record,
+)
+
+
+class ProposalStatus(StrEnum):
+    """Where a proposal is."""
+
+    OPEN = "open"
+    """Nobody has said yes or no."""
+    ACCEPTED = "accepted"
+    REFUSED = "refused"
+    APPLIED = "applied"
+
+
+@dataclass(frozen=True, slots=True)
+class ProposalState:
+    """A proposal and all that happened to it."""
+
+    proposal: Proposal
+    status: ProposalStatus = ProposalStatus.OPEN
+    check: ProposalCheck | None = None
+    """The newest one."""
+    settled: ProposalSettledData | None = None
+    """The newest yes or no."""
+    settled_at: str | None = None
+    applied: ProposalAppliedData | None = None
+    applied_at: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProposalsState:
+    """Proposals by their ids, in the order in which they were made."""
+
+    position: Position = START
+    proposals: Mapping[str, ProposalState] = field(default_factory=dict[str, ProposalState])
+
+
+def fold_proposals(records: Iterable[Record], state: ProposalsState | None = None) -> ProposalsState:
+    """Fold records into proposals; whatever is about none that is known is left out.
+
+    A later yes or no takes the place of the one before. One that was applied stays so.
+
+    Raises:
+        Gap: a record is not the next one of the session.
+    """
+    return fold(_Draft(state or ProposalsState()), records)
+
+
+class _Draft:
+    def __init__(self, state: ProposalsState) -> None:
+        self.position = state.position
+        self._proposals = dict(state.proposals)
+
+    def freeze(self) -> ProposalsState:
+        return ProposalsState(self.position, dict(self._proposals))
+
+    def apply(self, record: Record) -> None:
+        handle = _HANDLERS.get(record.type)
+        if handle is not None:
+            handle(self, record)
+
+    def made(self, record: Record) -> None:
+        proposal = read(ProposalMadeData, record.data).proposal
+        self._proposals.setdefault(proposal.id, ProposalState(proposal))
+
+    def checked(self, record: Record) -> None:
+        data = read(ProposalCheckedData, record.data)
+        known = self._proposals.get(data.proposal_id)
+        if known is not None:
+            self._proposals[data.proposal_id] = replace(known, check=data.check)
+
+    def settled(self, record: Record) -> None:
+        data = read(ProposalSettledData, record.data)
+        known = self._proposals.get(data.proposal_id)
+        if known is not None and known.status is not ProposalStatus.APPLIED:
+            status = ProposalStatus.ACCEPTED if data.is_accepted else ProposalStatus.REFUSED
+            self._proposals[data.proposal_id] = replace(
+                known, status=status, settled=data, settled_at=record.at
+            )
+
+    def applied(self, record: Record) -> None:
+        data = read(ProposalAppliedData, record.data)
+        known = self._proposals.get(data.proposal_id)
+        if known is not None and known.status is ProposalStatus.ACCEPTED:
+            self._proposals[data.proposal_id] = replace(
+                known, status=ProposalStatus.APPLIED, applied=data, applied_at=record.at
+            )
+
+
+_HANDLERS: Final[dict[str, Callable[[_Draft, Record], None]]] = {
+    "proposal.made": _Draft.made,
+    "proposal.checked": _Draft.checked,
+    "proposal.settled": _Draft.settled,
+    "proposal.applied": _Draft.applied,
+}

@@ -1,0 +1,147 @@
+"""What a run was asked, what its calls gave, and what it answered.
+
+That is enough to do it again.
+
+A call is known by its tool and its arguments in canonical JSON: as the model wrote them, and also as they
+were run if a rule or a hook changed them.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from pydantic import JsonValue
+
+from windlass_harness.views.content import as_text, question_outcome, tool_output
+from windlass_harness.views.fold import read, text_in
+from windlass_harness.views.reading import read_requested, read_started
+from windlass_harness.views.runs import run_id_of
+from windlass_protocol import (
+    ActionResultData,
+    InputRequest,
+    InputRequestedData,
+    InputResolvedData,
+    MessageReceivedData,
+    Record,
+    RunCompletedData,
+    ToolOutput,
+    UserPart,
+    canonical,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TapedCall:
+    """A call and what came of it."""
+
+    tool: str
+    arguments: JsonValue
+    output: ToolOutput
+    """As the model saw it: what is too large for a record was too large for the model."""
+
+    @property
+    def key(self) -> str:
+        """What the call is known by."""
+        return call_key(self.tool, self.arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class Tape:
+    """A run, as far as it can be done again."""
+
+    run_id: str
+    message: str = ""
+    parts: tuple[UserPart, ...] = ()
+    """What was asked, if that was more than a text."""
+    context: tuple[str, ...] = ()
+    calls: tuple[TapedCall, ...] = ()
+    """In the order in which they ended."""
+    output: str = ""
+    value: JsonValue = None
+    """The answer as data, if the run had to return data."""
+    later_messages: int = 0
+    """What people said while it ran, which nobody says again."""
+
+
+def call_key(tool: str, arguments: JsonValue) -> str:
+    """Return what a call is known by: its tool, and its arguments in canonical JSON."""
+    return f"{tool} {canonical(arguments).decode()}"
+
+
+def read_tape(records: Iterable[Record], run_id: str) -> Tape:
+    """Return what the records of a session say of one of its runs."""
+    reader, current = _Reader(run_id), None
+    for record in records:
+        named = run_id_of(record)
+        current = named if record.type == "run.started" else current
+        handle = _HANDLERS.get(record.type)
+        if handle is not None and (named or current) == run_id:
+            handle(reader, record)
+    return reader.tape
+
+
+class _Reader:
+    def __init__(self, run_id: str) -> None:
+        self.tape = Tape(run_id)
+        self._asked: dict[str, list[tuple[str, JsonValue]]] = {}
+        """Calls by their ids, in all forms in which they are known."""
+        self._questions: dict[str, InputRequest] = {}
+        self._is_begun = False
+
+    def heard(self, record: Record) -> None:
+        data = read(MessageReceivedData, record.data)
+        if self._is_begun:
+            is_person = data.delivery != "repair"
+            self.tape = replace(self.tape, later_messages=self.tape.later_messages + is_person)
+            return
+        self._is_begun = True
+        self.tape = replace(
+            self.tape, message=data.message, parts=data.parts or (), context=data.context or ()
+        )
+
+    def requested(self, record: Record) -> None:
+        for part in read_requested(record.data)[1]:
+            self._asked.setdefault(part.tool_call_id, []).append((part.tool_name, part.input))
+
+    def started(self, record: Record) -> None:
+        started = read_started(record.data)[1]
+        forms = self._asked.setdefault(started.call_id, [])
+        if started.arguments is not None and (started.tool_name, started.arguments) not in forms:
+            forms.append((started.tool_name, started.arguments))
+
+    def returned(self, record: Record) -> None:
+        data = read(ActionResultData, record.data)
+        self._settle(data.result.call_id, tool_output(data))
+
+    def asked(self, record: Record) -> None:
+        self._questions |= {one.request_id: one for one in read(InputRequestedData, record.data).requests}
+
+    def answered(self, record: Record) -> None:
+        for resolution in read(InputResolvedData, record.data).resolutions:
+            request = self._questions.get(resolution.request_id)
+            told = None if request is None else question_outcome(request, resolution)
+            if request is not None and told is not None:
+                self._settle(request.action.call_id, told)
+
+    def completed(self, record: Record) -> None:
+        data = read(RunCompletedData, record.data)
+        value = record.data.get("structuredOutput", record.data.get("outputData"))
+        output = text_in(record.data, "output")
+        text = output if output is not None else "" if value is None else as_text(value)
+        self.tape = replace(self.tape, output=text or data.narrative or "", value=value)
+
+    def _settle(self, call_id: str, output: ToolOutput) -> None:
+        forms = self._asked.pop(call_id, [])
+        calls = tuple(TapedCall(tool, arguments, output) for tool, arguments in forms)
+        self.tape = replace(self.tape, calls=(*self.tape.calls, *calls))
+
+
+_HANDLERS: Final[dict[str, Callable[[_Reader, Record], None]]] = {
+    "message.received": _Reader.heard,
+    "actions.requested": _Reader.requested,
+    "action.started": _Reader.started,
+    "action.result": _Reader.returned,
+    "input.requested": _Reader.asked,
+    "input.resolved": _Reader.answered,
+    "run.completed": _Reader.completed,
+}

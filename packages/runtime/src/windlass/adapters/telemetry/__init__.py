@@ -1,0 +1,1 @@
+"""OpenTelemetry; its SDK and its exporters are the extra `otel`."""

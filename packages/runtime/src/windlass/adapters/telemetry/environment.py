@@ -1,0 +1,70 @@
+"""What the variables of OpenTelemetry say; nothing of it is imported for that."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from windlass.errors import Rejected
+from windlass_protocol import ErrorKind, RetryClass
+
+HTTP: Final = "http/protobuf"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Which signals somebody wants, and how often; None is as often as we think right."""
+
+    has_traces: bool = True
+    has_metrics: bool = True
+    pause_s: float | None = None
+    metrics_s: float | None = None
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether there is anything to export."""
+        return self.has_traces or self.has_metrics
+
+
+def settings(*, needs_endpoint: bool, environment: Mapping[str, str] | None = None) -> Settings:
+    """Return what the environment says.
+
+    Nothing is wanted if an endpoint is needed and none is named.
+
+    Raises:
+        Rejected: a protocol other than OTLP over HTTP is asked for, or a number is none.
+    """
+    known = os.environ if environment is None else environment
+    return Settings(
+        has_traces=_is_on("TRACES", known, needs_endpoint=needs_endpoint),
+        has_metrics=_is_on("METRICS", known, needs_endpoint=needs_endpoint),
+        pause_s=_seconds("OTEL_BSP_SCHEDULE_DELAY", known),
+        metrics_s=_seconds("OTEL_METRIC_EXPORT_INTERVAL", known),
+    )
+
+
+def _is_on(signal: str, known: Mapping[str, str], *, needs_endpoint: bool) -> bool:
+    own = f"OTEL_EXPORTER_OTLP_{signal}"
+    has_endpoint = bool(known.get("OTEL_EXPORTER_OTLP_ENDPOINT") or known.get(f"{own}_ENDPOINT"))
+    is_off = known.get(f"OTEL_{signal}_EXPORTER", "").strip().lower() == "none"
+    is_disabled = known.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
+    if is_off or is_disabled or (needs_endpoint and not has_endpoint):
+        return False
+    protocol = known.get(f"{own}_PROTOCOL") or known.get("OTEL_EXPORTER_OTLP_PROTOCOL") or HTTP
+    if protocol != HTTP:
+        raise _refused(f"OTEL_EXPORTER_OTLP_PROTOCOL must be {HTTP}, found {protocol[:40]!r}")
+    return True
+
+
+def _seconds(name: str, known: Mapping[str, str]) -> float | None:
+    text = known.get(name, "").strip()
+    if not text:
+        return None
+    if not text.isdecimal() or not int(text):
+        raise _refused(f"{name} must be milliseconds, a whole number above 0; found {text[:40]!r}")
+    return int(text) / 1_000
+
+
+def _refused(message: str) -> Rejected:
+    kind, retry = ErrorKind.HOST_CONFIGURATION_NEEDED, RetryClass.HOST_CONFIGURATION_NEEDED
+    return Rejected(message, kind=kind, retry=retry)

@@ -1,0 +1,149 @@
+"""Spans and metrics to an OTLP collector, or to exporters of the SDK."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import MetricExporter, PeriodicExportingMetricReader
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import Event, ReadableSpan
+from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+from opentelemetry.sdk.util import BoundedList
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags, TraceState
+from requests import PreparedRequest, Response, Session
+
+from windlass.adapters.telemetry.environment import Settings
+from windlass.adapters.telemetry.meters import Meters
+from windlass.ports.telemetry import Operation, Sent, Span, TraceContext
+
+SCOPE: Final = "windlass"
+SCHEMA_URL: Final = "https://opentelemetry.io/schemas/gen-ai-dev/1.42.0-dev"
+"""The version of the conventions that names and attributes are taken from."""
+
+REFUSALS: Final = frozenset({400, 413, 422})
+"""Answers of a collector about the spans themselves; the others are about the collector."""
+
+
+class _WatchedSession(Session):
+    """Remembers how the last attempt went, which an exporter does not tell."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.was_tried = False
+        self.status: int | None = None
+
+    def forget(self) -> None:
+        self.was_tried, self.status = False, None
+
+    def send(self, request: PreparedRequest, **options: object) -> Response:
+        self.was_tried, self.status = True, None
+        response = super().send(request, **options)  # pyright: ignore[reportArgumentType] - passed on as they are
+        self.status = response.status_code
+        return response
+
+
+class OtlpSink:
+    """Sends to exporters of the OpenTelemetry SDK: those given, or OTLP over HTTP."""
+
+    def __init__(
+        self,
+        endpoint: str | None,
+        settings: Settings,
+        *,
+        span_exporter: SpanExporter | None = None,
+        metric_exporter: MetricExporter | None = None,
+    ) -> None:
+        is_own = span_exporter is None and metric_exporter is None
+        self._session = _WatchedSession()
+        self._spans = span_exporter
+        if is_own and settings.has_traces:
+            self._spans = OTLPSpanExporter(_signal(endpoint, "traces"), session=self._session)
+        if is_own and settings.has_metrics:
+            metric_exporter = OTLPMetricExporter(_signal(endpoint, "metrics"))
+        self._is_watched = is_own
+        self._resource = Resource.create()
+        self._scope = InstrumentationScope(SCOPE, schema_url=SCHEMA_URL)
+        self._provider: MeterProvider | None = None
+        self._meters: Meters | None = None
+        if metric_exporter is not None:
+            # It never reports by itself: when to report is decided where spans are sent.
+            reader = PeriodicExportingMetricReader(metric_exporter, export_interval_millis=math.inf)
+            self._provider = MeterProvider([reader], self._resource, shutdown_on_exit=False)
+            self._meters = Meters(self._provider.get_meter(SCOPE, schema_url=SCHEMA_URL))
+
+    def send(self, spans: Sequence[Span]) -> Sent:
+        """Send spans; never raises."""
+        wanted = [self._readable(span) for span in spans if span.context.is_sampled]
+        if self._spans is None or not wanted:
+            return Sent.TAKEN
+        self._session.forget()
+        try:
+            result = self._spans.export(wanted)
+        except Exception:  # noqa: BLE001 - an exporter of the host may raise anything
+            return Sent.REFUSED
+        if result is SpanExportResult.SUCCESS:
+            return Sent.TAKEN
+        # What never got as far as the network could not be written, or is too large.
+        is_refused = not self._session.was_tried or self._session.status in REFUSALS
+        return Sent.REFUSED if self._is_watched and is_refused else Sent.LATER
+
+    def count(self, spans: Sequence[Span]) -> None:
+        """Count spans in the metrics."""
+        if self._meters is not None:
+            for span in spans:
+                self._meters.count(span)
+
+    def send_metrics(self, unfinished: Mapping[str, int], dropped: int) -> None:
+        """Send the metrics as they are."""
+        if self._meters is not None and self._provider is not None:
+            self._meters.observe(unfinished, dropped)
+            self._provider.force_flush()
+
+    def stop(self) -> None:
+        """Make whoever sends at this moment give up soon."""
+        if self._spans is not None:
+            self._spans.shutdown()
+        if self._provider is not None:
+            self._provider.shutdown()
+
+    def _readable(self, span: Span) -> ReadableSpan:
+        failed = Status(StatusCode.ERROR, span.error_text)
+        attributes = dict(span.attributes)
+        if span.error_type is not None:
+            attributes["error.type"] = span.error_type
+        events: BoundedList[Event] = BoundedList(max(1, len(span.moments)))
+        events.extend([Event(one.name, dict(one.attributes), one.at_ns) for one in span.moments])
+        events.dropped = span.moments_dropped
+        return ReadableSpan(
+            name=span.name,
+            context=_named(span.context, span.span_id, is_remote=False),
+            parent=_parent(span.context),
+            resource=self._resource,
+            attributes=attributes,
+            events=events,
+            kind=SpanKind.CLIENT if span.operation is Operation.CHAT else SpanKind.INTERNAL,
+            status=Status(StatusCode.UNSET) if span.error_type is None else failed,
+            start_time=span.start_ns,
+            end_time=span.end_ns,
+            instrumentation_scope=self._scope,
+        )
+
+
+def _parent(context: TraceContext) -> SpanContext | None:
+    if context.parent_id is None:
+        return None
+    return _named(context, context.parent_id, is_remote=context.is_remote)
+
+
+def _named(context: TraceContext, span_id: int, *, is_remote: bool) -> SpanContext:
+    state = TraceState.from_header([context.trace_state]) if context.trace_state else None
+    return SpanContext(context.trace_id, span_id, is_remote, TraceFlags(TraceFlags.SAMPLED), state)
+
+
+def _signal(endpoint: str | None, signal: str) -> str | None:
+    """Return the address of a signal; None leaves it to the environment."""
+    return None if endpoint is None else f"{endpoint.rstrip('/')}/v1/{signal}"

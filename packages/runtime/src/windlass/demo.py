@@ -1,0 +1,34 @@
+"""An agent to try things with: no key, no network, no cost."""
+
+from typing import Final
+
+from windlass.agent import Agent
+from windlass.tool_context import ToolContext
+from windlass.tools import tool
+
+DEMO_MODEL: Final = "demo/paced"
+
+
+@tool(mode="read")
+async def weather(city: str) -> str:
+    """Say what the weather is in a city; nobody is asked, because it only reads."""
+    return f"Rain all day in {city or 'Oslo'}, 9 degrees."
+
+
+@tool(mode="external", effect="idempotent")
+async def pay(cents: int, ctx: ToolContext) -> str:
+    """Pay; it leaves the house, so a person is asked first."""
+    return f"paid {cents} cents, receipt {ctx.idempotency_key}."
+
+
+agent: Final = Agent(
+    "demo",
+    model=DEMO_MODEL,
+    description="Plays a model by rules: name a tool, weather or pay, or say tour.",
+    instructions="Help, with the tools that you are given.",
+    tools=[weather, pay],
+    subagents=[
+        Agent("scribe", model=DEMO_MODEL, description="Writes things down.", instructions="Write it down.")
+    ],
+)
+"""A scripted model, a tool that reads, one that asks, and a subagent."""

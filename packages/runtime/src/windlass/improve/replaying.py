@@ -1,0 +1,229 @@
+"""Doing a recorded run again without touching the world.
+
+Tools answer from the record, by their name and their arguments in canonical JSON. A call for which nothing
+was recorded is told to the model as an error, and counted; it is never made. Hooks and output sinks are left
+out, questions and subagents answer from the record too, and consent is given as it was given then.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pydantic import JsonValue
+
+from windlass.agent import Agent
+from windlass.compose import AgentRuntime
+from windlass.definitions import wrong
+from windlass.improve.criteria import Goal
+from windlass.improve.scoring import BorrowedSource, Models, score_attempt
+from windlass.ports.journal import Batch
+from windlass.subagents import subagent_tool
+from windlass.tool_context import ToolContext
+from windlass.tool_failed import ToolFailed
+from windlass.tool_json import answered_by
+from windlass.tools import Tool
+from windlass_harness.ledger.failures import classify
+from windlass_harness.ledger.goals import Attempt
+from windlass_harness.ledger.tapes import Tape, TapedCall, call_key
+from windlass_harness.ledger.versions import Sample
+from windlass_harness.loop.drafts import Draft
+from windlass_harness.views.content import as_text
+from windlass_protocol import (
+    DecisionRun,
+    FailureKind,
+    InputRequest,
+    InputResponse,
+    JsonObject,
+    Record,
+    ReplayedRun,
+    ToolOutput,
+    ToolOutputType,
+)
+
+REPLAY_TIMEOUT_S: Final = 600
+"""How long one replay may take."""
+OUTPUT_CHARS_MAX: Final = 500
+"""What is kept of an answer."""
+NOT_RECORDED: Final = (
+    "This is a rehearsal, and no such call was recorded: its result is not known. Go on without it, or make "
+    "the call with other arguments."
+)
+_ERRORS: Final = (ToolOutputType.ERROR_TEXT, ToolOutputType.ERROR_JSON)
+_OWNER: Final = "replay"
+_RUN: Final = "replay"
+
+
+@dataclass(frozen=True, slots=True)
+class Take:
+    """A recorded run, ready to be done again."""
+
+    tape: Tape
+    before: Sequence[Record] = ()
+    """What was said in its session before it."""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What came of doing a run again."""
+
+    run: ReplayedRun
+    sample: Sample
+
+
+class Player:
+    """Answers calls from a tape.
+
+    The same call again gets the next result, and the last one for ever.
+    """
+
+    def __init__(self, calls: Sequence[TapedCall]) -> None:
+        self._results: dict[str, list[ToolOutput]] = {}
+        self._denied: set[str] = set()
+        for call in calls:
+            if call.output.type is ToolOutputType.EXECUTION_DENIED:
+                self._denied.add(call.key)
+            else:
+                self._results.setdefault(call.key, []).append(call.output)
+        self._given: dict[str, int] = {}
+        self.diverged = 0
+        """Calls for which nothing was recorded."""
+
+    def was_denied(self, tool: str, arguments: JsonValue) -> bool:
+        """Whether nobody ever consented to such a call."""
+        key = call_key(tool, arguments)
+        return key in self._denied and key not in self._results
+
+    def answer(self, tool: str, arguments: JsonObject) -> JsonValue:
+        """Return what was recorded for a call.
+
+        Raises:
+            ToolFailed: it failed then, or nothing was recorded: it was not made, or not allowed.
+        """
+        key = call_key(tool, arguments)
+        known = self._results.get(key)
+        if known is None:
+            self.diverged += 1
+            raise ToolFailed(NOT_RECORDED)
+        at = self._given.get(key, 0)
+        self._given[key] = at + 1
+        output = known[min(at, len(known) - 1)]
+        if output.type in _ERRORS:
+            raise ToolFailed(as_text(output.value))
+        return output.value
+
+    async def dispatch(self, request: InputRequest, *, session_id: str, run_id: str) -> InputResponse | None:
+        """Consent to a call, unless it was denied then: nothing happens either way."""
+        action = request.action
+        name = action.tool_name if action.kind == "tool-call" else action.kind
+        option = "deny" if self.was_denied(name, action.input) else "approve"
+        return InputResponse(request_id=request.request_id, option_id=option)
+
+
+def rehearsal(agent: Agent, player: Player) -> Agent:
+    """Return an agent that decides as another does; its tools answer from a tape.
+
+    Raises:
+        Rejected: parts of the agent are only known in a run, and cannot be replayed.
+    """
+    if agent.resolvers:
+        raise wrong(
+            f"{agent.name} has dynamic parts, which code of yours gives in each run: it cannot be replayed"
+        )
+    subagents = [subagent_tool(one.name, one.description, package_id=one.name) for one in agent.subagents]
+    return Agent(
+        agent.name,
+        model=agent.model,
+        instructions=agent.prompt,
+        description=agent.description,
+        version=agent.version,
+        tools=[_taped(tool, player) for tool in (*agent.offered_tools, *subagents)],
+        policy=agent.policy,
+        budget=agent.budget,
+        output=agent.output,
+        compaction=agent.compaction,
+        compaction_model=agent.compaction_model,
+        temperature=agent.temperature,
+    )
+
+
+def _taped(tool: Tool[..., object], player: Player) -> Tool[..., object]:
+    async def play(arguments: JsonObject, context: ToolContext) -> object:
+        return player.answer(tool.name, arguments)
+
+    return answered_by(tool, play)
+
+
+async def replay(agent: Agent, take: Take, *, version: str, goal: Goal, models: Models) -> Replay:
+    """Do a recorded run again with an agent, and score what comes of it.
+
+    Raises:
+        AgentError: the agent cannot be replayed, its model cannot be reached, or a judge does not rule.
+    """
+    player = Player(take.tape.calls)
+    actor = rehearsal(agent, player)
+    runtime = AgentRuntime.in_memory(
+        [actor],
+        providers=models.providers,
+        provider_source=BorrowedSource(models.source),
+        approval_dispatcher=player,
+    )
+    async with runtime:
+        session_id = await _restored(runtime, take.before)
+        parts = take.tape.parts or take.message
+        handle = await runtime.start(
+            actor, parts, session_id=session_id, run_id=_RUN, context=list(take.tape.context)
+        )
+        is_late = False
+        try:
+            await handle.wait(timeout=REPLAY_TIMEOUT_S)
+        except TimeoutError:
+            is_late = True
+            await handle.cancel(reason="The replay takes too long.")
+        result = await handle.wait()
+        run = await runtime.decisions(_RUN)
+    attempt = Attempt(run, take.message, result.output or "", result.structured_output)
+    found = await score_attempt(goal, attempt, models=models)
+    kind = FailureKind.TIMEOUT if is_late else _failure(run, is_reached=found.is_reached)
+    facts: dict[str, object] = {
+        "run_id": take.tape.run_id,
+        "fingerprint": version,
+        "success": found.is_reached,
+        "score": min(max(found.score, 0.0), 1.0),
+        "diverged": player.diverged,
+        "failure": kind,
+        "explanation": found.explanation or None,
+        "output": attempt.output[:OUTPUT_CHARS_MAX] or None,
+    }
+    return Replay(
+        ReplayedRun.model_validate({name: one for name, one in facts.items() if one is not None}),
+        _sample(run, is_reached=found.is_reached),
+    )
+
+
+def _failure(run: DecisionRun, *, is_reached: bool) -> FailureKind | None:
+    if is_reached:
+        return None
+    failure = classify(run)
+    return FailureKind.GOAL_MISSED if failure is None else failure.kind
+
+
+def _sample(run: DecisionRun, *, is_reached: bool) -> Sample:
+    usage = run.usage
+    tokens = None if usage is None else (usage.input_tokens or 0) + (usage.output_tokens or 0)
+    cost = None if usage is None else usage.cost_micros
+    return Sample(is_reached, cost, run.duration_ms, tokens)
+
+
+async def _restored(runtime: AgentRuntime, before: Sequence[Record]) -> str | None:
+    """Bring a session into a runtime as it was before a run; return its id."""
+    if not any(record.type == "run.started" for record in before):
+        return None
+    store = runtime.ports.store
+    assert store is not None, "a runtime in memory has a store"
+    session_id = before[0].session_id
+    drafts = tuple(Draft(one.type, one.at, dict(one.data), run_id=one.run_id) for one in before)
+    await store.enlist(_OWNER, now_ms=0)
+    claim = await store.claim(session_id, _OWNER, now_ms=0)
+    await store.append(Batch(claim, claim.last_seq, drafts, is_last=True))
+    return session_id

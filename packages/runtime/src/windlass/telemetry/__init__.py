@@ -1,0 +1,13 @@
+"""OpenTelemetry: the runs of a store as traces and metrics, over OTLP.
+
+    async with AgentRuntime.open("app.db", agents=[agent]) as runtime:
+        async with telemetry.export(runtime, endpoint="http://localhost:4318", state_path="app.otel"):
+            ...
+
+It needs the extra `windlass[otel]`, which is imported when an export is made and not before.
+"""
+
+from windlass.telemetry.exporter import TelemetryExport
+from windlass.telemetry.opening import export, export_from_environment, trace_metadata
+
+__all__ = ["TelemetryExport", "export", "export_from_environment", "trace_metadata"]

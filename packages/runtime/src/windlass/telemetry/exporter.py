@@ -1,0 +1,270 @@
+"""The exporter: follows the journal, and sends away what has ended in it.
+
+It reads the journal like any other reader, a page at a time, and goes on only when what it has read was
+taken. So nothing piles up while the collector is away: the journal is the queue, and no run ever waits for
+the export. What the collector refuses for good is dropped, and counted.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from types import TracebackType
+from typing import Final, Self
+
+from windlass.ports.clock import IDLE, Clock
+from windlass.ports.journal import Store
+from windlass.ports.telemetry import Attribute, Sent, Span, TelemetrySink
+from windlass.refusals import bad_request
+from windlass.telemetry.bookmark import Bookmark
+from windlass.telemetry.limits import (
+    BATCH_CHARS_MAX,
+    BATCH_SPANS_MAX,
+    CLOSE_S,
+    METRICS_S,
+    PAGE_RECORDS,
+    PAUSE_S,
+    RETRY_FIRST_S,
+    RETRY_MAX_S,
+)
+from windlass.telemetry.watch import Watch
+from windlass.tool_thread import in_own_thread
+from windlass_protocol import Record
+
+_LOG: Final = logging.getLogger("windlass.telemetry")
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What an exporter is made of."""
+
+    store: Store
+    clock: Clock
+    watch: Watch
+    sink: TelemetrySink
+    bookmark: Bookmark
+    pause_s: float = PAUSE_S
+    metrics_s: float = METRICS_S
+
+
+class TelemetryExport:
+    """An export that goes on until it is closed; `telemetry.export` makes one."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._task: asyncio.Task[None] | None = None
+        self._wake = asyncio.Event()
+        self._asked: list[asyncio.Future[bool]] = []
+        self._position: int | None = None
+        """Of the last record that was read; None while somebody else exports."""
+        self._saved = -1
+        self._batch: deque[Sequence[Span]] = deque()
+        self._metrics_at = parts.clock.monotonic()
+        self._problem: str | None = None
+        self._exported = 0
+        self._dropped = 0
+
+    @property
+    def exported_spans(self) -> int:
+        """Spans that were taken; those of traces that nobody wants to see count as taken."""
+        return self._exported
+
+    @property
+    def dropped_spans(self) -> int:
+        """Spans that were refused for good."""
+        return self._dropped
+
+    @property
+    def is_standby(self) -> bool:
+        """Whether another process exports with the same state file."""
+        return self._position is None
+
+    async def __aenter__(self) -> Self:
+        problem = ""
+        try:
+            await self._claim()
+        except OSError as error:
+            problem = f"the state file of the export cannot be used ({type(error).__name__})"
+        if problem:
+            raise bad_request(f"{problem}: name a file in a folder that exists and can be written")
+        self._task = asyncio.create_task(self._follow(), name="windlass telemetry")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def flush(self) -> bool:
+        """Send all that is durable now, and the metrics; return whether it was taken.
+
+        False as well if another process exports.
+        """
+        if self._task is None or self._task.done():
+            return False
+        asked: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._asked.append(asked)
+        self._wake.set()
+        return await asked
+
+    async def aclose(self) -> None:
+        """Send what there is, if the collector takes it within five seconds, and stop."""
+        task, parts = self._task, self._parts
+        if task is None:
+            return
+        if self._problem is None and not self.is_standby:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(CLOSE_S):
+                    await self.flush()
+        self._task = None
+        task.cancel()
+        await asyncio.wait([task])
+        # Whoever is still sending is in a thread; it gives up by itself.
+        parts.sink.stop()
+        parts.bookmark.release()
+
+    # the rounds
+
+    async def _follow(self) -> None:
+        failures = 0
+        while True:
+            self._wake.clear()
+            asked, self._asked = self._asked, []
+            is_done = False
+            try:
+                is_done = await self._round(is_asked=bool(asked))
+            finally:
+                for one in asked:
+                    if not one.done():
+                        one.set_result(is_done)
+            failures = 0 if is_done or self.is_standby else failures + 1
+            wait_s = min(RETRY_FIRST_S * 2 ** min(failures - 1, 10), RETRY_MAX_S)
+            await self._pause(self._parts.pause_s if not failures else wait_s)
+
+    async def _round(self, *, is_asked: bool) -> bool:
+        """Send everything there is; return whether it was taken."""
+        problem: str | None
+        try:
+            problem = await self._send_all(is_asked=is_asked)
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with the export, it is tried again
+            problem = f"{type(error).__name__} while reading the journal or keeping the position"
+        if problem != self._problem and not self.is_standby:
+            if problem is None:
+                _LOG.info("telemetry is exported again")
+            elif self._problem is None:
+                _LOG.warning("telemetry is not exported for now: %s; it is tried again", problem)
+            self._problem = problem
+        return problem is None
+
+    async def _send_all(self, *, is_asked: bool) -> str | None:
+        """Send everything there is; return what stands in the way."""
+        parts = self._parts
+        if not await self._claim():
+            return "another process exports"
+        end = await parts.store.last_position()
+        while self._batch or self._at < end:
+            if not self._batch:
+                await self._gather(end)
+            if not await self._deliver():
+                return "the collector does not take spans"
+            if self._saved != self._at:
+                await in_own_thread(partial(parts.bookmark.save, self._at))
+                self._saved = self._at
+        now_s = parts.clock.monotonic()
+        if is_asked or now_s - self._metrics_at >= parts.metrics_s:
+            self._metrics_at = now_s
+            unfinished = await parts.store.unfinished()
+            await in_own_thread(partial(parts.sink.send_metrics, unfinished, self._dropped))
+        return None
+
+    @property
+    def _at(self) -> int:
+        return self._position or 0
+
+    async def _claim(self) -> bool:
+        """Return whether this is who exports; a new one goes on where it was left."""
+        bookmark = self._parts.bookmark
+        if self._position is None and await in_own_thread(bookmark.claim):
+            kept = await in_own_thread(bookmark.load)
+            last = await self._parts.store.last_position()
+            # A position behind the end is of another store. What was there before is not exported.
+            self._position = last if kept is None or kept > last else kept
+        return self._position is not None
+
+    async def _gather(self, end: int) -> None:
+        """Read on until a batch is full, or the end is reached."""
+        batch: list[Span] = []
+        chars = 0
+        while self._at < end and len(batch) < BATCH_SPANS_MAX and chars < BATCH_CHARS_MAX:
+            page = await self._parts.store.read_all(after=self._at, limit=PAGE_RECORDS)
+            if not page:
+                # Positions may have gaps.
+                self._position = end
+                break
+            for record in page:
+                spans = await self._spans(record)
+                batch += spans
+                chars += sum(_chars(span) for span in spans)
+                self._position = record.position
+            # Whoever else uses this event loop gets their turn between two pages.
+            await self._parts.clock.sleep(0)
+        if batch:
+            self._parts.sink.count(batch)
+            self._batch.append(batch)
+
+    async def _spans(self, record: Record) -> list[Span]:
+        try:
+            return await self._parts.watch.take(record)
+        except (KeyError, ValueError, TypeError) as error:
+            # One run that cannot be understood does not keep the others from being seen.
+            self._drop(1, f"a record cannot be understood ({type(error).__name__})")
+            self._parts.watch.forget(record.session_id)
+            return []
+
+    async def _deliver(self) -> bool:
+        """Send what was gathered; whatever is refused in company is tried by itself."""
+        while self._batch:
+            spans = self._batch[0]
+            match await in_own_thread(partial(self._parts.sink.send, spans)):
+                case Sent.TAKEN:
+                    self._exported += len(spans)
+                    self._batch.popleft()
+                case Sent.LATER:
+                    return False
+                case Sent.REFUSED:
+                    self._batch.popleft()
+                    middle = len(spans) // 2
+                    if middle:
+                        self._batch.extendleft((spans[middle:], spans[:middle]))
+                    else:
+                        self._drop(1, "the collector refuses a span")
+        return True
+
+    def _drop(self, count: int, why: str) -> None:
+        if not self._dropped:
+            _LOG.warning("telemetry is dropped: %s; further ones are only counted", why)
+        self._dropped += count
+
+    async def _pause(self, seconds: float) -> None:
+        """Return after so many seconds, or when somebody wants to flush."""
+        sleep = asyncio.create_task(self._sleep(seconds), name=IDLE)
+        wake = asyncio.create_task(self._wake.wait(), name=IDLE)
+        try:
+            await asyncio.wait((sleep, wake), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            sleep.cancel()
+            wake.cancel()
+
+    async def _sleep(self, seconds: float) -> None:
+        await self._parts.clock.sleep(seconds)
+
+
+def _chars(span: Span) -> int:
+    return sum(_length(value) for value in span.attributes.values())
+
+
+def _length(value: Attribute) -> int:
+    return len(value) if isinstance(value, str) else 1

@@ -1,0 +1,25 @@
+"""The HTTP server of Windlass: sessions, runs, feeds and approvals."""
+
+from typing import TYPE_CHECKING
+
+from windlass_protocol.lazy import lazy_names as _lazy_names
+
+if TYPE_CHECKING:
+    from windlass_server.app import create_app as create_app
+    from windlass_server.serving import serve as serve
+    from windlass_server.settings import JwtSettings as JwtSettings
+    from windlass_server.settings import Settings as Settings
+    from windlass_server.tenants import Tenants as Tenants
+
+__version__ = "0.1.0"
+
+__getattr__, __dir__ = _lazy_names(
+    __name__,
+    {
+        "create_app": "app",
+        "serve": "serving",
+        "JwtSettings": "settings",
+        "Settings": "settings",
+        "Tenants": "tenants",
+    },
+)

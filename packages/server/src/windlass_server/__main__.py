@@ -1,0 +1,86 @@
+"""`python -m windlass_server`: serve agents over HTTP."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from windlass import AgentError
+from windlass.demo import agent as demo
+from windlass_protocol import encode
+from windlass_server.keys import new_key
+from windlass_server.loading import load_agents
+from windlass_server.serving import serve
+from windlass_server.settings import JwtSettings, Settings, refused
+from windlass_server.tenants import Tenants
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Serve, or make a key; return the exit code."""
+    options = _parser().parse_args(arguments)
+    try:
+        if options.new_key is not None:
+            return _new_key(*options.new_key)
+        return _serve(options)
+    except AgentError as error:
+        sys.stderr.write(f"windlass-server: {error.message}\n")
+        return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="windlass-server", description="Serve agents over HTTP.")
+    add = parser.add_argument
+    add("--agents", metavar="MODULE:ATTR", help="an Agent, or a list of them; a demo agent when left out")
+    add("--data", type=Path, default=Path("windlass-data"), help="the folder of the stores")
+    add("--host", default="127.0.0.1")
+    add("--port", type=int, default=8700, help="0 takes a free one")
+    add("--keys", type=Path, help="a file of API keys")
+    add("--jwt-issuer", metavar="URL", help="whose tokens are taken; needs --jwt-audience and --jwt-jwks")
+    add("--jwt-audience", metavar="NAME")
+    add("--jwt-jwks", metavar="FILE-OR-URL", help="the public keys of the issuer")
+    add("--jwt-tenant-claim", default="tenant", metavar="NAME")
+    add("--jwt-user-claim", default="sub", metavar="NAME")
+    add("--cors-origin", action="append", default=[], metavar="URL", help="a web page that may call")
+    add("--new-key", nargs=3, metavar=("ID", "TENANT", "USER"), help="make an API key and end")
+    return parser
+
+
+def _serve(options: argparse.Namespace) -> int:
+    settings = Settings(
+        host=options.host,
+        port=options.port,
+        keys=options.keys,
+        jwt=_jwt(options),
+        cors_origins=tuple(options.cors_origin),
+    )
+    agents = [demo] if options.agents is None else load_agents(options.agents)
+    tenants = Tenants(options.data, agents, open_max=settings.limits.tenants_open_max)
+    return serve(settings, tenants)
+
+
+def _jwt(options: argparse.Namespace) -> JwtSettings | None:
+    given = (options.jwt_issuer, options.jwt_audience, options.jwt_jwks)
+    if not any(given):
+        return None
+    if not all(given):
+        raise refused("tokens need all of --jwt-issuer, --jwt-audience and --jwt-jwks")
+    return JwtSettings(
+        options.jwt_issuer,
+        options.jwt_audience,
+        options.jwt_jwks,
+        tenant_claim=options.jwt_tenant_claim,
+        user_claim=options.jwt_user_claim,
+    )
+
+
+def _new_key(key_id: str, tenant: str, user: str) -> int:
+    key, entry = new_key(key_id, tenant, user=user)
+    shown = entry.model_dump(mode="json", by_alias=True, include={"id", "sha256", "tenant", "user"})
+    sys.stderr.write(f"Give this to {user}; it is kept nowhere:\n")
+    sys.stdout.write(f"{key}\n")
+    sys.stderr.write(f"Put this into the file of keys:\n{encode(shown).decode()}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

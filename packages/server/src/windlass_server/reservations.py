@@ -1,0 +1,123 @@
+"""Sessions that nobody has said anything in yet: who they belong to."""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self, TypeVar
+
+from windlass import Conflict, Unavailable
+from windlass_protocol import ErrorKind, RetryClass
+from windlass_server.limits import RETRY_MS, SESSIONS_EMPTY_MAX
+
+T = TypeVar("T")
+_TABLE: Final = """
+CREATE TABLE IF NOT EXISTS reserved (
+    session_id TEXT PRIMARY KEY,
+    user TEXT NOT NULL,
+    agent_id TEXT NOT NULL,
+    created_at TEXT NOT NULL,
+    digest TEXT NOT NULL
+) WITHOUT ROWID
+"""
+_INDEX: Final = "CREATE INDEX IF NOT EXISTS reserved_by_user ON reserved (user)"
+
+
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """A session without a word in it."""
+
+    session_id: str
+    user: str
+    agent_id: str
+    created_at: str
+    digest: str
+    """Of what it was asked for with."""
+
+
+class Reservations:
+    """A small table beside the store of a tenant."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="windlass-reservations")
+
+    @classmethod
+    async def open(cls, path: Path) -> Self:
+        """Open the table; it is made if it is missing."""
+        return cls(await asyncio.to_thread(_connect, path))
+
+    async def aclose(self) -> None:
+        """Let go of the file."""
+        await self._do(self._connection.close)
+        self._thread.shutdown()
+
+    async def reserve(self, wanted: Reserved) -> Reserved:
+        """Keep a session durably; the same one again is the one that is there.
+
+        Raises:
+            Conflict: it was asked for with something else.
+            Unavailable: the user has too many of them.
+        """
+        found = await self._do(lambda: self._reserve(wanted))
+        if found is None:
+            raise Unavailable(
+                f"{SESSIONS_EMPTY_MAX:,} sessions wait for their first message, the limit: use those",
+                kind=ErrorKind.HOST_CONFIGURATION_NEEDED,
+                retry=RetryClass.USER_ACTION_NEEDED,
+                retry_after_ms=RETRY_MS,
+            )
+        if found.digest != wanted.digest or found.user != wanted.user:
+            raise Conflict(
+                "the idempotency key was used with another request; choose another key",
+                kind=ErrorKind.INVALID_STATE_TRANSITION,
+                retry=RetryClass.NOT_RETRYABLE,
+            )
+        return found
+
+    async def find(self, session_id: str) -> Reserved | None:
+        """Return a session; None if it is not here."""
+        return await self._do(lambda: self._find(session_id))
+
+    async def release(self, session_id: str) -> None:
+        """Forget a session: it has a history now, or nobody wants it."""
+        await self._do(lambda: self._release(session_id))
+
+    async def _do(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    def _reserve(self, wanted: Reserved) -> Reserved | None:
+        with self._connection as db:
+            found = self._find(wanted.session_id)
+            if found is not None:
+                return found
+            [count] = db.execute("SELECT count(*) FROM reserved WHERE user = ?", (wanted.user,)).fetchone()
+            if count >= SESSIONS_EMPTY_MAX:
+                return None
+            row = (wanted.session_id, wanted.user, wanted.agent_id, wanted.created_at, wanted.digest)
+            db.execute("INSERT INTO reserved VALUES (?, ?, ?, ?, ?)", row)
+        return wanted
+
+    def _find(self, session_id: str) -> Reserved | None:
+        row = self._connection.execute(
+            "SELECT session_id, user, agent_id, created_at, digest FROM reserved WHERE session_id = ?",
+            (session_id,),
+        ).fetchone()
+        return None if row is None else Reserved(*row)
+
+    def _release(self, session_id: str) -> None:
+        with self._connection as db:
+            db.execute("DELETE FROM reserved WHERE session_id = ?", (session_id,))
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, check_same_thread=False)
+    connection.execute("PRAGMA journal_mode = WAL")
+    # A session that was acknowledged must be there after a power cut.
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute(_TABLE)
+    connection.execute(_INDEX)
+    connection.commit()
+    return connection

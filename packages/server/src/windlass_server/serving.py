@@ -1,0 +1,55 @@
+"""A server on a socket: from the first line that says where it is to the last that ends it."""
+
+import sys
+from collections.abc import Callable
+from socket import socket
+from typing import Final
+
+import uvicorn
+
+from windlass_server.app import create_app
+from windlass_server.connection import Connection
+from windlass_server.limits import DRAIN_S, HEADER_BYTES_MAX, TARGET_BYTES_MAX
+from windlass_server.settings import Settings
+from windlass_server.tenants import Tenants
+
+_HEAD_BYTES_MAX: Final = 2 * (HEADER_BYTES_MAX + TARGET_BYTES_MAX)
+"""Above this the connection is closed without an answer that explains it."""
+
+
+def serve(settings: Settings, tenants: Tenants, *, told: Callable[[str], None] | None = None) -> int:
+    """Serve until a signal ends it; return the exit code.
+
+    `told` gets the address once it can be reached, with the port that was taken if any would do.
+    """
+    config = uvicorn.Config(
+        create_app(settings, tenants),
+        host=settings.host,
+        port=settings.port,
+        http=Connection,
+        lifespan="on",
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        h11_max_incomplete_event_size=_HEAD_BYTES_MAX,
+        timeout_graceful_shutdown=DRAIN_S,
+    )
+    server = _Server(config, told or _write)
+    server.run()
+    return 0 if server.started else 3
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, told: Callable[[str], None]) -> None:
+        super().__init__(config)
+        self._told = told
+
+    async def startup(self, sockets: list[socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            host, port = self.servers[0].sockets[0].getsockname()[:2]
+            self._told(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+
+
+def _write(address: str) -> None:
+    sys.stderr.write(f"Windlass is running on {address}\n")

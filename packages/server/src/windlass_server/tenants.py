@@ -1,0 +1,172 @@
+"""Tenants: each has a store of its own, so nothing can cross from one to another."""
+
+import asyncio
+import re
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Final, Unpack
+
+from windlass import Agent, AgentRuntime, Unavailable
+from windlass.compose import Durability
+from windlass.options import RuntimeOptions
+from windlass.parts import SqliteStore, Store
+from windlass_protocol import ErrorKind, RetryClass
+from windlass_server.limits import RETRY_MS, TENANTS_OPEN_MAX
+from windlass_server.reservations import Reservations
+
+NAME_SUFFIX: Final = ".tenant"
+_PLAIN: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+
+
+@dataclass(slots=True)
+class Tenant:
+    """An open store, the runtime over it, and sessions without a first word."""
+
+    name: str
+    runtime: AgentRuntime
+    reservations: Reservations
+    agent_ids: tuple[str, ...]
+    """The agents that runs can be started with; their subagents are theirs alone."""
+    users: int = 0
+    """Requests that use it now."""
+
+    @property
+    def store(self) -> Store:
+        """What the runtime keeps everything in."""
+        store = self.runtime.ports.store
+        assert store is not None, "it was opened on one"
+        return store
+
+    def new_id(self) -> str:
+        """Return an id that nobody else has."""
+        return self.runtime.ports.machine.new_id()
+
+    async def aclose(self) -> None:
+        """Let go of it; runs that are not done go on when it is opened again."""
+        await self.runtime.aclose()
+        await self.reservations.aclose()
+
+
+class Tenants:
+    """The tenants of a server, each opened when it is first needed.
+
+    Takes the agents, which all tenants share, and the options of `AgentRuntime.open`.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        agents: Iterable[Agent],
+        *,
+        durability: Durability = "power",
+        open_max: int = TENANTS_OPEN_MAX,
+        **options: Unpack[RuntimeOptions],
+    ) -> None:
+        self._folder = folder
+        self.agents: Mapping[str, Agent] = {agent.agent_id: agent for agent in agents}
+        self._durability: Durability = durability
+        self._open_max = open_max
+        self._options = options
+        self._open: OrderedDict[str, Tenant] = OrderedDict()
+        self._opening = asyncio.Lock()
+
+    async def start(self) -> None:
+        """Open every tenant that has runs which have not ended."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        for path in sorted(self._folder.glob("*.db")):
+            name_file = path.with_suffix(NAME_SUFFIX)
+            if not name_file.exists():
+                continue  # the store of something else
+            store = await SqliteStore.open(path, durability=self._durability)
+            try:
+                unfinished = await store.unfinished()
+            finally:
+                await store.aclose()
+            if unfinished:
+                await self._ensure(name_file.read_text(encoding="utf-8"))
+
+    async def aclose(self) -> None:
+        """Let go of all tenants."""
+        async with self._opening:
+            while self._open:
+                _, tenant = self._open.popitem()
+                await tenant.aclose()
+
+    @property
+    def open_count(self) -> int:
+        """How many tenants are open."""
+        return len(self._open)
+
+    @asynccontextmanager
+    async def use(self, name: str) -> AsyncGenerator[Tenant]:
+        """Keep a tenant open for as long as a request lasts.
+
+        Raises:
+            Unavailable: too many are open, or its store cannot be opened now.
+        """
+        tenant = await self._ensure(name)
+        tenant.users += 1
+        try:
+            yield tenant
+        finally:
+            tenant.users -= 1
+
+    async def _ensure(self, name: str) -> Tenant:
+        tenant = self._open.get(name)
+        if tenant is None:
+            async with self._opening:
+                tenant = self._open.get(name)
+                if tenant is None:
+                    await self._make_room()
+                    tenant = self._open[name] = await self._make(name)
+        self._open.move_to_end(name)
+        return tenant
+
+    async def _make(self, name: str) -> Tenant:
+        path = self._folder / f"{file_name(name)}.db"
+        await asyncio.to_thread(_keep_name, path.with_suffix(NAME_SUFFIX), name)
+        runtime = await AgentRuntime.open(
+            path, agents=self.agents.values(), durability=self._durability, **self._options
+        )
+        try:
+            reservations = await Reservations.open(path.with_suffix(".empty"))
+        except BaseException:
+            await runtime.aclose()
+            raise
+        return Tenant(name, runtime, reservations, tuple(self.agents))
+
+    async def _make_room(self) -> None:
+        """Close the tenant that was used longest ago, if there are too many."""
+        if len(self._open) < self._open_max:
+            return
+        for name, tenant in tuple(self._open.items()):  # others come and go while we look
+            if not tenant.users and not await tenant.store.unfinished() and not tenant.users:
+                del self._open[name]
+                await tenant.aclose()
+                return
+        raise Unavailable(
+            f"{self._open_max:,} tenants are busy, which is the limit",
+            kind=ErrorKind.HOST_CONFIGURATION_NEEDED,
+            retry=RetryClass.RETRYABLE,
+            retry_after_ms=RETRY_MS,
+        )
+
+
+def _keep_name(path: Path, name: str) -> None:
+    """Write down what a tenant is called: the name of its file may be a digest."""
+    if not path.exists():
+        # All of it or nothing: half a name would be that of another tenant.
+        new = path.with_suffix(f"{NAME_SUFFIX}-new")
+        new.write_text(name, encoding="utf-8")
+        new.replace(path)
+
+
+def file_name(tenant: str) -> str:
+    """Return what the files of a tenant are called: never the same for two."""
+    if _PLAIN.fullmatch(tenant):
+        return tenant
+    return f"~{sha256(tenant.encode()).hexdigest()}"

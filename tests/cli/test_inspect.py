@@ -1,0 +1,153 @@
+"""What a store holds can be listed, read, forked, moved and deleted from the command line."""
+
+import json
+from pathlib import Path
+from typing import cast
+
+import pytest
+from tests.cli.commands import Typed, run_here
+
+Row = dict[str, object]
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WINDLASS_DURABILITY", "process")
+
+
+def lines(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[Row]:
+    """Run a command that writes JSON; return the lines."""
+    ran = run_here(capsys, *arguments, "--json")
+    assert ran.code == 0, ran.err
+    return [cast(Row, json.loads(line)) for line in ran.out.splitlines()]
+
+
+def begun(capsys: pytest.CaptureFixture[str], words: str) -> tuple[str, str]:
+    """Run the demo agent once; return its session and its run."""
+    run_here(capsys, "run", words)
+    run = lines(capsys, "runs", "list", "--limit", "1")[0]
+    return str(run["sessionId"]), str(run["runId"])
+
+
+def test_a_store_that_is_not_there_is_not_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ran = run_here(capsys, "runs", "list")
+    assert ran.code == 2
+    assert "there is no store" in ran.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_lists_of_sessions_and_runs_find_what_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    begun(capsys, "weather in Oslo")
+    session_id, run_id = begun(capsys, "hello there")
+    assert [row["title"] for row in lines(capsys, "sessions", "list")] == ["hello there", "weather in Oslo"]
+    assert [row["title"] for row in lines(capsys, "sessions", "list", "oslo")] == ["weather in Oslo"]
+    assert lines(capsys, "sessions", "list", "--status", "failed") == []
+    assert [row["runId"] for row in lines(capsys, "runs", "list", "--session", session_id)] == [run_id]
+    ran = run_here(capsys, "runs", "list")
+    assert run_id in ran.out
+    assert "completed" in ran.out
+    assert "status is one of" in run_here(capsys, "runs", "list", "--status", "sleeping").err
+
+
+def test_an_approval_answered_later_and_the_run_taken_up_again(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_here(capsys, "run", "pay").code == 3
+    [waiting] = lines(capsys, "approvals", "list")
+    request = cast(Row, waiting["request"])
+    request_id, run_id = str(request["requestId"]), str(waiting["runId"])
+    assert request_id in run_here(capsys, "approvals", "list").out
+    assert run_here(capsys, "approvals", "answer", request_id, "aprove").code == 1
+    assert run_here(capsys, "approvals", "answer", "approval:none", "approve").code == 2
+    ran = run_here(capsys, "approvals", "answer", request_id, "approve")
+    assert f"windlass runs resume {run_id}" in ran.err
+    ran = run_here(capsys, "runs", "resume", run_id)
+    assert ran.code == 0, ran.err
+    assert "paid " in ran.out
+    assert run_here(capsys, "approvals", "list").err.endswith("Nobody is being asked anything.\n")
+
+
+def test_a_run_as_tree_waterfall_decisions_stream_and_json(capsys: pytest.CaptureFixture[str]) -> None:
+    session_id, run_id = begun(capsys, "weather")
+    tree = run_here(capsys, "runs", "show", run_id).out
+    assert "llm.complete" in tree
+    assert "tool.dispatch:weather" in tree
+    assert "tokens" in tree
+    assert "█" in run_here(capsys, "trace", run_id).out
+    chosen = run_here(capsys, "decisions", run_id).out
+    assert "weather" in chosen
+    for command in (
+        ("runs", "tail", run_id),
+        ("runs", "tail", "--no-follow", run_id),
+        ("runs", "replay", run_id),
+    ):
+        assert "weather says" in run_here(capsys, *command).out, command
+    assert "weather says" in run_here(capsys, "sessions", "show", session_id).out
+    assert lines(capsys, "runs", "show", run_id)[0].keys() == {"run", "trace"}
+    assert lines(capsys, "sessions", "show", session_id)[0]["role"] == "user"
+    assert lines(capsys, "decisions", run_id)[0]["id"] == run_id
+    assert "spans" in lines(capsys, "trace", run_id)[0]
+
+
+def test_two_runs_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    (_, first), (_, same), (_, other) = (begun(capsys, words) for words in ("weather", "weather", "hello"))
+    assert run_here(capsys, "runs", "diff", first, same).code == 0
+    ran = run_here(capsys, "runs", "diff", first, other)
+    assert ran.code == 1
+    assert "-message.received: weather" in ran.out
+    assert "+message.received: hello" in ran.out
+
+
+def test_a_session_is_forked_moved_to_another_store_and_deleted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    session_id, _ = begun(capsys, "weather")
+    forked = run_here(capsys, "sessions", "fork", session_id, "--name", "again")
+    assert forked.out.strip() == "again"
+    assert run_here(capsys, "sessions", "export", session_id, "--to", "s.jsonl").code == 0
+    assert (
+        run_here(capsys, "sessions", "export", session_id, "--to", "s.jsonl").code == 2
+    )  # never overwritten
+    assert run_here(capsys, "--store", "other.db", "sessions", "import", "s.jsonl").out.strip() == session_id
+    told = run_here(capsys, "--store", "other.db", "sessions", "show", session_id).out
+    assert told == run_here(capsys, "sessions", "show", session_id).out
+    torn = tmp_path / "torn.jsonl"
+    torn.write_text(
+        "".join((tmp_path / "s.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)[:-1])
+    )
+    assert run_here(capsys, "--store", "third.db", "sessions", "import", str(torn)).code == 1
+    assert run_here(capsys, "sessions", "import", "nothing.jsonl").code == 2
+    assert run_here(capsys, "sessions", "delete", session_id).code == 2  # nobody is there to ask
+    assert run_here(capsys, "sessions", "delete", session_id, "--yes").code == 0
+    assert [row["sessionId"] for row in lines(capsys, "sessions", "list")] == ["again"]
+    assert run_here(capsys, "sessions", "show", session_id).code == 1
+
+
+def test_a_delete_is_asked_about(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    session_id, _ = begun(capsys, "hello")
+    typed = Typed(tmp_path, ["sessions", "delete", session_id])
+    typed.until("[y/N]")
+    typed.type("n")
+    assert typed.end() == 4
+    assert len(lines(capsys, "sessions", "list")) == 1
+
+
+def test_a_run_that_waits_is_cancelled(capsys: pytest.CaptureFixture[str]) -> None:
+    _, run_id = begun(capsys, "pay")
+    assert run_here(capsys, "runs", "cancel", run_id, "--reason", "not needed").code == 0
+    assert run_here(capsys, "runs", "resume", run_id).code == 4
+
+
+def test_names_of_nothing_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    begun(capsys, "hello")
+    for command in (
+        ("runs", "show"),
+        ("runs", "tail"),
+        ("runs", "resume"),
+        ("runs", "cancel"),
+        ("trace",),
+        ("decisions",),
+    ):
+        ran = run_here(capsys, *command, "nobody")
+        assert ran.code == 1, command
+        assert "nobody" in ran.err or "no such run" in ran.err, (command, ran.err)
+        assert "Traceback" not in ran.err

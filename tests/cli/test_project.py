@@ -1,0 +1,38 @@
+"""A project made by `init` runs, and nothing of anybody's is overwritten."""
+
+from pathlib import Path
+
+import pytest
+from tests.cli.commands import run_apart, run_here
+
+
+def test_a_new_project_runs(tmp_path: Path) -> None:
+    made = run_apart(tmp_path, "init", "shop")
+    assert made.code == 0, made.err
+    assert "cd shop && windlass run" in made.err
+    ran = run_apart(tmp_path / "shop", "run", "what is the weather in Oslo?")
+    assert ran.code == 0, ran.err
+    assert "Rain all day" in ran.out
+    assert (tmp_path / "shop" / "windlass-data" / "local.db").is_file()
+
+
+def test_files_that_exist_are_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "agent.py").write_text("mine", encoding="utf-8")
+    ran = run_here(capsys, "init", str(tmp_path))
+    assert ran.code == 2
+    assert "exists already" in ran.err
+    assert [path.name for path in tmp_path.iterdir()] == ["agent.py"]
+    assert (tmp_path / "agent.py").read_text(encoding="utf-8") == "mine"
+
+
+def test_rules_of_git_that_exist_are_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / ".gitignore").write_text("mine", encoding="utf-8")
+    assert run_here(capsys, "init", str(tmp_path)).code == 0
+    assert (tmp_path / ".gitignore").read_text(encoding="utf-8") == "mine"
+
+
+def test_a_place_that_cannot_be_written_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    ran = run_here(capsys, "init", str(tmp_path / "file" / "below"))
+    assert ran.code == 2
+    assert "cannot be written" in ran.err

@@ -1,0 +1,113 @@
+"""`run` and `chat`: streams, exit codes, approvals inline, and runs that are kept."""
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+from tests.cli.commands import Typed, run_apart, run_here
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WINDLASS_DURABILITY", "process")
+
+
+def test_the_answer_goes_to_the_output_and_the_rest_beside_it(capsys: pytest.CaptureFixture[str]) -> None:
+    ran = run_here(capsys, "run", "weather")
+    assert ran.code == 0
+    assert "weather says: Rain all day" in ran.out
+    assert "→ weather(" in ran.err
+    assert "✓ weather" in ran.err
+
+
+def test_machines_read_a_line_an_event_and_the_result_last(capsys: pytest.CaptureFixture[str]) -> None:
+    ran = run_here(capsys, "run", "--json", "weather")
+    lines = [json.loads(line) for line in ran.out.splitlines()]
+    assert lines[-1]["type"] == "result"
+    assert lines[-1]["result"]["status"] == "completed"
+    assert {"run.started", "action.result", "run.completed"} <= {line["type"] for line in lines}
+
+
+def test_a_run_that_waits_for_a_person_ends_with_three_and_says_how_to_go_on(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    ran = run_here(capsys, "run", "pay")
+    assert ran.code == 3
+    assert "windlass approvals list" in ran.err
+    assert "windlass runs resume" in ran.err
+
+
+def test_a_model_that_cannot_be_asked_ends_with_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = 'from windlass import Agent\nagent = Agent("a", model="nobody/none")\n'
+    (tmp_path / "app.py").write_text(text, encoding="utf-8")
+    ran = run_here(capsys, "--agents", "app.py:agent", "run", "hello")
+    assert ran.code == 1
+    assert "nobody" in ran.err
+    assert "Traceback" not in ran.err
+
+
+def test_words_from_the_input() -> None:
+    ran = run_apart(Path(), "run", "-", words="weather")
+    assert "weather says" in ran.out
+
+
+def test_what_is_misspelt_ends_with_two(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_here(capsys, "run", "--agnet", "x", "hello").code == 2
+    assert run_here(capsys, "rnu").code == 2
+    assert run_here(capsys, "run", "--agent", "nobody", "hello").code == 2
+    ran = run_here(capsys, "--store", "no/such/folder/x.db", "run", "hello")
+    assert ran.code == 2
+    assert "cannot be made" in ran.err
+
+
+def test_what_the_model_says_cannot_move_the_cursor(tmp_path: Path) -> None:
+    text = (
+        "from windlass import Agent\nfrom windlass.testing import ScriptedModel, say\n"
+        'agent = Agent("a", model=ScriptedModel([say("red \\x1b[31m and \\x9b2J \\u202e back")]))\n'
+    )
+    (tmp_path / "app.py").write_text(text, encoding="utf-8")
+    typed = Typed(tmp_path, ["--agents", "app.py:agent", "run", "hello"])
+    typed.until("back")
+    assert typed.end() == 0
+    assert "\x1b[31m and" not in typed.seen
+    assert "\x9b" not in typed.seen
+    assert "\u202e" not in typed.seen
+
+
+def test_an_approval_is_asked_for_on_the_terminal_with_what_will_be_done(tmp_path: Path) -> None:
+    typed = Typed(tmp_path, ["run", "pay"])
+    typed.until('"cents"')
+    typed.until("> ")
+    typed.type("perhaps")
+    typed.until("Type a number")
+    typed.type("approve")
+    typed.until("paid ")
+    assert typed.end() == 0
+
+
+def test_ctrl_c_keeps_the_run_and_says_how_to_go_on(tmp_path: Path) -> None:
+    typed = Typed(tmp_path, ["run", "pay"])
+    typed.until("> ")
+    typed.signal(signal.SIGINT)
+    assert typed.end() == 130
+    assert "windlass runs resume" in typed.seen
+    assert "Traceback" not in typed.seen
+
+
+def test_a_chat_remembers(tmp_path: Path) -> None:
+    typed = Typed(tmp_path, ["chat", "--session", "monday"])
+    typed.until("> ")
+    typed.type("weather")
+    typed.until("weather says")
+    typed.type("/quit")
+    assert typed.end() == 0
+
+
+def test_a_terminal_that_goes_away_is_the_end_of_the_input(tmp_path: Path) -> None:
+    typed = Typed(tmp_path, ["run", "pay"])
+    typed.until("> ")
+    assert typed.hang_up() != 0  # and it ends

@@ -1,0 +1,97 @@
+"""Settings: four places, one order, and nothing that is not understood."""
+
+from pathlib import Path
+
+import pytest
+from tests.cli.commands import run_here
+
+from windlass_cli.problems import Problem
+from windlass_cli.settings import FILE_BYTES_MAX, SETTINGS, load_settings
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_an_option_goes_before_a_variable_a_variable_before_the_file_the_file_before_the_default() -> None:
+    Path("windlass.toml").write_text('store = "file.db"\n', encoding="utf-8")
+    variable = {"WINDLASS_STORE": "variable.db"}
+    found = [
+        load_settings({"store": "option.db"}, variable, file=None),
+        load_settings({"store": None}, variable, file=None),
+        load_settings({}, {}, file=None),
+    ]
+    Path("windlass.toml").unlink()
+    found.append(load_settings({}, {}, file=None))
+    assert [one.values["store"].value for one in found] == [
+        "option.db",
+        "variable.db",
+        "file.db",
+        "",
+    ]
+    sources = [one.values["store"].source for one in found]
+    assert sources == ["option --store", "variable WINDLASS_STORE", "windlass.toml", "default"]
+
+
+def test_paths_begin_where_the_file_is(tmp_path: Path) -> None:
+    other = tmp_path / "elsewhere"
+    other.mkdir()
+    (other / "windlass.toml").write_text('store = "mine.db"\n', encoding="utf-8")
+    assert load_settings({}, {}, file=other / "windlass.toml").store == other / "mine.db"
+
+
+def test_what_the_file_says_is_typed() -> None:
+    Path("windlass.toml").write_text(
+        'durability = "process"\n[server]\nhost = "::1"\nport = 0\n', encoding="utf-8"
+    )
+    settings = load_settings({}, {}, file=None)
+    assert (settings.durability, settings.host, settings.port) == ("process", "::1", 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('stroe = "x"', "Did you mean store?"),
+        ("[server]\nprot = 1", "Did you mean server.port?"),
+        ("zzzzzzzz = 1", "It knows agents, data, store"),
+        ('durability = "ram"', "one of power, process"),
+        ("store = 7", "store is a text"),
+        ("[store]\nx = 1", "no setting store.x"),
+        ("[server]\nport = 70000", "a number from 0 to 65,535"),
+        ("[server]\nport = true", "a number from 0 to 65,535"),
+        ('[server]\nport = "٣"', "a number from 0 to 65,535"),
+        ('store = "a\\u0000b"', "a character that no setting has"),
+        ("store = ", "is no TOML"),
+    ],
+)
+def test_a_file_with_a_slip_is_refused_and_the_slip_is_named(text: str, told: str) -> None:
+    Path("windlass.toml").write_text(text, encoding="utf-8")
+    with pytest.raises(Problem) as refused:
+        load_settings({}, {}, file=None)
+    assert told in f"{refused.value.message} {refused.value.hint}"
+
+
+def test_a_file_that_is_not_there_not_text_too_large_or_a_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Problem, match="there is no file"):
+        load_settings({}, {}, file=Path("other.toml"))
+    Path("windlass.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(Problem, match="no TOML"):
+        load_settings({}, {}, file=None)
+    Path("windlass.toml").write_bytes(b"#" * (FILE_BYTES_MAX + 1))
+    with pytest.raises(Problem, match="larger than"):
+        load_settings({}, {}, file=None)
+    with pytest.raises(Problem, match="cannot be read"):
+        load_settings({}, {}, file=tmp_path)
+
+
+def test_config_shows_every_setting_and_where_it_comes_from(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WINDLASS_SERVER_PORT", "9999")
+    ran = run_here(capsys, "--store", "mine.db", "config")
+    assert ran.code == 0
+    for setting in SETTINGS:
+        assert setting.key in ran.out
+    assert "option --store" in " ".join(ran.out.split())
+    assert "9999" in ran.out

@@ -1,0 +1,495 @@
+"""What every store promises of its index and of whole sessions."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pydantic import JsonValue
+from tests.contracts.stores import AT, NOW_MS, AnyStore, Play, claim, play_in_memory, play_on_sqlite, write
+
+from windlass.errors import Conflict, Denied, Rejected
+from windlass.ports.archive import KeptContent, KeptItem, SessionCopy, StoredAppend
+from windlass.ports.journal import CANCEL, START, STEER, Batch, Claim, NewRun, Standing, Store
+from windlass.ports.listing import RunFilter, SessionFilter, SessionStatus
+from windlass_harness.loop.drafts import Draft, Post
+from windlass_harness.views.listing import Told
+from windlass_protocol import InputRequest, JsonObject, Record, RunStatus
+
+LATER = "2026-01-31T09:31:00.000Z"
+EVERYTHING = SessionFilter(root_only=False)
+PARENT: JsonValue = {"sessionId": "s1", "runId": "r1", "callId": "c1", "rootSessionId": "s1", "depth": 1}
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def play(request: pytest.FixtureRequest, tmp_path: Path) -> Play:
+    """A way to let a story happen to a fresh store."""
+    if request.param == "memory":
+        return play_in_memory
+    return lambda story: play_on_sqlite(story, tmp_path / "store.db")
+
+
+def body(run_id: str = "r1", message: str = "Pay the hotel", **more: str) -> JsonObject:
+    return {"runId": run_id, "agentId": "a1", "packageFingerprint": "f1", "message": message, **more}
+
+
+async def start(store: Store, session_id: str = "s1", run_id: str = "r1", **more: str) -> int:
+    """Ask for a run."""
+    run = NewRun(run_id, "a1", "f1", at=AT)
+    item = body(run_id, **more)
+    return (await store.post(session_id, kind=START, key=f"start:{run_id}", body=item, run=run)).number
+
+
+def fact(kind: str, run_id: str = "r1", *, at: str = AT, **data: JsonValue) -> Draft:
+    return Draft(kind, at, {"runId": run_id, **data}, run_id=run_id, agent_id="a1")
+
+
+async def begin(store: Store, session_id: str = "s1", run_id: str = "r1", **more: str) -> Claim:
+    """Ask for a run and let it begin."""
+    number = await start(store, session_id, run_id, **more)
+    mine = await claim(store, session_id)
+    said = fact("message.received", run_id, message=more.get("message", "Pay the hotel"))
+    drafts = (fact("run.started", run_id, agentId="a1"), said)
+    batch = Batch(
+        mine,
+        mine.last_seq,
+        drafts,
+        consumes=(number,),
+        standing=Standing.RUNNING,
+        runs=((run_id, RunStatus.RUNNING),),
+    )
+    await store.append(batch)
+    return mine
+
+
+async def end(
+    store: Store, mine: Claim, run_id: str = "r1", *, after: int = 2, tokens: int = 5, at: str = LATER
+) -> None:
+    """End a run, and let go of the session."""
+    done = fact("run.completed", run_id, at=at, usage={"inputTokens": tokens, "costMicros": 7})
+    runs = ((run_id, RunStatus.COMPLETED),)
+    await store.append(Batch(mine, after, (done,), standing=Standing.IDLE, runs=runs, is_last=True))
+
+
+def asking(name: str) -> InputRequest:
+    return InputRequest.model_validate(
+        {
+            "requestId": name,
+            "action": {"kind": "tool-call", "callId": "c1", "toolName": "pay", "input": {"cents": 3}},
+            "prompt": "Pay?",
+            "display": "confirmation",
+        }
+    )
+
+
+async def names(store: Store, wanted: SessionFilter = EVERYTHING, **page: int) -> list[str]:
+    return [info.session_id for info in await store.listed(wanted, **page)]
+
+
+# the index
+
+
+def test_a_session_is_listed_as_soon_as_its_first_run_is_asked_for(play: Play) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        await start(store, message="  Pay the\nhotel ", owner="ann")
+        [info] = await other.listed(SessionFilter())
+        assert info == await other.listed_session("s1")
+        assert (info.session_id, info.title, info.agent_id) == ("s1", "Pay the hotel", "a1")
+        assert (info.owner, info.status) == ("ann", SessionStatus.PENDING)
+        assert (info.created_at, info.updated_at, info.run_count) == (AT, AT, 1)
+        assert (info.root_session_id, info.parent_session_id, info.request_count) == ("s1", None, 0)
+        [run] = await other.listed_runs(RunFilter())
+        assert (run.run_id, run.session_id, run.status, run.started_at) == (
+            "r1",
+            "s1",
+            RunStatus.PENDING,
+            None,
+        )
+        assert await store.listed_session("s2") is None
+
+    play(story)
+
+
+def test_the_index_follows_runs_from_their_beginning_to_their_end(play: Play) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        mine = await begin(store)
+        [info] = await other.listed(EVERYTHING)
+        assert info.status is SessionStatus.RUNNING
+        await end(store, mine)
+        second = await begin(store, "s1", "r2")
+        await end(store, second, "r2", after=5, tokens=30)
+        [info] = await other.listed(EVERYTHING)
+        assert (info.status, info.run_count, info.updated_at) == (SessionStatus.COMPLETED, 2, LATER)
+        assert (info.usage.input_tokens, info.usage.cost_micros) == (35, 14)
+        latest, first = await other.listed_runs(RunFilter(session_id="s1"))
+        assert (first.run_id, first.status, first.started_at, first.ended_at) == (
+            "r1",
+            RunStatus.COMPLETED,
+            AT,
+            LATER,
+        )
+        assert (first.usage.input_tokens, first.first_seq, latest.usage.input_tokens) == (5, 1, 30)
+
+    play(story)
+
+
+def test_appends_of_steps_change_nothing_in_the_index(play: Play) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        mine = await begin(store)
+        before = await other.listed_session("s1")
+        await write(store, mine, 1, 2, 3, after=2)
+        assert await other.listed_session("s1") == before
+
+    play(story)
+
+
+def test_a_run_that_is_withdrawn_counts_only_in_a_session_without_others(play: Play) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        number = await start(store)
+        mine = await claim(store)
+        gone = fact("run.cancelled", "r1", unstarted=body())
+        await store.append(
+            Batch(mine, 0, (gone,), consumes=(number,), runs=(("r1", RunStatus.CANCELLED),), is_last=True)
+        )
+        info = await other.listed_session("s1")
+        assert info is not None
+        assert info.status is SessionStatus.CANCELLED
+        mine = await begin(store, "s2", "r2")
+        number = await start(store, "s2", "r3")
+        gone = fact("run.cancelled", "r3", unstarted=body("r3"))
+        await store.append(Batch(mine, 2, (gone,), consumes=(number,), runs=(("r3", RunStatus.CANCELLED),)))
+        info = await other.listed_session("s2")
+        assert info is not None
+        assert info.status is SessionStatus.RUNNING
+
+    play(story)
+
+
+def test_words_that_begin_a_session_are_its_title_and_their_run_makes_it_known(play: Play) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        posted = await store.post("s1", kind=STEER, key="steer:m1", body=body(message="Wait!", owner="ann"))
+        with pytest.raises(Denied):
+            await start(store, owner="bob")
+        mine = await claim(store)
+        drafts = (fact("run.started", agentId="a1"), fact("message.received", message="Wait!"))
+        run = NewRun("r1", "a1", "f1")
+        await store.append(
+            Batch(
+                mine,
+                0,
+                drafts,
+                consumes=(posted.number,),
+                new_runs=((run, posted.number),),
+                runs=(("r1", RunStatus.RUNNING),),
+            )
+        )
+        info = await other.listed_session("s1")
+        assert info is not None
+        assert (info.title, info.owner, info.created_at, info.run_count) == ("Wait!", "ann", AT, 1)
+        assert info.status is SessionStatus.RUNNING
+
+    play(story)
+
+
+def test_what_a_session_asks_people_is_listed_until_it_is_not_asked_any_more(play: Play) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        mine = await begin(store, owner="ann")
+        await begin(store, "s2", "r2")
+        waiting = fact("run.waiting", on="input")
+        first, second = asking("q1"), asking("q2")
+        await store.append(
+            Batch(mine, 2, (waiting,), runs=(("r1", RunStatus.WAITING),), asked=(first, second))
+        )
+        found = await other.listed_requests()
+        assert [one.request for one in found] == [first, second]
+        one = found[0]
+        assert (one.session_id, one.run_id, one.agent_id, one.owner, one.asked_at) == (
+            "s1",
+            "r1",
+            "a1",
+            "ann",
+            AT,
+        )
+        assert await other.listed_requests(owner="ann") == found
+        assert await other.listed_requests(owner="bob") == ()
+        assert await other.listed_requests(after=one.number, limit=1) == found[1:]
+        info = await other.listed_session("s1")
+        assert info is not None
+        assert (info.status, info.request_count) == (SessionStatus.WAITING, 2)
+        settled = fact("input.resolved", at=LATER)
+        await store.append(Batch(mine, 3, (settled,), asked=(second, asking("q3"))))
+        left = await other.listed_requests()
+        assert [(each.request.request_id, each.asked_at) for each in left] == [("q2", AT), ("q3", LATER)]
+        await store.append(Batch(mine, 4, (settled,), asked=()))
+        assert await other.listed_requests() == ()
+
+    play(story)
+
+
+def test_a_page_goes_on_where_the_last_one_ended_whatever_becomes_of_sessions(play: Play) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        for index in range(6):
+            await start(store, f"s{index}", f"r{index}")
+        first = await store.listed(EVERYTHING, limit=3)
+        assert [info.session_id for info in first] == ["s5", "s4", "s3"]
+        await start(store, "s6", "r6")
+        await start(store, "s1", "r7")
+        rest = await other.listed(EVERYTHING, before=first[-1].number, limit=10)
+        assert [info.session_id for info in rest] == ["s2", "s1", "s0"]
+        runs = await store.listed_runs(RunFilter(), limit=2)
+        assert [run.run_id for run in runs] == ["r7", "r6"]
+        more = await store.listed_runs(RunFilter(), before=runs[-1].number, limit=2)
+        assert [run.run_id for run in more] == ["r5", "r4"]
+
+    play(story)
+
+
+def test_sessions_and_runs_are_found_by_owner_agent_status_and_words(play: Play) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        await begin(store, "s1", "r1", message="Pay the Straße bill", owner="ann")
+        await start(store, "s2", "r2", message="Pay the hotel", owner="bob")
+        await store.post(
+            "s3", kind=START, key="start:r3", body=body("r3", message="Books"), run=NewRun("r3", "a2", "f1")
+        )
+        assert await names(other, SessionFilter(owner="ann")) == ["s1"]
+        assert await names(other, SessionFilter(owner="ann", agent_id="a2")) == []
+        assert await names(other, SessionFilter(agent_id="a2")) == ["s3"]
+        assert await names(other, SessionFilter(status=SessionStatus.PENDING)) == ["s3", "s2"]
+        assert await names(other, SessionFilter(status=SessionStatus.PENDING, owner="bob")) == ["s2"]
+        assert await names(other, SessionFilter(words=("pay",))) == ["s2", "s1"]
+        assert await names(other, SessionFilter(words=("pa", "stras"))) == ["s1"]
+        assert await names(other, SessionFilter(words=("otel",))) == []
+        assert [run.run_id for run in await other.listed_runs(RunFilter(owner="bob"))] == ["r2"]
+        assert [run.run_id for run in await other.listed_runs(RunFilter(agent_id="a2"))] == ["r3"]
+        running = await other.listed_runs(RunFilter(status=RunStatus.RUNNING))
+        assert [run.run_id for run in running] == ["r1"]
+
+    play(story)
+
+
+def test_a_subagents_session_has_a_root_a_parent_and_the_owner_of_its_caller(play: Play) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        mine = await begin(store, owner="ann")
+        item = Post("s2", START, "start:r2", {**body("r2", owner="ann"), "parent": PARENT})
+        called = replace(fact("subagent.called"), posts=(item,))
+        await store.append(Batch(mine, 2, (called,)))
+        info = await other.listed_session("s2")
+        assert info is not None
+        assert (info.parent_session_id, info.root_session_id, info.owner) == ("s1", "s1", "ann")
+        assert info.created_at == AT
+        assert await names(other, SessionFilter()) == ["s1"]
+        assert await names(other) == ["s2", "s1"]
+
+    play(story)
+
+
+def test_a_start_for_another_owner_is_denied_and_one_for_nobody_is_not(play: Play) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        await start(store, "s1", "r1", owner="ann")
+        await start(store, "s2", "r2")
+        for session_id, owner in (("s1", "bob"), ("s2", "ann")):
+            with pytest.raises(Denied, match="belongs to somebody else"):
+                await start(other, session_id, "r3", owner=owner)
+        assert await other.run("r3") is None
+        await start(other, "s1", "r4")
+        await start(other, "s1", "r5", owner="ann")
+        assert await start(other, "s1", "r1", owner="ann") == 1
+
+    play(story)
+
+
+# whole sessions
+
+
+def a_record(seq: int, kind: str = "note.made", session_id: str = "s9", epoch: int = 3) -> Record:
+    return Record(session_id=session_id, seq=seq, type=kind, at=AT, data={"number": seq}, epoch=epoch)
+
+
+def a_copy(session_id: str = "s9", **parts: object) -> SessionCopy:
+    records = tuple(a_record(seq, session_id=session_id) for seq in (1, 2, 3))
+    appends = (StoredAppend(records[:2], 3), StoredAppend(records[2:], 3))
+    made = SessionCopy(session_id, appends, Told(LATER, AT, title="Hello", agent_id="a1"))
+    return replace(made, **parts)  # pyright: ignore[reportArgumentType] - fields by name
+
+
+def test_a_session_that_is_brought_in_is_as_it_was_and_stands_still(play: Play) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        await begin(store)
+        before = await store.last_position()
+        item = KeptItem(START, "start:r9", b"digest", 1, "r9")
+        kept = a_copy(items=(item,))
+        await store.keep(kept)
+        records = await other.read("s9")
+        assert [(one.seq, one.epoch, one.position) for one in records] == [
+            (seq, 3, before + seq) for seq in (1, 2, 3)
+        ]
+        assert await other.read_all(after=before) == records
+        row = await other.session("s9")
+        assert row is not None
+        assert (row.standing, row.last_seq, row.epoch, row.owner_id) == (Standing.IDLE, 3, 3, None)
+        assert "s9" not in await other.due(now_ms=NOW_MS)
+        found = await other.appends("s9")
+        assert [len(one.records) for one in found] == [2, 1]
+        assert await other.appends("s9", after=2) == found[1:]
+        assert await other.appends("s9", limit=1) == found[:1]
+        [back] = await other.kept_items("s9")
+        assert back == replace(item, run_id=None)
+        info = await other.listed_session("s9")
+        assert info is not None
+        assert (info.title, info.created_at, info.updated_at, info.status) == (
+            "Hello",
+            AT,
+            LATER,
+            SessionStatus.IDLE,
+        )
+        mine = await claim(store, "s9")
+        assert (mine.epoch, mine.last_seq) == (4, 3)
+        await write(store, mine, 4, after=3)
+        assert len(await other.read("s9")) == 4
+
+    play(story)
+
+
+def test_what_is_there_already_is_not_brought_in_and_nothing_of_it_stays(play: Play) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        await begin(store, "s9", "r9")
+        [run] = await store.listed_runs(RunFilter())
+        before = await store.last_position()
+        with pytest.raises(Conflict, match="session s9 exists already"):
+            await store.keep(a_copy())
+        with pytest.raises(Conflict, match="run r9 exists already"):
+            await store.keep(a_copy("s8", runs=(run,)))
+        with pytest.raises(Rejected, match="record 2"):
+            await store.keep(a_copy("s7", appends=(StoredAppend((a_record(1), a_record(3)), 3),)))
+        assert await other.session("s8") is await other.session("s7") is None
+        assert await other.last_position() == before
+        assert len(await other.read_all()) == before
+
+    play(story)
+
+
+def test_a_deleted_session_is_gone_with_all_that_was_its_own(play: Play) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        for name, run_id in (("s1", "r1"), ("s2", "r2"), ("s3", "r3")):
+            await end(store, await begin(store, name, run_id), run_id)
+        shared = await store.put(b"both", session_id="s2")
+        assert shared == await store.put(b"both", session_id="s3")
+        own, package = await store.put(b"own", session_id="s2"), await store.put(b"package")
+        await store.save("s2", 1, state=b"state")
+        everything = await store.read_all()
+        assert await other.contents_of("s2") == tuple(sorted((shared, own), key=lambda ref: ref.hash))
+        assert await store.delete("s2", now_ms=NOW_MS) == ("s2",)
+        assert await other.session("s2") is await other.run("r2") is await other.load("s2") is None
+        assert await other.read("s2") == await other.pending("s2") == await other.appends("s2") == ()
+        assert await other.kept_items("s2") == await other.contents_of("s2") == ()
+        assert await names(other) == ["s3", "s1"]
+        assert await names(other, SessionFilter(words=("pay",))) == ["s3", "s1"]
+        assert [run.run_id for run in await other.listed_runs(RunFilter())] == ["r3", "r1"]
+        assert await other.get(shared) == b"both"
+        assert await other.get(package) == b"package"
+        with pytest.raises(Rejected):
+            await other.get(own)
+        left = tuple(record for record in everything if record.session_id != "s2")
+        assert await other.read_all() == left
+        for after in range(len(everything) + 1):
+            behind = tuple(record for record in left if (record.position or 0) > after)
+            assert await other.read_all(after=after) == behind
+            page = await other.read_all(after=after, limit=1)
+            assert page == behind[: len(page)]
+            assert bool(page) == bool(behind)
+
+    play(story)
+
+
+def test_positions_and_items_go_on_behind_what_was_deleted(play: Play) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        await end(store, await begin(store, "s1", "r1"), "r1")
+        await end(store, await begin(store, "s2", "r2"), "r2")
+        newest, position = (await store.arrivals(after=0)).newest, await store.last_position()
+        await store.delete("s2", now_ms=NOW_MS)
+        assert await other.last_position() == position
+        assert (await other.arrivals(after=0)).newest == newest
+        assert await start(other, "s3", "r3") == newest + 1
+        mine = await claim(store, "s3")
+        appended = await write(store, mine, 1)
+        assert appended.first_position == position + 1
+        assert [record.session_id for record in await other.read_all()] == ["s1"] * 3 + ["s3"]
+        await store.append(Batch(mine, 1, (), is_last=True))
+
+    play(story)
+
+
+def test_the_id_of_a_deleted_session_is_not_used_again(play: Play) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        await end(store, await begin(store))
+        mine = await begin(store, "s2", "r2")
+        await store.delete("s1", now_ms=NOW_MS)
+        with pytest.raises(Conflict, match="session s1 was deleted"):
+            await start(other)
+        with pytest.raises(Conflict, match="session s1 was deleted"):
+            await claim(other, "s1", "o2")
+        with pytest.raises(Conflict, match="session s1 was deleted"):
+            await other.keep(a_copy("s1"))
+        with pytest.raises(Conflict, match="there is no session s1"):
+            await other.delete("s1", now_ms=NOW_MS)
+        # What another session has to tell it is told to nobody.
+        told = replace(fact("subagent.completed"), posts=(Post("s1", CANCEL, "cancel:r1", {"runId": "r1"}),))
+        await store.append(Batch(mine, 2, (told,)))
+        assert await other.session("s1") is None
+
+    play(story)
+
+
+def test_a_session_with_a_run_under_way_is_not_deleted_nor_is_its_caller(play: Play) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        mine = await begin(store)
+        item = Post("s2", START, "start:r2", {**body("r2"), "parent": PARENT})
+        await store.append(Batch(mine, 2, (replace(fact("subagent.called"), posts=(item,)),)))
+        with pytest.raises(Conflict, match="run is under way in session s1: cancel it first"):
+            await store.delete("s1", now_ms=NOW_MS)
+        done = (fact("run.completed"),)
+        await store.append(
+            Batch(mine, 3, done, standing=Standing.RUNNING, runs=(("r1", RunStatus.COMPLETED),))
+        )
+        with pytest.raises(Conflict, match="run is under way in session s2"):
+            await store.delete("s2", now_ms=NOW_MS)
+        with pytest.raises(Conflict, match="session s1 is being driven"):
+            await store.delete("s1", now_ms=NOW_MS)
+        await store.append(Batch(mine, 4, (), standing=Standing.IDLE, is_last=True))
+        with pytest.raises(Conflict, match="run is under way in session s2"):
+            await store.delete("s1", now_ms=NOW_MS)
+        assert len(await other.read("s1")) == 4
+        child = await claim(store, "s2")
+        [pending] = await store.pending("s2")
+        ended = fact("run.cancelled", "r2")
+        await store.append(
+            Batch(
+                child,
+                0,
+                (ended,),
+                consumes=(pending.number,),
+                runs=(("r2", RunStatus.CANCELLED),),
+                is_last=True,
+            )
+        )
+        assert await store.delete("s1", now_ms=NOW_MS) == ("s1", "s2")
+        assert await names(other) == []
+        assert await other.read_all() == ()
+
+    play(story)
+
+
+def test_contents_that_are_brought_in_go_with_the_session_unless_they_are_packages(play: Play) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        own, package = await store.put(b"own"), await store.put(b"package")
+        await end(store, await begin(store))
+        contents = (KeptContent(own, b"own"), KeptContent(package, b"package", is_own=False))
+        with pytest.raises(Rejected, match="is not what its hash says"):
+            await store.keep(a_copy(contents=(KeptContent(own, b"other"),)))
+        await store.keep(a_copy(contents=contents))
+        assert await other.contents_of("s9") == (own,)
+        await store.delete("s9", now_ms=NOW_MS)
+        assert await other.get(package) == b"package"
+        with pytest.raises(Rejected):
+            await other.get(own)
+
+    play(story)

@@ -1,0 +1,112 @@
+"""Goals: what criteria say, and what is made of it."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.harness.ledger.samples import answer, decision, run
+
+from windlass_harness.ledger import Attempt, Verdict, run_facts
+from windlass_harness.ledger.goals import (
+    EXPLANATION_CHARS_MAX,
+    Measure,
+    contains,
+    equals,
+    evaluation,
+    judged_decision,
+    keeps_within,
+    measured,
+    score,
+)
+from windlass_protocol import DecisionEvaluation, DecisionRunStatus, FailureKind, RunMetrics, Usage
+
+DONE = DecisionRunStatus.COMPLETED
+
+
+def attempt(output: str = "", value: object = None) -> Attempt:
+    return Attempt(run(answer(), status=DONE), "", output, value)  # pyright: ignore[reportArgumentType] any parts
+
+
+def test_an_answer_is_exactly_what_was_expected_or_not() -> None:
+    assert equals(attempt(" Oslo\n"), "Oslo") == (1, "")
+    assert equals(attempt("Bergen"), "Oslo") == (0, "expected 'Oslo', found 'Bergen'")
+    assert equals(attempt(value={"b": 1, "a": [1.0]}), {"a": [1], "b": 1}) == (1, "")
+    assert equals(attempt(value=None), 42)[0] == 0
+    assert equals(attempt("x" * 100), "y")[1].endswith("…'")
+
+
+def test_an_answer_contains_some_of_what_it_should() -> None:
+    assert contains(attempt("Booked in OSLO."), ["oslo", "booked"], is_case_sensitive=False) == (1, "")
+    assert contains(attempt("Booked in OSLO."), ["oslo", "Booked"], is_case_sensitive=True) == (
+        0.5, "not in it: 'oslo'"
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("measure", "used"),
+    [("cost_micros", 9), ("tokens", 42), ("duration_ms", 7), ("decisions", 2), ("failed_decisions", 1)],
+)
+def test_a_run_keeps_within_a_limit_or_not(measure: Measure, used: int) -> None:
+    usage = Usage(input_tokens=40, output_tokens=2, cost_micros=9)
+    made = run(decision("d0", error="no"), answer(), status=DONE, usage=usage, duration_ms=7)
+    found = Attempt(made)
+    assert keeps_within(found, measure, most=used) == (1, "")
+    assert keeps_within(found, measure, most=used - 1) == (0, f"{used} {measure}, limit {used - 1}")
+    assert measured(run(), measure) == 0
+
+
+def test_tokens_of_a_recorded_run_are_those_of_its_decisions() -> None:
+    counted = run().metrics.model_copy(update={"total_tokens": 11})
+    assert isinstance(counted, RunMetrics)
+    assert measured(run(metrics=counted), "tokens") == 11
+
+
+def test_a_goal_is_reached_if_all_constraints_hold_and_enough_criteria_are_met() -> None:
+    good, half = Verdict("a", 1), Verdict("b", 0.5, "not all", weight=3)
+    broken = Verdict("c", 0, "too much", is_required=True)
+    done = attempt()
+    assert score(done, [], pass_score=1).is_reached
+    assert score(done, [good], pass_score=1).is_reached
+    found = score(done, [good, half], pass_score=0.6)
+    assert (found.is_reached, found.score, found.explanation) == (True, 0.625, "b: not all")
+    assert not score(done, [good, half], pass_score=0.7).is_reached
+    found = score(done, [good, broken], pass_score=0)
+    assert (found.is_reached, found.score, found.explanation) == (False, 0, "c: too much")
+
+
+def test_a_run_that_did_not_complete_reaches_nothing() -> None:
+    found = score(Attempt(run()), [Verdict("a", 1)], pass_score=0)
+    assert (found.is_reached, found.score) == (False, 0)
+    assert found.explanation == "completed: the run is failed"
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0.1, 10))))
+def test_a_score_lies_from_0_to_1(parts: list[tuple[float, float]]) -> None:
+    verdicts = [Verdict("v", value, weight=weight) for value, weight in parts]
+    assert 0 <= score(attempt(), verdicts, pass_score=1).score <= 1 + 1e-9
+
+
+def test_a_judgement_is_about_the_answer_or_the_decision_to_blame() -> None:
+    assert judged_decision(run(decision("d0", error="no"), answer(), status=DONE)) == "end"
+    assert judged_decision(run(decision("d0", error="no"), decision("d1"))) == "d0"
+    assert judged_decision(run(decision("d0"), decision("d1"))) == "d1"
+    assert judged_decision(run()) is None
+
+
+def test_a_score_is_kept_as_the_judgement_of_a_decision() -> None:
+    found = evaluation(score(attempt(), [Verdict("a", 0.5)], pass_score=1))
+    assert (found.goal_aligned, found.outcome_quality, found.explanation) == (False, 0.5, "a: not met")
+    assert evaluation(score(attempt(), [], pass_score=1)).explanation == "All criteria are met."
+    long = score(attempt(), [Verdict("a", 0, "x" * 9_999)], pass_score=1)
+    assert len(long.explanation) == EXPLANATION_CHARS_MAX
+
+
+def test_a_run_in_numbers_succeeds_by_its_judgement() -> None:
+    missed = answer(evaluation=DecisionEvaluation(goal_aligned=False))
+    found = run_facts(run(missed, status=DONE, package_fingerprint="sha256:a", agent_id="clerk"))
+    assert (found.has_succeeded, found.is_judged, found.failure) == (False, True, FailureKind.GOAL_MISSED)
+    assert (found.fingerprint, found.agent_id, found.decision_id) == ("sha256:a", "clerk", "end")
+    usage = Usage(input_tokens=1, output_tokens=1, cost_micros=3)
+    found = run_facts(run(answer(), status=DONE, usage=usage))
+    assert (found.has_succeeded, found.is_judged) == (True, False)
+    assert (found.sample.succeeded, found.sample.cost_micros, found.sample.tokens) == (True, 3, 2)
+    assert not run_facts(run(status=DecisionRunStatus.RUNNING)).has_succeeded

@@ -1,0 +1,271 @@
+"""Reports: what they count, and how they read in a terminal."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.harness.ledger.samples import answer, decision, problem, run
+
+from windlass_harness.ledger import (
+    ProposalReport,
+    ProposalState,
+    ProposalStatus,
+    Report,
+    RunFacts,
+    compare_versions,
+    failures_report,
+    goal_report,
+    report_text,
+    run_report,
+    versions_report,
+)
+from windlass_harness.ledger.reports import POINTS_MAX
+from windlass_harness.ledger.tables import columns, shortened, sparkline, table, to_ascii, wrapped
+from windlass_harness.ledger.versions import Sample
+from windlass_protocol import (
+    DecisionRun,
+    DecisionRunStatus,
+    FailureKind,
+    Proposal,
+    ProposalAppliedData,
+    ProposalChange,
+    ProposalCheck,
+    ProposalPart,
+    ProposalSettledData,
+    Usage,
+)
+
+OLD, NEW = "sha256:" + "a" * 64, "sha256:" + "b" * 64
+
+
+def facts(
+    at: int,
+    failure: FailureKind | None = None,
+    cause: str = "",
+    *,
+    status: DecisionRunStatus = DecisionRunStatus.COMPLETED,
+    fingerprint: str | None = OLD,
+) -> RunFacts:
+    return RunFacts(
+        f"r{at}", status, f"2026-03-{at % 28 + 1:02d}T09:00:00Z", "g",
+        fingerprint=fingerprint, duration_ms=100 * at, tokens=10 * at, cost_micros=5 * at,
+        failure=failure, cause=cause, is_judged=at % 2 == 0,
+    )  # fmt: skip
+
+
+def mixed() -> list[RunFacts]:
+    return [
+        facts(9, status=DecisionRunStatus.RUNNING),
+        facts(8, fingerprint=NEW),
+        facts(7, fingerprint=NEW),
+        facts(6, FailureKind.TOOL_ERROR, "No room 12 in Oslo"),
+        facts(5, FailureKind.TOOL_ERROR, "No room 77 in Oslo"),
+        facts(4, FailureKind.TIMEOUT, "late"),
+        facts(3, FailureKind.TOOL_ERROR, "Broken"),
+        facts(2),
+        facts(1, fingerprint=None),
+    ]
+
+
+def test_a_goal_is_told_with_versions_and_failures() -> None:
+    report = goal_report("g", mixed(), description="Rooms are booked.")
+    assert (report.runs, report.running, report.judged) == (8, 1, 4)
+    assert report.success_rate is not None
+    assert report.success_rate.value == 0.5
+    assert report.success == (1, 1, 0, 0, 0, 0, 1, 1)
+    assert [(one.fingerprint, one.runs) for one in report.versions] == [(NEW, 2), (OLD, 5)]
+    assert [(group.kind, group.count) for group in report.failures] == [
+        (FailureKind.TOOL_ERROR, 3), (FailureKind.TIMEOUT, 1)
+    ]  # fmt: skip
+    assert report_text(report) == GOAL
+    recorded = [RunFacts("r1", DecisionRunStatus.COMPLETED, "2026-03-01T09:00:00Z")]
+    text = report_text(goal_report("g", recorded))
+    assert text.endswith("Judged    0 of 1; the others succeed by completing"), "no versions, no durations"
+    assert "Duration" not in text
+
+
+def test_failures_that_differ_in_numbers_are_one_cause() -> None:
+    report = failures_report("g", mixed())
+    assert (report.runs, report.failed) == (8, 4)
+    causes = report.groups[0].causes
+    assert [(cause.count, cause.run_ids) for cause in causes] == [(2, ("r6", "r5")), (1, ("r3",))]
+    assert report_text(report) == FAILURES
+
+
+def test_two_versions_are_told_with_their_difference() -> None:
+    report = versions_report("g", mixed(), old=OLD, new=NEW)
+    assert (report.comparison.old.runs, report.comparison.new.runs) == (5, 2)
+    assert report_text(report) == VERSIONS
+    nothing = versions_report("g", [], old=OLD, new=NEW)
+    assert "unclear" not in report_text(nothing)
+    assert "Success   -" in report_text(nothing)
+    one_each = versions_report("g", [facts(2), facts(3, fingerprint=NEW)], old=OLD, new=NEW)
+    assert "+100 ms" in report_text(one_each)
+
+
+def test_a_run_is_told_by_its_decisions() -> None:
+    assert report_text(run_report(failed_run())) == RUN
+    bare = run_report(run(goal_id="", status=DecisionRunStatus.RUNNING))
+    assert report_text(bare) == "Run r1: running"
+
+
+def failed_run() -> DecisionRun:
+    return run(
+        decision("d0", "look", error="no such city"), decision("d1", "look"), answer(),
+        problems=[problem("failed", "look: no such city")], usage=Usage(input_tokens=1_000, output_tokens=2),
+        goal_description="Find it.", package_fingerprint=NEW, duration_ms=1_234, narrative="Run failed.",
+    )  # fmt: skip
+
+
+def proposal() -> Proposal:
+    return Proposal(
+        id="p1", goal_id="g", agent_id="clerk", base_fingerprint=OLD, fingerprint=NEW,
+        changes=(
+            ProposalChange(part=ProposalPart.INSTRUCTIONS, before="Be kind.", after="Ask. " * 40),
+            ProposalChange(part=ProposalPart.POLICY, target="pay", after={"effect": "deny"}),
+        ),
+        differences=(), rationale="It asks too little.", evidence=("r1", "r2"), at="2026-03-14T09:00:00Z",
+    )  # fmt: skip
+
+
+def test_a_proposal_is_told_with_its_check_and_what_people_said() -> None:
+    comparison = compare_versions((OLD, [Sample(False)] * 3), (NEW, [Sample(True)] * 3))
+    check = ProposalCheck(comparison=comparison, replays=(), fixed=3, broken=0, diverged=1)
+    state = ProposalState(proposal())
+    plain = report_text(ProposalReport(state))
+    assert plain.startswith("Proposal p1: open\nAgent clerk, goal g\nVersion aaaaaaaaaaaa → bbbbbbbbbbbb\n")
+    assert '+ {"effect":"deny"}' in plain
+    assert "Seen in r1, r2" in plain
+    settled = ProposalSettledData(proposal_id="p1", is_accepted=True, by="ada", reason="It helps.")
+    applied = ProposalAppliedData(proposal_id="p1", by="ada", fingerprint=NEW)
+    whole = ProposalState(
+        proposal(), ProposalStatus.APPLIED, check, settled, "2026", applied=applied, applied_at="2026"
+    )
+    text = report_text(ProposalReport(whole))
+    assert "The new version is better." in text
+    assert "3 fixed, 0 broken, 1 with calls that were never recorded" in text
+    assert text.endswith("Accepted by ada: It helps.\nApplied by ada")
+    refused = ProposalSettledData(proposal_id="p1", is_accepted=False, by="bob")
+    bare = proposal().model_copy(update={"evidence": ()})
+    told = report_text(ProposalReport(ProposalState(bare, ProposalStatus.REFUSED, None, refused)))
+    assert told.endswith("Refused by bob")
+    assert "Seen in" not in told
+
+
+def test_a_long_value_is_cut() -> None:
+    long = proposal().model_copy(
+        update={"changes": (ProposalChange(part=ProposalPart.MODEL, after="x " * 5_000),)}
+    )
+    assert len(report_text(ProposalReport(ProposalState(long)))) < 3_000
+
+
+def every_report() -> list[Report]:
+    return [
+        goal_report("g" * 100, mixed(), description="d " * 100),
+        goal_report("g", []),
+        goal_report("g", [facts(1), facts(2)]),
+        failures_report("g", mixed()),
+        versions_report("g", mixed(), old=OLD, new=NEW),
+        run_report(run(decision("d" * 50, "look" * 40, error="é" * 300), problems=[problem("x", "y" * 300)])),
+        ProposalReport(ProposalState(proposal())),
+    ]
+
+
+def test_no_line_is_wider_than_a_terminal_and_all_can_be_ascii() -> None:
+    for report in every_report():
+        text = report_text(report)
+        assert max(columns(line) for line in text.splitlines()) <= 80, text
+        assert report_text(report, is_ascii=True).isascii()
+
+
+def test_many_runs_share_the_columns_of_a_sparkline() -> None:
+    report = goal_report("g", [facts(at) for at in range(POINTS_MAX * 3 + 7)])
+    assert len(report.success) == len(report.duration_ms) == POINTS_MAX
+    assert set(report.success) == {1}
+    assert report.duration_ms[0] > report.duration_ms[-1]
+
+
+def test_a_sparkline_goes_from_its_lowest_to_its_highest() -> None:
+    assert sparkline([]) == ""
+    assert sparkline([5, 5]) == "▁▁"
+    assert sparkline([0, 0.5, 1], low=0, high=1) == "▁▅█"
+    assert sparkline([-5, 50], low=0, high=10) == "▁█"
+    assert to_ascii(sparkline([0, 1])) == "_#"
+
+
+def test_a_table_keeps_its_width() -> None:
+    assert table(("a", "b"), [["1", "long words"], ["10", "x"]], right=(0,), width=12) == [
+        " a  b", "--  --------", " 1  long wo…", "10  x"
+    ]  # fmt: skip
+    assert shortened("日本語", 5) == "日本…"
+    assert wrapped("a bb ccc", indent="> ", width=6) == ["> a bb", "> ccc"]
+    assert wrapped("a\x1b[31m" + "b" * 10, width=8) == ["a", "[31mbbb…"]
+    assert columns("e\u0301") == 1
+
+
+@given(st.text(max_size=200), st.integers(10, 100))
+def test_any_text_is_wrapped_within_its_width(text: str, width: int) -> None:
+    assert all(columns(line) <= width for line in wrapped(text, width=width))
+
+
+GOAL = """\
+Goal g: 8 runs ended, 1 running
+Rooms are booked.
+
+Success   50%, 95 % sure of 22% to 78%
+          ██▁▁▁▁██
+Duration  450 ms
+          ▂▃▄▅▅▆▇█
+Judged    4 of 8; the others succeed by completing
+
+Version       Runs  Success                  Cost  Duration  Tokens
+------------  ----  ------------------  ---------  --------  ------
+bbbbbbbbbbbb     2  100% (34% to 100%)  $0.000037    750 ms      75
+aaaaaaaaaaaa     5  20% (4% to 62%)     $0.000020    400 ms      40
+
+Failure     Runs  Most often
+----------  ----  ------------------
+tool_error     3  No room 12 in Oslo
+timeout        1  late"""
+FAILURES = """\
+Goal g: 4 of 8 runs failed
+
+Failure     Runs  Most often
+----------  ----  ------------------
+tool_error     3  No room 12 in Oslo
+timeout        1  late
+
+tool_error, 2: No room 12 in Oslo
+  such as r6, r5
+
+tool_error, 1: Broken
+  such as r3
+
+timeout, 1: late
+  such as r4"""
+VERSIONS = """\
+Two versions on goal g
+
+          old aaaaaaaaaaaa  new bbbbbbbbbbbb    difference (95 %)
+--------  ----------------  ------------------  --------------------------------
+Runs      5                 2
+Success   20% (4% to 62%)   100% (34% to 100%)  +80% (+2% to +96%)
+Cost      $0.000020         $0.000037           +$0.000017 (+$0.000006 to +$0.0…
+Duration  400 ms            750 ms              +350 ms (+120 ms to +580 ms)
+Tokens    40                75                  +35 (+12 to +58)
+
+The new version is better."""
+RUN = """\
+Run r1: failed
+Goal: g - Find it.
+Version: bbbbbbbbbbbb
+Took: 1.2 s
+Tokens: 1,002
+
+tool_error: no such city
+
+Decision  What came of it
+--------  ------------------------------------------
+d0        ✗ [clerk] call look → look
+d1        ✓ [clerk] call look → look
+end       ✓ [clerk] call final answer → final answer
+
+critical: look: no such city"""

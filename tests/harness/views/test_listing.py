@@ -1,0 +1,154 @@
+"""What records tell of their session, and what a fork leaves behind."""
+
+import pytest
+from pydantic import JsonValue
+
+from windlass_harness.loop.drafts import Draft
+from windlass_harness.loop.notes import Grant
+from windlass_harness.loop.state import LoopState
+from windlass_harness.views import fold_decisions, fold_session, fold_usage
+from windlass_harness.views.listing import (
+    TITLE_CHARS_MAX,
+    TITLE_WORDS_MAX,
+    WORD_CHARS_MAX,
+    content_hashes,
+    title_of,
+    told_by,
+    told_by_start,
+    words_in,
+)
+from windlass_protocol import Record, RunStatus
+
+AT, LATER = "2026-01-31T09:30:00.250Z", "2026-01-31T09:31:00.000Z"
+
+
+def fact(kind: str, when: str = AT, /, **data: JsonValue) -> Draft:
+    return Draft(kind, when, data, run_id="r1", agent_id="a1")
+
+
+def numbered(*drafts: Draft) -> list[Record]:
+    return [
+        Record(
+            session_id="s1",
+            seq=seq,
+            type=one.type,
+            at=one.at,
+            data=one.data,
+            run_id="r1",
+            agent_id="a1",
+            epoch=1,
+        )
+        for seq, one in enumerate(drafts, 1)
+    ]
+
+
+def test_the_records_of_a_step_tell_nothing() -> None:
+    assert told_by([]) is None
+    assert told_by([fact("step.started"), fact("action.result"), fact("step.completed")]) is None
+
+
+def test_a_beginning_tells_who_and_what_and_for_whom() -> None:
+    parent: JsonValue = {"sessionId": "s0", "rootSessionId": "root"}
+    begun = fact("run.started", runId="r1", agentId="a1", owner="ann", parent=parent)
+    told = told_by(
+        [begun, fact("message.received", message="Hello  you"), fact("message.received", message="!")]
+    )
+    assert told is not None
+    assert (told.title, told.agent_id, told.owner) == ("Hello you", "a1", "ann")
+    assert (told.parent, told.root, told.since) == ("s0", "root", AT)
+    [run] = told.runs
+    assert (run.run_id, run.status, run.begins, run.usage) == ("r1", RunStatus.RUNNING, True, None)
+
+
+def test_an_end_tells_what_was_used_and_an_unbegun_one_that_it_was_none() -> None:
+    ended = fact("run.failed", LATER, usage={"inputTokens": 3})
+    told = told_by([fact("run.waiting"), ended, fact("run.cancelled", LATER, runId="r2", unstarted={})])
+    assert told is not None
+    assert (told.at, told.since) == (LATER, AT)
+    waits, fails, never = told.runs
+    assert (waits.status, fails.status, never.run_id) == (RunStatus.WAITING, RunStatus.FAILED, "r2")
+    assert fails.usage is not None
+    assert fails.usage.input_tokens == 3
+    assert (fails.is_unstarted, never.is_unstarted) == (False, True)
+
+
+def test_a_fork_tells_where_it_came_from_and_nothing_of_the_runs_before() -> None:
+    forked = fact("session.forked", LATER, predecessor="s0", predecessorSeq=4)
+    told = told_by([fact("run.started", runId="r1", agentId="a1"), forked])
+    assert told is not None
+    assert (told.predecessor, told.predecessor_seq, told.runs, told.since) == ("s0", 4, (), LATER)
+    odd = told_by([fact("session.forked", predecessor=3, predecessorSeq="x")])
+    assert odd is not None
+    assert (odd.predecessor, odd.predecessor_seq) == (None, None)
+
+
+def test_a_request_tells_the_title_of_its_session() -> None:
+    told = told_by_start({"message": "Hi", "agentId": "a1", "owner": "ann"}, AT)
+    assert (told.title, told.agent_id, told.owner, told.at, told.since, told.parent) == (
+        "Hi",
+        "a1",
+        "ann",
+        AT,
+        AT,
+        None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "title"),
+    [
+        ({}, ""),
+        ({"message": 3}, ""),
+        ({"message": "x" * TITLE_CHARS_MAX}, "x" * TITLE_CHARS_MAX),
+        ({"message": "x" * (TITLE_CHARS_MAX + 1)}, "x" * (TITLE_CHARS_MAX - 1) + "…"),
+        ({"message": "", "parts": [{"text": "a"}, {"image": "b"}, 3, {"text": "c"}]}, "a c"),
+    ],
+)
+def test_a_title_is_one_short_line(said: dict[str, JsonValue], title: str) -> None:
+    assert title_of(said) == title
+
+
+def test_words_are_compared_without_case_each_once_and_only_so_many() -> None:
+    assert words_in("Straße, STRASSE! ﬁne-tuned") == ("strasse", "fine", "tuned")
+    assert words_in("?!") == ()
+    assert words_in("x" * 99) == ("x" * WORD_CHARS_MAX,)
+    assert len(words_in(" ".join(f"w{number}" for number in range(99)))) == TITLE_WORDS_MAX
+
+
+def test_the_contents_that_records_refer_to_are_found_once() -> None:
+    ref: JsonValue = {"hash": "sha256:1"}
+    records = [fact("action.result", contentRef=ref), fact("agent.resolved", contentRef=ref)]
+    odd = [fact("action.result", contentRef=3), fact("action.result", contentRef={"hash": 3})]
+    assert content_hashes([*records, *odd]) == ("sha256:1",)
+
+
+def test_what_was_used_decided_granted_or_called_before_a_fork_is_not_the_forks() -> None:
+    place: dict[str, JsonValue] = {"sequence": 0, "turnId": "t0"}
+    records = numbered(
+        fact("run.started", runId="r1", agentId="a1"),
+        fact("turn.started", **place),
+        fact("step.started", stepIndex=0, **place),
+        fact("step.completed", stepIndex=0, finishReason="stop", usage={"inputTokens": 3}, **place),
+        fact(
+            "subagent.called",
+            callId="c1",
+            childSessionId="s2",
+            childRunId="r2",
+            name="n",
+            toolName="n",
+            sessionId="s1",
+            **place,
+        ),
+        fact("session.forked", predecessor="s0", predecessorSeq=5),
+    )
+    assert fold_usage(records[:5]).session.steps == 1
+    assert fold_usage(records).session.steps == 0
+    assert fold_decisions(records[:5]).runs.keys() == {"r1"}
+    assert fold_decisions(records).runs == {}
+    assert len(fold_session(records[:5]).children) == 1
+    assert fold_session(records).children == ()
+    state = LoopState()
+    state.apply_all(records[:5])
+    state.grants["q1"] = Grant("a1", "pay", None)
+    state.apply(records[5])
+    assert state.grants == {}

@@ -1,0 +1,297 @@
+"""The whole loop: judge, propose, check, approve, apply."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from tests.improve.rig import BETTER, FIX, GOAL, builder, clerk, looked_up, opened, run
+
+from windlass import Conflict, Denied, Rejected
+from windlass.improve import Builder, FailureKind, ProposalStatus, report, report_text
+from windlass.recorder import BuilderQuery
+from windlass_protocol import JsonObject, VersionVerdict
+
+
+@pytest.mark.parametrize("where", ["memory", "file"])
+def test_an_agent_that_misses_its_goal_is_improved(tmp_path: Path, where: str) -> None:
+    path = tmp_path / "app.db" if where == "file" else None
+
+    async def story() -> None:
+        agent = clerk()
+        async with opened(agent, path=path) as runtime, builder(runtime) as made:
+            scores = await made.evaluate(GOAL)
+            assert {run_id: score.is_reached for run_id, score in scores.items()} == {
+                "run-1": False, "run-2": False, "run-3": False
+            }  # fmt: skip
+            proposal = await made.propose(GOAL)
+            assert (proposal.agent_id, proposal.evidence) == ("clerk", ("run-1",))
+            assert [(one.path, one.after) for one in proposal.differences] == [
+                ("/agent/instructions", BETTER)
+            ]
+            check = await made.check(proposal)
+            assert (check.fixed, check.broken, check.diverged) == (3, 0, 0)
+            assert check.comparison.verdict is VersionVerdict.BETTER
+            assert looked_up == [], "a replay touched the world"
+            with pytest.raises(Denied, match="a person has to approve it first"):
+                await made.apply(proposal, by="ada")
+            await made.approve(proposal, by="ada", reason="It helps.")
+            better = await made.apply(proposal, by="ada")
+            assert (better.instructions, agent.instructions) == (BETTER, "Say where parcels are.")
+            [state] = await made.proposals()
+            assert state.status is ProposalStatus.APPLIED
+
+    asyncio.run(story())
+
+
+def test_every_step_is_in_the_ledger_and_can_be_read_later(tmp_path: Path) -> None:
+    path = tmp_path / "app.db"
+
+    async def first() -> None:
+        async with opened(clerk(), path=path) as runtime, builder(runtime) as made:
+            proposal = await made.propose(GOAL, proposal_id="p1")
+            assert await made.propose(GOAL, proposal_id="p1") == proposal
+            await made.check("p1")
+            await made.approve("p1", by="ada")
+            await made.apply("p1", by="bob")
+
+    async def later() -> None:
+        async with opened(clerk(), path=path, customers=()) as runtime, builder(runtime) as made:
+            state = await made.proposal("p1")
+            assert state.check is not None
+            assert state.settled is not None
+            assert state.applied is not None
+            assert (state.check.fixed, state.settled.by, state.applied.by) == (3, "ada", "bob")
+            assert [one.proposal.id for one in await made.proposals("parcels")] == ["p1"]
+            assert await made.proposals("other") == ()
+            assert (await made.apply("p1", by="cyd")).instructions == BETTER, "applying again is the same"
+            assert (await made.proposal("p1")).applied == state.applied
+            store = runtime.ports.store
+            assert store is not None
+            types = [record.type for record in await store.read("proposals")]
+            assert types == [
+                "session.started", "proposal.made", "proposal.checked", "proposal.settled", "proposal.applied"
+            ]  # fmt: skip
+            ledger = await runtime.decisions("p1/1")
+            assert ledger.agent_id == "windlass-builder"
+            assert [one.intent for one in ledger.decisions][:2] == [
+                "call goal_overview",
+                "call list_failures",
+            ]
+            assert [one.outcome and one.outcome.success for one in ledger.decisions] == [
+                True, True, True, True, False, True, True, True
+            ], "only the run that there is not could not be read"  # fmt: skip
+
+    asyncio.run(first())
+    asyncio.run(later())
+
+
+def test_a_refusal_can_be_given_until_the_change_is_made() -> None:
+    async def story() -> None:
+        async with opened(clerk()) as runtime, builder(runtime) as made:
+            proposal = await made.propose(GOAL)
+            await made.approve(proposal, by="ada")
+            state = await made.refuse(proposal, by="bob", reason="Not now.")
+            assert state.status is ProposalStatus.REFUSED
+            with pytest.raises(Denied, match="refused"):
+                await made.apply(proposal, by="ada")
+            await made.approve(proposal, by="ada")
+            await made.apply(proposal, by="ada")
+            with pytest.raises(Conflict, match="applied already"):
+                await made.refuse(proposal, by="bob")
+            for by in ("", "  "):
+                with pytest.raises(Rejected, match="by names the person"):
+                    await made.approve(proposal, by=by)
+            with pytest.raises(Conflict, match="no such proposal"):
+                await made.approve("ghost", by="ada")
+
+    asyncio.run(story())
+
+
+def test_a_proposal_that_is_held_in_hand_does_not_count_beside_the_one_that_was_kept() -> None:
+    async def story() -> None:
+        async with opened(clerk()) as runtime, builder(runtime) as made:
+            proposal = await made.propose(GOAL)
+            await made.approve(proposal, by="ada")
+            forged = proposal.model_copy(
+                update={"changes": (proposal.changes[0].model_copy(update={"after": "Obey me."}),)}
+            )
+            assert (await made.apply(forged, by="eve")).instructions == BETTER
+
+    asyncio.run(story())
+
+
+def test_a_change_to_an_agent_that_has_changed_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "app.db"
+
+    async def first() -> None:
+        async with opened(clerk(), path=path) as runtime, builder(runtime) as made:
+            await made.propose(GOAL, proposal_id="p1")
+            await made.approve("p1", by="ada")
+
+    async def later() -> None:
+        changed = clerk(instructions="Say it nicely.")
+        async with opened(changed, path=path, customers=()) as runtime, builder(runtime) as made:
+            for attempt in (made.apply("p1", by="ada"), made.check("p1")):
+                with pytest.raises(Conflict, match="the agent has changed since"):
+                    await attempt
+
+    asyncio.run(first())
+    asyncio.run(later())
+
+
+def test_a_draft_that_cannot_be_used_is_sent_back_with_the_reason() -> None:
+    other_run: JsonObject = {**FIX, "evidence": ["ghost"]}
+    no_tool: JsonObject = {**FIX, "changes": [{"part": "tool_description", "target": "pay", "text": "Pay."}]}
+
+    async def story() -> None:
+        async with opened(clerk()) as runtime, builder(runtime, other_run, no_tool, FIX) as made:
+            proposal = await made.propose(GOAL, proposal_id="p1")
+            assert proposal.run_id == "p1/3"
+            store = runtime.ports.store
+            assert store is not None
+            heard = [
+                record.data["message"]
+                for record in await store.read("p1", limit=512)
+                if record.type == "message.received"
+            ]
+            assert heard[0] == (
+                "Improve the agent clerk for the goal parcels.\n"
+                "The goal: Customers learn where their parcel is, with its number.\n"
+                "A run reaches it by: an answer that contains 'parcel-'"
+            )
+            assert "there is no run ghost of goal parcels" in str(heard[1])
+            assert "clerk has no tool 'pay'; it has find_parcel" in str(heard[2])
+
+    asyncio.run(story())
+
+
+def test_a_model_that_has_no_usable_idea_is_told_of() -> None:
+    same: JsonObject = {**FIX, "changes": [{"part": "instructions", "text": "Say where parcels are."}]}
+
+    async def story() -> None:
+        async with opened(clerk()) as runtime, builder(runtime, same) as made:
+            with pytest.raises(Rejected, match="in 3 attempts: the proposal changes nothing"):
+                await made.propose(GOAL)
+            assert await made.proposals() == ()
+        async with opened(clerk()) as runtime, builder(runtime, "no JSON at all") as made:
+            with pytest.raises(Rejected):
+                await made.propose(GOAL)
+
+    asyncio.run(story())
+
+
+def test_a_goal_without_runs_and_one_that_nobody_knows_are_refused() -> None:
+    async def story() -> None:
+        async with opened(clerk(), customers=()) as runtime, builder(runtime) as made:
+            with pytest.raises(Rejected, match="has no run of an agent"):
+                await made.propose(GOAL)
+            with pytest.raises(Rejected, match="does not know the goal lunch"):
+                await made.propose("lunch")
+            with pytest.raises(Rejected, match="the runtime has no agent ghost"):
+                await made.propose(GOAL, agent="ghost")
+            with pytest.raises(Rejected, match="there is no run ghost"):
+                await made.evaluate(GOAL, run_ids=["ghost"])
+
+    asyncio.run(story())
+
+
+def test_what_cannot_be_used_is_refused_with_words() -> None:
+    async def story() -> None:
+        async with opened(clerk(), customers=["Ada"]) as runtime, builder(runtime) as made:
+            with pytest.raises(Rejected, match="an AgentRuntime"):
+                Builder("a/b", runtime="app.db")  # pyright: ignore[reportArgumentType] callers without a checker
+            with pytest.raises(Rejected, match="Goals"):
+                Builder("a/b", runtime=runtime, goals=["g"])  # pyright: ignore[reportArgumentType] the same
+            with pytest.raises(Rejected, match="provider/model"):
+                Builder("gpt", runtime=runtime)
+            with pytest.raises(Rejected, match="ids of runs"):
+                await made.evaluate(GOAL, run_ids="run-1")
+            proposal = await made.propose(GOAL)
+            with pytest.raises(Rejected, match="ids of runs"):
+                await made.check(proposal, run_ids="run-1")
+
+    asyncio.run(story())
+
+
+def test_judgements_are_kept_beside_the_runs_and_seen_everywhere(tmp_path: Path) -> None:
+    path = tmp_path / "app.db"
+
+    async def story() -> None:
+        async with opened(clerk(), path=path) as runtime, builder(runtime) as made:
+            await made.evaluate(GOAL, run_ids=["run-1"])
+            run_1 = await runtime.decisions("run-1")
+            [judged] = [one for one in run_1.decisions if one.evaluation is not None]
+            assert judged.evaluation is not None
+            assert (judged.id, judged.evaluation.goal_aligned) == ("step_1", False)
+            assert judged.evaluation.explanation == "number: not in it: 'parcel-'"
+            assert set(await made.evaluate("parcels")) == {"run-2", "run-3"}, "run-1 is judged already"
+            assert await made.evaluate("parcels") == {}
+
+    asyncio.run(story())
+    with BuilderQuery(path) as query:
+        facts = query.get_facts("parcels")
+        assert [(one.run_id, one.failure) for one in facts] == [
+            ("run-3", FailureKind.GOAL_MISSED),
+            ("run-2", FailureKind.GOAL_MISSED),
+            ("run-1", FailureKind.GOAL_MISSED),
+        ]
+        analysis = query.analyze_failure("run-2")
+        assert analysis is not None
+        assert (analysis.kind, analysis.root_cause) == (
+            FailureKind.GOAL_MISSED, "number: not in it: 'parcel-'"
+        )  # fmt: skip
+        assert "goal_missed     3  number: not in it: 'parcel-'" in report_text(report(query, goal_id=GOAL))
+
+
+@pytest.mark.parametrize("where", ["memory", "file"])
+def test_what_was_said_of_a_run_goes_with_its_session(tmp_path: Path, where: str) -> None:
+    path = tmp_path / "app.db" if where == "file" else None
+
+    async def story() -> None:
+        async with opened(clerk(), path=path) as runtime, builder(runtime) as made:
+            await made.evaluate(GOAL)
+            removed = await runtime.sessions.delete("session:run-1")
+            assert removed == ("session:run-1", "evaluation/run-1")
+            store = runtime.ports.store
+            assert store is not None
+            assert await store.read("evaluation/run-1") == ()
+            with BuilderQuery(runtime=runtime) as query:
+                assert {one.run_id for one in query.get_facts("parcels")} == {"run-2", "run-3"}
+
+    asyncio.run(story())
+
+
+def test_a_new_version_is_compared_with_the_old_one_on_real_runs(tmp_path: Path) -> None:
+    path = tmp_path / "app.db"
+
+    async def story() -> None:
+        async with opened(clerk(), path=path) as runtime, builder(runtime) as made:
+            await made.evaluate(GOAL)
+        better = clerk(instructions=BETTER)
+        async with opened(better, path=path, customers=()) as runtime, builder(runtime) as made:
+            for at in range(3):
+                await run(runtime, "Where is the parcel of Dee", run_id=f"new-{at}", goal_id="parcels")
+            await made.evaluate(GOAL)
+
+    asyncio.run(story())
+    with BuilderQuery(path) as query:
+        text = report_text(report(query, goal_id="parcels", view="versions"))
+        assert "0% (0% to 56%)" in text
+        assert "100% (44% to 100%)" in text
+        assert text.endswith("The new version is better.")
+
+
+def test_secrets_do_not_reach_what_is_kept_of_a_proposal() -> None:
+    secret = "hunter2-hunter2"
+    leaky: JsonObject = {**FIX, "rationale": f"It knows {secret}."}
+
+    async def story() -> None:
+        async with (
+            opened(clerk(), secrets=[secret]) as runtime,
+            builder(runtime, leaky) as made,
+        ):
+            await made.propose(GOAL)
+            [state] = await made.proposals()
+            assert state.proposal.rationale == "It knows [redacted]."
+
+    asyncio.run(story())

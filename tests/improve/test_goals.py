@@ -1,0 +1,164 @@
+"""Goals and their criteria, held against real runs."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+from tests.harness.ledger.samples import answer, run
+
+from windlass import LLMMessage, LLMUsage, Rejected, Unavailable
+from windlass.improve import (
+    Attempt,
+    Check,
+    Contains,
+    Criterion,
+    Exact,
+    FitsSchema,
+    Goal,
+    GoalScore,
+    Judge,
+    Limit,
+)
+from windlass.improve.proposing import criteria_of
+from windlass.improve.scoring import Models, score_attempt
+from windlass.testing import ScriptedModel, say
+from windlass.testing.scripted import Answer
+from windlass_protocol import DecisionRunStatus, JsonObject
+
+SCHEMA: JsonObject = {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}}
+
+
+def score(*criteria: Criterion, output: str = "", value: object = None, **more: object) -> GoalScore:
+    status = DecisionRunStatus(str(more.pop("status", "completed")))
+    attempt = Attempt(run(answer(), status=status), "the task", output, value)  # pyright: ignore[reportArgumentType] any parts
+    goal = Goal("g", "The goal.", criteria=criteria, **more)  # pyright: ignore[reportArgumentType] any parts
+    return asyncio.run(score_attempt(goal, attempt, models=Models({})))
+
+
+def test_criteria_of_all_kinds_are_weighed_together() -> None:
+    found = score(
+        Exact("Oslo"),
+        Contains(["os", "lo", "x"], weight=3),
+        Limit("decisions", 5),
+        output="Oslo",
+        pass_score=0.5,
+    )
+    assert [(one.name, round(one.score, 2)) for one in found.verdicts] == [
+        ("exact", 1), ("contains", 0.67), ("limit", 1)
+    ]  # fmt: skip
+    assert (found.is_reached, round(found.score, 2)) == (True, 0.8)
+    assert found.explanation == "contains: not in it: 'x'"
+
+
+def test_a_broken_constraint_beats_every_criterion() -> None:
+    found = score(Contains("Oslo"), output="Oslo", constraints=[Limit("decisions", 0, name="short")])
+    assert (found.is_reached, found.score, found.explanation) == (False, 0, "short: 1 decisions, limit 0")
+
+
+def test_an_answer_is_held_against_a_schema_as_data_or_as_json() -> None:
+    assert score(FitsSchema(SCHEMA), value={"n": 1}).is_reached
+    assert score(FitsSchema(SCHEMA), output='{"n": 1}').is_reached
+    assert score(FitsSchema(SCHEMA), output="one").explanation == "schema: the answer is no JSON"
+    assert "/n" in score(FitsSchema(SCHEMA), value={"n": "1"}).explanation
+
+
+def test_a_function_says_whether_or_how_well() -> None:
+    async def later(attempt: Attempt) -> tuple[float, str]:
+        return 0.25, f"only {attempt.message}"
+
+    assert score(Check(lambda attempt: attempt.output == "x"), output="x").is_reached
+    assert score(Check(lambda attempt: 0.5)).score == 0.5
+    assert score(Check(later)).explanation == "check: only the task"
+
+
+@pytest.mark.parametrize("given", ["yes", 2, -1, float("nan"), None, (1,), (1, 2, 3), (0.5, 7)])
+def test_a_function_that_gives_nonsense_has_not_said_yes(given: object) -> None:
+    found = score(Check(lambda attempt: given))  # pyright: ignore[reportArgumentType] any parts
+    assert (found.score, "expected a bool" in found.explanation) == (0, True)
+
+
+def test_a_function_that_fails_has_not_said_yes_and_quotes_nothing() -> None:
+    def broken(attempt: Attempt) -> bool:
+        raise ValueError("hunter2")
+
+    assert score(Check(broken)).explanation == "check: the check failed with ValueError"
+
+    def stops(attempt: Attempt) -> bool:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        score(Check(stops))
+
+
+def judge(*answers: str) -> tuple[Judge, ScriptedModel]:
+    def script(messages: Sequence[LLMMessage]) -> Answer:
+        said = sum(one.role == "assistant" for one in messages)
+        return say(answers[min(said, len(answers) - 1)], usage=LLMUsage(input_tokens=1))
+
+    model = ScriptedModel(script)
+    return Judge("Is it polite?", model), model
+
+
+def test_a_model_judges_by_the_question_and_sees_task_and_answer() -> None:
+    criterion, model = judge('{"score": 0.4, "why": "It is rude."}')
+    found = score(criterion, output="Go away.")
+    assert (found.score, found.explanation) == (0.4, "judge: It is rude.")
+    [request] = model.requests
+    assert '"answer":"Go away."' in request.messages[-1].content
+    assert '"question":"Is it polite?"' in request.messages[-1].content
+    good, _ = judge('{"score": 0.8, "why": "Fine."}')
+    assert score(good).is_reached, "from 0.7 on it is met"
+
+
+def test_a_model_that_does_not_judge_says_nothing_of_the_run() -> None:
+    criterion, _ = judge("I would rather not.")
+    with pytest.raises(Rejected):
+        score(criterion)
+    with pytest.raises(Unavailable):
+        score(Judge("Is it polite?", "nobody/here"))
+
+
+def test_nobody_judges_a_run_without_an_answer() -> None:
+    criterion, model = judge('{"score": 1, "why": ""}')
+    assert not score(criterion, status="failed").is_reached
+    assert model.requests == []
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ({"goal_id": ""}, "a goal has a goal_id"),
+        ({"goal_id": "x" * 129}, "goal_id"),
+        ({"criteria": ["Oslo"]}, "are made of Exact, Contains, FitsSchema, Limit, Check, Judge; found"),
+        ({"criteria": [Contains([])]}, "takes a text or a list of texts"),
+        ({"criteria": [Contains([""])]}, "takes a text or a list of texts"),
+        ({"criteria": [Exact("x", weight=0)]}, "the weight of exact is a number above 0"),
+        ({"criteria": [Exact("x", weight=True)]}, "the weight of exact is a number above 0"),
+        ({"criteria": [FitsSchema({"type": "unheard-of"})]}, "schema"),
+        ({"criteria": [Check("x")]}, "Check takes a function"),  # pyright: ignore[reportArgumentType] any parts
+        ({"criteria": [Limit("tokens", "x")]}, "most is a number"),  # pyright: ignore[reportArgumentType] any parts
+        ({"criteria": [Judge("x", "a/b", pass_score=2)]}, "pass_score is a number from 0 to 1"),
+        ({"constraints": [Exact("x")] * 101}, "found 101, limit 100"),
+        ({"pass_score": float("inf")}, "pass_score is a number from 0 to 1"),
+    ],
+)
+def test_a_goal_that_cannot_be_used_is_refused(parts: dict[str, object], message: str) -> None:
+    with pytest.raises(Rejected, match=message):
+        Goal(**{"goal_id": "g", **parts})  # pyright: ignore[reportArgumentType] any parts
+
+
+def test_a_goal_is_told_in_words() -> None:
+    goal = Goal(
+        "g",
+        criteria=[Exact({"n": 1}), Contains(["a", "b"]), FitsSchema(SCHEMA), Judge("Kind?", "a/b")],
+        constraints=[Limit("tokens", 5_000), Check(bool, name="legal")],
+    )
+    assert criteria_of(goal).split("; ") == [
+        'answering exactly {"n":1}',
+        "an answer that contains 'a', 'b'",
+        'an answer that fits the JSON Schema {"properties":{"n":{"type":"integer"}},"required":["n"],'
+        '"type":"object"}',
+        "the judgement of a model: Kind?",
+        "at most 5,000 tokens (must hold)",
+        "a check of the host, legal (must hold)",
+    ]

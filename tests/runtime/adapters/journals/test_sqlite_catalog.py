@@ -1,0 +1,258 @@
+"""The index of a SQLite store: its cost, how it is read, where it comes from."""
+
+import asyncio
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from tests.contracts.stores import NOW_MS
+from tests.contracts.test_store_catalog import begin, end, fact, start
+from tests.runtime.catalog.rig import PAYS, agent, approve, opened, until
+
+from windlass.adapters.journals import sqlite_schema
+from windlass.adapters.journals.sqlite import SqliteStore
+from windlass.adapters.journals.sqlite_listed import requests_query, runs_query, sessions_query
+from windlass.adapters.journals.sqlite_schema import Connection, Cursor, Value, connect, prepare
+from windlass.catalog import Sessions
+from windlass.errors import Corrupt
+from windlass.ports.journal import Batch
+from windlass.ports.listing import RunFilter, SessionFilter, SessionStatus
+from windlass_protocol import RunStatus
+
+
+@dataclass(slots=True)
+class Heard:
+    """A connection that notes what it is told."""
+
+    inner: Connection
+    told: list[str]
+
+    def execute(self, sql: str, parameters: Sequence[Value] = (), /) -> Cursor:
+        self.told.append(sql)
+        return self.inner.execute(sql, parameters)
+
+    def close(self) -> None:
+        self.inner.close()
+
+
+@dataclass(slots=True)
+class Ear:
+    """Opens connections that are listened to."""
+
+    told: list[str] = field(default_factory=list[str])
+
+    def __call__(self, path: Path) -> Connection:
+        return Heard(connect(path), self.told)
+
+    def writes(self) -> list[str]:
+        """The tables that were written to since the last time, in order."""
+        words = [sql.split() for sql in self.told]
+        self.told.clear()
+        at = {"INSERT": 2, "UPDATE": 1, "DELETE": 2}
+        return [one[at[one[0]]] for one in words if one[0] in at]
+
+
+def test_the_appends_of_a_step_write_no_row_of_the_index(tmp_path: Path) -> None:
+    async def story() -> None:
+        ear = Ear()
+        store = await SqliteStore.open(tmp_path / "a.db", durability="process", connect=ear)
+        ear.writes()
+        await start(store, "s0", "r0")
+        first = ear.writes()
+        assert {"catalog", "catalog_words"} <= set(first)
+        mine = await begin(store)
+        ear.writes()
+        steps = ("message.completed", "actions.requested", "step.completed", "policy.decided")
+        await store.append(Batch(mine, 2, tuple(fact(kind) for kind in steps)))
+        assert ear.writes() == ["appends", "sessions", "store"]
+        await store.append(Batch(mine, 6, (fact("action.result"), fact("step.started"))))
+        assert ear.writes() == ["appends", "sessions", "store"]
+        await end(store, mine, after=8)
+        assert sorted(ear.writes()) == ["appends", "catalog", "runs", "runs", "sessions", "store"]
+        await store.aclose()
+
+    asyncio.run(story())
+
+
+SESSIONS = (
+    SessionFilter(),
+    SessionFilter(root_only=False),
+    SessionFilter(owner="u1"),
+    SessionFilter(agent_id="a1"),
+    SessionFilter(status=SessionStatus.COMPLETED),
+    SessionFilter(owner="u1", agent_id="a1", status=SessionStatus.COMPLETED),
+    SessionFilter(words=("pay",)),
+    SessionFilter(words=("pay", "hotel"), owner="u1"),
+)
+RUNS = (RunFilter(), RunFilter(session_id="s1"), RunFilter(status=RunStatus.FAILED), RunFilter(owner="u1"))
+
+
+def test_every_page_is_answered_by_an_index_and_no_journal_is_read(tmp_path: Path) -> None:
+    asyncio.run(_made(tmp_path / "a.db", count=3))
+    connection = sqlite3.connect(tmp_path / "a.db")
+    questions = [
+        *(sessions_query(one, before=9, limit=50) for one in SESSIONS),
+        *(runs_query(one, 5 if one.session_id else None, before=9, limit=50) for one in RUNS),
+        *(requests_query(owner, after=9, limit=50) for owner in (None, "u1")),
+    ]
+    for sql, parameters in questions:
+        plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", parameters)]
+        assert all(not step.startswith("SCAN") for step in plan), plan
+        assert "appends" not in sql
+        assert "snapshots" not in sql
+    [sql, parameters] = sessions_query(SESSIONS[5], before=9, limit=50)
+    plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", parameters)]
+    assert plan[0] == "SEARCH c USING INDEX catalog_by_owner (owner=? AND number<?)"
+    connection.close()
+
+
+def test_listing_fifty_of_many_looks_at_few_rows(tmp_path: Path) -> None:
+    def cost(connection: sqlite3.Connection, wanted: SessionFilter) -> int:
+        """How many hundreds of instructions of the database a page takes."""
+        ticks: list[int] = []
+        connection.set_progress_handler(lambda: ticks.append(1), 100)
+        sql, parameters = sessions_query(wanted, before=None, limit=50)
+        rows = connection.execute(sql, parameters).fetchall()
+        connection.set_progress_handler(None, 0)
+        assert rows
+        return len(ticks)
+
+    counts: list[list[int]] = []
+    for count in (100, 1_000):
+        path = tmp_path / f"{count}.db"
+        asyncio.run(_made(path, count=count))
+        connection = sqlite3.connect(path)
+        wanted = (SessionFilter(), SessionFilter(owner="u1"), SessionFilter(words=("w7",)))
+        counts.append([cost(connection, one) for one in wanted])
+        connection.close()
+    few, many = counts
+    assert many[0] <= few[0] + 1
+    assert many[1] <= 60
+    assert many[2] <= 60
+
+
+async def _made(path: Path, *, count: int) -> None:
+    store = await SqliteStore.open(path, durability="process")
+    for number in range(count):
+        words, owner = f"w{number} pay the hotel", f"u{number % 25}"
+        await start(store, f"s{number}", f"r{number}", message=words, owner=owner)
+    await store.aclose()
+
+
+# older files
+
+
+def version_2(path: Path) -> None:
+    """Take back what the newest version of the tables has added."""
+    connection = sqlite3.connect(path)
+    for name in ("catalog", "catalog_words", "asked", "content_uses", "deleted", "holes", "unlisted"):
+        connection.execute(f"DROP TABLE {name}")
+    for name in ("runs_by_item", "runs_by_session"):
+        connection.execute(f"DROP INDEX {name}")
+    for name in ("started_at", "ended_at", "usage"):
+        connection.execute(f"ALTER TABLE runs DROP COLUMN {name}")
+    connection.execute("PRAGMA user_version = 2")
+    connection.commit()
+    connection.close()
+
+
+def test_a_file_without_an_index_gets_one_when_it_is_opened_and_says_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    clerk = agent(*PAYS)
+
+    async def before() -> list[object]:
+        async with opened(path, clerk) as runtime:
+            done = await runtime.start("clerk", "Pay the hotel", session_id="s1", run_id="r1", owner="ann")
+            await until(done, "run.waiting")
+            await approve(done)
+            await done.wait()
+            waits = await runtime.start("clerk", "Pay the taxi", session_id="s2", run_id="r2", owner="bob")
+            await until(waits, "run.waiting")
+            return await look(runtime.sessions)
+
+    async def look(catalogue: Sessions) -> list[object]:
+        sessions = (await catalogue.list()).items
+        runs, requests = (await catalogue.runs()).items, (await catalogue.requests()).items
+        words = (await catalogue.list(text="hotel")).items
+        return [
+            [(one.title, one.owner, one.status, one.usage, one.run_count) for one in sessions],
+            [(one.run_id, one.status, one.started_at, one.ended_at, one.usage) for one in runs],
+            [(one.session_id, one.run_id, one.owner, one.request) for one in requests],
+            [one.session_id for one in words],
+        ]
+
+    async def after() -> list[object]:
+        async with opened(path, clerk) as runtime:
+            return await look(runtime.sessions)
+
+    told = asyncio.run(before())
+    version_2(path)
+    assert asyncio.run(after()) == told
+    assert asyncio.run(after()) == told
+
+
+def test_a_run_that_only_waits_in_an_older_file_is_listed_as_pending(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    asyncio.run(_made(path, count=2))
+    version_2(path)
+
+    async def story() -> None:
+        store = await SqliteStore.open(path)
+        found = await store.listed(SessionFilter())
+        assert [(one.session_id, one.status, one.agent_id) for one in found] == [
+            ("s1", SessionStatus.PENDING, "a1"),
+            ("s0", SessionStatus.PENDING, "a1"),
+        ]
+        await store.aclose()
+
+    asyncio.run(story())
+
+
+def test_a_file_of_the_first_version_still_opens_with_its_records(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    connection = connect(path)
+    prepare(connection, path, durability="process", migrations=sqlite_schema.MIGRATIONS[:1])
+    assert connection.execute("PRAGMA user_version").fetchone() == (1,)
+    connection.close()
+
+    async def story() -> None:
+        store = await SqliteStore.open(path, durability="process")
+        await end(store, await begin(store))
+        assert len(await store.listed(SessionFilter())) == 1
+        await store.aclose()
+
+    asyncio.run(story())
+
+
+# damage
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "DELETE FROM holes",
+        "UPDATE holes SET first_position = first_position + 1",
+        "UPDATE holes SET seal = x'00'",
+        "UPDATE holes SET first_position = 'x'",
+    ],
+)
+def test_records_that_are_missing_without_having_been_deleted_are_damage(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "a.db"
+
+    async def story() -> None:
+        store = await SqliteStore.open(path, durability="process")
+        for name in ("s1", "s2", "s3"):
+            await end(store, await begin(store, name, f"r{name}"), f"r{name}")
+        await store.delete("s2", now_ms=NOW_MS)
+        assert len(await store.read_all()) == 6
+        connection = sqlite3.connect(path)
+        connection.execute(damage)
+        connection.commit()
+        connection.close()
+        with pytest.raises(Corrupt):
+            await store.read_all()
+        await store.aclose()
+
+    asyncio.run(story())

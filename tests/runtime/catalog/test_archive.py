@@ -1,0 +1,232 @@
+"""Exports and imports: a session in another store, the same in every fold."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.golden.journal import JOURNALS, hashes
+from tests.golden.journal import read as read_golden
+from tests.runtime.catalog.rig import PAYS, agent, approve, made, opened, play, until
+
+from windlass import AgentRuntime
+from windlass.adapters.journals.memory import MemoryStore
+from windlass.adapters.journals.sqlite import SqliteStore
+from windlass.catalog import Sessions, SessionStatus, importing
+from windlass.errors import Conflict, Rejected
+from windlass.feed import Feed
+from windlass.ports.archive import SessionCopy, StoredAppend
+from windlass.runtime_ports import Machine
+from windlass.testing import FakeClock, call, say, seeded_random, sequential_ids
+from windlass.testing.wrapped_store import FullStore
+from windlass_harness.views.listing import Told
+from windlass_protocol import Record, RunStatus
+
+GOLDEN = sorted((JOURNALS / "0.1").glob("*.gz"))
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path | None:
+    return None if request.param == "memory" else tmp_path / "app.db"
+
+
+async def lines_of(runtime: AgentRuntime, session_id: str = "s1") -> list[str]:
+    return [line async for line in runtime.sessions.export(session_id)]
+
+
+def test_a_session_goes_to_another_store_with_its_runs_and_contents(path: Path | None) -> None:
+    async def story(runtime: AgentRuntime) -> None:
+        handle = await runtime.start("clerk", "Read the book.", session_id="s1", run_id="r1", owner="ann")
+        await handle.wait()
+        lines = await lines_of(runtime)
+        info, runs = await runtime.sessions.get("s1"), await runtime.sessions.runs()
+        records = await runtime.sessions.records("s1")
+        async with opened(None, clerk) as other:
+            back = await other.sessions.import_(lines)
+            assert back.title == info.title
+            assert (back.owner, back.status, back.usage) == (info.owner, info.status, info.usage)
+            [run], [old] = (await other.sessions.runs()).items, runs.items
+            assert (run.run_id, run.status, run.usage, run.first_seq) == ("r1", old.status, old.usage, 1)
+            assert hashes(await other.sessions.records("s1")) == hashes(records)
+            assert (await lines_of(other))[1:-1] == lines[1:-1]
+            assert (await other.handle("r1").wait()).output == "Long."
+            # The start that made it is known here too.
+            again = await other.start("clerk", "Read the book.", session_id="s1", run_id="r1", owner="ann")
+            assert (await again.wait()).output == "Long."
+            more = await other.start("clerk", "And?", session_id="s1", owner="ann")
+            assert (await more.wait()).output == "So."
+            assert made == []
+
+    clerk = agent(call("look", {"item": "book"}), say("Long."), say("So."))
+    play(story, path, clerk)
+
+
+def test_what_is_here_already_is_refused_and_so_is_what_was_deleted(path: Path | None) -> None:
+    async def story(runtime: AgentRuntime) -> None:
+        await (await runtime.start("clerk", "go", session_id="s1", run_id="r1")).wait()
+        lines = await lines_of(runtime)
+        with pytest.raises(Conflict, match="session s1 exists already"):
+            await runtime.sessions.import_(lines)
+        await runtime.sessions.delete("s1")
+        with pytest.raises(Conflict, match="session s1 was deleted"):
+            await runtime.sessions.import_(lines)
+
+    play(story, path, agent())
+
+
+def test_a_run_that_had_not_ended_stands_still_until_somebody_speaks_to_it(path: Path | None) -> None:
+    async def story(runtime: AgentRuntime) -> None:
+        handle = await runtime.start("clerk", "Pay.", session_id="s1", run_id="r1", owner="ann")
+        await until(handle, "run.waiting")
+        await runtime.start("clerk", "queued", session_id="s1", run_id="r2")
+        lines = await lines_of(runtime)
+        await handle.cancel()
+        await handle.wait()
+        async with opened(None, clerk) as other:
+            back = await other.sessions.import_(lines)
+            assert (back.status, back.request_count, back.run_count) == (SessionStatus.WAITING, 1, 1)
+            [asked] = (await other.sessions.requests(owner="ann")).items
+            assert asked.run_id == "r1"
+            store = other.ports.store
+            assert store is not None
+            assert await store.due(now_ms=2**50) == ()
+            await approve(other.handle("r1"))
+            assert (await other.handle("r1").wait()).status is RunStatus.COMPLETED
+            assert made == ["pay 9"]
+
+    clerk = agent(*PAYS)
+    play(story, path, clerk)
+
+
+def test_a_fork_that_is_brought_in_is_still_a_fork_without_runs_of_its_own(path: Path | None) -> None:
+    async def story(runtime: AgentRuntime) -> None:
+        handle = await runtime.start("clerk", "Pay.", session_id="old", run_id="r1")
+        await until(handle, "run.waiting")
+        fork = await runtime.sessions.fork("old", session_id_new="new")
+        await handle.cancel()
+        await handle.wait()
+        lines = await lines_of(runtime, "new")
+        async with opened(None, clerk) as other:
+            back = await other.sessions.import_(lines)
+            assert (back.predecessor_id, back.predecessor_seq) == ("old", fork.predecessor_seq)
+            assert (back.status, back.run_count, back.usage) == (SessionStatus.IDLE, 0, fork.usage)
+            assert back.created_at == fork.created_at
+
+    clerk = agent(*PAYS)
+    play(story, path, clerk)
+
+
+def test_lines_that_are_torn_or_changed_anywhere_are_refused_and_leave_nothing() -> None:
+    async def story(runtime: AgentRuntime) -> None:
+        await (await runtime.start("clerk", "go", session_id="s1", run_id="r1")).wait()
+        lines = await lines_of(runtime)
+        broken: list[list[str]] = [lines[:cut] for cut in range(len(lines))]
+        broken += [lines[:at] + lines[at + 1 :] for at in range(len(lines))]
+        broken += [[*lines[:at], lines[at][:-5], *lines[at + 1 :]] for at in range(len(lines))]
+        broken += [
+            [*lines[:at], lines[at].replace("1", "2", 1), *lines[at + 1 :]] for at in range(len(lines))
+        ]
+        broken += [[*lines, lines[-1]], [*lines, ""], ["", *lines], ["[]"], ["3"], ['{"kind":"end"}']]
+        async with opened(None, agent()) as other:
+            for given in broken:
+                with pytest.raises(Rejected):
+                    await other.sessions.import_(given)
+            assert (await other.sessions.list()).items == ()
+            # Line ends are no part of a line, and lines may come as they are read.
+            assert (await other.sessions.import_(late(f"{line}\r\n" for line in lines))).session_id == "s1"
+
+    play(story, None, agent())
+
+
+async def late(lines: Iterable[str]) -> AsyncIterator[str]:
+    """The lines as a file gives them."""
+    for line in lines:
+        await asyncio.sleep(0)
+        yield line
+
+
+def test_lines_of_another_format_version_or_kind_are_refused_by_name() -> None:
+    async def story(runtime: AgentRuntime) -> None:
+        await (await runtime.start("clerk", "go", session_id="s1", run_id="r1")).wait()
+        lines = await lines_of(runtime)
+
+        def changed(at: int, **parts: object) -> list[str]:
+            return [*lines[:at], json.dumps({**json.loads(lines[at]), **parts}), *lines[at + 1 :]]
+
+        for told, words in (
+            (changed(0, version=2), "not of version 1"),
+            (changed(0, format="other"), "not of version 1 of windlass-session"),
+            (changed(1, kind="poem"), "line 2 is of a kind that this release does not know"),
+            (changed(1, records=[]), "line 2 is not what its kind says"),
+            (changed(1, epoch="x"), "line 2 is not what its kind says"),
+            (changed(1, kind="header"), "do not begin with the header"),
+        ):
+            with pytest.raises(Rejected, match=words):
+                await runtime.sessions.import_(told)
+
+    play(story, None, agent())
+
+
+def test_lines_beyond_the_limit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importing, "IMPORT_BYTES_MAX", 300)
+
+    async def story(runtime: AgentRuntime) -> None:
+        await (await runtime.start("clerk", "go", session_id="s1", run_id="r1")).wait()
+        with pytest.raises(Rejected, match="too large: limit 300 bytes"):
+            await runtime.sessions.import_(await lines_of(runtime))
+
+    play(story, None, agent())
+
+
+# the property: out of one store, into another, the same in every fold
+
+
+def catalogue(store: FullStore) -> Sessions:
+    clock = FakeClock()
+    machine = Machine(clock, sequential_ids(), seeded_random(1))
+    return Sessions(store, Feed(store, clock), content=store, machine=machine)
+
+
+def _plain(record: Record) -> dict[str, object]:
+    return record.model_dump(exclude={"position"})
+
+
+def cut(records: tuple[Record, ...], places: list[int]) -> tuple[StoredAppend, ...]:
+    """The records as appends, cut at some places and wherever the owner changes."""
+    appends: list[list[Record]] = []
+    for record in records:
+        is_new = not appends or record.seq - 1 in places or appends[-1][0].epoch != record.epoch
+        if is_new:
+            appends.append([])
+        appends[-1].append(record)
+    return tuple(StoredAppend(tuple(one), one[0].epoch or 0) for one in appends)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.sampled_from(GOLDEN), st.lists(st.integers(1, 80), max_size=6))
+def test_whatever_a_session_holds_it_folds_the_same_in_another_store(
+    tmp_path: Path, journal: Path, places: list[int]
+) -> None:
+    records = read_golden(journal)
+    name = records[0].session_id
+    (tmp_path / "a.db").unlink(missing_ok=True)
+
+    async def story() -> None:
+        store, other = MemoryStore(), await SqliteStore.open(tmp_path / "a.db", durability="process")
+        await store.keep(SessionCopy(name, cut(records, places), Told(records[-1].at, records[0].at)))
+        lines = [line async for line in catalogue(store).export(name)]
+        await catalogue(other).import_(lines)
+        back = await other.read(name, limit=10_000)
+        kept = await store.read(name, limit=10_000)
+        assert [_plain(record) for record in back] == [_plain(record) for record in kept]
+        assert hashes(back) == hashes(records)
+        again = [line async for line in catalogue(other).export(name)]
+        assert again[1:-1] == lines[1:-1]
+        await other.aclose()
+        for suffix in ("", "-wal", "-shm"):
+            (tmp_path / f"a.db{suffix}").unlink(missing_ok=True)
+
+    asyncio.run(story())

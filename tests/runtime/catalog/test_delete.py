@@ -1,0 +1,135 @@
+"""Deleting a session: everything goes, and whoever looked at it is told."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from tests.runtime.catalog.rig import PAYS, agent, approve, play, until
+
+from windlass import AgentRuntime
+from windlass.errors import Conflict
+from windlass.ports.feed import CursorExpired, StreamOptions
+from windlass.recorder import BuilderQuery
+from windlass.testing import call, say
+from windlass_protocol import RunStatus, SessionCursor
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path | None:
+    return None if request.param == "memory" else tmp_path / "app.db"
+
+
+def test_a_session_with_a_run_under_way_is_deleted_only_after_it_was_cancelled(path: Path | None) -> None:
+    async def story(runtime: AgentRuntime) -> None:
+        handle = await runtime.start("clerk", "Pay.", session_id="s1", run_id="r1")
+        await until(handle, "run.waiting")
+        with pytest.raises(Conflict, match="cancel it first"):
+            await runtime.sessions.delete("s1")
+        await handle.cancel()
+        assert (await handle.wait()).status is RunStatus.CANCELLED
+        assert await runtime.sessions.delete("s1") == ("s1",)
+        for gone in (runtime.sessions.get("s1"), handle.status(), runtime.session_state("s1")):
+            with pytest.raises(Conflict):
+                await gone
+        with pytest.raises(Conflict, match="was deleted"):
+            await runtime.start("clerk", "again", session_id="s1", run_id="r1")
+        other = await runtime.start("clerk", "again", session_id="s2", run_id="r1")
+        await until(other, "run.waiting")
+        await approve(other)
+        assert (await other.wait()).status is RunStatus.COMPLETED
+
+    play(story, path, agent(*PAYS))
+
+
+def test_it_can_be_deleted_as_soon_as_its_run_has_ended(path: Path | None) -> None:
+    async def story(runtime: AgentRuntime) -> None:
+        for number in range(20):
+            await (await runtime.start("clerk", "go", session_id=f"s{number}")).wait()
+            await runtime.sessions.delete(f"s{number}")
+        assert (await runtime.sessions.list()).items == (await runtime.sessions.runs()).items == ()
+
+    play(story, path, agent())
+
+
+def test_readers_that_stand_in_it_end_with_an_error_and_others_read_on(path: Path | None) -> None:
+    async def story(runtime: AgentRuntime) -> None:
+        await (await runtime.start("clerk", "go", session_id="s1")).wait()
+        await (await runtime.start("clerk", "go", session_id="s2")).wait()
+        last = (await runtime.sessions.records("s1"))[-1].seq
+        behind = runtime.subscribe_session("s1", SessionCursor(session_id="s1", seq=last))
+        middle = runtime.subscribe_session("s1", SessionCursor(session_id="s1", seq=2))
+        everything = runtime.subscribe_all()
+        for stream in (behind, middle):
+            await stream.open()
+        first = await anext(everything)
+        assert first.session_id == "s1"
+        await runtime.sessions.delete("s1")
+        for stream in (behind, middle):
+            with pytest.raises(CursorExpired):
+                async for _ in stream:
+                    pass
+        stored = StreamOptions(follow=False)
+        rest = [event.session_id async for event in runtime.events().subscribe_all(options=stored)]
+        assert set(rest) == {"s2"}
+        handle = await runtime.start("clerk", "go", session_id="s3")
+        async for event in everything:
+            if event.session_id == "s3":
+                break
+        await handle.wait()
+
+    play(story, path, agent())
+
+
+def test_the_sessions_of_subagents_go_with_their_caller(path: Path | None) -> None:
+    boss = agent(
+        call("helper", {"message": "Look."}),
+        say("Seen."),
+        name="boss",
+        subagents=[agent(call("look", {"item": "bill"}), say("There."), name="helper")],
+    )
+
+    async def story(runtime: AgentRuntime) -> None:
+        await (await runtime.start("boss", "go", session_id="top")).wait()
+        [child] = await runtime.descendants("top")
+        assert await runtime.sessions.delete("top") == ("top", child.session_id)
+        assert (await runtime.sessions.list(root_only=False)).items == ()
+
+    play(story, path, boss)
+
+
+def test_nothing_that_was_said_is_left_in_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "app.db"
+
+    async def story(runtime: AgentRuntime) -> None:
+        handle = await runtime.start("clerk", "xylophone quark", session_id="s1")
+        await handle.wait()
+        await (await runtime.start("clerk", "other", session_id="s2")).wait()
+
+    play(story, path, agent())
+    assert b"xylophone" in path.read_bytes()
+
+    async def delete(runtime: AgentRuntime) -> None:
+        await runtime.sessions.delete("s1")
+
+    play(delete, path, agent())
+    assert b"xylophone" not in path.read_bytes()
+    assert not path.with_name("app.db-wal").exists()
+
+
+def test_the_ledger_over_all_runs_forgets_a_deleted_session_and_does_not_count_a_fork(tmp_path: Path) -> None:
+    async def story(runtime: AgentRuntime) -> None:
+        def found() -> list[tuple[str, int]]:
+            with BuilderQuery(runtime=runtime) as query:
+                runs = query.list_runs_for_goal("g")
+            return sorted((run.run_id, run.decision_count) for run in runs)
+
+        await (await runtime.start("clerk", "go", session_id="s1", run_id="r1", goal_id="g")).wait()
+        await (await runtime.start("clerk", "go", session_id="s2", run_id="r2", goal_id="g")).wait()
+        before = await asyncio.to_thread(found)
+        assert [name for name, _ in before] == ["r1", "r2"]
+        await runtime.sessions.fork("s1", at=5, session_id_new="s3")
+        assert await asyncio.to_thread(found) == before
+        await runtime.sessions.delete("s1")
+        assert await asyncio.to_thread(found) == before[1:]
+
+    play(story, tmp_path / "app.db", agent())

@@ -1,0 +1,245 @@
+"""The catalogue: sessions are listed, found and read, on a file and in memory."""
+
+from pathlib import Path
+
+import pytest
+from tests.runtime.catalog.rig import PAYS, USAGE, agent, approve, play, until
+
+from windlass import AgentRuntime
+from windlass.catalog import SessionStatus
+from windlass.errors import Conflict, Denied, Rejected
+from windlass.testing import call, say
+from windlass_harness.views import fold_chat, fold_session
+from windlass_protocol import ChatMessage, ChatRole, InputResponse, RunStatus, TraceOutcome
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path | None:
+    return None if request.param == "memory" else tmp_path / "app.db"
+
+
+def test_a_session_is_listed_with_what_became_of_its_runs(path: Path | None) -> None:
+    async def story(runtime: AgentRuntime) -> None:
+        first = await runtime.start("clerk", "Pay the hotel in Oslo", session_id="trip", owner="ann")
+        [info] = (await runtime.sessions.list()).items
+        assert (info.session_id, info.title, info.owner) == ("trip", "Pay the hotel in Oslo", "ann")
+        await until(first, "run.waiting")
+        waiting = await runtime.sessions.get("trip")
+        assert (waiting.status, waiting.request_count, waiting.run_count) == (SessionStatus.WAITING, 1, 1)
+        await approve(first)
+        await first.wait()
+        done = await runtime.sessions.get("trip")
+        assert (done.status, done.request_count) == (SessionStatus.COMPLETED, 0)
+        assert (done.usage.input_tokens, done.usage.cost_micros) == (USAGE.input_tokens, USAGE.cost_micros)
+        assert done.created_at <= waiting.updated_at <= done.updated_at
+        [run] = (await runtime.sessions.runs(session_id="trip")).items
+        assert (run.run_id, run.status, run.ended_at) == (
+            first.run_id,
+            RunStatus.COMPLETED,
+            done.updated_at,
+        )
+        assert run.usage.output_tokens == USAGE.output_tokens
+
+    play(story, path, agent(*PAYS))
+
+
+def test_pages_follow_one_another_and_a_strange_cursor_is_refused(path: Path | None) -> None:
+    async def story(runtime: AgentRuntime) -> None:
+        for number in range(5):
+            await (await runtime.start("clerk", f"number {number}", session_id=f"s{number}")).wait()
+        catalogue = runtime.sessions
+        first = await catalogue.list(limit=2)
+        second = await catalogue.list(limit=2, after=first.next)
+        third = await catalogue.list(limit=2, after=second.next)
+        pages = [[info.session_id for info in page.items] for page in (first, second, third)]
+        assert pages == [["s4", "s3"], ["s2", "s1"], ["s0"]]
+        assert third.next is None
+        assert (await catalogue.list(limit=5)).next is None
+        runs = await catalogue.runs(limit=3)
+        assert [run.session_id for run in (await catalogue.runs(limit=3, after=runs.next)).items] == [
+            "s1",
+            "s0",
+        ]
+        assert runs.next is not None
+        for strange in ("", "x", "sessions.0", "sessions.01", runs.next, "sessions.99999999999999999"):
+            with pytest.raises(Rejected, match="after is the `next` of a page"):
+                await catalogue.list(after=strange)
+        for limit in (0, -1, 201):
+            with pytest.raises(Rejected, match="limit must be 1 to 200"):
+                await catalogue.list(limit=limit)
+        with pytest.raises(Rejected, match="limit must be 1 to 1,000"):
+            await catalogue.records("s0", limit=1_001)
+
+    play(story, path, agent())
+
+
+def test_sessions_are_found_by_words_status_agent_and_owner(path: Path | None) -> None:
+    async def story(runtime: AgentRuntime) -> None:
+        await (await runtime.start("clerk", "Pay the Hotel", session_id="s1", owner="ann")).wait()
+        await (await runtime.start("other", "Pay the taxi", session_id="s2", owner="bob")).wait()
+
+        async def found(**wanted: object) -> list[str]:
+            page = await runtime.sessions.list(**wanted)  # pyright: ignore[reportArgumentType] - options by name
+            return [info.session_id for info in page.items]
+
+        assert await found(text="hot PAY") == ["s1"]
+        assert await found(text="pay") == ["s2", "s1"]
+        assert await found(owner="bob") == await found(agent_id="other") == ["s2"]
+        assert await found(status="completed") == await found(status=SessionStatus.COMPLETED) == ["s2", "s1"]
+        assert await found(status="failed") == []
+        with pytest.raises(Rejected, match="status is one of idle, pending"):
+            await found(status="sleeping")
+        with pytest.raises(Rejected, match="no word"):
+            await found(text="!?")
+        with pytest.raises(Rejected, match="at most 256"):
+            await found(text="x" * 257)
+        with pytest.raises(Rejected, match="did you mean owner"):
+            await found(ower="ann")
+        runs = (await runtime.sessions.runs(owner="ann", status="completed")).items
+        assert [run.session_id for run in runs] == ["s1"]
+
+    play(story, path, agent(), agent(name="other"))
+
+
+def test_everything_that_waits_for_a_person_is_in_one_list(path: Path | None) -> None:
+    async def story(runtime: AgentRuntime) -> None:
+        one = await runtime.start("clerk", "go", session_id="s1", owner="ann")
+        two = await runtime.start("clerk", "go", session_id="s2", owner="bob")
+        for handle in (one, two):
+            await until(handle, "run.waiting")
+        page = await runtime.sessions.requests()
+        assert {asked.session_id for asked in page.items} == {"s1", "s2"}
+        [asked] = (await runtime.sessions.requests(owner="bob")).items
+        assert (asked.session_id, asked.run_id, asked.agent_id) == ("s2", two.run_id, "clerk")
+        assert asked.request.action.input == {"cents": 9}
+        head = await runtime.sessions.requests(limit=1)
+        tail = await runtime.sessions.requests(limit=1, after=head.next)
+        assert head.items + tail.items == page.items
+        answer = InputResponse(request_id=asked.request.request_id, option_id="deny")
+        await runtime.answer_session(asked.session_id, (answer,))
+        await two.wait()
+        assert [left.session_id for left in (await runtime.sessions.requests()).items] == ["s1"]
+        await one.cancel()
+        await one.wait()
+        assert (await runtime.sessions.requests()).items == ()
+
+    play(story, path, agent(*PAYS))
+
+
+def test_what_a_subagent_asks_is_listed_once_with_its_own_session_and_the_owner(path: Path | None) -> None:
+    boss = agent(
+        call("helper", {"message": "Pay it."}),
+        say("All paid."),
+        name="boss",
+        subagents=[agent(call("pay", {"cents": 3}), say("Paid."), name="helper")],
+    )
+
+    async def story(runtime: AgentRuntime) -> None:
+        handle = await runtime.start("boss", "go", session_id="top", owner="ann")
+        await until(handle, "input.requested")
+        [asked] = (await runtime.sessions.requests(owner="ann")).items
+        assert asked.session_id != "top"
+        assert (asked.root_session_id, asked.agent_id) == ("top", "helper")
+        child = await runtime.sessions.get(asked.session_id)
+        assert (child.parent_session_id, child.root_session_id, child.owner) == ("top", "top", "ann")
+        assert [info.session_id for info in (await runtime.sessions.list()).items] == ["top"]
+        assert len((await runtime.sessions.list(root_only=False)).items) == 2
+        answer = InputResponse(request_id=asked.request.request_id, option_id="approve")
+        await runtime.answer_session(asked.session_id, (answer,))
+        assert (await handle.wait()).output == "All paid."
+
+    play(story, path, boss)
+
+
+def test_the_history_is_the_chat_in_pages(path: Path | None) -> None:
+    async def story(runtime: AgentRuntime) -> None:
+        for number in range(3):
+            await (await runtime.start("clerk", f"message {number}", session_id="s1")).wait()
+        records = await runtime.sessions.records("s1", limit=1_000)
+        chat = fold_chat(records).messages
+        assert [message.role for message in chat] == [ChatRole.USER, ChatRole.ASSISTANT] * 3
+        found: list[ChatMessage] = []
+        after = None
+        while True:
+            page = await runtime.sessions.history("s1", after=after, limit=4)
+            found += page.items
+            after = page.next
+            if after is None:
+                break
+        assert found == [*chat]
+
+    play(story, path, agent(say("one"), say("two"), say("three")))
+
+
+def test_records_are_paged_exactly_and_a_session_can_be_seen_as_it_was(path: Path | None) -> None:
+    async def story(runtime: AgentRuntime) -> None:
+        await (await runtime.start("clerk", "go", session_id="s1")).wait()
+        everything = await runtime.sessions.records("s1")
+        assert [record.seq for record in await runtime.sessions.records("s1", after=2, limit=3)] == [3, 4, 5]
+        assert await runtime.sessions.records("s1", after=everything[-1].seq) == ()
+        for seq in (0, 4, everything[-1].seq):
+            then = await runtime.sessions.at("s1", seq)
+            assert then.session == fold_session(everything[:seq])
+            assert then.messages == fold_chat(everything[:seq]).messages
+            assert then.seq == seq
+        with pytest.raises(Rejected, match=f"records 1 to {everything[-1].seq}, found 99"):
+            await runtime.sessions.at("s1", 99)
+
+    play(story, path, agent())
+
+
+def test_the_trace_of_a_run_has_its_spans_and_its_owner(path: Path | None) -> None:
+    async def story(runtime: AgentRuntime) -> None:
+        handle = await runtime.start("clerk", "go", session_id="s1", owner="ann")
+        await until(handle, "run.waiting")
+        open_trace = await runtime.sessions.trace(handle.run_id)
+        assert open_trace.trace.ended_at is None
+        await approve(handle)
+        await handle.wait()
+        trace = await runtime.sessions.trace(handle.run_id)
+        assert (trace.trace.user_id, trace.trace.outcome) == ("ann", TraceOutcome.OK)
+        kinds = {span.name.split(".")[0] for span in trace.spans}
+        assert {"run", "turn", "llm", "tool", "wait"} <= kinds
+        with pytest.raises(Conflict, match="nobody started a run"):
+            await runtime.sessions.trace("nobody")
+
+    play(story, path, agent(*PAYS))
+
+
+def test_what_is_not_there_is_a_conflict_in_every_question(path: Path | None) -> None:
+    async def story(runtime: AgentRuntime) -> None:
+        catalogue = runtime.sessions
+        questions = (
+            catalogue.get("none"),
+            catalogue.history("none"),
+            catalogue.records("none"),
+            catalogue.at("none", 1),
+            catalogue.fork("none"),
+            anext(catalogue.export("none")),
+            catalogue.delete("none"),
+        )
+        for question in questions:
+            with pytest.raises(Conflict, match="there is no"):
+                await question
+
+    play(story, path, agent())
+
+
+def test_a_session_belongs_to_whoever_began_it(path: Path | None) -> None:
+    async def story(runtime: AgentRuntime) -> None:
+        handle = await runtime.start("clerk", "go", session_id="s1", run_id="r1", owner="ann")
+        await until(handle, "run.waiting")
+        before = await runtime.sessions.get("s1")
+        with pytest.raises(Denied, match="belongs to somebody else"):
+            await runtime.start("clerk", "mine now", session_id="s1", run_id="r2", owner="bob")
+        with pytest.raises(Denied, match="belongs to somebody else"):
+            await runtime.steer("clerk", "mine now", session_id="s1", owner="bob")
+        assert await runtime.sessions.get("s1") == before
+        await runtime.steer("clerk", "never mind", session_id="s1", owner="ann")
+        await handle.wait()
+        records = await runtime.sessions.records("s1")
+        [started] = [record for record in records if record.type == "run.started"]
+        assert started.data["owner"] == "ann"
+        assert "mine now" not in str(records)
+
+    play(story, path, agent(*PAYS))

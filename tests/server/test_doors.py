@@ -1,0 +1,214 @@
+"""T1: every route, by every method, to everybody who has no business there.
+
+The routes are those of the router: one that is new fails here until `IDS` knows what is in its path.
+"""
+
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import httpx2
+import pytest
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
+from tests.server.keyring import Keyring
+from tests.server.rig import FAST, Server, payer, run, serving, waiting
+
+from windlass_server import Settings
+from windlass_server.guard import PREFIX, PUBLIC
+
+CANARY = "canary-7f3a"
+"""A text that only Ann has said, and that nobody else may see."""
+NOBODY = "019a" + "0" * 40
+BODIES = {
+    "/sessions": {"message": "Hello."},
+    "/sessions/{session_id:path}/messages": {"message": "Hello."},
+    "/runs/{run_id:path}/cancel": {},
+    "/approvals/{request_id:path}": {"optionId": "approve"},
+    "/sessions/{session_id:path}/fork": {},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """Ann has a session that waits for her; others would like to know."""
+
+    server: Server
+    keys: Keyring
+    holders: dict[str, str]
+    ids: dict[str, str]
+
+
+@asynccontextmanager
+async def scene(folder: Path) -> AsyncGenerator[Scene]:
+    keys = Keyring(folder / "keys.json")
+    past = (datetime.now(UTC) - timedelta(seconds=1)).isoformat()
+    holders = {
+        "ann": keys.add("ann", "acme", "ann"),
+        "other user": keys.add("bob", "acme", "bob"),
+        "other tenant": keys.add("eve", "evil", "ann"),
+        "expired": keys.add("old", "acme", "ann", expiresAt=past),
+        "revoked": keys.add("gone", "acme", "ann", revoked=True),
+    }
+    holders["wrong"] = holders["ann"][:-1] + ("0" if holders["ann"][-1] != "0" else "1")
+    settings = Settings(keys=keys.path, limits=FAST)
+    async with serving(folder / "data", [payer()], settings=settings) as server:
+        async with server.client(holders["ann"]) as ann:
+            begun = (await ann.post("/sessions", json={"message": f"Pay {CANARY}."})).json()
+            found = await waiting(ann, begun["runId"])
+        ids = {
+            "session_id": begun["sessionId"],
+            "run_id": begun["runId"],
+            "request_id": found["requests"][0]["requestId"],
+        }
+        yield Scene(server, keys, holders, ids)
+
+
+def routes(app: FastAPI) -> list[tuple[str, str]]:
+    """Every route with each of its methods, those for everybody left out."""
+    found = [
+        (method, route.path)
+        for route in app.routes
+        if isinstance(route, APIRoute)
+        for method in sorted(route.methods or ())
+        if route.path not in PUBLIC
+    ]
+    assert len(found) >= 10
+    return found
+
+
+def target(path: str, ids: dict[str, str]) -> str:
+    """The address of a route with ids in it."""
+    filled = path.removeprefix(PREFIX)
+    for name, value in ids.items():
+        filled = filled.replace(f"{{{name}:path}}", value)
+    assert "{" not in filled, f"{path}: say in the scene what is in its place"
+    return filled
+
+
+async def ask(client: httpx2.AsyncClient, method: str, path: str, address: str) -> httpx2.Response:
+    """Ask once; a stream would be one that ends."""
+    body = BODIES.get(path.removeprefix(PREFIX))
+    params = {"follow": "false"} if path.endswith("/events") else {}
+    return await client.request(method, address, json=body, params=params)
+
+
+def seen(answer: httpx2.Response) -> tuple[int, str, tuple[tuple[str, str], ...]]:
+    """What somebody can tell of an answer; its date apart."""
+    headers = [(name, value) for name, value in answer.headers.items() if name != "date"]
+    return answer.status_code, answer.text, tuple(sorted(headers))
+
+
+@pytest.mark.promise("T1")
+@pytest.mark.parametrize("who", ["none", "wrong", "expired", "revoked", "basic", "empty"])
+def test_whoever_is_not_known_is_told_the_same_on_every_route(tmp_path: Path, who: str) -> None:
+    async def main() -> None:
+        async with scene(tmp_path) as at:
+            headers = {
+                "none": {},
+                "basic": {"authorization": f"Basic {at.holders['ann']}"},
+                "empty": {"authorization": "Bearer"},
+            }.get(who, {"authorization": f"Bearer {at.holders.get(who, '')}"})
+            answers = set[tuple[int, str, tuple[tuple[str, str], ...]]]()
+            async with at.server.client() as client:
+                client.headers.update(headers)
+                for method, path in routes(at.server.app):
+                    for ids in (at.ids, dict.fromkeys(at.ids, NOBODY)):
+                        answers.add(seen(await ask(client, method, path, target(path, ids))))
+                answers.add(seen(await client.get("/no/such/route")))
+            [(status, text, shown)] = answers
+            assert status == 401
+            assert json.loads(text)["code"] == "unauthenticated"
+            assert ("www-authenticate", 'Bearer realm="windlass"') in shown
+
+    run(main())
+
+
+@pytest.mark.promise("T1")
+@pytest.mark.parametrize("who", ["other user", "other tenant"])
+def test_what_is_not_yours_looks_as_if_it_were_not_there(tmp_path: Path, who: str) -> None:
+    async def main() -> None:
+        async with scene(tmp_path) as at, at.server.client(at.holders[who]) as client:
+            checked = 0
+            for method, path in routes(at.server.app):
+                if "{" not in path:
+                    answer = await ask(client, method, path, target(path, {}))
+                    assert CANARY not in answer.text
+                    assert not any(one in answer.text for one in at.ids.values()), path
+                    continue
+                theirs = seen(await ask(client, method, path, target(path, at.ids)))
+                guessed = seen(await ask(client, method, path, target(path, dict.fromkeys(at.ids, NOBODY))))
+                assert theirs == guessed, f"{method} {path}"
+                assert theirs[0] == 404, f"{method} {path}: {theirs}"
+                assert json.loads(theirs[1])["code"] == "not_found"
+                checked += 1
+            assert checked >= 6
+            # And nothing of all that has done anything.
+            async with at.server.client(at.holders["ann"]) as ann:
+                found = (await ann.get(f"/runs/{at.ids['run_id']}")).json()
+                assert found["run"]["status"] == "waiting"
+                assert [one["requestId"] for one in found["requests"]] == [at.ids["request_id"]]
+
+    run(main())
+
+
+@pytest.mark.promise("T1")
+def test_two_tenants_with_the_same_names_and_keys_share_no_byte(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with scene(tmp_path) as at:
+            headers = {"idempotency-key": "same"}
+            begun: list[dict[str, str]] = []
+            for who in ("ann", "other user", "other tenant"):
+                async with at.server.client(at.holders[who]) as client:
+                    body = {"message": f"leave {who}"}
+                    answer = await client.post("/sessions", json=body, headers=headers)
+                    assert answer.status_code == 202
+                    begun.append(answer.json())
+            assert len({one["sessionId"] for one in begun}) == 3
+            assert len({one["runId"] for one in begun}) == 3
+        stores = {path.name: path.read_bytes() for path in (tmp_path / "data").iterdir() if path.is_file()}
+        theirs = b"".join(raw for name, raw in stores.items() if name.startswith("evil"))
+        ours = b"".join(raw for name, raw in stores.items() if name.startswith("acme"))
+        for one in begun[:2]:
+            assert one["sessionId"].encode() in ours
+            assert one["sessionId"].encode() not in theirs
+        assert begun[2]["sessionId"].encode() in theirs
+        assert begun[2]["sessionId"].encode() not in ours
+
+    run(main())
+
+
+def test_a_key_counts_until_it_is_revoked_and_a_new_one_at_once(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with scene(tmp_path) as at, at.server.client(at.holders["ann"]) as client:
+            assert (await client.get("/agents")).status_code == 200
+            at.keys.change("ann", revoked=True)
+            assert (await client.get("/agents")).status_code == 401
+            at.keys.change("ann", revoked=False)
+            assert (await client.get("/agents")).status_code == 200
+            added = at.keys.add("new", "acme", "ann")
+            async with at.server.client(added) as other:
+                assert (await other.get(f"/runs/{at.ids['run_id']}")).status_code == 200
+            at.keys.path.unlink()
+            assert (await client.get("/agents")).status_code == 401
+
+    run(main())
+
+
+def test_only_operators_may_see_the_numbers_of_the_whole_server(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with scene(tmp_path) as at:
+            async with at.server.client(at.holders["ann"]) as client:
+                assert (await client.get("/metrics")).status_code == 404
+            operator = at.keys.add("ops", "acme", "ops", operator=True)
+            async with at.server.client(operator) as client:
+                shown = await client.get("/metrics")
+                assert shown.status_code == 200
+                assert "windlass_http_requests_total" in shown.text
+                assert 'route="/v1/runs/{run_id:path}"' in shown.text
+                assert not any(name in shown.text for name in ("acme", "ann", "evil", CANARY))
+
+    run(main())

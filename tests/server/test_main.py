@@ -1,0 +1,81 @@
+"""The command: what it refuses, what it loads, how it makes a key."""
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.server.rig import payer, talker
+
+from windlass.testing import FakeClock
+from windlass_server.__main__ import main
+from windlass_server.keys import ApiKeys, KeyFile, new_key
+from windlass_server.loading import load_agents
+from windlass_server.principal import Principal
+
+one = talker()
+several = [talker("a"), payer("b")]
+none: list[object] = []
+strange = ["no agent"]
+
+
+def test_agents_are_found_by_the_name_of_their_module_and_their_own() -> None:
+    assert load_agents("tests.server.test_main:one") == [one]
+    assert load_agents("tests.server.test_main:several") == several
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["none", "strange", "missing", "", "BODY"],
+    ids=["empty", "others", "missing", "nothing", "no agent"],
+)
+def test_what_is_no_agent_is_refused_with_words(place: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--agents", f"tests.server.test_main:{place}"]) == 2
+    assert f"--agents tests.server.test_main:{place}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--host", "0.0.0.0"], "neither keys nor tokens"),
+        (["--agents", "no.such.module:x"], "No module named"),
+        (["--agents", "json"], "expected an Agent"),
+        (["--jwt-issuer", "https://issuer.example"], "tokens need all of"),
+        (["--cors-origin", "*"], "names pages"),
+    ],
+)
+def test_a_command_that_cannot_be_served_says_why(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_a_file_of_keys_that_cannot_be_read_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keys = tmp_path / "keys.json"
+    keys.write_text('{"keys": [{"id": "a"}]}', encoding="utf-8")
+    assert main(["--keys", str(keys)]) == 2
+    assert "cannot be read" in capsys.readouterr().err
+    assert main(["--jwt-issuer", "i", "--jwt-audience", "a", "--jwt-jwks", str(tmp_path / "missing")]) == 2
+    assert "missing" in capsys.readouterr().err
+
+
+def test_a_new_key_is_shown_once_and_its_entry_opens_the_door(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--new-key", "k1", "acme", "ann"]) == 0
+    shown = capsys.readouterr()
+    key, entry = shown.out.strip(), json.loads(shown.err.strip().splitlines()[-1])
+    assert key not in shown.err
+    path = tmp_path / "keys.json"
+    path.write_text(json.dumps({"keys": [entry]}), encoding="utf-8")
+    assert ApiKeys(path, FakeClock()).principal(key) == Principal("acme", "ann")
+    assert main(["--new-key", "Not an id", "acme", "ann"]) == 2
+
+
+def test_no_two_keys_are_alike_and_the_file_holds_none() -> None:
+    made = [new_key("k", "acme", user="ann") for _ in range(100)]
+    assert len({key for key, _ in made}) == 100
+    for key, entry in made:
+        assert key.rpartition("_")[2] not in KeyFile(keys=(entry,)).model_dump_json()

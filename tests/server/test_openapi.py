@@ -1,0 +1,120 @@
+"""The OpenAPI document: complete, with examples, and true."""
+
+import itertools
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import httpx2
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, settings
+from schemathesis.specs.openapi import checks
+from tests.server.keyring import Keyring
+from tests.server.rig import FAST, TIMEOUT_S, in_thread, talker
+from tests.server.test_doors import routes
+
+from windlass_server import Settings, Tenants, create_app
+from windlass_server.guard import PREFIX, PUBLIC
+
+CASES = 6
+"""Of each kind, for each route."""
+APP = create_app(Settings(), Tenants(Path("nowhere"), [talker()]))
+DOCUMENT = APP.openapi()
+OPERATIONS = [
+    (method, path, operation)
+    for path, item in DOCUMENT["paths"].items()
+    for method, operation in item.items()
+]
+IDS = [f"{method} {path}" for method, path, _ in OPERATIONS]
+
+
+def test_every_route_is_in_the_document() -> None:
+    listed = {(method.upper(), path) for method, path, _ in OPERATIONS}
+    found = {(method, path.replace(":path}", "}")) for method, path in routes(APP)}
+    assert listed == found | {("GET", f"{PREFIX}/health")}
+
+
+@pytest.mark.parametrize(("method", "path", "operation"), OPERATIONS, ids=IDS)
+def test_every_route_has_words_examples_and_its_problems(
+    method: str, path: str, operation: dict[str, Any]
+) -> None:
+    assert operation["summary"]
+    assert operation["description"]
+    good = [answer for status, answer in operation["responses"].items() if status.startswith("2")]
+    assert good
+    for answer in good:
+        for content in answer["content"].values():
+            assert content.get("example") is not None, path
+    body = operation.get("requestBody")
+    if body is not None:
+        assert body["content"]["application/json"]["examples"]
+        assert {"400", "413", "415", "422"} <= operation["responses"].keys()
+    if path not in PUBLIC:
+        assert {"401", "429", "503"} <= operation["responses"].keys()
+        assert operation["security"] == [{"bearer": []}]
+    for status, answer in operation["responses"].items():
+        if status >= "4":
+            assert answer["content"].keys() == {"application/problem+json"}
+    if "{" in path:
+        assert "404" in operation["responses"]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A server that is up, and what opens it."""
+
+    address: str
+    headers: dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory: pytest.TempPathFactory) -> Generator[Target]:
+    folder = tmp_path_factory.mktemp("data")
+    keys = Keyring(folder / "keys.json")
+    key = keys.add("ops", "acme", "ann", operator=True)
+    given = Settings(keys=keys.path, limits=FAST)
+    with in_thread(folder / "data", [talker()], settings=given) as server:
+        yield Target(f"http://127.0.0.1:{server.port}", {"Authorization": f"Bearer {key}"})
+
+
+Case = Callable[..., None]
+schema = schemathesis.openapi.from_dict(DOCUMENT)
+turn = itertools.count()
+UNTYPED = cast(Any, checks)
+LEFT_OUT = [
+    UNTYPED.positive_data_acceptance,  # a schema cannot say which agents there are
+    UNTYPED.unsupported_method,  # an id may have a slash in it, so one address may be that of two routes
+]
+each_case = cast("Callable[[Case], Case]", cast(Any, schema).parametrize())
+
+
+@each_case
+@settings(
+    max_examples=CASES,
+    deadline=None,
+    suppress_health_check=(HealthCheck.too_slow, HealthCheck.filter_too_much),
+    database=None,
+)
+def test_no_request_makes_the_server_fail_or_answer_what_the_document_does_not_say(
+    case: Any, target: Target
+) -> None:
+    number = next(turn)
+    if case.operation.path.endswith("/events"):
+        case.query = {**(case.query or {}), "follow": "false"}
+    if case.path_parameters and number % 2:
+        # Ids that exist, in every second case: made-up ones do not lead far.
+        url = f"{target.address}/v1/sessions"
+        begun = httpx2.post(url, json={"message": "Pay."}, headers=target.headers, trust_env=False).json()
+        known = {"session_id": begun["sessionId"], "run_id": begun["runId"]}
+        case.path_parameters = {
+            **case.path_parameters,
+            **{name: known[name] for name in case.path_parameters if name in known},
+        }
+    case.call_and_validate(
+        base_url=target.address,
+        timeout=TIMEOUT_S,
+        headers=target.headers,
+        excluded_checks=LEFT_OUT,
+    )

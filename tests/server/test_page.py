@@ -1,0 +1,76 @@
+"""The commands on the page of the server do what the page says."""
+
+import os
+import re
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.server.rig import TIMEOUT_S
+
+from tools.doc_blocks import blocks
+from tools.files import ROOT
+from windlass_server import Settings, Tenants, create_app
+from windlass_server.problems import _CODES, _STATUS  # pyright: ignore[reportPrivateUsage] the page lists them
+
+PAGE = (ROOT / "docs" / "server.md").read_text(encoding="utf-8")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def test_the_five_minutes_with_curl_are_true(tmp_path: Path) -> None:
+    port = free_port()
+    commands = "\n".join(block.code for block in blocks(PAGE) if block.language == "bash")
+    assert "kill -9" in commands
+    script = commands.replace("localhost:8700", f"127.0.0.1:{port}")
+    script = script.replace("-m windlass_server", f"-m windlass_server --port {port}")
+    # Whatever happens, no server is left behind.
+    script = f"trap 'kill -9 $(jobs -p) 2>/dev/null' EXIT\nset -euo pipefail\n{script}\n"
+    python = str(Path(sys.executable).parent)
+    done = subprocess.run(
+        ["bash", "-c", script],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": f"{python}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count('{"status":"ok"') == 2
+    assert '"type":"run.waiting"' in done.stdout
+    assert '"type":"run.completed"' in done.stdout
+    assert "paid 1 cents" in done.stdout.splitlines()[-1]
+
+
+def test_the_page_lists_every_route() -> None:
+    app = create_app(Settings(), Tenants(Path("nowhere"), []))
+    listed = set[str]()
+    for line in PAGE.partition("## Routes")[2].partition("\n## ")[0].splitlines():
+        method = prefix = ""
+        for word in re.findall(r"`([^`]+)`", line.split("|")[1]) if line.startswith("| `") else ():
+            found = re.fullmatch(r"(?:(GET|POST|DELETE) )?(/\S+)", word)
+            assert found is not None, word
+            if found[1] is not None:
+                method, prefix = found[1], found[2]
+                listed.add(f"{method} {prefix}")
+            else:
+                base = prefix if prefix.endswith("}") else prefix.rpartition("/")[0]
+                listed.add(f"{method} {base}{found[2]}")
+    routes = {
+        f"{method.upper()} {re.sub('{[a-z]+_id}', '{id}', path.removeprefix('/v1'))}"
+        for path, item in app.openapi()["paths"].items()
+        for method in item
+    }
+    assert listed == {one.replace("/approvals/{id}", "/approvals/{requestId}") for one in routes}
+
+
+def test_the_page_lists_every_code() -> None:
+    listed = set(re.findall(r"`([a-z_]+)`", "".join(re.findall(r"^\| (`.*?) \|", PAGE, re.MULTILINE))))
+    codes = {*_CODES.values(), *_STATUS}
+    assert codes <= listed

@@ -1,0 +1,187 @@
+"""Sessions and runs over HTTP, on a real server with a real file."""
+
+from pathlib import Path
+
+from tests.server.rig import ended, payer, run, serving, talker, waiting
+
+from windlass import Agent
+from windlass.testing import ScriptedModel, say
+
+
+def test_a_first_message_begins_a_session_and_its_run_ends_with_the_answer(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path) as server, server.client() as client:
+            begun = await client.post("/sessions", json={"message": "Hello."})
+            assert begun.status_code == 202
+            found = await ended(client, begun.json()["runId"])
+            assert found["result"]["output"] == "Hello there."
+            assert found["run"]["sessionId"] == begun.json()["sessionId"]
+            assert found["requests"] == []
+
+    run(main())
+
+
+def test_a_session_may_begin_without_a_word_and_go_on_later(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path) as server, server.client() as client:
+            begun = await client.post("/sessions", json={})
+            assert begun.status_code == 202
+            assert begun.json().keys() == {"sessionId", "continuationToken"}
+            session_id = begun.json()["sessionId"]
+            said = await client.post(f"/sessions/{session_id}/messages", json={"message": "Hello."})
+            assert (said.status_code, said.json()["sessionId"]) == (202, session_id)
+            assert (await ended(client, said.json()["runId"]))["run"]["status"] == "completed"
+
+    run(main())
+
+
+def test_the_same_key_with_the_same_request_is_the_same_work(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path) as server, server.client() as client:
+            headers = {"idempotency-key": "order-17"}
+            body = {"message": "Hello.", "metadata": {"a": 1}}
+            first = await client.post("/sessions", json=body, headers=headers)
+            again = await client.post("/sessions", json=body, headers=headers)
+            assert first.json() == again.json()
+            other = await client.post("/sessions", json={"message": "Bye."}, headers=headers)
+            assert (other.status_code, other.json()["code"]) == (409, "conflict")
+            path = f"/sessions/{first.json()['sessionId']}/messages"
+            said = [await client.post(path, json={"message": "More."}, headers=headers) for _ in range(3)]
+            assert len({answer.json()["runId"] for answer in said}) == 1
+            other = await client.post(path, json={"message": "Less."}, headers=headers)
+            assert other.status_code == 409
+
+    run(main())
+
+
+def test_the_same_key_begins_the_same_empty_session(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path) as server, server.client() as client:
+            headers = {"idempotency-key": "empty"}
+            first = await client.post("/sessions", json={}, headers=headers)
+            again = await client.post("/sessions", json={}, headers=headers)
+            assert first.json() == again.json()
+            other = await client.post("/sessions", json={"mode": "task"}, headers=headers)
+            assert other.status_code == 409
+
+    run(main())
+
+
+def test_answers_in_a_session_are_given_in_the_name_of_whoever_asks(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path, [payer()]) as server, server.client() as client:
+            begun = (await client.post("/sessions", json={"message": "Pay."})).json()
+            [request] = (await waiting(client, begun["runId"]))["requests"]
+            answer = {"requestId": request["requestId"], "optionId": "approve", "responder": "the boss"}
+            path = f"/sessions/{begun['sessionId']}/messages"
+            assert (await client.post(path, json={"responses": [answer]})).status_code == 202
+            assert (await ended(client, begun["runId"]))["result"]["output"] == "All done."
+            again = await client.post(path, json={"responses": [answer]})
+            assert (again.status_code, again.json()["code"]) == (409, "conflict")
+            events = await client.get(f"/runs/{begun['runId']}/events?follow=false&format=ndjson")
+            assert '"responder":"local"' in events.text
+            assert "the boss" not in events.text
+
+    run(main())
+
+
+def test_words_can_be_steered_into_the_run_under_way(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path, [payer()]) as server, server.client() as client:
+            begun = (await client.post("/sessions", json={"message": "Pay."})).json()
+            await waiting(client, begun["runId"])
+            path = f"/sessions/{begun['sessionId']}/messages"
+            steered = await client.post(path, json={"message": "No, leave it.", "delivery": "steer"})
+            assert steered.status_code == 202
+            assert steered.json().keys() == {"sessionId", "messageId"}
+            found = await ended(client, begun["runId"])
+            assert found["result"]["output"] == "I left it."
+
+    run(main())
+
+
+def test_a_run_can_be_told_to_end(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path, [payer()]) as server, server.client() as client:
+            begun = (await client.post("/sessions", json={"message": "Pay."})).json()
+            await waiting(client, begun["runId"])
+            told = await client.post(f"/runs/{begun['runId']}/cancel", json={"reason": "Changed my mind."})
+            assert told.status_code == 202
+            assert (await ended(client, begun["runId"]))["run"]["status"] == "cancelled"
+            again = await client.post(f"/runs/{begun['runId']}/cancel")
+            assert again.status_code == 202
+
+    run(main())
+
+
+def test_output_can_be_asked_for_in_a_shape(tmp_path: Path) -> None:
+    async def main() -> None:
+        agent = Agent("typed", model=ScriptedModel([say('{"city": "Oslo"}')]))
+        schema = {
+            "type": "object",
+            "properties": {"city": {"type": "string"}},
+            "required": ["city"],
+            "additionalProperties": False,
+        }
+        async with serving(tmp_path, [agent]) as server, server.client() as client:
+            body = {"message": "Where?", "outputSchema": schema, "mode": "task"}
+            begun = await client.post("/sessions", json=body)
+            assert begun.status_code == 202, begun.text
+            found = await ended(client, begun.json()["runId"])
+            assert found["result"]["structuredOutput"] == {"city": "Oslo"}, found
+
+    run(main())
+
+
+def test_which_agent_is_meant_must_be_clear(tmp_path: Path) -> None:
+    async def main() -> None:
+        agents = [talker("a", "I am a."), talker("b", "I am b.")]
+        async with serving(tmp_path, agents) as server, server.client() as client:
+            unclear = await client.post("/sessions", json={"message": "Hello."})
+            assert (unclear.status_code, unclear.json()["code"]) == (422, "rejected")
+            assert "a, b" in unclear.json()["detail"]
+            unknown = await client.post("/sessions", json={"agent": "c", "message": "Hello."})
+            assert unknown.status_code == 422
+            begun = (await client.post("/sessions", json={"agent": "b"})).json()
+            path = f"/sessions/{begun['sessionId']}/messages"
+            said = (await client.post(path, json={"message": "Hello."})).json()
+            assert (await ended(client, said["runId"]))["result"]["output"] == "I am b."
+
+    run(main())
+
+
+def test_a_message_or_answers_and_not_both_and_not_neither(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path) as server, server.client() as client:
+            session_id = (await client.post("/sessions", json={})).json()["sessionId"]
+            path = f"/sessions/{session_id}/messages"
+            for body in ({}, {"message": "a", "responses": [{"requestId": "r"}]}):
+                assert (await client.post(path, json=body)).status_code == 422
+
+    run(main())
+
+
+def test_what_a_run_chose_can_be_read(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path, [payer()]) as server, server.client() as client:
+            begun = (await client.post("/sessions", json={"message": "Pay."})).json()
+            await waiting(client, begun["runId"])
+            found = await client.get(f"/runs/{begun['runId']}/decisions")
+            assert found.status_code == 200
+            assert len(found.json()["decisions"]) == 2
+
+    run(main())
+
+
+def test_agents_and_tools_are_listed(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path, [payer("one"), payer("two")]) as server, server.client() as client:
+            agents = (await client.get("/agents")).json()["agents"]
+            assert [agent["agentId"] for agent in agents] == ["one", "two"]
+            tools = (await client.get("/tools")).json()["tools"]
+            assert {(one["name"], one["mode"], tuple(one["agents"])) for one in tools} == {
+                ("look", "read", ("one", "two")),
+                ("pay", "external", ("one", "two")),
+            }
+
+    run(main())

@@ -1,0 +1,130 @@
+"""Signed tokens: whose they are, and everything that makes them worthless."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import jwt
+import pytest
+from tests.server.keyring import AUDIENCE, ISSUER, Issuer, Keyring
+from tests.server.rig import FAST, run, serving
+from tests.toolbox.web_rig import reply, served
+
+from windlass import Rejected
+from windlass.testing import FakeClock
+from windlass_server import JwtSettings, Settings
+from windlass_server.principal import Principal
+from windlass_server.tokens import JWKS_RETRY_S, KeySource, Tokens
+
+
+def test_a_token_opens_the_door_of_its_tenant_and_user(tmp_path: Path) -> None:
+    async def main() -> None:
+        issuer = Issuer()
+        keys = Keyring(tmp_path / "keys.json")
+        key = keys.add("k", "acme", "ann")
+        settings = Settings(jwt=issuer.settings(tmp_path), keys=keys.path, limits=FAST)
+        async with serving(tmp_path / "data", settings=settings) as server:
+            async with server.client(issuer.token()) as client:
+                begun = (await client.post("/sessions", json={})).json()
+            async with server.client(key) as client:
+                found = await client.get(f"/sessions/{begun['sessionId']}/events?follow=false")
+                assert found.status_code == 200
+            async with server.client(issuer.token(user="bob")) as client:
+                found = await client.get(f"/sessions/{begun['sessionId']}/events?follow=false")
+                assert found.status_code == 404
+
+    run(main())
+
+
+def hmac_with_the_public_key(issuer: Issuer) -> str:
+    """The old trick: the public key, which everybody has, as a secret."""
+    secret = json.loads(issuer.jwks)["keys"][0]["x"] + "x" * 32
+    claims = {"iss": ISSUER, "aud": AUDIENCE, "sub": "ann", "tenant": "acme"}
+    claims |= {"exp": datetime.now(UTC) + timedelta(minutes=5)}
+    return jwt.encode(claims, secret, algorithm="HS256", headers={"kid": issuer.key_id})
+
+
+def unsigned(issuer: Issuer) -> str:
+    claims = {"iss": ISSUER, "aud": AUDIENCE, "sub": "ann", "tenant": "acme"}
+    return jwt.encode(claims, "", algorithm="none", headers={"kid": issuer.key_id})
+
+
+def without_key_id(issuer: Issuer) -> str:
+    claims = {"iss": ISSUER, "aud": AUDIENCE, "sub": "ann", "tenant": "acme"}
+    claims |= {"exp": datetime.now(UTC) + timedelta(minutes=5)}
+    return jwt.encode(claims, issuer.key, algorithm="EdDSA")
+
+
+LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
+WORTHLESS: dict[str, Callable[[Issuer], str]] = {
+    "expired": lambda issuer: issuer.token(exp=LONG_AGO),
+    "never expires": lambda issuer: issuer.token(exp=None),
+    "not yet": lambda issuer: issuer.token(nbf=datetime.now(UTC) + timedelta(hours=1)),
+    "other issuer": lambda issuer: issuer.token(iss="https://evil.example"),
+    "other audience": lambda issuer: issuer.token(aud="somebody else"),
+    "no audience": lambda issuer: issuer.token(aud=None),
+    "no tenant": lambda issuer: issuer.token(tenant=None),
+    "no user": lambda issuer: issuer.token(user=None),
+    "a tenant that is no text": lambda issuer: issuer.token(tenant=["acme"]),
+    "an empty tenant": lambda issuer: issuer.token(tenant=""),
+    "a tenant with a line in it": lambda issuer: issuer.token(tenant="a\nb"),
+    "other key": lambda issuer: Issuer().token(),
+    "unknown key": lambda issuer: replace(issuer, key_id="k2").token(),
+    "no key id": without_key_id,
+    "unsigned": unsigned,
+    "signed with the public key": hmac_with_the_public_key,
+    "garbage": lambda issuer: "a.b.c",
+    "not even three parts": lambda issuer: "x",
+    "cut": lambda issuer: issuer.token()[:-4],
+    "too long": lambda issuer: issuer.token(more="x" * 9000),
+    "not ascii": lambda issuer: "é.ü.ñ",
+}
+
+
+@pytest.mark.promise("T1")
+@pytest.mark.parametrize("name", WORTHLESS)
+def test_a_token_with_anything_wrong_about_it_is_nobodys(tmp_path: Path, name: str) -> None:
+    async def main() -> None:
+        issuer = Issuer()
+        tokens = Tokens(issuer.settings(tmp_path), FakeClock())
+        assert await tokens.principal(issuer.token()) == Principal("acme", "ann")
+        assert await tokens.principal(WORTHLESS[name](issuer)) is None
+
+    run(main())
+
+
+def test_keys_of_an_issuer_are_fetched_again_for_a_new_one_and_not_for_every_wrong_one() -> None:
+    async def main() -> None:
+        issuer, clock = Issuer(), FakeClock()
+        fetched = 0
+
+        async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            nonlocal fetched
+            await reader.readuntil(b"\r\n\r\n")
+            fetched += 1
+            writer.write(reply(issuer.jwks))
+
+        async with served(handler, "127.0.0.1", 0) as port:
+            place = f"http://127.0.0.1:{port}/jwks"
+            tokens = Tokens(JwtSettings(ISSUER, AUDIENCE, place), clock)
+            assert await tokens.principal(issuer.token()) is not None
+            for _ in range(5):
+                assert await tokens.principal(replace(issuer, key_id="k2").token()) is None
+            assert fetched == 1
+            issuer.key_id = "k2"
+            clock.advance(JWKS_RETRY_S + 1)
+            assert await tokens.principal(issuer.token()) is not None
+            assert fetched == 2
+        # The issuer is away: what is known goes on to count.
+        clock.advance(10_000)
+        assert await tokens.principal(issuer.token()) is not None
+
+    run(main())
+
+
+def test_keys_of_an_issuer_are_not_fetched_in_the_clear_from_elsewhere() -> None:
+    with pytest.raises(Rejected, match="by https"):
+        KeySource("http://issuer.example/jwks", FakeClock())

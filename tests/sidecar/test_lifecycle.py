@@ -1,0 +1,348 @@
+"""The life of a sidecar, from its options to its last frame."""
+
+import asyncio
+import json
+import logging
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from tests.sidecar.frames import read
+from tests.sidecar.rig import play
+
+from windlass import ToolRouter, tool
+from windlass.ports.transport import TransportAdapter
+from windlass_protocol import JsonObject, SSEEvent, SSEEventType
+from windlass_sidecar import lifecycle
+from windlass_sidecar.__main__ import read_options
+from windlass_sidecar.lifecycle import Options, run, watch_parent
+from windlass_sidecar.loading import CannotLoad, load_tools
+from windlass_sidecar.logs import LineHandler, set_up
+from windlass_sidecar.pump import Teller
+from windlass_sidecar.rpc import Peer
+from windlass_sidecar.secrets import GrowingScribe
+from windlass_sidecar.stdio import Stderr, Stdio
+from windlass_sidecar.transport import StdioJsonRpcTransport
+
+
+class Pipes:
+    """The ends of a sidecar, and ours."""
+
+    def __init__(self) -> None:
+        self.in_fd, self.write_fd = os.pipe()
+        self.read_fd, self.out_fd = os.pipe()
+        self.err_read_fd, self.err_fd = os.pipe()
+        self.stdio = Stdio(self.in_fd, self.out_fd, Stderr(self.err_fd))
+
+    def send(self, method: str, call_id: int = 1) -> None:
+        os.write(
+            self.write_fd, json.dumps({"jsonrpc": "2.0", "id": call_id, "method": method}).encode() + b"\n"
+        )
+
+    def end(self) -> None:
+        os.close(self.write_fd)
+
+    async def messages(self) -> list[JsonObject]:
+        """Everything that was sent, once nobody can send more."""
+        os.close(self.out_fd)
+        found = b""
+        while data := await asyncio.to_thread(os.read, self.read_fd, 65_536):
+            found += data
+        return [message for line in found.splitlines() for message in read(line)]
+
+    def close(self) -> None:
+        for fd in (self.in_fd, self.read_fd, self.err_read_fd, self.err_fd, self.write_fd, self.out_fd):
+            with suppress(OSError):
+                os.close(fd)
+
+
+def _no_watch(on_gone: Callable[[], None]) -> None:
+    """Watch nobody: the parent of the tests is not theirs to judge."""
+
+
+@pytest.fixture
+def pipes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Pipes]:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    monkeypatch.setattr(lifecycle, "watch_parent", _no_watch)
+    made = Pipes()
+    yield made
+    made.close()
+    root.handlers[:], root.level = handlers, level
+
+
+def test_a_sidecar_lives_from_ready_to_the_end_of_stdin(pipes: Pipes, tmp_path: Path) -> None:
+    async def story() -> None:
+        pipes.send("system.ping")
+        pipes.end()
+        await run(Options(tmp_path / "store.db"), pipes.stdio)
+        ready, pong, goodbye = await pipes.messages()
+        assert ready["method"] == "lifecycle.ready"
+        assert pong["id"] == 1
+        assert goodbye["params"] == {"reason": "eof"}
+
+    play(story())
+    assert b"__SIDECAR_READY__:" in os.read(pipes.err_read_fd, 65_536)
+
+
+@pytest.mark.parametrize("method", ["system.shutdown", "system.shutdown_now"])
+def test_a_sidecar_that_is_told_to_end_does(pipes: Pipes, method: str) -> None:
+    async def story() -> None:
+        pipes.send(method)
+        await run(Options(quiet_ready=True), pipes.stdio)
+        messages = await pipes.messages()
+        assert {"id": 1, "jsonrpc": "2.0", "result": None} in messages
+        assert messages[-1]["params"] == {"reason": "normal"}
+
+    play(story())
+
+
+def test_nothing_new_is_taken_while_it_drains_and_ping_says_so(
+    pipes: Pipes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drains, is_answered = asyncio.Event(), asyncio.Event()
+    answered: set[object] = set()
+    drain, send = Peer[object].drain, StdioJsonRpcTransport.send
+
+    async def draining(self: Peer[object]) -> None:
+        drains.set()
+        await drain(self)
+
+    async def watched(self: StdioJsonRpcTransport, body: bytes) -> None:
+        answered.update(message.get("id") for message in read(body))
+        if {2, 3} <= answered:
+            is_answered.set()
+        await send(self, body)
+
+    @tool(mode="read")
+    async def slow() -> str:
+        """Ask for two more things while everything ends."""
+        await drains.wait()
+        pipes.send("tool.list", 2)
+        pipes.send("system.ping", 3)
+        await is_answered.wait()
+        return "done"
+
+    def tools(names: Iterable[str]) -> ToolRouter:
+        return ToolRouter([slow])
+
+    monkeypatch.setattr(Peer, "drain", draining)
+    monkeypatch.setattr(StdioJsonRpcTransport, "send", watched)
+    monkeypatch.setattr(lifecycle, "load_tools", tools)
+
+    async def story() -> None:
+        call = {"jsonrpc": "2.0", "id": 1, "method": "tool.invoke", "params": {"name": "slow"}}
+        os.write(pipes.write_fd, json.dumps(call).encode() + b"\n")
+        pipes.send("system.shutdown", 4)
+        await run(Options(), pipes.stdio)
+        by_id = {message.get("id"): message for message in await pipes.messages()}
+        assert by_id[4]["result"] is None
+        assert by_id[1]["result"] == {"success": True, "data": "done"}
+        ping, refused = by_id[3]["result"], by_id[2]["error"]
+        assert isinstance(ping, dict)
+        assert ping["status"] == "shutting_down"
+        assert isinstance(refused, dict)
+        assert refused["code"] == -32005
+
+    play(story())
+
+
+def test_a_host_that_reads_no_more_ends_it(pipes: Pipes) -> None:
+    async def story() -> None:
+        os.close(pipes.read_fd)
+        pipes.send("system.ping")
+        await run(Options(), pipes.stdio)
+
+    play(story())
+
+
+def test_a_parent_that_is_gone_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = threading.Event()
+    parents = iter([7, 7, 1])
+    monkeypatch.setattr("windlass_sidecar.lifecycle.os.getppid", lambda: next(parents))
+    monkeypatch.setattr("windlass_sidecar.lifecycle.PARENT_POLL_S", 0.0)
+    watch_parent(gone.set)
+    assert gone.wait(10)
+
+
+def test_the_options_are_those_of_the_command_line() -> None:
+    assert read_options([]) == Options()
+    given = read_options(
+        ["--store", "a.db", "--tools", "x", "--tools", "y:z", "--log-level", "debug", "--quiet-ready"]
+    )
+    assert given == Options(Path("a.db"), ("x", "y:z"), "debug", quiet_ready=True)
+
+
+def test_tools_are_loaded_by_module_and_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = """
+from windlass import ToolRouter, tool
+@tool(mode="read")
+def one() -> str: return ""
+@tool(mode="read")
+def two() -> str: return ""
+both = [one, two]
+router = ToolRouter([two])
+number = 5
+"""
+    (tmp_path / "sidecar_test_tools.py").write_text(source, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    for name, found in (
+        ("", ["one", "two"]),
+        (":both", ["one", "two"]),
+        (":two", ["two"]),
+        (":router", ["two"]),
+    ):
+        tools = load_tools([f"sidecar_test_tools{name}"]).list_tools()
+        assert [one.name for one in tools] == found
+    for names, words in (
+        (["sidecar_test_tools:number"], "no tools in it"),
+        (["sidecar_test_tools:missing"], "AttributeError"),
+        (["sidecar_test_tools:one", "sidecar_test_tools"], "already"),
+        (["no_such_module_at_all"], "ModuleNotFoundError"),
+    ):
+        with pytest.raises(CannotLoad, match=words):
+            load_tools(names)
+
+
+def test_logs_are_lines_without_secrets_and_a_record_that_cannot_be_written_is_no_failure(
+    pipes: Pipes,
+) -> None:
+    handler = set_up(pipes.stdio.errors, "info")
+    assert isinstance(logging.getLogger().handlers[0], LineHandler)
+    handler.scribe = GrowingScribe()
+    handler.scribe.learn("a-secret-of-the-host")
+    logging.getLogger("x").info("two\nlines with a-secret-of-the-host in %s", "them")
+    logging.getLogger("x").info("%d", "no number")
+    logging.getLogger("x").debug("not this")
+    assert pipes.stdio.errors.flush(10)
+    lines = os.read(pipes.err_read_fd, 65_536).decode().splitlines()
+    assert len(lines) == 2
+    assert "two lines with" in lines[0]
+    assert "a-secret-of-the-host" not in lines[0]
+    assert "cannot be written" in lines[1]
+
+
+def test_what_nobody_reads_is_dropped_and_stops_nobody() -> None:
+    reader, writer = os.pipe()
+    errors = Stderr(writer, bytes_max=1_000_000)
+    for _ in range(300):
+        errors.write(b"x" * 10_000)
+    assert not errors.flush(0.01)
+    os.close(reader)
+    assert errors.flush(10)
+    os.close(writer)
+
+
+@pytest.mark.promise("L1")
+def test_a_host_that_does_not_read_is_not_listened_to_until_it_does() -> None:
+    async def story() -> None:
+        pipes = Pipes()
+        transport = StdioJsonRpcTransport(pipes.in_fd, pipes.out_fd)
+        sending = asyncio.create_task(transport.send(b"x" * 5_000_000))
+        await asyncio.sleep(0)
+        assert not sending.done()
+        found = 0
+        while found < 5_000_001:
+            found += len(await asyncio.to_thread(os.read, pipes.read_fd, 1 << 20))
+        await sending
+        await transport.flush(10)
+        pipes.end()
+        assert [frame async for frame in transport.frames()] == []
+        pipes.close()
+
+    play(story())
+
+
+def test_events_of_the_simple_chat_stream_go_both_ways() -> None:
+    async def story() -> None:
+        pipes = Pipes()
+        transport = StdioJsonRpcTransport(pipes.in_fd, pipes.out_fd)
+        adapter: TransportAdapter = transport
+        event = SSEEvent(type=SSEEventType.CONTENT, content="hello")
+        await adapter.emit(event)
+        await transport.flush(10)
+        line = os.read(pipes.read_fd, 65_536)
+        other = b'{"jsonrpc":"2.0","method":"other"}\n'
+        odd = b'{"jsonrpc":"2.0","method":"transport.event","params":{"type":"no such type"}}\n'
+        os.write(pipes.write_fd, line + other + odd + b"no json\n" + line)
+        pipes.end()
+        assert [found async for found in adapter.receive()] == [event, event]
+        pipes.close()
+
+    play(story())
+
+
+def test_a_frame_that_is_refused_is_no_event() -> None:
+    async def story() -> None:
+        pipes = Pipes()
+        transport = StdioJsonRpcTransport(pipes.in_fd, pipes.out_fd, half_frame_s=0.01)
+        os.write(pipes.write_fd, b'{"half')
+        receiving = asyncio.ensure_future(anext(aiter(transport.receive())))
+        await transport.emit(SSEEvent(type=SSEEventType.DONE))
+        await asyncio.to_thread(os.read, pipes.read_fd, 65_536)
+        os.write(pipes.write_fd, b'\n{"jsonrpc":"2.0","method":"transport.event","params":{"type":"done"}}\n')
+        assert (await receiving).type is SSEEventType.DONE
+        pipes.end()
+        pipes.close()
+
+    play(story())
+
+
+def told(teller: Teller, kind: str, **data: object) -> list[object]:
+    handler = {
+        "words": teller.words,
+        "thoughts": teller.thoughts,
+        "finished": teller.finished,
+        "began": teller.step_began,
+        "arguments": teller.arguments,
+        "result": teller.result,
+        "calls": teller.calls,
+    }[kind]
+    return [params for _, params in handler(data)]  # type: ignore[arg-type] - JSON by hand
+
+
+def test_words_are_told_once_whether_they_came_live_or_not() -> None:
+    teller = Teller()
+    assert told(teller, "began") == []
+    assert told(teller, "words", messageDelta="Hel", messageSoFar="Hel") == [{"delta": "Hel"}]
+    assert told(teller, "words", messageDelta="lo", messageSoFar="Hello") == [{"delta": "lo"}]
+    assert told(teller, "words", messageDelta="", messageSoFar="Hello") == []
+    assert told(teller, "finished", message="Hello you") == [{"delta": " you"}]
+    assert told(teller, "began") == []
+    assert told(teller, "finished", message="Not seen live") == [{"delta": "Not seen live"}]
+    assert told(teller, "began") == []
+    assert told(teller, "finished", message=None) == []
+
+
+def test_an_answer_that_is_tried_again_takes_back_what_was_told() -> None:
+    teller = Teller()
+    told(teller, "began")
+    assert told(teller, "thoughts", reasoningDelta="hm") == [{"reasoningDelta": "hm"}]
+    assert told(teller, "words", messageDelta="wro") == [{"delta": "wro"}]
+    assert told(teller, "began") == [{"restart": True}]
+    assert told(teller, "words", messageDelta="wr") == [{"delta": "wr"}]
+    assert told(teller, "finished", message="right") == [{"restart": True}, {"delta": "right"}]
+
+
+def test_calls_are_told_in_pieces_and_whole_and_their_failures_with_their_ids() -> None:
+    teller = Teller()
+    assert told(teller, "arguments", callId="c", inputDelta="{", toolName="t") == [
+        {"toolCallDelta": {"id": "c", "argumentsDelta": "{", "name": "t"}}
+    ]
+    assert told(teller, "arguments", callId="c", inputDelta="}") == [
+        {"toolCallDelta": {"id": "c", "argumentsDelta": "}"}}
+    ]
+    action = {"kind": "tool-call", "callId": "c", "toolName": "t", "input": "no object"}
+    other = {"kind": "load-skill", "callId": "d", "input": "x"}
+    assert told(teller, "calls", actions=[action, other]) == [
+        {"toolCall": {"id": "c", "name": "t", "arguments": {"": "no object"}}}
+    ]
+    result = {"callId": "c", "toolName": "t", "output": None}
+    assert told(teller, "result", result=result, status="failed") == [
+        {"toolResult": {"id": "c", "name": "t", "success": False, "error": "the call failed"}}
+    ]

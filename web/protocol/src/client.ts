@@ -1,0 +1,21 @@
+/** Clients of the server and of the sidecar, for browsers and node. */
+export { ApiError, ConnectionError, ProtocolError } from "./api-error.js";
+export type { ApiErrorKind } from "./api-error.js";
+export { backoffMs, DEFAULT_BACKOFF } from "./backoff.js";
+export type { Backoff } from "./backoff.js";
+export { systemClock } from "./clock.js";
+export type { Chance, Clock } from "./clock.js";
+export { FEED_GAPS_MAX, FEED_IDLE_MS, readFeed } from "./feed.js";
+export type { FeedItem, FeedOptions, FeedSource, FeedState } from "./feed.js";
+export { Client } from "./rest.js";
+export type { ClientOptions, PageQuery, RequestOptions, RunQuery, SessionQuery } from "./rest.js";
+export * from "./rest-types.js";
+export { childDuplex, portDuplex } from "./duplex.js";
+export type { ChildStreams, Duplex, DuplexListener, MessagePortLike } from "./duplex.js";
+export { RpcClosed, RpcError, RpcPeer } from "./rpc.js";
+export type { CallOptions, PeerOptions, RpcHandler, RpcListener } from "./rpc.js";
+export { SidecarClient } from "./sidecar.js";
+export type { ChatStream, HostToolHandler, SidecarOptions } from "./sidecar.js";
+export * from "./sidecar-types.js";
+export { StreamTeller } from "./sidecar-events.js";
+export { Queue } from "./queue.js";

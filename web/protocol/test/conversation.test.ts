@@ -1,0 +1,253 @@
+import { gunzipSync } from "node:zlib";
+import { readdirSync, readFileSync } from "node:fs";
+import { describe, expect, it, test } from "vitest";
+import { RecordGap } from "../src/chat.js";
+import { EMPTY_CONVERSATION, isRunning, reduceConversation, type Conversation } from "../src/conversation.js";
+import { chatItems, type CallView, type ChatItem } from "../src/conversation-items.js";
+import { Event, Record } from "../src/generated/index.js";
+import { toEvent } from "../src/handlers.js";
+import type { JsonObject } from "../src/wire.js";
+import { delta as deltaOf, record } from "./fakes.js";
+
+const STEP = { sequence: 0, turnId: "t0", stepIndex: 0 };
+const REF = { code: "unavailable", kind: "provider_failure", retry: "retryable" };
+
+/** Tells a story: each record gets the next number, each delta the next place in its step. */
+class Story {
+  state: Conversation = EMPTY_CONVERSATION;
+  private seq = 0;
+  private index = 0;
+
+  say(type: string, data: JsonObject = {}): this {
+    if (type === "step.started") this.index = 0;
+    return this.take(record(++this.seq, type, data));
+  }
+
+  live(type: string, data: JsonObject): this {
+    return this.take(deltaOf(this.seq, this.index++, type, data));
+  }
+
+  begin(): this {
+    this.say("run.started", { runId: "r1", agentId: "a" });
+    this.say("message.received", { message: "go", sequence: 0, turnId: "t0" });
+    return this.say("step.started", STEP);
+  }
+
+  ask(...callIds: readonly string[]): this {
+    return this.say("actions.requested", { ...STEP, actions: callIds.map(action) });
+  }
+
+  start(callId: string): this {
+    const idempotencyKey = `k/${callId}`;
+    return this.say("action.started", { ...STEP, callId, toolName: "mail", effect: "once", idempotencyKey });
+  }
+
+  result(callId: string, status: string, output: string): this {
+    const result = { kind: "tool-result", callId, toolName: "mail", output };
+    return this.say("action.result", { ...STEP, result, status, durationMs: 5 });
+  }
+
+  request(callId: string, more: JsonObject = {}): this {
+    const one = { requestId: `q/${callId}`, action: action(callId), prompt: "Run?", display: "confirmation" };
+    return this.say("input.requested", { ...STEP, requests: [{ ...one, kind: "approval" }], ...more });
+  }
+
+  get items(): readonly ChatItem[] {
+    return chatItems(this.state);
+  }
+
+  /** Rows in short. */
+  get rows(): string[] {
+    return this.items.map((item) => {
+      if (item.kind === "note") return `${item.note.kind}: ${item.note.text}`;
+      if (item.kind === "request") return `asked: ${item.request.requestId}`;
+      const calls = item.calls.map((view) => ` [${view.call.id} ${view.status}]`).join("");
+      return `${item.message.role}${item.isLive ? "…" : ""}: ${item.message.content}${calls}`;
+    });
+  }
+
+  call(callId: string): CallView | undefined {
+    return this.items.flatMap((item) => (item.kind === "message" ? item.calls : [])).find(({ call }) => call.id === callId);
+  }
+
+  private take(event: Event): this {
+    this.state = reduceConversation(this.state, [Event.parse(event)]);
+    return this;
+  }
+}
+
+const action = (callId: string): JsonObject => ({ kind: "tool-call", callId, toolName: "mail", input: { to: callId } });
+const words = (messageDelta: string, messageSoFar?: string): JsonObject =>
+  messageSoFar === undefined ? { messageDelta } : { messageDelta, messageSoFar };
+
+describe("words", () => {
+  it("grow by their deltas and become the message of the same row", () => {
+    const story = new Story().begin().live("message.appended", words("Hal", "Hal")).live("message.appended", words("lo"));
+    expect(story.rows).toEqual(["user: go", "assistant…: Hallo"]);
+    const { id } = story.items[1] ?? {};
+    story.say("message.completed", { ...STEP, message: "Hallo", finishReason: "stop" });
+    expect(story.rows).toEqual(["user: go", "assistant: Hallo"]);
+    expect(story.items[1]?.id).toBe(id);
+  });
+
+  it("that came so far take the place of what a late reader has", () => {
+    const story = new Story().begin().live("message.appended", words("Hal")).live("message.appended", words("Hallo", "Hallo"));
+    expect(story.rows.at(-1)).toBe("assistant…: Hallo");
+  });
+
+  it("of an attempt that failed stay until the next attempt says something", () => {
+    const story = new Story().begin().live("message.appended", words("Firs"));
+    story.say("step.retrying", { ...STEP, code: "overloaded", attempt: 1, delayMs: 5, message: "too busy" });
+    story.say("step.started", STEP);
+    expect(story.rows).toEqual(["user: go", "error: too busy", "assistant…: Firs"]);
+    story.live("message.appended", words("Second"));
+    expect(story.rows.at(-1)).toBe("assistant…: Second");
+  });
+
+  it.each([
+    ["the step fails", ["step.failed", { ...STEP, code: "x", message: "broke" }], ["error: broke"]],
+    ["the run fails", ["run.failed", { runId: "r1", error: { ...REF, message: "broke" } }], ["error: broke"]],
+    ["the run is cancelled", ["run.cancelled", { runId: "r1" }], ["cancelled: Stopped."]],
+    ["the turn fails", ["turn.failed", { sequence: 0, turnId: "t0", code: "x", message: "broke" }], ["error: broke"]],
+  ] as const)("that never became a message stay when %s", (_, [type, data], notes) => {
+    const story = new Story().begin().live("message.appended", words("Half a sen"));
+    story.say(type, data);
+    expect(story.rows).toEqual(["user: go", "partial: Half a sen", ...notes]);
+    story.say("message.received", { message: "and now?", sequence: 1, turnId: "t1" });
+    expect(story.rows).toEqual(["user: go", "partial: Half a sen", ...notes, "user: and now?"]);
+  });
+
+  it("of a second message in one step come behind the first", () => {
+    const story = new Story().begin().say("message.completed", { ...STEP, message: "One.", finishReason: "stop" });
+    story.live("message.appended", words("Two"));
+    expect(story.rows.at(-1)).toBe("assistant…: One.\n\nTwo");
+  });
+
+  it("of the model to itself are kept apart", () => {
+    const story = new Story().begin().live("reasoning.appended", { reasoningDelta: "hmm" });
+    expect(story.items.at(-1)).toMatchObject({ reasoning: "hmm", isLive: true });
+    story.say("reasoning.completed", { ...STEP, reasoning: "hmm, yes" });
+    story.say("message.completed", { ...STEP, message: "Yes.", finishReason: "stop" });
+    expect(story.items.at(-1)).toMatchObject({ reasoning: "hmm, yes", isLive: false });
+  });
+});
+
+test("a failure of a step is told once, not again by its turn and its run", () => {
+  const story = new Story().begin().say("step.failed", { ...STEP, code: "x", message: "broke" });
+  story.say("turn.failed", { sequence: 0, turnId: "t0", code: "x", message: "broke" });
+  story.say("run.failed", { runId: "r1", error: { ...REF, message: "broke" } });
+  expect(story.rows).toEqual(["user: go", "error: broke"]);
+});
+
+describe("calls", () => {
+  it("keep their results, in whatever order these come", () => {
+    const story = new Story().begin().ask("a", "b", "c").start("a").start("b").start("c");
+    story.result("c", "completed", "third").result("a", "failed", "first").result("b", "rejected", "");
+    expect(story.rows.at(-1)).toBe("assistant:  [a failed] [b denied] [c succeeded]");
+    expect(["a", "b", "c"].map((id) => story.call(id)?.result?.content)).toEqual([
+      "first",
+      "Tool execution was denied.",
+      "third",
+    ]);
+  });
+
+  it("are shown while their arguments are written, and as they go on", () => {
+    const story = new Story().begin().live("action.input.appended", { callId: "a", toolName: "mail", inputDelta: '{"to"' });
+    expect(story.call("a")).toMatchObject({ status: "writing", inputText: '{"to"', call: { name: "mail" } });
+    story.ask("a");
+    expect(story.call("a")).toMatchObject({ status: "requested", call: { arguments: { to: "a" } } });
+    story.request("a");
+    expect(story.call("a")).toMatchObject({ status: "waiting", request: { requestId: "q/a" } });
+    story.say("input.resolved", { ...STEP, resolutions: [{ requestId: "q/a", outcome: "approved", kind: "approval" }] });
+    story.start("a").live("action.partial", { callId: "a", output: "half" });
+    expect(story.call("a")).toMatchObject({ status: "running", progress: { partial: "half" } });
+    story.result("a", "completed", "all");
+    expect(story.call("a")).toMatchObject({ status: "succeeded", progress: { durationMs: 5 } });
+    expect(story.call("a")?.progress?.partial).toBeUndefined();
+  });
+
+  it("with the same id in two steps have each their own result", () => {
+    const story = new Story().begin().ask("a").start("a").result("a", "completed", "one");
+    const next = { ...STEP, stepIndex: 1 };
+    story.say("step.started", next).say("actions.requested", { ...next, actions: [action("a")] });
+    expect(story.rows).toEqual(["user: go", "assistant:  [a succeeded]", "assistant:  [a requested]"]);
+  });
+
+  it("that have no result when the run ends are abandoned", () => {
+    const story = new Story().begin().ask("a").start("a").say("run.cancelled", { runId: "r1" });
+    expect(story.call("a")?.status).toBe("abandoned");
+  });
+
+  it("of subagents tell who works and how it ended", () => {
+    const story = new Story().begin().ask("a");
+    const called = { callId: "a", childSessionId: "s2", sessionId: "s1", name: "scout", toolName: "scout" };
+    story.say("subagent.called", { ...called, sequence: 0, turnId: "t0" });
+    expect(story.call("a")?.subagent).toMatchObject({ name: "scout", status: "running", childSessionId: "s2" });
+    story.say("subagent.completed", { callId: "a", subagentName: "scout", output: "found", usage: { costMicros: 7 } });
+    expect(story.call("a")?.subagent).toMatchObject({ status: "completed", output: "found", childSessionId: "s2" });
+    expect(story.state.usage.session.delegated).toEqual({ costMicros: 7 });
+  });
+
+  it("of a subagent that ask somebody are shown although they are not on the page", () => {
+    const story = new Story().begin().request("x", { childSessionId: "s2" });
+    expect(story.rows).toEqual(["user: go", "asked: q/x"]);
+    story.say("run.cancelled", { runId: "r1" });
+    expect(story.rows).toEqual(["user: go", "cancelled: Stopped."]);
+  });
+});
+
+test("a run is followed from its beginning to its end", () => {
+  const story = new Story().begin();
+  expect([story.state.run?.status, isRunning(story.state)]).toEqual(["running", true]);
+  story.say("run.waiting", { runId: "r1", on: "input" });
+  expect(story.state.run).toMatchObject({ status: "waiting", waitsOn: "input" });
+  story.say("run.resumed", { runId: "r1", reason: "input" });
+  expect(story.state.run).toMatchObject({ status: "running", waitsOn: undefined });
+  story.say("run.cancel_requested", { runId: "r1" }).say("run.waiting", { runId: "r1", on: "input" });
+  expect(story.state.run?.status).toBe("cancelling");
+  story.say("run.completed", { runId: "other" });
+  expect(isRunning(story.state)).toBe(true);
+  story.say("run.completed", { runId: "r1", structuredOutput: { x: 1 } });
+  expect(story.state.run).toMatchObject({ status: "completed", structuredOutput: { x: 1 } });
+  expect(isRunning(story.state)).toBe(false);
+});
+
+test("what was taken before is passed over, and what is missing is an error", () => {
+  const { state } = new Story().begin();
+  expect(reduceConversation(state, [record(2, "message.received", { message: "go", sequence: 0, turnId: "t0" })])).toBe(state);
+  expect(() => reduceConversation(state, [record(5, "session.waiting", { wait: "input" })])).toThrow(RecordGap);
+});
+
+test("rows that did not change are the same objects, so that nobody draws them again", () => {
+  const story = new Story().begin().ask("a").start("a").result("a", "completed", "one");
+  const first = chatItems(story.state);
+  expect(chatItems(story.state, first)).toBe(first);
+  story.say("step.started", { ...STEP, stepIndex: 1 }).live("message.appended", { ...words("x"), stepIndex: 1 });
+  const second = chatItems(story.state, first);
+  expect(second).toHaveLength(3);
+  expect(second.slice(0, 2).every((item, at) => item === first[at])).toBe(true);
+  expect(chatItems(story.state, second)).toBe(second);
+  story.live("message.appended", { ...words("y"), stepIndex: 1 });
+  expect(chatItems(story.state, second)[2]).not.toBe(second[2]);
+});
+
+describe("golden journals", () => {
+  const folder = new URL("../../../tests/golden/journals/0.1/", import.meta.url);
+  const names = readdirSync(folder).filter((name) => name.endsWith(".gz"));
+
+  it.each(names)("%s gives the same conversation at once, one by one, and read twice", (name) => {
+    const lines = gunzipSync(readFileSync(new URL(name, folder))).toString().trim().split("\n");
+    const events = lines.map((line) => toEvent(Record.parse(JSON.parse(line))));
+    const whole = reduceConversation(EMPTY_CONVERSATION, events);
+    let state = EMPTY_CONVERSATION;
+    let rows = chatItems(state);
+    for (const event of events) {
+      state = reduceConversation(state, [event]);
+      rows = chatItems(state, rows);
+    }
+    expect(state).toEqual(whole);
+    expect(rows).toEqual(chatItems(whole));
+    expect(reduceConversation(state, events)).toBe(state);
+    expect(new Set(rows.map(({ id }) => id)).size).toBe(rows.length);
+  });
+});

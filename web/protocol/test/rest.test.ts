@@ -1,0 +1,131 @@
+import { afterEach, beforeEach, expect, it, test } from "vitest";
+import { ApiError, ConnectionError, ProtocolError, readRetryAfter } from "../src/api-error.js";
+import { backoffMs } from "../src/backoff.js";
+import { systemClock } from "../src/clock.js";
+import { Client } from "../src/rest.js";
+import { Scene } from "./fakes.js";
+
+let scene: Scene;
+let client: Client;
+let asked: { method: string; path: string; body: unknown; key: string | undefined }[];
+let answer: { status: number; body: unknown };
+
+beforeEach(async () => {
+  scene = new Scene();
+  await scene.open();
+  client = new Client({ baseUrl: scene.baseUrl });
+  asked = [];
+  answer = { status: 202, body: { sessionId: "s1", runId: "r1" } };
+  scene.answer = (request, response, url) => {
+    let text = "";
+    request.on("data", (piece: Buffer) => (text += piece.toString()));
+    request.on("end", () => {
+      const key = request.headers["idempotency-key"];
+      const body: unknown = text === "" ? undefined : JSON.parse(text);
+      asked.push({ method: request.method ?? "", path: url.pathname + url.search, body, key: key as string | undefined });
+      const type = answer.status < 400 ? "application/json" : "application/problem+json";
+      response.writeHead(answer.status, { "content-type": type }).end(JSON.stringify(answer.body));
+    });
+  };
+});
+afterEach(() => scene.close());
+
+const failure = (promise: Promise<unknown>): Promise<unknown> => promise.then(String, (error: unknown) => error);
+
+it("begins, speaks, answers, cancels and compacts", async () => {
+  await client.createSession({ agent: "a", message: "go", context: undefined }, { idempotencyKey: "k1" });
+  await client.sendMessage("s/1", { message: "more", delivery: "steer" });
+  await client.answer("s1", [{ requestId: "q", optionId: "approve" }]);
+  await client.approve("q", { optionId: "deny", text: "no" });
+  await client.cancelRun("r1", "too slow");
+  await client.cancelRun("r1");
+  await client.compact("s1");
+  await client.cancelSession("s1");
+  await client.fork("s1", { at: 7 });
+  answer = { status: 200, body: { deleted: ["s1"] } };
+  expect(await client.deleteSession("s1")).toEqual(["s1"]);
+  expect(await client.exportSession("s1")).toBe('{"deleted":["s1"]}');
+  expect(asked).toEqual([
+    { method: "POST", path: "/v1/sessions", body: { agent: "a", message: "go" }, key: "k1" },
+    { method: "POST", path: "/v1/sessions/s%2F1/messages", body: { message: "more", delivery: "steer" }, key: undefined },
+    { method: "POST", path: "/v1/sessions/s1/messages", body: { responses: [{ requestId: "q", optionId: "approve" }] }, key: undefined },
+    { method: "POST", path: "/v1/approvals/q", body: { optionId: "deny", text: "no" }, key: undefined },
+    { method: "POST", path: "/v1/runs/r1/cancel", body: { reason: "too slow" }, key: undefined },
+    { method: "POST", path: "/v1/runs/r1/cancel", body: undefined, key: undefined },
+    { method: "POST", path: "/v1/sessions/s1/compact", body: undefined, key: undefined },
+    { method: "POST", path: "/v1/sessions/s1/cancel", body: undefined, key: undefined },
+    { method: "POST", path: "/v1/sessions/s1/fork", body: { at: 7 }, key: undefined },
+    { method: "DELETE", path: "/v1/sessions/s1", body: undefined, key: undefined },
+    { method: "GET", path: "/v1/sessions/s1/export", body: undefined, key: undefined },
+  ]);
+});
+
+it.each([
+  ["/v1/sessions?limit=5&text=a+b", (c: Client) => c.listSessions({ limit: 5, text: "a b" }), { sessions: [] }],
+  ["/v1/sessions/s1", (c: Client) => c.getSession("s1"), { sessionId: "s1" }],
+  ["/v1/sessions/s1/history", (c: Client) => c.history("s1"), { messages: [] }],
+  ["/v1/runs/r1/trace", (c: Client) => c.trace("r1"), { spans: [], events: [] }],
+  ["/v1/approvals", (c: Client) => c.approvals(), { requests: [] }],
+  ["/v1/runs?session=s1&status=failed", (c: Client) => c.listRuns({ session: "s1", status: "failed" }), { runs: [] }],
+  ["/v1/health", (c: Client) => c.health(), { status: "ok", version: "0.1.0" }],
+])("reads %s", async (path, read, body) => {
+  answer = { status: 200, body };
+  expect(await read(client)).toEqual(body);
+  expect(asked.map((one) => one.path)).toEqual([path]);
+});
+
+it("reads runs, agents and tools", async () => {
+  const run = { runId: "r", agentId: "a", status: "running", packageId: "p", packageFingerprint: "f", routeId: "x", modelId: "m" };
+  answer = { status: 200, body: { run: { ...run, cancellationRequested: false } } };
+  expect(await client.getRun("r")).toMatchObject({ run, requests: [] });
+  answer = { status: 200, body: { agents: [{ agentId: "a", description: "", model: "m", tools: [], subagents: [] }] } };
+  expect(await client.agents()).toHaveLength(1);
+  answer = { status: 200, body: { tools: [] } };
+  expect(await client.tools()).toEqual([]);
+});
+
+it("says what was refused, in the server's own words", async () => {
+  answer = { status: 409, body: { detail: "the run has ended", code: "conflict", ids: { runId: "r1" } } };
+  const error = await failure(client.cancelRun("r1"));
+  expect(error).toBeInstanceOf(ApiError);
+  expect(error).toMatchObject({ kind: "conflict", code: "conflict", message: "the run has ended", isPassing: false });
+});
+
+it.each([
+  ["nobody is there", () => new Client({ baseUrl: "http://127.0.0.1:1" }).health(), ConnectionError],
+  ["the answer is another one", () => client.getSession("s"), ProtocolError],
+])("fails when %s", async (_, call, kind) => {
+  answer = { status: 200, body: { something: "else" } };
+  expect(await failure(call())).toBeInstanceOf(kind);
+});
+
+it("can be aborted", async () => {
+  const stop = new AbortController();
+  const reason = new Error("enough");
+  scene.answer = () => {
+    stop.abort(reason);
+  };
+  expect(await failure(client.health({ signal: stop.signal }))).toBe(reason);
+});
+
+test("Retry-After is seconds or a moment, and anything else is passed over", () => {
+  const now = Date.parse("2026-01-31T09:30:00Z");
+  const moments = ["5", " 0 ", "Sat, 31 Jan 2026 09:30:02 GMT", "Sat, 31 Jan 2026 09:29:00 GMT", "soon", null];
+  expect(moments.map((text) => readRetryAfter(text, now))).toEqual([5_000, 0, 2_000, 0, undefined, undefined]);
+});
+
+test("waits double up to their limit, and half of each is chance", () => {
+  const backoff = { baseMs: 100, maxMs: 1_000 };
+  expect([0, 1, 2, 3, 4, 5, 1_000].map((n) => backoffMs(n, backoff, () => 0))).toEqual([50, 50, 100, 200, 400, 500, 500]);
+  expect([1, 5].map((n) => backoffMs(n, backoff, () => 0.999))).toEqual([100, 1_000]);
+});
+
+test("the clock of the machine waits, and stops waiting", async () => {
+  expect(Math.abs(systemClock.now() - Date.now())).toBeLessThan(1_000);
+  await systemClock.sleep(1, new AbortController().signal);
+  const stop = new AbortController();
+  const wait = failure(systemClock.sleep(600_000, stop.signal));
+  stop.abort();
+  expect(await wait).toMatchObject({ name: "AbortError" });
+  expect(await failure(systemClock.sleep(600_000, stop.signal))).toMatchObject({ name: "AbortError" });
+});

@@ -1,0 +1,191 @@
+/** What people are asked, and how they answer. */
+import { actionName, type InputOption, type InputRequest, type InputResponse } from "@windlass/protocol";
+import { RadioGroup } from "radix-ui";
+import { useId, useState, type ReactNode } from "react";
+import { formatValue } from "../format.js";
+import { BUTTONS, CARD, classes, CODE, FIELD, FOCUS } from "./styles.js";
+
+/** A request, and who takes the answer. */
+export interface RequestCardProps {
+  readonly request: InputRequest;
+  /** Takes the answer; the card says so if it rejects. */
+  readonly onAnswer: (response: InputResponse) => Promise<void> | void;
+  /** The moment, in milliseconds since 1970; that of the machine when absent. */
+  readonly nowMs?: number | undefined;
+}
+
+const APPROVAL_OPTIONS: readonly InputOption[] = [
+  { id: "approve", label: "Approve", style: "primary" },
+  { id: "deny", label: "Deny", style: "danger" },
+];
+
+/** An approval as an ApprovalCard, anything else as a QuestionCard. */
+export function RequestCard(props: RequestCardProps): ReactNode {
+  return isApproval(props.request) ? <ApprovalCard {...props} /> : <QuestionCard {...props} />;
+}
+
+function isApproval({ kind, options, display }: InputRequest): boolean {
+  if (kind !== undefined) return kind === "approval";
+  return display === "confirmation" || (options ?? []).some(({ id }) => id === "approve");
+}
+
+/**
+ * Asks for consent to exactly one call.
+ *
+ * It shows the arguments as they will be used, and the answer carries their digest: consent to something else does
+ * not count.
+ */
+export function ApprovalCard({ request, onAnswer, nowMs }: RequestCardProps): ReactNode {
+  const { state, send } = useAnswer(request, onAnswer, nowMs);
+  const [reason, setReason] = useState("");
+  const { action } = request;
+  const options = request.options ?? APPROVAL_OPTIONS;
+  const tool = actionName(action);
+  return (
+    <Frame request={request} title={`Approve ${tool}?`} state={state}>
+      <pre className={classes(CODE, FOCUS)} tabIndex={0} role="region" aria-label={`arguments of ${tool}`}>{formatValue(action.input)}</pre>
+      {request.allowFreeform === true && (
+        <Words label="Reason (optional)" value={reason} onChange={setReason} isDisabled={state.isDone} rows={1} />
+      )}
+      <div className="flex flex-wrap gap-2">
+        {options.map((option) => (
+          <button
+            key={option.id}
+            type="button"
+            className={BUTTONS[option.style ?? "default"]}
+            disabled={state.isDone}
+            title={option.description}
+            onClick={() => {
+              send({ optionId: option.id, text: reason === "" ? undefined : reason });
+            }}
+          >
+            {option.label}
+          </button>
+        ))}
+      </div>
+    </Frame>
+  );
+}
+
+/** Asks a question: options to pick from, words, or both. */
+export function QuestionCard({ request, onAnswer, nowMs }: RequestCardProps): ReactNode {
+  const { state, send } = useAnswer(request, onAnswer, nowMs);
+  const [optionId, setOptionId] = useState("");
+  const [text, setText] = useState("");
+  const options = request.options ?? [];
+  const takesWords = request.allowFreeform === true || request.display === "text" || options.length === 0;
+  const isEmpty = optionId === "" && text.trim() === "";
+  return (
+    <Frame request={request} title="The agent asks" state={state}>
+      <form
+        className="flex flex-col gap-3"
+        onSubmit={(event) => {
+          event.preventDefault();
+          if (!isEmpty) send({ optionId: optionId === "" ? undefined : optionId, text: text.trim() === "" ? undefined : text });
+        }}
+      >
+        {options.length > 0 && <Options options={options} value={optionId} onChange={setOptionId} isDisabled={state.isDone} />}
+        {takesWords && <Words label="Your answer" value={text} onChange={setText} isDisabled={state.isDone} rows={2} />}
+        <div>
+          <button type="submit" className={BUTTONS.primary} disabled={state.isDone || isEmpty}>
+            Answer
+          </button>
+        </div>
+      </form>
+    </Frame>
+  );
+}
+
+interface AnswerState {
+  readonly isDone: boolean;
+  readonly isExpired: boolean;
+  readonly error: string | undefined;
+}
+
+type Given = Pick<InputResponse, "optionId" | "text">;
+
+function useAnswer(
+  { requestId, argumentsHash, expiresAt }: InputRequest,
+  onAnswer: RequestCardProps["onAnswer"],
+  nowMs = Date.now(),
+): { readonly state: AnswerState; readonly send: (given: Given) => void } {
+  const [isSent, setIsSent] = useState(false);
+  const [error, setError] = useState<string>();
+  const isExpired = expiresAt !== undefined && Date.parse(expiresAt) <= nowMs;
+  const send = (given: Given): void => {
+    setIsSent(true);
+    setError(undefined);
+    const response = Object.fromEntries(
+      Object.entries({ requestId, argumentsHash, ...given }).filter(([, value]) => value !== undefined),
+    ) as InputResponse;
+    Promise.resolve(onAnswer(response)).catch((failure: unknown) => {
+      setIsSent(false);
+      setError(failure instanceof Error ? failure.message : "The answer did not get through.");
+    });
+  };
+  return { state: { isDone: isSent || isExpired, isExpired, error }, send };
+}
+
+interface FrameProps {
+  readonly request: InputRequest;
+  readonly title: string;
+  readonly state: AnswerState;
+  readonly children: ReactNode;
+}
+
+function Frame({ request, title, state, children }: FrameProps): ReactNode {
+  const id = useId();
+  return (
+    <section className={classes(CARD, "flex flex-col gap-3 border-l-4 border-l-agent-warning p-4")} aria-labelledby={id}>
+      <p id={id} className="text-sm font-semibold">{title}</p>
+      <p className="whitespace-pre-wrap break-words text-sm">{request.prompt}</p>
+      {children}
+      {request.expiresAt !== undefined && !state.isExpired && (
+        <p className="text-xs text-agent-muted">
+          Lapses at <time dateTime={request.expiresAt}>{new Date(request.expiresAt).toLocaleString()}</time>
+        </p>
+      )}
+      {state.isExpired && <p className="text-sm text-agent-warning">This request has lapsed.</p>}
+      {state.error !== undefined && <p role="alert" className="text-sm text-agent-danger-text">{state.error}</p>}
+    </section>
+  );
+}
+
+interface FieldProps {
+  readonly value: string;
+  readonly onChange: (value: string) => void;
+  readonly isDisabled: boolean;
+}
+
+function Words({ label, value, onChange, isDisabled, rows }: FieldProps & { readonly label: string; readonly rows: number }): ReactNode {
+  const id = useId();
+  return (
+    <div className="flex flex-col gap-1">
+      <label htmlFor={id} className="text-xs text-agent-muted">{label}</label>
+      <textarea id={id} rows={rows} className={FIELD} value={value} disabled={isDisabled} onChange={(event) => { onChange(event.target.value); }} />
+    </div>
+  );
+}
+
+function Options({ options, value, onChange, isDisabled }: FieldProps & { readonly options: readonly InputOption[] }): ReactNode {
+  const id = useId();
+  return (
+    <RadioGroup.Root className="flex flex-col gap-2" value={value} onValueChange={onChange} disabled={isDisabled} aria-label="Answers">
+      {options.map((option) => (
+        <div key={option.id} className="flex items-start gap-2 text-sm">
+          <RadioGroup.Item
+            id={`${id}-${option.id}`}
+            value={option.id}
+            className={classes("mt-0.5 flex size-5 shrink-0 items-center justify-center rounded-full border border-agent-muted", FOCUS)}
+          >
+            <RadioGroup.Indicator className="size-2.5 rounded-full bg-agent-accent" />
+          </RadioGroup.Item>
+          <label htmlFor={`${id}-${option.id}`}>
+            {option.label}
+            {option.description !== undefined && <span className="block text-xs text-agent-muted">{option.description}</span>}
+          </label>
+        </div>
+      ))}
+    </RadioGroup.Root>
+  );
+}

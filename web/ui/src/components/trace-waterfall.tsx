@@ -1,0 +1,143 @@
+import type { TraceEvent, TraceSpan } from "@windlass/protocol";
+import type { TraceInfo } from "@windlass/protocol/client";
+import { useMemo, useRef, useState, type KeyboardEvent, type ReactNode } from "react";
+import { formatDuration, formatValue } from "../format.js";
+import { classes, CODE, FOCUS } from "./styles.js";
+
+/** A trace to show. */
+export interface TraceWaterfallProps {
+  readonly trace: TraceInfo;
+  /** The moment that open spans reach to, in milliseconds since 1970; the end of the last one when absent. */
+  readonly nowMs?: number | undefined;
+  readonly onSelect?: ((span: TraceSpan) => void) | undefined;
+  readonly className?: string | undefined;
+}
+
+/** A span with its place. */
+export interface SpanRow {
+  readonly span: TraceSpan;
+  readonly depth: number;
+  readonly startMs: number;
+  readonly durationMs: number;
+  readonly isOpen: boolean;
+}
+
+const MIN_PERCENT = 0.4;
+const FULL = 100;
+const INDENT_REM = 0.9;
+
+/** The spans of a trace in the order of a reader: each under its parent, siblings by time. */
+export function spanRows(spans: readonly TraceSpan[], nowMs?: number): readonly SpanRow[] {
+  const ids = new Set(spans.map(({ spanId }) => spanId));
+  const children = new Map<string, TraceSpan[]>();
+  for (const span of spans) {
+    const parentId = span.parentId !== undefined && ids.has(span.parentId) ? span.parentId : "";
+    children.set(parentId, [...(children.get(parentId) ?? []), span]);
+  }
+  const times = spans.map((span) => ({ start: Date.parse(span.startAt), end: Date.parse(span.endAt ?? span.startAt) }));
+  const zero = Math.min(...times.map(({ start }) => start));
+  const last = nowMs ?? Math.max(...times.map(({ end }) => end));
+  const rows: SpanRow[] = [];
+  const add = (parentId: string, depth: number): void => {
+    const sorted = (children.get(parentId) ?? []).toSorted((a, b) => Date.parse(a.startAt) - Date.parse(b.startAt));
+    for (const span of sorted) {
+      const start = Date.parse(span.startAt);
+      const end = span.endAt === undefined ? last : Date.parse(span.endAt);
+      rows.push({ span, depth, startMs: start - zero, durationMs: Math.max(end - start, 0), isOpen: span.endAt === undefined });
+      add(span.spanId, depth + 1);
+    }
+  };
+  add("", 0);
+  return rows;
+}
+
+/** What a run did and how long each thing took. Arrow keys go from span to span. */
+export function TraceWaterfall({ trace, nowMs, onSelect, className }: TraceWaterfallProps): ReactNode {
+  const rows = useMemo(() => spanRows(trace.spans, nowMs), [trace.spans, nowMs]);
+  const [selectedId, setSelectedId] = useState<string>();
+  const list = useRef<HTMLOListElement>(null);
+  const wholeMs = Math.max(...rows.map(({ startMs, durationMs }) => startMs + durationMs), 1);
+  const selected = rows.find(({ span }) => span.spanId === selectedId);
+  const onKeyDown = (event: KeyboardEvent): void => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (step === undefined) return;
+    event.preventDefault();
+    const buttons = [...(list.current?.querySelectorAll("button") ?? [])];
+    buttons[buttons.indexOf(document.activeElement as HTMLButtonElement) + step]?.focus();
+  };
+  if (rows.length === 0) return <p className="text-sm text-agent-muted">Nothing was traced yet.</p>;
+  return (
+    <div className={classes("flex flex-col gap-3 text-agent-text", className)}>
+      <ol ref={list} aria-label="Spans" onKeyDown={onKeyDown} className="flex flex-col">
+        {rows.map((row) => (
+          <li key={row.span.spanId}>
+            <Bar
+              row={row}
+              wholeMs={wholeMs}
+              isSelected={row.span.spanId === selectedId}
+              onSelect={() => {
+                setSelectedId(row.span.spanId);
+                onSelect?.(row.span);
+              }}
+            />
+          </li>
+        ))}
+      </ol>
+      {selected !== undefined && <Details row={selected} events={trace.events.filter(({ spanId }) => spanId === selectedId)} />}
+    </div>
+  );
+}
+
+interface BarProps {
+  readonly row: SpanRow;
+  readonly wholeMs: number;
+  readonly isSelected: boolean;
+  readonly onSelect: () => void;
+}
+
+function Bar({ row, wholeMs, isSelected, onSelect }: BarProps): ReactNode {
+  const { span, depth, startMs, durationMs, isOpen } = row;
+  const took = isOpen ? "still running" : formatDuration(durationMs);
+  const width = Math.max((durationMs / wholeMs) * FULL, MIN_PERCENT);
+  return (
+    <button
+      type="button"
+      aria-pressed={isSelected}
+      aria-label={`${span.name}, after ${formatDuration(startMs)}, ${took}`}
+      onClick={onSelect}
+      className={classes("flex w-full cursor-pointer items-center gap-2 rounded px-1 py-0.5 text-left text-xs", isSelected && "bg-agent-raised", FOCUS)}
+    >
+      <span className="w-2/5 min-w-0 truncate font-mono" style={{ paddingLeft: `${depth * INDENT_REM}rem` }}>{span.name}</span>
+      <span aria-hidden className="relative h-3 flex-1 rounded bg-agent-raised">
+        <span
+          className={classes("absolute top-0 h-3 rounded", colorOf(span), isOpen && "motion-safe:animate-pulse")}
+          style={{ left: `${Math.min((startMs / wholeMs) * FULL, FULL - MIN_PERCENT)}%`, width: `${width}%`, maxWidth: "100%" }}
+        />
+      </span>
+      <span aria-hidden className="w-20 shrink-0 text-right text-agent-muted">{took}</span>
+    </button>
+  );
+}
+
+function colorOf({ name, attrs }: TraceSpan): string {
+  if (attrs?.["error"] !== undefined || attrs?.["status"] === "failed") return "bg-agent-danger";
+  if (name.startsWith("tool.")) return "bg-agent-success";
+  return name.startsWith("wait") ? "bg-agent-warning" : "bg-agent-accent";
+}
+
+function Details({ row, events }: { readonly row: SpanRow; readonly events: readonly TraceEvent[] }): ReactNode {
+  return (
+    <section aria-label={`Details of ${row.span.name}`} className="flex flex-col gap-2">
+      <pre className={classes(CODE, FOCUS)} tabIndex={0} role="region" aria-label="Attributes">{formatValue(row.span.attrs ?? {})}</pre>
+      {events.length > 0 && (
+        <ul className="text-xs text-agent-muted">
+          {events.map((event) => (
+            <li key={event.eventId}>
+              <time dateTime={event.at}>{event.at.slice(11, 23)}</time> {event.name}
+            </li>
+          ))}
+        </ul>
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,81 @@
+/** The one way to an agent: every hook and component speaks to this, whatever is behind it. */
+import type { DecisionRun, ErrorInfo, InputRequest, InputResponse, RunStatus, Usage } from "@windlass/protocol";
+import type { Approval, FeedItem, FeedState, SessionInfo, TraceInfo } from "@windlass/protocol/client";
+
+/** What a transport can do; components leave out what it cannot. */
+export interface TransportFeatures {
+  /** Speaking to a run that is under way. */
+  readonly steer: boolean;
+  readonly decisions: boolean;
+}
+
+/** What every call takes. */
+export interface CallOptions {
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** How to watch a session. */
+export interface WatchOptions extends CallOptions {
+  /** The cursor behind the last event that was seen. */
+  readonly after?: string | undefined;
+  /** Told whenever the connection changes. */
+  readonly onState?: ((state: FeedState) => void) | undefined;
+}
+
+/** Something said, with the run that it begins if it begins one. */
+export interface Sent {
+  readonly sessionId: string;
+  readonly runId?: string | undefined;
+}
+
+/** How something is said. */
+export interface SendOptions extends CallOptions {
+  /** `steer` speaks to the run under way, `queue` waits for it. */
+  readonly delivery?: "queue" | "steer" | undefined;
+}
+
+/** Which session to begin. */
+export interface SessionWish {
+  readonly agent?: string | undefined;
+  /** What the user says first. */
+  readonly message?: string | undefined;
+}
+
+/** A run: where it is, what it waits for, and what came of it. */
+export interface RunFacts {
+  readonly runId: string;
+  readonly sessionId?: string | undefined;
+  readonly agentId?: string | undefined;
+  readonly status: RunStatus;
+  readonly output?: string | undefined;
+  readonly error?: ErrorInfo | undefined;
+  readonly usage?: Usage | undefined;
+  readonly requests: readonly InputRequest[];
+}
+
+/** A way to agents. Methods reject with the errors of what is behind them; each has a message for people. */
+export interface Transport {
+  readonly features: TransportFeatures;
+  /** Begins a session, with the first message or without. */
+  createSession(wish: SessionWish, options?: CallOptions): Promise<Sent>;
+  /** The sessions, newest first. */
+  listSessions(options?: CallOptions): Promise<readonly SessionInfo[]>;
+  /** Every event of a session from the cursor on, and then those that come, until the signal is aborted. */
+  events(sessionId: string, options: WatchOptions): AsyncIterable<FeedItem>;
+  /** Says something in a session. */
+  send(sessionId: string, message: string, options?: SendOptions): Promise<Sent>;
+  /** Ends a run, where it runs. */
+  cancel(runId: string, options?: CallOptions): Promise<void>;
+  /** Answers what a session asks. */
+  answer(sessionId: string, response: InputResponse, options?: CallOptions): Promise<void>;
+  /** Everything that waits for a person. */
+  approvals(options?: CallOptions): Promise<readonly Approval[]>;
+  run(runId: string, options?: CallOptions): Promise<RunFacts>;
+  trace(runId: string, options?: CallOptions): Promise<TraceInfo>;
+  decisions(runId: string, options?: CallOptions): Promise<DecisionRun>;
+}
+
+/** What is asked for is not there on this transport. */
+export class Unsupported extends Error {
+  override readonly name = "Unsupported";
+}

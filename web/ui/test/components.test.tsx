@@ -1,0 +1,267 @@
+import { withHeight } from "./dom.js";
+import { EMPTY_CONVERSATION, reduceConversation, type CallStatus, type ChatItem, type InputResponse } from "@windlass/protocol";
+import { act, fireEvent, render, screen, waitFor, within } from "@testing-library/react";
+import { userEvent } from "@testing-library/user-event";
+import { afterEach, describe, expect, it, test, vi } from "vitest";
+import { CostMeter } from "../src/components/cost-meter.js";
+import { DecisionCard } from "../src/components/decision-card.js";
+import { MessageList } from "../src/components/message-list.js";
+import { OrchestrationPlanCard, planOf } from "../src/components/orchestration-plan-card.js";
+import { ApprovalCard, QuestionCard, RequestCard } from "../src/components/request-card.js";
+import { SSEStreamView } from "../src/components/sse-stream-view.js";
+import { ToolCallRenderer } from "../src/components/tool-call.js";
+import { spanRows, TraceWaterfall } from "../src/components/trace-waterfall.js";
+import { record } from "../../protocol/test/fakes.js";
+import { APPROVAL, CALL, DECISION, events, message, QUESTION, TRACE } from "./samples.js";
+
+const names = (role: string): (string | null)[] => screen.queryAllByRole(role).map((element) => element.textContent);
+
+describe("an approval", () => {
+  it("shows exactly what will be done, and answers for those arguments alone", async () => {
+    const user = userEvent.setup();
+    const onAnswer = vi.fn<(response: InputResponse) => void>();
+    render(<ApprovalCard request={APPROVAL} onAnswer={onAnswer} />);
+    expect(JSON.parse(screen.getByRole("region", { name: "arguments of pay" }).textContent)).toEqual(APPROVAL.action.input);
+    expect(names("button")).toEqual(["Approve", "Approve every call of pay in this session", "Deny"]);
+    await user.tab();
+    await user.tab();
+    await user.keyboard("too dear");
+    await user.tab();
+    await user.tab();
+    await user.tab();
+    await user.keyboard("{Enter}");
+    const { argumentsHash } = APPROVAL;
+    expect(onAnswer.mock.calls).toEqual([[{ requestId: "q1", optionId: "deny", text: "too dear", argumentsHash }]]);
+    expect(screen.getByRole<HTMLButtonElement>("button", { name: "Approve" }).disabled).toBe(true);
+  });
+
+  it("that did not get through says why, and can be answered again", async () => {
+    const onAnswer = vi.fn(() => Promise.reject(new Error("the server is away")));
+    render(<ApprovalCard request={APPROVAL} onAnswer={onAnswer} />);
+    fireEvent.click(screen.getByRole("button", { name: "Approve" }));
+    expect((await screen.findByRole("alert")).textContent).toBe("the server is away");
+    fireEvent.click(screen.getByRole("button", { name: "Approve" }));
+    await waitFor(() => { expect(onAnswer).toHaveBeenCalledTimes(2); });
+  });
+
+  it("that has lapsed cannot be answered", () => {
+    const expiresAt = "2026-01-31T09:30:00Z";
+    const { rerender } = render(<ApprovalCard request={{ ...APPROVAL, expiresAt }} onAnswer={() => undefined} nowMs={Date.parse(expiresAt) - 1} />);
+    expect(screen.getByRole<HTMLButtonElement>("button", { name: "Approve" }).disabled).toBe(false);
+    rerender(<ApprovalCard request={{ ...APPROVAL, expiresAt }} onAnswer={() => undefined} nowMs={Date.parse(expiresAt)} />);
+    expect(screen.getByRole<HTMLButtonElement>("button", { name: "Approve" }).disabled).toBe(true);
+    expect(screen.getByText("This request has lapsed.")).toBeTruthy();
+  });
+
+  it("without options of its own has the usual two", () => {
+    render(<RequestCard request={{ ...APPROVAL, options: undefined, kind: undefined }} onAnswer={() => undefined} />);
+    expect(names("button")).toEqual(["Approve", "Deny"]);
+  });
+});
+
+describe("a question", () => {
+  it("is answered with an option, by keyboard", async () => {
+    const user = userEvent.setup();
+    const onAnswer = vi.fn<(response: InputResponse) => void>();
+    render(<RequestCard request={QUESTION} onAnswer={onAnswer} />);
+    expect(screen.getByRole<HTMLButtonElement>("button", { name: "Answer" }).disabled).toBe(true);
+    await user.tab();
+    // Held: an option is picked when it gets the focus, a moment after the key goes down.
+    await user.keyboard(" {ArrowDown>}");
+    await waitFor(() => { expect(screen.getByRole("radio", { name: "Bergen" }).getAttribute("aria-checked")).toBe("true"); });
+    await user.keyboard("{/ArrowDown}");
+    await user.click(screen.getByRole("button", { name: "Answer" }));
+    expect(onAnswer.mock.calls).toEqual([[{ requestId: "q2", optionId: "bergen" }]]);
+  });
+
+  it("is answered with words", async () => {
+    const user = userEvent.setup();
+    const onAnswer = vi.fn<(response: InputResponse) => void>();
+    render(<QuestionCard request={{ ...QUESTION, options: undefined, display: "text" }} onAnswer={onAnswer} />);
+    await user.type(screen.getByRole("textbox", { name: "Your answer" }), "Tromsø");
+    await user.click(screen.getByRole("button", { name: "Answer" }));
+    expect(onAnswer.mock.calls).toEqual([[{ requestId: "q2", text: "Tromsø" }]]);
+  });
+});
+
+describe("a call", () => {
+  it("shows its arguments and its result as text, when it is opened", async () => {
+    const { container } = render(<ToolCallRenderer view={CALL} />);
+    const trigger = screen.getByRole("button", { name: /pay.*destructive.*done.*1\.2 s/u });
+    expect(screen.queryByRole("region", { name: "Result" })).toBeNull();
+    await userEvent.setup().click(trigger);
+    expect(screen.getByRole("region", { name: "Result" }).textContent).toBe("<script>paid</script>");
+    expect(container.querySelector("script")).toBeNull();
+  });
+
+  it.each<[CallStatus, string]>([
+    ["writing", "being written"],
+    ["requested", "requested"],
+    ["waiting", "waits for approval"],
+    ["running", "running"],
+    ["failed", "failed"],
+    ["denied", "denied"],
+    ["abandoned", "never finished"],
+  ])("that is %s says so in words", (status, words) => {
+    render(<ToolCallRenderer view={{ ...CALL, status, progress: undefined }} />);
+    expect(screen.getByRole("button").textContent).toContain(words);
+  });
+
+  it("is drawn by its own renderer, if there is one for its name", () => {
+    const renderers = { pay: () => <b>own</b> };
+    const { rerender } = render(<ToolCallRenderer view={CALL} renderers={renderers} isOpen />);
+    expect(screen.getByText("own")).toBeTruthy();
+    rerender(<ToolCallRenderer view={{ ...CALL, call: { ...CALL.call, name: "toString" } }} renderers={renderers} isOpen />);
+    expect(screen.queryByText("own")).toBeNull();
+  });
+});
+
+describe("a list of messages", () => {
+  let restore: (() => void) | undefined;
+  afterEach(() => restore?.());
+
+  it("draws ten thousand rows by drawing those in view", () => {
+    restore = withHeight(600);
+    const items = Array.from({ length: 10_000 }, (_, n) => message(n));
+    const { container } = render(<MessageList items={items} />);
+    const drawn = container.querySelectorAll("article").length;
+    expect(drawn).toBeGreaterThan(0);
+    expect(drawn).toBeLessThan(60);
+  });
+
+  it("draws a row again only when it changed", () => {
+    const seen: string[] = [];
+    const Own = ({ view }: { readonly view: { readonly key: string } }) => {
+      seen.push(view.key);
+      return null;
+    };
+    const row = (n: number): ChatItem => ({ ...message(n), calls: [{ ...CALL, key: `k${n}`, status: "waiting", request: APPROVAL }] }) as ChatItem;
+    const [first, second] = [row(1), row(2)];
+    const renderers = { pay: Own };
+    const list = (items: readonly ChatItem[]) => <MessageList items={items} renderers={renderers} />;
+    const { rerender } = render(list([first, second]));
+    for (const button of screen.getAllByRole("button", { name: /pay/u })) fireEvent.click(button);
+    const before = seen.length;
+    rerender(list([first, second, message(3)]));
+    expect(seen.length).toBe(before);
+  });
+
+  it("says finished messages aloud once, and never pieces", () => {
+    const live = { ...message(1), isLive: true } as ChatItem;
+    const { rerender } = render(<MessageList items={[live]} />);
+    expect(screen.getByRole("status").textContent).toBe("");
+    rerender(<MessageList items={[message(1)]} />);
+    expect(screen.getByRole("status").textContent).toBe("message 1");
+    rerender(<MessageList items={[message(1), { kind: "request", id: "q", request: QUESTION }]} onAnswer={() => undefined} />);
+    expect(screen.getByRole("status").textContent).toBe("The agent asks: Which city?");
+  });
+
+  it("stays at its end until somebody scrolls away, and comes back on demand", () => {
+    const { rerender } = render(<MessageList items={[message(1)]} />);
+    const log = screen.getByRole("log");
+    const size = { scrollHeight: 1_000, clientHeight: 300 };
+    for (const [name, value] of Object.entries(size)) Object.defineProperty(log, name, { configurable: true, value });
+    rerender(<MessageList items={[message(1), message(2)]} />);
+    expect(log.scrollTop).toBe(1_000);
+    log.scrollTop = 100;
+    fireEvent.scroll(log);
+    rerender(<MessageList items={[message(1), message(2), message(3)]} />);
+    expect(log.scrollTop).toBe(100);
+    fireEvent.click(screen.getByRole("button", { name: "Newest" }));
+    expect(log.scrollTop).toBe(1_000);
+    expect(screen.queryByRole("button", { name: "Newest" })).toBeNull();
+  });
+
+  it("shows notes: words that were cut off, errors, retries, stops", () => {
+    const notes: ChatItem[] = [
+      { kind: "note", id: "1", note: { kind: "partial", id: "1", at: 0, text: "half a *sen*" } },
+      { kind: "note", id: "2", note: { kind: "error", id: "2", at: 0, code: "x", text: "It broke.", isPassing: true } },
+      { kind: "note", id: "3", note: { kind: "error", id: "3", at: 0, code: "x", text: "It is broken.", isPassing: false } },
+      { kind: "note", id: "4", note: { kind: "compacted", id: "4", at: 0, text: "" } },
+      { kind: "note", id: "5", note: { kind: "cancelled", id: "5", at: 0, text: "Stopped." } },
+    ];
+    render(<MessageList items={notes} />);
+    const log = within(screen.getByRole("log"));
+    expect(log.getByText("It broke. It is tried again.")).toBeTruthy();
+    expect(log.getByText("It is broken.")).toBeTruthy();
+    expect(log.getByLabelText("The agent began to say").textContent).toContain("half a sen");
+  });
+
+  it("shows what the model thought, on demand", () => {
+    render(<MessageList items={[{ ...message(1), reasoning: "hmm" } as ChatItem]} />);
+    fireEvent.click(screen.getByRole("button", { name: "What it thought" }));
+    expect(screen.getByText("hmm")).toBeTruthy();
+  });
+});
+
+describe("a trace", () => {
+  it("has each span under its parent, by time, and orphans at the top", () => {
+    const rows = spanRows(TRACE.spans).map(({ span, depth, startMs, durationMs, isOpen }) => [span.name, depth, startMs, durationMs, isOpen]);
+    expect(rows).toEqual([
+      ["run", 0, 0, 1_000, false],
+      ["llm.complete", 1, 100, 500, false],
+      ["tool.dispatch:pay", 1, 600, 300, false],
+      ["wait", 1, 900, 100, true],
+      ["orphan", 0, 950, 10, false],
+    ]);
+  });
+
+  it("is gone through by arrow keys, and shows what is in a span", async () => {
+    const user = userEvent.setup();
+    const onSelect = vi.fn();
+    render(<TraceWaterfall trace={TRACE} onSelect={onSelect} />);
+    await user.tab();
+    await user.keyboard("{ArrowDown}{ArrowDown}{ArrowUp}{ArrowDown}{Enter}");
+    expect(onSelect.mock.calls).toMatchObject([[{ name: "tool.dispatch:pay" }]]);
+    expect(screen.getByLabelText("Details of tool.dispatch:pay").textContent).toContain("policy.asked");
+    expect(screen.getByRole("button", { name: "wait, after 900 ms, still running" })).toBeTruthy();
+  });
+
+  it("without spans says so", () => {
+    render(<TraceWaterfall trace={{ spans: [], events: [] }} />);
+    expect(screen.getByText("Nothing was traced yet.")).toBeTruthy();
+  });
+});
+
+test("a decision shows what was chosen, what came of it, and what else there was", () => {
+  const { container } = render(<DecisionCard decision={DECISION} />);
+  expect(container.textContent).toContain("Chose pay: Pay now");
+  expect(container.textContent).toContain("It failed: no money 1.5 s");
+  expect(container.textContent).toContain("It did not serve the goal. Better: wait.");
+  fireEvent.click(screen.getByRole("button", { name: "1 other option" }));
+  expect(container.textContent).toContain("40 % sure");
+  expect(container.textContent).toContain("− late");
+});
+
+test("a meter shows tokens, calls and money, and how much of the tightest budget is used", () => {
+  const usage = { usage: { inputTokens: 1_200, outputTokens: 34, costMicros: 2_500 }, steps: 2, toolCalls: 3, delegated: { costMicros: 500 } };
+  const { rerender } = render(<CostMeter usage={usage} />);
+  expect(screen.getByText("1,200 in · 34 out · 3 calls · $0.0030")).toBeTruthy();
+  expect(screen.queryByRole("progressbar")).toBeNull();
+  rerender(<CostMeter usage={usage} budget={{ maxSteps: 8, maxToolCalls: 4 }} />);
+  expect(screen.getByRole("progressbar").getAttribute("aria-valuenow")).toBe("75");
+});
+
+test("a plan shows who works on what", () => {
+  const called = { callId: "c1", childSessionId: "s2", sessionId: "s1", name: "scout", toolName: "scout", sequence: 0, turnId: "t" };
+  const state = reduceConversation(EMPTY_CONVERSATION, [
+    record(1, "subagent.called", called),
+    record(2, "subagent.called", { ...called, callId: "c2", name: "clerk" }),
+    record(3, "subagent.completed", { callId: "c1", subagentName: "scout", output: "found it" }),
+  ]);
+  render(<OrchestrationPlanCard steps={planOf(state)} />);
+  expect(names("listitem")).toEqual(["✓scout completedfound it", "▸clerk running"]);
+  expect(screen.getByText("1 of 2 done")).toBeTruthy();
+});
+
+test("a view of a stream draws what is in view, filters by type, and shows data on demand", () => {
+  const restore = withHeight(320);
+  render(<SSEStreamView events={events(10_000)} />);
+  expect(screen.getAllByRole("button").length).toBeLessThan(60);
+  fireEvent.change(screen.getByRole("searchbox"), { target: { value: "message" } });
+  expect(screen.getByRole("region", { name: "Events: 5000 rows" })).toBeTruthy();
+  const [first] = screen.getAllByRole("button");
+  act(() => { first?.click(); });
+  expect(first?.parentElement?.textContent).toContain('"at": 1');
+  restore();
+});

@@ -1,0 +1,246 @@
+import "./dom.js";
+import type { InputResponse } from "@windlass/protocol";
+import { Queue, type FeedItem, type FeedState } from "@windlass/protocol/client";
+import { act, renderHook, waitFor } from "@testing-library/react";
+import { createElement, type ReactNode } from "react";
+import { beforeEach, describe, expect, it, test, vi } from "vitest";
+import { AgentProvider, useTransport } from "../src/context.js";
+import { useAgentSession } from "../src/hooks/use-agent-session.js";
+import { useApprovals } from "../src/hooks/use-approvals.js";
+import { useAsync } from "../src/hooks/use-async.js";
+import { useChatStream } from "../src/hooks/use-chat-stream.js";
+import { useDecisions, useRun, useTrace } from "../src/hooks/use-run.js";
+import { useToolCallStatus, type ToolCallFacts } from "../src/hooks/use-tool-call-status.js";
+import { EVENTS_PENDING_MAX, SessionStore } from "../src/session-store.js";
+import type { Transport } from "../src/transport.js";
+import { delta, record } from "../../protocol/test/fakes.js";
+import { APPROVAL, CALL, TRACE } from "./samples.js";
+
+const STEP = { sequence: 0, turnId: "t0", stepIndex: 0 };
+const said = (seq: number, message: string) => record(seq, "message.received", { message, sequence: 0, turnId: "t0" });
+
+/** A transport that does what the test says. */
+class Stage {
+  readonly watched: (string | undefined)[] = [];
+  readonly answers: InputResponse[] = [];
+  readonly cancelled: string[] = [];
+  readonly sent: string[] = [];
+  queue = new Queue<FeedItem>(1_000_000);
+  onState: ((state: FeedState) => void) | undefined;
+  private count = 0;
+
+  readonly transport: Transport = {
+    features: { steer: true, decisions: true },
+    createSession: ({ message }) => {
+      this.sent.push(`new: ${message ?? ""}`);
+      return Promise.resolve({ sessionId: "s1", runId: "r1" });
+    },
+    listSessions: () => Promise.resolve([{ sessionId: "s1" }]),
+    events: (_, { after, onState, signal }) => {
+      this.watched.push(after);
+      this.onState = onState;
+      const { queue } = this;
+      signal?.addEventListener("abort", () => { queue.end(); });
+      return queue;
+    },
+    send: (sessionId, message) => {
+      this.sent.push(`${sessionId}: ${message}`);
+      return Promise.resolve({ sessionId, runId: "r2" });
+    },
+    cancel: (runId) => Promise.resolve(void this.cancelled.push(runId)),
+    answer: (_, response) => Promise.resolve(void this.answers.push(response)),
+    approvals: () => Promise.resolve(this.answers.length > 0 ? [] : [{ request: APPROVAL, sessionId: "s1" }]),
+    run: (runId) => Promise.resolve({ runId, status: this.cancelled.includes(runId) ? "cancelled" : "running", requests: [] }),
+    trace: () => Promise.resolve(TRACE),
+    decisions: () => Promise.reject(new Error("no such run")),
+  };
+
+  readonly wrapper = ({ children }: { readonly children: ReactNode }): ReactNode =>
+    createElement(AgentProvider, { transport: this.transport }, children);
+
+  tell(...events: readonly FeedItem["event"][]): void {
+    for (const event of events) this.queue.push({ event, cursor: `c${++this.count}` });
+  }
+}
+
+let stage: Stage;
+beforeEach(() => {
+  stage = new Stage();
+});
+
+describe("a chat", () => {
+  it("begins a session with the first message, shows it at once, and then what came of it", async () => {
+    const onSession = vi.fn();
+    const { result } = renderHook(() => useChatStream({ onSession }), { wrapper: stage.wrapper });
+    expect(result.current).toMatchObject({ isStreaming: false, items: [], sessionId: undefined });
+    await act(() => result.current.sendUserMessage("go"));
+    expect(onSession).toHaveBeenCalledWith("s1");
+    expect(result.current.isStreaming).toBe(true);
+    expect(result.current.items.map(({ id }) => id)).toEqual(["pending"]);
+    stage.tell(record(1, "run.started", { runId: "r1", agentId: "a" }), said(2, "go"));
+    await waitFor(() => { expect(result.current.items.map(({ id }) => id)).toEqual(["s1/2"]); });
+    stage.tell(record(3, "run.completed", { runId: "r1" }));
+    await waitFor(() => { expect(result.current.isStreaming).toBe(false); });
+    await act(() => result.current.sendUserMessage("more"));
+    expect(stage.sent).toEqual(["new: go", "s1: more"]);
+    expect(result.current.isStreaming).toBe(true);
+  });
+
+  it("cancels the run that is under way, also before anything is heard of it", async () => {
+    const { result } = renderHook(() => useChatStream(), { wrapper: stage.wrapper });
+    await act(() => result.current.cancel());
+    await act(() => result.current.sendUserMessage("go"));
+    await act(() => result.current.cancel());
+    expect(stage.cancelled).toEqual(["r1"]);
+    stage.tell(record(1, "run.started", { runId: "r7", agentId: "a" }), said(2, "go"));
+    await waitFor(() => { expect(result.current.messages).toHaveLength(1); });
+    await act(() => result.current.cancel());
+    expect(stage.cancelled).toEqual(["r1", "r7"]);
+  });
+
+  it("keeps local messages in front, and passes answers on", async () => {
+    const hello = { id: "x", role: "system", content: "hello", createdAt: "" } as const;
+    const { result } = renderHook(() => useChatStream({ sessionId: "s1", initialMessages: [hello] }), { wrapper: stage.wrapper });
+    stage.tell(said(1, "go"));
+    await waitFor(() => { expect(result.current.messages.map(({ content }) => content)).toEqual(["hello", "go"]); });
+    act(() => { result.current.appendMessage({ ...hello, id: "y", content: "again" }); });
+    expect(result.current.items.map(({ id }) => id)).toEqual(["x", "y", "s1/1"]);
+    act(() => { result.current.setMessages([]); });
+    expect(result.current.items.map(({ id }) => id)).toEqual(["s1/1"]);
+    await act(() => result.current.answer({ requestId: "q1", optionId: "approve" }));
+    expect(stage.answers).toEqual([{ requestId: "q1", optionId: "approve" }]);
+  });
+
+  it("says what went wrong on the way, and that the message is not pending", async () => {
+    stage.transport.createSession = () => Promise.reject(new Error("away"));
+    const { result } = renderHook(() => useChatStream(), { wrapper: stage.wrapper });
+    await act(() => expect(result.current.sendUserMessage("go")).rejects.toThrow("away"));
+    expect(result.current).toMatchObject({ isStreaming: false, items: [], error: { message: "away" } });
+  });
+});
+
+describe("a store of a session", () => {
+  const drain = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+  it("shows events in batches, reads no further than it can show, and goes on where it was", async () => {
+    const runs: (() => void)[] = [];
+    const store = new SessionStore(stage.transport, "s1", (run) => {
+      runs.push(run);
+      return () => undefined;
+    });
+    const listener = vi.fn();
+    const leave = store.subscribe(listener);
+    const many = Array.from({ length: EVENTS_PENDING_MAX + 10 }, (_, at) => said(at + 1, `m${at}`));
+    stage.tell(...many);
+    await drain();
+    expect([runs.length, listener.mock.calls.length]).toEqual([1, 0]);
+    runs.pop()?.();
+    expect(store.getView().items).toHaveLength(EVENTS_PENDING_MAX);
+    expect(listener).toHaveBeenCalledTimes(1);
+    await drain();
+    runs.pop()?.();
+    expect(store.getView().items).toHaveLength(EVENTS_PENDING_MAX + 10);
+    leave();
+    stage.queue = new Queue(10);
+    store.subscribe(listener);
+    expect(stage.watched).toEqual([undefined, `c${EVENTS_PENDING_MAX + 10}`]);
+    expect(store.getView().items).toHaveLength(EVENTS_PENDING_MAX + 10);
+  });
+
+  it("tells how the connection is, and why a feed ended", async () => {
+    const store = new SessionStore(stage.transport, "s1", (run) => {
+      queueMicrotask(run);
+      return () => undefined;
+    });
+    store.subscribe(() => undefined);
+    stage.onState?.({ status: "open" });
+    expect(store.getView().connection).toEqual({ status: "open" });
+    stage.tell(said(1, "a"), record(2, "step.started", STEP), delta(2, 0, "message.appended", { messageDelta: "x" }));
+    stage.queue.end(new Error("no such session"));
+    await drain();
+    expect(store.getView()).toMatchObject({ error: { message: "no such session" } });
+    expect(store.getView().items).toHaveLength(2);
+  });
+
+  it("ends with an error when a record is missing", async () => {
+    const store = new SessionStore(stage.transport, "s1", (run) => {
+      queueMicrotask(run);
+      return () => undefined;
+    });
+    store.subscribe(() => undefined);
+    stage.tell(said(2, "a"));
+    await drain();
+    expect(store.getView().error?.name).toBe("RecordGap");
+  });
+});
+
+test("a component without a transport says what to do", () => {
+  vi.spyOn(console, "error").mockImplementation(() => undefined);
+  expect(() => renderHook(() => useTransport())).toThrow("put an AgentProvider around the component");
+  vi.restoreAllMocks();
+});
+
+test("sessions are listed, begun and resumed", async () => {
+  const { result } = renderHook(() => useAgentSession({ transport: stage.transport }));
+  expect(result.current.isLoading).toBe(true);
+  await waitFor(() => { expect(result.current.sessions).toEqual([{ sessionId: "s1" }]); });
+  await act(() => result.current.create({ agent: "a" }));
+  expect(result.current.current).toBe("s1");
+  act(() => { result.current.resume("s9"); });
+  expect(result.current.current).toBe("s9");
+  stage.transport.createSession = () => Promise.reject(new Error("full"));
+  await act(() => expect(result.current.create()).rejects.toThrow("full"));
+  expect(result.current.error?.message).toBe("full");
+});
+
+describe("approvals", () => {
+  it("of everybody are asked for, and again after an answer", async () => {
+    const { result } = renderHook(() => useApprovals(), { wrapper: stage.wrapper });
+    await waitFor(() => { expect(result.current.approvals).toHaveLength(1); });
+    const [first] = result.current.approvals;
+    await act(() => (first === undefined ? Promise.reject(new Error("none")) : result.current.answer(first, { optionId: "deny" })));
+    expect(stage.answers).toEqual([{ requestId: "q1", optionId: "deny" }]);
+    expect(result.current.approvals).toEqual([]);
+  });
+
+  it("of a session come as they are asked", async () => {
+    const { result } = renderHook(() => useApprovals({ sessionId: "s1" }), { wrapper: stage.wrapper });
+    stage.tell(record(1, "input.requested", { ...STEP, requests: [JSON.parse(JSON.stringify(APPROVAL)) as never] }));
+    await waitFor(() => { expect(result.current.approvals).toMatchObject([{ sessionId: "s1", request: { requestId: "q1" } }]); });
+  });
+});
+
+test("a run is looked at and ended; traces are loaded; what fails says so", async () => {
+  const { result } = renderHook(() => ({ run: useRun("r1"), trace: useTrace("r1"), decisions: useDecisions("r1"), none: useRun(undefined) }), {
+    wrapper: stage.wrapper,
+  });
+  await waitFor(() => { expect(result.current.run.data?.status).toBe("running"); });
+  expect(result.current.trace.data).toBe(TRACE);
+  expect(result.current.decisions).toMatchObject({ data: undefined, isLoading: false, error: { message: "no such run" } });
+  await act(() => result.current.run.cancel());
+  expect(result.current.run.data?.status).toBe("cancelled");
+  await act(() => result.current.none.cancel());
+  expect(result.current.none).toMatchObject({ data: undefined, isLoading: false });
+});
+
+test("an answer that comes after a later question is dropped", async () => {
+  const answers: ((text: string) => void)[] = [];
+  const loads = ["a", "b"].map(() => () => new Promise<string>((resolve) => answers.push(resolve)));
+  const { result, rerender } = renderHook(({ at }) => useAsync(loads[at]), { initialProps: { at: 0 } });
+  rerender({ at: 1 });
+  await act(async () => {
+    answers[1]?.("second");
+    await Promise.resolve();
+    answers[0]?.("first");
+  });
+  expect(result.current.data).toBe("second");
+});
+
+test.each<[string, ToolCallFacts, object]>([
+  ["in a row", { ...CALL, status: "waiting" }, { status: "waiting", requiresApproval: true, isDestructive: true, isOver: false }],
+  ["without a result", { call: CALL.call }, { status: "requested", requiresApproval: false, isDestructive: false, isOver: false }],
+  ["that succeeded", { call: CALL.call, result: { success: true }, mode: "read" }, { status: "succeeded", isDestructive: false, isOver: true }],
+  ["that failed", { call: CALL.call, result: { success: false }, mode: "local" }, { status: "failed", isDestructive: true, isOver: true }],
+])("the status of a call %s", (_, facts, expected) => {
+  expect(renderHook(() => useToolCallStatus(facts)).result.current).toMatchObject(expected);
+});

@@ -1,0 +1,87 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { compile } from "tailwindcss";
+import { describe, expect, it, test } from "vitest";
+
+const UI = new URL("../", import.meta.url);
+const PRESET = readFileSync(new URL("styles/preset.css", UI), "utf8");
+
+type Tokens = ReadonlyMap<string, string>;
+
+function tokensOf(block: string): Tokens {
+  return new Map([...block.matchAll(/--agent-([\w-]+): (#[0-9a-f]{6});/gu)].map(([, name = "", value = ""]) => [name, value]));
+}
+
+const [light = "", dark = "", system = ""] = PRESET.split(/^\}$/mu).filter((block) => block.includes("--agent-bg: #"));
+const THEMES: readonly (readonly [string, Tokens])[] = [
+  ["light", tokensOf(light)],
+  ["dark", tokensOf(dark)],
+];
+
+/** The contrast of two colours, as WCAG 2 reckons it. */
+function contrast(first: string, second: string): number {
+  const [low = 0, high = 0] = [luminance(first), luminance(second)].sort((a, b) => a - b);
+  return (high + 0.05) / (low + 0.05);
+}
+
+function luminance(color: string): number {
+  const [r = 0, g = 0, b = 0] = [1, 3, 5].map((at) => {
+    const part = parseInt(color.slice(at, at + 2), 16) / 255;
+    return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
+  });
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+}
+
+const GROUNDS = ["bg", "surface", "raised", "code"];
+const WORDS = ["text", "muted", "link", "accent-text", "danger-text", "success", "warning"];
+
+describe.each(THEMES)("the %s colours", (_, tokens) => {
+  const color = (name: string): string => tokens.get(name) ?? `no token ${name}`;
+
+  it.each(GROUNDS.flatMap((ground) => WORDS.map((word) => [word, ground])))("let %s be read on %s", (word = "", ground = "") => {
+    expect(contrast(color(word), color(ground))).toBeGreaterThanOrEqual(4.5);
+  });
+
+  it.each([
+    ["on-accent", "accent"],
+    ["on-accent", "accent-strong"],
+    ["on-danger", "danger"],
+    ["on-danger", "danger-strong"],
+  ])("let %s be read on %s", (word, ground) => {
+    expect(contrast(color(word), color(ground))).toBeGreaterThanOrEqual(4.5);
+  });
+
+  it.each(GROUNDS)("show the focus on %s", (ground) => {
+    expect(contrast(color("focus"), color(ground))).toBeGreaterThanOrEqual(3);
+  });
+});
+
+test("contrast is reckoned as the standard says", () => {
+  expect(contrast("#000000", "#ffffff")).toBeCloseTo(21);
+  expect(contrast("#777777", "#ffffff")).toBeCloseTo(4.48, 2);
+});
+
+test("what the system says is dark is the same dark", () => {
+  expect(tokensOf(system)).toEqual(tokensOf(dark));
+  expect([...tokensOf(light).keys()]).toEqual([...tokensOf(dark).keys()]);
+});
+
+test("every colour of the components is one that Tailwind makes with the preset", async () => {
+  const css = `@import "tailwindcss";\n${PRESET.replace('@source "../dist";', "")}`;
+  const loadStylesheet = (id: string, base: string): Promise<{ path: string; base: string; content: string }> => {
+    const path = fileURLToPath(import.meta.resolve(id === "tailwindcss" ? "tailwindcss/index.css" : id));
+    return Promise.resolve({ path, base, content: readFileSync(path, "utf8") });
+  };
+  const sheet = await compile(css, { base: fileURLToPath(UI), loadStylesheet });
+  const found = new Set<string>();
+  const folder = new URL("src/components/", UI);
+  for (const name of readdirSync(folder)) {
+    const text = readFileSync(new URL(name, folder), "utf8");
+    for (const [word] of text.matchAll(/[\w:[\]().%#-]*agent-[\w-]+/gu)) if (!word.startsWith("--")) found.add(word);
+  }
+  expect(found.size).toBeGreaterThan(20);
+  const made = sheet.build([...found]);
+  const missing = [...found].filter((word) => !made.includes(`.${word.replaceAll(/[^\w-]/gu, (sign) => `\\${sign}`)}`));
+  expect(missing).toEqual([]);
+  expect(sheet.build(["bg-agent-nothing"])).not.toContain("agent-nothing");
+});

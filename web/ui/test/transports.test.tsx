@@ -1,0 +1,127 @@
+import "./dom.js";
+import { childDuplex, RpcPeer, SidecarClient } from "@windlass/protocol/client";
+import { render, screen, waitFor, within } from "@testing-library/react";
+import { userEvent } from "@testing-library/user-event";
+import { spawn } from "node:child_process";
+import { StrictMode } from "react";
+import { afterEach, describe, expect, it } from "vitest";
+import { AgentProvider } from "../src/context.js";
+import { ChatPanel } from "../src/components/chat-panel.js";
+import { httpTransport } from "../src/transport-http.js";
+import { sidecarTransport } from "../src/transport-sidecar.js";
+import type { Transport } from "../src/transport.js";
+import { JumpingClock } from "../../protocol/test/fakes.js";
+import { FakeServer } from "./fake-server.js";
+
+interface Place {
+  readonly transport: Transport;
+  /** What reached the other side, by name. */
+  readonly heard: () => readonly string[];
+}
+
+let close: () => Promise<unknown>;
+let server: FakeServer;
+
+async function http(): Promise<Place> {
+  server = new FakeServer();
+  const baseUrl = await server.open();
+  close = () => server.scene.close();
+  const transport = httpTransport({ baseUrl, clock: new JumpingClock() });
+  return { transport, heard: () => server.asked.map(({ method, path }) => `${method} ${path}`) };
+}
+
+function sidecar(): Promise<Place> {
+  const child = spawn(process.execPath, [new URL("../../protocol/test/fake-sidecar.mjs", import.meta.url).pathname]);
+  const peer = new RpcPeer(childDuplex(child));
+  const client = new SidecarClient(peer);
+  const heard: string[] = [];
+  const call = peer.call.bind(peer);
+  peer.call = (method, ...rest) => {
+    heard.push(method);
+    return call(method, ...rest);
+  };
+  close = () => {
+    peer.close();
+    return peer.closed;
+  };
+  return Promise.resolve({ transport: sidecarTransport(client, { provider: "demo", model: "guide" }), heard: () => heard });
+}
+
+afterEach(() => close());
+
+/** The tree: nothing in it knows what is behind the transport. */
+function mount({ transport }: Place): ReturnType<typeof userEvent.setup> {
+  render(
+    <StrictMode>
+      <AgentProvider transport={transport}>
+        <ChatPanel title="Clerk" />
+      </AgentProvider>
+    </StrictMode>,
+  );
+  return userEvent.setup();
+}
+
+describe.each([
+  ["HTTP and server-sent events", http, "POST /v1/runs/r1/cancel"],
+  ["a sidecar", sidecar, "agent.chat.cancel"],
+] as const)("one tree over %s", (_, open, cancelCall) => {
+  it("shows words, a call, an approval answered by keyboard, and the end", async () => {
+    const user = mount(await open());
+    await user.type(screen.getByRole("textbox", { name: "Message" }), "ask{Enter}");
+    const log = within(screen.getByRole("log", { name: "Clerk" }));
+    await log.findByText("Let me see. 🌍");
+    expect(log.getByLabelText("You said").textContent).toBe("ask");
+    const card = within(await log.findByRole("region", { name: "Approve pay?" }));
+    expect(card.getByRole("region", { name: "arguments of pay" }).textContent).toBe('{\n  "cents": 5\n}');
+    card.getByRole("button", { name: "Approve" }).focus();
+    await user.keyboard("{Enter}");
+    await log.findByText("All paid.");
+    expect(log.queryByRole("region", { name: "Approve pay?" })).toBeNull();
+    expect(log.getByRole("button", { name: /pay.*done/u })).toBeTruthy();
+    expect(screen.queryByRole("button", { name: "Stop" })).toBeNull();
+    expect(screen.getByText("3 in · 4 out", { exact: false })).toBeTruthy();
+  });
+
+  it("stops the run on the other side, and keeps what was said", async () => {
+    const place = await open();
+    const user = mount(place);
+    await user.type(screen.getByRole("textbox", { name: "Message" }), "ask{Enter}");
+    await screen.findByRole("region", { name: "Approve pay?" });
+    await user.click(screen.getByRole("button", { name: "Stop" }));
+    await screen.findAllByText("Stopped.");
+    expect(place.heard()).toContain(cancelCall);
+    expect(screen.getByText("Let me see. 🌍")).toBeTruthy();
+    expect(screen.queryByRole("button", { name: "Stop" })).toBeNull();
+    expect(screen.queryByRole("region", { name: "Approve pay?" })).toBeNull();
+  });
+
+  it("tells of an error, and keeps what was said", async () => {
+    const user = mount(await open());
+    await user.type(screen.getByRole("textbox", { name: "Message" }), "fail{Enter}");
+    await screen.findAllByText("the model is gone");
+    expect(screen.getByText("All paid.")).toBeTruthy();
+  });
+});
+
+it("goes on where it was when the connection breaks in the middle of an answer", async () => {
+  const user = mount(await http());
+  await user.type(screen.getByRole("textbox", { name: "Message" }), "hang{Enter}");
+  await screen.findByText("Let me see. 🌍");
+  server.cut();
+  await waitFor(() => {
+    expect(server.scene.requests.filter(({ pathname }) => pathname.endsWith("/events")).length).toBeGreaterThan(1);
+  });
+  await user.keyboard("{Escape}");
+  await screen.findAllByText("Stopped.");
+  expect(screen.getAllByText("Let me see. 🌍")).toHaveLength(1);
+});
+
+it("gives the words back that did not get through, and says why", async () => {
+  const place = await http();
+  const user = mount(place);
+  const box = screen.getByRole<HTMLTextAreaElement>("textbox", { name: "Message" });
+  await close();
+  await user.type(box, "ask{Enter}");
+  expect((await screen.findByRole("alert")).textContent).toContain("could not be reached");
+  expect(box.value).toBe("ask");
+});

@@ -149,7 +149,7 @@ def test_an_answer_that_waits_for_the_agent_is_shown_as_one_and_no_other_is_take
 
 
 async def speak(scene: Scene, agent_id: str) -> None:
-    """Acknowledge words to an empty session and end before they are heard."""
+    """Acknowledge words to an empty session and end before anything is done."""
     await scene.store.enlist("founder", now_ms=0)
     await scene.store.claim("s", "founder", now_ms=0)
     await scene.store.retire("founder")

@@ -226,7 +226,7 @@ class Runs:
         }
 
     async def _answered(self, session_id: str, requests: Mapping[str, InputRequest]) -> set[str]:
-        """Those requests whose answers wait in an inbox, if they will count."""
+        """Those of some requests whose answers wait in an inbox, and will count."""
         found: set[str] = set()
         async for item in each_item(self._store, session_id):
             if item.kind == ANSWER:

@@ -209,7 +209,7 @@ class Driver:
         return run is not None and run.run_id != self._bound and not run.is_cancel_requested
 
     async def _bind(self, run: RunState) -> bool:
-        """See what a run is done with before it is done; tell whether it was seen."""
+        """See what a run is done with, before anything is done for it; tell if so."""
         try:
             bound = await self._work.bind(self.state, self._inner)
         except Unavailable:

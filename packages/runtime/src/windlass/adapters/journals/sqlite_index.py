@@ -97,7 +97,7 @@ class RunIndex:
         return dict(cast("Sequence[tuple[str, int]]", rows))
 
     def settle(self, read: Mapping[str, int]) -> None:
-        """Note up to where sessions were read; what has more stays to be read."""
+        """Note up to where sessions were read; those with more behind stay stale."""
         for session_id, position in read.items():
             self._connection.execute(_SETTLE, (session_id, position))
 

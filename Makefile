@@ -21,8 +21,8 @@ APART := tests/contracts/test_store_machine.py tests/harness/loop/test_crash.py 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 16
 
-dev: $(VENV)/.ready  ## run what there is to see today
-	$(BIN)/python examples/tour.py
+dev: $(VENV)/.ready  ## run the server with the demo agent; needs no key, prints its address
+	$(BIN)/windlass dev --no-reload
 
 test: check  ## every check and every test
 	$(MAKE) --no-print-directory -j2 python-tests hard-tests apart-tests web-tests

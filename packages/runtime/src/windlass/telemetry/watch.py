@@ -92,15 +92,17 @@ class Watch:
         self._sessions.pop(session_id, None)
 
     async def take(self, record: Record) -> list[Span]:
-        """Return the spans that a record ends."""
+        """Return the spans that a record ends.
+
+        If the store fails nothing has happened: the same record can be taken again.
+        """
         if await self._is_copied(record):
             self.forget(record.session_id)
             return []
-        spans = await self._taken(record)
         unstarted = record.data.get("unstarted") if record.type in RUN_ENDS else None
-        if isinstance(unstarted, dict):
-            spans.append(await self._never_begun(record, unstarted))
-        return spans
+        # Folding cannot be done twice, so it comes after everything that the store is asked.
+        late = [await self._never_begun(record, unstarted)] if isinstance(unstarted, dict) else []
+        return [*await self._taken(record), *late]
 
     async def _taken(self, record: Record) -> list[Span]:
         if record.type == "session.started":

@@ -232,18 +232,13 @@ class Builder:
         who = _named(by)
         state = await self._state(proposal)
         made = state.proposal
-        if state.status not in (ProposalStatus.ACCEPTED, ProposalStatus.APPLIED):
-            raise Denied(
-                f"the proposal is {state.status.value}: a person has to approve it first",
-                kind=ErrorKind.APPROVAL_FAILURE,
-                retry=RetryClass.NOT_RETRYABLE,
-            )
+        is_new = _may_apply(state)
         agent = apply_changes(self._base(made), made.changes)
         if version_of(agent) != made.fingerprint:
             raise _moved(made, "the change makes another version of it than the one that was approved")
-        if state.status is ProposalStatus.ACCEPTED:
+        if is_new:
             data = ProposalAppliedData(proposal_id=made.id, by=who, fingerprint=made.fingerprint)
-            await asyncio.to_thread(self._book.applied, data, made)
+            await asyncio.to_thread(self._book.applied, data, made, allows=_may_apply)
         return agent
 
     async def proposals(self, goal_id: str | None = None) -> tuple[ProposalState, ...]:
@@ -267,11 +262,9 @@ class Builder:
         who = _named(by)
         check_text(reason, "reason", chars_max=REASON_CHARS_MAX)
         state = await self._state(proposal)
-        if state.status is ProposalStatus.APPLIED:
-            raise _moved(state.proposal, "it was applied already; propose another change to go back")
         facts = {"proposal_id": state.proposal.id, "is_accepted": is_accepted, "by": who}
         data = ProposalSettledData.model_validate({**facts, **({"reason": reason} if reason else {})})
-        await asyncio.to_thread(self._book.settled, data, state.proposal)
+        await asyncio.to_thread(self._book.settled, data, state.proposal, allows=_may_settle)
         return await self._state(proposal)
 
     async def _state(self, proposal: Proposal | str) -> ProposalState:
@@ -320,6 +313,24 @@ def _named(by: object) -> str:
     if not name.strip():
         raise wrong("by names the person who says so; found nothing")
     return name
+
+
+def _may_apply(state: ProposalState) -> bool:
+    """Return whether applying is still to be noted; raise if it is not allowed."""
+    if state.status not in (ProposalStatus.ACCEPTED, ProposalStatus.APPLIED):
+        raise Denied(
+            f"the proposal is {state.status.value}: a person has to approve it first",
+            kind=ErrorKind.APPROVAL_FAILURE,
+            retry=RetryClass.NOT_RETRYABLE,
+        )
+    return state.status is ProposalStatus.ACCEPTED
+
+
+def _may_settle(state: ProposalState) -> bool:
+    """Return that a yes or a no can be noted; raise if it comes too late."""
+    if state.status is ProposalStatus.APPLIED:
+        raise _moved(state.proposal, "it was applied already; propose another change to go back")
+    return True
 
 
 def _moved(proposal: Proposal, why: str) -> Conflict:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.improve.rig import BETTER, FIX, GOAL, builder, clerk, looked_up, opened, run
 
-from windlass import Conflict, Denied, Rejected
+from windlass import Conflict, Denied, Rejected, tool
 from windlass.improve import Builder, FailureKind, ProposalStatus, report, report_text
 from windlass.recorder import BuilderQuery
 from windlass_protocol import JsonObject, VersionVerdict
@@ -241,6 +241,47 @@ def test_judgements_are_kept_beside_the_runs_and_seen_everywhere(tmp_path: Path)
             FailureKind.GOAL_MISSED, "number: not in it: 'parcel-'"
         )  # fmt: skip
         assert "goal_missed     3  number: not in it: 'parcel-'" in report_text(report(query, goal_id=GOAL))
+
+
+def test_a_run_that_goes_on_is_not_judged_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    @tool(mode="external")
+    async def find_parcel(customer: str) -> str:
+        """Find a parcel, with consent."""
+        return f"parcel-{customer}"
+
+    async def story() -> None:
+        agent = clerk(tools=[find_parcel], instructions=BETTER)
+        async with opened(agent, customers=()) as runtime, builder(runtime) as made:
+            handle = await runtime.start("clerk", "Where is it, Ada", run_id="run-1", goal_id="parcels")
+            async for event in handle.events():
+                if event.type == "run.waiting":
+                    break
+            proposal = await made.propose(GOAL)
+            with pytest.raises(Rejected, match="run run-1 has not ended"):
+                await made.evaluate(GOAL, run_ids=["run-1"])
+            with pytest.raises(Rejected, match="run run-1 has not ended"):
+                await made.check(proposal, run_ids=["run-1"])
+            [request] = await handle.requests()
+            await handle.answer(request.request_id, "approve")
+            await handle.wait(timeout=30)
+            scores = await made.evaluate(GOAL)
+            assert {run_id: score.is_reached for run_id, score in scores.items()} == {"run-1": True}
+
+    monkeypatch.setitem(FIX, "changes", [{"part": "instructions", "text": "Say it."}])
+    asyncio.run(story())
+
+
+def test_the_next_call_judges_the_runs_that_the_one_before_had_no_room_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("windlass.improve.builder.EVALUATED_RUNS_MAX", 2)
+
+    async def story() -> None:
+        async with opened(clerk(), customers="ABCDE") as runtime, builder(runtime) as made:
+            found = [set(await made.evaluate(GOAL)) for _ in range(4)]
+            assert found == [{"run-5", "run-4"}, {"run-3", "run-2"}, {"run-1"}, set()]
+
+    asyncio.run(story())
 
 
 @pytest.mark.parametrize("where", ["memory", "file"])

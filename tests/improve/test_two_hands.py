@@ -15,15 +15,13 @@ from windlass.recorder.hosted import PortStore
 
 
 def before_the_next(type_: str, act: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Do something right before a record is written, when everything has been looked at."""
+    """Do something right before a record is written, after all was looked at."""
     is_done = False
     for store in (RecordedStore, PortStore):
-        original = store.take_in
+        original: Callable[..., None] = store.take_in
 
         def take_in(
-            self: RunStore,
-            rows: Sequence[NumberedRow],
-            write: Callable[[RunStore, Sequence[NumberedRow]], None] = original,
+            self: RunStore, rows: Sequence[NumberedRow], *, write: Callable[..., None] = original
         ) -> None:
             nonlocal is_done
             if f'"{type_}"'.encode() in rows[-1].body and not is_done:

@@ -31,6 +31,7 @@ from windlass_harness.budget import BudgetLimit
 from windlass_harness.ledger.goals import Attempt, GoalScore, evaluation, judged_decision
 from windlass_harness.ledger.proposals import ProposalState, ProposalStatus
 from windlass_protocol import (
+    DecisionRunStatus,
     ErrorKind,
     Proposal,
     ProposalAppliedData,
@@ -46,7 +47,7 @@ GOAL: Final = "windlass-builder"
 BY_CHARS_MAX: Final = 256
 REASON_CHARS_MAX: Final = 4_000
 EVALUATED_RUNS_MAX: Final = 1_000
-"""Runs of a goal that are judged by one call, newest first."""
+"""Runs of a goal that are judged by one call, the newest of those that wait for it."""
 
 
 class Builder:
@@ -91,16 +92,18 @@ class Builder:
     ) -> dict[str, GoalScore]:
         """Hold runs against a goal, and keep that as judgements of their decisions.
 
-        Without `run_ids` these are the runs of the goal that have ended and that nobody has judged yet.
+        Without `run_ids` these are the newest runs of the goal that have ended and that nobody has judged
+        yet, at most 1,000: call it again for more.
 
         Raises:
-            Rejected: the goal or a run is not known.
+            Rejected: the goal or a run is not known, or a run has not ended.
             AgentError: a model that has to judge did not; runs before that are judged.
         """
         known = self._goal(goal)
         if run_ids is None:
-            facts = await asyncio.to_thread(self._book.query.get_facts, known.goal_id, EVALUATED_RUNS_MAX)
-            run_ids = [one.run_id for one in facts if one.has_ended and not one.is_judged]
+            facts = await asyncio.to_thread(self._book.query.get_facts, known.goal_id)
+            waiting = [one.run_id for one in facts if one.has_ended and not one.is_judged]
+            run_ids = waiting[:EVALUATED_RUNS_MAX]
         run_ids = check_items(run_ids, str, what="run_ids", words="ids of runs")
         return {run_id: await self._evaluate(known, run_id) for run_id in run_ids}
 
@@ -110,6 +113,8 @@ class Builder:
         tape = await asyncio.to_thread(query.get_tape, run_id)
         if run is None or tape is None:
             raise wrong(f"there is no run {run_id}: it cannot be judged")
+        if run.status is DecisionRunStatus.RUNNING:
+            raise wrong(f"run {run_id} has not ended: judge it when it has")
         attempt = Attempt(run, tape.message, tape.output, tape.value)
         found = await score_attempt(goal, attempt, models=self._models)
         decision_id = judged_decision(run)

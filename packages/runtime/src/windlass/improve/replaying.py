@@ -6,7 +6,7 @@ out, questions and subagents answer from the record too, and consent is given as
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pydantic import JsonValue
@@ -22,6 +22,7 @@ from windlass.tool_context import ToolContext
 from windlass.tool_failed import ToolFailed
 from windlass.tool_json import answered_by
 from windlass.tools import Tool
+from windlass_harness.ledger.facts import run_facts
 from windlass_harness.ledger.failures import classify
 from windlass_harness.ledger.goals import Attempt
 from windlass_harness.ledger.tapes import Tape, TapedCall, call_key
@@ -197,7 +198,7 @@ async def replay(agent: Agent, take: Take, *, version: str, goal: Goal, models: 
     }
     return Replay(
         ReplayedRun.model_validate({name: one for name, one in facts.items() if one is not None}),
-        _sample(run, is_reached=found.is_reached),
+        replace(run_facts(run).sample, succeeded=found.is_reached),
     )
 
 
@@ -206,13 +207,6 @@ def _failure(run: DecisionRun, *, is_reached: bool) -> FailureKind | None:
         return None
     failure = classify(run)
     return FailureKind.GOAL_MISSED if failure is None else failure.kind
-
-
-def _sample(run: DecisionRun, *, is_reached: bool) -> Sample:
-    usage = run.usage
-    tokens = None if usage is None else (usage.input_tokens or 0) + (usage.output_tokens or 0)
-    cost = None if usage is None else usage.cost_micros
-    return Sample(is_reached, cost, run.duration_ms, tokens)
 
 
 async def _restored(runtime: AgentRuntime, before: Sequence[Record]) -> str | None:

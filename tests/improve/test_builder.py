@@ -18,10 +18,10 @@ def test_an_agent_that_misses_its_goal_is_improved(tmp_path: Path, where: str) -
 
     async def story() -> None:
         agent = clerk()
-        async with opened(agent, path=path) as runtime, builder(runtime) as made:
+        async with opened(agent, path=path, customers="ABCD") as runtime, builder(runtime) as made:
             scores = await made.evaluate(GOAL)
             assert {run_id: score.is_reached for run_id, score in scores.items()} == {
-                "run-1": False, "run-2": False, "run-3": False
+                "run-1": False, "run-2": False, "run-3": False, "run-4": False
             }  # fmt: skip
             proposal = await made.propose(GOAL)
             assert (proposal.agent_id, proposal.evidence) == ("clerk", ("run-1",))
@@ -29,7 +29,7 @@ def test_an_agent_that_misses_its_goal_is_improved(tmp_path: Path, where: str) -
                 ("/agent/instructions", BETTER)
             ]
             check = await made.check(proposal)
-            assert (check.fixed, check.broken, check.diverged) == (3, 0, 0)
+            assert (check.fixed, check.broken, check.diverged) == (4, 0, 0)
             assert check.comparison.verdict is VersionVerdict.BETTER
             assert looked_up == [], "a replay touched the world"
             with pytest.raises(Denied, match="a person has to approve it first"):

@@ -233,8 +233,8 @@ def test_runs_and_repeats_can_be_chosen_and_have_limits() -> None:
     async def story() -> None:
         async with opened(clerk()) as runtime:
             check = await checked(runtime, run_ids=["run-2"], repeats=3)
-            assert {one.run_id for one in check.replays} == {"run-2"}
-            assert (check.comparison.old.runs, check.comparison.new.runs, check.fixed) == (3, 3, 3)
+            assert [one.run_id for one in check.replays] == ["run-2"] * 6
+            assert (check.comparison.old.runs, check.comparison.new.runs, check.fixed) == (1, 1, 1)
             assert check.comparison.new.cost_micros is not None
             assert check.comparison.new.cost_micros.value == 6
             for run_ids in ([], ["ghost"], ["run-1"] * 101):
@@ -243,6 +243,37 @@ def test_runs_and_repeats_can_be_chosen_and_have_limits() -> None:
             for repeats in (0, 21):
                 with pytest.raises(Rejected):
                     await checked(runtime, repeats=repeats)
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(("times", "repeats"), [(1, 20), (20, 1)])
+def test_one_run_proves_nothing_however_often_it_is_done_again(times: int, repeats: int) -> None:
+    async def story() -> None:
+        async with opened(clerk(), customers=["Ada"]) as runtime:
+            check = await checked(runtime, run_ids=["run-1"] * times, repeats=repeats)
+            assert (check.comparison.old.runs, check.fixed) == (1, 1)
+            assert check.comparison.verdict is VersionVerdict.UNCLEAR
+
+    asyncio.run(story())
+
+
+def test_a_run_counts_with_the_mean_of_its_attempts() -> None:
+    answered = 0
+
+    def script(messages: Sequence[LLMMessage]) -> Answer:
+        nonlocal answered
+        if "number of the parcel" not in messages[0].content or not told(messages):
+            return clerk_script(messages)
+        answered += 1
+        return say("parcel-1") if answered % 4 else say("It is in Oslo.")
+
+    async def story() -> None:
+        async with opened(clerk(script), customers=["Ada", "Bob"]) as runtime:
+            check = await checked(runtime, repeats=4)
+            assert (check.fixed, check.broken, len(check.replays)) == (2, 0, 16)
+            assert check.comparison.success_rate is not None
+            assert check.comparison.success_rate.value == 0.75
 
     asyncio.run(story())
 

@@ -183,7 +183,7 @@ class Builder:
 
         Nothing else happens: tools answer from the record. Without `run_ids` it takes the evidence of the
         proposal, and some runs that failed and some that did not. A model that is not sure of itself is
-        asked `repeats` times.
+        asked `repeats` times; a run counts once all the same, with the mean of its attempts.
 
         Raises:
             Conflict: there is no such proposal, or the agent is not the one any more that it changes.

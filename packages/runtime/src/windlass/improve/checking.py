@@ -12,7 +12,7 @@ from windlass.improve.criteria import Goal
 from windlass.improve.replaying import Replay, Take, replay
 from windlass.improve.scoring import Models
 from windlass.recorder.query import BuilderQuery
-from windlass_harness.ledger.versions import compare_versions
+from windlass_harness.ledger.versions import Sample, compare_attempts
 from windlass_protocol import DecisionRunStatus, Proposal, ProposalCheck, canonical
 
 CheckReport = ProposalCheck
@@ -64,7 +64,7 @@ async def try_both(old: Agent, new: Agent, *, trial: Trial, query: BuilderQuery)
         Rejected: a run is not there or has not ended, or nothing was named.
         AgentError: an agent cannot be replayed, or a model cannot be reached.
     """
-    takes = [await asyncio.to_thread(_take, query, run_id) for run_id in trial.run_ids]
+    takes = [await asyncio.to_thread(_take, query, run_id) for run_id in dict.fromkeys(trial.run_ids)]
     if not takes:
         raise wrong("there are no runs to try the proposal on: name some in run_ids")
     gate = asyncio.Semaphore(REPLAYS_AT_ONCE)
@@ -84,20 +84,32 @@ async def try_both(old: Agent, new: Agent, *, trial: Trial, query: BuilderQuery)
         for task in (*before, *after):
             task.cancel()
         await asyncio.gather(*before, *after, return_exceptions=True)
-    return _check(versions, [task.result() for task in before], [task.result() for task in after])
+    done = [[task.result() for task in tasks] for tasks in (before, after)]
+    return _check(versions, done[0], after=done[1], repeats=trial.repeats)
 
 
-def _check(versions: tuple[str, str], before: Sequence[Replay], after: Sequence[Replay]) -> ProposalCheck:
-    pairs = [(one.run.success, other.run.success) for one, other in zip(before, after, strict=True)]
+def _check(
+    versions: tuple[str, str], before: Sequence[Replay], *, after: Sequence[Replay], repeats: int
+) -> ProposalCheck:
+    old, new = _by_run(before, repeats), _by_run(after, repeats)
+    gains = [_succeeded(others) - _succeeded(ones) for ones, others in zip(old, new, strict=True)]
     return ProposalCheck(
-        comparison=compare_versions(
-            (versions[0], [one.sample for one in before]), (versions[1], [one.sample for one in after])
-        ),
+        comparison=compare_attempts((versions[0], old), (versions[1], new)),
         replays=tuple(one.run for one in (*before, *after)),
-        fixed=pairs.count((False, True)),
-        broken=pairs.count((True, False)),
+        fixed=sum(gain > 0 for gain in gains),
+        broken=sum(gain < 0 for gain in gains),
         diverged=sum(one.run.diverged > 0 for one in (*before, *after)),
     )
+
+
+def _by_run(replays: Sequence[Replay], repeats: int) -> list[list[Sample]]:
+    """Return the attempts at each run."""
+    samples = [one.sample for one in replays]
+    return [samples[at : at + repeats] for at in range(0, len(samples), repeats)]
+
+
+def _succeeded(attempts: Sequence[Sample]) -> int:
+    return sum(one.succeeded for one in attempts)
 
 
 def _take(query: BuilderQuery, run_id: str) -> Take:

@@ -19,8 +19,10 @@ from tests.improve.rig import (
 )
 
 from windlass import Agent, AgentRuntime, HookCall, LLMMessage, PolicySet, Rejected, Rule, hook, tool
+from windlass.adapters.journals import codec
 from windlass.dynamic import dynamic
 from windlass.improve import Builder, CheckReport, Contains, Exact, FailureKind, Goal, replaying
+from windlass.options import RunOptions
 from windlass.question import ask_question
 from windlass.recorder import Runtime
 from windlass.testing import ScriptedModel, call, say
@@ -206,6 +208,48 @@ def test_hooks_are_not_called_and_dynamic_parts_are_refused() -> None:
         async with opened(moving, customers=["Ada"]) as runtime:
             with pytest.raises(Rejected, match="dynamic parts"):
                 await checked(runtime, describe)
+
+    asyncio.run(story())
+
+
+def test_a_function_that_says_what_needs_consent_is_not_called() -> None:
+    asked: list[JsonObject] = []
+
+    def needs_consent(arguments: JsonObject) -> bool:
+        asked.append(arguments)
+        return False
+
+    @tool(mode="read", name="find_parcel", approval=needs_consent)
+    async def find_with_consent(customer: str) -> str:
+        """Find the parcel of a customer."""
+        return f"parcel-{customer}"
+
+    async def story() -> None:
+        async with opened(clerk(tools=[find_with_consent]), customers=["Ada"]) as runtime:
+            assert asked == [{"customer": "Ada"}]
+            asked.clear()
+            check = await checked(runtime)
+            assert [(one.success, one.diverged) for one in check.replays] == [(False, 0), (True, 0)]
+            assert asked == []
+
+    asyncio.run(story())
+
+
+def test_a_run_late_in_a_long_session_is_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
+    # So few records at once that a session of a few runs is a long one.
+    monkeypatch.setattr(codec, "BATCH_RECORDS_MAX", 24)
+    monkeypatch.setattr(replaying, "BATCH_RECORDS_MAX", 24)
+
+    async def story() -> None:
+        async with opened(clerk(), customers=[]) as runtime:
+            for at in range(6):
+                more: RunOptions = {"run_id": f"run-{at + 1}", "session_id": "long", "goal_id": "parcels"}
+                await run(runtime, f"Where is the parcel of A{at}", **more)
+            store = runtime.ports.store
+            assert store is not None
+            assert len(await store.read("long", limit=512)) > 48, "three batches or more"
+            check = await checked(runtime, run_ids=["run-6"])
+            assert [(one.success, one.diverged) for one in check.replays] == [(False, 0), (True, 0)]
 
     asyncio.run(story())
 

@@ -2,7 +2,8 @@
 
 Tools answer from the record, by their name and their arguments in canonical JSON. A call for which nothing
 was recorded is told to the model as an error, and counted; it is never made. Hooks and output sinks are left
-out, questions and subagents answer from the record too, and consent is given as it was given then.
+out, questions and subagents answer from the record too, and consent is given as it was given then. A function
+that says which calls need consent is not called: all calls of its tool ask, and get it.
 """
 
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ from windlass.compose import AgentRuntime
 from windlass.definitions import wrong
 from windlass.improve.criteria import Goal
 from windlass.improve.scoring import BorrowedSource, Models, score_attempt
+from windlass.limits import BATCH_RECORDS_MAX
 from windlass.ports.journal import Batch
 from windlass.subagents import subagent_tool
 from windlass.tool_context import ToolContext
@@ -219,5 +221,8 @@ async def _restored(runtime: AgentRuntime, before: Sequence[Record]) -> str | No
     drafts = tuple(Draft(one.type, one.at, dict(one.data), run_id=one.run_id) for one in before)
     await store.enlist(_OWNER, now_ms=0)
     claim = await store.claim(session_id, _OWNER, now_ms=0)
-    await store.append(Batch(claim, claim.last_seq, drafts, is_last=True))
+    for at in range(0, len(drafts), BATCH_RECORDS_MAX):
+        some = drafts[at : at + BATCH_RECORDS_MAX]
+        is_last = at + len(some) == len(drafts)
+        await store.append(Batch(claim, claim.last_seq + at, some, is_last=is_last))
     return session_id

@@ -2,9 +2,13 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from threading import Event
 
 import pytest
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from windlass import Agent, AgentRuntime, Unavailable, telemetry, tool
@@ -28,6 +32,31 @@ def asker() -> Agent:
     return Agent(
         "clerk", model=ScriptedModel(by_history([call("mail", {"to": "a"}), say("done")])), tools=[mail]
     )
+
+
+class Flaky(InMemorySpanExporter):
+    """An exporter of somebody else that raises while its collector is away."""
+
+    is_away = True
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        if self.is_away:
+            raise ConnectionError("away for a moment")
+        return super().export(spans)
+
+
+class Slow(InMemorySpanExporter):
+    """An exporter that takes as long as it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_called = Event()
+        self.goes_on = Event()
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        self.is_called.set()
+        self.goes_on.wait(30)
+        return super().export(spans)
 
 
 def told(seen: InMemorySpanExporter) -> Counter[str]:
@@ -89,3 +118,66 @@ def test_one_read_that_fails_costs_no_span_and_repeats_none(
     ends = {f"invoke_agent clerk {kind}{at}": 1 for kind in "rq" for at in range(3)}
     inner = {f"{what} r{at}": 1 for what in ("execute_tool mail", "wait approval") for at in range(3)}
     assert told(seen) == Counter({**ends, **inner, **{f"chat scripted r{at}": 2 for at in range(3)}})
+
+
+def test_an_exporter_that_raises_while_its_collector_is_away_gets_everything_later() -> None:
+    seen = Flaky()
+
+    async def story() -> None:
+        async with (
+            AgentRuntime.in_memory([clerk()]) as runtime,
+            telemetry.export(runtime, span_exporter=seen) as exported,
+        ):
+            await (await runtime.start("clerk", "go", run_id="r")).wait()
+            assert [await exported.flush() for _ in range(3)] == [False] * 3
+            seen.is_away = False
+            assert await exported.flush()
+            assert (exported.exported_spans, exported.dropped_spans) == (2, 0)
+
+    asyncio.run(story())
+
+    assert told(seen) == Counter({"chat scripted r": 1, "invoke_agent clerk r": 1})
+
+
+def test_a_span_that_cannot_be_written_is_dropped_although_writing_it_raises(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fails(*args: object) -> None:
+        raise ValueError("no")
+
+    monkeypatch.setattr(OTLPSpanExporter, "export", fails)
+
+    async def story() -> int:
+        async with (
+            AgentRuntime.in_memory([clerk()]) as runtime,
+            telemetry.export(runtime, endpoint="http://127.0.0.1:1") as exported,
+        ):
+            await (await runtime.start("clerk", "go", run_id="r")).wait()
+            assert await exported.flush()
+            return exported.dropped_spans
+
+    assert asyncio.run(story()) == 2
+
+
+def test_a_flush_that_waits_its_turn_ends_when_the_export_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exporter, "CLOSE_S", 0.0)
+    seen = Slow()
+
+    async def story() -> tuple[bool, bool]:
+        async with (
+            AgentRuntime.in_memory([clerk()]) as runtime,
+            telemetry.export(runtime, span_exporter=seen) as exported,
+        ):
+            await (await runtime.start("clerk", "go", run_id="r")).wait()
+            first = asyncio.create_task(exported.flush())
+            await asyncio.to_thread(seen.is_called.wait, 30)
+            second = asyncio.create_task(exported.flush())
+            await asyncio.sleep(0)
+            await exported.aclose()
+            async with asyncio.timeout(5):
+                return await first, await second
+
+    try:
+        assert asyncio.run(story()) == (False, False)
+    finally:
+        seen.goes_on.set()

@@ -124,6 +124,10 @@ class TelemetryExport:
         self._task = None
         task.cancel()
         await asyncio.wait([task])
+        # Whoever waits for a round that will not come gets an answer too.
+        for asked in self._asked:
+            if not asked.done():
+                asked.set_result(False)
         # Whoever is still sending is in a thread; it gives up by itself.
         parts.sink.stop()
         parts.bookmark.release()

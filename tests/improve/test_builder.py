@@ -7,7 +7,8 @@ import pytest
 from tests.improve.rig import BETTER, FIX, GOAL, builder, clerk, looked_up, opened, run
 
 from windlass import Conflict, Denied, Rejected, tool
-from windlass.improve import Builder, FailureKind, ProposalStatus, report, report_text
+from windlass.improve import Builder, FailureKind, Proposal, ProposalStatus, report, report_text
+from windlass.options import RunOptions
 from windlass.recorder import BuilderQuery
 from windlass_protocol import JsonObject, VersionVerdict
 
@@ -107,15 +108,44 @@ def test_a_refusal_can_be_given_until_the_change_is_made() -> None:
     asyncio.run(story())
 
 
-def test_a_proposal_that_is_held_in_hand_does_not_count_beside_the_one_that_was_kept() -> None:
+def test_a_proposal_that_says_something_else_than_the_one_that_was_kept_is_refused() -> None:
     async def story() -> None:
         async with opened(clerk()) as runtime, builder(runtime) as made:
             proposal = await made.propose(GOAL)
-            await made.approve(proposal, by="ada")
             forged = proposal.model_copy(
                 update={"changes": (proposal.changes[0].model_copy(update={"after": "Obey me."}),)}
             )
-            assert (await made.apply(forged, by="eve")).instructions == BETTER
+            sent = Proposal.model_validate_json(proposal.model_dump_json(by_alias=True))
+            for attempt in (made.approve, made.refuse, made.apply):
+                with pytest.raises(Conflict, match="what was kept is not what you hold"):
+                    await attempt(forged, by="eve")
+            with pytest.raises(Conflict, match="what was kept is not what you hold"):
+                await made.check(forged)
+            assert (await made.proposal(proposal.id)).status is ProposalStatus.OPEN
+            await made.approve(sent, by="ada")
+            assert (await made.apply(sent, by="ada")).instructions == BETTER
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("where", ["memory", "file"])
+@pytest.mark.parametrize("owner", ["zoe", None])
+def test_a_proposal_is_not_made_in_a_session_of_somebody_else(
+    tmp_path: Path, where: str, owner: str | None
+) -> None:
+    path = tmp_path / "app.db" if where == "file" else None
+
+    async def story() -> None:
+        async with opened(clerk(), path=path) as runtime, builder(runtime) as made:
+            more: RunOptions = {"session_id": "zoe"}
+            if owner is not None:
+                more["owner"] = owner
+            await run(runtime, "Where is the parcel of Zoe", **more)
+            before = await runtime.sessions.records("zoe")
+            with pytest.raises(Denied, match="belongs to somebody else"):
+                await made.propose(GOAL, proposal_id="zoe")
+            assert await runtime.sessions.records("zoe") == before
+            assert await made.proposals() == ()
 
     asyncio.run(story())
 
@@ -331,8 +361,9 @@ def test_secrets_do_not_reach_what_is_kept_of_a_proposal() -> None:
             opened(clerk(), secrets=[secret]) as runtime,
             builder(runtime, leaky) as made,
         ):
-            await made.propose(GOAL)
+            proposal = await made.propose(GOAL)
             [state] = await made.proposals()
-            assert state.proposal.rationale == "It knows [redacted]."
+            assert state.proposal == proposal, "what is returned is what is kept"
+            assert proposal.rationale == "It knows [redacted]."
 
     asyncio.run(story())

@@ -44,6 +44,8 @@ from windlass_protocol import (
 
 GOAL: Final = "windlass-builder"
 """The goal of the Builder's own runs, so that they are not among those that it reads."""
+OWNER: Final = "windlass-builder"
+"""Who owns the sessions that proposals are made in."""
 BY_CHARS_MAX: Final = 256
 REASON_CHARS_MAX: Final = 4_000
 EVALUATED_RUNS_MAX: Final = 1_000
@@ -135,6 +137,7 @@ class Builder:
         Raises:
             Rejected: the goal has no runs, the agent is not one of this runtime, or the model came up with
                 nothing that can be used.
+            Denied: somebody else has a session with the id of the proposal.
             AgentError: the run of the model failed.
         """
         known = self._goal(goal)
@@ -151,8 +154,9 @@ class Builder:
         problem = ""
         for attempt in range(1, ATTEMPTS_MAX + 1):
             run_id = f"{proposal_id}/{attempt}"
+            # The owner keeps it out of a session of this name that somebody else has.
             handle = await self._runtime.start(
-                self._agent, words, session_id=proposal_id, run_id=run_id, goal_id=GOAL
+                self._agent, words, session_id=proposal_id, run_id=run_id, goal_id=GOAL, owner=OWNER
             )
             result = await handle.wait()
             if result.status is not RunStatus.COMPLETED:
@@ -168,7 +172,8 @@ class Builder:
                 words = f"Your proposal cannot be used: {problem}. Make another one."
                 continue
             await asyncio.to_thread(self._book.made, proposal)
-            return proposal
+            # As it is kept: without secrets, and the first one if others make it at the same time.
+            return (await self._state(proposal_id)).proposal
         raise wrong(f"the model made no proposal that can be used, in {ATTEMPTS_MAX} attempts: {problem}")
 
     async def check(
@@ -186,7 +191,8 @@ class Builder:
         asked `repeats` times; a run counts once all the same, with the mean of its attempts.
 
         Raises:
-            Conflict: there is no such proposal, or the agent is not the one any more that it changes.
+            Conflict: there is no such proposal, it says something else, or the agent is not the one any more
+                that it changes.
             Rejected: the goal is not known here, a run is not there, or the agent cannot be replayed.
             AgentError: a model could not be reached.
         """
@@ -212,7 +218,7 @@ class Builder:
         It can be taken back with `refuse` until the change is made.
 
         Raises:
-            Conflict: there is no such proposal, or it was applied already.
+            Conflict: there is no such proposal, it says something else, or it was applied already.
         """
         return await self._settle(proposal, by=by, reason=reason, is_accepted=True)
 
@@ -220,7 +226,7 @@ class Builder:
         """Keep a person's no.
 
         Raises:
-            Conflict: there is no such proposal, or it was applied already.
+            Conflict: there is no such proposal, it says something else, or it was applied already.
         """
         return await self._settle(proposal, by=by, reason=reason, is_accepted=False)
 
@@ -232,7 +238,8 @@ class Builder:
 
         Raises:
             Denied: no person has said yes, or one said no since.
-            Conflict: there is no such proposal, or the agent is not the one any more that it changes.
+            Conflict: there is no such proposal, it says something else, or the agent is not the one any more
+                that it changes.
         """
         who = _named(by)
         state = await self._state(proposal)
@@ -273,9 +280,13 @@ class Builder:
         return await self._state(proposal)
 
     async def _state(self, proposal: Proposal | str) -> ProposalState:
-        proposal_id = proposal.id if isinstance(proposal, Proposal) else proposal
-        # What counts is what was kept, not what somebody holds in their hands.
-        return await asyncio.to_thread(self._book.proposal, proposal_id)
+        if not isinstance(proposal, Proposal):
+            return await asyncio.to_thread(self._book.proposal, proposal)
+        found = await asyncio.to_thread(self._book.proposal, proposal.id)
+        # Nobody says yes to something else than what they have read.
+        if found.proposal.model_dump() != proposal.model_dump():
+            raise _moved(proposal, "what was kept is not what you hold: read it with proposal(id)")
+        return found
 
     def _goal(self, goal: Goal | str) -> Goal:
         if isinstance(goal, Goal):

@@ -3,6 +3,8 @@
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
 from threading import Event
 
 import pytest
@@ -79,7 +81,7 @@ def failing_at(number: int, original: Callable[..., Awaitable[object]]) -> Calla
     return ask
 
 
-@pytest.mark.parametrize("name", ["read_all", "run", "read"])
+@pytest.mark.parametrize("name", ["read_all", "listed_session", "run", "read"])
 @pytest.mark.parametrize("number", range(1, 12))
 def test_one_read_that_fails_costs_no_span_and_repeats_none(
     name: str, number: int, monkeypatch: pytest.MonkeyPatch
@@ -181,3 +183,38 @@ def test_a_flush_that_waits_its_turn_ends_when_the_export_is_closed(monkeypatch:
         assert asyncio.run(story()) == (False, False)
     finally:
         seen.goes_on.set()
+
+
+@pytest.mark.parametrize("where", ["memory", "file"])
+@pytest.mark.parametrize("is_read_between", [True, False])
+def test_a_fork_of_a_session_that_is_gone_exports_only_its_own_runs(
+    where: str, is_read_between: bool, tmp_path: Path
+) -> None:
+    seen = InMemorySpanExporter()
+
+    def opened() -> AbstractAsyncContextManager[AgentRuntime]:
+        if where == "memory":
+            return AgentRuntime.in_memory([clerk()])
+        return AgentRuntime.open(tmp_path / "app.db", agents=[clerk()])
+
+    async def story() -> None:
+        async with opened() as runtime, telemetry.export(runtime, span_exporter=seen) as exported:
+            await (await runtime.start("clerk", "go", run_id="r", session_id="s")).wait()
+            assert await exported.flush()
+            await runtime.sessions.fork("s", session_id_new="f")
+            if is_read_between:
+                assert await exported.flush()
+            await runtime.sessions.delete("s")
+            await (await runtime.start("clerk", "on", run_id="q", session_id="f")).wait()
+            await runtime.sessions.fork("f", session_id_new="g")
+            if is_read_between:
+                assert await exported.flush()
+                await runtime.sessions.delete("f")
+            await (await runtime.start("clerk", "on", run_id="p", session_id="g")).wait()
+            assert await exported.flush()
+
+    asyncio.run(story())
+
+    assert told(seen) == Counter(
+        f"{name} {run}" for name in ("chat scripted", "invoke_agent clerk") for run in "rqp"
+    )

@@ -410,6 +410,43 @@ def test_an_owner_that_stood_still_and_was_not_replaced_goes_on() -> None:
     Scene().play(story)
 
 
+class SlowStore(SharedStore):
+    """A store that takes its time to hear of its owners, if it is told to."""
+
+    gate: asyncio.Event | None = None
+
+    async def enlist(self, owner_id: str, *, now_ms: int) -> None:
+        if self.gate is not None:
+            await self.gate.wait()
+        await self.inner.enlist(owner_id, now_ms=now_ms)
+
+
+def test_an_owner_whose_word_came_too_late_begins_nothing_that_somebody_else_took() -> None:
+    async def story(scene: Scene) -> None:
+        street, till = Street(scene), Till()
+        street.store = slow = SlowStore(scene.store)
+        async with street.process([till.agent()]) as one:
+            await one.start("A", "go", session_id="s", run_id="r")
+            while not till.begun:
+                await scene.clock.sleep(0.01)
+            # In time it says that it lives, and the store hears of it when the lease is over.
+            slow.gate = gate = asyncio.Event()
+            await scene.clock.sleep(0.3 * OWNER_LEASE_MS / 1_000)
+            scene.clock.jump(0.8 * OWNER_LEASE_MS / 1_000)
+            now_ms = int(scene.clock.now().timestamp() * 1000)
+            await slow.inner.enlist("rival", now_ms=now_ms)
+            await slow.inner.claim("s", "rival", now_ms=now_ms)
+            till.gate.set()
+            await turns()
+            assert till.begun == [1]
+            gate.set()
+            await turns()
+            await street.pause()
+            assert till.begun == [1]
+
+    Scene().play(story)
+
+
 class OddStore(SharedStore):
     """A store with a defect that shows once."""
 

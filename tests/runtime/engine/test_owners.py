@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -423,26 +424,32 @@ class SlowStore(SharedStore):
 
 def test_an_owner_whose_word_came_too_late_begins_nothing_that_somebody_else_took() -> None:
     async def story(scene: Scene) -> None:
-        street, till = Street(scene), Till()
+        street, thought, begun = Street(scene), asyncio.Event(), list[str]()
         street.store = slow = SlowStore(scene.store)
-        async with street.process([till.agent()]) as one:
+
+        @tool(mode="read")
+        async def look() -> str:
+            """Look at something."""
+            begun.append("look")
+            return "seen"
+
+        model = ScriptedModel(lambda _: replace(call("look"), gate=thought))
+        async with street.process([Agent("A", model=model, tools=[look])]) as one:
             await one.start("A", "go", session_id="s", run_id="r")
-            while not till.begun:
-                await scene.clock.sleep(0.01)
+            await turns()
             # In time it says that it lives, and the store hears of it when the lease is over.
             slow.gate = gate = asyncio.Event()
             await scene.clock.sleep(0.3 * OWNER_LEASE_MS / 1_000)
             scene.clock.jump(0.8 * OWNER_LEASE_MS / 1_000)
+            thought.set()
+            await turns()
+            assert begun == [], "not before it knows what it owns"
             now_ms = int(scene.clock.now().timestamp() * 1000)
             await slow.inner.enlist("rival", now_ms=now_ms)
             await slow.inner.claim("s", "rival", now_ms=now_ms)
-            till.gate.set()
-            await turns()
-            assert till.begun == [1]
             gate.set()
             await turns()
-            await street.pause()
-            assert till.begun == [1]
+            assert begun == []
 
     Scene().play(story)
 

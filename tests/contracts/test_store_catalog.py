@@ -493,3 +493,14 @@ def test_contents_that_are_brought_in_go_with_the_session_unless_they_are_packag
             await other.get(own)
 
     play(story)
+
+
+def test_sessions_that_say_they_work_for_each_other_are_deleted_once_each(play: Play) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        for name, parent in (("s1", "s2"), ("s2", "s1"), ("s3", "s3")):
+            await store.keep(a_copy(name, told=Told(LATER, AT, parent=parent)))
+        assert await store.delete("s1", now_ms=NOW_MS) == ("s1", "s2")
+        assert await store.delete("s3", now_ms=NOW_MS) == ("s3",)
+        assert await names(other) == []
+
+    play(story)

@@ -1,10 +1,9 @@
 """The index and whole sessions of a store in memory."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from heapq import nlargest
 
-from windlass.adapters.journals.archive_rules import encoded
+from windlass.adapters.journals.archive_rules import encoded, family_of
 from windlass.adapters.journals.faults import conflict, driven
 from windlass.adapters.journals.listing_rules import status_after
 from windlass.adapters.journals.memory_index import NO_FACTS, RunFacts, fits
@@ -131,27 +130,22 @@ class MemoryArchive(MemoryTables):
 
     async def delete(self, session_id: str, *, now_ms: int) -> tuple[str, ...]:
         self._check_open()
-        family = [*self._family(session_id)]
+        family = family_of(session_id, self._below)
         for name in family:
             self._check_idle(self._sessions[name], now_ms)
         for name in family:
             self._remove(name)
-        return tuple(family)
+        return family
 
-    def _family(self, session_id: str) -> Iterator[str]:
-        waiting = [session_id]
-        while waiting:
-            name = waiting.pop(0)
-            if name not in self._sessions:
-                raise conflict(f"there is no session {name}", name)
-            yield name
-            known = self._index.sessions.values()
-            waiting += [one.session_id for one in known if one.parent_session_id == name]
-            # What was said of its runs quotes them.
-            notes = [
-                evaluation_session(row.run_id) for row, _ in self._runs.values() if row.session_id == name
-            ]
-            waiting += [note for note in notes if note in self._sessions]
+    def _below(self, name: str) -> list[str]:
+        """The sessions that go with one."""
+        if name not in self._sessions:
+            raise conflict(f"there is no session {name}", name)
+        known = self._index.sessions.values()
+        below = [one.session_id for one in known if one.parent_session_id == name]
+        # What was said of its runs quotes them.
+        notes = [evaluation_session(row.run_id) for row, _ in self._runs.values() if row.session_id == name]
+        return below + [note for note in notes if note in self._sessions]
 
     def _check_idle(self, session: Session, now_ms: int) -> None:
         row = session.row

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Final, cast
 
+from windlass.adapters.journals.archive_rules import family_of
 from windlass.adapters.journals.faults import conflict, driven
 from windlass.adapters.journals.listing_rules import ENDED, dump_usage, status_after
 from windlass.adapters.journals.sqlite_index import RunIndex
@@ -98,7 +99,7 @@ class ArchiveTransaction(Transaction):
 
     def delete(self, session_id: str, *, now_ms: int) -> tuple[str, ...]:
         """Remove a session and those that work for it."""
-        family = [*self._family(session_id)]
+        family = [self._known(name) for name in family_of(session_id, self._below)]
         for one in family:
             self._check_idle(one, now_ms)
         # Bytes of what is deleted must not be left in the file for whoever reads it some other way.
@@ -111,19 +112,20 @@ class ArchiveTransaction(Transaction):
         self._sessions.clear()
         return tuple(one.row.session_id for one in family)
 
-    def _family(self, session_id: str) -> Iterator[StoredSession]:
-        waiting = [session_id]
-        while waiting:
-            name = waiting.pop(0)
-            session = self._find(name)
-            if session is None:
-                raise conflict(f"there is no session {name}", name)
-            yield session
-            waiting += [cast("str", child) for (child,) in self._connection.execute(_CHILDREN, (name,))]
-            # What was said of its runs quotes them.
-            runs = self._connection.execute(_RUNS_OF, (session.key,)).fetchall()
-            notes = [evaluation_session(cast("str", run_id)) for (run_id,) in runs]
-            waiting += [note for note in notes if self._find(note) is not None]
+    def _known(self, session_id: str) -> StoredSession:
+        session = self._find(session_id)
+        if session is None:
+            raise conflict(f"there is no session {session_id}", session_id)
+        return session
+
+    def _below(self, session_id: str) -> list[str]:
+        """The sessions that go with one."""
+        key = self._known(session_id).key
+        below = [cast("str", child) for (child,) in self._connection.execute(_CHILDREN, (session_id,))]
+        # What was said of its runs quotes them.
+        runs = self._connection.execute(_RUNS_OF, (key,)).fetchall()
+        notes = [evaluation_session(cast("str", run_id)) for (run_id,) in runs]
+        return below + [note for note in notes if self._find(note) is not None]
 
     def _check_idle(self, session: StoredSession, now_ms: int) -> None:
         row = session.row

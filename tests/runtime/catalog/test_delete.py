@@ -133,3 +133,23 @@ def test_the_ledger_over_all_runs_forgets_a_deleted_session_and_does_not_count_a
         assert await asyncio.to_thread(found) == before[1:]
 
     play(story, tmp_path / "app.db", agent())
+
+
+def test_an_export_of_a_session_that_is_deleted_meanwhile_ends_without_its_last_line(
+    path: Path | None,
+) -> None:
+    async def export(runtime: AgentRuntime, name: str, kind: str) -> None:
+        handle = await runtime.start("clerk", "go", session_id=name)
+        await handle.wait()
+        async for line in runtime.sessions.export(name):
+            assert '"kind":"end"' not in line
+            if line.startswith(f'{{"kind":"{kind}"'):
+                await runtime.sessions.delete(name)
+                kind = "none"
+
+    async def story(runtime: AgentRuntime) -> None:
+        for kind in ("header", "append", "item", "content"):
+            with pytest.raises(Conflict, match="was deleted while it was exported"):
+                await export(runtime, f"s-{kind}", kind)
+
+    play(story, path, agent(call("look", {"item": "book"}), say("Long.")))

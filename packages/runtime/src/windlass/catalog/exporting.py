@@ -14,13 +14,13 @@ from pydantic import JsonValue
 from pydantic_core import to_json
 
 from windlass.engine.moments import moment
-from windlass.errors import Rejected
+from windlass.errors import Conflict, Rejected
 from windlass.ports.archive import StoredAppend
 from windlass.ports.clock import Clock
 from windlass.ports.content import ContentStore
 from windlass.ports.journal import Store
 from windlass.refusals import unknown_session
-from windlass_protocol import ContentRef, Record
+from windlass_protocol import CausalIds, ContentRef, ErrorKind, Record, RetryClass
 
 JsonObject = dict[str, JsonValue]
 
@@ -35,7 +35,7 @@ async def export(store: Store, content: ContentStore, *, session_id: str, clock:
     """Return a session as it is now, line by line.
 
     Raises:
-        Conflict: there is no such session.
+        Conflict: there is no such session, or it was deleted before the last line.
     """
     row = await store.session(session_id)
     if row is None or await store.listed_session(session_id) is None:
@@ -46,6 +46,8 @@ async def export(store: Store, content: ContentStore, *, session_id: str, clock:
         total.update(text + b"\n")
         count += 1
         yield text.decode()
+    # Whoever has the last line has all of the session.
+    await _check_kept(store, session_id)
     yield to_json({"kind": "end", "lines": count, "sha256": total.hexdigest()}).decode()
 
 
@@ -64,6 +66,8 @@ async def _lines(
     after = 0
     while after < last_seq:
         appends = await store.appends(session_id, after=after, limit=_APPENDS_PER_READ)
+        if not appends:
+            raise _gone(session_id)
         for append in appends:
             after = append.records[-1].seq
             if after > last_seq:
@@ -73,7 +77,7 @@ async def _lines(
     async for item in _items(store, session_id, last_seq):
         yield item
     for ref in await store.contents_of(session_id):
-        yield _content_line(ref, await content.get(ref), is_own=True)
+        yield _content_line(ref, await _own(store, content, session_id=session_id, ref=ref), is_own=True)
     for fingerprint in fingerprints:
         ref = ContentRef(
             content_id=fingerprint, hash=fingerprint, size_bytes=0, media_type="application/json"
@@ -83,6 +87,28 @@ async def _lines(
         except Rejected:  # it is not kept any more
             continue
         yield _content_line(ref, package, is_own=False)
+
+
+async def _own(store: Store, content: ContentStore, *, session_id: str, ref: ContentRef) -> bytes:
+    try:
+        return await content.get(ref)
+    except Rejected:
+        await _check_kept(store, session_id)
+        raise
+
+
+async def _check_kept(store: Store, session_id: str) -> None:
+    if await store.session(session_id) is None:
+        raise _gone(session_id)
+
+
+def _gone(session_id: str) -> Conflict:
+    return Conflict(
+        "the session was deleted while it was exported: the lines so far are not all of it",
+        kind=ErrorKind.INVALID_STATE_TRANSITION,
+        retry=RetryClass.NOT_RETRYABLE,
+        causal_ids=CausalIds(session_id=session_id),
+    )
 
 
 def _fingerprints(records: Iterable[Record]) -> list[str]:

@@ -248,7 +248,7 @@ class Sessions:
         included; not the sessions of subagents, nor what still waits in the inbox.
 
         Raises:
-            Conflict: there is no such session.
+            Conflict: there is no such session, or it was deleted before the last line.
         """
         check_id(session_id, "a session id")
         return exporting.export(self._store, self._content, session_id=session_id, clock=self._machine.clock)

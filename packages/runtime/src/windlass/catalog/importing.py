@@ -13,7 +13,8 @@ from windlass.catalog.exporting import FORMAT, VERSION
 from windlass.catalog.restoring import own_runs
 from windlass.definitions import kind_of
 from windlass.ports.archive import KeptContent, KeptItem, SessionCopy, StoredAppend
-from windlass.refusals import bad_request
+from windlass.refusals import bad_request, notes_name
+from windlass_harness.ledger.names import is_notes
 from windlass_harness.loop.state import LoopState
 from windlass_harness.views.listing import Told, told_by
 from windlass_protocol import ContentRef, Record
@@ -111,6 +112,8 @@ def _header(reading: _Reading, line: JsonObject) -> None:
         raise bad_request(f"the lines are not of version {VERSION} of {FORMAT}: use a newer release")
     reading.session_id = str(line["sessionId"])
     reading.last_seq = int(cast(int, line["lastSeq"]))
+    if is_notes(reading.session_id):
+        raise notes_name("the session id in the header")
 
 
 def _append(reading: _Reading, line: JsonObject) -> None:
@@ -170,6 +173,8 @@ def _restored(reading: _Reading) -> SessionCopy:
     if state is None:
         raise bad_request("the records of the session do not follow from one another")
     records = [record for append in reading.appends for record in append.records]
+    if any(is_notes(parent) for parent in _parents(records)):
+        raise bad_request("a run of the session reports to a session with notes, and nobody may")
     runs = own_runs(reading.session_id, reading.appends)
     told = told_by(records) or Told(records[-1].at, records[0].at)
     names = {run.run_id for run in runs}
@@ -182,3 +187,9 @@ def _restored(reading: _Reading) -> SessionCopy:
         contents=tuple(reading.contents),
         asked=tuple(state.session.requests.values()),
     )
+
+
+def _parents(records: Iterable[Record]) -> list[str]:
+    """The sessions that runs tell of their end."""
+    told = (record.data.get("parent") for record in records if record.type == "run.started")
+    return [str(parent.get("sessionId")) for parent in told if isinstance(parent, dict)]

@@ -20,9 +20,10 @@ from windlass.ports.listing import (
     SessionInfo,
     SessionStatus,
 )
-from windlass.refusals import bad_request, kept_name, unknown_run, unknown_session
+from windlass.refusals import bad_request, kept_name, notes_name, unknown_run, unknown_session
 from windlass.runtime_ports import Machine
 from windlass.setup_check import check_flag, check_id, check_options
+from windlass_harness.ledger.names import is_notes
 from windlass_harness.loop.family import is_childs
 from windlass_harness.views.listing import words_in
 from windlass_protocol import ChatMessage, Record, RetryClass, RunStatus
@@ -226,6 +227,8 @@ class Sessions:
         name = self._machine.new_id() if session_id_new is None else check_id(session_id_new, "a session id")
         if is_childs(name):
             raise kept_name("session_id_new")
+        if is_notes(name):
+            raise notes_name("session_id_new")
         wanted = last_seq if at is None else _number(at, "at")
         if not 1 <= wanted <= last_seq:
             raise bad_request(f"the session has records 1 to {last_seq:,}, found {wanted:,}")
@@ -276,8 +279,10 @@ class Sessions:
 
         Raises:
             Conflict: there is no such session, or a run is under way in it: cancel it first.
+            Rejected: it is one with notes; those go with the runs that they are about.
         """
-        check_id(session_id, "a session id")
+        if is_notes(check_id(session_id, "a session id")):
+            raise notes_name("session_id")
         clock = self._machine.clock
         deadline_s = clock.monotonic() + DELETE_WAIT_MS / 1_000
         while True:

@@ -10,6 +10,7 @@ from windlass.recorder.notes import Notes
 from windlass.recorder.query import BuilderQuery
 from windlass.runtime import CoreRuntime
 from windlass_harness.ledger.evaluations import EVALUATED, evaluation_session
+from windlass_harness.ledger.names import PROPOSALS
 from windlass_harness.ledger.proposals import ProposalState, fold_proposals
 from windlass_protocol import (
     DecisionEvaluation,
@@ -23,7 +24,7 @@ from windlass_protocol import (
     RetryClass,
 )
 
-SESSION: Final = "proposals"
+SESSION: Final = PROPOSALS
 """The session of all proposals of a store."""
 
 

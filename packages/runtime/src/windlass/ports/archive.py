@@ -100,7 +100,7 @@ class Archive(Protocol):
         """Remove a session and those that work for it; return which, callers first.
 
         With it go its records, snapshots, items, runs, requests, its rows in the index, and contents that
-        were put for it alone. Its id cannot be used again.
+        were put for it alone. Its id cannot be used again, unless it is one of notes.
 
         Raises:
             Conflict: there is no such session, or a run is under way in one of them, or a living owner has

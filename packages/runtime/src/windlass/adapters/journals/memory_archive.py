@@ -13,6 +13,7 @@ from windlass.ports.archive import KeptItem, SessionCopy, StoredAppend
 from windlass.ports.journal import RunRow, SessionRow, Standing
 from windlass.ports.listing import OpenRequest, RunFilter, RunInfo, SessionFilter, SessionInfo
 from windlass_harness.ledger.evaluations import evaluation_session
+from windlass_harness.ledger.names import is_notes
 from windlass_protocol import ContentRef
 
 
@@ -167,7 +168,9 @@ class MemoryArchive(MemoryTables):
             self._contents.pop(digest, None)
         self._snapshots.pop(name, None)
         self._index.remove(name)
-        self._deleted.add(name)
+        if not is_notes(name):
+            # A run may have the name of one that is gone, and be judged.
+            self._deleted.add(name)
 
     def _counted(self, info: SessionInfo) -> SessionInfo:
         name = info.session_id

@@ -15,6 +15,7 @@ from windlass.ports.archive import SessionCopy
 from windlass.ports.journal import SessionRow, Standing
 from windlass.ports.listing import RunInfo
 from windlass_harness.ledger.evaluations import evaluation_session
+from windlass_harness.ledger.names import is_notes
 from windlass_harness.views.listing import words_in
 
 _APPEND: Final = "INSERT INTO appends VALUES (?, ?, ?, ?, ?, ?)"
@@ -148,7 +149,9 @@ class ArchiveTransaction(Transaction):
         execute(_UNSEAT, (key,))
         for table in _TABLES:
             execute(f"DELETE FROM {table} WHERE session_key = ?", (key,))
-        execute("INSERT INTO deleted VALUES (?)", (key,))
+        if not is_notes(session.row.session_id):
+            # A run may have the name of one that is gone, and be judged.
+            execute("INSERT INTO deleted VALUES (?)", (key,))
         is_indexed = execute(_IS_RECORDED).fetchone() is not None
         if is_indexed and execute(_RECORDED, (session.row.session_id,)).fetchone() is not None:
             # A view that is made anew when somebody asks for it.

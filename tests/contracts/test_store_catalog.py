@@ -7,6 +7,7 @@ import pytest
 from pydantic import JsonValue
 from tests.contracts.stores import AT, NOW_MS, AnyStore, Play, claim, play_in_memory, play_on_sqlite, write
 
+from windlass.adapters.journals.codec import content_ref
 from windlass.errors import Conflict, Denied, Rejected
 from windlass.ports.archive import KeptContent, KeptItem, SessionCopy, StoredAppend
 from windlass.ports.journal import CANCEL, START, STEER, Batch, Claim, NewRun, Standing, Store
@@ -480,7 +481,7 @@ def test_a_session_with_a_run_under_way_is_not_deleted_nor_is_its_caller(play: P
 
 def test_contents_that_are_brought_in_go_with_the_session_unless_they_are_packages(play: Play) -> None:
     async def story(store: AnyStore, other: AnyStore) -> None:
-        own, package = await store.put(b"own"), await store.put(b"package")
+        own, package = content_ref(b"own", "text/plain"), content_ref(b"package", "text/plain")
         await end(store, await begin(store))
         contents = (KeptContent(own, b"own"), KeptContent(package, b"package", is_own=False))
         with pytest.raises(Rejected, match="is not what its hash says"):
@@ -502,5 +503,24 @@ def test_sessions_that_say_they_work_for_each_other_are_deleted_once_each(play: 
         assert await store.delete("s1", now_ms=NOW_MS) == ("s1", "s2")
         assert await store.delete("s3", now_ms=NOW_MS) == ("s3",)
         assert await names(other) == []
+
+    play(story)
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_what_was_put_for_nobody_stays_though_a_session_was_given_it_too(play: Play, is_first: bool) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        package = content_ref(b"package", "application/json")
+        copies = (a_copy("s8", contents=(KeptContent(package, b"package"),)), a_copy(uses=(package.hash,)))
+        if is_first:
+            await store.put(b"package")
+        for copy in copies:
+            await store.keep(copy)
+        if not is_first:
+            await store.put(b"package")
+        await store.put(b"package", session_id="s9")
+        for copy in copies:
+            await store.delete(copy.session_id, now_ms=NOW_MS)
+        assert await other.get(package) == b"package"
 
     play(story)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterable
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ from windlass.runtime_ports import Machine
 from windlass.testing import FakeClock, call, say, seeded_random, sequential_ids
 from windlass.testing.wrapped_store import FullStore
 from windlass_harness.views.listing import Told
-from windlass_protocol import Record, RunStatus
+from windlass_protocol import ContentRef, Record, RunStatus
 
 GOLDEN = sorted((JOURNALS / "0.1").glob("*.gz"))
 
@@ -179,6 +180,31 @@ def test_lines_beyond_the_limit_are_refused(monkeypatch: pytest.MonkeyPatch) -> 
             await runtime.sessions.import_(await lines_of(runtime))
 
     play(story, None, agent())
+
+
+def test_a_package_stays_when_the_session_is_deleted_that_brought_it_in_as_its_own(path: Path | None) -> None:
+    async def story(runtime: AgentRuntime) -> None:
+        await (await runtime.start("clerk", "go", session_id="s1", run_id="r1")).wait()
+        lines = await lines_of(runtime)
+        assert '"isOwn":false' in lines[-2]
+        async with opened(None, clerk) as other:
+            await other.sessions.import_(sealed([*lines[:-2], lines[-2].replace("false", "true")]))
+            [run] = (await other.sessions.runs()).items
+            content, name = other.ports.content, run.package_fingerprint
+            assert content is not None
+            ref = ContentRef(content_id=name, hash=name, size_bytes=0, media_type="application/json")
+            package = await content.get(ref)
+            await other.sessions.delete("s1")
+            assert await content.get(ref) == package
+
+    clerk = agent()
+    play(story, path, clerk)
+
+
+def sealed(lines: list[str]) -> list[str]:
+    """Lines with a checksum that fits them."""
+    total = sha256("".join(f"{line}\n" for line in lines).encode()).hexdigest()
+    return [*lines, json.dumps({"kind": "end", "lines": len(lines), "sha256": total})]
 
 
 # the property: out of one store, into another, the same in every fold

@@ -62,7 +62,7 @@ async def _lines(
         "lastSeq": last_seq,
         "exportedAt": moment(clock).at,
     }
-    fingerprints: dict[str, None] = {}
+    packages: dict[str, None] = {}
     after = 0
     while after < last_seq:
         appends = await store.appends(session_id, after=after, limit=_APPENDS_PER_READ)
@@ -72,13 +72,13 @@ async def _lines(
             after = append.records[-1].seq
             if after > last_seq:
                 break
-            fingerprints |= dict.fromkeys(_fingerprints(append.records))
+            packages |= dict.fromkeys(fingerprints(append.records))
             yield _append_line(append)
     async for item in _items(store, session_id, last_seq):
         yield item
     for ref in await store.contents_of(session_id):
         yield _content_line(ref, await _own(store, content, session_id=session_id, ref=ref), is_own=True)
-    for fingerprint in fingerprints:
+    for fingerprint in packages:
         ref = ContentRef(
             content_id=fingerprint, hash=fingerprint, size_bytes=0, media_type="application/json"
         )
@@ -111,8 +111,8 @@ def _gone(session_id: str) -> Conflict:
     )
 
 
-def _fingerprints(records: Iterable[Record]) -> list[str]:
-    """The packages that runs were pinned to, or moved to."""
+def fingerprints(records: Iterable[Record]) -> list[str]:
+    """Return the packages that runs were pinned to, or moved to."""
     named = (
         record.data.get(name)
         for record in records

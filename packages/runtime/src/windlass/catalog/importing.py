@@ -1,7 +1,7 @@
 """Sessions that were exported, read again: checked before any of it is kept."""
 
 from base64 import b64decode
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Set
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Final, cast
@@ -9,7 +9,7 @@ from typing import Final, cast
 from pydantic import JsonValue
 from pydantic_core import from_json
 
-from windlass.catalog.exporting import FORMAT, VERSION
+from windlass.catalog.exporting import FORMAT, VERSION, fingerprints
 from windlass.catalog.restoring import own_runs
 from windlass.definitions import kind_of
 from windlass.ports.archive import KeptContent, KeptItem, SessionCopy, StoredAppend
@@ -184,7 +184,7 @@ def _restored(reading: _Reading) -> SessionCopy:
         replace(told, runs=tuple(run for run in told.runs if run.run_id in names)),
         runs=runs,
         items=tuple(reading.items),
-        contents=tuple(reading.contents),
+        contents=_sorted(reading.contents, packages=frozenset(fingerprints(records))),
         asked=tuple(state.session.requests.values()),
     )
 
@@ -193,3 +193,8 @@ def _parents(records: Iterable[Record]) -> list[str]:
     """The sessions that runs tell of their end."""
     told = (record.data.get("parent") for record in records if record.type == "run.started")
     return [str(parent.get("sessionId")) for parent in told if isinstance(parent, dict)]
+
+
+def _sorted(contents: Iterable[KeptContent], *, packages: Set[str]) -> tuple[KeptContent, ...]:
+    """The contents, of which no package is the session's own, whatever their lines say."""
+    return tuple(replace(one, is_own=one.is_own and one.ref.hash not in packages) for one in contents)

@@ -103,9 +103,8 @@ class MemoryArchive(MemoryTables):
         session.row = SessionRow(name, Standing.IDLE, copy.last_seq, copy.epoch, None, None)
         self._keep_runs(session, copy)
         for one in copy.contents:
-            self._contents.setdefault(one.ref.hash, (one.ref.media_type or "", one.content))
-        own = {one.ref.hash for one in copy.contents if one.is_own}
-        self._uses[name] = own | set(copy.uses)
+            self._keep_content(one.ref, one.content, session_id=name if one.is_own else None)
+        self._uses.setdefault(name, set()).update(copy.uses)
         self._index.enter(name, copy.told, status=status_after(copy.told))
         self._index.ask(name, copy.asked, at=copy.told.at, run=session.run_under_way)
 

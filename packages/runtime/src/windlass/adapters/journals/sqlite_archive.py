@@ -23,7 +23,6 @@ _ITEM: Final = "INSERT INTO inbox VALUES (?, ?, ?, ?, ?, ?, ?, NULL)"
 _LAST_ITEM: Final = "SELECT coalesce(max(number), 0) FROM inbox"
 _RUN: Final = "INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _HAS_RUN: Final = "SELECT 1 FROM runs WHERE run_id = ?"
-_USE: Final = "INSERT INTO content_uses VALUES (?, ?) ON CONFLICT DO NOTHING"
 _CHILDREN: Final = """SELECT s.session_id FROM catalog c JOIN sessions s USING (session_key)
     WHERE c.parent = ? AND c.parent IS NOT NULL ORDER BY c.number"""
 _RUNS_OF: Final = "SELECT run_id FROM runs WHERE session_key = ?"
@@ -59,9 +58,9 @@ class ArchiveTransaction(Transaction):
         self._save(StoredSession(key, row, position, chain))
         self._keep_runs(key, copy)
         for one in copy.contents:
-            self.put(one.ref, one.content)
-        for digest in (*copy.uses, *(one.ref.hash for one in copy.contents if one.is_own)):
-            self._connection.execute(_USE, (key, digest))
+            self.put(one.ref, one.content, session_id=session_id if one.is_own else None)
+        for digest in copy.uses:
+            self._use(key, digest)
         self._index.enter(key, copy.told, status=status_after(copy.told))
         self._index.ask(key, copy.asked, at=copy.told.at)
 

@@ -524,3 +524,16 @@ def test_what_was_put_for_nobody_stays_though_a_session_was_given_it_too(play: P
         assert await other.get(package) == b"package"
 
     play(story)
+
+
+def test_a_copy_of_a_session_that_was_deleted_meanwhile_is_not_brought_in(play: Play) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        await store.keep(a_copy("s1"))
+        await store.keep(a_copy("s2", copied_from="s1"))
+        await other.delete("s1", now_ms=NOW_MS)
+        with pytest.raises(Conflict, match="there is no session s1"):
+            await store.keep(a_copy("s3", copied_from="s1"))
+        assert await names(other) == ["s2"]
+        assert await other.read("s3") == ()
+
+    play(story)

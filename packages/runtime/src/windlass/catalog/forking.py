@@ -55,6 +55,7 @@ async def prepare(archive: Archive, info: SessionInfo, *, new_id: str, at: int, 
         tuple(_renamed(append, new_id) for append in (*copied, closing)),
         told,
         uses=content_hashes(records),
+        copied_from=info.session_id,
     )
 
 

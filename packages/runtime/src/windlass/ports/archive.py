@@ -58,6 +58,8 @@ class SessionCopy:
     """Hashes of contents that are in the store, and that it refers to."""
     asked: tuple[InputRequest, ...] = ()
     """What people are being asked."""
+    copied_from: str | None = None
+    """A session of the store that it is a copy of, and that must be there still."""
 
     @property
     def last_seq(self) -> int:
@@ -92,7 +94,8 @@ class Archive(Protocol):
         """Bring in a session; return once all of it is durable.
 
         Raises:
-            Conflict: the session is there, or was deleted, or one of its runs is there.
+            Conflict: the session is there, or was deleted, or one of its runs is there; or what it is a copy
+                of is not.
         """
         ...
 

@@ -93,6 +93,8 @@ class MemoryArchive(MemoryTables):
         for run in copy.runs:
             if run.run_id in self._runs:
                 raise conflict(f"run {run.run_id} exists already", name)
+        if copy.copied_from is not None:
+            self._known(copy.copied_from)
         session = self._new(name)
         for one in copy.appends:
             self._position += len(one.records)
@@ -137,10 +139,13 @@ class MemoryArchive(MemoryTables):
             self._remove(name)
         return family
 
-    def _below(self, name: str) -> list[str]:
-        """The sessions that go with one."""
+    def _known(self, name: str) -> None:
         if name not in self._sessions:
             raise conflict(f"there is no session {name}", name)
+
+    def _below(self, name: str) -> list[str]:
+        """The sessions that go with one."""
+        self._known(name)
         known = self._index.sessions.values()
         below = [one.session_id for one in known if one.parent_session_id == name]
         # What was said of its runs quotes them.

@@ -52,6 +52,8 @@ class ArchiveTransaction(Transaction):
         for run in copy.runs:
             if self._connection.execute(_HAS_RUN, (run.run_id,)).fetchone() is not None:
                 raise conflict(f"run {run.run_id} exists already", session_id)
+        if copy.copied_from is not None:
+            self._known(copy.copied_from)
         key = self._new_session(session_id).key
         position, chain = self._keep_appends(key, copy)
         row = SessionRow(session_id, Standing.IDLE, copy.last_seq, copy.epoch, None, None)

@@ -3,7 +3,6 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterable
-from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -11,15 +10,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.golden.journal import JOURNALS, hashes
 from tests.golden.journal import read as read_golden
-from tests.runtime.catalog.rig import PAYS, agent, approve, made, opened, play, until
+from tests.runtime.catalog.rig import PAYS, agent, approve, lines_of, made, opened, play, sealed, until
 
 from windlass import AgentRuntime
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.adapters.journals.sqlite import SqliteStore
 from windlass.catalog import Sessions, SessionStatus, importing
+from windlass.catalog.restoring import own_runs
 from windlass.errors import Conflict, Rejected
 from windlass.feed import Feed
-from windlass.ports.archive import SessionCopy, StoredAppend
+from windlass.ports.archive import KeptItem, SessionCopy, StoredAppend
 from windlass.runtime_ports import Machine
 from windlass.testing import FakeClock, call, say, seeded_random, sequential_ids
 from windlass.testing.wrapped_store import FullStore
@@ -32,10 +32,6 @@ GOLDEN = sorted((JOURNALS / "0.1").glob("*.gz"))
 @pytest.fixture(params=["memory", "sqlite"])
 def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path | None:
     return None if request.param == "memory" else tmp_path / "app.db"
-
-
-async def lines_of(runtime: AgentRuntime, session_id: str = "s1") -> list[str]:
-    return [line async for line in runtime.sessions.export(session_id)]
 
 
 def test_a_session_goes_to_another_store_with_its_runs_and_contents(path: Path | None) -> None:
@@ -201,12 +197,6 @@ def test_a_package_stays_when_the_session_is_deleted_that_brought_it_in_as_its_o
     play(story, path, clerk)
 
 
-def sealed(lines: list[str]) -> list[str]:
-    """Lines with a checksum that fits them."""
-    total = sha256("".join(f"{line}\n" for line in lines).encode()).hexdigest()
-    return [*lines, json.dumps({"kind": "end", "lines": len(lines), "sha256": total})]
-
-
 # the property: out of one store, into another, the same in every fold
 
 
@@ -242,7 +232,11 @@ def test_whatever_a_session_holds_it_folds_the_same_in_another_store(
 
     async def story() -> None:
         store, other = MemoryStore(), await SqliteStore.open(tmp_path / "a.db", durability="process")
-        await store.keep(SessionCopy(name, cut(records, places), Told(records[-1].at, records[0].at)))
+        appends = cut(records, places)
+        runs = own_runs(name, appends)
+        items = [KeptItem("start", f"start:{run.run_id}", b"", run.first_seq, run.run_id) for run in runs]
+        told = Told(records[-1].at, records[0].at)
+        await store.keep(SessionCopy(name, appends, told, runs=runs, items=tuple(items)))
         lines = [line async for line in catalogue(store).export(name)]
         await catalogue(other).import_(lines)
         back = await other.read(name, limit=10_000)

@@ -333,7 +333,7 @@ def test_a_session_that_is_brought_in_is_as_it_was_and_stands_still(play: Play) 
         assert await other.appends("s9", after=2) == found[1:]
         assert await other.appends("s9", limit=1) == found[:1]
         [back] = await other.kept_items("s9")
-        assert back == replace(item, run_id=None)
+        assert back == replace(item, run_id=None, number=back.number)
         info = await other.listed_session("s9")
         assert info is not None
         assert (info.title, info.created_at, info.updated_at, info.status) == (
@@ -535,5 +535,21 @@ def test_a_copy_of_a_session_that_was_deleted_meanwhile_is_not_brought_in(play: 
             await store.keep(a_copy("s3", copied_from="s1"))
         assert await names(other) == ["s2"]
         assert await other.read("s3") == ()
+
+    play(story)
+
+
+def test_a_page_of_items_goes_on_behind_the_last_whatever_is_consumed_meanwhile(play: Play) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        mine = await begin(store)
+        numbers = [
+            (await store.post("s1", kind=STEER, key=f"k{at}", body={"runId": "r1"})).number for at in range(4)
+        ]
+        await store.append(Batch(mine, 2, (fact("note.made"),), consumes=(numbers[1], numbers[2])))
+        page = await other.kept_items("s1", limit=2)
+        assert [item.key for item in page] == ["start:r1", "k1"]
+        await store.append(Batch(mine, 3, (fact("note.made"),), consumes=(numbers[0], numbers[3])))
+        rest = await other.kept_items("s1", after=page[-1].number)
+        assert [item.key for item in rest] == ["k2", "k3"]
 
     play(story)

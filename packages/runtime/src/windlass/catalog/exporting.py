@@ -142,7 +142,7 @@ def _content_line(ref: ContentRef, content: bytes, *, is_own: bool) -> JsonObjec
 async def _items(store: Store, session_id: str, last_seq: int) -> AsyncIterator[JsonObject]:
     after = 0
     while items := await store.kept_items(session_id, after=after, limit=_ITEMS_PER_READ):
-        after += len(items)
+        after = items[-1].number
         for item in items:
             if item.consumed_seq <= last_seq:
                 yield {

@@ -28,6 +28,8 @@ class KeptItem:
     consumed_seq: int
     run_id: str | None = None
     """The run that it started."""
+    number: int = 0
+    """Its place in the inboxes of the store; whoever brings it in need not know one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,7 @@ class Archive(Protocol):
         ...
 
     async def kept_items(self, session_id: str, *, after: int = 0, limit: int = 512) -> tuple[KeptItem, ...]:
-        """Return consumed items of a session, the first `after` of them left out."""
+        """Return consumed items of a session in order, from those numbered behind `after`."""
         ...
 
     async def contents_of(self, session_id: str) -> tuple[ContentRef, ...]:

@@ -70,11 +70,12 @@ class MemoryArchive(MemoryTables):
     async def kept_items(self, session_id: str, *, after: int = 0, limit: int = 512) -> tuple[KeptItem, ...]:
         self._check_open()
         session = self._sessions.get(session_id)
-        items = [] if session is None else [one for one in session.items.values() if one.consumed_seq]
+        known = () if session is None else session.items.values()
+        items = [one for one in known if one.consumed_seq and one.number > after]
         started = {item.number: row.run_id for row, item in self._runs.values()}
         return tuple(
-            KeptItem(one.kind, one.key, one.digest, one.consumed_seq, started.get(one.number))
-            for one in items[after : after + limit]
+            KeptItem(one.kind, one.key, one.digest, one.consumed_seq, started.get(one.number), one.number)
+            for one in items[:limit]
         )
 
     async def contents_of(self, session_id: str) -> tuple[ContentRef, ...]:

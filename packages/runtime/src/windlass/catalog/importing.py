@@ -153,7 +153,7 @@ def _take(reading: _Reading, line: JsonObject, number: int) -> None:
 def _header(reading: _Reading, line: JsonObject) -> None:
     if (line["format"], line["version"]) != (FORMAT, VERSION):
         raise bad_request(f"the lines are not of version {VERSION} of {FORMAT}: use a newer release")
-    reading.session_id = str(line["sessionId"])
+    reading.session_id = check_id(line["sessionId"], "the session id in the header")
     reading.last_seq = _whole(line["lastSeq"], least=1)
     if is_notes(reading.session_id):
         raise notes_name("the session id in the header")

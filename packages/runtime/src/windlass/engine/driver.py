@@ -284,6 +284,9 @@ class Driver:
         self._ready.clear()
 
     def _start(self, effect: Effect) -> None:
+        if self.is_lost:
+            # Its intent was durable before somebody else took the session, who has seen it.
+            return
         # What was given up on while stopping looks as if nobody performed it, and must not begin again.
         if self._is_stopping and (effect.key in self._begun or not isinstance(effect, RunTool)):
             return

@@ -68,7 +68,7 @@ def test_every_step_is_in_the_ledger_and_can_be_read_later(tmp_path: Path) -> No
             assert (await made.proposal("p1")).applied == state.applied
             store = runtime.ports.store
             assert store is not None
-            types = [record.type for record in await store.read("proposals")]
+            types = [record.type for record in await store.read("notes:proposals")]
             assert types == [
                 "session.started", "proposal.made", "proposal.checked", "proposal.settled", "proposal.applied"
             ]  # fmt: skip
@@ -322,10 +322,10 @@ def test_what_was_said_of_a_run_goes_with_its_session(tmp_path: Path, where: str
         async with opened(clerk(), path=path) as runtime, builder(runtime) as made:
             await made.evaluate(GOAL)
             removed = await runtime.sessions.delete("session:run-1")
-            assert removed == ("session:run-1", "evaluation/run-1")
+            assert removed == ("session:run-1", "notes:evaluation/run-1")
             store = runtime.ports.store
             assert store is not None
-            assert await store.read("evaluation/run-1") == ()
+            assert await store.read("notes:evaluation/run-1") == ()
             with BuilderQuery(runtime=runtime) as query:
                 assert {one.run_id for one in query.get_facts("parcels")} == {"run-2", "run-3"}
 

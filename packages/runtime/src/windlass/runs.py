@@ -21,6 +21,7 @@ from windlass.refusals import (
 )
 from windlass.setup_check import check_id, check_seconds
 from windlass.tool_state import SessionValues
+from windlass_harness.ledger.names import is_notes
 from windlass_harness.loop.authored import state_problem
 from windlass_harness.loop.events import StateChange
 from windlass_harness.loop.people import matched, refusal
@@ -124,7 +125,9 @@ class Runs:
         Raises:
             Conflict: there is none of this name.
         """
-        if await self._store.session(check_id(session_id, "a session id")) is None:
+        is_there = await self._store.session(check_id(session_id, "a session id")) is not None
+        # Nobody may speak to those with notes: what is in them counts as a person's word.
+        if not is_there or is_notes(session_id):
             raise unknown_session(self._hide(session_id))
 
     async def snapshot(self, run_id: str) -> RunSnapshot:

@@ -11,6 +11,7 @@ from windlass.recorder.notes import Notes
 from windlass.recorder.query import BuilderQuery
 from windlass.runtime import CoreRuntime
 from windlass_harness.ledger.evaluations import EVALUATED, evaluation_session
+from windlass_harness.ledger.names import PROPOSALS
 from windlass_harness.ledger.proposals import ProposalState, fold_proposals
 from windlass_protocol import (
     DecisionEvaluation,
@@ -28,7 +29,7 @@ from windlass_protocol import (
 Allows = Callable[[ProposalState], bool]
 """Looks at a proposal as it is when a record is added: False leaves the record out, as an error does."""
 
-SESSION: Final = "proposals"
+SESSION: Final = PROPOSALS
 """The session of all proposals of a store."""
 
 

@@ -1,4 +1,4 @@
-"""The page of the command is true: its commands do what it says, its tables are whole."""
+"""The page of the command is true: what it says works, its tables are whole."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""`serve` and `dev`: the same store as the other commands, and a new start with every change."""
+"""`serve` and `dev`: one store for all commands, a new start with each change."""
 
 import json
 import os

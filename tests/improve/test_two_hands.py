@@ -91,7 +91,7 @@ def test_two_who_apply_at_the_same_time_get_the_same_agent(monkeypatch: pytest.M
             assert state.applied.by == "bob"
             store = runtime.ports.store
             assert store is not None
-            types = [record.type for record in await store.read("proposals")]
+            types = [record.type for record in await store.read("notes:proposals")]
             assert types.count("proposal.applied") == 1
 
     asyncio.run(story())

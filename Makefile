@@ -24,8 +24,8 @@ INSPECTOR_SOURCES := $(shell find web/inspector web/ui/src web/ui/styles web/pro
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 16
 
-dev: $(VENV)/.ready $(INSPECTOR)  ## the server with a demo agent and the inspector, at http://127.0.0.1:8700
-	$(BIN)/python -m windlass_server --data .dev
+dev: $(VENV)/.ready $(INSPECTOR)  ## run the server with the demo agent and the inspector; needs no key, prints its address
+	$(BIN)/windlass dev --no-reload
 
 inspector: $(INSPECTOR)  ## build the web app into the server's package
 
@@ -115,7 +115,7 @@ lock: $(VENV)/.ready  ## pin requirements/*.in and package.json anew
 	npm install --package-lock-only
 
 clean:  ## remove everything that was made
-	rm -rf $(VENV) .bench .bundle .dev dist node_modules $(dir $(INSPECTOR)) web/*/dist web/*/*.tsbuildinfo .coverage* .hypothesis .pytest_cache .ruff_cache
+	rm -rf $(VENV) .bench .bundle dist node_modules $(dir $(INSPECTOR)) web/*/dist web/*/*.tsbuildinfo .coverage* .hypothesis .pytest_cache .ruff_cache
 
 $(VENV)/.ready: requirements/dev.txt $(PACKAGES:%=%/pyproject.toml)
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Windlass needs Python 3.11 or newer: make PYTHON=python3.12 …")'

@@ -21,7 +21,7 @@ def open_folder() -> Generator[Path]:
 
 @contextmanager
 def read_only(folder: Path, *, mode: int = 0o555) -> Generator[None]:
-    """Nobody can make anything in the folder; with mode 0 it cannot be read."""
+    """Nothing can be made in the folder; with mode 0 it cannot be read either."""
     folder.chmod(mode)
     is_root = os.geteuid() == 0
     if is_root:

@@ -7,6 +7,7 @@ import pytest
 from pydantic import JsonValue
 from tests.contracts.stores import AT, NOW_MS, AnyStore, Play, claim, play_in_memory, play_on_sqlite, write
 
+from windlass.adapters.journals.codec import content_ref
 from windlass.errors import Conflict, Denied, Rejected
 from windlass.ports.archive import KeptContent, KeptItem, SessionCopy, StoredAppend
 from windlass.ports.journal import CANCEL, START, STEER, Batch, Claim, NewRun, Standing, Store
@@ -332,7 +333,7 @@ def test_a_session_that_is_brought_in_is_as_it_was_and_stands_still(play: Play) 
         assert await other.appends("s9", after=2) == found[1:]
         assert await other.appends("s9", limit=1) == found[:1]
         [back] = await other.kept_items("s9")
-        assert back == replace(item, run_id=None)
+        assert back == replace(item, run_id=None, number=back.number)
         info = await other.listed_session("s9")
         assert info is not None
         assert (info.title, info.created_at, info.updated_at, info.status) == (
@@ -480,7 +481,7 @@ def test_a_session_with_a_run_under_way_is_not_deleted_nor_is_its_caller(play: P
 
 def test_contents_that_are_brought_in_go_with_the_session_unless_they_are_packages(play: Play) -> None:
     async def story(store: AnyStore, other: AnyStore) -> None:
-        own, package = await store.put(b"own"), await store.put(b"package")
+        own, package = content_ref(b"own", "text/plain"), content_ref(b"package", "text/plain")
         await end(store, await begin(store))
         contents = (KeptContent(own, b"own"), KeptContent(package, b"package", is_own=False))
         with pytest.raises(Rejected, match="is not what its hash says"):
@@ -491,5 +492,64 @@ def test_contents_that_are_brought_in_go_with_the_session_unless_they_are_packag
         assert await other.get(package) == b"package"
         with pytest.raises(Rejected):
             await other.get(own)
+
+    play(story)
+
+
+def test_sessions_that_say_they_work_for_each_other_are_deleted_once_each(play: Play) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        for name, parent in (("s1", "s2"), ("s2", "s1"), ("s3", "s3")):
+            await store.keep(a_copy(name, told=Told(LATER, AT, parent=parent)))
+        assert await store.delete("s1", now_ms=NOW_MS) == ("s1", "s2")
+        assert await store.delete("s3", now_ms=NOW_MS) == ("s3",)
+        assert await names(other) == []
+
+    play(story)
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_what_was_put_for_nobody_stays_though_a_session_was_given_it_too(play: Play, is_first: bool) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        package = content_ref(b"package", "application/json")
+        copies = (a_copy("s8", contents=(KeptContent(package, b"package"),)), a_copy(uses=(package.hash,)))
+        if is_first:
+            await store.put(b"package")
+        for copy in copies:
+            await store.keep(copy)
+        if not is_first:
+            await store.put(b"package")
+        await store.put(b"package", session_id="s9")
+        for copy in copies:
+            await store.delete(copy.session_id, now_ms=NOW_MS)
+        assert await other.get(package) == b"package"
+
+    play(story)
+
+
+def test_a_copy_of_a_session_that_was_deleted_meanwhile_is_not_brought_in(play: Play) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        await store.keep(a_copy("s1"))
+        await store.keep(a_copy("s2", copied_from="s1"))
+        await other.delete("s1", now_ms=NOW_MS)
+        with pytest.raises(Conflict, match="there is no session s1"):
+            await store.keep(a_copy("s3", copied_from="s1"))
+        assert await names(other) == ["s2"]
+        assert await other.read("s3") == ()
+
+    play(story)
+
+
+def test_a_page_of_items_goes_on_behind_the_last_whatever_is_consumed_meanwhile(play: Play) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        mine = await begin(store)
+        numbers = [
+            (await store.post("s1", kind=STEER, key=f"k{at}", body={"runId": "r1"})).number for at in range(4)
+        ]
+        await store.append(Batch(mine, 2, (fact("note.made"),), consumes=(numbers[1], numbers[2])))
+        page = await other.kept_items("s1", limit=2)
+        assert [item.key for item in page] == ["start:r1", "k1"]
+        await store.append(Batch(mine, 3, (fact("note.made"),), consumes=(numbers[0], numbers[3])))
+        rest = await other.kept_items("s1", after=page[-1].number)
+        assert [item.key for item in rest] == ["k2", "k3"]
 
     play(story)

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 from tests.improve.rig import BETTER, FIX, GOAL, builder, clerk, looked_up, opened, run
 
-from windlass import Conflict, Denied, Rejected
-from windlass.improve import Builder, FailureKind, ProposalStatus, report, report_text
+from windlass import Conflict, Denied, Rejected, tool
+from windlass.improve import Builder, FailureKind, Proposal, ProposalStatus, report, report_text
+from windlass.options import RunOptions
 from windlass.recorder import BuilderQuery
 from windlass_protocol import JsonObject, VersionVerdict
 
@@ -18,10 +19,10 @@ def test_an_agent_that_misses_its_goal_is_improved(tmp_path: Path, where: str) -
 
     async def story() -> None:
         agent = clerk()
-        async with opened(agent, path=path) as runtime, builder(runtime) as made:
+        async with opened(agent, path=path, customers="ABCD") as runtime, builder(runtime) as made:
             scores = await made.evaluate(GOAL)
             assert {run_id: score.is_reached for run_id, score in scores.items()} == {
-                "run-1": False, "run-2": False, "run-3": False
+                "run-1": False, "run-2": False, "run-3": False, "run-4": False
             }  # fmt: skip
             proposal = await made.propose(GOAL)
             assert (proposal.agent_id, proposal.evidence) == ("clerk", ("run-1",))
@@ -29,7 +30,7 @@ def test_an_agent_that_misses_its_goal_is_improved(tmp_path: Path, where: str) -
                 ("/agent/instructions", BETTER)
             ]
             check = await made.check(proposal)
-            assert (check.fixed, check.broken, check.diverged) == (3, 0, 0)
+            assert (check.fixed, check.broken, check.diverged) == (4, 0, 0)
             assert check.comparison.verdict is VersionVerdict.BETTER
             assert looked_up == [], "a replay touched the world"
             with pytest.raises(Denied, match="a person has to approve it first"):
@@ -67,7 +68,7 @@ def test_every_step_is_in_the_ledger_and_can_be_read_later(tmp_path: Path) -> No
             assert (await made.proposal("p1")).applied == state.applied
             store = runtime.ports.store
             assert store is not None
-            types = [record.type for record in await store.read("proposals")]
+            types = [record.type for record in await store.read("notes:proposals")]
             assert types == [
                 "session.started", "proposal.made", "proposal.checked", "proposal.settled", "proposal.applied"
             ]  # fmt: skip
@@ -107,15 +108,44 @@ def test_a_refusal_can_be_given_until_the_change_is_made() -> None:
     asyncio.run(story())
 
 
-def test_a_proposal_that_is_held_in_hand_does_not_count_beside_the_one_that_was_kept() -> None:
+def test_a_proposal_that_says_something_else_than_the_one_that_was_kept_is_refused() -> None:
     async def story() -> None:
         async with opened(clerk()) as runtime, builder(runtime) as made:
             proposal = await made.propose(GOAL)
-            await made.approve(proposal, by="ada")
             forged = proposal.model_copy(
                 update={"changes": (proposal.changes[0].model_copy(update={"after": "Obey me."}),)}
             )
-            assert (await made.apply(forged, by="eve")).instructions == BETTER
+            sent = Proposal.model_validate_json(proposal.model_dump_json(by_alias=True))
+            for attempt in (made.approve, made.refuse, made.apply):
+                with pytest.raises(Conflict, match="what was kept is not what you hold"):
+                    await attempt(forged, by="eve")
+            with pytest.raises(Conflict, match="what was kept is not what you hold"):
+                await made.check(forged)
+            assert (await made.proposal(proposal.id)).status is ProposalStatus.OPEN
+            await made.approve(sent, by="ada")
+            assert (await made.apply(sent, by="ada")).instructions == BETTER
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("where", ["memory", "file"])
+@pytest.mark.parametrize("owner", ["zoe", None])
+def test_a_proposal_is_not_made_in_a_session_of_somebody_else(
+    tmp_path: Path, where: str, owner: str | None
+) -> None:
+    path = tmp_path / "app.db" if where == "file" else None
+
+    async def story() -> None:
+        async with opened(clerk(), path=path) as runtime, builder(runtime) as made:
+            more: RunOptions = {"session_id": "zoe"}
+            if owner is not None:
+                more["owner"] = owner
+            await run(runtime, "Where is the parcel of Zoe", **more)
+            before = await runtime.sessions.records("zoe")
+            with pytest.raises(Denied, match="belongs to somebody else"):
+                await made.propose(GOAL, proposal_id="zoe")
+            assert await runtime.sessions.records("zoe") == before
+            assert await made.proposals() == ()
 
     asyncio.run(story())
 
@@ -243,6 +273,47 @@ def test_judgements_are_kept_beside_the_runs_and_seen_everywhere(tmp_path: Path)
         assert "goal_missed     3  number: not in it: 'parcel-'" in report_text(report(query, goal_id=GOAL))
 
 
+def test_a_run_that_goes_on_is_not_judged_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    @tool(mode="external")
+    async def find_parcel(customer: str) -> str:
+        """Find a parcel, with consent."""
+        return f"parcel-{customer}"
+
+    async def story() -> None:
+        agent = clerk(tools=[find_parcel], instructions=BETTER)
+        async with opened(agent, customers=()) as runtime, builder(runtime) as made:
+            handle = await runtime.start("clerk", "Where is it, Ada", run_id="run-1", goal_id="parcels")
+            async for event in handle.events():
+                if event.type == "run.waiting":
+                    break
+            proposal = await made.propose(GOAL)
+            with pytest.raises(Rejected, match="run run-1 has not ended"):
+                await made.evaluate(GOAL, run_ids=["run-1"])
+            with pytest.raises(Rejected, match="run run-1 has not ended"):
+                await made.check(proposal, run_ids=["run-1"])
+            [request] = await handle.requests()
+            await handle.answer(request.request_id, "approve")
+            await handle.wait(timeout=30)
+            scores = await made.evaluate(GOAL)
+            assert {run_id: score.is_reached for run_id, score in scores.items()} == {"run-1": True}
+
+    monkeypatch.setitem(FIX, "changes", [{"part": "instructions", "text": "Say it."}])
+    asyncio.run(story())
+
+
+def test_the_next_call_judges_the_runs_that_the_one_before_had_no_room_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("windlass.improve.builder.EVALUATED_RUNS_MAX", 2)
+
+    async def story() -> None:
+        async with opened(clerk(), customers="ABCDE") as runtime, builder(runtime) as made:
+            found = [set(await made.evaluate(GOAL)) for _ in range(4)]
+            assert found == [{"run-5", "run-4"}, {"run-3", "run-2"}, {"run-1"}, set()]
+
+    asyncio.run(story())
+
+
 @pytest.mark.parametrize("where", ["memory", "file"])
 def test_what_was_said_of_a_run_goes_with_its_session(tmp_path: Path, where: str) -> None:
     path = tmp_path / "app.db" if where == "file" else None
@@ -251,10 +322,10 @@ def test_what_was_said_of_a_run_goes_with_its_session(tmp_path: Path, where: str
         async with opened(clerk(), path=path) as runtime, builder(runtime) as made:
             await made.evaluate(GOAL)
             removed = await runtime.sessions.delete("session:run-1")
-            assert removed == ("session:run-1", "evaluation/run-1")
+            assert removed == ("session:run-1", "notes:evaluation/run-1")
             store = runtime.ports.store
             assert store is not None
-            assert await store.read("evaluation/run-1") == ()
+            assert await store.read("notes:evaluation/run-1") == ()
             with BuilderQuery(runtime=runtime) as query:
                 assert {one.run_id for one in query.get_facts("parcels")} == {"run-2", "run-3"}
 
@@ -290,8 +361,9 @@ def test_secrets_do_not_reach_what_is_kept_of_a_proposal() -> None:
             opened(clerk(), secrets=[secret]) as runtime,
             builder(runtime, leaky) as made,
         ):
-            await made.propose(GOAL)
+            proposal = await made.propose(GOAL)
             [state] = await made.proposals()
-            assert state.proposal.rationale == "It knows [redacted]."
+            assert state.proposal == proposal, "what is returned is what is kept"
+            assert proposal.rationale == "It knows [redacted]."
 
     asyncio.run(story())

@@ -19,8 +19,10 @@ from tests.improve.rig import (
 )
 
 from windlass import Agent, AgentRuntime, HookCall, LLMMessage, PolicySet, Rejected, Rule, hook, tool
+from windlass.adapters.journals import codec
 from windlass.dynamic import dynamic
 from windlass.improve import Builder, CheckReport, Contains, Exact, FailureKind, Goal, replaying
+from windlass.options import RunOptions
 from windlass.question import ask_question
 from windlass.recorder import Runtime
 from windlass.testing import ScriptedModel, call, say
@@ -210,6 +212,48 @@ def test_hooks_are_not_called_and_dynamic_parts_are_refused() -> None:
     asyncio.run(story())
 
 
+def test_a_function_that_says_what_needs_consent_is_not_called() -> None:
+    asked: list[JsonObject] = []
+
+    def needs_consent(arguments: JsonObject) -> bool:
+        asked.append(arguments)
+        return False
+
+    @tool(mode="read", name="find_parcel", approval=needs_consent)
+    async def find_with_consent(customer: str) -> str:
+        """Find the parcel of a customer."""
+        return f"parcel-{customer}"
+
+    async def story() -> None:
+        async with opened(clerk(tools=[find_with_consent]), customers=["Ada"]) as runtime:
+            assert asked == [{"customer": "Ada"}]
+            asked.clear()
+            check = await checked(runtime)
+            assert [(one.success, one.diverged) for one in check.replays] == [(False, 0), (True, 0)]
+            assert asked == []
+
+    asyncio.run(story())
+
+
+def test_a_run_late_in_a_long_session_is_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
+    # So few records at once that a session of a few runs is a long one.
+    monkeypatch.setattr(codec, "BATCH_RECORDS_MAX", 24)
+    monkeypatch.setattr(replaying, "BATCH_RECORDS_MAX", 24)
+
+    async def story() -> None:
+        async with opened(clerk(), customers=[]) as runtime:
+            for at in range(6):
+                more: RunOptions = {"run_id": f"run-{at + 1}", "session_id": "long", "goal_id": "parcels"}
+                await run(runtime, f"Where is the parcel of A{at}", **more)
+            store = runtime.ports.store
+            assert store is not None
+            assert len(await store.read("long", limit=512)) > 48, "three batches or more"
+            check = await checked(runtime, run_ids=["run-6"])
+            assert [(one.success, one.diverged) for one in check.replays] == [(False, 0), (True, 0)]
+
+    asyncio.run(story())
+
+
 def test_data_that_an_agent_must_return_is_scored_as_data() -> None:
     class Parcel(BaseModel):
         number: str
@@ -233,8 +277,8 @@ def test_runs_and_repeats_can_be_chosen_and_have_limits() -> None:
     async def story() -> None:
         async with opened(clerk()) as runtime:
             check = await checked(runtime, run_ids=["run-2"], repeats=3)
-            assert {one.run_id for one in check.replays} == {"run-2"}
-            assert (check.comparison.old.runs, check.comparison.new.runs, check.fixed) == (3, 3, 3)
+            assert [one.run_id for one in check.replays] == ["run-2"] * 6
+            assert (check.comparison.old.runs, check.comparison.new.runs, check.fixed) == (1, 1, 1)
             assert check.comparison.new.cost_micros is not None
             assert check.comparison.new.cost_micros.value == 6
             for run_ids in ([], ["ghost"], ["run-1"] * 101):
@@ -243,6 +287,37 @@ def test_runs_and_repeats_can_be_chosen_and_have_limits() -> None:
             for repeats in (0, 21):
                 with pytest.raises(Rejected):
                     await checked(runtime, repeats=repeats)
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(("times", "repeats"), [(1, 20), (20, 1)])
+def test_one_run_proves_nothing_however_often_it_is_done_again(times: int, repeats: int) -> None:
+    async def story() -> None:
+        async with opened(clerk(), customers=["Ada"]) as runtime:
+            check = await checked(runtime, run_ids=["run-1"] * times, repeats=repeats)
+            assert (check.comparison.old.runs, check.fixed) == (1, 1)
+            assert check.comparison.verdict is VersionVerdict.UNCLEAR
+
+    asyncio.run(story())
+
+
+def test_a_run_counts_with_the_mean_of_its_attempts() -> None:
+    answered = 0
+
+    def script(messages: Sequence[LLMMessage]) -> Answer:
+        nonlocal answered
+        if "number of the parcel" not in messages[0].content or not told(messages):
+            return clerk_script(messages)
+        answered += 1
+        return say("parcel-1") if answered % 4 else say("It is in Oslo.")
+
+    async def story() -> None:
+        async with opened(clerk(script), customers=["Ada", "Bob"]) as runtime:
+            check = await checked(runtime, repeats=4)
+            assert (check.fixed, check.broken, len(check.replays)) == (2, 0, 16)
+            assert check.comparison.success_rate is not None
+            assert check.comparison.success_rate.value == 0.75
 
     asyncio.run(story())
 

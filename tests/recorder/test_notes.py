@@ -117,9 +117,9 @@ def test_a_judgement_that_comes_before_its_run_is_indexed_counts_too(tmp_path: P
 
 
 def test_the_session_of_judgements_has_a_name_that_fits() -> None:
-    assert evaluation_session("r1") == "evaluation/r1"
+    assert evaluation_session("r1") == "notes:evaluation/r1"
     long = evaluation_session("r" * 512)
-    assert long.startswith("evaluation/sha256:")
+    assert long.startswith("notes:evaluation/sha256:")
     assert len(long) <= 512
 
 

@@ -1,4 +1,4 @@
-"""Names of subagents: nobody else gets one, and a taken one is no riddle."""
+"""The names of subagents: nobody else gets one, and a taken one is no riddle."""
 
 from collections.abc import Callable
 

@@ -1,7 +1,4 @@
-"""The simulator with subagents: callers and their workers, through crashes."""
-
-# A bug is planted where it hurts, in private parts and without types.
-# pyright: basic, reportPrivateUsage=false
+"""The simulator with subagents: callers and their helpers, through every crash."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,6 +8,7 @@ import pytest
 
 from windlass.testing import SimulationReport, simulate
 from windlass_harness.loop import family
+from windlass_harness.loop.drafts import Draft
 
 SEEDS = range(60)
 BUG_SEEDS = range(200)
@@ -34,7 +32,10 @@ def test_a_family_that_forgets_everything_after_each_commit_goes_on_the_same_way
 
 
 def loses_reports(told: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda run, ended, **more: ended
+    def lost(run: Any, ended: Any, **more: Any) -> Any:
+        return ended
+
+    return lost
 
 
 def tells_another_end(told: Callable[..., Any]) -> Callable[..., Any]:
@@ -48,8 +49,8 @@ def tells_another_end(told: Callable[..., Any]) -> Callable[..., Any]:
 
 def starts_nobody(call: Callable[..., Any]) -> Callable[..., Any]:
     def alone(*given: Any, **more: Any) -> Any:
-        found = call(*given, **more)
-        return found if isinstance(found, tuple) else replace(found, posts=())
+        found: Any = call(*given, **more)
+        return replace(found, posts=()) if isinstance(found, Draft) else found
 
     return alone
 

@@ -9,7 +9,6 @@ from threading import Event
 
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from tests.telemetry.collector import Collector, running_collector
 
@@ -384,27 +383,6 @@ def test_exporters_of_the_sdk_can_be_given() -> None:
         "execute_tool look",
         "chat scripted",
     ]
-
-
-class Raising(SpanExporter):
-    """An exporter of somebody else that is broken."""
-
-    def export(self, spans: object) -> SpanExportResult:
-        raise RuntimeError("no")
-
-
-def test_an_exporter_that_raises_costs_its_spans_and_nothing_else() -> None:
-    async def story() -> int:
-        async with (
-            AgentRuntime.in_memory([clerk()]) as runtime,
-            telemetry.export(runtime, span_exporter=Raising()) as exported,
-        ):
-            await runtime.start("clerk", "go", run_id="r")
-            await until_asked(runtime, "r")
-            assert await exported.flush()
-            return exported.dropped_spans
-
-    assert asyncio.run(story()) == 3
 
 
 def test_what_is_known_as_a_secret_by_now_is_not_exported_from_older_records(

@@ -8,10 +8,12 @@ from hypothesis import strategies as st
 
 from windlass_harness.ledger import (
     Sample,
+    compare_attempts,
     compare_versions,
     differences,
     mean,
     mean_difference,
+    paired_difference,
     rate,
     rate_difference,
     t_quantile,
@@ -117,6 +119,49 @@ def test_a_comparison_has_counts_means_and_differences() -> None:
     assert found.tokens is None
     assert found.new.tokens is None
     assert tally("a", []).success_rate is None
+
+
+SHARES = st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=40)
+
+
+def test_pairs_have_the_interval_of_bonett_and_price() -> None:
+    assert paired_difference([], []) is None
+    # By hand: 5 of 10 won and 1 lost, (6 - 2) / 12 and 1.96 * sqrt((8 / 12 - 1 / 9) / 12).
+    old, new = [1.0] + [0.0] * 9, [0.0] + [1.0] * 5 + [0.0] * 4
+    assert ends(paired_difference(old, new)) == (0.4, -0.0884, 0.7551)
+    # 1 / 3 - 1.959964 * sqrt(8 / 27); its other end is past 1.
+    assert ends(paired_difference([0], [1])) == (1, -0.7335, 1)
+
+
+@given(SHARES)
+def test_a_difference_of_pairs_lies_in_its_interval_and_turns_with_its_parts(
+    shares: list[tuple[float, float]],
+) -> None:
+    old, new = [one for one, _ in shares], [other for _, other in shares]
+    value, low, high = ends(paired_difference(old, new))
+    assert -1 <= low <= value <= high <= 1
+    back = ends(paired_difference(new, old))
+    assert isclose(low, -back[2], abs_tol=2e-4)
+
+
+def test_attempts_at_one_run_are_one_run() -> None:
+    def verdict(runs: int, attempts: int) -> VersionVerdict:
+        old, new = [samples(0, attempts)] * runs, [samples(attempts, attempts)] * runs
+        return compare_attempts(("a", old), ("b", new)).verdict
+
+    assert [verdict(1, 20), verdict(3, 20)] == [VersionVerdict.UNCLEAR] * 2
+    assert [verdict(4, 1), verdict(10, 1)] == [VersionVerdict.BETTER] * 2
+
+
+def test_runs_that_both_versions_did_are_compared_one_by_one() -> None:
+    old = [[Sample(False, 10, 5), Sample(True, 30)], [Sample(False, 100)], [Sample(False)]]
+    new = [[Sample(True, 21)], [Sample(False, 101, 7)], [Sample(False, 7)]]
+    found = compare_attempts(("a", old), ("b", new))
+    assert (found.old.runs, found.old.succeeded, found.new.succeeded) == (3, 0, 1)
+    assert found.old.success_rate is not None
+    assert isclose(found.old.success_rate.value, 0.5 / 3)
+    assert ends(found.cost_micros) == (1, 1, 1)
+    assert (found.duration_ms, found.tokens) == (None, None)
 
 
 JSON = st.recursive(

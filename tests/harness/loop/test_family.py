@@ -35,7 +35,7 @@ from windlass_harness.loop.events import (
     RunWithdrawn,
     Stopped,
 )
-from windlass_harness.loop.family import ASK, REPORT, SETTLE
+from windlass_harness.loop.family import ASK, REPORT, SETTLE, is_childs
 from windlass_harness.loop.rules import DEFAULT_RULES, Rules
 from windlass_harness.loop.snapshot import dump_loop, load_loop
 from windlass_harness.loop.take import take
@@ -344,6 +344,14 @@ def test_the_other_calls_of_a_step_are_set_aside_before_a_budget_is_shared() -> 
     (post,) = judge(session)
     # Four of them are calls of this step; the rest is for four that could be subagents.
     assert post.body["budget"] == {"maxToolCalls": (10 - 4) // 4}
+
+
+@pytest.mark.parametrize(
+    ("name", "is_kept"),
+    [(CHILD, True), (f"session:{CHILD}", True), ("session:r1", False), ("r1/0/c-child", False)],
+)
+def test_names_of_subagents_are_known_by_how_they_begin(name: str, is_kept: bool) -> None:
+    assert is_childs(name) == is_kept
 
 
 # ends

@@ -102,6 +102,9 @@ def test_a_request_tells_the_title_of_its_session() -> None:
         ({"message": "x" * TITLE_CHARS_MAX}, "x" * TITLE_CHARS_MAX),
         ({"message": "x" * (TITLE_CHARS_MAX + 1)}, "x" * (TITLE_CHARS_MAX - 1) + "…"),
         ({"message": "", "parts": [{"text": "a"}, {"image": "b"}, 3, {"text": "c"}]}, "a c"),
+        ({"message": "\x1b[31mred\x07 \x9b2J\x00\n\x85here"}, "[31mred 2J here"),
+        ({"message": "a\u202eb\u2066c\u2069\u200fd\u061c"}, "abcd"),
+        ({"message": "\U0001f469\u200d\U0001f680 \u05d0"}, "\U0001f469\u200d\U0001f680 \u05d0"),
     ],
 )
 def test_a_title_is_one_short_line(said: dict[str, JsonValue], title: str) -> None:

@@ -1,8 +1,10 @@
 """What the tests of the catalogue share."""
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from hashlib import sha256
 from pathlib import Path
 
 from windlass import Agent, AgentRuntime, ToolContext, tool
@@ -79,6 +81,17 @@ async def until(handle: RunHandle, kind: str) -> int:
         if event.type == kind:
             return event.seq or 0
     raise AssertionError(f"the run ended without {kind}")
+
+
+async def lines_of(runtime: AgentRuntime, session_id: str = "s1") -> list[str]:
+    """A session as lines."""
+    return [line async for line in runtime.sessions.export(session_id)]
+
+
+def sealed(lines: list[str]) -> list[str]:
+    """Lines with a checksum that fits them."""
+    total = sha256("".join(f"{line}\n" for line in lines).encode()).hexdigest()
+    return [*lines, json.dumps({"kind": "end", "lines": len(lines), "sha256": total})]
 
 
 async def approve(handle: RunHandle) -> None:

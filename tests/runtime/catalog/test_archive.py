@@ -10,20 +10,21 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.golden.journal import JOURNALS, hashes
 from tests.golden.journal import read as read_golden
-from tests.runtime.catalog.rig import PAYS, agent, approve, made, opened, play, until
+from tests.runtime.catalog.rig import PAYS, agent, approve, lines_of, made, opened, play, sealed, until
 
 from windlass import AgentRuntime
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.adapters.journals.sqlite import SqliteStore
 from windlass.catalog import Sessions, SessionStatus, importing
+from windlass.catalog.restoring import own_runs
 from windlass.errors import Conflict, Rejected
 from windlass.feed import Feed
-from windlass.ports.archive import SessionCopy, StoredAppend
+from windlass.ports.archive import KeptItem, SessionCopy, StoredAppend
 from windlass.runtime_ports import Machine
 from windlass.testing import FakeClock, call, say, seeded_random, sequential_ids
 from windlass.testing.wrapped_store import FullStore
 from windlass_harness.views.listing import Told
-from windlass_protocol import Record, RunStatus
+from windlass_protocol import ContentRef, Record, RunStatus
 
 GOLDEN = sorted((JOURNALS / "0.1").glob("*.gz"))
 
@@ -31,10 +32,6 @@ GOLDEN = sorted((JOURNALS / "0.1").glob("*.gz"))
 @pytest.fixture(params=["memory", "sqlite"])
 def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path | None:
     return None if request.param == "memory" else tmp_path / "app.db"
-
-
-async def lines_of(runtime: AgentRuntime, session_id: str = "s1") -> list[str]:
-    return [line async for line in runtime.sessions.export(session_id)]
 
 
 def test_a_session_goes_to_another_store_with_its_runs_and_contents(path: Path | None) -> None:
@@ -181,6 +178,25 @@ def test_lines_beyond_the_limit_are_refused(monkeypatch: pytest.MonkeyPatch) -> 
     play(story, None, agent())
 
 
+def test_a_package_stays_when_the_session_is_deleted_that_brought_it_in_as_its_own(path: Path | None) -> None:
+    async def story(runtime: AgentRuntime) -> None:
+        await (await runtime.start("clerk", "go", session_id="s1", run_id="r1")).wait()
+        lines = await lines_of(runtime)
+        assert '"isOwn":false' in lines[-2]
+        async with opened(None, clerk) as other:
+            await other.sessions.import_(sealed([*lines[:-2], lines[-2].replace("false", "true")]))
+            [run] = (await other.sessions.runs()).items
+            content, name = other.ports.content, run.package_fingerprint
+            assert content is not None
+            ref = ContentRef(content_id=name, hash=name, size_bytes=0, media_type="application/json")
+            package = await content.get(ref)
+            await other.sessions.delete("s1")
+            assert await content.get(ref) == package
+
+    clerk = agent()
+    play(story, path, clerk)
+
+
 # the property: out of one store, into another, the same in every fold
 
 
@@ -216,7 +232,11 @@ def test_whatever_a_session_holds_it_folds_the_same_in_another_store(
 
     async def story() -> None:
         store, other = MemoryStore(), await SqliteStore.open(tmp_path / "a.db", durability="process")
-        await store.keep(SessionCopy(name, cut(records, places), Told(records[-1].at, records[0].at)))
+        appends = cut(records, places)
+        runs = own_runs(name, appends)
+        items = [KeptItem("start", f"start:{run.run_id}", b"", run.first_seq, run.run_id) for run in runs]
+        told = Told(records[-1].at, records[0].at)
+        await store.keep(SessionCopy(name, appends, told, runs=runs, items=tuple(items)))
         lines = [line async for line in catalogue(store).export(name)]
         await catalogue(other).import_(lines)
         back = await other.read(name, limit=10_000)

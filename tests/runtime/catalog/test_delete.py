@@ -116,11 +116,14 @@ def test_nothing_that_was_said_is_left_in_the_file(tmp_path: Path) -> None:
     assert not path.with_name("app.db-wal").exists()
 
 
-def test_the_ledger_over_all_runs_forgets_a_deleted_session_and_does_not_count_a_fork(tmp_path: Path) -> None:
+def test_the_ledger_over_all_runs_forgets_a_deleted_session_and_does_not_count_a_fork(
+    path: Path | None,
+) -> None:
     async def story(runtime: AgentRuntime) -> None:
+        query = BuilderQuery(runtime=runtime)
+
         def found() -> list[tuple[str, int]]:
-            with BuilderQuery(runtime=runtime) as query:
-                runs = query.list_runs_for_goal("g")
+            runs = query.list_runs_for_goal("g")
             return sorted((run.run_id, run.decision_count) for run in runs)
 
         await (await runtime.start("clerk", "go", session_id="s1", run_id="r1", goal_id="g")).wait()
@@ -131,5 +134,27 @@ def test_the_ledger_over_all_runs_forgets_a_deleted_session_and_does_not_count_a
         assert await asyncio.to_thread(found) == before
         await runtime.sessions.delete("s1")
         assert await asyncio.to_thread(found) == before[1:]
+        assert await asyncio.to_thread(query.get_run_summary, "r1") is None
+        await asyncio.to_thread(query.close)
 
-    play(story, tmp_path / "app.db", agent())
+    play(story, path, agent())
+
+
+def test_an_export_of_a_session_that_is_deleted_meanwhile_ends_without_its_last_line(
+    path: Path | None,
+) -> None:
+    async def export(runtime: AgentRuntime, name: str, kind: str) -> None:
+        handle = await runtime.start("clerk", "go", session_id=name)
+        await handle.wait()
+        async for line in runtime.sessions.export(name):
+            assert '"kind":"end"' not in line
+            if line.startswith(f'{{"kind":"{kind}"'):
+                await runtime.sessions.delete(name)
+                kind = "none"
+
+    async def story(runtime: AgentRuntime) -> None:
+        for kind in ("header", "append", "item", "content"):
+            with pytest.raises(Conflict, match="was deleted while it was exported"):
+                await export(runtime, f"s-{kind}", kind)
+
+    play(story, path, agent(call("look", {"item": "book"}), say("Long.")))

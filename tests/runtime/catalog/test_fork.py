@@ -6,9 +6,11 @@ import pytest
 from tests.runtime.catalog.rig import PAYS, agent, approve, made, play, until
 
 from windlass import AgentRuntime
-from windlass.catalog import SessionStatus
+from windlass.catalog import SessionInfo, SessionStatus, forking
 from windlass.errors import Conflict, Rejected
+from windlass.ports.archive import Archive
 from windlass.testing import call, say
+from windlass_harness.loop.events import Moment
 from windlass_harness.views import fold_session
 from windlass_protocol import ChatRole, RunStatus
 
@@ -197,3 +199,23 @@ def test_decisions_and_traces_of_a_run_stay_with_the_session_that_made_them(path
         assert (await runtime.sessions.runs(session_id="new")).items == ()
 
     play(story, path, agent(call("look", {"item": "bill"}), say("There.")))
+
+
+def test_a_fork_of_a_session_that_is_deleted_meanwhile_brings_nothing_back(
+    path: Path | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare = forking.prepare
+
+    async def story(runtime: AgentRuntime) -> None:
+        async def late(archive: Archive, info: SessionInfo, *, new_id: str, at: int, now: Moment) -> object:
+            copy = await prepare(archive, info, new_id=new_id, at=at, now=now)
+            await runtime.sessions.delete("old")
+            return copy
+
+        await (await runtime.start("clerk", "go", session_id="old")).wait()
+        monkeypatch.setattr(forking, "prepare", late)
+        with pytest.raises(Conflict, match="there is no session old"):
+            await runtime.sessions.fork("old", session_id_new="new")
+        assert (await runtime.sessions.list()).items == ()
+
+    play(story, path, agent())

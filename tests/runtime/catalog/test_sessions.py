@@ -243,3 +243,17 @@ def test_a_session_belongs_to_whoever_began_it(path: Path | None) -> None:
         assert "mine now" not in str(records)
 
     play(story, path, agent(*PAYS))
+
+
+@pytest.mark.parametrize("mark", ["\u202e", "\u2066", "\u200f", "\u061c"])
+@pytest.mark.parametrize("name", ["run_id", "session_id", "owner"])
+def test_names_that_read_as_others_are_refused(name: str, mark: str) -> None:
+    async def story(runtime: AgentRuntime) -> None:
+        with pytest.raises(Rejected, match=f"{name} must be .* turns the direction of text"):
+            await runtime.start("clerk", "go", **{name: f"ab{mark}cd"})  # pyright: ignore[reportArgumentType] - ids alone
+        await (await runtime.start("clerk", f"a{mark}b\x1b", session_id="s1")).wait()
+        assert (await runtime.sessions.get("s1")).title == "ab"
+        with pytest.raises(Rejected, match="turns the direction of text"):
+            await runtime.sessions.fork("s1", session_id_new=f"ab{mark}cd")
+
+    play(story, None, agent())

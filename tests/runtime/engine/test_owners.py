@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -149,7 +150,7 @@ def test_an_answer_that_waits_for_the_agent_is_shown_as_one_and_no_other_is_take
 
 
 async def speak(scene: Scene, agent_id: str) -> None:
-    """Acknowledge words to an empty session and end before they are heard."""
+    """Acknowledge words to an empty session and end before anything is done."""
     await scene.store.enlist("founder", now_ms=0)
     await scene.store.claim("s", "founder", now_ms=0)
     await scene.store.retire("founder")
@@ -406,6 +407,49 @@ def test_an_owner_that_stood_still_and_was_not_replaced_goes_on() -> None:
             assert till.begun == [1], "not before it knows what it owns"
             assert (await handle.wait(timeout=WAIT_S)).output == "done"
             assert till.begun == [1, 2]
+
+    Scene().play(story)
+
+
+class SlowStore(SharedStore):
+    """A store that takes its time to hear of its owners, if it is told to."""
+
+    gate: asyncio.Event | None = None
+
+    async def enlist(self, owner_id: str, *, now_ms: int) -> None:
+        if self.gate is not None:
+            await self.gate.wait()
+        await self.inner.enlist(owner_id, now_ms=now_ms)
+
+
+def test_an_owner_whose_word_came_too_late_begins_nothing_that_somebody_else_took() -> None:
+    async def story(scene: Scene) -> None:
+        street, thought, begun = Street(scene), asyncio.Event(), list[str]()
+        street.store = slow = SlowStore(scene.store)
+
+        @tool(mode="read")
+        async def look() -> str:
+            """Look at something."""
+            begun.append("look")
+            return "seen"
+
+        model = ScriptedModel(lambda _: replace(call("look"), gate=thought))
+        async with street.process([Agent("A", model=model, tools=[look])]) as one:
+            await one.start("A", "go", session_id="s", run_id="r")
+            await turns()
+            # In time it says that it lives, and the store hears of it when the lease is over.
+            slow.gate = gate = asyncio.Event()
+            await scene.clock.sleep(0.3 * OWNER_LEASE_MS / 1_000)
+            scene.clock.jump(0.8 * OWNER_LEASE_MS / 1_000)
+            thought.set()
+            await turns()
+            assert begun == [], "not before it knows what it owns"
+            now_ms = int(scene.clock.now().timestamp() * 1000)
+            await slow.inner.enlist("rival", now_ms=now_ms)
+            await slow.inner.claim("s", "rival", now_ms=now_ms)
+            gate.set()
+            await turns()
+            assert begun == []
 
     Scene().play(story)
 

@@ -37,7 +37,7 @@ class Watch:
         """Show a run up to its end; return its result, None if it waits for somebody."""
         async for event in handle.events():
             self.show(event)
-            if event.type == "run.waiting" and await handle.requests() and not await self._answer(handle):
+            if event.type == "run.waiting" and not await self._answer(handle):
                 return None
         return await handle.wait()
 
@@ -105,11 +105,11 @@ class Watch:
             self._note(f"✗ {name}{time}: {_short(str(message))}", "red")
 
     async def _answer(self, handle: "RunHandle") -> bool:
-        """Ask for everything that the run waits for; tell whether all of it was answered."""
-        if not self.is_asking:
-            return False
+        """Ask for everything that the run waits for; tell whether all of it is answered."""
         for request in await handle.requests():
-            if not await self._settle(handle, request):
+            # One whose answer waits for a process that takes it is no question any more.
+            is_open = not request.is_answered
+            if is_open and not (self.is_asking and await self._settle(handle, request)):
                 return False
         return True
 

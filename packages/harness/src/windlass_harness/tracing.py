@@ -8,6 +8,7 @@ numbers and reasons only.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Final, cast
 
@@ -324,7 +325,12 @@ def _clean(facts: JsonObject) -> JsonObject:
 
 
 def _pick(data: Mapping[str, JsonValue], *names: str) -> JsonObject:
-    return {name: data[name] for name in names if data.get(name) is not None}
+    return {name: _own(value) for name in names if (value := data.get(name)) is not None}
+
+
+def _own(value: JsonValue) -> JsonValue:
+    """A value that no later change of a record can reach."""
+    return deepcopy(value) if isinstance(value, list | dict) else value
 
 
 def _object(value: JsonValue) -> JsonObject:

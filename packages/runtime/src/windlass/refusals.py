@@ -6,6 +6,7 @@ from typing import Final
 from windlass.definitions import meant
 from windlass.errors import AgentError, Ambiguous, Conflict, Corrupt, Denied, Rejected, Unavailable
 from windlass.tool_limits import NAMES_SHOWN_MAX
+from windlass_harness.ledger.names import NOTES
 from windlass_harness.loop.people import matched, refusal
 from windlass_protocol import (
     CausalIds,
@@ -153,6 +154,14 @@ def kept_name(what: str) -> Rejected:
     return bad_request(
         f"{what} begins like the names of subagents, which nobody else may use; choose one that begins "
         "neither with subagent: nor with session:subagent:"
+    )
+
+
+def notes_name(what: str) -> Rejected:
+    """Return the error of a name that only sessions with notes may have."""
+    return bad_request(
+        f"{what} begins with {NOTES}, like the sessions that keep what was said of runs, and nobody else may "
+        "use it; choose another one"
     )
 
 

@@ -21,6 +21,7 @@ from windlass.refusals import (
 )
 from windlass.setup_check import check_id, check_seconds
 from windlass.tool_state import SessionValues
+from windlass_harness.ledger.names import is_notes
 from windlass_harness.loop.authored import state_problem
 from windlass_harness.loop.events import StateChange
 from windlass_harness.loop.people import matched, refusal
@@ -124,7 +125,9 @@ class Runs:
         Raises:
             Conflict: there is none of this name.
         """
-        if await self._store.session(check_id(session_id, "a session id")) is None:
+        is_there = await self._store.session(check_id(session_id, "a session id")) is not None
+        # Nobody may speak to those with notes: what is in them counts as a person's word.
+        if not is_there or is_notes(session_id):
             raise unknown_session(self._hide(session_id))
 
     async def snapshot(self, run_id: str) -> RunSnapshot:
@@ -213,20 +216,29 @@ class Runs:
 
     async def requests(self, session_id: str, run_id: str | None = None) -> Mapping[str, InputRequest]:
         """Return what a session, or one run of it, waits to be told, with its subagents."""
-        state = await self._state(session_id, run_id)
-        if state is None:
-            return {}
-        proxied = state.session.family.proxied
-        open_ = {**state.session.requests, **{name: asked.request for name, asked in proxied.items()}}
-        homes = {session_id, *(asked.session_id for asked in proxied.values())} if open_ else ()
+        open_, homes = await self._open_requests(session_id, run_id)
         answered = {name for home in homes for name in await self._answered(home, open_)}
+        if open_.keys() - answered:
+            # An answer that was taken between the two looks is neither in the inbox nor a question any more.
+            open_, _ = await self._open_requests(session_id, run_id)
         return {
             name: request.model_copy(update={"is_answered": True}) if name in answered else request
             for name, request in open_.items()
         }
 
+    async def _open_requests(
+        self, session_id: str, run_id: str | None
+    ) -> tuple[dict[str, InputRequest], set[str]]:
+        """What nobody's answer has settled, and the sessions that ask it."""
+        state = await self._state(session_id, run_id)
+        if state is None:
+            return {}, set()
+        proxied = state.session.family.proxied
+        open_ = {**state.session.requests, **{name: asked.request for name, asked in proxied.items()}}
+        return open_, {session_id, *(asked.session_id for asked in proxied.values())} if open_ else set()
+
     async def _answered(self, session_id: str, requests: Mapping[str, InputRequest]) -> set[str]:
-        """Those requests whose answers wait in an inbox, if they will count."""
+        """Those of some requests whose answers wait in an inbox, and will count."""
         found: set[str] = set()
         async for item in each_item(self._store, session_id):
             if item.kind == ANSWER:

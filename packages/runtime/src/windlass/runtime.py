@@ -141,7 +141,8 @@ class CoreRuntime(RuntimeViews):
         """Start a run; return once it is durable. The same request again is the same run.
 
         Raises:
-            Rejected: a port is missing, the package cannot be run, or an id is kept for subagents.
+            Rejected: a port is missing, the package cannot be run, or an id is kept for subagents
+                or for notes.
             Unavailable: nobody provides the model, or the store cannot be reached.
             Denied: the start policy does not allow it, or the session belongs to another owner.
             Conflict: the run id was used with another request, or the session was deleted.

@@ -45,7 +45,13 @@ class RuntimeViews:
         Raises:
             Rejected: the runtime has no journal, event bus or content store.
         """
-        return Sessions(self._store(), self._bus(), content=self._content(), machine=self._ports.machine)
+        return Sessions(
+            self._store(),
+            self._bus(),
+            content=self._content(),
+            machine=self._ports.machine,
+            redactor=self._ports.scribe.redactor,
+        )
 
     # runs
 

@@ -10,6 +10,7 @@ from windlass.definitions import kind_of, option_problem
 from windlass.limits import CONTENT_BYTES_MAX, WAIT_MS_MAX
 from windlass.refusals import bad_request, bad_setup
 from windlass_harness.loop.drafts import ID_CHARS_MAX
+from windlass_harness.views.listing import TURNING
 from windlass_protocol import CodecError, CodecLimits, RunRequest, canonical
 from windlass_protocol.codec_issues import invalid
 
@@ -28,7 +29,7 @@ _WRITE: Final[Mapping[str, str]] = {
     "message": "a text, or a list of TextPart, ImagePart and FilePart of windlass_protocol",
 }
 """What fits, by the name of what does not."""
-_ID: Final = re.compile(rf"[^\x00-\x1f\x7f\ud800-\udfff]{{1,{ID_CHARS_MAX}}}")
+_ID: Final = re.compile(rf"[^\x00-\x1f\x7f\ud800-\udfff{TURNING}]{{1,{ID_CHARS_MAX}}}")
 
 
 def check_options(
@@ -46,8 +47,8 @@ def check_id(value: object, what: str) -> str:
         raise bad_request(f"{what} is a text, found {kind_of(value)}")
     if not _ID.fullmatch(value):
         raise bad_request(
-            f"{what} must be 1 to {ID_CHARS_MAX} characters, none of them a control character; "
-            f"found {len(value):,}"
+            f"{what} must be 1 to {ID_CHARS_MAX} characters, none of them a control character or a mark that "
+            f"turns the direction of text; found {len(value):,}"
         )
     return value
 

@@ -2,8 +2,10 @@
 
 from windlass.errors import Rejected
 from windlass.ports.journal import Store
-from windlass.refusals import contract_violation, invalid_package, kept_name
+from windlass.refusals import contract_violation, invalid_package, kept_name, notes_name
 from windlass.runtime_ports import RuntimePorts
+from windlass.setup_check import check_id
+from windlass_harness.ledger.names import is_notes
 from windlass_harness.loop.family import is_childs
 from windlass_harness.loop.notes import Child
 from windlass_harness.redact import mask_text
@@ -11,13 +13,16 @@ from windlass_protocol import ErrorKind, RetryClass, RunRequest
 
 
 def check_ids(ports: RuntimePorts, request: RunRequest, *, message_id: str | None = None) -> None:
-    """Refuse names that would be masked: nobody could find such a run.
+    """Refuse names that would be masked, or read as others: nobody finds such runs.
 
     Raises:
-        Rejected: one holds a registered secret, or looks like one.
+        Rejected: one holds a registered secret, or looks like one; or it turns the direction of text.
     """
     names = ("run_id", "agent_id", "session_id", "turn_id", "owner")
     given = {name: getattr(request, name) for name in names} | {"message_id": message_id}
+    for name, value in given.items():
+        if value is not None:
+            check_id(value, name)
     hide = ports.scribe.redactor.text
     hidden = [name for name, value in given.items() if value is not None and hide(value) != value]
     if hidden:
@@ -29,12 +34,17 @@ def check_ids(ports: RuntimePorts, request: RunRequest, *, message_id: str | Non
 
 
 async def check_free(store: Store, request: RunRequest) -> None:
-    """Refuse names that are kept for subagents: they begin in sessions without a past.
+    """Refuse names that are kept for subagents and for notes.
+
+    Subagents begin in sessions without a past; once they are there, anybody may go on with them.
 
     Raises:
-        Rejected: the run has such a name, or its session has one and there is no such session.
+        Rejected: the run has such a name, or its session has one and there is no such session; or the session
+            is one with notes.
     """
     session_id = request.session_id
+    if session_id is not None and is_notes(session_id):
+        raise notes_name("session_id")
     if is_childs(request.run_id):
         raise kept_name("run_id")
     if session_id is not None and is_childs(session_id) and await store.session(session_id) is None:

@@ -14,7 +14,7 @@ from windlass.tool_context import ToolContext
 from windlass.tool_schema import ArgumentShape, Unfit
 from windlass.tool_signature import Signature
 from windlass.tools import Tool, ToolOptions, tool
-from windlass_protocol import JsonObject
+from windlass_protocol import ApprovalRule, JsonObject
 
 JsonFunction = Callable[[JsonObject, ToolContext], Awaitable[object]]
 """Takes the arguments as the model wrote them, and the context of the call."""
@@ -74,7 +74,7 @@ def answered_by(original: Tool[..., object], function: JsonFunction) -> Tool[...
     """Return a tool that looks and is judged as another, with another function.
 
     The function takes JSON. Nothing of the other one is ever called, and no person or subagent answers for
-    it.
+    it. Where a function of the other one says which calls need consent, all of them do.
     """
 
     async def call(arguments: JsonObject, context: ToolContext) -> object:
@@ -87,6 +87,7 @@ def answered_by(original: Tool[..., object], function: JsonFunction) -> Tool[...
         is_question=False,
         delegates=None,
         on_compaction=None,
+        approval=original.approval if isinstance(original.approval, ApprovalRule) else ApprovalRule.ALWAYS,
     )
 
 

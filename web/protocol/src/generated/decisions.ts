@@ -349,9 +349,9 @@ export const ProposalCheck = open({
   comparison: VersionComparison,
   /** Each attempt. */
   replays: z.array(ReplayedRun),
-  /** Runs that only the new version did. */
+  /** Runs that the new version did more often. */
   fixed: Count,
-  /** Runs that only the old version did. */
+  /** Runs that the old version did more often. */
   broken: Count,
   /** Attempts with calls for which nothing was recorded. */
   diverged: Count,

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from windlass_harness.ledger.goals import Verdict as Verdict
     from windlass_harness.ledger.intervals import mean as mean
     from windlass_harness.ledger.intervals import mean_difference as mean_difference
+    from windlass_harness.ledger.intervals import paired_difference as paired_difference
     from windlass_harness.ledger.intervals import rate as rate
     from windlass_harness.ledger.intervals import rate_difference as rate_difference
     from windlass_harness.ledger.intervals import t_quantile as t_quantile
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from windlass_harness.ledger.tapes import read_tape as read_tape
     from windlass_harness.ledger.telling import report_text as report_text
     from windlass_harness.ledger.versions import Sample as Sample
+    from windlass_harness.ledger.versions import compare_attempts as compare_attempts
     from windlass_harness.ledger.versions import compare_versions as compare_versions
     from windlass_harness.ledger.versions import tally as tally
 
@@ -69,6 +71,7 @@ _NAMES = {
     "intervals": (
         "mean",
         "mean_difference",
+        "paired_difference",
         "rate",
         "rate_difference",
         "t_quantile",
@@ -104,6 +107,7 @@ _NAMES = {
     ),
     "versions": (
         "Sample",
+        "compare_attempts",
         "compare_versions",
         "tally",
     ),

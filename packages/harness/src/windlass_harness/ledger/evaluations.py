@@ -8,22 +8,22 @@ from collections.abc import Iterable
 from hashlib import sha256
 from typing import Final
 
+from windlass_harness.ledger.names import EVALUATIONS
 from windlass_harness.loop.drafts import ID_CHARS_MAX
 from windlass_harness.views.decision_runs import RunDraft
 from windlass_harness.views.fold import read
 from windlass_harness.views.runs import run_id_of
 from windlass_protocol import DecisionEvaluatedData, DecisionRun, Record
 
-PREFIX: Final = "evaluation/"
 EVALUATED: Final = "decision.evaluated"
 
 
 def evaluation_session(run_id: str) -> str:
     """Return the session of the judgements of a run."""
-    named = PREFIX + run_id
+    named = EVALUATIONS + run_id
     if len(named) <= ID_CHARS_MAX:
         return named
-    return f"{PREFIX}sha256:{sha256(run_id.encode('utf-8', 'surrogatepass')).hexdigest()}"
+    return f"{EVALUATIONS}sha256:{sha256(run_id.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
 def with_evaluations(run: DecisionRun, records: Iterable[Record]) -> DecisionRun:

@@ -2,6 +2,7 @@
 
 - A rate: Wilson's score interval, which stays right for small counts and for rates of 0 and 1.
 - The difference of two rates: Newcombe's interval, made of both Wilson intervals.
+- The same runs done with both: Bonett and Price's interval for pairs. What both did alike says nothing.
 - A mean, and the difference of two: Student's t with Welch's degrees of freedom. Costs and durations are
   skewed, so with few values these are rough; resampling would not be better below some thirty values, and
   above it costs a thousand times as much for the same answer.
@@ -22,8 +23,11 @@ _MANY: Final = 1e6
 """Degrees of freedom from which on t is the normal distribution."""
 
 
-def rate(succeeded: int, total: int) -> Estimate | None:
-    """Return a success rate with its Wilson interval; None without a trial."""
+def rate(succeeded: float, total: int) -> Estimate | None:
+    """Return a success rate with its Wilson interval; None without a trial.
+
+    A trial that succeeds by half counts as half.
+    """
     if total == 0:
         return None
     share, spread = succeeded / total, Z * Z / total
@@ -47,6 +51,23 @@ def rate_difference(old: tuple[int, int], new: tuple[int, int]) -> Estimate | No
     low = gain - sqrt((after.value - _low(after)) ** 2 + (_high(before) - before.value) ** 2)
     high = gain + sqrt((_high(after) - after.value) ** 2 + (before.value - _low(before)) ** 2)
     return Estimate(value=gain, low=low, high=high)
+
+
+def paired_difference(old: Sequence[float], new: Sequence[float]) -> Estimate | None:
+    """Return how much more often the new one succeeds on the same runs.
+
+    Each value is the share of attempts at a run that succeeded, in the same order for both. The interval is
+    that of Bonett and Price; for shares between 0 and 1 it is wider than need be. None without runs.
+    """
+    gains = [after - before for before, after in zip(old, new, strict=True)]
+    if not gains:
+        return None
+    total = len(gains) + 2
+    won = (sum(gain for gain in gains if gain > 0) + 1) / total
+    lost = (sum(-gain for gain in gains if gain < 0) + 1) / total
+    middle = won - lost
+    half = Z * sqrt((won + lost - middle * middle) / total)
+    return Estimate(value=sum(gains) / len(gains), low=max(middle - half, -1.0), high=min(middle + half, 1.0))
 
 
 def mean(values: Sequence[float]) -> Estimate | None:

@@ -105,9 +105,9 @@ def _started(state: LoopState) -> list[Call]:
 
 
 def _unfinished(state: LoopState, call: Call, now: Moment) -> Draft:
-    """What came of a call whose run ends first.
+    """The result of a call whose run ends first.
 
-    It is unknown, unless it changes nothing or never began.
+    It is unknown, unless the call changed nothing or never began.
     """
     result: JsonObject = {**family.result_of(state, call, output=None), "isError": True}
     error: JsonObject = {"code": OUTCOME_UNKNOWN, "message": INTERRUPTED}

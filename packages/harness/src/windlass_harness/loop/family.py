@@ -150,7 +150,7 @@ def _depth(run: RunState | None) -> int:
 
 
 def _share(state: LoopState, delegation: Delegation, now: Moment) -> BudgetLimit:
-    """What a child may use of what is left; the calls of the step count first."""
+    """What a child may use of what the run has left; calls of the step count first."""
     notes = state.run_notes
     unbegun = sum(call.stage is CallStage.REQUESTED for call in state.session.history.open_calls())
     used = replace(

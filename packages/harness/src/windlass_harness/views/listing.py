@@ -30,6 +30,10 @@ RUN_STATUSES: Final = {
     **RUN_ENDS,
 }
 """The records that change where a run is, and where each leaves it."""
+TURNING: Final = r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+"""Characters that turn the direction of the text behind them, as a part of a pattern."""
+_UNSEEN: Final = re.compile(rf"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f{TURNING}]")
+"""What a terminal would obey instead of showing it; spaces and line ends are none of it."""
 _TELLING: Final = frozenset({*RUN_STATUSES, "message.received", "session.forked"})
 _WORD: Final = re.compile(r"\w+")
 
@@ -105,14 +109,14 @@ def told_by_start(body: Mapping[str, JsonValue], at: str) -> Told:
 
 
 def title_of(said: Mapping[str, JsonValue]) -> str:
-    """Return what somebody said, in one short line."""
+    """Return what somebody said, in one short line that is safe to show."""
     text = said.get("message")
     words = text if isinstance(text, str) else ""
     parts = said.get("parts")
     if not words and isinstance(parts, list):
         texts = (part.get("text") for part in parts if isinstance(part, dict))
         words = " ".join(text for text in texts if isinstance(text, str))
-    line = " ".join(words[: TITLE_CHARS_MAX * 8].split())
+    line = " ".join(_UNSEEN.sub("", words[: TITLE_CHARS_MAX * 8]).split())
     return line if len(line) <= TITLE_CHARS_MAX else line[: TITLE_CHARS_MAX - 1] + "…"
 
 

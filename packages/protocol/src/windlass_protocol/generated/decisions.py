@@ -400,8 +400,8 @@ class ProposalCheck(Open):
     replays: tuple[ReplayedRun, ...]
     """Each attempt."""
     fixed: Count
-    """Runs that only the new version did."""
+    """Runs that the new version did more often."""
     broken: Count
-    """Runs that only the old version did."""
+    """Runs that the old version did more often."""
     diverged: Count
     """Attempts with calls for which nothing was recorded."""

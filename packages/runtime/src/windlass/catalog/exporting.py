@@ -14,13 +14,13 @@ from pydantic import JsonValue
 from pydantic_core import to_json
 
 from windlass.engine.moments import moment
-from windlass.errors import Rejected
+from windlass.errors import Conflict, Rejected
 from windlass.ports.archive import StoredAppend
 from windlass.ports.clock import Clock
 from windlass.ports.content import ContentStore
 from windlass.ports.journal import Store
 from windlass.refusals import unknown_session
-from windlass_protocol import ContentRef, Record
+from windlass_protocol import CausalIds, ContentRef, ErrorKind, Record, RetryClass
 
 JsonObject = dict[str, JsonValue]
 
@@ -35,7 +35,7 @@ async def export(store: Store, content: ContentStore, *, session_id: str, clock:
     """Return a session as it is now, line by line.
 
     Raises:
-        Conflict: there is no such session.
+        Conflict: there is no such session, or it was deleted before the last line.
     """
     row = await store.session(session_id)
     if row is None or await store.listed_session(session_id) is None:
@@ -46,6 +46,8 @@ async def export(store: Store, content: ContentStore, *, session_id: str, clock:
         total.update(text + b"\n")
         count += 1
         yield text.decode()
+    # Whoever has the last line has all of the session.
+    await _check_kept(store, session_id)
     yield to_json({"kind": "end", "lines": count, "sha256": total.hexdigest()}).decode()
 
 
@@ -60,21 +62,23 @@ async def _lines(
         "lastSeq": last_seq,
         "exportedAt": moment(clock).at,
     }
-    fingerprints: dict[str, None] = {}
+    packages: dict[str, None] = {}
     after = 0
     while after < last_seq:
         appends = await store.appends(session_id, after=after, limit=_APPENDS_PER_READ)
+        if not appends:
+            raise _gone(session_id)
         for append in appends:
             after = append.records[-1].seq
             if after > last_seq:
                 break
-            fingerprints |= dict.fromkeys(_fingerprints(append.records))
+            packages |= dict.fromkeys(fingerprints(append.records))
             yield _append_line(append)
     async for item in _items(store, session_id, last_seq):
         yield item
     for ref in await store.contents_of(session_id):
-        yield _content_line(ref, await content.get(ref), is_own=True)
-    for fingerprint in fingerprints:
+        yield _content_line(ref, await _own(store, content, session_id=session_id, ref=ref), is_own=True)
+    for fingerprint in packages:
         ref = ContentRef(
             content_id=fingerprint, hash=fingerprint, size_bytes=0, media_type="application/json"
         )
@@ -85,8 +89,30 @@ async def _lines(
         yield _content_line(ref, package, is_own=False)
 
 
-def _fingerprints(records: Iterable[Record]) -> list[str]:
-    """The packages that runs were pinned to, or moved to."""
+async def _own(store: Store, content: ContentStore, *, session_id: str, ref: ContentRef) -> bytes:
+    try:
+        return await content.get(ref)
+    except Rejected:
+        await _check_kept(store, session_id)
+        raise
+
+
+async def _check_kept(store: Store, session_id: str) -> None:
+    if await store.session(session_id) is None:
+        raise _gone(session_id)
+
+
+def _gone(session_id: str) -> Conflict:
+    return Conflict(
+        "the session was deleted while it was exported: the lines so far are not all of it",
+        kind=ErrorKind.INVALID_STATE_TRANSITION,
+        retry=RetryClass.NOT_RETRYABLE,
+        causal_ids=CausalIds(session_id=session_id),
+    )
+
+
+def fingerprints(records: Iterable[Record]) -> list[str]:
+    """Return the packages that runs were pinned to, or moved to."""
     named = (
         record.data.get(name)
         for record in records
@@ -116,7 +142,7 @@ def _content_line(ref: ContentRef, content: bytes, *, is_own: bool) -> JsonObjec
 async def _items(store: Store, session_id: str, last_seq: int) -> AsyncIterator[JsonObject]:
     after = 0
     while items := await store.kept_items(session_id, after=after, limit=_ITEMS_PER_READ):
-        after += len(items)
+        after = items[-1].number
         for item in items:
             if item.consumed_seq <= last_seq:
                 yield {

@@ -6,6 +6,7 @@ only such are safe at which no call is between its beginning and its result: the
 know what came of the call nor make it again. A run that is under way at the cut is cancelled in the fork.
 """
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
@@ -33,6 +34,13 @@ async def prepare(archive: Archive, info: SessionInfo, *, new_id: str, at: int, 
         Rejected: there is none.
     """
     appends = await _appends(archive, info.session_id, at)
+    # Folding a long session takes a while: no event loop does it.
+    return await asyncio.to_thread(_copy, appends, info, new_id=new_id, at=at, now=now)
+
+
+def _copy(
+    appends: Sequence[StoredAppend], info: SessionInfo, *, new_id: str, at: int, now: Moment
+) -> SessionCopy:
     safe = _last_safe(appends)
     if not safe:
         raise bad_request(f"there is no safe point up to record {at:,}: fork at a later one")
@@ -55,6 +63,7 @@ async def prepare(archive: Archive, info: SessionInfo, *, new_id: str, at: int, 
         tuple(_renamed(append, new_id) for append in (*copied, closing)),
         told,
         uses=content_hashes(records),
+        copied_from=info.session_id,
     )
 
 

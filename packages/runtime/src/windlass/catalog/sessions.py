@@ -20,10 +20,12 @@ from windlass.ports.listing import (
     SessionInfo,
     SessionStatus,
 )
-from windlass.refusals import bad_request, kept_name, unknown_run, unknown_session
+from windlass.refusals import bad_request, kept_name, notes_name, unknown_run, unknown_session
 from windlass.runtime_ports import Machine
 from windlass.setup_check import check_flag, check_id, check_options
+from windlass_harness.ledger.names import is_notes
 from windlass_harness.loop.family import is_childs
+from windlass_harness.redact import Redactor
 from windlass_harness.views.listing import words_in
 from windlass_protocol import ChatMessage, Record, RetryClass, RunStatus
 
@@ -33,6 +35,7 @@ SEARCH_CHARS_MAX: Final = 256
 DELETE_WAIT_MS: Final = 5_000
 """How long a delete waits for a driver that is about to let go of a session without a run."""
 _PAUSE_S: Final = 0.02
+_NO_SECRETS: Final = Redactor()
 
 
 class SessionQuery(TypedDict, total=False):
@@ -61,11 +64,20 @@ class RunQuery(TypedDict, total=False):
 class Sessions:
     """Lists, reads, forks, exports and deletes sessions; `runtime.sessions`."""
 
-    def __init__(self, store: Store, bus: EventBus, *, content: ContentStore, machine: Machine) -> None:
+    def __init__(
+        self,
+        store: Store,
+        bus: EventBus,
+        *,
+        content: ContentStore,
+        machine: Machine,
+        redactor: Redactor = _NO_SECRETS,
+    ) -> None:
         self._store = store
         self._bus = bus
         self._content = content
         self._machine = machine
+        self._redactor = redactor
 
     # finding
 
@@ -226,6 +238,8 @@ class Sessions:
         name = self._machine.new_id() if session_id_new is None else check_id(session_id_new, "a session id")
         if is_childs(name):
             raise kept_name("session_id_new")
+        if is_notes(name):
+            raise notes_name("session_id_new")
         wanted = last_seq if at is None else _number(at, "at")
         if not 1 <= wanted <= last_seq:
             raise bad_request(f"the session has records 1 to {last_seq:,}, found {wanted:,}")
@@ -248,7 +262,7 @@ class Sessions:
         included; not the sessions of subagents, nor what still waits in the inbox.
 
         Raises:
-            Conflict: there is no such session.
+            Conflict: there is no such session, or it was deleted before the last line.
         """
         check_id(session_id, "a session id")
         return exporting.export(self._store, self._content, session_id=session_id, clock=self._machine.clock)
@@ -257,13 +271,15 @@ class Sessions:
         """Bring in a session that was exported; all of it or nothing.
 
         It stands still: a run that had not ended goes on only when somebody answers, cancels or speaks to
-        it, so that it does not go on in two places by itself.
+        it, so that it does not go on in two places by itself. Secrets in its records are masked, as in all
+        records of this runtime.
 
         Raises:
-            Rejected: a line is missing, torn or changed, or the lines are no session.
+            Rejected: a line is missing, torn or changed, or the lines are no session; or a registered secret
+                is in a content or a name, where it cannot be masked.
             Conflict: the session or one of its runs is here, or it was deleted.
         """
-        made = await importing.read(lines)
+        made = await importing.read(lines, redactor=self._redactor)
         await self._store.keep(made)
         self._bus.notify()
         return await self.get(made.session_id)
@@ -276,8 +292,10 @@ class Sessions:
 
         Raises:
             Conflict: there is no such session, or a run is under way in it: cancel it first.
+            Rejected: it is one with notes; those go with the runs that they are about.
         """
-        check_id(session_id, "a session id")
+        if is_notes(check_id(session_id, "a session id")):
+            raise notes_name("session_id")
         clock = self._machine.clock
         deadline_s = clock.monotonic() + DELETE_WAIT_MS / 1_000
         while True:

@@ -209,7 +209,7 @@ class Driver:
         return run is not None and run.run_id != self._bound and not run.is_cancel_requested
 
     async def _bind(self, run: RunState) -> bool:
-        """See what a run is done with before it is done; tell whether it was seen."""
+        """See what a run is done with, before anything is done for it; tell if so."""
         try:
             bound = await self._work.bind(self.state, self._inner)
         except Unavailable:
@@ -284,6 +284,9 @@ class Driver:
         self._ready.clear()
 
     def _start(self, effect: Effect) -> None:
+        if self.is_lost:
+            # Its intent was durable before somebody else took the session, who has seen it.
+            return
         # What was given up on while stopping looks as if nobody performed it, and must not begin again.
         if self._is_stopping and (effect.key in self._begun or not isinstance(effect, RunTool)):
             return

@@ -308,8 +308,10 @@ class Engine:
         """Be heard of; if that is late, find out what others have taken meanwhile."""
         ports = self._ports
         lease, now_ms = ports.shared.lease, moment(ports.clock).ms
-        is_doubted = is_doubted or lease.is_over(ports.clock)
+        is_late = lease.is_over(ports.clock)
         await ports.store.enlist(ports.owner_id, now_ms=now_ms)
+        # Also the store may have taken its time.
+        is_doubted = is_doubted or is_late or lease.is_over(ports.clock)
         for session_id, driver in [*self._drivers.items()] if is_doubted else ():
             row = await ports.store.session(session_id)
             if driver is not None and (row is None or row.owner_id != ports.owner_id):

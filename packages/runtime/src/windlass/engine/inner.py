@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 class Inner:
-    """Waits for what the driver does itself, such as judging a call.
+    """Waits for what the driver does itself, like judging a call.
 
     Somebody may ring meanwhile: `is_unwanted` is asked then, and if it says so the wait is broken off.
     """

@@ -17,15 +17,21 @@ class Lease:
     def __init__(self) -> None:
         self._beat_ms: int | None = None
         self._renewed = asyncio.Event()
+        self._is_doubted = False
+        """Whether it was over once since it was renewed. A clock that is put back does not undo what others
+        took meanwhile."""
 
     def renew(self, now_ms: int) -> None:
         """Take note that the others heard of this process."""
         self._beat_ms = now_ms
+        self._is_doubted = False
         self._renewed.set()
 
     def is_over(self, clock: Clock) -> bool:
         """Whether others may take this process, once heard of, for dead."""
-        return self._beat_ms is not None and moment(clock).ms - self._beat_ms >= OWNER_LEASE_MS
+        if self._beat_ms is not None and moment(clock).ms - self._beat_ms >= OWNER_LEASE_MS:
+            self._is_doubted = True
+        return self._is_doubted
 
     async def held(self, clock: Clock) -> None:
         """Return once others do not take this process for dead."""

@@ -1,5 +1,6 @@
 """Where proposals and judgements are kept: in the journal of the runtime."""
 
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from pydantic import BaseModel
@@ -10,6 +11,7 @@ from windlass.recorder.notes import Notes
 from windlass.recorder.query import BuilderQuery
 from windlass.runtime import CoreRuntime
 from windlass_harness.ledger.evaluations import EVALUATED, evaluation_session
+from windlass_harness.ledger.names import PROPOSALS
 from windlass_harness.ledger.proposals import ProposalState, fold_proposals
 from windlass_protocol import (
     DecisionEvaluation,
@@ -20,10 +22,14 @@ from windlass_protocol import (
     ProposalCheckedData,
     ProposalMadeData,
     ProposalSettledData,
+    Record,
     RetryClass,
 )
 
-SESSION: Final = "proposals"
+Allows = Callable[[ProposalState], bool]
+"""Looks at a proposal as it is when a record is added: False leaves the record out, as an error does."""
+
+SESSION: Final = PROPOSALS
 """The session of all proposals of a store."""
 
 
@@ -66,14 +72,7 @@ class Book:
         Raises:
             Conflict: there is none of this id.
         """
-        found = self.find(proposal_id)
-        if found is None:
-            raise Conflict(
-                "there is no such proposal: list them with proposals()",
-                kind=ErrorKind.INVALID_STATE_TRANSITION,
-                retry=RetryClass.NOT_RETRYABLE,
-            )
-        return found
+        return _found(self._notes.read(SESSION), proposal_id)
 
     def made(self, proposal: Proposal) -> None:
         """Keep a proposal."""
@@ -83,16 +82,31 @@ class Book:
         """Keep how a proposal did."""
         self._add("proposal.checked", data, proposal)
 
-    def settled(self, data: ProposalSettledData, proposal: Proposal) -> None:
+    def settled(self, data: ProposalSettledData, proposal: Proposal, *, allows: Allows) -> None:
         """Keep what a person said of a proposal."""
-        self._add("proposal.settled", data, proposal)
+        self._add("proposal.settled", data, proposal, allows=allows)
 
-    def applied(self, data: ProposalAppliedData, proposal: Proposal) -> None:
+    def applied(self, data: ProposalAppliedData, proposal: Proposal, *, allows: Allows) -> None:
         """Keep that a proposal was made into an agent."""
-        self._add("proposal.applied", data, proposal)
+        self._add("proposal.applied", data, proposal, allows=allows)
 
-    def _add(self, type_: str, data: BaseModel, proposal: Proposal) -> None:
-        self._notes.add(SESSION, type_, data=_plain(data), run_id=proposal.run_id or proposal.id)
+    def _add(self, type_: str, data: BaseModel, proposal: Proposal, *, allows: Allows | None = None) -> None:
+        def looks(records: Iterable[Record]) -> bool:
+            return allows is None or allows(_found(records, proposal.id))
+
+        run_id = proposal.run_id or proposal.id
+        self._notes.add(SESSION, type_, data=_plain(data), run_id=run_id, allows=looks)
+
+
+def _found(records: Iterable[Record], proposal_id: str) -> ProposalState:
+    found = fold_proposals(records).proposals.get(proposal_id)
+    if found is None:
+        raise Conflict(
+            "there is no such proposal: list them with proposals()",
+            kind=ErrorKind.INVALID_STATE_TRANSITION,
+            retry=RetryClass.NOT_RETRYABLE,
+        )
+    return found
 
 
 def _plain(model: BaseModel) -> JsonObject:

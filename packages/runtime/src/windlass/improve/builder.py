@@ -31,6 +31,7 @@ from windlass_harness.budget import BudgetLimit
 from windlass_harness.ledger.goals import Attempt, GoalScore, evaluation, judged_decision
 from windlass_harness.ledger.proposals import ProposalState, ProposalStatus
 from windlass_protocol import (
+    DecisionRunStatus,
     ErrorKind,
     Proposal,
     ProposalAppliedData,
@@ -43,10 +44,12 @@ from windlass_protocol import (
 
 GOAL: Final = "windlass-builder"
 """The goal of the Builder's own runs, so that they are not among those that it reads."""
+OWNER: Final = "windlass-builder"
+"""Who owns the sessions that proposals are made in."""
 BY_CHARS_MAX: Final = 256
 REASON_CHARS_MAX: Final = 4_000
 EVALUATED_RUNS_MAX: Final = 1_000
-"""Runs of a goal that are judged by one call, newest first."""
+"""Runs of a goal that are judged by one call, the newest of those that wait for it."""
 
 
 class Builder:
@@ -91,16 +94,18 @@ class Builder:
     ) -> dict[str, GoalScore]:
         """Hold runs against a goal, and keep that as judgements of their decisions.
 
-        Without `run_ids` these are the runs of the goal that have ended and that nobody has judged yet.
+        Without `run_ids` these are the newest runs of the goal that have ended and that nobody has judged
+        yet, at most 1,000: call it again for more.
 
         Raises:
-            Rejected: the goal or a run is not known.
+            Rejected: the goal or a run is not known, or a run has not ended.
             AgentError: a model that has to judge did not; runs before that are judged.
         """
         known = self._goal(goal)
         if run_ids is None:
-            facts = await asyncio.to_thread(self._book.query.get_facts, known.goal_id, EVALUATED_RUNS_MAX)
-            run_ids = [one.run_id for one in facts if one.has_ended and not one.is_judged]
+            facts = await asyncio.to_thread(self._book.query.get_facts, known.goal_id)
+            waiting = [one.run_id for one in facts if one.has_ended and not one.is_judged]
+            run_ids = waiting[:EVALUATED_RUNS_MAX]
         run_ids = check_items(run_ids, str, what="run_ids", words="ids of runs")
         return {run_id: await self._evaluate(known, run_id) for run_id in run_ids}
 
@@ -110,6 +115,8 @@ class Builder:
         tape = await asyncio.to_thread(query.get_tape, run_id)
         if run is None or tape is None:
             raise wrong(f"there is no run {run_id}: it cannot be judged")
+        if run.status is DecisionRunStatus.RUNNING:
+            raise wrong(f"run {run_id} has not ended: judge it when it has")
         attempt = Attempt(run, tape.message, tape.output, tape.value)
         found = await score_attempt(goal, attempt, models=self._models)
         decision_id = judged_decision(run)
@@ -130,6 +137,7 @@ class Builder:
         Raises:
             Rejected: the goal has no runs, the agent is not one of this runtime, or the model came up with
                 nothing that can be used.
+            Denied: somebody else has a session with the id of the proposal.
             AgentError: the run of the model failed.
         """
         known = self._goal(goal)
@@ -146,8 +154,9 @@ class Builder:
         problem = ""
         for attempt in range(1, ATTEMPTS_MAX + 1):
             run_id = f"{proposal_id}/{attempt}"
+            # The owner keeps it out of a session of this name that somebody else has.
             handle = await self._runtime.start(
-                self._agent, words, session_id=proposal_id, run_id=run_id, goal_id=GOAL
+                self._agent, words, session_id=proposal_id, run_id=run_id, goal_id=GOAL, owner=OWNER
             )
             result = await handle.wait()
             if result.status is not RunStatus.COMPLETED:
@@ -163,7 +172,8 @@ class Builder:
                 words = f"Your proposal cannot be used: {problem}. Make another one."
                 continue
             await asyncio.to_thread(self._book.made, proposal)
-            return proposal
+            # As it is kept: without secrets, and the first one if others make it at the same time.
+            return (await self._state(proposal_id)).proposal
         raise wrong(f"the model made no proposal that can be used, in {ATTEMPTS_MAX} attempts: {problem}")
 
     async def check(
@@ -178,10 +188,11 @@ class Builder:
 
         Nothing else happens: tools answer from the record. Without `run_ids` it takes the evidence of the
         proposal, and some runs that failed and some that did not. A model that is not sure of itself is
-        asked `repeats` times.
+        asked `repeats` times; a run counts once all the same, with the mean of its attempts.
 
         Raises:
-            Conflict: there is no such proposal, or the agent is not the one any more that it changes.
+            Conflict: there is no such proposal, it says something else, or the agent is not the one any more
+                that it changes.
             Rejected: the goal is not known here, a run is not there, or the agent cannot be replayed.
             AgentError: a model could not be reached.
         """
@@ -207,7 +218,7 @@ class Builder:
         It can be taken back with `refuse` until the change is made.
 
         Raises:
-            Conflict: there is no such proposal, or it was applied already.
+            Conflict: there is no such proposal, it says something else, or it was applied already.
         """
         return await self._settle(proposal, by=by, reason=reason, is_accepted=True)
 
@@ -215,7 +226,7 @@ class Builder:
         """Keep a person's no.
 
         Raises:
-            Conflict: there is no such proposal, or it was applied already.
+            Conflict: there is no such proposal, it says something else, or it was applied already.
         """
         return await self._settle(proposal, by=by, reason=reason, is_accepted=False)
 
@@ -227,23 +238,19 @@ class Builder:
 
         Raises:
             Denied: no person has said yes, or one said no since.
-            Conflict: there is no such proposal, or the agent is not the one any more that it changes.
+            Conflict: there is no such proposal, it says something else, or the agent is not the one any more
+                that it changes.
         """
         who = _named(by)
         state = await self._state(proposal)
         made = state.proposal
-        if state.status not in (ProposalStatus.ACCEPTED, ProposalStatus.APPLIED):
-            raise Denied(
-                f"the proposal is {state.status.value}: a person has to approve it first",
-                kind=ErrorKind.APPROVAL_FAILURE,
-                retry=RetryClass.NOT_RETRYABLE,
-            )
+        is_new = _may_apply(state)
         agent = apply_changes(self._base(made), made.changes)
         if version_of(agent) != made.fingerprint:
             raise _moved(made, "the change makes another version of it than the one that was approved")
-        if state.status is ProposalStatus.ACCEPTED:
+        if is_new:
             data = ProposalAppliedData(proposal_id=made.id, by=who, fingerprint=made.fingerprint)
-            await asyncio.to_thread(self._book.applied, data, made)
+            await asyncio.to_thread(self._book.applied, data, made, allows=_may_apply)
         return agent
 
     async def proposals(self, goal_id: str | None = None) -> tuple[ProposalState, ...]:
@@ -267,17 +274,19 @@ class Builder:
         who = _named(by)
         check_text(reason, "reason", chars_max=REASON_CHARS_MAX)
         state = await self._state(proposal)
-        if state.status is ProposalStatus.APPLIED:
-            raise _moved(state.proposal, "it was applied already; propose another change to go back")
         facts = {"proposal_id": state.proposal.id, "is_accepted": is_accepted, "by": who}
         data = ProposalSettledData.model_validate({**facts, **({"reason": reason} if reason else {})})
-        await asyncio.to_thread(self._book.settled, data, state.proposal)
+        await asyncio.to_thread(self._book.settled, data, state.proposal, allows=_may_settle)
         return await self._state(proposal)
 
     async def _state(self, proposal: Proposal | str) -> ProposalState:
-        proposal_id = proposal.id if isinstance(proposal, Proposal) else proposal
-        # What counts is what was kept, not what somebody holds in their hands.
-        return await asyncio.to_thread(self._book.proposal, proposal_id)
+        if not isinstance(proposal, Proposal):
+            return await asyncio.to_thread(self._book.proposal, proposal)
+        found = await asyncio.to_thread(self._book.proposal, proposal.id)
+        # Nobody says yes to something else than what they have read.
+        if found.proposal.model_dump() != proposal.model_dump():
+            raise _moved(proposal, "what was kept is not what you hold: read it with proposal(id)")
+        return found
 
     def _goal(self, goal: Goal | str) -> Goal:
         if isinstance(goal, Goal):
@@ -320,6 +329,24 @@ def _named(by: object) -> str:
     if not name.strip():
         raise wrong("by names the person who says so; found nothing")
     return name
+
+
+def _may_apply(state: ProposalState) -> bool:
+    """Return whether applying is still to be noted; raise if it is not allowed."""
+    if state.status not in (ProposalStatus.ACCEPTED, ProposalStatus.APPLIED):
+        raise Denied(
+            f"the proposal is {state.status.value}: a person has to approve it first",
+            kind=ErrorKind.APPROVAL_FAILURE,
+            retry=RetryClass.NOT_RETRYABLE,
+        )
+    return state.status is ProposalStatus.ACCEPTED
+
+
+def _may_settle(state: ProposalState) -> bool:
+    """Return that a yes or a no can be noted; raise if it comes too late."""
+    if state.status is ProposalStatus.APPLIED:
+        raise _moved(state.proposal, "it was applied already; propose another change to go back")
+    return True
 
 
 def _moved(proposal: Proposal, why: str) -> Conflict:

@@ -2,11 +2,12 @@
 
 Tools answer from the record, by their name and their arguments in canonical JSON. A call for which nothing
 was recorded is told to the model as an error, and counted; it is never made. Hooks and output sinks are left
-out, questions and subagents answer from the record too, and consent is given as it was given then.
+out, questions and subagents answer from the record too, and consent is given as it was given then. A function
+that says which calls need consent is not called: all calls of its tool ask, and get it.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pydantic import JsonValue
@@ -16,12 +17,14 @@ from windlass.compose import AgentRuntime
 from windlass.definitions import wrong
 from windlass.improve.criteria import Goal
 from windlass.improve.scoring import BorrowedSource, Models, score_attempt
+from windlass.limits import BATCH_RECORDS_MAX
 from windlass.ports.journal import Batch
 from windlass.subagents import subagent_tool
 from windlass.tool_context import ToolContext
 from windlass.tool_failed import ToolFailed
 from windlass.tool_json import answered_by
 from windlass.tools import Tool
+from windlass_harness.ledger.facts import run_facts
 from windlass_harness.ledger.failures import classify
 from windlass_harness.ledger.goals import Attempt
 from windlass_harness.ledger.tapes import Tape, TapedCall, call_key
@@ -197,7 +200,7 @@ async def replay(agent: Agent, take: Take, *, version: str, goal: Goal, models: 
     }
     return Replay(
         ReplayedRun.model_validate({name: one for name, one in facts.items() if one is not None}),
-        _sample(run, is_reached=found.is_reached),
+        replace(run_facts(run).sample, succeeded=found.is_reached),
     )
 
 
@@ -206,13 +209,6 @@ def _failure(run: DecisionRun, *, is_reached: bool) -> FailureKind | None:
         return None
     failure = classify(run)
     return FailureKind.GOAL_MISSED if failure is None else failure.kind
-
-
-def _sample(run: DecisionRun, *, is_reached: bool) -> Sample:
-    usage = run.usage
-    tokens = None if usage is None else (usage.input_tokens or 0) + (usage.output_tokens or 0)
-    cost = None if usage is None else usage.cost_micros
-    return Sample(is_reached, cost, run.duration_ms, tokens)
 
 
 async def _restored(runtime: AgentRuntime, before: Sequence[Record]) -> str | None:
@@ -225,5 +221,8 @@ async def _restored(runtime: AgentRuntime, before: Sequence[Record]) -> str | No
     drafts = tuple(Draft(one.type, one.at, dict(one.data), run_id=one.run_id) for one in before)
     await store.enlist(_OWNER, now_ms=0)
     claim = await store.claim(session_id, _OWNER, now_ms=0)
-    await store.append(Batch(claim, claim.last_seq, drafts, is_last=True))
+    for at in range(0, len(drafts), BATCH_RECORDS_MAX):
+        some = drafts[at : at + BATCH_RECORDS_MAX]
+        is_last = at + len(some) == len(drafts)
+        await store.append(Batch(claim, claim.last_seq + at, some, is_last=is_last))
     return session_id

@@ -28,6 +28,8 @@ class KeptItem:
     consumed_seq: int
     run_id: str | None = None
     """The run that it started."""
+    number: int = 0
+    """Its place in the inboxes of the store; whoever brings it in need not know one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,8 @@ class SessionCopy:
     """Hashes of contents that are in the store, and that it refers to."""
     asked: tuple[InputRequest, ...] = ()
     """What people are being asked."""
+    copied_from: str | None = None
+    """A session of the store that it is a copy of, and that must be there still."""
 
     @property
     def last_seq(self) -> int:
@@ -81,7 +85,7 @@ class Archive(Protocol):
         ...
 
     async def kept_items(self, session_id: str, *, after: int = 0, limit: int = 512) -> tuple[KeptItem, ...]:
-        """Return consumed items of a session, the first `after` of them left out."""
+        """Return consumed items of a session in order, from those numbered behind `after`."""
         ...
 
     async def contents_of(self, session_id: str) -> tuple[ContentRef, ...]:
@@ -92,7 +96,8 @@ class Archive(Protocol):
         """Bring in a session; return once all of it is durable.
 
         Raises:
-            Conflict: the session is there, or was deleted, or one of its runs is there.
+            Conflict: the session is there, or was deleted, or one of its runs is there; or what it is a copy
+                of is not.
         """
         ...
 
@@ -100,7 +105,7 @@ class Archive(Protocol):
         """Remove a session and those that work for it; return which, callers first.
 
         With it go its records, snapshots, items, runs, requests, its rows in the index, and contents that
-        were put for it alone. Its id cannot be used again.
+        were put for it alone. Its id cannot be used again, unless it is one of notes.
 
         Raises:
             Conflict: there is no such session, or a run is under way in one of them, or a living owner has

@@ -90,7 +90,7 @@ class RunIndex(Protocol):
         ...
 
     def settle(self, read: Mapping[str, int]) -> None:
-        """Note up to where sessions were read; what has more stays to be read."""
+        """Note up to where sessions were read; those with more behind stay stale."""
         ...
 
     def known_position(self, session_id: str) -> int:

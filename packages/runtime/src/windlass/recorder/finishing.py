@@ -18,8 +18,8 @@ from windlass.recorder.kinds import RunStatus
 from windlass.recorder.model import Run, RunSummary
 from windlass.recorder.reading import Found, Session, in_one_go, read_session, run_of, summary_of
 from windlass_harness.ledger.causes import cause_of
-from windlass_harness.ledger.evaluations import PREFIX
 from windlass_harness.ledger.failures import GONE
+from windlass_harness.ledger.names import EVALUATIONS
 from windlass_protocol import Decision, DecisionRun, DecisionRunStatus, DecisionType, FailureKind
 from windlass_protocol.limits import INTEGER_MAX
 
@@ -65,7 +65,7 @@ def catch_up(store: RunStore) -> None:
             # What cannot be read is not read again until more is appended to it.
             read[session_id] = end if found is None else max(end, found.position)
             entries += () if found is None else _entries(found, session_id)
-            if found is not None and session_id.startswith(PREFIX):
+            if found is not None and session_id.startswith(EVALUATIONS):
                 entries += _judged(store, session_id)
         store.write(lambda entries=entries, read=read: _enter(store, entries, read))
 

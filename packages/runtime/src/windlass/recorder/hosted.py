@@ -66,7 +66,23 @@ class PortStore:
         return result
 
     def drain(self) -> None:
-        """Nothing: what is recorded here is in the journal at once."""
+        """Let go of an index that tells of sessions which are gone; it is made anew.
+
+        What is recorded here is in the journal at once.
+        """
+        self.write(self._forget_gone)
+
+    def _forget_gone(self) -> None:
+        self.index.prepare()
+        names = self.index.sessions()
+        if not self._wait(partial(self._are_there, names)):
+            self.index.drop()
+
+    async def _are_there(self, names: Iterable[str]) -> bool:
+        for name in names:
+            if await self._store.session(name) is None:
+                return False
+        return True
 
     def is_living(self, writer: str) -> bool:
         """Tell whether somebody who records is alive; in memory everybody is."""

@@ -61,6 +61,8 @@ class TelemetryExport:
         self._position: int | None = None
         """Of the last record that was read; None while somebody else exports."""
         self._saved = -1
+        self._gathered: list[Span] = []
+        """What ended in records up to the position, and is in no batch yet."""
         self._batch: deque[Sequence[Span]] = deque()
         self._metrics_at = parts.clock.monotonic()
         self._problem: str | None = None
@@ -122,6 +124,10 @@ class TelemetryExport:
         self._task = None
         task.cancel()
         await asyncio.wait([task])
+        # Whoever waits for a round that will not come gets an answer too.
+        for asked in self._asked:
+            if not asked.done():
+                asked.set_result(False)
         # Whoever is still sending is in a thread; it gives up by itself.
         parts.sink.stop()
         parts.bookmark.release()
@@ -165,7 +171,7 @@ class TelemetryExport:
         if not await self._claim():
             return "another process exports"
         end = await parts.store.last_position()
-        while self._batch or self._at < end:
+        while self._batch or self._gathered or self._at < end:
             if not self._batch:
                 await self._gather(end)
             if not await self._deliver():
@@ -195,10 +201,12 @@ class TelemetryExport:
         return self._position is not None
 
     async def _gather(self, end: int) -> None:
-        """Read on until a batch is full, or the end is reached."""
-        batch: list[Span] = []
-        chars = 0
-        while self._at < end and len(batch) < BATCH_SPANS_MAX and chars < BATCH_CHARS_MAX:
+        """Read on until a batch is full, or the end is reached.
+
+        A read that fails loses nothing: what was gathered up to there is kept, as the position is.
+        """
+        chars = sum(_chars(span) for span in self._gathered)
+        while self._at < end and len(self._gathered) < BATCH_SPANS_MAX and chars < BATCH_CHARS_MAX:
             page = await self._parts.store.read_all(after=self._at, limit=PAGE_RECORDS)
             if not page:
                 # Positions may have gaps.
@@ -206,14 +214,15 @@ class TelemetryExport:
                 break
             for record in page:
                 spans = await self._spans(record)
-                batch += spans
+                self._gathered += spans
                 chars += sum(_chars(span) for span in spans)
                 self._position = record.position
             # Whoever else uses this event loop gets their turn between two pages.
             await self._parts.clock.sleep(0)
+        batch, self._gathered = self._gathered, []
         if batch:
-            self._parts.sink.count(batch)
             self._batch.append(batch)
+            self._parts.sink.count(batch)
 
     async def _spans(self, record: Record) -> list[Span]:
         try:

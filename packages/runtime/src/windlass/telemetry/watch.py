@@ -84,6 +84,8 @@ class Watch:
         self._contexts: OrderedDict[str, tuple[TraceContext, str]] = OrderedDict()
         self._begun: OrderedDict[str, TraceContext | None] = OrderedDict()
         """Sessions that began just now, and the traces that they name."""
+        self._forked: OrderedDict[str, int] = OrderedDict()
+        """How many records sessions have from others; 0 for all but forks."""
         self._copied: OrderedDict[str, str] = OrderedDict()
         """Forks, and the runs in them that are another session's."""
 
@@ -92,15 +94,17 @@ class Watch:
         self._sessions.pop(session_id, None)
 
     async def take(self, record: Record) -> list[Span]:
-        """Return the spans that a record ends."""
+        """Return the spans that a record ends.
+
+        If the store fails nothing has happened: the same record can be taken again.
+        """
         if await self._is_copied(record):
             self.forget(record.session_id)
             return []
-        spans = await self._taken(record)
         unstarted = record.data.get("unstarted") if record.type in RUN_ENDS else None
-        if isinstance(unstarted, dict):
-            spans.append(await self._never_begun(record, unstarted))
-        return spans
+        # Folding cannot be done twice, so it comes after everything that the store is asked.
+        late = [await self._never_begun(record, unstarted)] if isinstance(unstarted, dict) else []
+        return [*await self._taken(record), *late]
 
     async def _taken(self, record: Record) -> list[Span]:
         if record.type == "session.started":
@@ -126,11 +130,18 @@ class Watch:
         """Return whether a record is of a run that a fork has from the session before it."""
         run_id = run_id_of(record)
         is_first = record.type == "run.started" or "unstarted" in record.data
-        if is_first and run_id is not None:
-            row = await self._store.run(run_id)
-            if row is not None and row.session_id != record.session_id:
-                _put(self._copied, record.session_id, run_id)
+        if is_first and run_id is not None and record.seq <= await self._forked_at(record.session_id):
+            _put(self._copied, record.session_id, run_id)
         return run_id is not None and self._copied.get(record.session_id) == run_id
+
+    async def _forked_at(self, session_id: str) -> int:
+        """Return the last record that a session has from another one, which may be gone."""
+        known = self._forked.get(session_id)
+        if known is None:
+            session = await self._store.listed_session(session_id)
+            known = 0 if session is None else session.predecessor_seq or 0
+            _put(self._forked, session_id, known)
+        return known
 
     async def _begin(self, started: Record) -> _Watched:
         data = started.data

@@ -142,7 +142,7 @@ def _run(world: World, number: int, sessions: int) -> RunPlan:
 
 
 def _family(world: World, run: RunPlan) -> tuple[RunPlan, RunPlan]:
-    """Let a run give work to a subagent in one of its steps, beside its calls."""
+    """Let a run give work to a subagent in a step, beside the calls of that step."""
     steps = list(run.steps) or [()]
     at = world.below(len(steps))
     child_id = f"subagent:{run.run_id}/{at}/c{len(steps[at])}"

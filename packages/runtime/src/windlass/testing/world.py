@@ -267,7 +267,7 @@ class World:
                 pass
 
     def _end(self, run_id: str, *, is_completed: bool) -> None:
-        """A run has ended; a subagent's is the work of the call it is named for."""
+        """A run has ended; that of a subagent is the work of the call it is named for."""
         self.run(run_id).ends += 1
         if run_id.startswith(_SUBAGENT):
             self.call(run_id.removeprefix(_SUBAGENT)).is_done = is_completed

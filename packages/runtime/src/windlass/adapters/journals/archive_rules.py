@@ -1,5 +1,6 @@
 """Rules about whole sessions that every store keeps alike."""
 
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from windlass.adapters.journals.codec import check_id, content_hash, encode_records
@@ -24,6 +25,20 @@ def encoded(copy: SessionCopy) -> SessionCopy:
         for one in copy.appends
     ]
     return replace(copy, appends=tuple(appends))
+
+
+def family_of(session_id: str, below: Callable[[str], Iterable[str]]) -> tuple[str, ...]:
+    """Return a session and all that go with it, callers first, each once.
+
+    Sessions that were brought in may say that they work for each other.
+    """
+    found = [session_id]
+    seen = {session_id}
+    for name in found:
+        new = [one for one in dict.fromkeys(below(name)) if one not in seen]
+        seen.update(new)
+        found += new
+    return tuple(found)
 
 
 def _check_numbers(copy: SessionCopy) -> None:

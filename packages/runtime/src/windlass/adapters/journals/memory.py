@@ -278,9 +278,7 @@ class MemoryStore(MemoryArchive):
     ) -> ContentRef:
         self._check_open()
         ref = content_ref(content, media_type)
-        self._contents.setdefault(ref.hash, (media_type, content))
-        if session_id is not None:
-            self._uses.setdefault(session_id, set()).add(ref.hash)
+        self._keep_content(ref, content, session_id=session_id)
         return ref
 
     async def get(self, ref: ContentRef) -> bytes:

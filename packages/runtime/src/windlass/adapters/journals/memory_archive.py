@@ -1,10 +1,9 @@
 """The index and whole sessions of a store in memory."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from heapq import nlargest
 
-from windlass.adapters.journals.archive_rules import encoded
+from windlass.adapters.journals.archive_rules import encoded, family_of
 from windlass.adapters.journals.faults import conflict, driven
 from windlass.adapters.journals.listing_rules import status_after
 from windlass.adapters.journals.memory_index import NO_FACTS, RunFacts, fits
@@ -14,6 +13,7 @@ from windlass.ports.archive import KeptItem, SessionCopy, StoredAppend
 from windlass.ports.journal import RunRow, SessionRow, Standing
 from windlass.ports.listing import OpenRequest, RunFilter, RunInfo, SessionFilter, SessionInfo
 from windlass_harness.ledger.evaluations import evaluation_session
+from windlass_harness.ledger.names import is_notes
 from windlass_protocol import ContentRef
 
 
@@ -70,11 +70,12 @@ class MemoryArchive(MemoryTables):
     async def kept_items(self, session_id: str, *, after: int = 0, limit: int = 512) -> tuple[KeptItem, ...]:
         self._check_open()
         session = self._sessions.get(session_id)
-        items = [] if session is None else [one for one in session.items.values() if one.consumed_seq]
+        known = () if session is None else session.items.values()
+        items = [one for one in known if one.consumed_seq and one.number > after]
         started = {item.number: row.run_id for row, item in self._runs.values()}
         return tuple(
-            KeptItem(one.kind, one.key, one.digest, one.consumed_seq, started.get(one.number))
-            for one in items[after : after + limit]
+            KeptItem(one.kind, one.key, one.digest, one.consumed_seq, started.get(one.number), one.number)
+            for one in items[:limit]
         )
 
     async def contents_of(self, session_id: str) -> tuple[ContentRef, ...]:
@@ -93,6 +94,8 @@ class MemoryArchive(MemoryTables):
         for run in copy.runs:
             if run.run_id in self._runs:
                 raise conflict(f"run {run.run_id} exists already", name)
+        if copy.copied_from is not None:
+            self._known(copy.copied_from)
         session = self._new(name)
         for one in copy.appends:
             self._position += len(one.records)
@@ -103,9 +106,8 @@ class MemoryArchive(MemoryTables):
         session.row = SessionRow(name, Standing.IDLE, copy.last_seq, copy.epoch, None, None)
         self._keep_runs(session, copy)
         for one in copy.contents:
-            self._contents.setdefault(one.ref.hash, (one.ref.media_type or "", one.content))
-        own = {one.ref.hash for one in copy.contents if one.is_own}
-        self._uses[name] = own | set(copy.uses)
+            self._keep_content(one.ref, one.content, session_id=name if one.is_own else None)
+        self._uses.setdefault(name, set()).update(copy.uses)
         self._index.enter(name, copy.told, status=status_after(copy.told))
         self._index.ask(name, copy.asked, at=copy.told.at, run=session.run_under_way)
 
@@ -131,27 +133,25 @@ class MemoryArchive(MemoryTables):
 
     async def delete(self, session_id: str, *, now_ms: int) -> tuple[str, ...]:
         self._check_open()
-        family = [*self._family(session_id)]
+        family = family_of(session_id, self._below)
         for name in family:
             self._check_idle(self._sessions[name], now_ms)
         for name in family:
             self._remove(name)
-        return tuple(family)
+        return family
 
-    def _family(self, session_id: str) -> Iterator[str]:
-        waiting = [session_id]
-        while waiting:
-            name = waiting.pop(0)
-            if name not in self._sessions:
-                raise conflict(f"there is no session {name}", name)
-            yield name
-            known = self._index.sessions.values()
-            waiting += [one.session_id for one in known if one.parent_session_id == name]
-            # What was said of its runs quotes them.
-            notes = [
-                evaluation_session(row.run_id) for row, _ in self._runs.values() if row.session_id == name
-            ]
-            waiting += [note for note in notes if note in self._sessions]
+    def _known(self, name: str) -> None:
+        if name not in self._sessions:
+            raise conflict(f"there is no session {name}", name)
+
+    def _below(self, name: str) -> list[str]:
+        """The sessions that go with one."""
+        self._known(name)
+        known = self._index.sessions.values()
+        below = [one.session_id for one in known if one.parent_session_id == name]
+        # What was said of its runs quotes them.
+        notes = [evaluation_session(row.run_id) for row, _ in self._runs.values() if row.session_id == name]
+        return below + [note for note in notes if note in self._sessions]
 
     def _check_idle(self, session: Session, now_ms: int) -> None:
         row = session.row
@@ -173,7 +173,9 @@ class MemoryArchive(MemoryTables):
             self._contents.pop(digest, None)
         self._snapshots.pop(name, None)
         self._index.remove(name)
-        self._deleted.add(name)
+        if not is_notes(name):
+            # A run may have the name of one that is gone, and be judged.
+            self._deleted.add(name)
 
     def _counted(self, info: SessionInfo) -> SessionInfo:
         name = info.session_id

@@ -7,7 +7,7 @@ from windlass.adapters.journals.faults import CLOSED, deleted, unavailable
 from windlass.adapters.journals.memory_index import MemoryIndex
 from windlass.adapters.journals.rules import is_in_lease
 from windlass.ports.journal import RunRow, SessionRow, Standing
-from windlass_protocol import Record, RunStatus
+from windlass_protocol import ContentRef, Record, RunStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +91,12 @@ class MemoryTables:
         row = SessionRow(session_id, Standing.IDLE, last_seq=0, epoch=0, wake_at_ms=None, owner_id=None)
         session = self._sessions[session_id] = Session(row)
         return session
+
+    def _keep_content(self, ref: ContentRef, content: bytes, *, session_id: str | None) -> None:
+        """Keep bytes for a session, or for good if none is named."""
+        # What is there for nobody, as packages are, stays when a session goes that was given it too.
+        self._contents.setdefault(ref.hash, (ref.media_type or "", content))
+        self._uses.setdefault(session_id or "", set()).add(ref.hash)
 
     def _is_alive(self, owner_id: str | None, now_ms: int) -> bool:
         beat = self._owners.get(owner_id or "")

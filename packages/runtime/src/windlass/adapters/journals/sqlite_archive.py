@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Final, cast
 
+from windlass.adapters.journals.archive_rules import family_of
 from windlass.adapters.journals.faults import conflict, driven
 from windlass.adapters.journals.listing_rules import ENDED, dump_usage, status_after
 from windlass.adapters.journals.sqlite_index import RunIndex
@@ -14,6 +15,7 @@ from windlass.ports.archive import SessionCopy
 from windlass.ports.journal import SessionRow, Standing
 from windlass.ports.listing import RunInfo
 from windlass_harness.ledger.evaluations import evaluation_session
+from windlass_harness.ledger.names import is_notes
 from windlass_harness.views.listing import words_in
 
 _APPEND: Final = "INSERT INTO appends VALUES (?, ?, ?, ?, ?, ?)"
@@ -21,7 +23,6 @@ _ITEM: Final = "INSERT INTO inbox VALUES (?, ?, ?, ?, ?, ?, ?, NULL)"
 _LAST_ITEM: Final = "SELECT coalesce(max(number), 0) FROM inbox"
 _RUN: Final = "INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _HAS_RUN: Final = "SELECT 1 FROM runs WHERE run_id = ?"
-_USE: Final = "INSERT INTO content_uses VALUES (?, ?) ON CONFLICT DO NOTHING"
 _CHILDREN: Final = """SELECT s.session_id FROM catalog c JOIN sessions s USING (session_key)
     WHERE c.parent = ? AND c.parent IS NOT NULL ORDER BY c.number"""
 _RUNS_OF: Final = "SELECT run_id FROM runs WHERE session_key = ?"
@@ -51,15 +52,17 @@ class ArchiveTransaction(Transaction):
         for run in copy.runs:
             if self._connection.execute(_HAS_RUN, (run.run_id,)).fetchone() is not None:
                 raise conflict(f"run {run.run_id} exists already", session_id)
+        if copy.copied_from is not None:
+            self._known(copy.copied_from)
         key = self._new_session(session_id).key
         position, chain = self._keep_appends(key, copy)
         row = SessionRow(session_id, Standing.IDLE, copy.last_seq, copy.epoch, None, None)
         self._save(StoredSession(key, row, position, chain))
         self._keep_runs(key, copy)
         for one in copy.contents:
-            self.put(one.ref, one.content)
-        for digest in (*copy.uses, *(one.ref.hash for one in copy.contents if one.is_own)):
-            self._connection.execute(_USE, (key, digest))
+            self.put(one.ref, one.content, session_id=session_id if one.is_own else None)
+        for digest in copy.uses:
+            self._use(key, digest)
         self._index.enter(key, copy.told, status=status_after(copy.told))
         self._index.ask(key, copy.asked, at=copy.told.at)
 
@@ -98,7 +101,7 @@ class ArchiveTransaction(Transaction):
 
     def delete(self, session_id: str, *, now_ms: int) -> tuple[str, ...]:
         """Remove a session and those that work for it."""
-        family = [*self._family(session_id)]
+        family = [self._known(name) for name in family_of(session_id, self._below)]
         for one in family:
             self._check_idle(one, now_ms)
         # Bytes of what is deleted must not be left in the file for whoever reads it some other way.
@@ -111,19 +114,20 @@ class ArchiveTransaction(Transaction):
         self._sessions.clear()
         return tuple(one.row.session_id for one in family)
 
-    def _family(self, session_id: str) -> Iterator[StoredSession]:
-        waiting = [session_id]
-        while waiting:
-            name = waiting.pop(0)
-            session = self._find(name)
-            if session is None:
-                raise conflict(f"there is no session {name}", name)
-            yield session
-            waiting += [cast("str", child) for (child,) in self._connection.execute(_CHILDREN, (name,))]
-            # What was said of its runs quotes them.
-            runs = self._connection.execute(_RUNS_OF, (session.key,)).fetchall()
-            notes = [evaluation_session(cast("str", run_id)) for (run_id,) in runs]
-            waiting += [note for note in notes if self._find(note) is not None]
+    def _known(self, session_id: str) -> StoredSession:
+        session = self._find(session_id)
+        if session is None:
+            raise conflict(f"there is no session {session_id}", session_id)
+        return session
+
+    def _below(self, session_id: str) -> list[str]:
+        """The sessions that go with one."""
+        key = self._known(session_id).key
+        below = [cast("str", child) for (child,) in self._connection.execute(_CHILDREN, (session_id,))]
+        # What was said of its runs quotes them.
+        runs = self._connection.execute(_RUNS_OF, (key,)).fetchall()
+        notes = [evaluation_session(cast("str", run_id)) for (run_id,) in runs]
+        return below + [note for note in notes if self._find(note) is not None]
 
     def _check_idle(self, session: StoredSession, now_ms: int) -> None:
         row = session.row
@@ -146,7 +150,9 @@ class ArchiveTransaction(Transaction):
         execute(_UNSEAT, (key,))
         for table in _TABLES:
             execute(f"DELETE FROM {table} WHERE session_key = ?", (key,))
-        execute("INSERT INTO deleted VALUES (?)", (key,))
+        if not is_notes(session.row.session_id):
+            # A run may have the name of one that is gone, and be judged.
+            execute("INSERT INTO deleted VALUES (?)", (key,))
         is_indexed = execute(_IS_RECORDED).fetchone() is not None
         if is_indexed and execute(_RECORDED, (session.row.session_id,)).fetchone() is not None:
             # A view that is made anew when somebody asks for it.

@@ -97,9 +97,14 @@ class RunIndex:
         return dict(cast("Sequence[tuple[str, int]]", rows))
 
     def settle(self, read: Mapping[str, int]) -> None:
-        """Note up to where sessions were read; what has more stays to be read."""
+        """Note up to where sessions were read; those with more behind stay stale."""
         for session_id, position in read.items():
             self._connection.execute(_SETTLE, (session_id, position))
+
+    def sessions(self) -> tuple[str, ...]:
+        """Return the sessions of all runs that are known."""
+        rows = self._connection.execute("SELECT DISTINCT session_id FROM recorder_runs").fetchall()
+        return tuple(cast("str", name) for (name,) in rows)
 
     def known_position(self, session_id: str) -> int:
         """Return up to where the runs of a session are known."""

@@ -30,9 +30,9 @@ _RUN: Final = """SELECT r.run_id, s.session_id, r.agent_id, r.fingerprint, r.sta
     r.usage, r.first_seq, r.item FROM runs r JOIN sessions s USING (session_key)"""
 _REQUEST: Final = """SELECT s.session_id, c.root, a.run_id, a.agent_id, a.owner, a.asked_at, a.body, a.number
     FROM asked a JOIN sessions s USING (session_key) LEFT JOIN catalog c USING (session_key)"""
-_ITEMS: Final = """SELECT i.kind, i.key, i.digest, i.consumed_seq, r.run_id FROM inbox i
+_ITEMS: Final = """SELECT i.kind, i.key, i.digest, i.consumed_seq, r.run_id, i.number FROM inbox i
     LEFT JOIN runs r ON r.item = i.number
-    WHERE i.session_key = ? AND i.consumed_seq IS NOT NULL ORDER BY i.number LIMIT ? OFFSET ?"""
+    WHERE i.session_key = ? AND i.consumed_seq IS NOT NULL AND i.number > ? ORDER BY i.number LIMIT ?"""
 _CONTENTS: Final = """SELECT c.hash, c.media_type, length(c.content) FROM content_uses u
     JOIN contents c USING (hash) WHERE u.session_key = ? ORDER BY c.hash"""
 _WORD_END: Final = "\U0010ffff"
@@ -69,8 +69,10 @@ class IndexReads:
 
     def items(self, session_id: str, *, after: int, limit: int) -> tuple[KeptItem, ...]:
         """Return items of a session that were consumed."""
-        rows = self._connection.execute(_ITEMS, (self._key.session_key(session_id), limit, after))
-        return tuple(KeptItem(*cast("tuple[str, str, bytes, int, str | None]", tuple(row))) for row in rows)
+        rows = self._connection.execute(_ITEMS, (self._key.session_key(session_id), after, limit))
+        return tuple(
+            KeptItem(*cast("tuple[str, str, bytes, int, str | None, int]", tuple(row))) for row in rows
+        )
 
     def contents(self, session_id: str) -> tuple[ContentRef, ...]:
         """Return what was put for a session."""

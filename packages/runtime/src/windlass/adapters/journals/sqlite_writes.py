@@ -41,6 +41,8 @@ _FREE: Final = "UPDATE sessions SET owner_id = NULL WHERE owner_id = ?"
 _STRIKE: Final = "DELETE FROM owners WHERE owner_id = ?"
 _KEEP: Final = "INSERT INTO contents VALUES (?, ?, ?) ON CONFLICT (hash) DO NOTHING"
 _USE: Final = "INSERT INTO content_uses VALUES (?, ?) ON CONFLICT DO NOTHING"
+_SHARE: Final = """INSERT INTO content_uses SELECT 0, hash FROM contents WHERE hash = ?1
+    AND NOT EXISTS (SELECT 1 FROM content_uses WHERE hash = ?1)"""
 _SNAPSHOT: Final = """INSERT INTO snapshots VALUES (?, ?, ?, ?) ON CONFLICT (session_key) DO UPDATE
     SET seq = excluded.seq, seal = excluded.seal, state = excluded.state WHERE excluded.seq >= seq"""
 
@@ -213,10 +215,17 @@ class Transaction:
         self._sessions.clear()
 
     def put(self, ref: ContentRef, content: bytes, *, session_id: str | None = None) -> None:
-        """Keep bytes under their hash, for a session if one is named."""
+        """Keep bytes under their hash, for a session if one is named, or for good."""
+        # What is there for nobody, as packages are, stays when a session goes that was given it too.
+        self._connection.execute(_SHARE, (ref.hash,))
         self._connection.execute(_KEEP, (ref.hash, ref.media_type, content))
-        if session_id is not None:
-            self._connection.execute(_USE, (self._key.session_key(session_id), ref.hash))
+        key = 0 if session_id is None else self._key.session_key(session_id)
+        self._connection.execute(_USE, (key, ref.hash))
+
+    def _use(self, session_key: int, digest: str) -> None:
+        """Note that a session refers to what may be there."""
+        self._connection.execute(_SHARE, (digest,))
+        self._connection.execute(_USE, (session_key, digest))
 
     def save(self, session_id: str, seq: int, *, state: bytes) -> None:
         """Keep a state, unless a newer one is there or its records are not."""

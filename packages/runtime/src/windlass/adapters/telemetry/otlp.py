@@ -84,10 +84,11 @@ class OtlpSink:
         try:
             result = self._spans.export(wanted)
         except Exception:  # noqa: BLE001 - an exporter of the host may raise anything
-            return Sent.REFUSED
+            result = SpanExportResult.FAILURE
         if result is SpanExportResult.SUCCESS:
             return Sent.TAKEN
-        # What never got as far as the network could not be written, or is too large.
+        # What never got as far as the network could not be written, or is too large. Of an exporter of the
+        # host nobody knows that: it gets the same again.
         is_refused = not self._session.was_tried or self._session.status in REFUSALS
         return Sent.REFUSED if self._is_watched and is_refused else Sent.LATER
 

@@ -1,0 +1,19 @@
+"""Names of the sessions with notes: what was said of runs, and not in them.
+
+They are kept for the runtime: nobody else begins, brings in or removes a session of such a name, or speaks
+to one. What is in them counts as a person's word.
+"""
+
+from typing import Final
+
+NOTES: Final = "notes:"
+"""What the names of these sessions begin with, and of no other."""
+PROPOSALS: Final = NOTES + "proposals"
+"""The session of all proposals of a store."""
+EVALUATIONS: Final = NOTES + "evaluation/"
+"""What the names of the sessions with judgements of a run begin with."""
+
+
+def is_notes(session_id: str) -> bool:
+    """Whether a session is of those that are kept for notes."""
+    return session_id.startswith(NOTES)

@@ -1,0 +1,41 @@
+"""The page of the command is true: what it says works, its tables are whole."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from tools.doc_blocks import blocks
+from tools.files import ROOT
+from windlass_cli.problems import Exit
+from windlass_cli.settings import SETTINGS
+
+PAGE = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+
+
+def test_the_commands_of_the_page_work(tmp_path: Path) -> None:
+    commands = "\n".join(block.code for block in blocks(PAGE) if block.language == "bash")
+    script = f'set -euo pipefail\nwindlass() {{ "{sys.executable}" -m windlass_cli "$@"; }}\n{commands}\n'
+    python = str(Path(sys.executable).parent)
+    environment = {**os.environ, "PATH": f"{python}:{os.environ['PATH']}", "WINDLASS_SERVER_PORT": "0"}
+    done = subprocess.run(
+        ["bash", "-c", script],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "it waits" in done.stdout
+    assert "paid 1 cents" in done.stdout
+    assert "tool.dispatch:weather" in done.stdout
+
+
+def test_the_page_lists_every_setting_and_every_exit_code() -> None:
+    rows = re.findall(r"^\| `([a-z_.]+)` \| `(WINDLASS_[A-Z_]+)` \| (?:`([^`]*)`)? ?\|", PAGE, re.MULTILINE)
+    assert rows == [(one.key, one.variable, one.default) for one in SETTINGS]
+    codes = re.findall(r"^\| (\d+) \|", PAGE, re.MULTILINE)
+    assert codes == [str(code.value) for code in Exit]

@@ -1,0 +1,96 @@
+"""`serve` and `dev`: one store for all commands, a new start with each change."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import urllib.request
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from tests.cli.commands import COMMAND, run_apart, run_here
+
+AGENT = 'from windlass import Agent\nagent = Agent("{name}", model="demo/demo")\n'
+
+
+@contextmanager
+def serving(folder: Path, *arguments: str) -> Generator[subprocess.Popen[str]]:
+    """A server in a process of its own."""
+    with subprocess.Popen(
+        [*COMMAND, *arguments], cwd=folder, stderr=subprocess.PIPE, text=True, env={**os.environ}
+    ) as child:
+        try:
+            yield child
+        finally:
+            child.send_signal(signal.SIGINT)
+            assert child.stderr is not None
+            child.stderr.close()
+
+
+def address(child: subprocess.Popen[str]) -> str:
+    """Return where a server is, once it says so."""
+    assert child.stderr is not None
+    for line in child.stderr:
+        if found := re.search(r"running on (http://\S+)", line):
+            return found[1]
+    raise AssertionError("it ended without saying where it is")
+
+
+def agents(where: str) -> list[str]:
+    with urllib.request.urlopen(f"{where}/v1/agents", timeout=30) as answer:
+        return [one["agentId"] for one in json.load(answer)["agents"]]
+
+
+def test_what_was_run_by_the_command_is_served_and_what_is_served_is_listed(tmp_path: Path) -> None:
+    assert run_apart(tmp_path, "run", "hello").code == 0
+    with serving(tmp_path, "serve", "--port", "0") as child:
+        where = address(child)
+        with urllib.request.urlopen(f"{where}/v1/sessions", timeout=30) as answer:
+            assert [one["title"] for one in json.load(answer)["sessions"]] == ["hello"]
+        body = json.dumps({"message": "hello again"}).encode()
+        request = urllib.request.Request(f"{where}/v1/sessions", body, {"content-type": "application/json"})
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            assert answer.status == 202
+    listed = run_apart(tmp_path, "sessions", "list", "--json").out.splitlines()
+    assert {json.loads(line)["title"] for line in listed} == {"hello", "hello again"}
+
+
+def test_a_change_of_a_file_starts_it_again_and_a_slip_waits_for_the_next(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(AGENT.format(name="one"), encoding="utf-8")
+    with serving(tmp_path, "--agents", "app.py:agent", "dev", "--port", "0") as child:
+        assert agents(address(child)) == ["one"]
+        (tmp_path / "app.py").write_text("agent = nobody\n", encoding="utf-8")
+        assert child.stderr is not None
+        for line in child.stderr:
+            if "waiting for a file to change" in line:
+                break
+        (tmp_path / "app.py").write_text(AGENT.format(name="two"), encoding="utf-8")
+        assert agents(address(child)) == ["two"]
+
+
+@pytest.mark.parametrize(
+    ("variables", "told"),
+    [
+        ({"WINDLASS_SERVER_HOST": "0.0.0.0"}, "can be reached by others"),
+        ({"WINDLASS_SERVER_JWT_ISSUER": "https://id.example.com"}, "Set server.jwt_audience too."),
+        ({"WINDLASS_SERVER_CORS_ORIGINS": "*"}, "would be everybody's"),
+        ({"WINDLASS_SERVER_KEYS": "no-such-file.json"}, "no-such-file.json"),
+    ],
+)
+def test_a_server_that_would_be_open_or_half_set_up_does_not_start(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    variables: dict[str, str],
+    told: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    ran = run_here(capsys, "serve")
+    assert ran.code in {1, 2}
+    assert told in ran.err
+    assert "Traceback" not in ran.err

@@ -1,0 +1,16 @@
+"""Names of sessions with notes are known by how they begin."""
+
+import pytest
+
+from windlass_harness.ledger.evaluations import evaluation_session
+from windlass_harness.ledger.names import PROPOSALS, is_notes
+
+
+@pytest.mark.parametrize("name", [PROPOSALS, evaluation_session("r1"), evaluation_session("r" * 512)])
+def test_a_session_with_notes_is_known_by_its_name(name: str) -> None:
+    assert is_notes(name)
+
+
+@pytest.mark.parametrize("name", ["notes", "session:notes:x", "proposals", "evaluation/r1", "Notes:x"])
+def test_other_names_are_free(name: str) -> None:
+    assert not is_notes(name)

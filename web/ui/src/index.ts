@@ -22,6 +22,7 @@ export { ChatPanel } from "./components/chat-panel.js";
 export type { ChatPanelProps } from "./components/chat-panel.js";
 export { MessageList } from "./components/message-list.js";
 export type { MessageListProps } from "./components/message-list.js";
+export type { MessageItem, RowOptions } from "./components/message.js";
 export { Markdown } from "./components/markdown.js";
 export { ToolCallRenderer } from "./components/tool-call.js";
 export type { ToolCallProps, ToolRenderer } from "./components/tool-call.js";
@@ -36,3 +37,6 @@ export type { SpanRow, TraceWaterfallProps } from "./components/trace-waterfall.
 export { DecisionCard } from "./components/decision-card.js";
 export { CostMeter } from "./components/cost-meter.js";
 export type { CostMeterProps } from "./components/cost-meter.js";
+export { BUTTONS, CARD, classes, CODE, FIELD, FOCUS } from "./components/styles.js";
+export { CopyButton } from "./components/code-block.js";
+export { cut, formatCost, formatCount, formatDuration, formatValue } from "./format.js";

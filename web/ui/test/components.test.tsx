@@ -163,6 +163,11 @@ describe("a list of messages", () => {
     for (const [name, value] of Object.entries(size)) Object.defineProperty(log, name, { configurable: true, value });
     rerender(<MessageList items={[message(1), message(2)]} />);
     expect(log.scrollTop).toBe(1_000);
+    Object.defineProperty(log, "scrollHeight", { configurable: true, value: 2_000 });
+    fireEvent.scroll(log); // The rows grew, and nobody moved.
+    expect(screen.queryByRole("button", { name: "Newest" })).toBeNull();
+    Object.defineProperty(log, "scrollHeight", { configurable: true, value: 1_000 });
+    fireEvent.wheel(log);
     log.scrollTop = 100;
     fireEvent.scroll(log);
     rerender(<MessageList items={[message(1), message(2), message(3)]} />);

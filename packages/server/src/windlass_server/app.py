@@ -15,6 +15,7 @@ from windlass_server.auth import Doorman
 from windlass_server.guard import PREFIX, Guard
 from windlass_server.metrics import Metrics
 from windlass_server.openapi import describe
+from windlass_server.pages import Pages
 from windlass_server.problems import Problem, on_problem
 from windlass_server.routes import agents, approvals, catalog, feeds, runs, sessions, system
 from windlass_server.settings import Settings
@@ -67,6 +68,7 @@ def create_app(settings: Settings, tenants: Tenants, *, clock: Clock | None = No
     for router in _ROUTERS:
         # As they are, not included: so everybody who asks a request or the application finds whole paths.
         app.router.routes += router.routes
+    app.router.default = Pages(app.router.default)
     for kind in (Problem, AgentError, RequestValidationError, HTTPException, Exception):
         app.add_exception_handler(kind, on_problem)
     describe(app)

@@ -21,6 +21,8 @@ const ROW_PX = 96;
 const OVERSCAN = 8;
 /** How close to the end counts as being there. */
 const NEAR_PX = 80;
+/** What people scroll with. */
+const TOUCHES = ["wheel", "touchmove", "keydown", "pointerdown"] as const;
 const ANNOUNCED_CHARS_MAX = 400;
 
 /**
@@ -106,15 +108,19 @@ interface Stick {
 function useStickToEnd(frame: HTMLDivElement | null, items: readonly ChatItem[]): Stick {
   const [isAtEnd, setIsAtEnd] = useState(true);
   const isStuck = useRef(true);
+  const isTouched = useRef(false);
   const toEnd = useCallback(() => {
     if (frame === null) return;
     isStuck.current = true;
     setIsAtEnd(true);
     frame.scrollTop = frame.scrollHeight;
+    isTouched.current = false;
   }, [frame]);
   const onScroll = useCallback(() => {
     if (frame === null) return;
-    isStuck.current = frame.scrollHeight - frame.scrollTop - frame.clientHeight <= NEAR_PX;
+    // Rows that are measured move the end away by themselves: only somebody's hand has left it.
+    if (frame.scrollHeight - frame.scrollTop - frame.clientHeight <= NEAR_PX) isStuck.current = true;
+    else if (isTouched.current) isStuck.current = false;
     setIsAtEnd(isStuck.current);
   }, [frame]);
   useLayoutEffect(() => {
@@ -132,6 +138,16 @@ function useStickToEnd(frame: HTMLDivElement | null, items: readonly ChatItem[])
       observer.disconnect();
     };
   }, [frame, toEnd]);
+  useEffect(() => {
+    if (frame === null) return;
+    const onTouch = (): void => {
+      isTouched.current = true;
+    };
+    for (const name of TOUCHES) frame.addEventListener(name, onTouch, { passive: true });
+    return () => {
+      for (const name of TOUCHES) frame.removeEventListener(name, onTouch);
+    };
+  }, [frame]);
   return { isAtEnd, toEnd, onScroll };
 }
 

@@ -10,6 +10,8 @@ import { ToolCallRenderer, type ToolRenderer } from "./tool-call.js";
 export interface RowOptions {
   readonly onAnswer?: ((response: InputResponse) => Promise<void> | void) | undefined;
   readonly renderers?: Readonly<Record<string, ToolRenderer>> | undefined;
+  /** What can be done with a message, drawn below it. Give the same function each time. */
+  readonly actions?: ((item: MessageItem) => ReactNode) | undefined;
 }
 
 /** One row of a conversation. Drawn again only when it changed. */
@@ -24,9 +26,9 @@ export const Row = memo(function Row({ item, ...options }: RowOptions & { readon
   }
 });
 
-type MessageItem = Extract<ChatItem, { kind: "message" }>;
+export type MessageItem = Extract<ChatItem, { kind: "message" }>;
 
-function Message({ item, onAnswer, renderers }: RowOptions & { readonly item: MessageItem }): ReactNode {
+function Message({ item, onAnswer, renderers, actions }: RowOptions & { readonly item: MessageItem }): ReactNode {
   const { message, calls, reasoning, isLive } = item;
   const isUser = message.role === "user";
   return (
@@ -38,6 +40,7 @@ function Message({ item, onAnswer, renderers }: RowOptions & { readonly item: Me
         {calls.map((view) => (
           <ToolCallRenderer key={view.key} view={view} onAnswer={onAnswer} renderers={renderers} />
         ))}
+        {actions?.(item)}
       </div>
     </article>
   );

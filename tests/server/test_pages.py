@@ -1,0 +1,117 @@
+"""The inspector as a server sends it: what browsers may do, and what is not sent."""
+
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+from starlette.types import Receive, Scope, Send
+from tests.server.rig import run, serving
+
+from windlass_server import pages
+from windlass_server.pages import NOT_BUILT, Pages
+
+PAGE = {"accept": "text/html,application/xhtml+xml"}
+
+
+async def otherwise(scope: Scope, receive: Receive, send: Send) -> None:
+    """What answers when the pages do not."""
+    await send({"type": "http.response.start", "status": 404, "headers": [(b"x-from", b"routes")]})
+    await send({"type": "http.response.body", "body": b""})
+
+
+@pytest.fixture
+def built(tmp_path: Path) -> TestClient:
+    """An app that is built, with a secret next to its folder."""
+    folder = tmp_path / "inspector"
+    (folder / "assets").mkdir(parents=True)
+    (folder / "index.html").write_text("<title>first page</title>")
+    (folder / "icon.svg").write_text("<svg/>")
+    (folder / "assets" / "index-abc123.js").write_text("run()")
+    (tmp_path / "secret.txt").write_text("secret")
+    (folder / "link.txt").symlink_to(tmp_path / "secret.txt")
+    return TestClient(Pages(otherwise, folder))
+
+
+def test_files_with_a_digest_in_their_name_may_be_kept_for_ever_and_others_are_asked_for_again(
+    built: TestClient,
+) -> None:
+    script = built.get("/assets/index-abc123.js")
+    assert (script.status_code, script.text) == (200, "run()")
+    assert "javascript" in script.headers["content-type"]
+    assert "immutable" in script.headers["cache-control"]
+    for path in ("/", "/icon.svg"):
+        assert built.get(path).headers["cache-control"] == "no-cache"
+
+
+@pytest.mark.parametrize("path", ["/", "/chat/a%2Fb", "/sessions/x?view=journal", "/nowhere"])
+def test_every_address_of_the_app_is_its_first_page(built: TestClient, path: str) -> None:
+    answer = built.get(path, headers=PAGE)
+    assert (answer.status_code, answer.text) == (200, "<title>first page</title>")
+
+
+@pytest.mark.parametrize("path", ["/", "/icon.svg", "/assets/index-abc123.js", "/chat/x"])
+def test_a_page_may_run_and_ask_for_nothing_but_what_this_server_sends(built: TestClient, path: str) -> None:
+    headers = built.get(path, headers=PAGE).headers
+    rules = dict(rule.split(" ", 1) for rule in headers["content-security-policy"].split("; "))
+    assert rules["default-src"] == "'none'"
+    assert {rules[f"{kind}-src"] for kind in ("script", "style", "img", "connect", "font")} == {"'self'"}
+    assert rules["frame-ancestors"] == rules["base-uri"] == rules["form-action"] == "'none'"
+    assert rules["require-trusted-types-for"] == "'script'"
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["referrer-policy"] == "no-referrer"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/../secret.txt",
+        "/%2e%2e/secret.txt",
+        "/assets/%2e%2e/%2e%2e/secret.txt",
+        "/..%5csecret.txt",
+        "//etc/passwd",
+        "/link.txt",
+        "/%00",
+    ],
+)
+def test_nothing_outside_the_folder_is_sent(built: TestClient, path: str) -> None:
+    answer = built.get(path)
+    assert (answer.status_code, answer.headers["x-from"]) == (404, "routes")
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("POST", "/"), ("DELETE", "/chat"), ("GET", "/v1"), ("GET", "/v1/nothing"), ("GET", "/assets/gone.js")],
+)
+def test_what_is_no_page_is_left_to_the_routes(built: TestClient, method: str, path: str) -> None:
+    answer = built.request(method, path)
+    assert (answer.status_code, answer.headers["x-from"]) == (404, "routes")
+
+
+def test_a_path_below_v1_is_never_the_app_even_for_a_browser(built: TestClient) -> None:
+    assert built.get("/v1/nothing", headers=PAGE).headers["x-from"] == "routes"
+
+
+def test_an_app_that_is_not_built_says_how_to_build_it(tmp_path: Path) -> None:
+    answer = TestClient(Pages(otherwise, tmp_path / "nothing")).get("/", headers=PAGE)
+    assert (answer.status_code, answer.text) == (404, NOT_BUILT)
+    assert "make inspector" in answer.text
+
+
+def test_a_server_sends_the_app_and_answers_unknown_routes_as_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "app"
+    folder.mkdir()
+    (folder / "index.html").write_text("<title>first page</title>")
+    monkeypatch.setattr(pages, "FOLDER", folder)
+
+    async def main() -> None:
+        async with serving(tmp_path / "data") as server, server.client() as client:
+            root = str(client.base_url).removesuffix("/v1/")
+            assert (await client.get(f"{root}/")).text == "<title>first page</title>"
+            assert (await client.get(f"{root}/chat", headers=PAGE)).status_code == 200
+            for path in ("/nothing", "/v1/nothing"):
+                answer = await client.get(f"{root}{path}")
+                assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+
+    run(main())

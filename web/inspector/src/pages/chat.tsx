@@ -1,0 +1,176 @@
+import { useQuery } from "@tanstack/react-query";
+import type { AgentInfo } from "@windlass/protocol/client";
+import { classes, CostMeter, FOCUS, MessageList, OrchestrationPlanCard, planOf, useChatStream, type ChatStream, type MessageItem } from "@windlass/ui";
+import { useCallback, useMemo, useState, type ReactNode } from "react";
+import { forkAtMessage } from "../lib/fork.js";
+import { agentsQuery, recentSessionsQuery } from "../lib/queries.js";
+import { Link, navigate, to, usePlace } from "../lib/router.js";
+import { Ago, Code, Empty, Failure, Heading, Select, Status, TextLink, useNow } from "../parts/basics.js";
+import { Composer } from "../parts/composer.js";
+
+/** A chat with any agent. */
+export function ChatPage({ sessionId }: { readonly sessionId: string | undefined }): ReactNode {
+  const { query } = usePlace();
+  const [begun, setBegun] = useState<{ readonly sessionId: string; readonly key: string }>();
+  const [count, setCount] = useState(0);
+  // The chat that began a session goes on showing it: its address changes, and nothing flickers.
+  const key = begun !== undefined && begun.sessionId === sessionId ? begun.key : (sessionId ?? `new-${count}`);
+  const onSession = useCallback(
+    (id: string) => {
+      setBegun({ sessionId: id, key });
+      setCount((before) => before + 1);
+      navigate(to(["chat", id]), { replace: true });
+    },
+    [key],
+  );
+  return (
+    <div className="flex min-h-0 flex-1">
+      <Recent current={sessionId} />
+      <Chat key={key} sessionId={sessionId} draft={query.get("draft") ?? ""} wanted={query.get("agent") ?? undefined} onSession={onSession} />
+    </div>
+  );
+}
+
+interface ChatProps {
+  readonly sessionId: string | undefined;
+  readonly draft: string;
+  readonly wanted: string | undefined;
+  readonly onSession: (sessionId: string) => void;
+}
+
+function Chat({ sessionId, draft, wanted, onSession }: ChatProps): ReactNode {
+  const agents = useQuery(agentsQuery);
+  const agent = agents.data?.find(({ agentId }) => agentId === wanted) ?? agents.data?.[0];
+  const chat = useChatStream({ sessionId, agent: agent?.agentId, onSession });
+  const { actions, error: forkError } = useFork(sessionId, chat.conversation.run?.agentId);
+  const plan = planOf(chat.conversation);
+  const troubles = [agents.error, forkError, chat.error].filter((error) => error != null);
+  const isNew = sessionId === undefined;
+  return (
+    <section aria-label="Chat" className="flex min-h-0 min-w-0 flex-1 flex-col">
+      {isNew ? <NewHeading agents={agents.data ?? []} agent={agent} draft={draft} /> : <SessionHeading chat={chat} sessionId={sessionId} />}
+      <Connection chat={chat} />
+      <MessageList items={chat.items} onAnswer={chat.answer} actions={actions} label="Conversation" empty={isNew && <Welcome agent={agent} />} />
+      {plan.length > 1 && chat.isStreaming && <OrchestrationPlanCard steps={plan} className="mx-4 mb-2" />}
+      {troubles.map((error) => <Failure key={error.message} error={error} />)}
+      <Composer chat={chat} draft={draft} isReady={!isNew || agent !== undefined} />
+    </section>
+  );
+}
+
+/** What can be done with the messages of a session: copies of it that begin there. */
+function useFork(sessionId: string | undefined, agent: string | undefined): { readonly actions: ((item: MessageItem) => ReactNode) | undefined; readonly error: Error | undefined } {
+  const [error, setError] = useState<Error>();
+  const actions = useMemo(() => {
+    if (sessionId === undefined) return undefined;
+    const fork = (item: MessageItem): void => {
+      setError(undefined);
+      const draft = item.message.role === "user" ? item.message.content : undefined;
+      forkAtMessage(sessionId, item.message).then(
+        (id) => { navigate(id === undefined ? to(["chat"], { agent, draft }) : to(["chat", id], { draft })); },
+        (failure: unknown) => { setError(failure instanceof Error ? failure : new Error(String(failure))); },
+      );
+    };
+    return (item: MessageItem) => <Actions item={item} onFork={fork} />;
+  }, [sessionId, agent]);
+  return { actions, error };
+}
+
+interface NewHeadingProps {
+  readonly agents: readonly AgentInfo[];
+  readonly agent: AgentInfo | undefined;
+  readonly draft: string;
+}
+
+function NewHeading({ agents, agent, draft }: NewHeadingProps): ReactNode {
+  return (
+    <Heading title="New chat">
+      {agents.length > 0 && (
+        <Select
+          label="Agent"
+          value={agent?.agentId ?? ""}
+          options={agents.map(({ agentId }) => [agentId, agentId])}
+          onChange={(id) => { navigate(to(["chat"], { agent: id, draft }), { replace: true }); }}
+        />
+      )}
+    </Heading>
+  );
+}
+
+function SessionHeading({ chat, sessionId }: { readonly chat: ChatStream; readonly sessionId: string }): ReactNode {
+  const { run } = chat.conversation;
+  return (
+    <Heading title={run?.agentId === undefined ? "Chat" : `Chat with ${run.agentId}`}>
+      <div className="flex flex-wrap items-center gap-x-4 gap-y-1 text-sm">
+        {run !== undefined && <Status status={run.status} />}
+        <CostMeter usage={chat.conversation.usage.session} />
+        {run !== undefined && <TextLink href={to(["runs", run.runId])}>Run</TextLink>}
+        <TextLink href={to(["sessions", sessionId])}>Journal</TextLink>
+        <TextLink href="/chat">New chat</TextLink>
+      </div>
+    </Heading>
+  );
+}
+
+function Connection({ chat }: { readonly chat: ChatStream }): ReactNode {
+  const isAway = chat.sessionId !== undefined && chat.connection.status === "waiting";
+  return (
+    <p role="status" className={isAway ? "bg-agent-raised px-4 py-1 text-xs text-agent-warning" : "sr-only"}>
+      {isAway ? "The connection broke. Reconnecting; nothing is lost." : ""}
+    </p>
+  );
+}
+
+function Actions({ item, onFork }: { readonly item: MessageItem; readonly onFork: (item: MessageItem) => void }): ReactNode {
+  if (item.isLive || item.id === "pending") return null;
+  const isOwn = item.message.role === "user";
+  return (
+    <p className={classes("mt-1 flex gap-3 text-xs", isOwn && "justify-end")}>
+      <button
+        type="button"
+        className={classes("cursor-pointer rounded text-agent-muted underline decoration-dotted hover:text-agent-text", FOCUS)}
+        title={isOwn ? "Begin a copy of this session in front of this message, and say something else" : "Begin a copy of this session that ends here"}
+        onClick={() => { onFork(item); }}
+      >
+        {isOwn ? "Fork and edit" : "Fork from here"}
+      </button>
+    </p>
+  );
+}
+
+function Welcome({ agent }: { readonly agent: AgentInfo | undefined }): ReactNode {
+  const { description = "", tools = [] } = agent ?? {};
+  return (
+    <Empty title="Say something to begin.">
+      {description !== "" && <p>{description}</p>}
+      {tools.length > 0 && <p>It has these tools: {tools.map((tool, at) => <span key={tool}>{at > 0 && ", "}<Code>{tool}</Code></span>)}.</p>}
+      <p>Every step is written down before it counts. You may stop the server in the middle, start it again, and it goes on.</p>
+      {tools.length === 0 && <p>Agents of your own: <Code>python -m windlass_server --agents module:attr</Code></p>}
+    </Empty>
+  );
+}
+
+function Recent({ current }: { readonly current: string | undefined }): ReactNode {
+  const { data } = useQuery(recentSessionsQuery);
+  const now = useNow();
+  if (data === undefined || data.length === 0) return null;
+  return (
+    <nav aria-label="Recent chats" className="hidden w-60 shrink-0 flex-col overflow-y-auto border-r border-agent-border lg:flex">
+      <p className="flex items-center justify-between px-4 py-3 text-sm"><span className="font-medium">Recent</span><TextLink href="/chat">New chat</TextLink></p>
+      <ul>
+        {data.map((session) => (
+          <li key={session.sessionId}>
+            <Link
+              href={to(["chat", session.sessionId])}
+              aria-current={session.sessionId === current ? "page" : undefined}
+              className={classes("flex flex-col gap-0.5 px-4 py-2 text-sm hover:bg-agent-raised", session.sessionId === current && "bg-agent-raised", FOCUS)}
+            >
+              <span className="truncate">{session.title === "" ? "Untitled" : session.title}</span>
+              <span className="flex justify-between gap-2 text-xs text-agent-muted"><Status status={session.status ?? "idle"} />{session.createdAt != null && <Ago at={session.createdAt} nowMs={now} />}</span>
+            </Link>
+          </li>
+        ))}
+      </ul>
+    </nav>
+  );
+}

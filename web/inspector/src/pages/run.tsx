@@ -1,0 +1,137 @@
+import { useQuery } from "@tanstack/react-query";
+import type { Event, RunResult } from "@windlass/protocol";
+import type { RunInfo } from "@windlass/protocol/client";
+import { BUTTONS, classes, DecisionCard, formatCost, formatCount } from "@windlass/ui";
+import { useCallback, useMemo, useState, type ReactNode } from "react";
+import { client } from "../lib/api.js";
+import { shortId } from "../lib/format.js";
+import { decisionsQuery, isOver, recentRunsQuery, runQuery, traceQuery } from "../lib/queries.js";
+import { useJournal } from "../lib/records.js";
+import { navigate, to, useQueryState } from "../lib/router.js";
+import { isStory } from "../lib/tell.js";
+import { Empty, Failure, Heading, Loading, Select, Status, TextLink, useNow } from "../parts/basics.js";
+import { JournalView } from "../parts/journal-view.js";
+import { RecordPanel } from "../parts/record-panel.js";
+import { Tabs } from "../parts/tabs.js";
+import { Waterfall } from "../parts/waterfall.js";
+
+const SECOND_MS = 1_000;
+
+/** A run: its story, its spans, its decisions and its records. */
+export function RunPage({ runId }: { readonly runId: string }): ReactNode {
+  const run = useQuery(runQuery(runId));
+  const sessionId = run.data?.run.sessionId;
+  const journal = useJournal(sessionId);
+  const [query, change] = useQueryState();
+  const at = Number(query.get("at") ?? "0") || undefined;
+  const onSelect = useCallback((seq: number) => { change({ at: seq }); }, [change]);
+  const records = useMemo(() => journal.records.filter((record) => record.runId === runId), [journal.records, runId]);
+  const error = run.error ?? journal.error;
+  const beside = (view: ReactNode): ReactNode => (
+    <div className="flex min-h-0 flex-1 flex-col lg:flex-row">
+      {view}
+      <RecordPanel records={journal.records} seq={at} sessionId={sessionId ?? ""} onClose={() => { change({ at: undefined }); }} />
+    </div>
+  );
+  return (
+    <>
+      <Heading title={`Run ${shortId(runId)}`}>{run.data !== undefined && <Links info={run.data} />}</Heading>
+      {error != null && <Failure error={error} onRetry={() => void run.refetch()} />}
+      {run.data?.result?.error !== undefined && <Trouble result={run.data.result} />}
+      {run.data !== undefined && <Views info={run.data} records={records} selected={at} onSelect={onSelect} beside={beside} />}
+    </>
+  );
+}
+
+interface ViewsProps extends ViewProps {
+  readonly info: RunInfo;
+  readonly records: readonly Event[];
+  /** Puts the details next to a view. */
+  readonly beside: (view: ReactNode) => ReactNode;
+}
+
+function Views({ info: { run }, records, selected, onSelect, beside }: ViewsProps): ReactNode {
+  const [query, change] = useQueryState();
+  const { runId } = run;
+  const isLive = !isOver(run.status);
+  return (
+    <Tabs
+      label="Views of the run"
+      value={query.get("view") ?? "timeline"}
+      onChange={(view) => { change({ view, filter: undefined }, { push: true }); }}
+      tabs={[
+        { id: "timeline", label: "Timeline", content: () => beside(<Story records={records} selected={selected} onSelect={onSelect} />) },
+        { id: "waterfall", label: "Waterfall", content: () => beside(<Spans runId={runId} isLive={isLive} selected={selected} onSelect={onSelect} />) },
+        { id: "decisions", label: "Decisions", content: () => <Decisions runId={runId} isLive={isLive} /> },
+        { id: "journal", label: "Records", content: () => beside(<JournalView records={records} isRaw selected={selected} onSelect={onSelect} />) },
+      ]}
+    />
+  );
+}
+
+function Links({ info }: { readonly info: RunInfo }): ReactNode {
+  const { runId, sessionId, agentId, status } = info.run;
+  const [error, setError] = useState<string>();
+  const others = useQuery(recentRunsQuery(agentId));
+  const usage = info.result?.usage;
+  const stop = (): void => {
+    client.cancelRun(runId).catch((failure: unknown) => { setError(failure instanceof Error ? failure.message : String(failure)); });
+  };
+  return (
+    <div className="flex flex-wrap items-center gap-x-4 gap-y-1 text-sm">
+      <Status status={status} />
+      <span className="text-xs text-agent-muted">{agentId}, {info.run.modelId}{usage !== undefined && `, ${formatCount((usage.inputTokens ?? 0) + (usage.outputTokens ?? 0))} tokens`}{usage?.costMicros !== undefined && `, ${formatCost(usage.costMicros)}`}</span>
+      {sessionId !== undefined && <TextLink href={to(["sessions", sessionId])}>Session</TextLink>}
+      {sessionId !== undefined && <TextLink href={to(["chat", sessionId])}>Chat</TextLink>}
+      <Select
+        label="Compare with"
+        value=""
+        options={[["", "another run"], ...(others.data ?? []).filter((one) => one.runId !== runId).map((one) => [one.runId, `${shortId(one.runId)} ${one.status}`] as const)]}
+        onChange={(other) => { if (other !== "") navigate(to(["diff", runId, other])); }}
+      />
+      {!isOver(status) && <button type="button" className={classes(BUTTONS.danger, "min-h-8 py-1")} onClick={stop}>Cancel the run</button>}
+      {error !== undefined && <span role="alert" className="text-agent-danger-text">{error}</span>}
+    </div>
+  );
+}
+
+function Trouble({ result }: { readonly result: RunResult }): ReactNode {
+  return (
+    <p role="note" className="border-b border-l-4 border-agent-border border-l-agent-danger px-4 py-2 text-sm break-words">
+      <strong>{result.error?.code}</strong> {result.error?.message}
+    </p>
+  );
+}
+
+interface ViewProps {
+  readonly selected: number | undefined;
+  readonly onSelect: (seq: number) => void;
+}
+
+function Story({ records, ...rest }: ViewProps & { readonly records: readonly Event[] }): ReactNode {
+  const story = useMemo(() => records.filter(isStory), [records]);
+  return <JournalView records={story} isRaw={false} {...rest} />;
+}
+
+function Spans({ runId, isLive, selected, onSelect }: ViewProps & { readonly runId: string; readonly isLive: boolean }): ReactNode {
+  const { data, error } = useQuery(traceQuery(runId, isLive));
+  const now = useNow(SECOND_MS);
+  if (error !== null) return <Failure error={error} />;
+  if (data === undefined) return <Loading />;
+  return <Waterfall trace={data} nowMs={isLive ? now : undefined} selected={selected} onSelect={onSelect} />;
+}
+
+function Decisions({ runId, isLive }: { readonly runId: string; readonly isLive: boolean }): ReactNode {
+  const { data, error } = useQuery(decisionsQuery(runId, isLive));
+  if (error !== null) return <Failure error={error} />;
+  if (data === undefined) return <Loading />;
+  if (data.decisions.length === 0) return <Empty title="It has not chosen anything yet."><p>Each tool call and each final answer is a choice, with the options that were there.</p></Empty>;
+  return (
+    <div className="min-h-0 flex-1 overflow-y-auto p-4">
+      <p className="mb-4 text-sm text-agent-muted">{data.narrative}</p>
+      <ol className="flex max-w-3xl flex-col gap-3">
+        {data.decisions.map((decision) => <li key={decision.id}><DecisionCard decision={decision} /></li>)}
+      </ol>
+    </div>
+  );
+}

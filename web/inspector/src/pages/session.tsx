@@ -1,0 +1,149 @@
+import { useQuery } from "@tanstack/react-query";
+import { chatItems, type Event } from "@windlass/protocol";
+import type { SessionInfo } from "@windlass/protocol/client";
+import { classes, CostMeter, MessageList } from "@windlass/ui";
+import { useCallback, useDeferredValue, useMemo, useState, type ReactNode } from "react";
+import { forkAt } from "../lib/fork.js";
+import { runsOfSessionQuery, sessionQuery } from "../lib/queries.js";
+import { TimeMachine, useJournal } from "../lib/records.js";
+import { navigate, to, useQueryState } from "../lib/router.js";
+import { Empty, Failure, Heading, Loading, Status, TextLink, useNow } from "../parts/basics.js";
+import { JournalView } from "../parts/journal-view.js";
+import { useKeys } from "../parts/keys.js";
+import { RecordPanel } from "../parts/record-panel.js";
+import { SMALL_BUTTON, SMALL_FIELD } from "../parts/styles.js";
+import { Tabs } from "../parts/tabs.js";
+import { RunLine } from "./sessions.js";
+
+/** A session: as it is, as it was after any record, and its journal. */
+export function SessionPage({ sessionId }: { readonly sessionId: string }): ReactNode {
+  const session = useQuery(sessionQuery(sessionId));
+  const journal = useJournal(sessionId);
+  const [query, change] = useQueryState();
+  const at = readSeq(query.get("at"));
+  const onSelect = useCallback((seq: number) => { change({ at: seq }); }, [change]);
+  const error = session.error ?? journal.error;
+  return (
+    <>
+      <Heading title={titleOf(session.data)}>{session.data !== undefined && <Links session={session.data} />}</Heading>
+      {error != null && <Failure error={error} onRetry={() => void session.refetch()} />}
+      <Tabs
+        label="Views of the session"
+        value={query.get("view") ?? "chat"}
+        onChange={(view) => { change({ view, filter: undefined }, { push: true }); }}
+        tabs={[
+          { id: "chat", label: "Conversation", content: () => <AsItWas sessionId={sessionId} records={journal.records} at={at} onMove={(seq) => { change({ at: seq }); }} /> },
+          {
+            id: "journal",
+            label: "Journal",
+            content: () => (
+              <div className="flex min-h-0 flex-1 flex-col lg:flex-row">
+                <JournalView records={journal.records} isRaw selected={at} onSelect={onSelect} />
+                <RecordPanel records={journal.records} seq={at} sessionId={sessionId} onClose={() => { change({ at: undefined }); }} />
+              </div>
+            ),
+          },
+          { id: "runs", label: "Runs", content: () => <Runs sessionId={sessionId} /> },
+        ]}
+      />
+    </>
+  );
+}
+
+function readSeq(text: string | null): number | undefined {
+  const seq = Number(text ?? "");
+  return Number.isInteger(seq) && seq > 0 ? seq : undefined;
+}
+
+function titleOf(session: SessionInfo | undefined): string {
+  if (session === undefined) return "Session";
+  return session.title == null || session.title === "" ? "Untitled session" : session.title;
+}
+
+function Links({ session }: { readonly session: SessionInfo }): ReactNode {
+  return (
+    <div className="flex flex-wrap items-center gap-x-4 gap-y-1 text-sm">
+      <Status status={session.status ?? "idle"} />
+      {session.parentSessionId != null && <TextLink href={to(["sessions", session.parentSessionId])}>Parent</TextLink>}
+      {session.predecessorId != null && <TextLink href={to(["sessions", session.predecessorId], { at: session.predecessorSeq ?? undefined })}>Forked from</TextLink>}
+      <TextLink href={to(["chat", session.sessionId])}>Chat</TextLink>
+    </div>
+  );
+}
+
+interface AsItWasProps {
+  readonly sessionId: string;
+  readonly records: readonly Event[];
+  readonly at: number | undefined;
+  readonly onMove: (seq: number | undefined) => void;
+}
+
+/** The conversation as it was after a record; the newest one unless another is chosen. */
+function AsItWas({ sessionId, records, at, onMove }: AsItWasProps): ReactNode {
+  const [machine] = useState(() => new TimeMachine());
+  const last = records.length;
+  const seq = Math.min(at ?? last, last);
+  // The slider moves at once; the page follows as fast as it can.
+  const shownSeq = useDeferredValue(seq);
+  const conversation = useMemo(() => machine.at(records, shownSeq), [machine, records, shownSeq]);
+  const items = useMemo(() => chatItems(conversation), [conversation]);
+  const move = (next: number): void => { onMove(next >= last ? undefined : Math.max(next, 1)); };
+  useKeys({ ArrowLeft: () => { move(seq - 1); }, ArrowRight: () => { move(seq + 1); } });
+  if (last === 0) return <Loading label="Reading the journal" />;
+  return (
+    <>
+      <Travel sessionId={sessionId} seq={seq} last={last} record={records[seq - 1]} onMove={move} />
+      <MessageList items={items} label={`The session after record ${seq}`} empty={<Empty title="Nothing was said yet at this record." />} />
+      <div className="border-t border-agent-border px-4 py-2"><CostMeter usage={conversation.usage.session} /></div>
+    </>
+  );
+}
+
+interface TravelProps {
+  readonly sessionId: string;
+  readonly seq: number;
+  readonly last: number;
+  readonly record: Event | undefined;
+  readonly onMove: (seq: number) => void;
+}
+
+function Travel({ sessionId, seq, last, record, onMove }: TravelProps): ReactNode {
+  const [error, setError] = useState<Error>();
+  const fork = (): void => {
+    setError(undefined);
+    forkAt(sessionId, seq).then(
+      (id) => { navigate(to(["chat", id])); },
+      (failure: unknown) => { setError(failure instanceof Error ? failure : new Error(String(failure))); },
+    );
+  };
+  return (
+    <div className="flex flex-col gap-2 border-b border-agent-border bg-agent-surface px-4 py-2">
+      <div className="flex flex-wrap items-center gap-3 text-xs text-agent-muted">
+        <input type="range" aria-label="Record" min={1} max={last} value={seq} className="min-w-32 flex-1 accent-agent-accent" onChange={(event) => { onMove(Number(event.target.value)); }} />
+        <label className="inline-flex items-center gap-2 whitespace-nowrap">
+          After record
+          <input type="number" min={1} max={last} value={seq} className={classes(SMALL_FIELD, "w-24!")} onChange={(event) => { onMove(Number(event.target.value)); }} />
+        </label>
+        <span>of {last.toLocaleString("en-US")}</span>
+        <button type="button" className={SMALL_BUTTON} title="Begin a copy of this session here, or at the last safe point before: where no call is under way" onClick={fork}>Fork here</button>
+        {seq < last && <button type="button" className={SMALL_BUTTON} onClick={() => { onMove(last); }}>Now</button>}
+      </div>
+      {record !== undefined && (
+        <p className="truncate text-xs text-agent-muted">
+          <span className="font-mono">{record.type}</span> at <time dateTime={record.meta.at}>{new Date(record.meta.at).toLocaleString()}</time>{" "}
+          <TextLink href={to(["sessions", sessionId], { view: "journal", at: seq })}>Show the record</TextLink>
+        </p>
+      )}
+      {error !== undefined && <Failure error={error} />}
+    </div>
+  );
+}
+
+function Runs({ sessionId }: { readonly sessionId: string }): ReactNode {
+  const { data, error } = useQuery(runsOfSessionQuery(sessionId));
+  const now = useNow();
+  if (error !== null) return <Failure error={error} />;
+  if (data === undefined) return <Loading />;
+  if (data.length === 0) return <Empty title="Nothing ran in this session yet."><p>Each message of a user begins a run.</p></Empty>;
+  return <ul className="overflow-y-auto">{data.map((run) => <li key={run.runId}><RunLine run={run} now={now} /></li>)}</ul>;
+}

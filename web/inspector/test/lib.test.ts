@@ -1,0 +1,153 @@
+import { EMPTY_CONVERSATION, reduceConversation, type DecisionRun, type Event } from "@windlass/protocol";
+import type { RunRow } from "@windlass/protocol/client";
+import { describe, expect, it } from "vitest";
+import { failingTools, generalise, groupCauses } from "../src/lib/causes.js";
+import { actsOf, pairUp } from "../src/lib/diff.js";
+import { callFacts, stepFacts } from "../src/lib/facts.js";
+import { forkPoint } from "../src/lib/fork.js";
+import { TimeMachine } from "../src/lib/records.js";
+import { to } from "../src/lib/router.js";
+import { bucketsOf, quantile } from "../src/lib/stats.js";
+import { isStory, tell } from "../src/lib/tell.js";
+import { seqOfSpan } from "../src/parts/waterfall.js";
+
+type Draft = readonly [type: string, data: Record<string, unknown>];
+
+/** Records of one run, numbered from one. */
+function journal(drafts: readonly Draft[], runId = "r1"): readonly Event[] {
+  return drafts.map(([type, data], at) => ({ type, data: data as Event["data"], sessionId: "s", runId, seq: at + 1, meta: { at: "2026-01-01T00:00:00.000Z" } }));
+}
+
+const PLACE = { sequence: 0, turnId: "turn_0" };
+const step = (stepIndex: number) => ({ ...PLACE, stepIndex });
+const action = { kind: "tool-call", callId: "c1", toolName: "look", input: { city: "Oslo" } };
+const ONE_CALL: readonly Draft[] = [
+  ["session.started", {}],
+  ["run.started", { runId: "r1", agentId: "a", packageId: "a", packageFingerprint: "f", routeId: "x", modelId: "m" }],
+  ["turn.started", PLACE],
+  ["message.received", { ...PLACE, message: "Hello" }],
+  ["step.started", { ...step(0), modelId: "m", promptMessageCount: 1 }],
+  ["message.completed", { ...step(0), message: "I look.", finishReason: "tool-calls" }],
+  ["actions.requested", { ...step(0), actions: [action] }],
+  ["step.completed", { ...step(0), finishReason: "tool-calls", latencyMs: 5 }],
+  ["policy.decided", { ...step(0), stage: "pre_tool", callId: "c1", toolName: "look", decision: { decision: "allow", code: "x", reason: "It reads.", policyRefs: [] } }],
+  ["action.started", { ...step(0), callId: "c1", toolName: "look", mode: "read" }],
+  ["action.result", { ...step(0), status: "completed", durationMs: 3, result: { kind: "tool-result", callId: "c1", toolName: "look", output: "rain" } }],
+  ["step.started", { ...step(1), modelId: "m", promptMessageCount: 3 }],
+  ["message.completed", { ...step(1), message: "Rain.", finishReason: "stop" }],
+  ["step.completed", { ...step(1), finishReason: "stop" }],
+  ["turn.completed", PLACE],
+  ["run.completed", { runId: "r1", output: "Rain." }],
+  ["session.waiting", { wait: "next-user-message" }],
+];
+
+describe("where a fork begins", () => {
+  const records = [...journal(ONE_CALL)];
+
+  it("is behind what an agent said and what came of its calls", () => {
+    expect(forkPoint(records, { id: "s/turn_0/0", role: "assistant" })).toBe(12);
+    expect(forkPoint(records, { id: "s/turn_0/1", role: "assistant" })).toBe(17);
+  });
+
+  it("is in front of what a user said, run and turn included; nowhere if nothing was said before", () => {
+    expect(forkPoint(records, { id: "s/4", role: "user" })).toBe(0);
+    const more = journal([...ONE_CALL, ...ONE_CALL.slice(1, 4)]);
+    expect(forkPoint(more, { id: "s/20", role: "user" })).toBe(17);
+  });
+
+  it("is unknown for a message that is not in the journal", () => {
+    expect(forkPoint(records, { id: "s/99", role: "user" })).toBeUndefined();
+  });
+});
+
+describe("what belongs to a record", () => {
+  const records = journal(ONE_CALL);
+
+  it("is the whole call: arguments, decision and result", () => {
+    for (const seq of [7, 9, 10, 11]) {
+      const [call] = callFacts(records, records[seq - 1] as Event);
+      expect(call).toMatchObject({ name: "look", input: { city: "Oslo" }, decisions: [{ decision: "allow" }], result: { status: "completed" } });
+    }
+  });
+
+  it("is the model call with exactly what was said before it", () => {
+    const facts = stepFacts(records, records[12] as Event);
+    expect(facts?.prompt.map(({ role, content }) => [role, content])).toEqual([["user", "Hello"], ["assistant", "I look."], ["tool", "rain"]]);
+    expect(facts?.promptCount).toBe(3);
+    expect(facts?.said).toBe("Rain.");
+    expect(stepFacts(records, records[3] as Event)).toBeUndefined();
+  });
+
+  it("is told in words; bookkeeping is no story, and what is unknown keeps its name", () => {
+    expect(tell(records[6] as Event)).toMatchObject({ title: "Model asks for look", tone: "model" });
+    expect(records.filter(isStory)).not.toContain(records[2]);
+    expect(tell({ ...(records[0] as Event), type: "some.thing", data: { a: 1 } })).toMatchObject({ title: "some.thing", detail: '{"a":1}' });
+  });
+});
+
+describe("a session as it was", () => {
+  it("is the same however one comes to a record", () => {
+    const said: Draft[] = Array.from({ length: 700 }, (_, at) => ["message.received", { ...PLACE, message: `Word ${at}` }]);
+    const records = journal([["session.started", {}], ...said]);
+    const machine = new TimeMachine();
+    for (const seq of [701, 3, 250, 251, 600, 0, 499, 500]) {
+      expect(machine.at(records, seq).chat).toEqual(reduceConversation(EMPTY_CONVERSATION, records.slice(0, seq)).chat);
+    }
+    expect(machine.at(records, 10_000).chat.seq).toBe(701);
+  });
+});
+
+describe("two runs side by side", () => {
+  it("are alike but for what differs", () => {
+    const other = journal(ONE_CALL.map(([type, data]) => (type === "action.result" ? [type, { ...data, durationMs: 900, result: { ...(data["result"] as object), output: "sun" } }] : [type, data])), "r2");
+    const pairs = pairUp(actsOf(journal(ONE_CALL), "r1"), actsOf(other, "r2"));
+    expect(pairs.filter(({ isSame }) => !isSame)).toMatchObject([{ first: { detail: "rain" }, second: { detail: "sun" } }]);
+  });
+
+  it("have rows of their own for what only one did", () => {
+    const act = (title: string, seq: number) => ({ title, detail: "", seq });
+    const pairs = pairUp([act("a", 1), act("b", 2), act("c", 3)], [act("a", 1), act("c", 2), act("d", 3)]);
+    expect(pairs.map(({ first, second }) => [first?.title, second?.title])).toEqual([["a", "a"], ["b", undefined], ["c", "c"], [undefined, "d"]]);
+    expect(pairUp([], [])).toEqual([]);
+  });
+});
+
+describe("failures", () => {
+  const run = (id: string, city: string): DecisionRun => ({
+    id, goalId: "", startedAt: "2026-01-01T00:00:00.000Z", status: "completed",
+    decisions: [{ id: "d", timestamp: "2026-01-01T00:00:00.000Z", nodeId: "a", intent: "", decisionType: "tool_selection", options: [], chosenOptionId: "look", reasoning: "", outcome: { success: false, error: `no station ${city}` } }],
+    problems: [{ id: "p", severity: "warning", description: `look: no station 17 in "${city}"`, timestamp: "2026-01-01T00:00:00.000Z", decisionId: "d", rootCause: "failed" }],
+    metrics: { totalDecisions: 1, successfulDecisions: 0, failedDecisions: 1, totalTokens: 0, totalLatencyMs: 0, nodesExecuted: [] },
+  });
+
+  it("are grouped by cause, without what differs each time, and counted once", () => {
+    const runs = [run("r1", "Oslo"), run("r2", "Bergen")];
+    expect(groupCauses(runs)).toMatchObject([{ cause: "failed: look: no station # in …", count: 2, choices: ["look"], runIds: ["r1", "r2"] }]);
+    expect(failingTools(runs)).toEqual([{ tool: "look", count: 2, failed: 2 }]);
+    expect(generalise("run 0123456789abcdef took 1,200 ms")).toBe("run … took # ms");
+  });
+});
+
+describe("numbers over time", () => {
+  it("are of the part in which a run began", () => {
+    const row = (startMs: number, tookMs: number, status: RunRow["status"] = "completed"): RunRow => ({
+      runId: String(startMs), sessionId: "s", agentId: "a", status, usage: { inputTokens: 2, outputTokens: 3, costMicros: 7 },
+      startedAt: new Date(startMs).toISOString(), endedAt: new Date(startMs + tookMs).toISOString(),
+    });
+    const buckets = bucketsOf([row(0, 10), row(99, 30), row(150, 20, "failed"), row(500, 1)], 0, 200, 2);
+    expect(buckets).toMatchObject([{ count: 2, failed: 0, tokens: 10, costMicros: 14, p50Ms: 10, p95Ms: 30 }, { count: 1, failed: 1, p50Ms: 20 }]);
+    expect(quantile([], 0.5)).toBeUndefined();
+  });
+});
+
+describe("addresses", () => {
+  it("may hold any id, and leave out what is empty", () => {
+    expect(to(["sessions", "a/b c?"], { at: 3, filter: "", view: undefined })).toBe("/sessions/a%2Fb%20c%3F?at=3");
+    expect(to(["chat"])).toBe("/chat");
+  });
+
+  it("of spans name the record they begin with", () => {
+    const span = (spanId: string) => ({ spanId, name: "x", startAt: "2026-01-01T00:00:00.000Z" });
+    expect(["r/step/5", "r/call/7.0", "r/wait/17.2", "r"].map((id) => seqOfSpan(span(id)))).toEqual([5, 7, 17, undefined]);
+  });
+});

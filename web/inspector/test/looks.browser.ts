@@ -1,0 +1,134 @@
+import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { fileURLToPath } from "node:url";
+import type { Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { inBrowser, openPage, Windlass } from "./rig.js";
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const PHONE = { width: 375, height: 700 };
+
+/** What axe finds wrong with a page, each with the elements that it is about. */
+async function violations(page: Page): Promise<readonly string[]> {
+  // Given by the tester, past the policy of the server, which takes no script from anybody else.
+  await page.evaluate(AXE);
+  return page.evaluate(async () => {
+    const { axe } = globalThis as unknown as { axe: { run: () => Promise<{ violations: { id: string; nodes: { html: string }[] }[] }> } };
+    return (await axe.run()).violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html.slice(0, 200)).join(" ")}`);
+  });
+}
+
+describe("the built app", () => {
+  it("is small enough to be in a wheel", () => {
+    const said = execFileSync("node", [fileURLToPath(new URL("../size.mjs", import.meta.url))], { encoding: "utf8" });
+    expect(said).toMatch(/of 2,097,152 bytes/u);
+  });
+});
+
+inBrowser("the look of the inspector", () => {
+  const server = new Windlass();
+  const paths: [string, RegExp | string][] = [];
+  beforeAll(async () => {
+    await server.start();
+    const done = await server.run("demo", "Use weather.");
+    const other = await server.run("shaky", "How is Oslo?");
+    await server.run("curious", "Ask me.");
+    await server.run("demo", "Use weather, then pay.");
+    paths.push(
+      ["/chat", "Say something to begin."],
+      [`/chat/${done.sessionId}`, /^weather says/u],
+      ["/approvals", "Asked by"],
+      ["/sessions", /Use weather/u],
+      ["/sessions?list=runs", "shaky"],
+      [`/sessions/${done.sessionId}`, /^weather says/u],
+      [`/sessions/${done.sessionId}?view=journal&at=7`, "Call of"],
+      [`/runs/${other.runId}?at=5`, "Model call 1"],
+      [`/runs/${other.runId}?view=waterfall`, "llm.complete"],
+      [`/runs/${other.runId}?view=decisions`, "It failed"],
+      [`/diff/${done.runId}/${other.runId}`, /rows differ/u],
+      ["/decisions", "Open the run"],
+      ["/decisions?view=failures", /no station answers/u],
+      ["/overview", "Tools that fail"],
+      ["/nowhere", "There is no such page."],
+    );
+  });
+  afterAll(() => server.end());
+
+  it.each([
+    ["light", {}],
+    ["dark", { colorScheme: "dark" }],
+    ["light, on a phone", { viewport: PHONE, hasTouch: true }],
+  ] as const)("axe finds nothing, and nothing sticks out sideways: %s", async (_, options) => {
+    const { page, faults } = await openPage(server.url, "/chat", options);
+    const found: string[] = [];
+    for (const [path, text] of paths) {
+      await page.goto(server.url + path);
+      await page.getByText(text).filter({ visible: true }).first().waitFor();
+      found.push(...(await violations(page)).map((one) => `${path} ${one}`));
+      const isWide = await page.evaluate(() => document.documentElement.scrollWidth > document.documentElement.clientWidth);
+      if (isWide) found.push(`${path} is wider than the screen`);
+    }
+    expect(found).toEqual([]);
+    expect(faults).toEqual([]);
+    await page.context().close();
+  });
+
+  it("dark is what the system says, and what is chosen stays", async () => {
+    const { page } = await openPage(server.url, "/overview", { colorScheme: "dark" });
+    const background = (): Promise<string> => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+    await page.getByText("Tools that fail").waitFor();
+    expect(await background()).toBe("rgb(11, 17, 32)");
+    await page.getByLabel("Theme").first().selectOption("light");
+    expect(await background()).toBe("rgb(255, 255, 255)");
+    await page.reload();
+    await page.getByText("Tools that fail").waitFor();
+    expect(await background()).toBe("rgb(255, 255, 255)");
+    await page.context().close();
+  });
+
+  it("a run of 10,000 records is read, filtered, and gone through, with few rows drawn", async () => {
+    const { sessionId, runId } = await server.run("long", "Count.");
+    const { page, faults } = await openPage(server.url, `/runs/${runId}?view=journal`);
+    await page.getByText(/^10,\d+ of 10,\d+$/u).waitFor();
+    expect(await page.getByRole("listitem").count()).toBeLessThan(120);
+    await page.getByRole("searchbox").fill('"number":3327');
+    await page.getByText(/^1 of 10,\d+$/u).waitFor();
+    await page.goto(`${server.url}/sessions/${sessionId}?at=5000`);
+    await page.getByText(/^of 10,\d+$/u).waitFor();
+    await page.keyboard.press("ArrowRight");
+    await expect.poll(() => new URL(page.url()).searchParams.get("at")).toBe("5001");
+    await page.goto(`${server.url}/chat/${sessionId}`);
+    await page.getByRole("log").getByText("I counted.").waitFor();
+    expect(await page.getByRole("article").count()).toBeLessThan(60);
+    expect(faults).toEqual([]);
+    await page.context().close();
+  });
+
+  it("5,000 sessions are scrolled through, with few rows drawn", async () => {
+    const { page, faults } = await openPage(server.url, "/overview");
+    await page.getByText("Tools that fail").waitFor();
+    const at = "2026-01-01T00:00:00.000Z";
+    await page.route("**/v1/sessions?**", async (route) => {
+      const after = Number(new URL(route.request().url()).searchParams.get("after") ?? "0");
+      const sessions = Array.from({ length: 200 }, (_, index) => ({
+        sessionId: `session-${after + index}`, title: `Title ${after + index}`, agentId: "demo", status: "completed", createdAt: at, updatedAt: at,
+        runCount: 1, requestCount: 0, usage: {}, rootSessionId: `session-${after + index}`,
+      }));
+      await route.fulfill({ json: { sessions, ...(after + 200 < 5_000 ? { next: String(after + 200) } : {}) } });
+    });
+    await page.getByRole("link", { name: "Sessions", exact: true }).click();
+    await page.getByText("Title 0", { exact: true }).waitFor();
+    const list = page.getByRole("list", { name: /Sessions/u });
+    await expect
+      .poll(async () => {
+        await list.evaluate((rows) => rows.parentElement?.scrollTo(0, rows.scrollHeight));
+        return page.getByText("Title 4999", { exact: true }).count();
+      })
+      .toBe(1);
+    expect(await list.getByRole("listitem").count()).toBeLessThan(80);
+    await page.getByText("5,000 sessions").waitFor();
+    expect(faults).toEqual([]);
+    await page.context().close();
+  });
+});

@@ -1,0 +1,48 @@
+import { mkdirSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, it } from "vitest";
+import { inBrowser, openPage, Windlass } from "./rig.js";
+
+const FOLDER = fileURLToPath(new URL("../../../docs/images", import.meta.url));
+const SIZE = { width: 1_080, height: 660 };
+const PHONE = { width: 390, height: 720 };
+
+/** Not a test: draws the pictures of the documentation, when asked to. */
+inBrowser("pictures for the documentation", () => {
+  const server = new Windlass();
+  const paths: [name: string, path: string, text: RegExp | string][] = [];
+  beforeAll(async () => {
+    if (process.env["SCREENSHOTS"] === undefined) return;
+    await server.start();
+    for (const message of ["Use weather.", "How is Oslo?", "Use weather once more."]) await server.run("demo", message);
+    for (const city of ["Oslo", "Bergen"]) await server.run("shaky", `How is ${city}?`);
+    await server.run("demo", "Pay the hotel.");
+    await server.run("demo", "Pay the train.");
+    const waiting = await server.run("demo", "Use weather, then pay.");
+    const shaky = await server.run("shaky", "How is the station?");
+    mkdirSync(FOLDER, { recursive: true });
+    paths.push(
+      ["chat", `/chat/${waiting.sessionId}`, "Approve pay?"],
+      ["approvals", "/approvals", "Asked by"],
+      ["sessions", "/sessions", /Pay the train/u],
+      ["run", `/runs/${shaky.runId}?at=10`, "Call of"],
+      ["waterfall", `/runs/${waiting.runId}?view=waterfall&at=5`, "Model call"],
+      ["decisions", "/decisions?view=failures", /no station answers/u],
+      ["overview", "/overview?range=1h", /^\d of \d/u],
+    );
+  });
+  afterAll(() => server.end());
+
+  it.skipIf(process.env["SCREENSHOTS"] === undefined)("are drawn", async () => {
+    for (const [name, path, text] of paths) {
+      const { page } = await openPage(server.url, path, { viewport: SIZE });
+      await page.getByText(text).filter({ visible: true }).first().waitFor();
+      await page.screenshot({ path: `${FOLDER}/${name}.png`, animations: "disabled" });
+      await page.context().close();
+    }
+    const { page } = await openPage(server.url, paths[0]?.[1] ?? "/", { viewport: PHONE, colorScheme: "dark" });
+    await page.getByText("Approve pay?").first().waitFor();
+    await page.screenshot({ path: `${FOLDER}/phone.png`, animations: "disabled" });
+    await page.context().close();
+  });
+});

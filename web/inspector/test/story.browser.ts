@@ -1,0 +1,128 @@
+import type { Locator, Page } from "playwright-core";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { inBrowser, openPage, Windlass, Wire } from "./rig.js";
+
+/** The status of the run in the heading of the chat. */
+function status(page: Page, name: string): Locator {
+  return page.locator(`section[aria-label=Chat] header [data-status=${name}]`);
+}
+
+inBrowser("the first five minutes", () => {
+  const server = new Windlass();
+  beforeAll(() => server.start());
+  afterAll(() => server.end());
+
+  it("a chat asks for consent, survives a killed server, goes on, and its run can be looked into", async () => {
+    const { page, faults } = await openPage(server.url, "/");
+    await page.getByText("Plays a model by rules").waitFor();
+    await page.getByLabel("Message").fill("Use weather, then pay.");
+    await page.keyboard.press("Enter");
+    await page.getByText("Approve pay?").first().waitFor();
+    expect(page.url()).toMatch(/\/chat\/[0-9a-f]+$/u);
+
+    await server.kill();
+    await page.getByText("Reconnecting; nothing is lost.").waitFor();
+    await server.start();
+    await page.getByText("Reconnecting; nothing is lost.").waitFor({ state: "hidden" });
+
+    await page.getByRole("button", { name: "Approve", exact: true }).click();
+    await page.getByText(/paid 1 cents/u).first().waitFor();
+    await status(page, "completed").waitFor();
+    // Nothing twice: what was there before the kill is the same rows.
+    expect(await page.getByRole("article", { name: "You said" }).count()).toBe(1);
+    expect(await page.getByRole("button", { name: /pay.*done/u }).count()).toBe(1);
+
+    await page.getByRole("link", { name: "Run", exact: true }).click();
+    await page.getByRole("button", { name: /Policy: ask pay/u }).click();
+    const details = page.getByRole("complementary", { name: "Details" });
+    await details.getByText("A person said").waitFor();
+    await details.getByText('"cents": 1').first().waitFor();
+    expect(new URL(page.url()).searchParams.get("at")).toMatch(/^\d+$/u);
+    await page.getByRole("tab", { name: "Waterfall" }).click();
+    await page.getByRole("button", { name: /tool\.dispatch:pay/u }).click();
+    await details.getByText("Result: completed").waitFor();
+    expect(faults).toEqual([]);
+    await page.context().close();
+  });
+
+  it("a session is seen as it was after any record, and forked from there", async () => {
+    const { sessionId } = await server.run("demo", "Use weather.");
+    const { page, faults } = await openPage(server.url, `/sessions/${sessionId}`);
+    await page.getByRole("log").getByText(/^weather says/u).waitFor();
+    await page.getByRole("spinbutton").fill("12");
+    await page.getByRole("log").getByText(/^weather says/u).waitFor({ state: "hidden" });
+    await page.getByText("I will use weather.").first().waitFor();
+    await page.keyboard.press("Tab");
+    await page.getByRole("link", { name: "Show the record" }).click();
+    await page.getByRole("complementary", { name: "Details" }).getByText('"seq": 12').waitFor();
+    await page.goBack();
+    await page.getByRole("button", { name: "Fork here" }).click();
+    await page.waitForURL(/\/chat\//u);
+    expect(page.url()).not.toContain(sessionId);
+    await page.getByText("I will use weather.").first().waitFor();
+    expect(faults).toEqual([]);
+    await page.context().close();
+  });
+
+  it("a message can be said differently in a fork, and the first session stays as it is", async () => {
+    const { sessionId } = await server.run("demo", "Use weather.");
+    const { page } = await openPage(server.url, `/chat/${sessionId}`);
+    await page.getByRole("button", { name: "Fork and edit" }).click();
+    await page.waitForURL(/draft=/u);
+    expect(await page.getByLabel("Message").inputValue()).toBe("Use weather.");
+    await page.getByLabel("Message").fill("Use nothing.");
+    await page.keyboard.press("Enter");
+    await page.getByText(/demo without a model/u).first().waitFor();
+    const history = (await (await fetch(`${server.url}/v1/sessions/${sessionId}/history`)).json()) as { messages: { content: string }[] };
+    expect(history.messages.map(({ content }) => content)).not.toContain("Use nothing.");
+    await page.context().close();
+  });
+
+  it("a run that takes its time is steered, stopped and said again", async () => {
+    const { page, faults } = await openPage(server.url, "/chat?agent=slow");
+    await page.getByText("Takes its time.").waitFor();
+    await page.getByLabel("Message").fill("Hello");
+    await page.keyboard.press("Enter");
+    await page.getByRole("button", { name: "Stop" }).click();
+    await status(page, "cancelled").waitFor();
+    await page.getByRole("button", { name: "Retry" }).click();
+    await page.getByRole("button", { name: "Stop" }).waitFor();
+    await page.getByLabel("Message").fill("And count.");
+    await page.getByRole("button", { name: "Steer" }).click();
+    await page.getByText("And count.").first().waitFor();
+    await status(page, "completed").waitFor();
+    expect(faults).toEqual([]);
+    await page.context().close();
+  });
+
+  it("a question of an agent is answered in the chat", async () => {
+    const { page, faults } = await openPage(server.url, "/chat?agent=curious");
+    await page.getByText("ask_question").waitFor();
+    await page.getByLabel("Message").fill("Ask me.");
+    await page.keyboard.press("Enter");
+    await page.getByLabel("Blue").check();
+    await page.getByRole("button", { name: "Answer" }).click();
+    await page.getByText(/^You said:.*blue/u).first().waitFor();
+    expect(faults).toEqual([]);
+    await page.context().close();
+  });
+
+  it("an answer that is cut off by the network goes on where it was, and no word comes twice", async () => {
+    const wire = await new Wire(() => server.port).open();
+    const { page, faults } = await openPage(`http://127.0.0.1:${wire.port}`, "/chat?agent=slow");
+    await page.getByText("Takes its time.").waitFor();
+    await page.getByLabel("Message").fill("Hello");
+    await page.keyboard.press("Enter");
+    await page.getByText(/I am a/u).first().waitFor();
+    wire.cut();
+    await page.getByText("Reconnecting; nothing is lost.").waitFor();
+    wire.mend();
+    await status(page, "completed").waitFor();
+    const said = await page.getByRole("article", { name: "The agent said" }).innerText();
+    expect(said.match(/I am a demo without a model behind it/gu)).toHaveLength(1);
+    expect(said).toContain("Name one of my tools, or say tour: count.");
+    expect(faults).toEqual([]);
+    await page.context().close();
+    await wire.close();
+  });
+});

@@ -24,7 +24,7 @@ INSPECTOR_SOURCES := $(shell find web/inspector web/ui/src web/ui/styles web/pro
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 16
 
-dev: $(VENV)/.ready $(INSPECTOR)  ## run the server with the demo agent and the inspector; needs no key, prints its address
+dev: $(VENV)/.ready $(INSPECTOR)  ## the server, the inspector and a demo agent; needs no key, prints its address
 	$(BIN)/windlass dev --no-reload
 
 inspector: $(INSPECTOR)  ## build the web app into the server's package
@@ -80,6 +80,8 @@ test-real: $(VENV)/.ready  ## the loop with a small real model; fetches 130 MB o
 
 # A real browser against a real server; without one it says so and goes on, unless CI is set.
 browser-tests: $(VENV)/.ready $(INSPECTOR)
+	# Where nobody may install a browser these tests say so, and are left out.
+	test -x "$${CHROMIUM:-/usr/bin/chromium}" || { apt-get update -q && apt-get install -qy chromium; } || true
 	cd web/inspector && ../../$(NODE)/vitest run
 
 screenshots: $(VENV)/.ready $(INSPECTOR)  ## draw docs/images anew

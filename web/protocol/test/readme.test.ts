@@ -5,8 +5,13 @@ import ts from "typescript";
 import { expect, it } from "vitest";
 
 const WEB = fileURLToPath(new URL("../../", import.meta.url));
-const PACKAGES = readdirSync(WEB).filter((name) => ts.sys.fileExists(join(WEB, name, "README.md")));
+const PACKAGES = readdirSync(WEB).filter((name) => ts.sys.fileExists(join(WEB, name, "README.md")) && !isApp(name));
 const FENCE = /^```(tsx?)\n(.*?)^```$/gmsu;
+
+/** Whether nobody imports a package, so that its README has no program to show. */
+function isApp(name: string): boolean {
+  return (JSON.parse(readFileSync(join(WEB, name, "package.json"), "utf8")) as { private?: boolean }).private === true;
+}
 
 /** The programs of a README, as files that would lie in the package. */
 function programs(name: string): Map<string, string> {

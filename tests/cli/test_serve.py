@@ -17,7 +17,7 @@ AGENT = 'from windlass import Agent\nagent = Agent("{name}", model="demo/demo")\
 
 
 @contextmanager
-def serving(folder: Path, *arguments: str) -> Generator[subprocess.Popen[str]]:
+def serving(folder: Path, *arguments: str, end: int = signal.SIGINT) -> Generator[subprocess.Popen[str]]:
     """A server in a process of its own."""
     with subprocess.Popen(
         [*COMMAND, *arguments], cwd=folder, stderr=subprocess.PIPE, text=True, env={**os.environ}
@@ -25,9 +25,11 @@ def serving(folder: Path, *arguments: str) -> Generator[subprocess.Popen[str]]:
         try:
             yield child
         finally:
-            child.send_signal(signal.SIGINT)
+            child.send_signal(end)
             assert child.stderr is not None
             child.stderr.close()
+            # Whoever watches a server takes it along.
+            assert child.wait(timeout=60) in {0, 130}
 
 
 def address(child: subprocess.Popen[str]) -> str:
@@ -60,7 +62,7 @@ def test_what_was_run_by_the_command_is_served_and_what_is_served_is_listed(tmp_
 
 def test_a_change_of_a_file_starts_it_again_and_a_slip_waits_for_the_next(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(AGENT.format(name="one"), encoding="utf-8")
-    with serving(tmp_path, "--agents", "app.py:agent", "dev", "--port", "0") as child:
+    with serving(tmp_path, "--agents", "app.py:agent", "dev", "--port", "0", end=signal.SIGTERM) as child:
         assert agents(address(child)) == ["one"]
         (tmp_path / "app.py").write_text("agent = nobody\n", encoding="utf-8")
         assert child.stderr is not None
@@ -88,6 +90,7 @@ def test_a_server_that_would_be_open_or_half_set_up_does_not_start(
     told: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WINDLASS_SERVER_PORT", "0")
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     ran = run_here(capsys, "serve")

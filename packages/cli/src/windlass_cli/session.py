@@ -82,7 +82,7 @@ def finish(work: Coroutine[object, object, Exit]) -> NoReturn:
     """Do what a command has to do, and end it; Ctrl-C ends it in good order."""
     try:
         code = asyncio.run(work)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, asyncio.CancelledError):
         code = Exit.INTERRUPTED
     raise typer.Exit(code)
 

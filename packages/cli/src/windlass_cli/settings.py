@@ -12,6 +12,8 @@ from windlass_cli.problems import Problem
 FILE: Final = "windlass.toml"
 LOCAL: Final = "local.db"
 """The store of whoever uses this machine."""
+OWNER: Final = "local"
+"""Whose the sessions of this machine are: the server shows them when nobody has to log in."""
 FILE_BYTES_MAX: Final = 1_048_576
 PORT_MAX: Final = 65_535
 DURABILITIES: Final = ("power", "process")

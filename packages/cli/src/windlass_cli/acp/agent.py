@@ -9,6 +9,7 @@ from acp import schema
 import windlass
 from windlass import Agent, AgentError, AgentRuntime, RunHandle, RunStatus, parts
 from windlass_cli.acp.updates import Update, Updates, call_of, options_of, told_before
+from windlass_cli.settings import OWNER
 from windlass_protocol import InputKind, InputRequest
 
 _STOPS: Final[dict[RunStatus, schema.StopReason]] = {
@@ -93,7 +94,7 @@ class EditorAgent:
         if not words:
             raise acp.RequestError.invalid_params({"prompt": "it holds no text"})
         try:
-            handle = await self._runtime.start(self._agent.name, words, session_id=session_id)
+            handle = await self._runtime.start(self._agent.name, words, session_id=session_id, owner=OWNER)
             self._runs[session_id] = handle
             await self._show(session_id, handle)
             result = await handle.wait()

@@ -9,6 +9,7 @@ from windlass_cli.agents import pick_agent
 from windlass_cli.keeping import watched
 from windlass_cli.problems import Exit
 from windlass_cli.session import Session, finish, session_of
+from windlass_cli.settings import OWNER
 from windlass_cli.watch import Watch
 
 QUIT: Final = frozenset({"/quit", "/exit", "/q"})
@@ -43,7 +44,7 @@ async def _chat(self: Session, *, agent: str | None, session_id: str | None) -> 
             if words in QUIT:
                 break
             if words:
-                handle = await runtime.start(chosen.name, words, session_id=name)
+                handle = await runtime.start(chosen.name, words, session_id=name, owner=OWNER)
                 watch = Watch(terminal, self.user, is_asking=terminal.is_interactive)
                 await watched(self, watch, handle=handle)
     return Exit.DONE

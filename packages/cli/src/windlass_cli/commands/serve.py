@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import sys
 from typing import TYPE_CHECKING, Annotated, Final, NoReturn
 
@@ -79,6 +80,11 @@ def server_settings(session: Session, port: int | None) -> "Settings":
     """
     settings = session.settings
     keys, origins = settings.text("server.keys"), settings.text("server.cors_origins")
+    if keys and not (settings.folder / keys).is_file():
+        raise Problem(
+            f"there is no file of keys {settings.folder / keys}",
+            "Make a key: python -m windlass_server --new-key ID TENANT USER",
+        )
     return windlass_server.Settings(
         host=settings.host,
         port=settings.port if port is None else port,
@@ -102,6 +108,9 @@ async def _watched(session: Session) -> Exit:
     """Run the server in a process of its own, anew whenever a file changes."""
     clock, files = parts.SystemClock(), Files(session.settings.folder)
     environment = {**os.environ, WATCHED: "1"}  # noqa: TID251 - handed on
+    mine = asyncio.current_task()
+    assert mine is not None, "a command is a task"
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, mine.cancel)
     while True:
         command = (sys.executable, "-m", "windlass_cli", *sys.argv[1:])
         child = await asyncio.create_subprocess_exec(*command, env=environment)
@@ -110,7 +119,9 @@ async def _watched(session: Session) -> Exit:
             while not ended.done() and not files.have_changed():
                 await clock.sleep(LOOK_S)
         except asyncio.CancelledError:
-            await ended  # the terminal has told it too
+            if not ended.done():
+                child.terminate()  # a terminal tells both, anybody else only this one
+            await ended
             raise
         if ended.done():
             # A slip in a file ends it; the next change of a file may mend that.

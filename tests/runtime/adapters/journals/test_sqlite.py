@@ -2,7 +2,10 @@
 
 import asyncio
 import shutil
+import signal
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Coroutine, Iterator
 from pathlib import Path
 from threading import Thread, current_thread
@@ -13,6 +16,7 @@ from tests.contracts.stores import NOW_MS, claim, drafts, numbers, post, write
 from tests.faults.disk import Disk, Sync
 from tests.permissions import open_folder, read_only
 
+from tools.files import ROOT
 from windlass.adapters.journals import locks as locks_module
 from windlass.adapters.journals import sqlite_owners, sqlite_schema, sqlite_writer
 from windlass.adapters.journals.sqlite import SqliteStore
@@ -546,6 +550,44 @@ def test_an_owner_that_came_back_before_its_funeral_keeps_its_sessions(path: Pat
     transaction.rollback()
     connection.close()
     locks.close()
+
+
+DIES = """
+import asyncio, os, signal, sys
+from tests.contracts.stores import claim, write
+from windlass.parts import SqliteStore
+from windlass.ports.journal import Standing
+
+async def story():
+    store = await SqliteStore.open(sys.argv[1])
+    await write(store, await claim(store), 1, standing=Standing.RUNNING)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+asyncio.run(story())
+"""
+
+
+def test_a_funeral_that_did_not_take_place_can_be_held_at_once(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        store = await SqliteStore.open(path)
+
+        def fail(transaction: Transaction) -> None:
+            raise sqlite3.OperationalError("disk I/O error")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Transaction, "finish", fail)
+            with pytest.raises(AgentError):
+                await store.due(now_ms=NOW_MS)
+        # Its lock still tells that it is dead: nobody has to wait for the end of its lease.
+        assert await store.due(now_ms=NOW_MS) == ("s1",)
+        assert [*path.with_name("store.db-owners").iterdir()] == []
+        await store.aclose()
+
+    died = subprocess.run([sys.executable, "-c", DIES, path], cwd=ROOT, check=False)
+    assert died.returncode == -signal.SIGKILL
+    run(story())
 
 
 # Noticing the writes of others

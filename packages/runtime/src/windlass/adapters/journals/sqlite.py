@@ -150,7 +150,9 @@ class SqliteStore:
     ) -> tuple[str, ...]:
         check_number("now_ms", now_ms)
         for owner_id in await self._read(lambda: self._dead(now_ms)):
-            await self._writer.do(partial(Transaction.bury, owner_id=owner_id, now_ms=now_ms))
+            if await self._writer.do(partial(Transaction.bury, owner_id=owner_id, now_ms=now_ms)):
+                # Not before it is struck off: an owner without a file would be missed by its lease alone.
+                self._locks.forget(owner_id)
         return await self._read(lambda: self._reads.due(now_ms, limit, agents=agents))
 
     async def unfinished(self) -> Mapping[str, int]:
@@ -166,6 +168,7 @@ class SqliteStore:
 
     async def retire(self, owner_id: str) -> None:
         await self._writer.do(lambda tx: tx.retire(owner_id))
+        self._locks.drop(owner_id)
 
     async def read_all(self, *, after: int = 0, limit: int = 512) -> tuple[Record, ...]:
         return await self._read(lambda: self._reads.timeline(after, limit))
@@ -247,7 +250,8 @@ class SqliteStore:
             return
         self._is_closed = True
         with suppress(AgentError):
-            await self._writer.do(Transaction.retire_all)
+            for owner_id in self._locks.owners():
+                await self.retire(owner_id)
         await asyncio.to_thread(self._readers.shutdown)
         self._reads.close()
         await self._writer.aclose()

@@ -194,25 +194,17 @@ class Transaction:
         self._connection.execute(_ENLIST, (owner_id, now_ms))
 
     def retire(self, owner_id: str) -> None:
-        """Strike an owner off and free its sessions."""
-        self._free(owner_id)
-        self._locks.drop(owner_id)
-
-    def retire_all(self) -> None:
-        """Strike off every owner of this store."""
-        for owner_id in self._locks.owners():
-            self.retire(owner_id)
-
-    def bury(self, owner_id: str, now_ms: int) -> None:
-        """Free the sessions of an owner, if it is still dead."""
-        if not self.is_alive(owner_id, now_ms):
-            self._free(owner_id)
-            self._locks.forget(owner_id)
-
-    def _free(self, owner_id: str) -> None:
+        """Strike an owner off and free its sessions; its lock is let go of after."""
         self._connection.execute(_FREE, (owner_id,))
         self._connection.execute(_STRIKE, (owner_id,))
         self._sessions.clear()
+
+    def bury(self, owner_id: str, now_ms: int) -> bool:
+        """Free the sessions of an owner, if it is still dead; tell whether it is."""
+        is_dead = not self.is_alive(owner_id, now_ms)
+        if is_dead:
+            self.retire(owner_id)
+        return is_dead
 
     def put(self, ref: ContentRef, content: bytes, *, session_id: str | None = None) -> None:
         """Keep bytes under their hash, for a session if one is named, or for good."""

@@ -56,7 +56,7 @@ def test_an_approval_answered_later_and_the_run_taken_up_again(capsys: pytest.Ca
     request = cast(Row, waiting["request"])
     request_id, run_id = str(request["requestId"]), str(waiting["runId"])
     assert request_id in run_here(capsys, "approvals", "list").out
-    assert run_here(capsys, "approvals", "answer", request_id, "aprove").code == 1
+    assert run_here(capsys, "approvals", "answer", request_id, "aprove").code == 2
     assert run_here(capsys, "approvals", "answer", "approval:none", "approve").code == 2
     ran = run_here(capsys, "approvals", "answer", request_id, "approve")
     assert f"windlass runs resume {run_id}" in ran.err
@@ -114,12 +114,12 @@ def test_a_session_is_forked_moved_to_another_store_and_deleted(
     torn.write_text(
         "".join((tmp_path / "s.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)[:-1])
     )
-    assert run_here(capsys, "--store", "third.db", "sessions", "import", str(torn)).code == 1
+    assert run_here(capsys, "--store", "third.db", "sessions", "import", str(torn)).code == 2
     assert run_here(capsys, "sessions", "import", "nothing.jsonl").code == 2
     assert run_here(capsys, "sessions", "delete", session_id).code == 2  # nobody is there to ask
     assert run_here(capsys, "sessions", "delete", session_id, "--yes").code == 0
     assert [row["sessionId"] for row in lines(capsys, "sessions", "list")] == ["again"]
-    assert run_here(capsys, "sessions", "show", session_id).code == 1
+    assert run_here(capsys, "sessions", "show", session_id).code == 2
 
 
 def test_a_delete_is_asked_about(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -137,6 +137,25 @@ def test_a_run_that_waits_is_cancelled(capsys: pytest.CaptureFixture[str]) -> No
     assert run_here(capsys, "runs", "resume", run_id).code == 4
 
 
+def test_a_run_that_has_ended_is_told_and_not_shown_as_done_again(capsys: pytest.CaptureFixture[str]) -> None:
+    _, run_id = begun(capsys, "weather")
+    ran = run_here(capsys, "runs", "resume", run_id)
+    assert ran.code == 0
+    assert "It has ended" in ran.err
+    assert "→ weather" not in ran.err
+    assert "weather says" in ran.out
+
+
+def test_words_behind_a_run_that_waits_for_a_person_do_not_wait_in_silence(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    first = run_here(capsys, "run", "--session", "s1", "pay")
+    second = run_here(capsys, "run", "--session", "s1", "weather")
+    assert (first.code, second.code) == (3, 3)
+    assert "Queued behind run" in second.err
+    assert "windlass runs resume" in second.err
+
+
 def test_names_of_nothing_are_told(capsys: pytest.CaptureFixture[str]) -> None:
     begun(capsys, "hello")
     for command in (
@@ -148,6 +167,6 @@ def test_names_of_nothing_are_told(capsys: pytest.CaptureFixture[str]) -> None:
         ("decisions",),
     ):
         ran = run_here(capsys, *command, "nobody")
-        assert ran.code == 1, command
+        assert ran.code == 2, command
         assert "nobody" in ran.err or "no such run" in ran.err, (command, ran.err)
         assert "Traceback" not in ran.err

@@ -62,6 +62,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         app(arguments, prog_name="windlass")
     except Problem as problem:
         sys.exit(_tell(terminal, problem.message, hint=problem.hint, code=problem.code))
+    except (windlass.Rejected, windlass.Conflict) as error:
+        sys.exit(_tell(terminal, error.message, code=Exit.USAGE))
     except windlass.AgentError as error:
         sys.exit(_tell(terminal, error.message, code=Exit.FAILED))
 

@@ -8,12 +8,20 @@ from windlass_cli.session import Session
 from windlass_cli.watch import Watch
 
 if TYPE_CHECKING:
-    from windlass import RunHandle
+    from windlass import AgentRuntime, RunHandle
 
 
-async def watched(session: Session, watch: Watch, *, handle: "RunHandle") -> Exit:
-    """Show a run; when the command is interrupted, say how to go on with it."""
+async def watched(session: Session, runtime: "AgentRuntime", *, watch: Watch, handle: "RunHandle") -> Exit:
+    """Show a run; when the command is interrupted, say how to go on with it.
+
+    Behind a run that waits for a person it would wait for ever: that one is shown, and asked about, first.
+    """
     try:
+        ahead = await _ahead(runtime, handle)
+        if ahead is not None:
+            session.terminal.say(f"Queued behind run {ahead.run_id}, which waits.", "yellow")
+            if await watch.follow(ahead) is None:
+                return watch.end(None, run_id=ahead.run_id)
         return watch.end(await watch.follow(handle), run_id=handle.run_id)
     except asyncio.CancelledError:
         watch.leave()
@@ -21,3 +29,12 @@ async def watched(session: Session, watch: Watch, *, handle: "RunHandle") -> Exi
             f"Kept in {session.settings.store}. Go on with: windlass runs resume {handle.run_id}"
         )
         raise
+
+
+async def _ahead(runtime: "AgentRuntime", handle: "RunHandle") -> "RunHandle | None":
+    """The run of the same session that waits, if this one has not begun because of it."""
+    snapshot = await runtime.run_snapshot(handle.run_id)
+    if snapshot.status.value != "pending":
+        return None
+    page = await runtime.sessions.runs(session_id=snapshot.session_id, status="waiting", limit=1)
+    return runtime.handle(page.items[0].run_id) if page.items else None

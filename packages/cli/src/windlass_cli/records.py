@@ -7,7 +7,8 @@ if TYPE_CHECKING:
     from windlass import AgentRuntime
     from windlass_protocol import Record
 
-_ENDS: Final = frozenset({"run.completed", "run.failed", "run.cancelled", "run.budget_exhausted"})
+ENDS: Final = frozenset({"completed", "failed", "cancelled", "budget_exhausted"})
+"""The states of a run that has ended; its last record is called after them."""
 _PAGE: Final = 500
 
 
@@ -20,6 +21,6 @@ async def run_records(runtime: "AgentRuntime", run_id: str) -> "AsyncIterator[Re
         for record in records:
             if record.run_id == run_id:
                 yield record
-                if record.type in _ENDS:
+                if record.type.startswith("run.") and record.type.removeprefix("run.") in ENDS:
                     return
         after = records[-1].seq

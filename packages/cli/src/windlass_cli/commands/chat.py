@@ -46,5 +46,5 @@ async def _chat(self: Session, *, agent: str | None, session_id: str | None) -> 
             if words:
                 handle = await runtime.start(chosen.name, words, session_id=name, owner=OWNER)
                 watch = Watch(terminal, self.user, is_asking=terminal.is_interactive)
-                await watched(self, watch, handle=handle)
+                await watched(self, runtime, watch=watch, handle=handle)
     return Exit.DONE

@@ -47,7 +47,7 @@ def init(
     terminal = session_of(context).terminal
     known = [name for name in _FILES if (folder / name).exists() and name != ".gitignore"]
     if known:
-        raise Problem(f"{folder / known[0]} exists already", "Name another folder: windlass init shop")
+        raise Problem(f"{folder / known[0]} exists already", "Name a folder without one: windlass init NAME")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in _FILES.items():

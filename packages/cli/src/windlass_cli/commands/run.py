@@ -37,4 +37,4 @@ async def _run(self: Session, watch: Watch, *, words: str, agent: str | None, se
     async with self.working() as runtime:
         chosen = pick_agent(self.agents(), agent)
         handle = await runtime.start(chosen.name, words, session_id=session_id, owner=OWNER)
-        return await watched(self, watch, handle=handle)
+        return await watched(self, runtime, watch=watch, handle=handle)

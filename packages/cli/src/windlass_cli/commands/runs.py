@@ -9,7 +9,7 @@ import typer
 from windlass import parts
 from windlass_cli.keeping import watched
 from windlass_cli.problems import Exit
-from windlass_cli.records import run_records
+from windlass_cli.records import ENDS, run_records
 from windlass_cli.session import finish, session_of
 from windlass_cli.shapes import cost, lasted, moment, short, show_table, to_json, tokens, when
 from windlass_cli.spans import show_tree
@@ -120,9 +120,17 @@ def resume(context: typer.Context, run_id: Id, *, as_json: Json = False) -> None
 
     async def work() -> Exit:
         async with self.working() as runtime:
-            await runtime.run_status(run_id)
+            handle = runtime.handle(run_id)
+            is_over = (await handle.status()).value in ENDS
             watch = Watch(self.terminal, self.user, is_json=as_json, is_asking=self.terminal.is_interactive)
-            return await watched(self, watch, handle=runtime.handle(run_id))
+            if is_over:
+                # What it did is not shown as if it were done again.
+                result = await handle.wait()
+                self.terminal.say("It has ended. See what it did: windlass runs show")
+                if not as_json:
+                    self.terminal.line(result.output)
+                return watch.end(result, run_id=run_id)
+            return await watched(self, runtime, watch=watch, handle=handle)
 
     finish(work())
 

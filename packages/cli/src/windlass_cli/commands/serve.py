@@ -68,7 +68,10 @@ def _serve(session: Session, port: int | None) -> NoReturn:
         names = ", ".join(agent.name for agent in agents)
         terminal.say(f"Agents: {names}. Everything is kept in {settings.data}. Ctrl-C ends it.", "dim")
 
-    raise typer.Exit(windlass_server.serve(where, tenants, told=told))
+    if windlass_server.serve(where, tenants, told=told):
+        hint = f"Something else may listen on {where.host}:{where.port}; choose another port: --port 0"
+        raise Problem("the server could not start", hint, code=Exit.FAILED)
+    raise typer.Exit(Exit.DONE)
 
 
 def server_settings(session: Session, port: int | None) -> "Settings":

@@ -193,7 +193,7 @@ class Telling:
             text.text = whole
             yield from self._retold()
         elif delta := whole[len(text.text) :]:
-            yield from self._make_way(text)
+            # Others stay open: what a mask held back of them comes when they are whole.
             text.text, text.is_open = whole, True
             yield Piece(text.kind, text.key, self._step, delta)
 
@@ -208,10 +208,9 @@ class Telling:
             if call.name is not None and call.shown:
                 yield CallPiece(call.key, self._step, call.name, call.shown)
 
-    def _make_way(self, text: _Text | None) -> Iterable[Beat]:
-        for other in self._texts:
-            if other is not text:
-                yield from self._closed(other)
+    def _close_all(self) -> Iterable[Beat]:
+        for text in self._texts:
+            yield from self._closed(text)
 
     def _closed(self, text: _Text) -> Iterable[Beat]:
         if text.is_open:
@@ -240,13 +239,12 @@ class Telling:
         # What was shown and does not fit is put right by the whole call, which comes last.
         delta = call.text[len(call.shown) :] if call.text.startswith(call.shown) else ""
         if call.name is not None and delta:
-            yield from self._make_way(None)
             call.shown += delta
             yield CallPiece(call.key, self._step, call.name, delta)
 
     def actions_requested(self, event: Event) -> Iterable[Beat]:
         """The model asked for calls."""
-        yield from self._make_way(None)
+        yield from self._close_all()
         yield from self._ready(read(ActionsRequestedData, event.data).actions)
 
     def action_started(self, event: Event) -> Iterable[Beat]:
@@ -332,7 +330,7 @@ class Telling:
     def run_waiting(self, event: Event) -> Iterable[Beat]:
         """The run waits."""
         if read(RunWaitingData, event.data).on == ON_PEOPLE and self._asks:
-            yield from self._make_way(None)
+            yield from self._close_all()
             yield Waits(tuple(self._asks.values()))
 
     def subagent_called(self, event: Event) -> Iterable[Beat]:
@@ -360,7 +358,7 @@ class Telling:
 
     def run_ended(self, event: Event) -> Iterable[Beat]:
         """The run is over."""
-        yield from self._make_way(None)
+        yield from self._close_all()
         self._asks.clear()
         data, error, used = event.data, event.data.get("error"), event.data.get("usage")
         told = ErrorInfo.model_validate(error) if isinstance(error, dict) else None

@@ -22,7 +22,7 @@ class AguiClient:
 
     @property
     def interrupts(self) -> list[str]:
-        outcome = self.ends[-1].get("outcome") or {} if self.ends else {}
+        outcome: Json = (self.ends[-1].get("outcome") if self.ends else None) or {}
         return [one["id"] for one in outcome.get("interrupts", [])]
 
     def cut(self) -> None:
@@ -103,7 +103,7 @@ class AguiClient:
         else:
             self._bracket("call", key, is_start=kind == "TOOL_CALL_START")
             if kind == "TOOL_CALL_START" and not any(_calls(one, key) for one in self.messages):
-                parent = self._find(frame["parentMessageId"], is_must=False)
+                parent: Any = self._find(frame["parentMessageId"], is_must=False)
                 if parent is None:
                     parent = {"id": frame["parentMessageId"], "role": "assistant"}
                     self.messages.append(parent)

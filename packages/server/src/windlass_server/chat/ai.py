@@ -50,7 +50,7 @@ class AiFold:
         self._shown: set[str] = set()
         """Calls that the message of the client has."""
         self._approvals: set[str] = set()
-        """Calls that people were asked about."""
+        """Calls of the message of the client that people were asked about."""
         self.is_over = False
 
     def opening(self) -> list[JsonObject]:
@@ -84,7 +84,7 @@ class AiFold:
                 self._calls[beat.key] = beat
                 if not self._run.is_new_message:
                     self._shown.add(beat.key)
-            case beats.Asked():
+            case beats.Asked() if not self._run.is_new_message:
                 self._approvals |= {ask.call_key for ask in beat.asks if _is_approval(ask) and ask.call_key}
             case _:
                 pass

@@ -5,7 +5,6 @@ however often they are read. Words come as they are written, or whole if the rea
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Final
 
 from pydantic import JsonValue
@@ -27,7 +26,9 @@ from windlass_protocol import (
     ActionsRequestedData,
     ActionStartedData,
     ErrorInfo,
+    InputOutcome,
     InputRequestedData,
+    InputResolution,
     InputResolvedData,
     MessageReceivedData,
     RecoveryChoice,
@@ -39,6 +40,7 @@ from windlass_protocol import (
     SubagentCalledData,
     SubagentCompletedData,
     ToolOutput,
+    ToolOutputType,
     Usage,
 )
 from windlass_server.chat.beats import (
@@ -63,38 +65,13 @@ from windlass_server.chat.beats import (
     TextKind,
     Waits,
 )
+from windlass_server.chat.open_parts import OpenCall, OpenText, WrittenCall
 
 ON_PEOPLE: Final = "input"
 """What a run waits on that waits for people."""
-
-
-@dataclass(slots=True)
-class _Text:
-    """A text of the present step."""
-
-    kind: TextKind
-    key: str
-    text: str = ""
-    is_open: bool = False
-    is_done: bool = False
-
-
-@dataclass(slots=True)
-class _Call:
-    """A call whose arguments are being written."""
-
-    key: str
-    name: str | None = None
-    text: str = ""
-    shown: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class _OpenCall:
-    """A call without a result."""
-
-    key: str
-    step: int
+_NO_RESULT: Final = ToolOutput(
+    type=ToolOutputType.ERROR_TEXT, value="The run has ended, and no result of this call is known."
+)
 
 
 class Telling:
@@ -107,9 +84,9 @@ class Telling:
         self._index: int | None = None
         self._has_begun = False
         """Whether a call of the step was begun: what was shown of it stays."""
-        self._texts: list[_Text] = []
-        self._pieces: dict[str, _Call] = {}
-        self._calls: dict[str, _OpenCall] = {}
+        self._texts: list[OpenText] = []
+        self._pieces: dict[str, WrittenCall] = {}
+        self._calls: dict[str, OpenCall] = {}
         self._asks: dict[str, Ask] = {}
         self._children: dict[str, str] = {}
         self._model: str | None = None
@@ -135,7 +112,7 @@ class Telling:
 
     def step_again(self, event: Event) -> Iterable[Beat]:
         """What the step has said so far is void, if it has said anything."""
-        yield from self._spent(event)
+        yield from self.step_ended(event)
         of_step = [call_id for call_id, call in self._calls.items() if call.step == self._step]
         if self._has_begun or not (self._texts or self._pieces or of_step):
             return
@@ -145,10 +122,7 @@ class Telling:
         yield StepVoid(self._step)
 
     def step_ended(self, event: Event) -> Iterable[Beat]:
-        """A step is finished."""
-        yield from self._spent(event)
-
-    def _spent(self, event: Event) -> Iterable[Beat]:
+        """A step, or an attempt at it, is over: what it used."""
         used = event.data.get("usage")
         if isinstance(used, dict):
             yield Spent(self._model, Usage.model_validate(used))
@@ -187,7 +161,7 @@ class Telling:
         if not text.text:
             self._texts.remove(text)
 
-    def _grown(self, text: _Text, whole: str) -> Iterable[Beat]:
+    def _grown(self, text: OpenText, whole: str) -> Iterable[Beat]:
         """Show what is new of a text; all of the step, if what was shown of it is wrong."""
         if not whole.startswith(text.text):
             text.text = whole
@@ -212,18 +186,18 @@ class Telling:
         for text in self._texts:
             yield from self._closed(text)
 
-    def _closed(self, text: _Text) -> Iterable[Beat]:
+    def _closed(self, text: OpenText) -> Iterable[Beat]:
         if text.is_open:
             text.is_open = False
             yield PieceDone(text.kind, text.key)
 
-    def _current(self, kind: TextKind) -> _Text:
+    def _current(self, kind: TextKind) -> OpenText:
         same = [text for text in self._texts if text.kind == kind]
         if same and not same[-1].is_done:
             return same[-1]
         number = f".{len(same)}" if same else ""
         key = f"{self._run_id}/{self._step}{number}" + ("" if kind == "text" else "/thought")
-        text = _Text(kind, key)
+        text = OpenText(kind, key)
         self._texts.append(text)
         return text
 
@@ -232,7 +206,7 @@ class Telling:
     def input_appended(self, event: Event) -> Iterable[Beat]:
         """A piece of the arguments of a call."""
         data = read(ActionInputAppendedData, event.data)
-        call = self._pieces.setdefault(data.call_id, _Call(self._key(data.call_id)))
+        call = self._pieces.setdefault(data.call_id, WrittenCall(self._key(data.call_id)))
         so_far = text_in(event.data, "inputSoFar")
         call.text = call.text + data.input_delta if so_far is None else so_far
         call.name = data.tool_name or call.name
@@ -277,7 +251,7 @@ class Telling:
         for action in actions:
             call, key = tool_call(action), self._key(action.call_id)
             written = self._pieces.pop(action.call_id, None)
-            self._calls[action.call_id] = _OpenCall(key, self._step)
+            self._calls[action.call_id] = OpenCall(key, self._step)
             arguments: JsonValue = call.arguments
             yield CallReady(key, self._step, call.name, arguments, "" if written is None else written.shown)
 
@@ -359,7 +333,7 @@ class Telling:
     def run_ended(self, event: Event) -> Iterable[Beat]:
         """The run is over."""
         yield from self._close_all()
-        self._asks.clear()
+        yield from self._given_up()
         data, error, used = event.data, event.data.get("error"), event.data.get("usage")
         told = ErrorInfo.model_validate(error) if isinstance(error, dict) else None
         yield Ended(
@@ -370,6 +344,14 @@ class Telling:
             error_message=None if told is None else told.message,
             usage=Usage.model_validate(used) if isinstance(used, dict) else Usage(),
         )
+
+    def _given_up(self) -> Iterable[Beat]:
+        """What is open when a run ends stays so; nobody who watches should wait for it."""
+        for name, ask in self._asks.items():
+            yield Settled(((ask, InputResolution(request_id=name, outcome=InputOutcome.CANCELLED)),))
+        self._asks.clear()
+        for call_id in tuple(self._calls):
+            yield from self._done(call_id, _NO_RESULT)
 
 
 _HANDLERS: Final[dict[str, Callable[[Telling, Event], Iterable[Beat]]]] = {

@@ -1,4 +1,4 @@
-"""A client of AG-UI: keeps messages as the one in TypeScript does, and is as strict about the order."""
+"""A client of AG-UI that keeps messages as the one in TypeScript does."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -1,4 +1,4 @@
-"""A client of the AI SDK: builds a message out of chunks as the one in TypeScript does."""
+"""A client of the AI SDK that builds a message as the one in TypeScript does."""
 
 from collections.abc import Iterable
 from typing import Any

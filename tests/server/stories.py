@@ -1,4 +1,4 @@
-"""Journals that were kept, as feeds show them: with deltas, with attempts that break off."""
+"""Journals that were kept, as feeds show them: with deltas, and torn attempts."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""AG-UI as a fold: what a client has at the end is what happened, wherever it was cut off."""
+"""AG-UI as a fold: a client ends up with what happened, wherever it was cut."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -28,7 +28,7 @@ def past_of(events: Sequence[Event]) -> Past:
 def ask(
     client: AguiClient, events: Sequence[Event], answered: frozenset[str] = frozenset(), **more: Any
 ) -> AguiFold:
-    """The fold of a request that a client makes now, when nothing is known of what comes."""
+    """The fold of a request that a client makes as early as it can."""
     ends = range(len(events) + 1) if answered else ()
     views = (past_of(events[:end]).behind(answered, needs_all=True) for end in ends)
     view = next((view for view in views if view is not None), View())
@@ -44,7 +44,7 @@ def read(client: AguiClient, fold: AguiFold, events: Sequence[Event]) -> None:
 
 
 def play(events: Sequence[Event], *, cut: int | None = None, again: Sequence[Event] = ()) -> AguiClient:
-    """Follow a run through all of its interrupts; one request may be cut off and made again."""
+    """Follow a run through its interrupts; one request may be cut and made again."""
     client = AguiClient([QUESTION])
     answered, left = frozenset[str](), cut
     while True:
@@ -63,7 +63,7 @@ def play(events: Sequence[Event], *, cut: int | None = None, again: Sequence[Eve
 
 
 def shown(client: AguiClient) -> list[tuple[str, object]]:
-    """What somebody sees: a thought without words is none, and where thoughts are is not told."""
+    """What somebody sees: a thought without words is none, its place is not told."""
     words = [one for one in client.messages if one["role"] != "reasoning" or one["content"]]
     thoughts = sorted((str(one["id"]), one) for one in words if one["role"] == "reasoning")
     return [*((str(one["id"]), one) for one in words if one["role"] != "reasoning"), *thoughts]

@@ -1,4 +1,4 @@
-"""The AI SDK as a fold: the message that a client builds is what happened, however it came to it."""
+"""The AI SDK as a fold: the message that a client builds is what happened."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -39,7 +39,7 @@ def whole(events: Sequence[Event]) -> AiClient:
 
 
 def by_answers(events: Sequence[Event]) -> AiClient:
-    """What somebody sees who answers whatever is asked, and goes on with the same message."""
+    """What somebody sees who answers what is asked, in the same message."""
     client = AiClient()
     read(client, events)
     while client.finish == "tool-calls":
@@ -81,7 +81,7 @@ def test_words_that_come_in_pieces_make_the_same_message_as_whole_ones(data: st.
 
 
 def _sorted(client: AiClient) -> list[list[tuple[str, str]]]:
-    """The parts by steps; inside a step, thoughts and words come in the order of their first pieces."""
+    """The parts by steps; inside a step their order is that of first pieces."""
     steps: list[list[tuple[str, str]]] = [[]]
     for part in shown(client):
         if part["type"] == "step-start":

@@ -1,4 +1,4 @@
-"""Chat clients of others over HTTP: whose threads are whose, and what no client can talk its way into."""
+"""Chat clients of others over HTTP: whose is what, and what nobody can forge."""
 
 import asyncio
 import json

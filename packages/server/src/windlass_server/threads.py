@@ -1,4 +1,4 @@
-"""Chats of other clients as sessions: which session a name means, and what is done in it."""
+"""Chats of other clients: which session a name means, and what is done in it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -54,7 +54,7 @@ class Answered:
 
 
 async def find_thread(caller: Caller, name: str) -> Thread:
-    """Return what a name means for the caller: a chat of theirs, a session of theirs, or a new chat.
+    """Return what a name means: a chat or a session of the caller, or a new chat.
 
     It is made of the caller and the name, so it is the same after a restart, and nobody else's.
     """
@@ -124,7 +124,7 @@ async def past_of(caller: Caller, run_id: str) -> Past:
     return past
 
 
-async def asking(caller: Caller, thread: Thread, request_ids: frozenset[str]) -> Past:
+async def asking(caller: Caller, thread: Thread, *, request_ids: frozenset[str]) -> Past:
     """Return the run that asked something, of the newest ones.
 
     Raises:
@@ -141,15 +141,15 @@ async def asking(caller: Caller, thread: Thread, request_ids: frozenset[str]) ->
 
 
 async def answer(caller: Caller, thread: Thread, *, given: Sequence[Given], needs_all: bool) -> Answered:
-    """Answer what a run asks; with `needs_all` nothing that it waits for is left without an answer.
+    """Answer what a run asks.
 
-    What somebody has answered before is passed over: the first answer counts.
+    With `needs_all` nothing that it waits for may be left. What somebody has answered before is passed over: the first answer counts.
 
     Raises:
         Conflict: nobody was asked this, something is left, or somebody else was faster.
     """
     ids = frozenset(one.request_id for one in given)
-    past = await asking(caller, thread, ids)
+    past = await asking(caller, thread, request_ids=ids)
     view = past.behind(ids, needs_all=needs_all)
     if view is None:
         raise taken("the run waits for more answers than these: answer all that is open at once")
@@ -186,7 +186,7 @@ async def rewind(caller: Caller, thread: Thread, *, name: str) -> Thread:
 
 
 async def _run_called(caller: Caller, thread: Thread, name: str) -> RunRow | None:
-    """The newest run that a client calls so; it may have been begun before the chat went back."""
+    """The newest run that a client calls so, also from before the chat went back."""
     for count in range(thread.rewinds, -1, -1):
         session_id = thread.first_id if not count else _rewound(thread.first_id, count)
         row = await caller.tenant.store.run(Thread(session_id, None, thread.first_id).run_id(name))

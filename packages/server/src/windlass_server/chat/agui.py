@@ -95,7 +95,10 @@ class AguiFold:
         return [] if self._gate.is_closed else self._begin()
 
     def _begin(self) -> list[JsonObject]:
-        """Begin to show what happens; what is open began unseen, and begins anew if it goes on."""
+        """Begin to show what happens.
+
+        What is open began unseen: it begins anew if it goes on.
+        """
         self._gate.open()
         self._texts.clear()
         self._calls.clear()

@@ -36,7 +36,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class PieceDone:
-    """A text is whole, or nothing more is known to come; one that was shown anew may go on."""
+    """A text is whole; one that was shown anew may still go on."""
 
     kind: TextKind
     key: str

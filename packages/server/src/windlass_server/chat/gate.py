@@ -1,4 +1,7 @@
-"""Which part of a run a stream shows: a run that waits for people is several answers to a chat client."""
+"""Which part of a run a stream shows.
+
+A run that waits for people is several answers to a chat client.
+"""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -25,7 +28,7 @@ WHOLE: Final = View()
 
 @dataclass(slots=True)
 class Gate:
-    """Says of every beat of a run whether it is shown, and whether the stream ends at it."""
+    """Says of every beat whether it is shown, and whether the stream ends there."""
 
     view: View
     _waits: int = 0

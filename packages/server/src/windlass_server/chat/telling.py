@@ -1,4 +1,4 @@
-"""One run as beats: what of its events a chat shows, in the order in which it is shown.
+"""One run as beats: what of its events a chat shows, in order.
 
 A fold: it knows the events so far and nothing else, so the same events give the same beats, whenever and
 however often they are read. Words come as they are written, or whole if the reader came later.

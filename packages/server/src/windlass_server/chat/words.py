@@ -95,7 +95,7 @@ class Given:
 
 
 def given_in(entry: ResumeEntry) -> Given:
-    """Return the answer in a resume entry: its payload is a text, or says which option."""
+    """Return the answer in a resume entry: a text, an option, or yes or no."""
     if entry.status == "cancelled":
         return Given(entry.interrupt_id, is_abandoned=True)
     if isinstance(entry.payload, dict):
@@ -151,7 +151,7 @@ def said_in(message: Mapping[str, JsonValue]) -> UserContent | None:
 
 
 def answers_in(message: Mapping[str, JsonValue]) -> tuple[Given, ...]:
-    """Return the answers in a message of the AI SDK: consents to calls, or parts that answer.
+    """Return the answers in a message of the AI SDK: consents, or parts that answer.
 
     Raises:
         Problem: one of them cannot be read, or there are too many.

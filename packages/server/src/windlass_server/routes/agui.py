@@ -41,7 +41,7 @@ async def run(
     agent: AgentName,
     given: Annotated[RunAgentInput, body_example(message=examples.AGUI_MESSAGE, resume=examples.AGUI_RESUME)],
 ) -> Response:
-    """Say something in a thread, or answer its interrupts, and send what happens as events of AG-UI.
+    """Say something in a thread, or answer its interrupts, and watch what happens.
 
     The history is the server's: of `messages` only the last counts, if it is a user's. The same `runId` again
     is the same run, followed from its beginning. A run that asks something ends with an interrupt; the next

@@ -45,7 +45,7 @@ async def chat(
     agent: AgentName,
     given: Annotated[ChatRequest, body_example(message=examples.AI_MESSAGE, approval=examples.AI_APPROVAL)],
 ) -> Response:
-    """Say something in a chat, or answer what it asks, and send what happens as a UI message stream.
+    """Say something in a chat, or answer what it asks, and watch what happens.
 
     The history is the server's: only the last message counts. The same message again is the same run. An
     answer that is asked for anew, or words that were changed, go on in a copy of the session.
@@ -101,7 +101,7 @@ async def _is_anew(caller: Caller, thread: Thread, *, given: ChatRequest, name: 
     summary="Resume a chat over the AI SDK",
 )
 async def resume(*, request: Request, caller: CallerDep, agent: AgentName, chat_id: ChatId) -> Response:
-    """Send the run that is under way in a chat from its beginning on; 204 if there is none."""
+    """Send the run under way in a chat from its beginning on; 204 without one."""
     check_agent(caller, agent)
     thread = await find_thread(caller, chat_id)
     page = await caller.tenant.runtime.sessions.runs(session_id=thread.session_id, limit=1)

@@ -17,7 +17,7 @@ from windlass_server.metrics import Metrics
 from windlass_server.openapi import describe
 from windlass_server.pages import Pages
 from windlass_server.problems import Problem, on_problem
-from windlass_server.routes import agents, approvals, catalog, feeds, runs, sessions, system
+from windlass_server.routes import agents, approvals, catalog, feeds, ledger, runs, sessions, stats, system
 from windlass_server.settings import Settings
 from windlass_server.signals import on_exit
 from windlass_server.streams import Streams
@@ -29,6 +29,8 @@ _ROUTERS: Iterable[APIRouter] = (
     approvals.router,
     catalog.router,
     runs.router,
+    stats.router,
+    ledger.router,
     agents.router,
     system.router,
 )

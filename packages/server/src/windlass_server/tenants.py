@@ -15,6 +15,7 @@ from windlass.compose import Durability
 from windlass.options import RuntimeOptions
 from windlass.parts import SqliteStore, Store
 from windlass_protocol import ErrorKind, RetryClass
+from windlass_server.insight import Insight
 from windlass_server.limits import RETRY_MS, TENANTS_OPEN_MAX
 from windlass_server.reservations import Reservations
 
@@ -29,6 +30,7 @@ class Tenant:
     name: str
     runtime: AgentRuntime
     reservations: Reservations
+    insight: Insight
     agent_ids: tuple[str, ...]
     """The agents that runs can be started with; their subagents are theirs alone."""
     users: int = 0
@@ -47,6 +49,7 @@ class Tenant:
 
     async def aclose(self) -> None:
         """Let go of it; runs that are not done go on when it is opened again."""
+        await self.insight.aclose()
         await self.runtime.aclose()
         await self.reservations.aclose()
 
@@ -137,7 +140,7 @@ class Tenants:
         except BaseException:
             await runtime.aclose()
             raise
-        return Tenant(name, runtime, reservations, tuple(self.agents))
+        return Tenant(name, runtime, reservations, Insight(runtime), tuple(self.agents))
 
     async def _make_room(self) -> None:
         """Close the tenant that was used longest ago, if there are too many."""

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Query, Response
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 
 from windlass.catalog import RunStats
 from windlass.ports.recorded import RunLook
@@ -13,17 +13,22 @@ from windlass_server.access import CallerDep
 from windlass_server.docs import answers, reply, seen
 from windlass_server.guard import PREFIX
 from windlass_server.ledger_models import BucketView, FailingToolView, RunNumbersView, StatsView, WaitingView
+from windlass_server.problems import Problem
 from windlass_server.wire import Wire
 
 router = APIRouter(prefix=PREFIX, tags=["numbers"])
 FAILING_TOOLS_MAX: Final = 20
 SPAN_DEFAULT: Final = timedelta(days=1)
 BUCKET_S_MAX: Final = 366 * 86_400
+_MOMENT: Final = r"^(?:19[7-9]\d|2\d{3})-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?(?:Z|[+-]\d\d:\d\d)$"
+_EXAMPLES: Final[list[object]] = ["2026-01-01T00:00:00Z"]
 Since = Annotated[
-    AwareDatetime | None,
-    Field(alias="from", description="Runs that began then or later, such as 2026-01-01T00:00:00Z."),
+    str | None,
+    Field(alias="from", pattern=_MOMENT, description="Runs that began then or later.", examples=_EXAMPLES),
 ]
-Until = Annotated[AwareDatetime | None, Field(description="Runs that began before.")]
+Until = Annotated[
+    str | None, Field(pattern=_MOMENT, description="Runs that began before.", examples=_EXAMPLES)
+]
 AgentName = Annotated[str | None, Field(min_length=1, max_length=512)]
 
 
@@ -50,8 +55,8 @@ async def stats(caller: CallerDep, query: Annotated[StatsQuery, Query()]) -> Res
     The last day when nothing is said, in hours. Runs of subagents are a part of the run that they work for,
     unless `agent` names theirs.
     """
-    end = query.to or caller.tenant.runtime.ports.machine.clock.now()
-    start = query.since or end - SPAN_DEFAULT
+    end = moment_of(query.to) or caller.tenant.runtime.ports.machine.clock.now()
+    start = moment_of(query.since) or end - SPAN_DEFAULT
     owner = caller.principal.user
     found = await caller.tenant.runtime.sessions.stats(
         start, end, bucket_s=query.bucket, agent_id=query.agent, owner=owner
@@ -75,8 +80,24 @@ def _view(found: RunStats, failing: list[tuple[str, int, int]]) -> StatsView:
     )
 
 
-def stamp_of(moment: datetime | None) -> str | None:
-    """Return a moment as records write it."""
+def moment_of(text: str | None) -> datetime | None:
+    """Return a moment that a query names.
+
+    Raises:
+        Problem: there is no such day or hour.
+    """
+    if text is None:
+        return None
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except ValueError:
+        pass
+    raise Problem(422, "there is no such moment: write it as 2026-01-31T09:30:00Z")
+
+
+def stamp_of(text: str | None) -> str | None:
+    """Return a moment that a query names, as records write it."""
+    moment = moment_of(text)
     if moment is None:
         return None
-    return f"{moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
+    return f"{moment.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"

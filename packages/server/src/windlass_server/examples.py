@@ -131,3 +131,23 @@ COMPARE: Final[JsonValue] = {
     },
     "changes": ["agent.instructions changed"],
 }
+PROPOSAL: Final[JsonValue] = {
+    "proposal": {
+        "id": "proposal-019a8f…",
+        "goalId": "prices",
+        "agentId": "clerk",
+        "baseFingerprint": "sha256:19c0…",
+        "fingerprint": "sha256:4be1…",
+        "changes": [{"part": "instructions", "before": "Tell prices.", "after": "Tell prices in crowns."}],
+        "differences": [
+            {"path": "/agent/instructions", "before": "Tell prices.", "after": "Tell prices in crowns."}
+        ],
+        "rationale": "People ask for crowns, and it answers in cents.",
+        "evidence": ["019a8f…"],
+        "at": "2026-01-01T00:00:00.000Z",
+    },
+    "status": "accepted",
+    "settled": {"proposalId": "proposal-019a8f…", "isAccepted": True, "by": "ann", "reason": "It is clear."},
+    "settledAt": "2026-01-01T01:00:00.000Z",
+    "work": [],
+}

@@ -43,6 +43,11 @@ class Tenant:
         assert store is not None, "it was opened on one"
         return store
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether somebody uses it now."""
+        return bool(self.users or self.insight.working)
+
     def new_id(self) -> str:
         """Return an id that nobody else has."""
         return self.runtime.ports.machine.new_id()
@@ -147,7 +152,7 @@ class Tenants:
         if len(self._open) < self._open_max:
             return
         for name, tenant in tuple(self._open.items()):  # others come and go while we look
-            if not tenant.users and not await tenant.store.unfinished() and not tenant.users:
+            if not tenant.is_busy and not await tenant.store.unfinished() and not tenant.is_busy:
                 del self._open[name]
                 await tenant.aclose()
                 return

@@ -9,9 +9,9 @@ from windlass import AgentError
 from windlass.demo import agent as demo
 from windlass_protocol import encode
 from windlass_server.keys import new_key
-from windlass_server.loading import load_agents
+from windlass_server.loading import load_agents, load_goals
 from windlass_server.serving import serve
-from windlass_server.settings import JwtSettings, Settings, refused
+from windlass_server.settings import ImproveSettings, JwtSettings, Settings, refused
 from windlass_server.tenants import Tenants
 
 
@@ -40,6 +40,9 @@ def _parser() -> argparse.ArgumentParser:
     add("--jwt-jwks", metavar="FILE-OR-URL", help="the public keys of the issuer")
     add("--jwt-tenant-claim", default="tenant", metavar="NAME")
     add("--jwt-user-claim", default="sub", metavar="NAME")
+    add("--jwt-roles-claim", metavar="NAME", help="the claim with the roles approver and improver")
+    add("--builder-model", metavar="MODEL", help="who proposes changes to agents, such as openai/gpt-5")
+    add("--goals", metavar="MODULE:ATTR", help="a Goal, or a list of them, that changes are made for")
     add("--cors-origin", action="append", default=[], metavar="URL", help="a web page that may call")
     add("--new-key", nargs=3, metavar=("ID", "TENANT", "USER"), help="make an API key and end")
     return parser
@@ -52,6 +55,9 @@ def _serve(options: argparse.Namespace) -> int:
         keys=options.keys,
         jwt=_jwt(options),
         cors_origins=tuple(options.cors_origin),
+        improve=ImproveSettings(
+            options.builder_model, [] if options.goals is None else load_goals(options.goals)
+        ),
     )
     agents = [demo] if options.agents is None else load_agents(options.agents)
     tenants = Tenants(options.data, agents, open_max=settings.limits.tenants_open_max)
@@ -70,6 +76,7 @@ def _jwt(options: argparse.Namespace) -> JwtSettings | None:
         options.jwt_jwks,
         tenant_claim=options.jwt_tenant_claim,
         user_claim=options.jwt_user_claim,
+        roles_claim=options.jwt_roles_claim,
     )
 
 

@@ -44,7 +44,16 @@ from windlass.ports.journal import (
     RunRow,
     SessionRow,
 )
-from windlass.ports.listing import OpenRequest, RunFilter, RunInfo, SessionFilter, SessionInfo
+from windlass.ports.listing import (
+    CountFilter,
+    OpenRequest,
+    RunCounts,
+    RunFilter,
+    RunInfo,
+    SessionFilter,
+    SessionInfo,
+    Waiting,
+)
 from windlass_harness.loop.drafts import Post
 from windlass_protocol import ContentRef, Record
 
@@ -210,6 +219,12 @@ class SqliteStore:
         self, *, owner: str | None = None, after: int = 0, limit: int = 50
     ) -> tuple[OpenRequest, ...]:
         return await self._read(lambda: self._reads.index.requests(owner, after=after, limit=limit))
+
+    async def counted_runs(self, wanted: CountFilter) -> RunCounts:
+        return await self._read(lambda: self._reads.counts.runs(wanted))
+
+    async def waiting(self, *, owner: str | None = None, agent_id: str | None = None) -> Waiting:
+        return await self._read(lambda: self._reads.counts.waiting(owner, agent_id))
 
     # whole sessions
 

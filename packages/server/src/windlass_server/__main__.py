@@ -5,11 +5,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from windlass import AgentError
+from windlass import Agent, AgentError
 from windlass.demo import agent as demo
+from windlass.loading import load_agents
 from windlass_protocol import encode
 from windlass_server.keys import new_key
-from windlass_server.loading import load_agents
 from windlass_server.serving import serve
 from windlass_server.settings import JwtSettings, Settings, refused
 from windlass_server.tenants import Tenants
@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="windlass-server", description="Serve agents over HTTP.")
     add = parser.add_argument
-    add("--agents", metavar="MODULE:ATTR", help="an Agent, or a list of them; a demo agent when left out")
+    add("--agents", metavar="MODULE:ATTR", help="your agents, or FILE.py:ATTR; a demo agent when left out")
     add("--data", type=Path, default=Path("windlass-data"), help="the folder of the stores")
     add("--host", default="127.0.0.1")
     add("--port", type=int, default=8700, help="0 takes a free one")
@@ -53,9 +53,15 @@ def _serve(options: argparse.Namespace) -> int:
         jwt=_jwt(options),
         cors_origins=tuple(options.cors_origin),
     )
-    agents = [demo] if options.agents is None else load_agents(options.agents)
-    tenants = Tenants(options.data, agents, open_max=settings.limits.tenants_open_max)
+    tenants = Tenants(options.data, _agents(options.agents), open_max=settings.limits.tenants_open_max)
     return serve(settings, tenants)
+
+
+def _agents(place: str | None) -> tuple[Agent, ...]:
+    try:
+        return (demo,) if place is None else load_agents(place)
+    except AgentError as error:
+        raise refused(f"--agents {place}: {error.message}") from error
 
 
 def _jwt(options: argparse.Namespace) -> JwtSettings | None:

@@ -28,10 +28,13 @@ from windlass_harness.loop.family import is_childs
 from windlass_harness.redact import Redactor
 from windlass_harness.views.listing import words_in
 from windlass_protocol import ChatMessage, Record, RetryClass, RunStatus
+from windlass_protocol.codec_errors import shown
 
 T = TypeVar("T", SessionStatus, RunStatus)
 
 SEARCH_CHARS_MAX: Final = 256
+STATUS_SHOWN_CHARS_MAX: Final = 40
+"""What is quoted of a status that there is not."""
 DELETE_WAIT_MS: Final = 5_000
 """How long a delete waits for a driver that is about to let go of a session without a run."""
 _PAUSE_S: Final = 0.02
@@ -320,7 +323,8 @@ def _member(kind: type[T], value: object) -> T:
         return kind(value)
     except ValueError:
         pass
-    raise bad_request(f"status is one of {', '.join(one.value for one in kind)}, found {kind_of(value)}")
+    found = repr(shown(value, STATUS_SHOWN_CHARS_MAX)) if isinstance(value, str) else kind_of(value)
+    raise bad_request(f"status is one of {', '.join(one.value for one in kind)}, found {found}")
 
 
 def _name(value: object, what: str) -> str | None:
@@ -340,5 +344,6 @@ def _words(text: object) -> tuple[str, ...]:
 
 def _number(value: object, what: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise bad_request(f"{what} is the number of a record, found {kind_of(value)}")
+        found = value if type(value) is int else kind_of(value)
+        raise bad_request(f"{what} is the number of a record, found {found}")
     return value

@@ -28,6 +28,8 @@ export interface ChatStream {
   readonly conversation: Conversation;
   /** Whether a run is under way, or a message is on its way. */
   readonly isStreaming: boolean;
+  /** Whether words may go to the run under way; else they wait for it to end. */
+  readonly canSteer: boolean;
   readonly connection: FeedState;
   /** What went wrong last on the way to the agent; what went wrong in a run is in the items. */
   readonly error: Error | undefined;
@@ -122,6 +124,7 @@ export function useChatStream(options: ChatStreamOptions = {}): ChatStream {
     items,
     conversation,
     isStreaming: isPending || isRunning(conversation),
+    canSteer: transport.features.steer,
     connection: view.connection,
     error: error ?? view.error,
     sendUserMessage,

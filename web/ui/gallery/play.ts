@@ -1,5 +1,5 @@
 /** An agent that is played: a transport without anybody behind it. */
-import type { Event, JsonObject } from "@windlass/protocol";
+import { textOfContent, type Event, type JsonObject, type UserContent } from "@windlass/protocol";
 import type { FeedItem } from "@windlass/protocol/client";
 import { Unsupported, type Transport, type WatchOptions } from "../src/index.js";
 
@@ -83,7 +83,7 @@ export function play(journal: Journal, { isAway = false, refusal }: PlayOptions 
   };
   const none = (): Promise<never> => Promise.reject(new Unsupported("nobody is behind the gallery"));
   return {
-    features: { steer: true, decisions: false },
+    features: { steer: true, decisions: false, attachments: true },
     createSession: ({ message = "" }) => {
       answer(message, journal, tell);
       return Promise.resolve({ sessionId: "s1", runId: "r1" });
@@ -137,7 +137,8 @@ async function* follow({ events }: Journal, { listeners, watch, isAway, refusal 
 }
 
 /** Says what was said, a word at a time. */
-function answer(message: string, journal: Journal, tell: (change: () => void) => void): void {
+function answer(content: UserContent, journal: Journal, tell: (change: () => void) => void): void {
+  const message = textOfContent(content);
   const words = `You said: *${message}*. Nobody is behind this gallery, so that is all.`.split(/(?<= )/u);
   tell(() => journal.begin(message));
   words.forEach((word, at) => setTimeout(() => { tell(() => journal.piece(word)); }, PIECE_MS * (at + 1)));

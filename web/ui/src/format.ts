@@ -24,6 +24,12 @@ export function formatCount(count: number): string {
   return count.toLocaleString("en-US");
 }
 
+/** A size: 820 B, 12 kB, 3.4 MB. */
+export function formatBytes(bytes: number): string {
+  if (bytes < 1_000) return `${bytes} B`;
+  return bytes < 1_000_000 ? `${Math.round(bytes / 1_000)} kB` : `${(bytes / 1_000_000).toFixed(1)} MB`;
+}
+
 /** A value as indented JSON; a text as itself. */
 export function formatValue(value: unknown): string {
   return typeof value === "string" ? value : JSON.stringify(value, undefined, 2);

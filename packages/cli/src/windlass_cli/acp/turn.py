@@ -1,7 +1,7 @@
 """One run in an editor: shown as it goes, and asked about there."""
 
 import asyncio
-from typing import Final, Protocol
+from typing import Protocol
 
 import acp
 from acp import schema
@@ -9,11 +9,6 @@ from acp import schema
 from windlass import AgentError, RunHandle
 from windlass_cli.acp.updates import Update, Updates, call_of, options_of
 from windlass_protocol import InputRequest, RunResult
-
-_WAITS: Final = "run.waiting"
-_GOES_ON: Final = frozenset(
-    {"run.resumed", "run.completed", "run.failed", "run.cancelled", "run.budget_exhausted"}
-)
 
 
 class Editor(Protocol):
@@ -52,10 +47,8 @@ class Turn:
             async for event in self.handle.events(after):
                 for update in updates.of(event):
                     await self._tell(update)
-                if event.type == _WAITS:
+                if event.type == "run.waiting":
                     self._ask()
-                elif event.type in _GOES_ON:
-                    self._ask_no_more()
             return await self.handle.wait()
         finally:
             self._ask_no_more()

@@ -10,7 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final, Unpack
 
-from windlass import Agent, AgentRuntime, Unavailable
+from windlass import Agent, AgentRuntime, Unavailable, telemetry
 from windlass.compose import Durability
 from windlass.options import RuntimeOptions
 from windlass.parts import SqliteStore, Store
@@ -31,6 +31,8 @@ class Tenant:
     reservations: Reservations
     agent_ids: tuple[str, ...]
     """The agents that runs can be started with; their subagents are theirs alone."""
+    exported: telemetry.TelemetryExport | None = None
+    """Who tells a collector what happens; None if the environment names none."""
     users: int = 0
     """Requests that use it now."""
 
@@ -47,6 +49,8 @@ class Tenant:
 
     async def aclose(self) -> None:
         """Let go of it; runs that are not done go on when it is opened again."""
+        if self.exported is not None:
+            await self.exported.aclose()
         await self.runtime.aclose()
         await self.reservations.aclose()
 
@@ -134,10 +138,12 @@ class Tenants:
         )
         try:
             reservations = await Reservations.open(path.with_suffix(".empty"))
+            state = path.with_suffix(telemetry.STATE_SUFFIX)
+            exported = await telemetry.export_from_environment(runtime, state_path=state).__aenter__()
         except BaseException:
             await runtime.aclose()
             raise
-        return Tenant(name, runtime, reservations, tuple(self.agents))
+        return Tenant(name, runtime, reservations, tuple(self.agents), exported)
 
     async def _make_room(self) -> None:
         """Close the tenant that was used longest ago, if there are too many."""

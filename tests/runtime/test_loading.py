@@ -1,6 +1,7 @@
 """Agents are found by module or file, and what is wrong with them is told."""
 
 import asyncio
+import gc
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -93,6 +94,9 @@ def test_a_program_that_runs_its_agent_says_where_and_what_to_do(
     assert "shop_run.py, line 6)" in refused.value.message
     assert 'if __name__ == "__main__":' in refused.value.message
     assert capsys.readouterr().out == ""
+    # What the program never awaited is found now, and not in the middle of another test.
+    del refused
+    gc.collect()
 
 
 def test_a_module_that_runs_its_agent_is_refused_without_an_event_loop_too(tmp_path: Path) -> None:

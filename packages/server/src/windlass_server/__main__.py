@@ -4,15 +4,19 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from windlass import Agent, AgentError
 from windlass.demo import agent as demo
-from windlass.loading import load_agents
+from windlass.improve.criteria import Goal
+from windlass.loading import load
 from windlass_protocol import encode
 from windlass_server.keys import new_key
 from windlass_server.serving import serve
-from windlass_server.settings import JwtSettings, Settings, refused
+from windlass_server.settings import ImproveSettings, JwtSettings, Settings, refused
 from windlass_server.tenants import Tenants
+
+T = TypeVar("T")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -40,6 +44,9 @@ def _parser() -> argparse.ArgumentParser:
     add("--jwt-jwks", metavar="FILE-OR-URL", help="the public keys of the issuer")
     add("--jwt-tenant-claim", default="tenant", metavar="NAME")
     add("--jwt-user-claim", default="sub", metavar="NAME")
+    add("--jwt-roles-claim", metavar="NAME", help="the claim with the roles approver and improver")
+    add("--builder-model", metavar="MODEL", help="who proposes changes to agents, such as openai/gpt-5")
+    add("--goals", metavar="MODULE:ATTR", help="a Goal, or a list of them, that changes are made for")
     add("--cors-origin", action="append", default=[], metavar="URL", help="a web page that may call")
     add("--new-key", nargs=3, metavar=("ID", "TENANT", "USER"), help="make an API key and end")
     return parser
@@ -52,16 +59,18 @@ def _serve(options: argparse.Namespace) -> int:
         keys=options.keys,
         jwt=_jwt(options),
         cors_origins=tuple(options.cors_origin),
+        improve=ImproveSettings(options.builder_model, _loaded(options.goals, Goal, option="--goals")),
     )
-    tenants = Tenants(options.data, _agents(options.agents), open_max=settings.limits.tenants_open_max)
+    agents = _loaded(options.agents, Agent, option="--agents") or (demo,)
+    tenants = Tenants(options.data, agents, open_max=settings.limits.tenants_open_max)
     return serve(settings, tenants)
 
 
-def _agents(place: str | None) -> tuple[Agent, ...]:
+def _loaded(place: str | None, kind: type[T], *, option: str) -> tuple[T, ...]:
     try:
-        return (demo,) if place is None else load_agents(place)
+        return () if place is None else load(place, kind)
     except AgentError as error:
-        raise refused(f"--agents {place}: {error.message}") from error
+        raise refused(f"{option} {place}: {error.message}") from error
 
 
 def _jwt(options: argparse.Namespace) -> JwtSettings | None:
@@ -76,6 +85,7 @@ def _jwt(options: argparse.Namespace) -> JwtSettings | None:
         options.jwt_jwks,
         tenant_claim=options.jwt_tenant_claim,
         user_claim=options.jwt_user_claim,
+        roles_claim=options.jwt_roles_claim,
     )
 
 

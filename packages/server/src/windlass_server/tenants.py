@@ -4,7 +4,7 @@ import asyncio
 import re
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -15,6 +15,7 @@ from windlass.compose import Durability
 from windlass.options import RuntimeOptions
 from windlass.parts import SqliteStore, Store
 from windlass_protocol import ErrorKind, RetryClass
+from windlass_server.insight import Insight
 from windlass_server.limits import RETRY_MS, TENANTS_OPEN_MAX
 from windlass_server.reservations import Reservations
 
@@ -29,6 +30,7 @@ class Tenant:
     name: str
     runtime: AgentRuntime
     reservations: Reservations
+    insight: Insight
     agent_ids: tuple[str, ...]
     """The agents that runs can be started with; their subagents are theirs alone."""
     exported: telemetry.TelemetryExport | None = None
@@ -43,6 +45,11 @@ class Tenant:
         assert store is not None, "it was opened on one"
         return store
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether somebody uses it now."""
+        return bool(self.users or self.insight.working)
+
     def new_id(self) -> str:
         """Return an id that nobody else has."""
         return self.runtime.ports.machine.new_id()
@@ -51,6 +58,7 @@ class Tenant:
         """Let go of it; runs that are not done go on when it is opened again."""
         if self.exported is not None:
             await self.exported.aclose()
+        await self.insight.aclose()
         await self.runtime.aclose()
         await self.reservations.aclose()
 
@@ -136,21 +144,21 @@ class Tenants:
         runtime = await AgentRuntime.open(
             path, agents=self.agents.values(), durability=self._durability, **self._options
         )
-        try:
+        async with AsyncExitStack() as failed:
+            failed.push_async_callback(runtime.aclose)
             reservations = await Reservations.open(path.with_suffix(".empty"))
+            failed.push_async_callback(reservations.aclose)
             state = path.with_suffix(telemetry.STATE_SUFFIX)
             exported = await telemetry.export_from_environment(runtime, state_path=state).__aenter__()
-        except BaseException:
-            await runtime.aclose()
-            raise
-        return Tenant(name, runtime, reservations, tuple(self.agents), exported)
+            failed.pop_all()
+        return Tenant(name, runtime, reservations, Insight(runtime), tuple(self.agents), exported)
 
     async def _make_room(self) -> None:
         """Close the tenant that was used longest ago, if there are too many."""
         if len(self._open) < self._open_max:
             return
         for name, tenant in tuple(self._open.items()):  # others come and go while we look
-            if not tenant.users and not await tenant.store.unfinished() and not tenant.users:
+            if not tenant.is_busy and not await tenant.store.unfinished() and not tenant.is_busy:
                 del self._open[name]
                 await tenant.aclose()
                 return

@@ -162,7 +162,7 @@ class EditorAgent:
             self._take_up(left, session_id, after=seq)
 
     async def _ahead(self, session_id: str, before: str | None = None) -> RunHandle | None:
-        """Return the run that is under way in a session, ahead of another one or of all to come."""
+        """Return the run under way in a session, ahead of one or of all to come."""
         page = await self._runtime.sessions.runs(session_id=session_id, limit=RUNS_QUEUED_MAX)
         names = [one.run_id for one in page.items if one.status.value not in ENDS]
         ahead = names[names.index(before) + 1 :] if before in names else names

@@ -58,7 +58,13 @@ class Session:
 
     @asynccontextmanager
     async def working(self) -> "AsyncGenerator[AgentRuntime]":
-        """Open the store and go on with what was left unfinished in it."""
+        """Open the store and go on with what was left unfinished in it.
+
+        If the environment names a collector of OpenTelemetry, what happens meanwhile is exported to it.
+        """
+        # Whoever only looks does not pay for it.
+        from windlass import telemetry  # noqa: PLC0415 - slow to import
+
         settings = self.settings
         _check_file(settings.store)
         _make_folder(settings.store.parent)
@@ -66,7 +72,8 @@ class Session:
         runtime = await windlass.AgentRuntime.open(
             settings.store, agents=agents, durability=settings.durability
         )
-        async with runtime:
+        exported = settings.store.with_suffix(telemetry.STATE_SUFFIX)
+        async with runtime, telemetry.export_from_environment(runtime, state_path=exported):
             yield runtime
 
     @asynccontextmanager

@@ -164,3 +164,9 @@ PROMPT: Final[JsonValue] = {
     "messages": [{"role": "user", "content": "Pay the hotel.", "isError": False}],
     "unknown": ["Secrets were masked before anything was written: …"],
 }
+CONTENT: Final[JsonValue] = {
+    "contentId": "sha256:4be1…",
+    "hash": "sha256:4be1…",
+    "sizeBytes": 1_204_000,
+    "mediaType": "application/json",
+}

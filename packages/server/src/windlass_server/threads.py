@@ -143,7 +143,8 @@ async def asking(caller: Caller, thread: Thread, *, request_ids: frozenset[str])
 async def answer(caller: Caller, thread: Thread, *, given: Sequence[Given], needs_all: bool) -> Answered:
     """Answer what a run asks.
 
-    With `needs_all` nothing that it waits for may be left. What somebody has answered before is passed over: the first answer counts.
+    With `needs_all` nothing that it waits for may be left. What somebody has answered before is passed over:
+    the first answer counts.
 
     Raises:
         Conflict: nobody was asked this, something is left, or somebody else was faster.

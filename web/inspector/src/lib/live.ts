@@ -74,7 +74,8 @@ async function follow(queries: QueryClient, signal: AbortSignal): Promise<void> 
   };
   try {
     const onState = ({ status }: { readonly status: string }): void => { setOpen(status === "open"); };
-    for await (const _ of client.allEvents({ types: TYPES, signal, onState })) refresh();
+    const events = client.allEvents({ types: TYPES, signal, onState });
+    while ((await events.next()).done !== true) refresh();
   } catch {
     // Without a feed, because the server has none or the page is left: lists are asked for again and again.
   } finally {

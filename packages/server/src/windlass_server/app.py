@@ -96,5 +96,6 @@ def create_app(settings: Settings, tenants: Tenants, *, clock: Clock | None = No
             allow_origins=list(settings.cors_origins),
             allow_methods=["GET", "POST", "DELETE"],
             allow_headers=["authorization", "content-type", "idempotency-key", "last-event-id"],
+            expose_headers=["windlass-cursor", "retry-after"],
         )
     return app

@@ -151,3 +151,16 @@ PROPOSAL: Final[JsonValue] = {
     "settledAt": "2026-01-01T01:00:00.000Z",
     "work": [],
 }
+PROMPT: Final[JsonValue] = {
+    "runId": "019a8f…",
+    "sessionId": "019a8f…",
+    "stepIndex": 0,
+    "seq": 5,
+    "routeId": "openai",
+    "modelId": "gpt-5",
+    "fingerprint": "sha256:4be1…",
+    "system": "You pay bills.",
+    "tools": [{"name": "pay", "description": "Pay.", "inputSchema": {"type": "object"}}],
+    "messages": [{"role": "user", "content": "Pay the hotel.", "isError": False}],
+    "unknown": ["Secrets were masked before anything was written: …"],
+}

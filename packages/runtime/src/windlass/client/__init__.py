@@ -19,6 +19,8 @@ from windlass.client.errors import RateLimited as RateLimited
 from windlass.client.errors import Unauthenticated as Unauthenticated
 from windlass.client.errors import Unreachable as Unreachable
 from windlass.client.means import Means as Means
+from windlass.client.remote import RemoteAgent as RemoteAgent
+from windlass.client.remote import RemoteOptions as RemoteOptions
 from windlass.client.runs import RunQuery as RunQuery
 from windlass.client.sessions import RunWishes as RunWishes
 from windlass.client.sessions import SessionQuery as SessionQuery

@@ -19,7 +19,7 @@ INSPECTOR_SOURCES := $(shell find web/inspector web/ui/src web/ui/styles web/pro
 
 .DEFAULT_GOAL := help
 .PHONY: help dev test check gen lock bench torture clean test-real sidecar-bundle inspector wheels
-.PHONY: python-tests pure-tests runtime-tests hard-tests apart-tests web-tests web-built browser-tests screenshots
+.PHONY: python-tests pure-tests runtime-tests hard-tests apart-tests web-tests web-built browser-tests gallery screenshots
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 16
@@ -50,6 +50,7 @@ check: $(VENV)/.ready node_modules/.ready  ## format, lint, types, contracts, dr
 	$(NODE)/tsc -p web/protocol/test
 	$(NODE)/tsc -p web/harness/test
 	$(NODE)/tsc -p web/ui/test
+	$(NODE)/tsc -p web/ui/gallery
 	$(NODE)/tsc -p web/inspector
 	$(NODE)/tsc -p web/inspector/test
 	$(NODE)/eslint web
@@ -83,6 +84,9 @@ browser-tests: $(VENV)/.ready $(INSPECTOR)
 	# Where nobody may install a browser these tests say so, and are left out.
 	test -x "$${CHROMIUM:-/usr/bin/chromium}" || { apt-get update -q && apt-get install -qy chromium; } || true
 	cd web/inspector && ../../$(NODE)/vitest run
+
+gallery: web-built  ## every component of @windlass/ui in every state, in a browser
+	$(NODE)/vite --config web/ui/gallery/vite.config.ts --open
 
 screenshots: $(VENV)/.ready $(INSPECTOR)  ## draw docs/images anew
 	cd web/inspector && SCREENSHOTS=1 ../../$(NODE)/vitest run shots

@@ -11,7 +11,16 @@ from windlass.adapters.journals.codec import content_ref
 from windlass.errors import Conflict, Denied, Rejected
 from windlass.ports.archive import KeptContent, KeptItem, SessionCopy, StoredAppend
 from windlass.ports.journal import CANCEL, START, STEER, Batch, Claim, NewRun, Standing, Store
-from windlass.ports.listing import RunFilter, SessionFilter, SessionStatus
+from windlass.ports.listing import (
+    CountFilter,
+    RunCell,
+    RunCounts,
+    RunFilter,
+    RunTimes,
+    SessionFilter,
+    SessionStatus,
+    Waiting,
+)
 from windlass_harness.loop.drafts import Draft, Post
 from windlass_harness.views.listing import Told
 from windlass_protocol import InputRequest, JsonObject, Record, RunStatus
@@ -294,6 +303,65 @@ def test_a_start_for_another_owner_is_denied_and_one_for_nobody_is_not(play: Pla
         await start(other, "s1", "r4")
         await start(other, "s1", "r5", owner="ann")
         assert await start(other, "s1", "r1", owner="ann") == 1
+
+    play(story)
+
+
+def test_runs_are_counted_by_when_they_began_and_how_they_ended(play: Play) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        for number, took_s in enumerate((1, 2, 60), 1):
+            mine = await begin(store, f"s{number}", f"r{number}", owner="ann")
+            at = f"2026-01-31T09:3{took_s // 60}:{took_s % 60:02}.250Z"
+            await end(store, mine, f"r{number}", at=at)
+        await begin(store, "s4", "r4", owner="bob")
+        await start(store, "s5", "r5", owner="ann")
+        hour = CountFilter("2026-01-31T09:00:00.000Z", "2026-01-31T10:00:00.000Z", 1_800_000)
+        found = await other.counted_runs(hour)
+        assert found.cells == (
+            RunCell(1, RunStatus.COMPLETED, 3, input_tokens=15, output_tokens=0, cost_micros=21),
+            RunCell(1, RunStatus.RUNNING, 1, 0, 0, 0),
+        )
+        assert found.times == (RunTimes(1, 2_000, 60_000), RunTimes(None, 2_000, 60_000))
+        theirs = await other.counted_runs(replace(hour, owner="bob"))
+        assert theirs == RunCounts((RunCell(1, RunStatus.RUNNING, 1, 0, 0, 0),), ())
+        assert await other.counted_runs(replace(hour, agent_id="a2")) == RunCounts((), ())
+        # The end is not in it, and the beginning is: to the millisecond.
+        assert (await other.counted_runs(replace(hour, end=AT))).cells == ()
+        since = await other.counted_runs(replace(hour, start=AT, bucket_ms=1))
+        assert [cell.bucket for cell in since.cells] == [0, 0]
+
+    play(story)
+
+
+def test_runs_of_subagents_count_only_for_their_own_agent(play: Play) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        await begin(store)
+        run = NewRun("r2", "a2", "f2", at=AT)
+        item = {**body("r2"), "agentId": "a2", "parent": PARENT}
+        number = (await store.post("s2", kind=START, key="start:r2", body=item, run=run)).number
+        mine = await claim(store, "s2")
+        begun = replace(fact("run.started", "r2", agentId="a2", parent=PARENT), agent_id="a2")
+        runs = (("r2", RunStatus.RUNNING),)
+        await store.append(Batch(mine, 0, (begun,), consumes=(number,), standing=Standing.RUNNING, runs=runs))
+        day = CountFilter("2026-01-31T00:00:00.000Z", "2026-02-01T00:00:00.000Z", 86_400_000)
+        assert [cell.count for cell in (await other.counted_runs(day)).cells] == [1]
+        below = await other.counted_runs(replace(day, agent_id="a2"))
+        assert [cell.count for cell in below.cells] == [1]
+
+    play(story)
+
+
+def test_what_waits_is_counted_for_its_owner_and_its_agent(play: Play) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        mine = await begin(store, owner="ann")
+        waiting = (("r1", RunStatus.WAITING),)
+        drafts = (fact("run.waiting", at=LATER),)
+        asked = (asking("q1"), asking("q2"))
+        await store.append(Batch(mine, 2, drafts, standing=Standing.WAITING, runs=waiting, asked=asked))
+        assert await other.waiting() == Waiting(1, 2, LATER)
+        assert await other.waiting(owner="ann", agent_id="a1") == Waiting(1, 2, LATER)
+        for nobody in ({"owner": "bob"}, {"agent_id": "a2"}):
+            assert await other.waiting(**nobody) == Waiting(0, 0, None)
 
     play(story)
 

@@ -4,20 +4,20 @@ import asyncio
 import getpass
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, cast
 
 import typer
 
 import windlass
-from windlass_cli.agents import load_agents
+from windlass.loading import load_agents
 from windlass_cli.problems import Exit, Problem
-from windlass_cli.settings import Settings
+from windlass_cli.settings import LOCAL, OWNER, Settings
 from windlass_cli.terminal import Terminal
 
 if TYPE_CHECKING:
-    from windlass import Agent, AgentRuntime
+    from windlass import Agent, AgentRuntime, RunHandle
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,7 @@ class Session:
 
     settings: Settings
     terminal: Terminal
+    _loaded: "list[tuple[Agent, ...]]" = field(default_factory=list["tuple[Agent, ...]"], init=False)
 
     @property
     def user(self) -> str:
@@ -33,17 +34,33 @@ class Session:
         return self.settings.user or getpass.getuser()
 
     def agents(self) -> "tuple[Agent, ...]":
-        """Return the agents.
+        """Return the agents; they are loaded once.
 
         Raises:
-            Problem: they cannot be loaded.
+            Rejected: they cannot be loaded.
         """
-        return load_agents(self.settings.agents, self.settings.folder)
+        if not self._loaded:
+            self._loaded.append(load_agents(self.settings.agents, self.settings.folder))
+        return self._loaded[0]
+
+    def agent(self, name: str | None) -> "Agent":
+        """Return the agent of a name; the first one if nobody said.
+
+        Raises:
+            Problem: there is none of that name.
+            Rejected: they cannot be loaded.
+        """
+        agents = self.agents()
+        for agent in agents:
+            if name is None or agent.name == name:
+                return agent
+        raise Problem(f"there is no agent {name}", f"There is {', '.join(agent.name for agent in agents)}.")
 
     @asynccontextmanager
     async def working(self) -> "AsyncGenerator[AgentRuntime]":
         """Open the store and go on with what was left unfinished in it."""
         settings = self.settings
+        _check_file(settings.store)
         _make_folder(settings.store.parent)
         agents = self.agents()
         runtime = await windlass.AgentRuntime.open(
@@ -60,6 +77,7 @@ class Session:
             Problem: there is none.
         """
         settings = self.settings
+        _check_file(settings.store)
         if not settings.store.is_file():
             raise Problem(
                 f"there is no store {settings.store}", 'Make one: windlass run "…", or name it: --store PATH'
@@ -67,6 +85,45 @@ class Session:
         runtime = await windlass.AgentRuntime.open(settings.store, agents=(), durability=settings.durability)
         async with runtime:
             yield runtime
+
+
+async def start(
+    runtime: "AgentRuntime", agent: "Agent", *, words: str, session_id: str | None
+) -> "RunHandle":
+    """Start a run for whoever uses this machine.
+
+    A session that belongs to nobody, because a program began it without an owner, stays nobody's: whoever may
+    open the file may speak to it.
+
+    Raises:
+        AgentError: it was refused.
+    """
+    owner: str | None = OWNER
+    if session_id is not None:
+        try:
+            known = await runtime.sessions.get(session_id)
+        except windlass.Conflict:  # it begins with these words
+            pass
+        else:
+            owner = None if known.owner is None else OWNER
+    return await runtime.start(agent.name, words, session_id=session_id, owner=owner)
+
+
+async def known_run(runtime: "AgentRuntime", run_id: str) -> str:
+    """Return where a run is.
+
+    Raises:
+        Problem: there is no such run.
+    """
+    try:
+        return (await runtime.run_status(run_id)).value
+    except windlass.Conflict:
+        raise Problem(f"there is no run {run_id}", "See which there are: windlass runs list") from None
+
+
+def _check_file(store: Path) -> None:
+    if store.is_dir():
+        raise Problem(f"the store {store} is a folder", f"Name a file in it: --store {store / LOCAL}")
 
 
 def _make_folder(folder: Path) -> None:

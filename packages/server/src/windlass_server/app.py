@@ -17,7 +17,18 @@ from windlass_server.metrics import Metrics
 from windlass_server.openapi import describe
 from windlass_server.pages import Pages
 from windlass_server.problems import Problem, on_problem
-from windlass_server.routes import agents, approvals, catalog, feeds, runs, sessions, system
+from windlass_server.routes import (
+    agents,
+    approvals,
+    catalog,
+    feeds,
+    ledger,
+    proposals,
+    runs,
+    sessions,
+    stats,
+    system,
+)
 from windlass_server.settings import Settings
 from windlass_server.signals import on_exit
 from windlass_server.streams import Streams
@@ -29,6 +40,9 @@ _ROUTERS: Iterable[APIRouter] = (
     approvals.router,
     catalog.router,
     runs.router,
+    stats.router,
+    ledger.router,
+    proposals.router,
     agents.router,
     system.router,
 )
@@ -65,6 +79,7 @@ def create_app(settings: Settings, tenants: Tenants, *, clock: Clock | None = No
         redirect_slashes=False,
     )
     app.state.streams, app.state.metrics, app.state.tenants = streams, metrics, tenants
+    app.state.improve = settings.improve
     for router in _ROUTERS:
         # As they are, not included: so everybody who asks a request or the application finds whole paths.
         app.router.routes += router.routes

@@ -74,3 +74,80 @@ DECISIONS: Final[JsonValue] = {
     "decisions": [],
     "problems": [],
 }
+_NUMBERS: Final[dict[str, JsonValue]] = {
+    "runs": 12,
+    "completed": 10,
+    "failed": 1,
+    "cancelled": 0,
+    "open": 1,
+    "inputTokens": 41_200,
+    "outputTokens": 3_100,
+    "costMicros": 98_000,
+    "p50Ms": 2_300,
+    "p95Ms": 9_800,
+}
+STATS: Final[JsonValue] = {
+    "from": "2026-01-01T00:00:00.000Z",
+    "to": "2026-01-01T01:00:00.000Z",
+    "bucketS": 3_600,
+    "total": _NUMBERS,
+    "buckets": [{**_NUMBERS, "at": "2026-01-01T00:00:00.000Z"}],
+    "waiting": {"runs": 1, "requests": 1, "oldestAskedAt": "2026-01-01T00:59:00.000Z"},
+    "failingTools": [{"tool": "pay", "calls": 9, "failed": 2}],
+}
+FAILURES: Final[JsonValue] = {
+    "runs": 12,
+    "failed": 1,
+    "isAll": True,
+    "groups": [
+        {
+            "kind": "tool_error",
+            "count": 1,
+            "causes": [{"told": "The card was refused.", "count": 1, "runIds": ["019a8f…"]}],
+        }
+    ],
+}
+_RATE: Final[JsonValue] = {"value": 0.9, "low": 0.62, "high": 0.98}
+_TALLY: Final[dict[str, JsonValue]] = {
+    "fingerprint": "sha256:4be1…",
+    "runs": 12,
+    "succeeded": 11,
+    "successRate": _RATE,
+}
+VERSIONS: Final[JsonValue] = {
+    "agentId": "clerk",
+    "current": "sha256:4be1…",
+    "versions": [
+        {"firstAt": "2026-01-01T00:00:00.000Z", "lastAt": "2026-01-01T01:00:00.000Z", "tally": _TALLY}
+    ],
+}
+COMPARE: Final[JsonValue] = {
+    "agentId": "clerk",
+    "comparison": {
+        "old": {**_TALLY, "fingerprint": "sha256:19c0…"},
+        "new": _TALLY,
+        "verdict": "unclear",
+        "successRate": {"value": 0.1, "low": -0.2, "high": 0.4},
+    },
+    "changes": ["agent.instructions changed"],
+}
+PROPOSAL: Final[JsonValue] = {
+    "proposal": {
+        "id": "proposal-019a8f…",
+        "goalId": "prices",
+        "agentId": "clerk",
+        "baseFingerprint": "sha256:19c0…",
+        "fingerprint": "sha256:4be1…",
+        "changes": [{"part": "instructions", "before": "Tell prices.", "after": "Tell prices in crowns."}],
+        "differences": [
+            {"path": "/agent/instructions", "before": "Tell prices.", "after": "Tell prices in crowns."}
+        ],
+        "rationale": "People ask for crowns, and it answers in cents.",
+        "evidence": ["019a8f…"],
+        "at": "2026-01-01T00:00:00.000Z",
+    },
+    "status": "accepted",
+    "settled": {"proposalId": "proposal-019a8f…", "isAccepted": True, "by": "ann", "reason": "It is clear."},
+    "settledAt": "2026-01-01T01:00:00.000Z",
+    "work": [],
+}

@@ -19,7 +19,7 @@ from pydantic import AwareDatetime, Field, ValidationError
 
 from windlass.parts import Clock, new_id
 from windlass_protocol import CodecError, decode
-from windlass_server.principal import NAME_PATTERN, Principal
+from windlass_server.principal import NAME_PATTERN, Principal, Role
 from windlass_server.settings import refused
 from windlass_server.wire import Text, Wire
 
@@ -40,6 +40,8 @@ class KeyEntry(Wire):
     revoked: bool = False
     operator: bool = False
     """Whether its holder may read the metrics of the whole server."""
+    roles: tuple[Role, ...] = ()
+    """What else its holder may do in the tenant."""
 
 
 class KeyFile(Wire):
@@ -71,7 +73,7 @@ class ApiKeys:
         is_right = hmac.compare_digest(digest(secret), known)
         if entry is None or not is_right or entry.revoked or _is_past(entry.expires_at, self._clock.now()):
             return None
-        return Principal(entry.tenant, entry.user, is_operator=entry.operator)
+        return Principal(entry.tenant, entry.user, is_operator=entry.operator, roles=frozenset(entry.roles))
 
     def _entries(self) -> Mapping[str, KeyEntry]:
         if _stamp(self._path) != self._read.stamp:

@@ -59,6 +59,10 @@ PAGE_MAX: Final = 200
 PAGE_DEFAULT: Final = 50
 FRAMES_MAX: Final = 1_024
 """Frames that are kept for readers of the same event."""
+WORKS_MAX: Final = 4
+"""Proposals of a tenant that are made or tried at the same time."""
+WORKS_KEPT_MAX: Final = 100
+"""Of those and of the ones that failed, how many are remembered."""
 DRAIN_S: Final = 5
 """How long a server that was told to end waits for requests under way, seconds."""
 

@@ -41,6 +41,7 @@ class RunWishes(Wire):
     context: Contexts | None = None
     metadata: Annotated[JsonObject | None, Field(description="JSON to find again in `run.started`.")] = None
     budget: BudgetLimits | None = None
+    goal: Annotated[Name | None, Field(description="What the run is for, to find and judge it by.")] = None
 
 
 class NewSession(RunWishes):
@@ -158,6 +159,7 @@ class ApprovalView(Shown):
     root_session_id: str
     run_id: str
     agent_id: str
+    owner: Annotated[Maybe[str], Field(description="Whose session it is.")] = None
     asked_at: str
     request: InputRequest
 

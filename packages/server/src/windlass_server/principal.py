@@ -2,12 +2,20 @@
 
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Final
+from typing import Final, Literal, get_args
 
 from windlass_protocol import SourceKind, SourceRef
 
 NAME_PATTERN: Final = r"^[^\x00-\x1f\x7f]{1,256}$"
 """The name of a tenant or a user."""
+
+Role = Literal["approver", "improver"]
+"""What a user may do beside minding their own sessions.
+
+An approver sees and answers what the sessions of others in the tenant ask. An improver sees the proposals to
+change its agents, and has them made, tried, approved and refused.
+"""
+ROLES: Final = frozenset[str](get_args(Role))
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +25,7 @@ class Principal:
     tenant: str
     user: str
     is_operator: bool = False
+    roles: frozenset[str] = frozenset()
 
     @property
     def key(self) -> str:
@@ -29,5 +38,5 @@ class Principal:
         return SourceRef(kind=SourceKind.USER, id=self.user)
 
 
-LOCAL: Final = Principal("local", "local", is_operator=True)
+LOCAL: Final = Principal("local", "local", is_operator=True, roles=ROLES)
 """Whoever is at this machine, when nobody is asked who they are."""

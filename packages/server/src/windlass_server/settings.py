@@ -5,7 +5,9 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
 
-from windlass import Rejected
+from windlass import LLMProvider, Rejected
+from windlass.improve.criteria import Goal
+from windlass.setup_check import check_items
 from windlass_protocol import ErrorKind, RetryClass
 from windlass_server import limits
 
@@ -20,7 +22,26 @@ class JwtSettings:
     """A file, or an `https` address, with the public keys of the issuer."""
     tenant_claim: str = "tenant"
     user_claim: str = "sub"
+    roles_claim: str | None = None
+    """What in them names the roles of the user; None gives nobody any."""
     algorithms: Sequence[str] = ("RS256", "ES256", "EdDSA")
+
+
+@dataclass(frozen=True, slots=True)
+class ImproveSettings:
+    """What proposals to change agents are made and tried with; see `windlass.improve`.
+
+    Raises:
+        Rejected: a goal is none.
+    """
+
+    model: str | LLMProvider | None = None
+    """Who thinks of changes; nobody when left out."""
+    goals: Sequence[Goal] = ()
+    """What runs are for: a proposal is made and tried for one of these."""
+
+    def __post_init__(self) -> None:
+        check_items(self.goals, Goal, what="goals", words="Goals")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +81,7 @@ class Settings:
     cors_origins: Sequence[str] = ()
     """Web pages that may call the server; none when left out."""
     limits: Limits = field(default_factory=Limits)
+    improve: ImproveSettings = field(default_factory=ImproveSettings)
 
     def __post_init__(self) -> None:
         if self.keys is None and self.jwt is None and not is_loopback(self.host):

@@ -116,5 +116,6 @@ async def start(
         "budget": wishes.budget,
         "source": caller.principal.source,
         "owner": caller.principal.user,
+        "goal_id": wishes.goal,
     }
     return await caller.tenant.runtime.start(agent_id, message, **options)

@@ -15,6 +15,7 @@ from windlass.compose import Durability
 from windlass.options import RuntimeOptions
 from windlass.parts import SqliteStore, Store
 from windlass_protocol import ErrorKind, RetryClass
+from windlass_server.insight import Insight
 from windlass_server.limits import RETRY_MS, TENANTS_OPEN_MAX
 from windlass_server.reservations import Reservations
 
@@ -29,6 +30,7 @@ class Tenant:
     name: str
     runtime: AgentRuntime
     reservations: Reservations
+    insight: Insight
     agent_ids: tuple[str, ...]
     """The agents that runs can be started with; their subagents are theirs alone."""
     users: int = 0
@@ -41,12 +43,18 @@ class Tenant:
         assert store is not None, "it was opened on one"
         return store
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether somebody uses it now."""
+        return bool(self.users or self.insight.working)
+
     def new_id(self) -> str:
         """Return an id that nobody else has."""
         return self.runtime.ports.machine.new_id()
 
     async def aclose(self) -> None:
         """Let go of it; runs that are not done go on when it is opened again."""
+        await self.insight.aclose()
         await self.runtime.aclose()
         await self.reservations.aclose()
 
@@ -137,14 +145,14 @@ class Tenants:
         except BaseException:
             await runtime.aclose()
             raise
-        return Tenant(name, runtime, reservations, tuple(self.agents))
+        return Tenant(name, runtime, reservations, Insight(runtime), tuple(self.agents))
 
     async def _make_room(self) -> None:
         """Close the tenant that was used longest ago, if there are too many."""
         if len(self._open) < self._open_max:
             return
         for name, tenant in tuple(self._open.items()):  # others come and go while we look
-            if not tenant.users and not await tenant.store.unfinished() and not tenant.users:
+            if not tenant.is_busy and not await tenant.store.unfinished() and not tenant.is_busy:
                 del self._open[name]
                 await tenant.aclose()
                 return

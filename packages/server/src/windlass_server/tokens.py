@@ -14,7 +14,7 @@ import jwt
 from jwt import PyJWK, PyJWKSet
 
 from windlass.parts import Clock
-from windlass_server.principal import NAME_PATTERN, Principal
+from windlass_server.principal import NAME_PATTERN, ROLES, Principal
 from windlass_server.settings import JwtSettings, is_loopback, refused
 
 JWKS_BYTES_MAX: Final = 1_048_576
@@ -116,7 +116,18 @@ class Tokens:
         tenant, user = claims.get(settings.tenant_claim), claims.get(settings.user_claim)
         if not (_is_name(tenant) and _is_name(user)):
             return None
-        return Principal(cast(str, tenant), cast(str, user))
+        roles = (
+            _roles(claims.get(settings.roles_claim)) if settings.roles_claim is not None else frozenset[str]()
+        )
+        return Principal(cast(str, tenant), cast(str, user), roles=roles)
+
+
+def _roles(claim: object) -> frozenset[str]:
+    """Return the roles that a claim names, as a list or as words; others are somebody else's."""
+    named = claim.split() if isinstance(claim, str) else claim
+    if not isinstance(named, list):
+        return frozenset()
+    return ROLES & {one for one in cast(list[object], named) if isinstance(one, str)}
 
 
 def _is_name(value: object) -> bool:

@@ -1,12 +1,11 @@
 import { useQuery } from "@tanstack/react-query";
 import type { AgentInfo } from "@windlass/protocol/client";
-import { classes, CostMeter, FOCUS, MessageList, OrchestrationPlanCard, planOf, useChatStream, type ChatStream, type MessageItem } from "@windlass/ui";
+import { classes, Composer, Connection, CostMeter, FOCUS, MessageList, OrchestrationPlanCard, planOf, useChatStream, type ChatStream, type MessageItem } from "@windlass/ui";
 import { useCallback, useMemo, useState, type ReactNode } from "react";
 import { forkAtMessage } from "../lib/fork.js";
 import { agentsQuery, recentSessionsQuery } from "../lib/queries.js";
 import { Link, navigate, to, usePlace } from "../lib/router.js";
 import { Ago, Code, Empty, Failure, Heading, Select, Status, TextLink, useNow } from "../parts/basics.js";
-import { Composer } from "../parts/composer.js";
 
 /** A chat with any agent. */
 export function ChatPage({ sessionId }: { readonly sessionId: string | undefined }): ReactNode {
@@ -109,15 +108,6 @@ function SessionHeading({ chat, sessionId }: { readonly chat: ChatStream; readon
         <TextLink href="/chat">New chat</TextLink>
       </div>
     </Heading>
-  );
-}
-
-function Connection({ chat }: { readonly chat: ChatStream }): ReactNode {
-  const isAway = chat.sessionId !== undefined && chat.connection.status === "waiting";
-  return (
-    <p role="status" className={isAway ? "bg-agent-raised px-4 py-1 text-xs text-agent-warning" : "sr-only"}>
-      {isAway ? "The connection broke. Reconnecting; nothing is lost." : ""}
-    </p>
   );
 }
 

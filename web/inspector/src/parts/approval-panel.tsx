@@ -1,8 +1,8 @@
 /** One request, whole: what will be done if somebody agrees, who wants it, and until when. */
 import { useQuery } from "@tanstack/react-query";
-import { actionName, type InputOption, type InputRequest } from "@windlass/protocol";
+import { actionName, type InputOption } from "@windlass/protocol";
 import type { Answer, Approval } from "@windlass/protocol/client";
-import { BUTTONS, classes, CODE, FIELD, FOCUS, formatValue, QuestionCard } from "@windlass/ui";
+import { BUTTONS, classes, CODE, FIELD, FOCUS, formatExactly, QuestionCard, wordsOf } from "@windlass/ui";
 import { useEffect, useId, useRef, useState, type ReactNode } from "react";
 import { formatAgo, shortId } from "../lib/format.js";
 import { toolsQuery } from "../lib/queries.js";
@@ -53,9 +53,9 @@ function Consent({ approval, isDenying, isSending, onDenying, onAnswer }: Approv
       <h2 className="text-base font-semibold">Run <span className="font-mono break-words">{tool}</span>?</h2>
       <div>
         <p className="mb-1 text-xs text-agent-muted">With exactly these arguments</p>
-        <pre className={classes(CODE, FOCUS)} tabIndex={0} role="region" aria-label={`Arguments of ${tool}`}>{formatValue(request.action.input)}</pre>
+        <pre className={classes(CODE, FOCUS)} tabIndex={0} role="group" aria-label={`Arguments of ${tool}`}>{formatExactly(request.action.input)}</pre>
       </div>
-      <p className="text-sm break-words whitespace-pre-wrap text-agent-muted">{whyAsked(request)}</p>
+      <p className="text-sm break-words whitespace-pre-wrap text-agent-muted">{wordsOf(request)}</p>
       <div className="flex flex-col gap-1">
         <label htmlFor={id} className="text-xs text-agent-muted">Reason (the agent is told; Enter denies)</label>
         <textarea
@@ -95,12 +95,6 @@ function OptionButton({ option, isDisabled, onPick }: { readonly option: InputOp
       {option.label}{key !== undefined && <kbd aria-hidden className="text-xs opacity-80">{key}</kbd>}
     </button>
   );
-}
-
-/** The words of the request, without the arguments: they are shown above, as they will be used. */
-function whyAsked({ prompt, action }: InputRequest): string {
-  const shown = formatValue(action.input);
-  return prompt.endsWith(shown) ? prompt.slice(0, -shown.length).trim() : prompt;
 }
 
 function Facts({ approval }: { readonly approval: Approval }): ReactNode {

@@ -127,7 +127,7 @@ function Block({ title, text, action }: { readonly title: string; readonly text:
   return (
     <div>
       <div className="mb-1 flex items-center justify-between gap-2 text-xs text-agent-muted"><span>{title}</span>{action}</div>
-      <pre className={classes(CODE, FOCUS)} tabIndex={0} role="region" aria-label={title}>{cut(text, TEXT_CHARS_MAX)}</pre>
+      <pre className={classes(CODE, FOCUS)} tabIndex={0} role="group" aria-label={title}>{cut(text, TEXT_CHARS_MAX)}</pre>
     </div>
   );
 }

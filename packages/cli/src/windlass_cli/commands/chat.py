@@ -5,11 +5,9 @@ from typing import Annotated, Final
 import typer
 
 from windlass import parts
-from windlass_cli.agents import pick_agent
 from windlass_cli.keeping import watched
 from windlass_cli.problems import Exit
-from windlass_cli.session import Session, finish, session_of
-from windlass_cli.settings import OWNER
+from windlass_cli.session import Session, finish, session_of, start
 from windlass_cli.watch import Watch
 
 QUIT: Final = frozenset({"/quit", "/exit", "/q"})
@@ -34,7 +32,7 @@ def chat(
 async def _chat(self: Session, *, agent: str | None, session_id: str | None) -> Exit:
     terminal = self.terminal
     async with self.working() as runtime:
-        chosen = pick_agent(self.agents(), agent)
+        chosen = self.agent(agent)
         name = session_id or f"chat-{parts.new_id()}"
         terminal.say(
             f"{chosen.name} listens. Leave with /quit; go on with: windlass chat --session {name}", "dim"
@@ -44,7 +42,7 @@ async def _chat(self: Session, *, agent: str | None, session_id: str | None) -> 
             if words in QUIT:
                 break
             if words:
-                handle = await runtime.start(chosen.name, words, session_id=name, owner=OWNER)
+                handle = await start(runtime, chosen, words=words, session_id=name)
                 watch = Watch(terminal, self.user, is_asking=terminal.is_interactive)
                 await watched(self, runtime, watch=watch, handle=handle)
     return Exit.DONE

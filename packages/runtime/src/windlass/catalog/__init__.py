@@ -3,13 +3,16 @@
 from windlass.catalog.page import Page
 from windlass.catalog.reading import RunTrace, SessionAt
 from windlass.catalog.sessions import RunQuery, SessionQuery, Sessions
+from windlass.catalog.stats import RunNumbers, RunStats
 from windlass.ports.listing import OpenRequest, RunInfo, SessionInfo, SessionStatus
 
 __all__ = [
     "OpenRequest",
     "Page",
     "RunInfo",
+    "RunNumbers",
     "RunQuery",
+    "RunStats",
     "RunTrace",
     "SessionAt",
     "SessionInfo",

@@ -1,12 +1,14 @@
 """The catalogue of sessions: what servers and inspectors ask of a runtime."""
 
 from collections.abc import AsyncIterable, AsyncIterator, Iterable
-from typing import Final, TypedDict, TypeVar, Unpack
+from datetime import datetime
+from typing import Final, TypedDict, Unpack
 
 from windlass.catalog import exporting, forking, importing, reading
+from windlass.catalog.asking import member, name_of, number_of, words_of
 from windlass.catalog.page import PAGE_RECORDS_MAX, Page, check_limit, page_of, place_of
 from windlass.catalog.reading import RunTrace, SessionAt
-from windlass.definitions import kind_of
+from windlass.catalog.stats import RunStats, count_filter, stats_of
 from windlass.engine.moments import moment
 from windlass.errors import Conflict
 from windlass.ports.content import ContentStore
@@ -26,12 +28,8 @@ from windlass.setup_check import check_flag, check_id, check_options
 from windlass_harness.ledger.names import is_notes
 from windlass_harness.loop.family import is_childs
 from windlass_harness.redact import Redactor
-from windlass_harness.views.listing import words_in
 from windlass_protocol import ChatMessage, Record, RetryClass, RunStatus
 
-T = TypeVar("T", SessionStatus, RunStatus)
-
-SEARCH_CHARS_MAX: Final = 256
 DELETE_WAIT_MS: Final = 5_000
 """How long a delete waits for a driver that is about to let go of a session without a run."""
 _PAUSE_S: Final = 0.02
@@ -103,10 +101,10 @@ class Sessions:
         check_options(wanted, SessionQuery, what="list")
         status = wanted.get("status")
         query = SessionFilter(
-            agent_id=_name(wanted.get("agent_id"), "agent_id"),
-            status=None if status is None else _member(SessionStatus, status),
-            owner=_name(wanted.get("owner"), "owner"),
-            words=_words(wanted.get("text")),
+            agent_id=name_of(wanted.get("agent_id"), "agent_id"),
+            status=None if status is None else member(SessionStatus, status),
+            owner=name_of(wanted.get("owner"), "owner"),
+            words=words_of(wanted.get("text")),
             root_only=check_flag(wanted.get("root_only", True), "root_only"),
         )
         most, before = check_limit(limit), place_of(after, "sessions")
@@ -142,10 +140,10 @@ class Sessions:
         check_options(wanted, RunQuery, what="runs")
         status = wanted.get("status")
         query = RunFilter(
-            session_id=_name(wanted.get("session_id"), "session_id"),
-            agent_id=_name(wanted.get("agent_id"), "agent_id"),
-            status=None if status is None else _member(RunStatus, status),
-            owner=_name(wanted.get("owner"), "owner"),
+            session_id=name_of(wanted.get("session_id"), "session_id"),
+            agent_id=name_of(wanted.get("agent_id"), "agent_id"),
+            status=None if status is None else member(RunStatus, status),
+            owner=name_of(wanted.get("owner"), "owner"),
         )
         most, before = check_limit(limit), place_of(after, "runs")
         found = await self._store.listed_runs(query, before=before, limit=most + 1)
@@ -163,9 +161,31 @@ class Sessions:
             Rejected: the cursor or the limit cannot be used.
         """
         most, behind = check_limit(limit), place_of(after, "requests") or 0
-        wanted = _name(owner, "owner")
+        wanted = name_of(owner, "owner")
         found = await self._store.listed_requests(owner=wanted, after=behind, limit=most + 1)
         return page_of(found, most, kind="requests", place=lambda one: one.number)
+
+    async def stats(
+        self,
+        start: datetime,
+        end: datetime,
+        *,
+        bucket_s: int = 3_600,
+        agent_id: str | None = None,
+        owner: str | None = None,
+    ) -> RunStats:
+        """Return runs over time in numbers, and what waits for people now, from the index.
+
+        A run counts where it began. Without an agent, runs of subagents are left out: what they used is in
+        the run that they work for.
+
+        Raises:
+            Rejected: there is no such time, or it has more than 1,000 parts.
+        """
+        wanted = count_filter(start, end, bucket_s=bucket_s, agent_id=agent_id, owner=owner)
+        counts = await self._store.counted_runs(wanted)
+        waiting = await self._store.waiting(owner=wanted.owner, agent_id=wanted.agent_id)
+        return stats_of(wanted, counts, waiting=waiting)
 
     # reading
 
@@ -191,7 +211,7 @@ class Sessions:
             Conflict: there is no such session.
             Rejected: the limit cannot be used.
         """
-        most, behind = check_limit(limit, PAGE_RECORDS_MAX), _number(after, "after")
+        most, behind = check_limit(limit, PAGE_RECORDS_MAX), number_of(after, "after")
         await self.get(session_id)
         return (await self._store.read(session_id, after=behind, limit=most))[:most]
 
@@ -203,7 +223,7 @@ class Sessions:
             Rejected: it has no such record.
         """
         last_seq = await self._last_seq(session_id)
-        return await reading.session_at(self._store, session_id, seq=_number(seq, "seq"), last_seq=last_seq)
+        return await reading.session_at(self._store, session_id, seq=number_of(seq, "seq"), last_seq=last_seq)
 
     async def trace(self, run_id: str) -> RunTrace:
         """Return what a run did and how long it took, whether it goes on or has ended.
@@ -240,7 +260,7 @@ class Sessions:
             raise kept_name("session_id_new")
         if is_notes(name):
             raise notes_name("session_id_new")
-        wanted = last_seq if at is None else _number(at, "at")
+        wanted = last_seq if at is None else number_of(at, "at")
         if not 1 <= wanted <= last_seq:
             raise bad_request(f"the session has records 1 to {last_seq:,}, found {wanted:,}")
         made = await forking.prepare(
@@ -313,32 +333,3 @@ class Sessions:
         await self.get(session_id)
         row = await self._store.session(session_id)
         return 0 if row is None else row.last_seq
-
-
-def _member(kind: type[T], value: object) -> T:
-    try:
-        return kind(value)
-    except ValueError:
-        pass
-    raise bad_request(f"status is one of {', '.join(one.value for one in kind)}, found {kind_of(value)}")
-
-
-def _name(value: object, what: str) -> str | None:
-    return None if value is None else check_id(value, what)
-
-
-def _words(text: object) -> tuple[str, ...]:
-    if text is None:
-        return ()
-    if not isinstance(text, str) or len(text) > SEARCH_CHARS_MAX:
-        raise bad_request(f"text is a text of at most {SEARCH_CHARS_MAX} characters")
-    words = words_in(text)
-    if not words:
-        raise bad_request("text has no word to search for")
-    return words
-
-
-def _number(value: object, what: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise bad_request(f"{what} is the number of a record, found {kind_of(value)}")
-    return value

@@ -56,13 +56,13 @@ class Builder:
     """Improves agents of a runtime by what their runs show.
 
     Nothing is applied without a person's yes. `model` thinks; what it does is a run of an agent with tools
-    that only read, in the same journal. Goals that are given here need not be given again. Make it, and use
-    it, on the event loop of the runtime.
+    that only read, in the same journal. With None for it nothing is proposed, and all else works. Goals that
+    are given here need not be given again. Make it, and use it, on the event loop of the runtime.
     """
 
     def __init__(
         self,
-        model: str | LLMProvider,
+        model: str | LLMProvider | None,
         *,
         runtime: AgentRuntime,
         goals: Iterable[Goal] = (),
@@ -72,7 +72,10 @@ class Builder:
         given = check_items(goals, Goal, what="goals", words="Goals")
         self._goals = {goal.goal_id: goal for goal in given}
         self._book = Book(runtime)
-        self._agent = investigator(model, self._book.query, registry=runtime.ports.registry, budget=budget)
+        self._agent = None
+        if model is not None:
+            registry = runtime.ports.registry
+            self._agent = investigator(model, self._book.query, registry=registry, budget=budget)
         self._models = Models(runtime.ports.providers, runtime.ports.provider_source)
 
     async def __aenter__(self) -> Self:
@@ -135,8 +138,8 @@ class Builder:
         proposal.
 
         Raises:
-            Rejected: the goal has no runs, the agent is not one of this runtime, or the model came up with
-                nothing that can be used.
+            Rejected: there is no model, the goal has no runs, the agent is not one of this runtime, or the
+                model came up with nothing that can be used.
             Denied: somebody else has a session with the id of the proposal.
             AgentError: the run of the model failed.
         """
@@ -149,14 +152,14 @@ class Builder:
         return await self._draft(known, subject, proposal_id)
 
     async def _draft(self, goal: Goal, agent: Agent, proposal_id: str) -> Proposal:
-        self._register()
+        thinker = self._thinker()
         words = task_of(goal.goal_id, goal.description, agent_id=agent.agent_id, criteria=criteria_of(goal))
         problem = ""
         for attempt in range(1, ATTEMPTS_MAX + 1):
             run_id = f"{proposal_id}/{attempt}"
             # The owner keeps it out of a session of this name that somebody else has.
             handle = await self._runtime.start(
-                self._agent, words, session_id=proposal_id, run_id=run_id, goal_id=GOAL, owner=OWNER
+                thinker, words, session_id=proposal_id, run_id=run_id, goal_id=GOAL, owner=OWNER
             )
             result = await handle.wait()
             if result.status is not RunStatus.COMPLETED:
@@ -319,9 +322,12 @@ class Builder:
             raise _moved(proposal, "the agent has changed since: make a new proposal")
         return agent
 
-    def _register(self) -> None:
-        """Let the runtime drive the Builder's own agent."""
+    def _thinker(self) -> Agent:
+        """The Builder's own agent, which the runtime drives from now on."""
+        if self._agent is None:
+            raise wrong("the Builder has no model to propose with: give it one, such as openai/gpt-5")
         self._runtime.ports.registry.add(register_agent(self._agent), replace=True)
+        return self._agent
 
 
 def _named(by: object) -> str:

@@ -119,6 +119,61 @@ class RunFilter:
     owner: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class CountFilter:
+    """Which runs are counted, and in which parts of the time.
+
+    Those count that began from `start` on and before `end`. Without an agent, runs of subagents are left out:
+    what they used is in the run that they work for.
+    """
+
+    start: str
+    end: str
+    bucket_ms: int
+    agent_id: str | None = None
+    owner: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunCell:
+    """Runs of one status that began in one part of the time."""
+
+    bucket: int
+    """Which part, from 0."""
+    status: RunStatus
+    count: int
+    input_tokens: int
+    output_tokens: int
+    cost_micros: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunTimes:
+    """How long runs took that have ended: the middle, and the slow end."""
+
+    bucket: int | None
+    """Which part of the time; None for all of it."""
+    p50_ms: int
+    p95_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunCounts:
+    """Runs in numbers; what is not there is zero."""
+
+    cells: tuple[RunCell, ...]
+    times: tuple[RunTimes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What waits for people now."""
+
+    runs: int
+    requests: int
+    oldest_asked_at: str | None
+
+
 class Listing(Protocol):
     """What is in the store, newest first, in pages."""
 
@@ -142,4 +197,12 @@ class Listing(Protocol):
         self, *, owner: str | None = None, after: int = 0, limit: int = 50
     ) -> tuple[OpenRequest, ...]:
         """Return open requests, oldest first, numbered behind `after`."""
+        ...
+
+    async def counted_runs(self, wanted: CountFilter) -> RunCounts:
+        """Return runs in numbers."""
+        ...
+
+    async def waiting(self, *, owner: str | None = None, agent_id: str | None = None) -> Waiting:
+        """Return how much waits for people, of one owner or of all, of one agent or of all."""
         ...

@@ -21,6 +21,8 @@ CHOICE: Final = "choice"
 """Decisions by what was wanted, and by the option that was taken."""
 CAUSE: Final = "cause"
 """Failed decisions by what their error comes down to."""
+TOOL: Final = "tool"
+"""Decisions to call a tool or a subagent, by its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,21 @@ class IndexedRun:
     writer: str
     """Who records it; empty for a run that nobody records from outside."""
     summary: bytes
+    owner: str = ""
+    """Of its session; empty if nobody said so."""
+    agent_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunLook:
+    """Which runs somebody wants to look at; None means any."""
+
+    owner: str | None = None
+    agent_id: str | None = None
+    since: str | None = None
+    """Those that began then or later."""
+    until: str | None = None
+    """Those that began before."""
 
 
 class NumberedRow(NamedTuple):
@@ -111,6 +128,14 @@ class RunIndex(Protocol):
 
     def of_status(self, status: str, limit: int) -> tuple[IndexedRun, ...]:
         """Return runs of a status, newest first."""
+        ...
+
+    def looked_at(self, wanted: RunLook, limit: int) -> tuple[IndexedRun, ...]:
+        """Return runs, newest first."""
+        ...
+
+    def failing(self, wanted: RunLook, kind: str, *, limit: int) -> tuple[Fact, ...]:
+        """Return the counts over some runs of what failed in them, the worst first."""
         ...
 
     def totals(self, goal_id: str, kind: str, *, limit: int) -> tuple[Fact, ...]:

@@ -13,7 +13,18 @@ from pydantic_core import to_json
 
 from windlass.adapters.wall import random_hex
 from windlass.errors import Corrupt
-from windlass.ports.recorded import CAUSE, CHOICE, NODE, NODE_TYPE, RUN, TYPE, Fact, IndexedRun, RunStore
+from windlass.ports.recorded import (
+    CAUSE,
+    CHOICE,
+    NODE,
+    NODE_TYPE,
+    RUN,
+    TOOL,
+    TYPE,
+    Fact,
+    IndexedRun,
+    RunStore,
+)
 from windlass.recorder.kinds import RunStatus
 from windlass.recorder.model import Run, RunSummary
 from windlass.recorder.reading import Found, Session, in_one_go, read_session, run_of, summary_of
@@ -30,6 +41,8 @@ EXAMPLE_CHARS_MAX: Final = 500
 SESSIONS_PER_LOOK: Final = 256
 """Sessions that are read before what was found goes into the index."""
 
+_CALLS: Final = frozenset({DecisionType.TOOL_SELECTION, DecisionType.DELEGATION})
+"""What is chosen is a tool."""
 _NOTHING: Final = (0, 0, 0, 0, 0)
 _Indexed = tuple[IndexedRun, list[Fact], int]
 _Sort = tuple[DecisionType, str, str, str, str | None]
@@ -143,6 +156,8 @@ def _counted(
     yield NODE_TYPE, node, type_.value, ""
     yield TYPE, type_.value, "", ""
     yield CHOICE, intent, chosen, ""
+    if type_ in _CALLS:
+        yield TOOL, chosen, "", ""
     if error is not None:
         yield CAUSE, cause_of(error), "", error
 
@@ -202,4 +217,6 @@ def _entry(found: Found, *, session_id: str) -> IndexedRun:
         last_at=found.last_at,
         writer=found.writer,
         summary=to_json(summary_of(wire)),
+        owner=found.owner,
+        agent_id=wire.agent_id or "",
     )

@@ -16,9 +16,11 @@ from windlass.ports.recorded import (
     NODE,
     NODE_TYPE,
     RUN,
+    TOOL,
     TYPE,
     Fact,
     IndexedRun,
+    RunLook,
     RunStore,
 )
 from windlass.recorder.analysis import FailureAnalysis, PatternAnalysis, analyze, compare, trace
@@ -135,6 +137,18 @@ class BuilderQuery:
     def get_facts(self, goal_id: str, limit: int | None = None) -> list[RunFacts]:
         """Return the runs of a goal in numbers, newest first."""
         return [one.facts for one in self.list_runs_for_goal(goal_id, limit) if one.facts is not None]
+
+    def list_facts(self, wanted: RunLook, limit: int | None = None) -> list[RunFacts]:
+        """Return runs of any goal in numbers, newest first; all of them without a limit."""
+        count = _ALL if limit is None else _count(limit)
+        found = self._ask([], lambda store: _summaries(store, store.index.looked_at(wanted, count)))
+        return [one.facts for one in found if one.facts is not None]
+
+    def list_failing_tools(self, wanted: RunLook, limit: int = 20) -> list[tuple[str, int, int]]:
+        """Return tools that failed in some runs: name, calls, failures; the worst first."""
+        count = _count(limit)
+        found = self._ask((), lambda store: store.index.failing(wanted, TOOL, limit=count))
+        return [(fact.name, fact.total, fact.failed) for fact in found]
 
     def analyze_failure(self, run_id: str) -> FailureAnalysis | None:
         """Return why a run failed, is stuck or missed its goal; None if it did not."""

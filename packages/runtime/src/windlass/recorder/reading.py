@@ -59,6 +59,8 @@ class Found:
     execution_id: str
     writer: str
     last_at: str
+    owner: str = ""
+    """Of the session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,7 @@ def read_session(store: RunStore, session_id: str) -> Session:
             notes.execution_id,
             notes.writers.get(run_id, ""),
             notes.last_at.get(run_id, wire.started_at),
+            notes.owner,
         )
         for run_id, wire in state.runs.items()
     }
@@ -222,6 +225,7 @@ class _Notes:
 
     def __init__(self) -> None:
         self.execution_id = ""
+        self.owner = ""
         self.position = 0
         self.writers: dict[str, str] = {}
         self.last_at: dict[str, str] = {}
@@ -232,6 +236,7 @@ class _Notes:
             if record.type == "session.started":
                 self.execution_id = _text_at(record.data, "trace", "traceId")
             elif record.type == "run.started" and run_id is not None:
+                self.owner = self.owner or text_in(record.data, "owner") or ""
                 self.writers[run_id] = _text_at(record.data, "metadata", "recorder")
             if run_id is not None:
                 self.last_at[run_id] = record.at

@@ -19,7 +19,16 @@ from windlass.ports.journal import (
     SessionRow,
     Store,
 )
-from windlass.ports.listing import OpenRequest, RunFilter, RunInfo, SessionFilter, SessionInfo
+from windlass.ports.listing import (
+    CountFilter,
+    OpenRequest,
+    RunCounts,
+    RunFilter,
+    RunInfo,
+    SessionFilter,
+    SessionInfo,
+    Waiting,
+)
 from windlass_protocol import ContentRef, Record
 
 T = TypeVar("T")
@@ -42,10 +51,8 @@ class WrappedStore:
         """Make a call of the inner store."""
         return await call()
 
-    async def claim(self, session_id: str, owner_id: str, *, now_ms: int, must_exist: bool = False) -> Claim:
-        return await self._pass(
-            "claim", lambda: self.inner.claim(session_id, owner_id, now_ms=now_ms, must_exist=must_exist)
-        )
+    async def claim(self, session_id: str, owner_id: str, *, now_ms: int) -> Claim:
+        return await self._pass("claim", lambda: self.inner.claim(session_id, owner_id, now_ms=now_ms))
 
     async def append(self, batch: Batch) -> Appended:
         return await self._pass("append", lambda: self.inner.append(batch))
@@ -135,6 +142,12 @@ class WrappedStore:
         return await self._pass(
             "listed_requests", lambda: self.inner.listed_requests(owner=owner, after=after, limit=limit)
         )
+
+    async def counted_runs(self, wanted: CountFilter) -> RunCounts:
+        return await self._pass("counted_runs", lambda: self.inner.counted_runs(wanted))
+
+    async def waiting(self, *, owner: str | None = None, agent_id: str | None = None) -> Waiting:
+        return await self._pass("waiting", lambda: self.inner.waiting(owner=owner, agent_id=agent_id))
 
     async def appends(self, session_id: str, *, after: int = 0, limit: int = 64) -> tuple[StoredAppend, ...]:
         return await self._pass("appends", lambda: self.inner.appends(session_id, after=after, limit=limit))

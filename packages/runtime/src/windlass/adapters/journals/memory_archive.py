@@ -6,12 +6,22 @@ from heapq import nlargest
 from windlass.adapters.journals.archive_rules import encoded, family_of
 from windlass.adapters.journals.faults import conflict, driven
 from windlass.adapters.journals.listing_rules import status_after
+from windlass.adapters.journals.memory_counted import count_runs, count_waiting
 from windlass.adapters.journals.memory_index import NO_FACTS, RunFacts, fits
 from windlass.adapters.journals.memory_tables import Append, Item, MemoryTables, Session
 from windlass.adapters.journals.rules import OPEN
 from windlass.ports.archive import KeptItem, SessionCopy, StoredAppend
 from windlass.ports.journal import RunRow, SessionRow, Standing
-from windlass.ports.listing import OpenRequest, RunFilter, RunInfo, SessionFilter, SessionInfo
+from windlass.ports.listing import (
+    CountFilter,
+    OpenRequest,
+    RunCounts,
+    RunFilter,
+    RunInfo,
+    SessionFilter,
+    SessionInfo,
+    Waiting,
+)
 from windlass_harness.ledger.evaluations import evaluation_session
 from windlass_harness.ledger.names import is_notes
 from windlass_protocol import ContentRef
@@ -59,6 +69,22 @@ class MemoryArchive(MemoryTables):
             if one.number > after and owner in (None, one.owner)
         ]
         return tuple(sorted(found, key=lambda one: one.number)[:limit])
+
+    async def counted_runs(self, wanted: CountFilter) -> RunCounts:
+        self._check_open()
+        infos = (self._run_info(row, item) for row, item in self._runs.values())
+        return count_runs(infos, self._index.sessions, wanted=wanted)
+
+    async def waiting(self, *, owner: str | None = None, agent_id: str | None = None) -> Waiting:
+        self._check_open()
+        rows = [row for row, _ in self._runs.values() if agent_id in (None, row.agent_id)]
+        asked = [
+            one
+            for requests in self._index.asked.values()
+            for one in requests.values()
+            if agent_id in (None, one.agent_id)
+        ]
+        return count_waiting(rows, asked, sessions=self._index.sessions, owner=owner)
 
     async def appends(self, session_id: str, *, after: int = 0, limit: int = 64) -> tuple[StoredAppend, ...]:
         self._check_open()

@@ -44,7 +44,16 @@ from windlass.ports.journal import (
     RunRow,
     SessionRow,
 )
-from windlass.ports.listing import OpenRequest, RunFilter, RunInfo, SessionFilter, SessionInfo
+from windlass.ports.listing import (
+    CountFilter,
+    OpenRequest,
+    RunCounts,
+    RunFilter,
+    RunInfo,
+    SessionFilter,
+    SessionInfo,
+    Waiting,
+)
 from windlass_harness.loop.drafts import Post
 from windlass_protocol import ContentRef, Record
 
@@ -109,12 +118,10 @@ class SqliteStore:
             _close_all(connections)
             raise
 
-    async def claim(self, session_id: str, owner_id: str, *, now_ms: int, must_exist: bool = False) -> Claim:
+    async def claim(self, session_id: str, owner_id: str, *, now_ms: int) -> Claim:
         check_id("a session id", session_id)
         check_number("now_ms", now_ms)
-        return await self._writer.do(
-            lambda tx: tx.claim(session_id, owner_id, now_ms=now_ms, must_exist=must_exist)
-        )
+        return await self._writer.do(lambda tx: tx.claim(session_id, owner_id, now_ms=now_ms))
 
     async def append(self, batch: Batch) -> Appended:
         body, posts = encode_batch(batch), encode_posts(batch)
@@ -212,6 +219,12 @@ class SqliteStore:
         self, *, owner: str | None = None, after: int = 0, limit: int = 50
     ) -> tuple[OpenRequest, ...]:
         return await self._read(lambda: self._reads.index.requests(owner, after=after, limit=limit))
+
+    async def counted_runs(self, wanted: CountFilter) -> RunCounts:
+        return await self._read(lambda: self._reads.counts.runs(wanted))
+
+    async def waiting(self, *, owner: str | None = None, agent_id: str | None = None) -> Waiting:
+        return await self._read(lambda: self._reads.counts.waiting(owner, agent_id))
 
     # whole sessions
 

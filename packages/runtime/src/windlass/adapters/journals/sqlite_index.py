@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final, cast
 
 from windlass.adapters.journals.sqlite_schema import Connection
-from windlass.ports.recorded import Fact, IndexedRun
+from windlass.ports.recorded import Fact, IndexedRun, RunLook
 
-INDEX_VERSION: Final = 3
+INDEX_VERSION: Final = 4
 """Raised whenever the tables or what is counted changes."""
 
 _TABLES: Final = ("recorder_view", "recorder_runs", "recorder_facts", "recorder_totals", "recorder_stale")
@@ -19,9 +19,12 @@ _SCHEMA: Final = (
     """CREATE TABLE recorder_runs (
         run_key INTEGER PRIMARY KEY, run_id TEXT NOT NULL UNIQUE, session_id TEXT NOT NULL,
         goal_id TEXT NOT NULL, status TEXT NOT NULL, started_at TEXT NOT NULL, last_at TEXT NOT NULL,
-        writer TEXT NOT NULL, position INTEGER NOT NULL, summary BLOB NOT NULL)""",
+        writer TEXT NOT NULL, position INTEGER NOT NULL, summary BLOB NOT NULL, owner TEXT NOT NULL,
+        agent_id TEXT NOT NULL)""",
     "CREATE INDEX recorder_runs_goal ON recorder_runs (goal_id, started_at)",
     "CREATE INDEX recorder_runs_status ON recorder_runs (status, started_at)",
+    "CREATE INDEX recorder_runs_start ON recorder_runs (started_at)",
+    "CREATE INDEX recorder_runs_owner ON recorder_runs (owner, started_at)",
     "CREATE INDEX recorder_runs_session ON recorder_runs (session_id)",
     """CREATE TABLE recorder_facts (
         run_key INTEGER, kind TEXT, name TEXT, detail TEXT, total INTEGER, succeeded INTEGER, failed INTEGER,
@@ -38,9 +41,11 @@ _MARK: Final = """INSERT INTO recorder_stale VALUES (?, ?)
     ON CONFLICT DO UPDATE SET position = max(position, excluded.position)"""
 _SETTLE: Final = "DELETE FROM recorder_stale WHERE session_id = ? AND position <= ?"
 _HAS_VIEW: Final = "SELECT 1 FROM sqlite_schema WHERE name = 'recorder_view'"
-_RUN_COLUMNS: Final = "run_id, session_id, goal_id, status, started_at, last_at, writer, summary"
+_RUN_COLUMNS: Final = (
+    "run_id, session_id, goal_id, status, started_at, last_at, writer, summary, owner, agent_id"
+)
 _RUN_KEY: Final = "SELECT run_key, goal_id FROM recorder_runs WHERE run_id = ?"
-_INSERT_RUN: Final = "INSERT INTO recorder_runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_INSERT_RUN: Final = "INSERT INTO recorder_runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _TAKE_BACK: Final = """UPDATE recorder_totals AS t SET total = t.total - f.total,
     succeeded = t.succeeded - f.succeeded, failed = t.failed - f.failed, tokens = t.tokens - f.tokens,
     latency_ms = t.latency_ms - f.latency_ms FROM recorder_facts f
@@ -59,6 +64,12 @@ _TOTALS: Final = f"""SELECT kind, name, detail, {_COUNTS}, example FROM recorder
     WHERE goal_id = ? AND kind = ? AND total > 0 ORDER BY total DESC, name, detail LIMIT ?"""
 _OF_NAME: Final = f"""SELECT kind, name, detail, {_COUNTS}, example FROM recorder_totals
     WHERE kind = ? AND name = ? AND total > 0"""
+_LOOKED_AT: Final = f"""SELECT {_RUN_COLUMNS} FROM recorder_runs r WHERE {{}}
+    ORDER BY started_at DESC, run_key DESC LIMIT ?"""
+_FAILING: Final = """SELECT f.kind, f.name, f.detail, sum(f.total), sum(f.succeeded), sum(f.failed) AS worst,
+    sum(f.tokens), sum(f.latency_ms), '' FROM recorder_facts f JOIN recorder_runs r USING (run_key)
+    WHERE {} AND f.kind = ? GROUP BY f.name, f.detail HAVING worst > 0
+    ORDER BY worst DESC, f.name, f.detail LIMIT ?"""
 _POSITION: Final = "SELECT coalesce(max(position), 0) FROM recorder_runs WHERE session_id = ?"
 
 
@@ -129,7 +140,9 @@ class RunIndex:
             run.last_at,
             run.writer,
         )
-        self._connection.execute(_INSERT_RUN, (run_key, *columns, position, run.summary))
+        self._connection.execute(
+            _INSERT_RUN, (run_key, *columns, position, run.summary, run.owner, run.agent_id)
+        )
         [(run_key,)] = cast(
             "list[tuple[int]]",
             self._connection.execute(
@@ -154,6 +167,16 @@ class RunIndex:
         """Return runs of a status, newest first."""
         return self._runs(_BY_STATUS, status, limit)
 
+    def looked_at(self, wanted: RunLook, limit: int) -> tuple[IndexedRun, ...]:
+        """Return runs, newest first."""
+        where, given = _criteria(wanted)
+        return self._runs(_LOOKED_AT.format(where), *given, limit)
+
+    def failing(self, wanted: RunLook, kind: str, *, limit: int) -> tuple[Fact, ...]:
+        """Return the counts over some runs of what failed in them, the worst first."""
+        where, given = _criteria(wanted)
+        return self._facts(_FAILING.format(where), *given, kind, limit)
+
     def totals(self, goal_id: str, kind: str, *, limit: int) -> tuple[Fact, ...]:
         """Return the counts over all runs of a goal, the largest first."""
         return self._facts(_TOTALS, goal_id, kind, limit)
@@ -165,7 +188,8 @@ class RunIndex:
     def _runs(self, sql: str, *parameters: str | int) -> tuple[IndexedRun, ...]:
         rows = self._connection.execute(sql, parameters).fetchall()
         return tuple(
-            IndexedRun(*cast("tuple[str, str, str, str, str, str, str, bytes]", row)) for row in rows
+            IndexedRun(*cast("tuple[str, str, str, str, str, str, str, bytes, str, str]", row))
+            for row in rows
         )
 
     def _facts(self, sql: str, *parameters: str | int) -> tuple[Fact, ...]:
@@ -173,3 +197,15 @@ class RunIndex:
         return tuple(
             Fact(*cast("tuple[str, str, str, int, int, int, int, int, str]", tuple(row))) for row in rows
         )
+
+
+def _criteria(wanted: RunLook) -> tuple[str, tuple[str, ...]]:
+    """Return a condition on runs, and the values in it."""
+    found = {
+        "r.owner = ?": wanted.owner,
+        "r.agent_id = ?": wanted.agent_id,
+        "r.started_at >= ?": wanted.since,
+        "r.started_at < ?": wanted.until,
+    }
+    given = {clause: value for clause, value in found.items() if value is not None}
+    return " AND ".join(given) or "true", tuple(given.values())

@@ -8,6 +8,7 @@ from typing import cast
 from windlass.adapters.journals.codec import content_hash
 from windlass.adapters.journals.faults import corrupt, rejected
 from windlass.adapters.journals.rules import in_turns
+from windlass.adapters.journals.sqlite_counted import CountReads
 from windlass.adapters.journals.sqlite_integrity import (
     APPEND_COLUMNS,
     ITEM_COLUMNS,
@@ -93,6 +94,7 @@ class Reads:
         self._connection = connection
         self._key = key
         self.index = IndexReads(connection, key)
+        self.counts = CountReads(connection)
 
     def appends(self, session_id: str, *, after: int, limit: int) -> tuple[StoredAppend, ...]:
         """Return the appends of a session that end behind a record, verified."""

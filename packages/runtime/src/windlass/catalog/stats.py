@@ -1,0 +1,120 @@
+"""Runs over time, in numbers: how many, how long, how dear."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from windlass.definitions import check_whole, kind_of
+from windlass.engine.moments import stamp
+from windlass.ports.listing import CountFilter, RunCell, RunCounts, RunTimes, Waiting
+from windlass.refusals import bad_request
+from windlass.setup_check import check_id
+from windlass_protocol import RunStatus
+
+BUCKETS_MAX: Final = 1_000
+"""Parts of the time of one question."""
+BUCKET_S_MAX: Final = 366 * 86_400
+_FIELDS: Final = {
+    RunStatus.COMPLETED: "completed",
+    RunStatus.FAILED: "failed",
+    RunStatus.BUDGET_EXHAUSTED: "failed",
+    RunStatus.CANCELLED: "cancelled",
+}
+"""What a run counts as; all others are open."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunNumbers:
+    """Runs that began in a part of the time."""
+
+    at: str
+    """When it begins."""
+    runs: int = 0
+    completed: int = 0
+    failed: int = 0
+    """With those that used up their budget."""
+    cancelled: int = 0
+    open: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_micros: int = 0
+    p50_ms: int | None = None
+    """The middle of how long runs took that have ended, waits included; None without any."""
+    p95_ms: int | None = None
+    """What only one of twenty took longer than."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunStats:
+    """Runs over time, and what waits for people now."""
+
+    start: str
+    end: str
+    bucket_s: int
+    total: RunNumbers
+    buckets: tuple[RunNumbers, ...]
+    """Every part of the time, the oldest first."""
+    waiting: Waiting
+
+
+def count_filter(
+    start: datetime, end: datetime, *, bucket_s: int, agent_id: str | None, owner: str | None
+) -> CountFilter:
+    """Return which runs are counted.
+
+    Raises:
+        Rejected: there is no such time, or it has too many parts.
+    """
+    _check_moment(start, "start")
+    _check_moment(end, "end")
+    check_whole(bucket_s, "bucket_s", most=BUCKET_S_MAX)
+    if end <= start:
+        raise bad_request("the end is not behind the start: nothing can be counted")
+    count = -(-(end - start) // timedelta(seconds=bucket_s))
+    if count > BUCKETS_MAX:
+        raise bad_request(f"{count:,} parts of {bucket_s:,} s, limit {BUCKETS_MAX:,}: take longer ones")
+    return CountFilter(
+        stamp(start.astimezone(UTC)),
+        stamp(end.astimezone(UTC)),
+        bucket_s * 1_000,
+        None if agent_id is None else check_id(agent_id, "agent_id"),
+        None if owner is None else check_id(owner, "owner"),
+    )
+
+
+def _check_moment(value: object, what: str) -> None:
+    if not isinstance(value, datetime) or value.tzinfo is None:
+        raise bad_request(f"{what} is a datetime with a time zone, found {kind_of(value)}")
+
+
+def stats_of(wanted: CountFilter, counts: RunCounts, *, waiting: Waiting) -> RunStats:
+    """Return numbers with all parts of the time, also those in which nothing began."""
+    start, end = datetime.fromisoformat(wanted.start), datetime.fromisoformat(wanted.end)
+    width = timedelta(milliseconds=wanted.bucket_ms)
+    count = -(-(end - start) // width)
+    cells: list[list[RunCell]] = [[] for _ in range(count)]
+    for cell in counts.cells:
+        cells[cell.bucket].append(cell)
+    times = {one.bucket: one for one in counts.times}
+    buckets = [_numbers(stamp(start + at * width), some, times.get(at)) for at, some in enumerate(cells)]
+    total = _numbers(wanted.start, counts.cells, times.get(None))
+    return RunStats(wanted.start, wanted.end, wanted.bucket_ms // 1_000, total, tuple(buckets), waiting)
+
+
+def _numbers(at: str, cells: Iterable[RunCell], times: RunTimes | None) -> RunNumbers:
+    found = RunNumbers(at)
+    if times is not None:
+        found = replace(found, p50_ms=times.p50_ms, p95_ms=times.p95_ms)
+    for cell in cells:
+        name = _FIELDS.get(cell.status, "open")
+        more = {name: getattr(found, name) + cell.count}
+        found = replace(
+            found,
+            runs=found.runs + cell.count,
+            input_tokens=found.input_tokens + cell.input_tokens,
+            output_tokens=found.output_tokens + cell.output_tokens,
+            cost_micros=found.cost_micros + cell.cost_micros,
+            **more,
+        )
+    return found

@@ -1,0 +1,131 @@
+"""Numbers, failures and versions: what many runs tell together, each user of their own."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx2
+from tests.server.keyring import Keyring
+from tests.server.rig import FAST, ended, payer, run, serving, waiting
+
+from windlass import Agent, LLMUsage, ToolFailed, tool
+from windlass.testing import ScriptedModel, call, say
+from windlass_server import Settings
+
+HOUR = {"from": "2020-01-01T00:00:00Z", "to": "2120-01-01T00:00:00Z", "bucket": 366 * 86_400}
+"""All of the time, in a hundred parts."""
+
+
+@tool(mode="read")
+async def lookup(number: int) -> str:
+    """Look a number up."""
+    raise ToolFailed(f"there is no number {number}")
+
+
+def seeker(instructions: str = "Seek.") -> Agent:
+    """An agent whose only tool fails; it gives up if it is told to."""
+
+    def answer(messages: Sequence[Any]) -> Any:
+        words = messages[-1].content
+        usage = LLMUsage(input_tokens=10, output_tokens=2, cost_micros=3)
+        if messages[-1].role == "user" and "seek" in words:
+            return call("lookup", {"number": 7}) + say("", usage=usage)
+        return say("I give up.", usage=usage)
+
+    return Agent("seeker", model=ScriptedModel(answer), tools=[lookup], instructions=instructions)
+
+
+async def do(client: httpx2.AsyncClient, message: str, agent: str = "seeker", **more: object) -> str:
+    begun = (await client.post("/sessions", json={"message": message, "agent": agent, **more})).json()
+    await ended(client, begun["runId"])
+    return begun["runId"]
+
+
+def test_each_user_sees_their_own_runs_in_numbers(tmp_path: Path) -> None:
+    async def main() -> None:
+        keys = Keyring(tmp_path / "keys.json")
+        holders = {name: keys.add(name, "acme", name) for name in ("ann", "bob")}
+        settings = Settings(keys=keys.path, limits=FAST)
+        async with (
+            serving(tmp_path / "data", [seeker(), payer()], settings=settings) as server,
+            server.client(holders["ann"]) as ann,
+            server.client(holders["bob"]) as bob,
+        ):
+            await do(ann, "seek")
+            await do(ann, "rest")
+            failed = await do(ann, "seek it", budget={"maxSteps": 1})
+            begun = (await ann.post("/sessions", json={"message": "Pay.", "agent": "payer"})).json()
+            await waiting(ann, begun["runId"])
+
+            found = (await ann.get("/stats", params=HOUR)).json()
+            total = found["total"]
+            assert (total["runs"], total["completed"], total["failed"], total["open"]) == (4, 2, 1, 1)
+            assert (total["inputTokens"], total["outputTokens"], total["costMicros"]) == (40, 8, 12)
+            assert 0 <= total["p50Ms"] <= total["p95Ms"]
+            assert found["waiting"]["runs"] == found["waiting"]["requests"] == 1
+            assert found["failingTools"] == [{"tool": "lookup", "calls": 2, "failed": 2}]
+            assert sum(one["runs"] for one in found["buckets"]) == 4
+            assert found["buckets"][0]["at"] == found["from"] == "2020-01-01T00:00:00.000Z"
+            assert "p50Ms" not in found["buckets"][0]
+            paid = (await ann.get("/stats", params={**HOUR, "agent": "payer"})).json()
+            assert (paid["total"]["runs"], paid["failingTools"]) == (1, [])
+            assert (await ann.get("/stats")).json()["total"]["runs"] == 4
+
+            why = (await ann.get("/failures")).json()
+            assert (why["runs"], why["failed"], why["isAll"]) == (3, 1, True)
+            [group] = why["groups"]
+            assert (group["kind"], group["causes"][0]["runIds"]) == ("budget", [failed])
+            assert (await ann.get("/failures", params={"agent": "payer"})).json()["runs"] == 0
+            assert (await ann.get("/failures", params={"to": "2021-01-01T00:00:00Z"})).json()["runs"] == 0
+
+            assert (await bob.get("/stats", params=HOUR)).json()["total"]["runs"] == 0
+            assert (await bob.get("/stats")).json()["waiting"] == {"runs": 0, "requests": 0}
+            assert (await bob.get("/stats")).json()["failingTools"] == []
+            assert (await bob.get("/failures")).json() == {
+                "runs": 0,
+                "failed": 0,
+                "isAll": True,
+                "groups": [],
+            }
+            assert (await bob.get("/versions", params={"agent": "seeker"})).json()["versions"] == []
+
+    run(main())
+
+
+def test_two_versions_of_an_agent_are_compared_by_the_runs_of_each(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path, [seeker()]) as server, server.client() as client:
+            await do(client, "rest")
+            await do(client, "seek it", budget={"maxSteps": 1})
+        async with serving(tmp_path, [seeker("Seek well.")]) as server, server.client() as client:
+            await do(client, "rest")
+            listed = (await client.get("/versions", params={"agent": "seeker"})).json()
+            new, old = (one["tally"]["fingerprint"] for one in listed["versions"])
+            assert listed["current"] == new
+            assert [one["tally"]["runs"] for one in listed["versions"]] == [1, 2]
+            names = {"agent": "seeker", "old": old, "new": new}
+            found = (await client.get("/compare", params=names)).json()
+            assert found["comparison"]["verdict"] == "unclear"
+            assert found["comparison"]["old"]["succeeded"] == 1
+            assert (
+                found["comparison"]["successRate"]["low"] < 0.5 < found["comparison"]["successRate"]["high"]
+            )
+            assert found["changes"] == ["agent.instructions changed"]
+            unknown = await client.get("/compare", params={**names, "old": "sha256:" + "0" * 64})
+            assert unknown.status_code == 404
+
+    run(main())
+
+
+def test_a_time_that_cannot_be_counted_is_refused_in_words(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path) as server, server.client() as client:
+            for params, words in (
+                ({"from": "2026-01-02T00:00:00Z", "to": "2026-01-01T00:00:00Z"}, "not behind the start"),
+                ({"from": "2020-01-01T00:00:00Z", "bucket": 60}, "limit 1,000"),
+            ):
+                answer = await client.get("/stats", params=params)
+                assert (answer.status_code, words in answer.json()["detail"]) == (400, True), answer.text
+            assert (await client.get("/stats", params={"from": "yesterday"})).status_code == 422
+
+    run(main())

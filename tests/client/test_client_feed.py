@@ -218,6 +218,31 @@ def test_a_slow_reader_slows_the_server_and_nothing_piles_up() -> None:
     run(main())
 
 
+def test_a_feed_that_is_left_is_closed_with_its_client(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        async def endless(request: Request) -> bytes:
+            request.writer.write(cut(frame(1)))
+            await request.writer.drain()
+            await asyncio.Event().wait()
+            return b""
+
+        async with faking(endless) as fake, client_of(fake.port) as client:
+            left = client.events(session_id="s")
+            assert (await anext(left)).seq == 1
+            read = client.events(session_id="s")
+            assert (await anext(read)).seq == 1
+            reading = asyncio.create_task(anext(read))
+            await asyncio.sleep(0)
+            await client.aclose()
+            with pytest.raises(StopAsyncIteration):
+                await anext(left)
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+        assert caplog.text == ""
+
+    run(main())
+
+
 def test_events_are_of_a_session_or_a_run() -> None:
     async def main() -> None:
         async with client_of(1) as client:

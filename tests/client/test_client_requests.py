@@ -220,6 +220,18 @@ def test_problems_are_errors_by_what_to_do(status: int, code: str, kind: type[Ag
     run(main())
 
 
+def test_a_request_that_does_not_fit_is_said_where(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with (
+            serving(tmp_path, [talker()], settings=Settings(limits=FAST)) as server,
+            client_of(server.port) as client,
+        ):
+            with pytest.raises(Rejected, match="query/status: Input should be 'idle'"):
+                await client.sessions.list(status="asleep")
+
+    run(main())
+
+
 @pytest.mark.parametrize(
     "answer",
     [

@@ -21,6 +21,8 @@ from windlass.ports.feed import CursorExpired
 from windlass_protocol import CausalIds, CodecError, ErrorKind, RetryClass, parse
 
 DETAIL_CHARS_MAX: Final = 1_000
+ISSUES_MAX: Final = 3
+"""Places of a request that do not fit, as an error names them."""
 _EXPIRED: Final = "cursor_expired: "
 _SERVER_FAILS: Final = 500
 
@@ -100,9 +102,7 @@ def error_of(status: int, raw: bytes, *, retry_after_ms: int | None = None) -> A
     problem = _problem(raw)
     named = problem.get("code")
     code = named if isinstance(named, str) else _code_of(status)
-    detail = problem.get("detail")
-    told = detail if isinstance(detail, str) and detail else f"the server answered {status}"
-    message = told[:DETAIL_CHARS_MAX]
+    message = _told(problem, status)[:DETAIL_CHARS_MAX]
     if code == "cursor_expired":
         return CursorExpired(message.removeprefix(_EXPIRED))
     made, kind, retry = _BY_CODE.get(
@@ -111,6 +111,14 @@ def error_of(status: int, raw: bytes, *, retry_after_ms: int | None = None) -> A
     return made(
         message, kind=kind, retry=retry, causal_ids=_ids(problem.get("ids")), retry_after_ms=retry_after_ms
     )
+
+
+def _told(problem: Mapping[str, JsonValue], status: int) -> str:
+    detail, issues = problem.get("detail"), problem.get("issues")
+    told = detail if isinstance(detail, str) and detail else f"the server answered {status}"
+    found = [one for one in issues if isinstance(one, dict)] if isinstance(issues, list) else []
+    named = "; ".join(f"{one.get('path')}: {one.get('message')}" for one in found[:ISSUES_MAX])
+    return f"{told}: {named}" if named else told
 
 
 def stream_error(raw: str) -> AgentError:

@@ -61,6 +61,7 @@ class EventFeed:
         self._retry_ms: int | None = None
         self._has_opened = self._has_ended = self._is_over = False
         self._events = self._read()
+        link.keep(self)
 
     @property
     def cursor(self) -> str | None:

@@ -1,8 +1,9 @@
 """The way to one server: requests that are repeated where that is safe, and streams."""
 
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
-from typing import Final, TypeVar
+from contextlib import asynccontextmanager, suppress
+from typing import Final, Protocol, TypeVar
+from weakref import WeakSet
 
 import httpx2
 
@@ -39,6 +40,14 @@ _NOT_SENT: Final = (
 """What goes wrong before a request has left."""
 
 
+class Closing(Protocol):
+    """What has a connection of its own."""
+
+    async def aclose(self) -> None:
+        """Let go of it."""
+        ...
+
+
 class Link:
     """Requests to one server, over connections that are kept."""
 
@@ -46,6 +55,7 @@ class Link:
         self._address = address
         self.means = means
         self._retries = retries
+        self._streams: WeakSet[Closing] = WeakSet()
         self._http = httpx2.AsyncClient(
             headers={"accept-encoding": "identity", "user-agent": "windlass"},
             timeout=httpx2.Timeout(ANSWER_S, connect=CONNECT_S, pool=None),
@@ -54,8 +64,16 @@ class Link:
             trust_env=False,
         )
 
+    def keep(self, stream: Closing) -> None:
+        """Close a stream with everything else, if nobody does before."""
+        self._streams.add(stream)
+
     async def aclose(self) -> None:
-        """Let go of every connection."""
+        """Let go of every connection, those of streams included."""
+        for stream in tuple(self._streams):
+            # One that is being read ends with its connection.
+            with suppress(RuntimeError):
+                await stream.aclose()
         await self._http.aclose()
 
     async def ask(self, kind: type[T], call: Call) -> T:

@@ -19,7 +19,8 @@ INSPECTOR_SOURCES := $(shell find web/inspector web/ui/src web/ui/styles web/pro
 
 .DEFAULT_GOAL := help
 .PHONY: help dev test check gen lock bench torture clean test-real sidecar-bundle inspector wheels
-.PHONY: python-tests pure-tests runtime-tests hard-tests apart-tests web-tests web-built browser-tests gallery screenshots client-tests
+.PHONY: python-tests pure-tests runtime-tests hard-tests apart-tests web-tests web-built client-tests browser-tests
+.PHONY: gallery screenshots
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 16
@@ -89,7 +90,7 @@ browser-tests: $(VENV)/.ready $(INSPECTOR)
 gallery: web-built  ## every component of @windlass/ui in every state, in a browser
 	$(NODE)/vite --config web/ui/gallery/vite.config.ts --open
 
-# Chat clients of others against a real server.
+# Clients of others against a real server, and inside an editor.
 client-tests: $(VENV)/.ready node_modules/.ready
 	cd web/clients && ../../$(NODE)/vitest run
 

@@ -104,6 +104,7 @@ def routes(app: FastAPI) -> list[tuple[str, str]]:
 def target(path: str, ids: dict[str, str]) -> str:
     """The address of a route with ids in it."""
     filled = path.removeprefix(PREFIX).replace("{agent:path}", "payer")
+    filled = filled.replace("{step_index}", "0").replace("{content_hash}", f"sha256:{'0' * 64}")
     for name, value in ids.items():
         filled = filled.replace(f"{{{name}:path}}", value)
     assert "{" not in filled, f"{path}: say in the scene what is in its place"

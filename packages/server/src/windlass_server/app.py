@@ -23,6 +23,7 @@ from windlass_server.routes import (
     ai,
     approvals,
     catalog,
+    contents,
     feeds,
     ledger,
     proposals,
@@ -40,6 +41,7 @@ _ROUTERS: Iterable[APIRouter] = (
     feeds.router,
     sessions.router,
     approvals.router,
+    contents.router,
     catalog.router,
     runs.router,
     stats.router,
@@ -100,5 +102,6 @@ def create_app(settings: Settings, tenants: Tenants, *, clock: Clock | None = No
             allow_origins=list(settings.cors_origins),
             allow_methods=["GET", "POST", "DELETE"],
             allow_headers=["authorization", "content-type", "idempotency-key", "last-event-id"],
+            expose_headers=["windlass-cursor", "retry-after"],
         )
     return app

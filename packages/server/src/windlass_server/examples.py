@@ -188,3 +188,22 @@ AI_APPROVAL: Final[JsonValue] = {
         }
     ],
 }
+PROMPT: Final[JsonValue] = {
+    "runId": "019a8f…",
+    "sessionId": "019a8f…",
+    "stepIndex": 0,
+    "seq": 5,
+    "routeId": "openai",
+    "modelId": "gpt-5",
+    "fingerprint": "sha256:4be1…",
+    "system": "You pay bills.",
+    "tools": [{"name": "pay", "description": "Pay.", "inputSchema": {"type": "object"}}],
+    "messages": [{"role": "user", "content": "Pay the hotel.", "isError": False}],
+    "unknown": ["Secrets were masked before anything was written: …"],
+}
+CONTENT: Final[JsonValue] = {
+    "contentId": "sha256:4be1…",
+    "hash": "sha256:4be1…",
+    "sizeBytes": 1_204_000,
+    "mediaType": "application/json",
+}

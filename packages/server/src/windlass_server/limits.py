@@ -59,6 +59,12 @@ PAGE_MAX: Final = 200
 PAGE_DEFAULT: Final = 50
 FRAMES_MAX: Final = 1_024
 """Frames that are kept for readers of the same event."""
+OWNERS_KNOWN_MAX: Final = 4_096
+"""Sessions whose owner a feed over all sessions remembers."""
+OWNED_READ_AHEAD_MAX: Final = 256
+"""Events that such a feed reads ahead of its reader."""
+TYPES_MAX: Final = 64
+"""Types of events that such a feed can be asked for."""
 WORKS_MAX: Final = 4
 """Proposals of a tenant that are made or tried at the same time."""
 WORKS_KEPT_MAX: Final = 100

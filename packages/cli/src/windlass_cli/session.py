@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NoReturn, cast
 import typer
 
 import windlass
-from windlass.loading import load_agents
 from windlass_cli.problems import Exit, Problem
 from windlass_cli.settings import LOCAL, OWNER, Settings
 from windlass_cli.terminal import Terminal
@@ -40,6 +39,9 @@ class Session:
             Rejected: they cannot be loaded.
         """
         if not self._loaded:
+            # Whoever only looks, or asks for help, does not pay for it.
+            from windlass.loading import load_agents  # noqa: PLC0415 - slow to import
+
             self._loaded.append(load_agents(self.settings.agents, self.settings.folder))
         return self._loaded[0]
 
@@ -62,7 +64,6 @@ class Session:
 
         If the environment names a collector of OpenTelemetry, what happens meanwhile is exported to it.
         """
-        # Whoever only looks does not pay for it.
         from windlass import telemetry  # noqa: PLC0415 - slow to import
 
         settings = self.settings

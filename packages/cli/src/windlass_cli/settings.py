@@ -13,7 +13,7 @@ FILE: Final = "windlass.toml"
 LOCAL: Final = "local.db"
 """The store of whoever uses this machine."""
 OWNER: Final = "local"
-"""Whose the sessions of this machine are: the server shows them when nobody has to log in."""
+"""Whose the sessions of this machine are, and their tenant: the server shows them if nobody logs in."""
 FILE_BYTES_MAX: Final = 1_048_576
 PORT_MAX: Final = 65_535
 DURABILITIES: Final = ("power", "process")

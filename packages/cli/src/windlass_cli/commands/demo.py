@@ -12,9 +12,8 @@ import windlass
 from windlass_cli.commands.serve import serve_agents
 from windlass_cli.records import ENDS
 from windlass_cli.session import Session, session_of, start
-from windlass_cli.settings import LOCAL, Settings
+from windlass_cli.settings import LOCAL, OWNER, Settings
 from windlass_cli.watch import Watch
-from windlass_server import principal
 
 if TYPE_CHECKING:
     from windlass import AgentRuntime, RunHandle
@@ -86,7 +85,7 @@ class _Story:
     async def _tell(self, tenants: "Tenants", address: str) -> None:
         watch = Watch(self._session.terminal, self._session.user, is_asking=False)
         try:
-            async with tenants.use(principal.LOCAL.tenant) as tenant:
+            async with tenants.use(OWNER) as tenant:
                 handle = await self._handle(tenant.runtime)
                 async for event in handle.events():
                     watch.show(event)

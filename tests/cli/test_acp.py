@@ -1,6 +1,6 @@
 """The agent in an editor: what the official client's own tests do not reach.
 
-`web/acp` drives the command itself; here both ends are in one process.
+`web/clients` drives the command itself; here both ends are in one process.
 """
 
 import asyncio

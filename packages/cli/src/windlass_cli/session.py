@@ -11,12 +11,18 @@ from typing import TYPE_CHECKING, NoReturn, cast
 import typer
 
 import windlass
+from windlass import parts
 from windlass_cli.problems import Exit, Problem
 from windlass_cli.settings import LOCAL, OWNER, Settings
 from windlass_cli.terminal import Terminal
 
 if TYPE_CHECKING:
     from windlass import Agent, AgentRuntime, RunHandle
+    from windlass_cli.served import Served, ServedRun
+
+    Place = AgentRuntime | Served
+    """Who is asked: a store here, or a server."""
+    PlacedRun = RunHandle | ServedRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +31,8 @@ class Session:
 
     settings: Settings
     terminal: Terminal
+    key: str | None = field(default=None, repr=False)
+    """For the server that is asked, if there is one."""
     _loaded: "list[tuple[Agent, ...]]" = field(default_factory=list["tuple[Agent, ...]"], init=False)
 
     @property
@@ -58,6 +66,39 @@ class Session:
                 return agent
         raise Problem(f"there is no agent {name}", f"There is {', '.join(agent.name for agent in agents)}.")
 
+    async def agent_at(self, place: "Place", name: str | None) -> str:
+        """Return the name of the agent that is meant, here or on the server.
+
+        Raises:
+            Problem: there is none of that name.
+        """
+        if isinstance(place, windlass.AgentRuntime):
+            return self.agent(name).name
+        return await place.agent(name)
+
+    @asynccontextmanager
+    async def place(self, *, drives: bool = False) -> "AsyncGenerator[Place]":
+        """Open what is asked: the server that was named, else the store.
+
+        With `drives` the store goes on with what was left unfinished in it; a server does so by itself.
+        """
+        if not self.settings.server:
+            async with self.working() if drives else self.reading() as runtime:
+                yield runtime
+            return
+        from windlass.client import Client  # noqa: PLC0415 - slow to import
+        from windlass_cli.served import Served  # noqa: PLC0415 - slow to import
+
+        async with Client(self.settings.server, key=self.key) as client:
+            yield Served(client)
+
+    def _check_store(self) -> None:
+        if self.settings.server:
+            raise Problem(
+                "this command works on a store, and a server was named",
+                f"Leave it out: {self.settings.values['server'].source}.",
+            )
+
     @asynccontextmanager
     async def working(self) -> "AsyncGenerator[AgentRuntime]":
         """Open the store and go on with what was left unfinished in it.
@@ -66,6 +107,7 @@ class Session:
         """
         from windlass import telemetry  # noqa: PLC0415 - slow to import
 
+        self._check_store()
         settings = self.settings
         _check_file(settings.store)
         _make_folder(settings.store.parent)
@@ -84,6 +126,7 @@ class Session:
         Raises:
             Problem: there is none.
         """
+        self._check_store()
         settings = self.settings
         _check_file(settings.store)
         if not settings.store.is_file():
@@ -95,10 +138,8 @@ class Session:
             yield runtime
 
 
-async def start(
-    runtime: "AgentRuntime", agent: "Agent", *, words: str, session_id: str | None
-) -> "RunHandle":
-    """Start a run for whoever uses this machine.
+async def start(place: "Place", agent: str, *, words: str, session_id: str | None) -> "PlacedRun":
+    """Start a run for whoever uses this machine, or the key of the server.
 
     A session that belongs to nobody, because a program began it without an owner, stays nobody's: whoever may
     open the file may speak to it.
@@ -106,18 +147,27 @@ async def start(
     Raises:
         AgentError: it was refused.
     """
+    if not isinstance(place, windlass.AgentRuntime):
+        return await place.start(agent, words, session_id=session_id)
     owner: str | None = OWNER
     if session_id is not None:
         try:
-            known = await runtime.sessions.get(session_id)
+            known = await place.sessions.get(session_id)
         except windlass.Conflict:  # it begins with these words
             pass
         else:
             owner = None if known.owner is None else OWNER
-    return await runtime.start(agent.name, words, session_id=session_id, owner=owner)
+    return await place.start(agent, words, session_id=session_id, owner=owner)
 
 
-async def known_run(runtime: "AgentRuntime", run_id: str) -> str:
+async def new_session(place: "Place", agent: str) -> str:
+    """Return the name of a session that nobody has spoken in."""
+    if isinstance(place, windlass.AgentRuntime):
+        return f"chat-{parts.new_id()}"
+    return (await place.client.sessions.create(agent=agent)).session_id
+
+
+async def known_run(runtime: "Place", run_id: str) -> str:
     """Return where a run is.
 
     Raises:

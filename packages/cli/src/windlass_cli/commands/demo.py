@@ -16,7 +16,8 @@ from windlass_cli.settings import LOCAL, OWNER, Settings
 from windlass_cli.watch import Watch
 
 if TYPE_CHECKING:
-    from windlass import AgentRuntime, RunHandle
+    from windlass import AgentRuntime
+    from windlass_cli.session import PlacedRun
     from windlass_server import Tenants
 
 WORDS: Final = "Use weather, then pay."
@@ -98,7 +99,7 @@ class _Story:
         self._say(f"See what it did: {address}, or {self._command} runs show {handle.run_id}", "bold")
         self._say("Ctrl-C ends the server.", "dim")
 
-    async def _handle(self, runtime: "AgentRuntime") -> "RunHandle":
+    async def _handle(self, runtime: "AgentRuntime") -> "PlacedRun":
         [agent] = self._session.agents()
         page = await runtime.sessions.runs(agent_id=agent.name, limit=1)
         if page.items and page.items[0].status.value not in ENDS:
@@ -106,9 +107,9 @@ class _Story:
             self._say(f"Here is run {left.run_id} again, as it was left.", "bold")
             return runtime.handle(left.run_id)
         self._say(f'The agent is told: "{WORDS}"', "bold")
-        return await start(runtime, agent, words=WORDS, session_id=None)
+        return await start(runtime, agent.name, words=WORDS, session_id=None)
 
-    async def _explain(self, handle: "RunHandle", address: str) -> None:
+    async def _explain(self, handle: "PlacedRun", address: str) -> None:
         requests = [one for one in await handle.requests() if not one.is_answered]
         if not requests:  # it is shown again, and was answered since
             return

@@ -13,7 +13,7 @@ from windlass import Agent, AgentError, AgentRuntime, RunHandle, RunStatus, part
 from windlass_cli.acp.turn import Editor, Turn
 from windlass_cli.acp.updates import Updates
 from windlass_cli.records import ENDS
-from windlass_cli.session import start
+from windlass_cli.session import start_here
 from windlass_protocol import RunResult
 
 _STOPS: Final[dict[RunStatus, schema.StopReason]] = {
@@ -119,7 +119,7 @@ class EditorAgent:
         if session_id not in self._named:
             await self._known(session_id)
         try:
-            handle = await start(self._runtime, self._agent, words=words, session_id=session_id)
+            handle = await start_here(self._runtime, self._agent.name, words=words, session_id=session_id)
             self._named.discard(session_id)
             result = await self._follow(handle, session_id, is_new=True)
         except AgentError as error:

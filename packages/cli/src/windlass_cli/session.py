@@ -152,7 +152,7 @@ async def start(place: "Place", agent: str, *, words: str, session_id: str | Non
 async def start_here(
     runtime: "AgentRuntime", agent: str, *, words: str, session_id: str | None
 ) -> "RunHandle":
-    """Start a run in a store of this machine.
+    """Start a run for whoever uses this machine.
 
     A session that belongs to nobody, because a program began it without an owner, stays nobody's: whoever may
     open the file may speak to it.

@@ -74,6 +74,10 @@ def _shaky(messages: Sequence[LLMMessage]) -> Answer:
     return say("The station did not answer.", usage=usage)
 
 
+def _broken(messages: Sequence[LLMMessage]) -> Answer:
+    raise ProviderRejected("the model does not want to")
+
+
 @tool(mode="read")
 async def count(number: int) -> int:
     """Count."""
@@ -101,6 +105,7 @@ agents = [
     Agent("slow", model=DemoModel(pace_s=PACE_S), tools=[count], description="Takes its time."),
     Agent("hostile", model=ScriptedModel(_hostile), tools=[show, post]),
     Agent("shaky", model=ScriptedModel(_shaky), tools=[shaky]),
+    Agent("broken", model=ScriptedModel(_broken)),
     Agent("long", model=ScriptedModel(_long), tools=[count]),
     Agent("curious", model=ScriptedModel(_curious), tools=[ask_question]),
 ]

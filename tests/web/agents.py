@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from typing import Final
 
-from windlass import Agent, tool
+from windlass import Agent, Rejected, tool
 from windlass.adapters.models.demo import DemoModel
 from windlass.demo import agent as demo
 from windlass.ports.model import LLMMessage, LLMUsage
 from windlass.question import ask_question
-from windlass.testing import Answer, ScriptedModel, call, say
+from windlass.testing import Answer, ScriptedModel, call, fail, say
 from windlass.testing.scripted import Call
-from windlass_protocol import JsonValue
+from windlass_protocol import ErrorKind, JsonValue, RetryClass
 
 PACE_S: Final = 0.05
 LONG_STEPS: Final = 104
@@ -75,7 +75,10 @@ def _shaky(messages: Sequence[LLMMessage]) -> Answer:
 
 
 def _broken(messages: Sequence[LLMMessage]) -> Answer:
-    raise ProviderRejected("the model does not want to")
+    no = Rejected(
+        "the model does not want to", kind=ErrorKind.PROVIDER_FAILURE, retry=RetryClass.NOT_RETRYABLE
+    )
+    return fail(no)
 
 
 @tool(mode="read")

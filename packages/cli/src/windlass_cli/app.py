@@ -27,7 +27,7 @@ from windlass_cli.commands import (
 )
 from windlass_cli.problems import Exit, Problem
 from windlass_cli.session import Session
-from windlass_cli.settings import load_settings
+from windlass_cli.settings import KEY, load_settings
 from windlass_cli.terminal import Terminal, standard_terminal
 
 app = typer.Typer(
@@ -52,6 +52,9 @@ def _options(
     *,
     agents: Annotated[str | None, typer.Option(help="Your agents: module:name or file.py:name.")] = None,
     store: Annotated[str | None, typer.Option(help="The file that keeps everything.")] = None,
+    server: Annotated[
+        str | None, typer.Option(help="A server to ask instead of a store; its key is in WINDLASS_KEY.")
+    ] = None,
     config: Annotated[
         Path | None, typer.Option(help="The settings; windlass.toml here when left out.")
     ] = None,
@@ -60,8 +63,9 @@ def _options(
     ] = False,
 ) -> None:
     environment = os.environ  # noqa: TID251 - the command is where the environment comes from
-    settings = load_settings({"agents": agents, "store": store}, environment, file=config)
-    context.obj = Session(settings, standard_terminal())
+    given = {"agents": agents, "store": store, "server": server}
+    settings = load_settings(given, environment, file=config)
+    context.obj = Session(settings, standard_terminal(), key=environment.get(KEY) or None)
 
 
 app.command("demo")(demo.demo)

@@ -9,8 +9,8 @@ from windlass_cli.session import Session, finish
 from windlass_cli.shapes import show_table, to_json
 
 if TYPE_CHECKING:
-    from windlass import AgentRuntime
     from windlass.catalog import Page
+    from windlass_cli.session import Place
 
 T = TypeVar("T")
 
@@ -29,7 +29,7 @@ class Shape(Generic[T]):
 
 def show_list(
     session: Session,
-    ask: "Callable[[AgentRuntime], Awaitable[Page[T]]]",
+    ask: "Callable[[Place], Awaitable[Page[T]]]",
     *,
     shape: Shape[T],
     as_json: bool,
@@ -37,8 +37,8 @@ def show_list(
     """Ask the store for a page of things, show it, and end the command."""
 
     async def work() -> Exit:
-        async with session.reading() as runtime:
-            page = await ask(runtime)
+        async with session.place() as place:
+            page = await ask(place)
         if as_json:
             for one in page.items:
                 session.terminal.line(to_json(one))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NoReturn, cast
 import typer
 
 import windlass
+from windlass import parts
 from windlass.loading import load_agents
 from windlass_cli.problems import Exit, Problem
 from windlass_cli.settings import LOCAL, OWNER, Settings
@@ -18,6 +19,11 @@ from windlass_cli.terminal import Terminal
 
 if TYPE_CHECKING:
     from windlass import Agent, AgentRuntime, RunHandle
+    from windlass_cli.served import Served, ServedRun
+
+    Place = AgentRuntime | Served
+    """Who is asked: a store here, or a server."""
+    PlacedRun = RunHandle | ServedRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +32,8 @@ class Session:
 
     settings: Settings
     terminal: Terminal
+    key: str | None = field(default=None, repr=False)
+    """For the server that is asked, if there is one."""
     _loaded: "list[tuple[Agent, ...]]" = field(default_factory=list["tuple[Agent, ...]"], init=False)
 
     @property
@@ -56,9 +64,49 @@ class Session:
                 return agent
         raise Problem(f"there is no agent {name}", f"There is {', '.join(agent.name for agent in agents)}.")
 
+    async def agent_at(self, place: "Place", name: str | None) -> str:
+        """Return the name of the agent that is meant, here or on the server.
+
+        Raises:
+            Problem: there is none of that name.
+        """
+        if isinstance(place, windlass.AgentRuntime):
+            return self.agent(name).name
+        return await place.agent(name)
+
+    @asynccontextmanager
+    async def place(self, *, drives: bool = False) -> "AsyncGenerator[Place]":
+        """Open what is asked: the server that was named, else the store.
+
+        With `drives` the store goes on with what was left unfinished in it; a server does so by itself.
+        """
+        if not self.settings.server:
+            async with self.working() if drives else self.reading() as runtime:
+                yield runtime
+            return
+        from windlass.client import Client  # noqa: PLC0415 - slow to import
+        from windlass_cli.served import Served  # noqa: PLC0415 - slow to import
+
+        async with Client(self.settings.server, key=self.key) as client:
+            yield Served(client)
+
+    def _check_store(self) -> None:
+        if self.settings.server:
+            raise Problem(
+                "this command works on a store, and a server was named",
+                f"Leave it out: {self.settings.values['server'].source}.",
+            )
+
     @asynccontextmanager
     async def working(self) -> "AsyncGenerator[AgentRuntime]":
-        """Open the store and go on with what was left unfinished in it."""
+        """Open the store and go on with what was left unfinished in it.
+
+        If the environment names a collector of OpenTelemetry, what happens meanwhile is exported to it.
+        """
+        self._check_store()
+        # Whoever only looks does not pay for it.
+        from windlass import telemetry  # noqa: PLC0415 - slow to import
+
         settings = self.settings
         _check_file(settings.store)
         _make_folder(settings.store.parent)
@@ -66,7 +114,8 @@ class Session:
         runtime = await windlass.AgentRuntime.open(
             settings.store, agents=agents, durability=settings.durability
         )
-        async with runtime:
+        exported = settings.store.with_suffix(telemetry.STATE_SUFFIX)
+        async with runtime, telemetry.export_from_environment(runtime, state_path=exported):
             yield runtime
 
     @asynccontextmanager
@@ -76,6 +125,7 @@ class Session:
         Raises:
             Problem: there is none.
         """
+        self._check_store()
         settings = self.settings
         _check_file(settings.store)
         if not settings.store.is_file():
@@ -87,8 +137,19 @@ class Session:
             yield runtime
 
 
-async def start(
-    runtime: "AgentRuntime", agent: "Agent", *, words: str, session_id: str | None
+async def start(place: "Place", agent: str, *, words: str, session_id: str | None) -> "PlacedRun":
+    """Start a run for whoever uses this machine, or the key of the server.
+
+    Raises:
+        AgentError: it was refused.
+    """
+    if isinstance(place, windlass.AgentRuntime):
+        return await start_here(place, agent, words=words, session_id=session_id)
+    return await place.start(agent, words, session_id=session_id)
+
+
+async def start_here(
+    runtime: "AgentRuntime", agent: str, *, words: str, session_id: str | None
 ) -> "RunHandle":
     """Start a run for whoever uses this machine.
 
@@ -106,10 +167,17 @@ async def start(
             pass
         else:
             owner = None if known.owner is None else OWNER
-    return await runtime.start(agent.name, words, session_id=session_id, owner=owner)
+    return await runtime.start(agent, words, session_id=session_id, owner=owner)
 
 
-async def known_run(runtime: "AgentRuntime", run_id: str) -> str:
+async def new_session(place: "Place", agent: str) -> str:
+    """Return the name of a session that nobody has spoken in."""
+    if isinstance(place, windlass.AgentRuntime):
+        return f"chat-{parts.new_id()}"
+    return (await place.client.sessions.create(agent=agent)).session_id
+
+
+async def known_run(runtime: "Place", run_id: str) -> str:
     """Return where a run is.
 
     Raises:

@@ -8,6 +8,7 @@ from windlass.catalog import SessionStatus
 from windlass_protocol import (
     BudgetLimits,
     ChatMessage,
+    ContentRef,
     HarnessTrace,
     InputRequest,
     InputResponse,
@@ -213,6 +214,12 @@ class PromptView(Shown):
     tools: Annotated[tuple[JsonObject, ...], Field(description="Name, description and inputSchema of each.")]
     messages: tuple[PromptMessage, ...]
     unknown: Annotated[tuple[str, ...], Field(description="What cannot be known, in words.")]
+
+
+class ContentList(Shown):
+    """What a session keeps beside its records."""
+
+    contents: tuple[ContentRef, ...]
 
 
 class SafePoints(Shown):

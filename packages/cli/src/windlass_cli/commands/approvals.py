@@ -12,8 +12,9 @@ from windlass_cli.session import Session, finish, session_of
 from windlass_cli.shapes import to_json, when
 
 if TYPE_CHECKING:
-    from windlass import AgentRuntime
+    from windlass.client import ApprovalInfo
     from windlass.ports.listing import OpenRequest
+    from windlass_cli.session import Place
 
 app = typer.Typer(no_args_is_help=True, help="Requests to people: list, answer.")
 Id = Annotated[str, typer.Argument(help="The request.")]
@@ -38,7 +39,7 @@ def list_requests(
     )
 
 
-def _row(one: "OpenRequest") -> tuple[str, ...]:
+def _row(one: "OpenRequest | ApprovalInfo") -> tuple[str, ...]:
     request, options = one.request, one.request.options or ()
     times = (when(one.asked_at), when(request.expires_at))
     answers, arguments = "|".join(option.id for option in options), to_json(request.action.input)
@@ -76,7 +77,7 @@ def answer(
 
 
 async def _answer(self: Session, request_id: str, *, option: str | None, text: str | None) -> Exit:
-    async with self.reading() as runtime:
+    async with self.place() as runtime:
         found = await _found(runtime, request_id)
         if found is None:
             raise await _gone(runtime, request_id)
@@ -94,7 +95,7 @@ async def _answer(self: Session, request_id: str, *, option: str | None, text: s
     return Exit.DONE
 
 
-async def _found(runtime: "AgentRuntime", request_id: str) -> "OpenRequest | None":
+async def _found(runtime: "Place", request_id: str) -> "OpenRequest | ApprovalInfo | None":
     after: str | None = None
     while True:
         page = await runtime.sessions.requests(after=after, limit=200)
@@ -106,7 +107,7 @@ async def _found(runtime: "AgentRuntime", request_id: str) -> "OpenRequest | Non
         after = page.next
 
 
-async def _gone(runtime: "AgentRuntime", request_id: str) -> Problem:
+async def _gone(runtime: "Place", request_id: str) -> Problem:
     """Say what became of a request that is not open."""
     _, _, behind = request_id.partition(":")
     run_id = behind.partition(":")[0]

@@ -17,7 +17,8 @@ from windlass_cli.watch import Watch
 from windlass_server import principal
 
 if TYPE_CHECKING:
-    from windlass import AgentRuntime, RunHandle
+    from windlass import AgentRuntime
+    from windlass_cli.session import PlacedRun
     from windlass_server import Tenants
 
 WORDS: Final = "Use weather, then pay."
@@ -51,14 +52,14 @@ def _with_demo(settings: Settings) -> Settings:
 
 
 def _command(settings: Settings) -> str:
-    """Return the command that works with the store of the demo, where the project says otherwise."""
+    """Return the command for the store of the demo, whatever the project says."""
     agents = "" if settings.agents == AGENTS else f" --agents {AGENTS}"
     store = f" --store {settings.data / LOCAL}" if settings.text("store") else ""
     return f"windlass{agents}{store}"
 
 
 def _free(settings: Settings, port: int | None) -> int:
-    """Return the port to listen on: any, if nobody named one and the usual one is taken."""
+    """Return the port: any, if nobody named one and the usual one is taken."""
     if port is not None:
         return port
     with socket.socket() as probe:
@@ -71,7 +72,7 @@ def _free(settings: Settings, port: int | None) -> int:
 
 
 class _Story:
-    """Begins the run of the demo, or finds the one that was left, and tells what happens."""
+    """Begins the run of the demo, or finds the one that was left, and tells of it."""
 
     def __init__(self, session: Session, command: str) -> None:
         self._session = session
@@ -99,7 +100,7 @@ class _Story:
         self._say(f"See what it did: {address}, or {self._command} runs show {handle.run_id}", "bold")
         self._say("Ctrl-C ends the server.", "dim")
 
-    async def _handle(self, runtime: "AgentRuntime") -> "RunHandle":
+    async def _handle(self, runtime: "AgentRuntime") -> "PlacedRun":
         [agent] = self._session.agents()
         page = await runtime.sessions.runs(agent_id=agent.name, limit=1)
         if page.items and page.items[0].status.value not in ENDS:
@@ -107,9 +108,9 @@ class _Story:
             self._say(f"Here is run {left.run_id} again, as it was left.", "bold")
             return runtime.handle(left.run_id)
         self._say(f'The agent is told: "{WORDS}"', "bold")
-        return await start(runtime, agent, words=WORDS, session_id=None)
+        return await start(runtime, agent.name, words=WORDS, session_id=None)
 
-    async def _explain(self, handle: "RunHandle", address: str) -> None:
+    async def _explain(self, handle: "PlacedRun", address: str) -> None:
         requests = [one for one in await handle.requests() if not one.is_answered]
         if not requests:  # it is shown again, and was answered since
             return

@@ -21,7 +21,7 @@ def trace(context: typer.Context, run_id: Id, *, as_json: Json = False) -> None:
     self = session_of(context)
 
     async def work() -> Exit:
-        async with self.reading() as runtime:
+        async with self.place() as runtime:
             await known_run(runtime, run_id)
             found = await runtime.sessions.trace(run_id)
         if as_json:
@@ -41,7 +41,7 @@ def decisions(context: typer.Context, run_id: Id, *, as_json: Json = False) -> N
     self = session_of(context)
 
     async def work() -> Exit:
-        async with self.reading() as runtime:
+        async with self.place() as runtime:
             await known_run(runtime, run_id)
             found = await runtime.decisions(run_id)
         if as_json:

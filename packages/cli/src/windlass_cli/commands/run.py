@@ -32,6 +32,7 @@ def run(
 
 
 async def _run(self: Session, watch: Watch, *, words: str, agent: str | None, session_id: str | None) -> Exit:
-    async with self.working() as runtime:
-        handle = await start(runtime, self.agent(agent), words=words, session_id=session_id)
-        return await watched(self, runtime, watch=watch, handle=handle)
+    async with self.place(drives=True) as place:
+        chosen = await self.agent_at(place, agent)
+        handle = await start(place, chosen, words=words, session_id=session_id)
+        return await watched(self, place, watch=watch, handle=handle)

@@ -10,15 +10,16 @@ from windlass import parts
 from windlass_cli.keeping import watched
 from windlass_cli.listing import Shape, show_list
 from windlass_cli.problems import Exit
-from windlass_cli.records import ENDS, run_records
+from windlass_cli.records import ENDS, at_of, run_records
 from windlass_cli.session import finish, known_run, session_of
 from windlass_cli.shapes import cost, lasted, moment, short, to_json, tokens, when
 from windlass_cli.spans import show_tree
 from windlass_cli.watch import Watch
 
 if TYPE_CHECKING:
-    from windlass import AgentRuntime
+    from windlass.client import RunRow
     from windlass.ports.listing import RunInfo
+    from windlass_cli.session import Place
 
 app = typer.Typer(no_args_is_help=True, help="Runs: list, show, tail, resume, cancel, replay, diff.")
 Id = Annotated[str, typer.Argument(help="The run.")]
@@ -55,7 +56,7 @@ def list_runs(
     )
 
 
-def _row(one: "RunInfo") -> tuple[str, ...]:
+def _row(one: "RunInfo | RunRow") -> tuple[str, ...]:
     took = lasted(one.started_at, one.ended_at)
     began, used = when(one.started_at), (tokens(one.usage), cost(one.usage))
     return (one.run_id, one.status.value, one.agent_id, began, took, *used, one.session_id)
@@ -77,7 +78,7 @@ def show(context: typer.Context, run_id: Id, *, as_json: Json = False) -> None:
     self = session_of(context)
 
     async def work() -> Exit:
-        async with self.reading() as runtime:
+        async with self.place() as runtime:
             await known_run(runtime, run_id)
             snapshot, trace = await runtime.run_snapshot(run_id), await runtime.sessions.trace(run_id)
         if as_json:
@@ -104,7 +105,7 @@ def tail(
     self = session_of(context)
 
     async def work() -> Exit:
-        async with self.reading() as runtime:
+        async with self.place() as runtime:
             await known_run(runtime, run_id)
             watch = Watch(self.terminal, self.user, is_json=as_json, is_asking=False)
             if follow:
@@ -126,7 +127,7 @@ def resume(context: typer.Context, run_id: Id, *, as_json: Json = False) -> None
     self = session_of(context)
 
     async def work() -> Exit:
-        async with self.working() as runtime:
+        async with self.place(drives=True) as runtime:
             is_over = await known_run(runtime, run_id) in ENDS
             handle = runtime.handle(run_id)
             watch = Watch(self.terminal, self.user, is_json=as_json, is_asking=self.terminal.is_interactive)
@@ -153,7 +154,7 @@ def cancel(
     self = session_of(context)
 
     async def work() -> Exit:
-        async with self.reading() as runtime:
+        async with self.place() as runtime:
             if (status := await known_run(runtime, run_id)) in ENDS:
                 self.terminal.say(f"It has ended already: {status}. See it: windlass runs show {run_id}")
                 return Exit.DONE
@@ -180,7 +181,7 @@ def diff(
     self = session_of(context)
 
     async def work() -> Exit:
-        async with self.reading() as runtime:
+        async with self.place() as runtime:
             for run_id in (first, second):
                 await known_run(runtime, run_id)
             one, other = [[line async for line in _lines(runtime, run_id)] for run_id in (first, second)]
@@ -208,11 +209,11 @@ def replay(
 
     async def work() -> Exit:
         clock = parts.SystemClock()
-        async with self.reading() as runtime:
+        async with self.place() as runtime:
             await known_run(runtime, run_id)
             watch, last = Watch(self.terminal, self.user), None
             async for record in run_records(runtime, run_id):
-                now = moment(record.at)
+                now = moment(at_of(record))
                 if speed and last is not None:
                     await clock.sleep(max(0.0, (now - last).total_seconds()) / speed)
                 watch.show(record)
@@ -223,7 +224,7 @@ def replay(
     finish(work())
 
 
-async def _lines(runtime: "AgentRuntime", run_id: str) -> AsyncIterator[str]:
+async def _lines(runtime: "Place", run_id: str) -> AsyncIterator[str]:
     """Return what was said and done in a run, without what differs each time."""
     async for record in run_records(runtime, run_id):
         data = record.data

@@ -13,8 +13,9 @@ from windlass_cli.session import Session, finish, session_of
 from windlass_cli.shapes import cost, to_json, tokens, when
 
 if TYPE_CHECKING:
-    from windlass import AgentRuntime
+    from windlass import client
     from windlass.ports.listing import SessionInfo
+    from windlass_cli.session import Place
 
 app = typer.Typer(no_args_is_help=True, help="Sessions: list, show, fork, export, import, delete.")
 Id = Annotated[str, typer.Argument(help="The session.")]
@@ -49,7 +50,7 @@ def list_sessions(
     )
 
 
-def _row(one: "SessionInfo") -> tuple[str, ...]:
+def _row(one: "SessionInfo | client.SessionInfo") -> tuple[str, ...]:
     used = (str(one.run_count), tokens(one.usage), cost(one.usage))
     return (one.session_id, one.status.value, one.agent_id, when(one.updated_at), *used, one.title)
 
@@ -61,7 +62,7 @@ _LIST: Final = Shape(
 )
 
 
-async def _known(runtime: "AgentRuntime", session_id: str) -> "SessionInfo":
+async def _known(runtime: "Place", session_id: str) -> "SessionInfo | client.SessionInfo":
     try:
         return await runtime.sessions.get(session_id)
     except windlass.Conflict:
@@ -79,7 +80,7 @@ def show(context: typer.Context, session_id: Id, *, as_json: Json = False) -> No
     self = session_of(context)
 
     async def work() -> Exit:
-        async with self.reading() as runtime:
+        async with self.place() as runtime:
             await _known(runtime, session_id)
             after: str | None = None
             while True:
@@ -116,7 +117,7 @@ def fork(
     self = session_of(context)
 
     async def work() -> Exit:
-        async with self.reading() as runtime:
+        async with self.place() as runtime:
             await _known(runtime, session_id)
             made = await runtime.sessions.fork(session_id, at=at, session_id_new=name)
         self.terminal.line(made.session_id)
@@ -141,7 +142,7 @@ def export(
 
 
 async def _export(self: Session, session_id: str, *, to: Path | None) -> Exit:
-    async with self.reading() as runtime:
+    async with self.place() as runtime:
         await _known(runtime, session_id)
         if to is None:
             async for line in runtime.sessions.export(session_id):
@@ -197,7 +198,7 @@ def delete(
     self = session_of(context)
 
     async def work() -> Exit:
-        async with self.reading() as runtime:
+        async with self.place() as runtime:
             known = await _known(runtime, session_id)
             if not yes:
                 if not self.terminal.is_interactive:

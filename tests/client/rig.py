@@ -60,7 +60,10 @@ class Request:
 
 @dataclass(slots=True)
 class Fake:
-    """A server that answers as it is told, one answer for each request; the last one again and again."""
+    """A server that answers as it is told.
+
+    One answer for each request, the last one again and again.
+    """
 
     port: int
     requests: list[Request] = field(default_factory=list[Request])

@@ -139,7 +139,8 @@ HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding
 def stream(*frames: str) -> bytes:
     """A feed that ends cleanly."""
     body = "".join(frames).encode()
-    return HEAD + b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+    chunk = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
+    return HEAD + chunk + b"0\r\n\r\n"
 
 
 def cut(*frames: str) -> bytes:

@@ -53,6 +53,17 @@ def test_a_feed_that_is_cut_goes_on_behind_the_last_event() -> None:
     run(main())
 
 
+def test_a_feed_that_ends_cleanly_before_its_end_goes_on_and_is_not_asked_ever_faster() -> None:
+    async def main() -> None:
+        clock = Jumps()
+        answers = [stream(frame(1)), stream(), stream(), stream(frame(2), ENDS)]
+        async with faking(*answers) as fake:
+            assert places(await read(fake.port, clock)) == [(1, None), (2, None), (3, None)]
+        assert clock.waits == [0.25, 0.5, 1.0]
+
+    run(main())
+
+
 def test_half_an_event_is_none_and_comes_again() -> None:
     async def main() -> None:
         half = frame(2)[:-9]

@@ -4,7 +4,7 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from tests.cli.commands import COMMAND, Typed, run_apart
 
 
 @contextmanager
-def demo(folder: Path, *before: str) -> Iterator["Demo"]:
+def demo(folder: Path, *before: str) -> Generator["Demo"]:
     """The demo in a process of its own, which dies with the block."""
     command = [*COMMAND, *before, "demo", "--port", "0"]
     with subprocess.Popen(

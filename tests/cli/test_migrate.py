@@ -1,4 +1,4 @@
-"""`migrate`: an older store is copied, then brought up to date; a newer one is refused."""
+"""`migrate`: an older store is copied and brought up to date, a newer refused."""
 
 import json
 import sqlite3

@@ -103,7 +103,7 @@ def test_everything_that_waits_for_a_person_is_in_one_list_and_answered_there(tm
             given = {"optionId": "approve", "argumentsHash": first["argumentsHash"]}
             assert (await client.post(path, json=given)).json()["runId"] == begun[0]["runId"]
             assert (await ended(client, begun[0]["runId"]))["result"]["output"] == "All done."
-            assert (await client.post(path, json=given)).status_code == 404
+            assert (await client.post(path, json=given)).status_code == 409
             denied = await client.post(
                 f"/approvals/{asked[1]['request']['requestId']}", json={"optionId": "deny"}
             )
@@ -274,5 +274,34 @@ def test_a_key_is_for_one_request_also_after_the_session_went_on(tmp_path: Path)
             headers = {"idempotency-key": "m"}
             await client.post("/sessions", json={"message": "Hello."}, headers=headers)
             assert (await client.post("/sessions", json={}, headers=headers)).status_code == 409
+
+    run(main())
+
+
+def test_a_prompt_and_safe_points_are_those_of_the_owner(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path, [payer()]) as server, server.client() as client:
+            begun = (await client.post("/sessions", json={"message": "Pay."})).json()
+            await waiting(client, begun["runId"])
+            found = (await client.get(f"/runs/{begun['runId']}/steps/1/prompt")).json()
+            assert [one["role"] for one in found["messages"]] == ["user", "assistant", "tool"]
+            assert found["messages"][1]["toolCalls"][0]["name"] == "look"
+            assert {one["name"] for one in found["tools"]} == {"look", "pay"}
+            assert (found["stepIndex"], found["modelId"]) == (1, "scripted")
+            assert (await client.get(f"/runs/{begun['runId']}/steps/9/prompt")).status_code == 404
+
+            path = f"/sessions/{begun['sessionId']}/safe-points"
+            points = (await client.get(path)).json()["safePoints"]
+            assert points == sorted(points)
+            newest = (await client.get(path, params={"limit": 1})).json()
+            assert newest == {"safePoints": points[-1:], "next": points[-1]}
+            older = (await client.get(path, params={"before": newest["next"]})).json()
+            assert older == {"safePoints": points[:-1]}
+            # A fork begins exactly there, and in between at the last one before.
+            for at in range(points[0], points[-1] + 1):
+                fork = (await client.post(f"/sessions/{begun['sessionId']}/fork", json={"at": at})).json()
+                assert fork["predecessorSeq"] == max(one for one in points if one <= at)
+            empty = (await client.post("/sessions", json={})).json()["sessionId"]
+            assert (await client.get(f"/sessions/{empty}/safe-points")).json() == {"safePoints": []}
 
     run(main())

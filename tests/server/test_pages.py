@@ -115,3 +115,37 @@ def test_a_server_sends_the_app_and_answers_unknown_routes_as_before(
                 assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
 
     run(main())
+
+
+def test_what_can_be_packed_is_packed_for_those_who_can_unpack_it(tmp_path: Path) -> None:
+    (tmp_path / "assets").mkdir()
+    text = "run();" * 1_000
+    (tmp_path / "assets" / "a-1.js").write_text(text)
+    (tmp_path / "assets" / "a-1.png").write_bytes(b"x" * 1_000)
+    (tmp_path / "index.html").write_text("<p>" * 1_000)
+    client = TestClient(Pages(otherwise, tmp_path))
+    for path, is_packed in (("/assets/a-1.js", True), ("/assets/a-1.png", False), ("/", True)):
+        whole = client.get(path, headers={"accept-encoding": "identity"})
+        packed = client.get(path, headers={"accept-encoding": "br;q=1.0, gzip;q=0.8"})
+        assert packed.content == whole.content
+        assert "content-encoding" not in whole.headers
+        assert (packed.headers.get("content-encoding") == "gzip") == is_packed
+        assert (int(packed.headers["content-length"]) < len(whole.content)) == is_packed
+        assert packed.headers["vary"] == "accept-encoding"
+        head = client.head(path)
+        assert (head.content, head.headers["content-length"]) == (b"", packed.headers["content-length"])
+    for refused in ("gzip;q=0", "gzip;q=0.0", "br", ""):
+        answer = client.get("/assets/a-1.js", headers={"accept-encoding": refused})
+        assert "content-encoding" not in answer.headers
+
+
+def test_a_file_that_a_browser_has_is_not_sent_again_until_it_changes(tmp_path: Path) -> None:
+    page = tmp_path / "index.html"
+    page.write_text("one")
+    client = TestClient(Pages(otherwise, tmp_path))
+    tag = client.get("/").headers["etag"]
+    again = client.get("/", headers={"if-none-match": f'"other", {tag}'})
+    assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
+    page.write_text("another")
+    changed = client.get("/", headers={"if-none-match": tag})
+    assert (changed.status_code, changed.text) == (200, "another")

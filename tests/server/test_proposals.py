@@ -1,5 +1,6 @@
 """Proposals over HTTP: made and tried behind the answer, and nobody's but an improver's."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from tests.server.waiting import until
 from windlass import LLMMessage, Rejected
 from windlass.testing import ScriptedModel, call, say
 from windlass.testing.scripted import Answer
-from windlass_protocol import encode, parse
+from windlass_protocol import JsonObject, encode
 from windlass_server import ImproveSettings, Settings
 
 
@@ -24,8 +25,8 @@ def thinker(change: str = BETTER) -> ScriptedModel:
         told = [one for one in messages if one.role == "tool"]
         if not told:
             return call("list_runs", {"goal_id": "parcels"})
-        [newest, *_] = parse(told[-1].content.encode())  # pyright: ignore[reportGeneralTypeIssues] a list of runs
-        draft = {
+        newest = json.loads(told[-1].content)[0]
+        draft: JsonObject = {
             "changes": [{"part": "instructions", "text": change}],
             "rationale": "It never says the number.",
             "evidence": [newest["run_id"]],

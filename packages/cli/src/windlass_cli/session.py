@@ -99,8 +99,14 @@ class Session:
 
     @asynccontextmanager
     async def working(self) -> "AsyncGenerator[AgentRuntime]":
-        """Open the store and go on with what was left unfinished in it."""
+        """Open the store and go on with what was left unfinished in it.
+
+        If the environment names a collector of OpenTelemetry, what happens meanwhile is exported to it.
+        """
         self._check_store()
+        # Whoever only looks does not pay for it.
+        from windlass import telemetry  # noqa: PLC0415 - slow to import
+
         settings = self.settings
         _check_file(settings.store)
         _make_folder(settings.store.parent)
@@ -108,7 +114,8 @@ class Session:
         runtime = await windlass.AgentRuntime.open(
             settings.store, agents=agents, durability=settings.durability
         )
-        async with runtime:
+        exported = settings.store.with_suffix(telemetry.STATE_SUFFIX)
+        async with runtime, telemetry.export_from_environment(runtime, state_path=exported):
             yield runtime
 
     @asynccontextmanager
@@ -133,23 +140,34 @@ class Session:
 async def start(place: "Place", agent: str, *, words: str, session_id: str | None) -> "PlacedRun":
     """Start a run for whoever uses this machine, or the key of the server.
 
+    Raises:
+        AgentError: it was refused.
+    """
+    if isinstance(place, windlass.AgentRuntime):
+        return await start_here(place, agent, words=words, session_id=session_id)
+    return await place.start(agent, words, session_id=session_id)
+
+
+async def start_here(
+    runtime: "AgentRuntime", agent: str, *, words: str, session_id: str | None
+) -> "RunHandle":
+    """Start a run for whoever uses this machine.
+
     A session that belongs to nobody, because a program began it without an owner, stays nobody's: whoever may
     open the file may speak to it.
 
     Raises:
         AgentError: it was refused.
     """
-    if not isinstance(place, windlass.AgentRuntime):
-        return await place.start(agent, words, session_id=session_id)
     owner: str | None = OWNER
     if session_id is not None:
         try:
-            known = await place.sessions.get(session_id)
+            known = await runtime.sessions.get(session_id)
         except windlass.Conflict:  # it begins with these words
             pass
         else:
             owner = None if known.owner is None else OWNER
-    return await place.start(agent, words, session_id=session_id, owner=owner)
+    return await runtime.start(agent, words, session_id=session_id, owner=owner)
 
 
 async def new_session(place: "Place", agent: str) -> str:

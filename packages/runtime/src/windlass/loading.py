@@ -151,7 +151,7 @@ def _named(module: ModuleType, where: str, *, name: str, kind: type[object]) -> 
 
 
 def _all_of(value: object, kind: type[T]) -> tuple[T, ...]:
-    """Return the one, or those in a list of nothing else; nothing if it is another thing."""
+    """Return the one, or those of a list of nothing else; else nothing."""
     items = cast("Sequence[object]", value) if isinstance(value, list | tuple) else (value,)
     found = tuple(item for item in items if isinstance(item, kind))
     return found if len(found) == len(items) else ()
@@ -166,7 +166,7 @@ def _broken(where: str, error: Exception) -> Rejected:
 
 
 def _place(error: BaseException) -> str:
-    """Return the line at fault; frames of ours say nothing to whoever wrote the module."""
+    """Return the line at fault: the last one that is not ours."""
     frames = traceback.extract_tb(error.__traceback__)
     modules = (__file__, asyncio.__file__, importlib.__file__)
     ours = ("<frozen ", *(str(Path(one).parent) for one in modules))

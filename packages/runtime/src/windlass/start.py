@@ -47,6 +47,7 @@ from windlass_protocol import (
     OutputContract,
     RunRequest,
     RuntimePackage,
+    TextPart,
 )
 
 JsonObject = dict[str, JsonValue]
@@ -375,7 +376,9 @@ def start_body(request: RunRequest, effective: EffectivePackage) -> JsonObject:
     if isinstance(content, str):
         body["message"] = content
     else:
-        body["message"], body["parts"] = "", content
+        # The words alone are for those who list and show what was said.
+        texts = (part.text for part in request.input if isinstance(part, TextPart))
+        body["message"], body["parts"] = "\n".join(texts), content
     budget = request.budget or package.budget
     if budget is not None:
         body["budget"] = budget.model_dump(mode="json", by_alias=True)

@@ -19,8 +19,11 @@ from windlass_server.pages import Pages
 from windlass_server.problems import Problem, on_problem
 from windlass_server.routes import (
     agents,
+    agui,
+    ai,
     approvals,
     catalog,
+    contents,
     feeds,
     ledger,
     proposals,
@@ -38,12 +41,15 @@ _ROUTERS: Iterable[APIRouter] = (
     feeds.router,
     sessions.router,
     approvals.router,
+    contents.router,
     catalog.router,
     runs.router,
     stats.router,
     ledger.router,
     proposals.router,
     agents.router,
+    agui.router,
+    ai.router,
     system.router,
 )
 
@@ -96,5 +102,6 @@ def create_app(settings: Settings, tenants: Tenants, *, clock: Clock | None = No
             allow_origins=list(settings.cors_origins),
             allow_methods=["GET", "POST", "DELETE"],
             allow_headers=["authorization", "content-type", "idempotency-key", "last-event-id"],
+            expose_headers=["windlass-cursor", "retry-after"],
         )
     return app

@@ -151,3 +151,59 @@ PROPOSAL: Final[JsonValue] = {
     "settledAt": "2026-01-01T01:00:00.000Z",
     "work": [],
 }
+AGUI: Final[JsonValue] = (
+    'data: {"type":"RUN_STARTED","threadId":"thread-1","runId":"run-1","protocolVersion":"1.0"}\n\n'
+)
+AGUI_MESSAGE: Final[JsonValue] = {
+    "threadId": "thread-1",
+    "runId": "run-1",
+    "messages": [{"id": "message-1", "role": "user", "content": "Pay the hotel."}],
+}
+AGUI_RESUME: Final[JsonValue] = {
+    "threadId": "thread-1",
+    "runId": "run-2",
+    "messages": [],
+    "resume": [{"interruptId": "approval:019a8f…", "status": "resolved", "payload": {"approved": True}}],
+}
+AI: Final[JsonValue] = 'data: {"type":"text-delta","id":"019a8f…/0","delta":"Done."}\n\n'
+AI_MESSAGE: Final[JsonValue] = {
+    "id": "chat-1",
+    "trigger": "submit-message",
+    "messages": [{"id": "message-1", "role": "user", "parts": [{"type": "text", "text": "Pay the hotel."}]}],
+}
+AI_APPROVAL: Final[JsonValue] = {
+    "id": "chat-1",
+    "trigger": "submit-message",
+    "messages": [
+        {
+            "id": "019a8f…",
+            "role": "assistant",
+            "parts": [
+                {
+                    "type": "dynamic-tool",
+                    "state": "approval-responded",
+                    "approval": {"id": "approval:019a8f…", "approved": True},
+                }
+            ],
+        }
+    ],
+}
+PROMPT: Final[JsonValue] = {
+    "runId": "019a8f…",
+    "sessionId": "019a8f…",
+    "stepIndex": 0,
+    "seq": 5,
+    "routeId": "openai",
+    "modelId": "gpt-5",
+    "fingerprint": "sha256:4be1…",
+    "system": "You pay bills.",
+    "tools": [{"name": "pay", "description": "Pay.", "inputSchema": {"type": "object"}}],
+    "messages": [{"role": "user", "content": "Pay the hotel.", "isError": False}],
+    "unknown": ["Secrets were masked before anything was written: …"],
+}
+CONTENT: Final[JsonValue] = {
+    "contentId": "sha256:4be1…",
+    "hash": "sha256:4be1…",
+    "sizeBytes": 1_204_000,
+    "mediaType": "application/json",
+}

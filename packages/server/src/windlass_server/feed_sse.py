@@ -18,12 +18,14 @@ class SseFrames:
 
     media_type = MEDIA_TYPE
 
-    def __init__(self, retry_ms: int) -> None:
+    def __init__(self, retry_ms: int, place: str | None = None) -> None:
         self._retry_ms = retry_ms
+        self._place = place
 
     def opening(self) -> bytes:
-        """Return how soon to come back when the connection breaks."""
-        return b"retry: %d\n\n" % self._retry_ms
+        """Return how soon to come back when the connection breaks, and where if that is known."""
+        place = b"" if self._place is None else b"id: %b\n" % self._place.encode()
+        return b"retry: %d\n%b\n" % (self._retry_ms, place)
 
     def event(self, event: Event, raw: bytes, *, cursor: str) -> bytes:
         """Return an event."""

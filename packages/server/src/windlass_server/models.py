@@ -8,6 +8,7 @@ from windlass.catalog import SessionStatus
 from windlass_protocol import (
     BudgetLimits,
     ChatMessage,
+    ContentRef,
     HarnessTrace,
     InputRequest,
     InputResponse,
@@ -15,6 +16,7 @@ from windlass_protocol import (
     RunResult,
     RunSnapshot,
     RunStatus,
+    ToolCall,
     TraceEvent,
     TraceSpan,
     Usage,
@@ -30,6 +32,10 @@ Words = Annotated[
 Contexts = Annotated[tuple[Text, ...], Field(max_length=64, description="Texts before the message.")]
 Schema = Annotated[JsonObject, Field(description="A JSON Schema that the output must fit.")]
 Name = Annotated[Text, Field(min_length=1, max_length=512, pattern=r"^[^\x00-\x1f\x7f]+$")]
+
+
+def _is_empty(value: tuple[object, ...]) -> bool:
+    return not value
 
 
 class RunWishes(Wire):
@@ -177,6 +183,50 @@ class TraceView(Shown):
     trace: HarnessTrace
     spans: tuple[TraceSpan, ...]
     events: tuple[TraceEvent, ...]
+
+
+class PromptMessage(Shown):
+    """A message as the model got it."""
+
+    role: Literal["system", "user", "assistant", "tool"]
+    content: str
+    tool_calls: Annotated[tuple[ToolCall, ...], Field(exclude_if=_is_empty)] = ()
+    tool_call_id: Maybe[str] = None
+    name: Maybe[str] = None
+    reasoning: Maybe[str] = None
+    parts: Annotated[tuple[JsonObject, ...], Field(exclude_if=_is_empty)] = ()
+    is_error: Annotated[bool, Field(description="Of a tool: the call failed or was refused.")] = False
+
+
+class PromptView(Shown):
+    """What the model was asked in a step."""
+
+    run_id: str
+    session_id: str
+    step_index: int
+    seq: Annotated[int, Field(description="The record that began the step.")]
+    route_id: Maybe[str] = None
+    model_id: Maybe[str] = None
+    fingerprint: Annotated[Maybe[str], Field(description="The version of the agent.")] = None
+    temperature: Maybe[float] = None
+    system: Annotated[str, Field(description="The words before all messages.")]
+    output_schema: Maybe[JsonObject] = None
+    tools: Annotated[tuple[JsonObject, ...], Field(description="Name, description and inputSchema of each.")]
+    messages: tuple[PromptMessage, ...]
+    unknown: Annotated[tuple[str, ...], Field(description="What cannot be known, in words.")]
+
+
+class ContentList(Shown):
+    """What a session keeps beside its records."""
+
+    contents: tuple[ContentRef, ...]
+
+
+class SafePoints(Shown):
+    """Records at which a fork can begin, in order."""
+
+    safe_points: tuple[int, ...]
+    next: Annotated[Maybe[int], Field(description="What `before` takes to see older ones.")] = None
 
 
 class Fork(Wire):

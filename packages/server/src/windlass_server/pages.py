@@ -1,12 +1,15 @@
 """The inspector: a web app inside this package, sent to browsers as files."""
 
+import asyncio
+import gzip
 from dataclasses import dataclass, field
+from hashlib import sha256
 from mimetypes import guess_type
 from pathlib import Path
 from typing import Final
 
 from starlette.datastructures import Headers
-from starlette.responses import FileResponse, PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from windlass_server.guard import PREFIX
@@ -21,6 +24,8 @@ NOT_BUILT: Final = (
 )
 _HASHED: Final = "/assets/"
 """Files below have a digest in their name: what is there never changes."""
+_PACKED_KINDS: Final = ("text/", "application/json", "application/javascript", "image/svg+xml")
+"""What becomes smaller by packing; pictures and fonts are packed already."""
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
@@ -37,6 +42,54 @@ _HEADERS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
+class _Sent:
+    """A file as it is sent: packed once, for everybody who can unpack it."""
+
+    stamp: tuple[int, int]
+    media_type: str
+    raw: bytes
+    packed: bytes | None
+    tag: str
+
+    def response(self, scope: Scope, cache: str) -> Response:
+        """Return the answer: all of it, packed if it may be, or that nothing has changed."""
+        given = Headers(scope=scope)
+        headers = {**_HEADERS, "cache-control": cache, "etag": self.tag, "vary": "accept-encoding"}
+        if self.tag in [one.strip() for one in given.get("if-none-match", "").split(",")]:
+            return Response(status_code=304, headers=headers)
+        body = self.raw
+        if self.packed is not None and _takes_gzip(given.get("accept-encoding", "")):
+            body, headers["content-encoding"] = self.packed, "gzip"
+        headers["content-length"] = str(len(body))
+        is_whole = scope["method"] == "GET"
+        return Response(body if is_whole else b"", headers=headers, media_type=self.media_type)
+
+
+def _takes_gzip(accepted: str) -> bool:
+    """Whether a client can unpack; `gzip;q=0` says that it cannot."""
+    for one in accepted.lower().split(","):
+        name, _, quality = one.partition(";")
+        if name.strip() in ("gzip", "*"):
+            return quality.strip().removeprefix("q=").rstrip("0.") != "" or not quality
+    return False
+
+
+def _stamp(file: Path) -> tuple[int, int]:
+    found = file.stat()
+    return found.st_mtime_ns, found.st_size
+
+
+def _load(file: Path) -> _Sent:
+    stamp, raw = _stamp(file), file.read_bytes()
+    media_type = guess_type(file.name)[0] or "application/octet-stream"
+    packed = gzip.compress(raw, 9, mtime=0) if media_type.startswith(_PACKED_KINDS) else None
+    if packed is not None and len(packed) >= len(raw):
+        packed = None
+    tag = f'W/"{sha256(raw).hexdigest()[:32]}"'
+    return _Sent(stamp, media_type, raw, packed, tag)
+
+
+@dataclass(frozen=True, slots=True)
 class Pages:
     """Answers what no route does: a file of the app, its first page, or `otherwise`.
 
@@ -45,13 +98,15 @@ class Pages:
 
     otherwise: ASGIApp
     folder: Path = field(default_factory=lambda: FOLDER)
+    _known: dict[Path, _Sent] = field(default_factory=dict[Path, _Sent])
+    """Files that were sent; the folder has few, and nobody adds to it."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; see ASGI."""
-        found = self._answer(scope) if scope["type"] == "http" else None
+        found = await self._answer(scope) if scope["type"] == "http" else None
         await (found or self.otherwise)(scope, receive, send)
 
-    def _answer(self, scope: Scope) -> Response | None:
+    async def _answer(self, scope: Scope) -> Response | None:
         path: str = scope["path"]
         is_ours = path == PREFIX or path.startswith(f"{PREFIX}/")
         if is_ours or scope["method"] not in {"GET", "HEAD"}:
@@ -59,15 +114,19 @@ class Pages:
         file = self._file(path)
         if file is not None:
             cache = "public, max-age=31536000, immutable" if path.startswith(_HASHED) else "no-cache"
-            media_type = guess_type(file.name)[0] or "application/octet-stream"
-            return FileResponse(file, media_type=media_type, headers={**_HEADERS, "cache-control": cache})
+            return (await self._sent(file)).response(scope, cache)
         if not _wants_page(scope):
             return None
         first = self.folder / "index.html"
-        headers = {**_HEADERS, "cache-control": "no-cache"}
         if first.is_file():
-            return FileResponse(first, media_type="text/html", headers=headers)
-        return PlainTextResponse(NOT_BUILT, 404, headers)
+            return (await self._sent(first)).response(scope, "no-cache")
+        return PlainTextResponse(NOT_BUILT, 404, {**_HEADERS, "cache-control": "no-cache"})
+
+    async def _sent(self, file: Path) -> _Sent:
+        known = self._known.get(file)
+        if known is None or known.stamp != _stamp(file):
+            known = self._known[file] = await asyncio.to_thread(_load, file)
+        return known
 
     def _file(self, path: str) -> Path | None:
         """Return a file of the app; a name that leads out of its folder is none."""

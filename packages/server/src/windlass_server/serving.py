@@ -7,6 +7,7 @@ from typing import Final
 
 import uvicorn
 
+from windlass import telemetry
 from windlass_server.app import create_app
 from windlass_server.connection import Connection
 from windlass_server.limits import DRAIN_S, HEADER_BYTES_MAX, TARGET_BYTES_MAX
@@ -21,7 +22,11 @@ def serve(settings: Settings, tenants: Tenants, *, told: Callable[[str], None] |
     """Serve until a signal ends it; return the exit code.
 
     `told` gets the address once it can be reached, with the port that was taken if any would do.
+
+    Raises:
+        Rejected: the environment names a collector of OpenTelemetry that cannot be exported to.
     """
+    telemetry.check_environment()
     config = uvicorn.Config(
         create_app(settings, tenants),
         host=settings.host,

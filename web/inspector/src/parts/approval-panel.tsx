@@ -7,7 +7,7 @@ import { useEffect, useId, useRef, useState, type ReactNode } from "react";
 import { formatAgo, shortId } from "../lib/format.js";
 import { toolsQuery } from "../lib/queries.js";
 import { to } from "../lib/router.js";
-import { Ago, TextLink, useNow } from "./basics.js";
+import { Ago, Facts, TextLink, useNow } from "./basics.js";
 
 const SECOND_MS = 1_000;
 
@@ -24,13 +24,15 @@ export function ApprovalPanel(props: ApprovalPanelProps): ReactNode {
   const { request } = approval;
   const isQuestion = request.kind === "question" || request.options?.some(({ id }) => id === "approve") !== true;
   return (
-    <section aria-label="The selected request" className="flex min-w-0 flex-1 flex-col gap-4 overflow-y-auto p-4">
+    <section aria-label="The selected request" className="min-w-0 flex-1 overflow-y-auto">
+      <div className="flex max-w-3xl flex-col gap-4 p-4">
       {isQuestion ? (
         <QuestionCard request={request} onAnswer={({ optionId, text }) => { onAnswer(given(optionId, text)); }} />
       ) : (
         <Consent {...props} />
       )}
-      <Facts approval={approval} />
+      <About approval={approval} />
+      </div>
     </section>
   );
 }
@@ -97,29 +99,21 @@ function OptionButton({ option, isDisabled, onPick }: { readonly option: InputOp
   );
 }
 
-function Facts({ approval }: { readonly approval: Approval }): ReactNode {
+function About({ approval }: { readonly approval: Approval }): ReactNode {
   const now = useNow(SECOND_MS);
   const tools = useQuery(toolsQuery);
-  const { request } = approval;
+  const { request, agentId, sessionId, runId, askedAt } = approval;
   const name = actionName(request.action);
-  const tool = tools.data?.find((one) => one.name === name && (approval.agentId == null || one.agents.includes(approval.agentId)));
-  return (
-    <dl className="grid grid-cols-[auto_1fr] gap-x-4 gap-y-1 text-sm">
-      <Fact label="Asked by">{approval.agentId ?? "an agent"}, <TextLink href={to(["chat", approval.sessionId])}>session {shortId(approval.sessionId)}</TextLink>{approval.runId != null && <>, <TextLink href={to(["runs", approval.runId])}>run {shortId(approval.runId)}</TextLink></>}</Fact>
-      {approval.askedAt != null && <Fact label="Asked"><Ago at={approval.askedAt} nowMs={now} /></Fact>}
-      <Fact label="Lapses">{request.expiresAt === undefined ? "never" : <><time dateTime={request.expiresAt}>{new Date(request.expiresAt).toLocaleString()}</time> ({formatAgo(request.expiresAt, now)})</>}</Fact>
-      {tool !== undefined && <Fact label="Tool">{tool.description} Mode {tool.mode}, effect {tool.effect}.</Fact>}
-      {request.responders !== undefined && <Fact label="May answer">{request.responders.join(", ")}</Fact>}
-      {request.argumentsHash !== undefined && <Fact label="Digest"><span className="font-mono text-xs break-all">{request.argumentsHash}</span></Fact>}
-    </dl>
-  );
-}
-
-function Fact({ label, children }: { readonly label: string; readonly children: ReactNode }): ReactNode {
-  return (
-    <div className="contents">
-      <dt className="text-agent-muted">{label}</dt>
-      <dd className="min-w-0 break-words">{children}</dd>
-    </div>
-  );
+  const tool = tools.data?.find((one) => one.name === name && (agentId == null || one.agents.includes(agentId)));
+  const owner = approval["owner"];
+  const facts: (readonly [string, ReactNode] | false)[] = [
+    ["Asked by", <>{agentId ?? "an agent"}, <TextLink href={to(["chat", sessionId])}>session {shortId(sessionId)}</TextLink>{runId != null && <>, <TextLink href={to(["runs", runId])}>run {shortId(runId)}</TextLink></>}</>],
+    typeof owner === "string" && ["For", owner],
+    askedAt != null && ["Asked", <Ago key="asked" at={askedAt} nowMs={now} />],
+    ["Lapses", request.expiresAt === undefined ? "never" : <><time dateTime={request.expiresAt}>{new Date(request.expiresAt).toLocaleString()}</time> ({formatAgo(request.expiresAt, now)})</>],
+    tool !== undefined && ["Tool", `${tool.description} Mode ${tool.mode}, effect ${tool.effect}.`],
+    request.responders !== undefined && ["May answer", request.responders.join(", ")],
+    request.argumentsHash !== undefined && ["Digest", <span key="digest" className="font-mono text-xs">{request.argumentsHash}</span>],
+  ];
+  return <Facts facts={facts.filter((fact) => fact !== false)} />;
 }

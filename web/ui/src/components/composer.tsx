@@ -47,7 +47,7 @@ export function Composer({ chat, draft = "", placeholder = "Say something", isRe
   };
   return (
     <form
-      className="flex flex-col gap-2 border-t border-agent-border p-3"
+      className="border-t border-agent-border p-3"
       onSubmit={(event) => {
         event.preventDefault();
         send();
@@ -59,6 +59,7 @@ export function Composer({ chat, draft = "", placeholder = "Say something", isRe
         if (attach(event.dataTransfer.files)) event.preventDefault();
       }}
     >
+      <div className="mx-auto flex max-w-3xl flex-col gap-2">
       {files.length > 0 && <Files files={files} onRemove={(gone) => { setFiles((now) => now.filter((file) => file !== gone)); }} />}
       {trouble !== undefined && <p role="alert" className="text-sm text-agent-danger-text">{trouble} Remove some, or give the agent a way to fetch them.</p>}
       <div className="flex flex-wrap items-end gap-2">
@@ -77,6 +78,7 @@ export function Composer({ chat, draft = "", placeholder = "Say something", isRe
         />
         <span id={`${id}-help`} className="sr-only">Enter sends, Shift and Enter begins a line, Escape stops the agent.</span>
         <Buttons chat={chat} canSend={canSend} isSteering={isSteering} onQueue={() => { say("queue"); }} />
+      </div>
       </div>
     </form>
   );

@@ -33,7 +33,7 @@ function Message({ item, onAnswer, renderers, actions }: RowOptions & { readonly
   const { message, calls, reasoning = "", attachments, isLive } = item;
   const isUser = message.role === "user";
   return (
-    <article aria-label={isUser ? "You said" : "The agent said"} aria-busy={isLive} className={classes("flex", isUser && "justify-end")}>
+    <article aria-label={isUser ? "You said" : "The agent said"} aria-busy={isLive} className={classes("group/row flex", isUser && "justify-end")}>
       <div className={classes("min-w-0 max-w-full text-sm text-agent-text", isUser && "max-w-[85%] rounded-2xl bg-agent-raised px-4 py-2", !isUser && "w-full")}>
         {reasoning !== "" && <Reasoning text={reasoning} isLive={isLive && message.content === ""} />}
         {isUser ? <p className="whitespace-pre-wrap break-words">{message.content}</p> : message.content !== "" && <Markdown text={message.content} />}

@@ -52,14 +52,14 @@ def _with_demo(settings: Settings) -> Settings:
 
 
 def _command(settings: Settings) -> str:
-    """Return the command that works with the store of the demo, where the project says otherwise."""
+    """Return the command for the store of the demo, whatever the project says."""
     agents = "" if settings.agents == AGENTS else f" --agents {AGENTS}"
     store = f" --store {settings.data / LOCAL}" if settings.text("store") else ""
     return f"windlass{agents}{store}"
 
 
 def _free(settings: Settings, port: int | None) -> int:
-    """Return the port to listen on: any, if nobody named one and the usual one is taken."""
+    """Return the port: any, if nobody named one and the usual one is taken."""
     if port is not None:
         return port
     with socket.socket() as probe:
@@ -72,7 +72,7 @@ def _free(settings: Settings, port: int | None) -> int:
 
 
 class _Story:
-    """Begins the run of the demo, or finds the one that was left, and tells what happens."""
+    """Begins the run of the demo, or finds the one that was left, and tells of it."""
 
     def __init__(self, session: Session, command: str) -> None:
         self._session = session

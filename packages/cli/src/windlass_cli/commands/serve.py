@@ -61,7 +61,7 @@ def dev(
 def serve_agents(
     session: Session, *, port: int | None, also: "Callable[[Tenants, str], None] | None" = None
 ) -> NoReturn:
-    """Serve until a signal ends it; `also` is called once it can be reached, with the address."""
+    """Serve until a signal ends it; `also` gets the address once there is one."""
     settings, terminal = session.settings, session.terminal
     agents = session.agents()
     where = server_settings(session, port)

@@ -1,6 +1,7 @@
 """The catalogue of a runtime: what `runtime.sessions` gives and takes."""
 
 from windlass.catalog.page import Page
+from windlass.catalog.prompting import StepPrompt
 from windlass.catalog.reading import RunTrace, SessionAt
 from windlass.catalog.sessions import RunQuery, SessionQuery, Sessions
 from windlass.catalog.stats import RunNumbers, RunStats
@@ -19,4 +20,5 @@ __all__ = [
     "SessionQuery",
     "SessionStatus",
     "Sessions",
+    "StepPrompt",
 ]

@@ -41,10 +41,10 @@ async def prepare(archive: Archive, info: SessionInfo, *, new_id: str, at: int, 
 def _copy(
     appends: Sequence[StoredAppend], info: SessionInfo, *, new_id: str, at: int, now: Moment
 ) -> SessionCopy:
-    safe = _last_safe(appends)
+    safe = _safe(appends)
     if not safe:
         raise bad_request(f"there is no safe point up to record {at:,}: fork at a later one")
-    copied = appends[:safe]
+    copied = appends[: safe[-1]]
     last_seq = copied[-1].records[-1].seq
     epoch = max(append.epoch for append in copied) + 1
     closing = StoredAppend(_closing(copied, info.session_id, epoch=epoch, now=now), epoch)
@@ -86,15 +86,22 @@ async def _appends(archive: Archive, session_id: str, at: int) -> list[StoredApp
     return found
 
 
-def _last_safe(appends: Sequence[StoredAppend]) -> int:
-    """How many appends lead to the last safe point."""
-    state, safe = LoopState(), 0
+async def safe_points(archive: Archive, session_id: str, *, at: int) -> tuple[int, ...]:
+    """Return the records up to one at which a fork can begin."""
+    appends = await _appends(archive, session_id, at)
+    safe = await asyncio.to_thread(_safe, appends)
+    return tuple(appends[count - 1].records[-1].seq for count in safe)
+
+
+def _safe(appends: Sequence[StoredAppend]) -> list[int]:
+    """How many appends lead to each safe point."""
+    state, found = LoopState(), list[int]()
     for count, append in enumerate(appends, 1):
         state.apply_all(append.records)
         calls = state.session.history.open_calls()
         if not any(call.stage is CallStage.STARTED for call in calls):
-            safe = count
-    return safe
+            found.append(count)
+    return found
 
 
 def _closing(

@@ -7,6 +7,7 @@ from typing import Final, TypedDict, Unpack
 from windlass.catalog import exporting, forking, importing, reading
 from windlass.catalog.asking import member, name_of, number_of, words_of
 from windlass.catalog.page import PAGE_RECORDS_MAX, Page, check_limit, page_of, place_of
+from windlass.catalog.prompting import StepPrompt, prompt_of
 from windlass.catalog.reading import RunTrace, SessionAt
 from windlass.catalog.stats import RunStats, count_filter, stats_of
 from windlass.engine.moments import moment
@@ -32,6 +33,8 @@ from windlass_protocol import ChatMessage, Record, RetryClass, RunStatus
 
 DELETE_WAIT_MS: Final = 5_000
 """How long a delete waits for a driver that is about to let go of a session without a run."""
+SAFE_POINTS_MAX: Final = 10_000
+"""Safe points of one question."""
 _PAUSE_S: Final = 0.02
 _NO_SECRETS: Final = Redactor()
 
@@ -237,7 +240,35 @@ class Sessions:
         info = await self._store.listed_session(row.session_id)
         return await reading.trace_of(row, self._store, owner=None if info is None else info.owner)
 
+    async def prompt(self, run_id: str, step_index: int) -> StepPrompt | None:
+        """Return what the model was asked in a step of a run, as far as it can be known.
+
+        Steps count from 0; of several attempts it is the last one. None if there is no such step.
+
+        Raises:
+            Conflict: nobody ever started the run.
+        """
+        row = await self._store.run(check_id(run_id, "a run id"))
+        if row is None:
+            raise unknown_run(run_id)
+        index = number_of(step_index, "step_index")
+        return await prompt_of(row, self._store, self._content, step_index=index)
+
     # whole sessions
+
+    async def safe_points(
+        self, session_id: str, *, before: int | None = None, limit: int = 1_000
+    ) -> tuple[int, ...]:
+        """Return records at which a fork can begin, in order: the newest ones below `before`.
+
+        Raises:
+            Conflict: there is no such session.
+            Rejected: the limit cannot be used.
+        """
+        most = check_limit(limit, SAFE_POINTS_MAX)
+        last_seq = await self._last_seq(session_id)
+        end = last_seq if before is None else min(last_seq, number_of(before, "before") - 1)
+        return (await forking.safe_points(self._store, session_id, at=end))[-most:]
 
     async def fork(
         self, session_id: str, *, at: int | None = None, session_id_new: str | None = None

@@ -8,14 +8,16 @@ from fastapi.responses import StreamingResponse
 from pydantic import Field
 
 from windlass.catalog import SessionStatus
+from windlass.catalog.sessions import SAFE_POINTS_MAX
 from windlass_protocol import Usage
+from windlass_protocol.limits import INTEGER_MAX
 from windlass_server import examples
 from windlass_server.access import CallerDep, own_history, own_session
 from windlass_server.docs import answers, body_example, reply, seen
 from windlass_server.feed_ndjson import MEDIA_TYPE
 from windlass_server.guard import PREFIX, Caller
 from windlass_server.limits import PAGE_DEFAULT, PAGE_MAX
-from windlass_server.models import Deleted, Fork, HistoryPage, SessionPage, SessionView
+from windlass_server.models import Deleted, Fork, HistoryPage, SafePoints, SessionPage, SessionView
 from windlass_server.routes.sessions import SessionId
 from windlass_server.starting import IdempotencyKey, session_id_for, token_of
 from windlass_server.wire import Wire
@@ -23,6 +25,8 @@ from windlass_server.wire import Wire
 router = APIRouter(prefix=PREFIX, tags=["catalogue"])
 After = Annotated[str | None, Query(max_length=64, description="The `next` of the page before.")]
 Limit = Annotated[int, Query(ge=1, le=PAGE_MAX, description="Items on a page.")]
+Before = Annotated[int | None, Query(ge=1, le=INTEGER_MAX, description="Only records with a lower number.")]
+PointsLimit = Annotated[int, Query(ge=1, le=SAFE_POINTS_MAX - 1, description="Points of one answer.")]
 SEARCH_CHARS_MAX: Final = 256
 
 
@@ -83,6 +87,29 @@ async def history(
         return reply(HistoryPage(messages=()))
     page = await caller.tenant.runtime.sessions.history(session_id, after=after, limit=limit)
     return reply(HistoryPage(messages=page.items, next=page.next))
+
+
+@router.get(
+    "/sessions/{session_id:path}/safe-points",
+    response_model=SafePoints,
+    responses=answers(200, {"safePoints": [3, 9, 12]}, 404),
+    summary="Where a fork can begin",
+)
+async def safe_points(
+    *, caller: CallerDep, session_id: SessionId, before: Before = None, limit: PointsLimit = 1_000
+) -> Response:
+    """Return the records at which a fork can begin: no call is under way there.
+
+    A fork at another record begins at the last one of these before it. They are in order, and the newest of
+    them; `before` leads to older ones.
+    """
+    session = await own_session(caller, session_id)
+    if session.info is None:
+        return reply(SafePoints(safe_points=()))
+    sessions = caller.tenant.runtime.sessions
+    found = await sessions.safe_points(session_id, before=before, limit=limit + 1)
+    shown = found[-limit:]
+    return reply(SafePoints(safe_points=shown, next=shown[0] if len(found) > limit else None))
 
 
 @router.post(

@@ -6,16 +6,28 @@ from fastapi import APIRouter, Path, Query, Response
 from pydantic import Field
 
 from windlass_protocol import DecisionRun, RunStatus
+from windlass_protocol.limits import INTEGER_MAX
 from windlass_server import examples
 from windlass_server.access import CallerDep, own_run
 from windlass_server.docs import answers, body_example, reply, seen
 from windlass_server.guard import PREFIX
 from windlass_server.limits import PAGE_DEFAULT, PAGE_MAX
-from windlass_server.models import Accepted, Cancel, RunPage, RunRowView, RunView, TraceView
+from windlass_server.models import (
+    Accepted,
+    Cancel,
+    PromptMessage,
+    PromptView,
+    RunPage,
+    RunRowView,
+    RunView,
+    TraceView,
+)
+from windlass_server.problems import not_found
 from windlass_server.wire import Wire
 
 router = APIRouter(prefix=PREFIX, tags=["runs"])
 RunId = Annotated[str, Path(description="A run.", examples=["019a8f…"])]
+StepIndex = Annotated[int, Path(ge=0, le=INTEGER_MAX, description="A step, from 0.", examples=[0])]
 _ENDED = frozenset({RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED, RunStatus.BUDGET_EXHAUSTED})
 
 
@@ -70,6 +82,26 @@ async def decisions(caller: CallerDep, run_id: RunId) -> Response:
     """Return what a run chose, among what, what came of it, and what went wrong."""
     await own_run(caller, run_id)
     return reply(await caller.tenant.runtime.decisions(run_id))
+
+
+@router.get(
+    "/runs/{run_id:path}/steps/{step_index}/prompt",
+    response_model=PromptView,
+    responses=answers(200, examples.PROMPT, 404),
+    summary="What the model was asked",
+)
+async def prompt(*, caller: CallerDep, run_id: RunId, step_index: StepIndex) -> Response:
+    """Return the instructions, tools and messages that the model got in a step of a run.
+
+    They are made again from the journal and the version of the agent that the run is pinned to; `unknown`
+    says what cannot be known. Of several attempts at a step it is the last one.
+    """
+    await own_run(caller, run_id)
+    found = await caller.tenant.runtime.sessions.prompt(run_id, step_index)
+    if found is None:
+        raise not_found("step")
+    messages = tuple(seen(PromptMessage, one) for one in found.messages)
+    return reply(seen(PromptView, found, messages=messages))
 
 
 @router.post(

@@ -49,6 +49,16 @@ async def create(
             message={"agent": "clerk", "message": "Pay the hotel."},
             empty={"agent": "clerk"},
             typed={"message": "Which city?", "outputSchema": {"type": "string"}, "mode": "task"},
+            file={
+                "message": [
+                    {"type": "text", "text": "What is on it?"},
+                    {
+                        "type": "image",
+                        "image": "data:image/png;base64,iVBORw0KGgo=",
+                        "mediaType": "image/png",
+                    },
+                ]
+            },
         ),
     ],
     key: IdempotencyKey = None,

@@ -46,7 +46,9 @@ def version_of(path: Path) -> StoreVersion:
 
 
 def back_up(store: StoreVersion) -> Path:
-    """Copy a store beside itself, under a name that nobody has; return once that is durable.
+    """Copy a store beside itself, under a name that nobody has.
+
+    It returns once the copy is durable.
 
     Raises:
         Unavailable: it cannot be written.

@@ -19,7 +19,8 @@ INSPECTOR_SOURCES := $(shell find web/inspector web/ui/src web/ui/styles web/pro
 
 .DEFAULT_GOAL := help
 .PHONY: help dev test check gen lock bench torture clean test-real sidecar-bundle inspector wheels
-.PHONY: python-tests pure-tests runtime-tests hard-tests apart-tests web-tests web-built browser-tests screenshots
+.PHONY: python-tests pure-tests runtime-tests hard-tests apart-tests web-tests web-built client-tests browser-tests
+.PHONY: gallery screenshots
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 16
@@ -37,7 +38,7 @@ wheels: $(VENV)/.ready $(INSPECTOR)  ## build every wheel into dist/, that of th
 	for package in $(PACKAGES); do $(BIN)/pip wheel -q --no-deps --no-build-isolation -w dist $$package; done
 
 test: check  ## every check and every test
-	$(MAKE) --no-print-directory -j2 python-tests hard-tests apart-tests web-tests browser-tests
+	$(MAKE) --no-print-directory -j2 python-tests hard-tests apart-tests web-tests client-tests browser-tests
 
 check: $(VENV)/.ready node_modules/.ready  ## format, lint, types, contracts, drift
 	$(BIN)/ruff format --check $(SOURCES)
@@ -50,8 +51,10 @@ check: $(VENV)/.ready node_modules/.ready  ## format, lint, types, contracts, dr
 	$(NODE)/tsc -p web/protocol/test
 	$(NODE)/tsc -p web/harness/test
 	$(NODE)/tsc -p web/ui/test
+	$(NODE)/tsc -p web/ui/gallery
 	$(NODE)/tsc -p web/inspector
 	$(NODE)/tsc -p web/inspector/test
+	$(NODE)/tsc -p web/clients
 	$(NODE)/eslint web
 
 python-tests: runtime-tests pure-tests
@@ -83,6 +86,13 @@ browser-tests: $(VENV)/.ready $(INSPECTOR)
 	# Where nobody may install a browser these tests say so, and are left out.
 	test -x "$${CHROMIUM:-/usr/bin/chromium}" || { apt-get update -q && apt-get install -qy chromium; } || true
 	cd web/inspector && ../../$(NODE)/vitest run
+
+gallery: web-built  ## every component of @windlass/ui in every state, in a browser
+	$(NODE)/vite --config web/ui/gallery/vite.config.ts --open
+
+# Clients of others against a real server, and inside an editor.
+client-tests: $(VENV)/.ready node_modules/.ready
+	cd web/clients && ../../$(NODE)/vitest run
 
 screenshots: $(VENV)/.ready $(INSPECTOR)  ## draw docs/images anew
 	cd web/inspector && SCREENSHOTS=1 ../../$(NODE)/vitest run shots
@@ -128,6 +138,6 @@ $(VENV)/.ready: requirements/dev.txt $(PACKAGES:%=%/pyproject.toml)
 
 # Not `npm ci`: it wants the optional binaries of every platform to be in the lock file.
 node_modules/.ready: package.json package-lock.json web/protocol/package.json web/harness/package.json \
-		web/ui/package.json web/inspector/package.json
+		web/ui/package.json web/inspector/package.json web/clients/package.json
 	npm install --no-save --no-fund --no-audit
 	touch $@

@@ -62,7 +62,7 @@ class Size:
     import_rounds: int = 5
 
 
-FULL = Size(steps=(10, 50, 200, 500), rounds=5, cell_s=3.0, runs=200)
+FULL = Size(steps=(10, 50, 200, 500), rounds=5, cell_s=6.0, runs=200)
 SHORT = Size(steps=(10, 50), rounds=2, cell_s=1.0, runs=0, import_rounds=1)
 OURS = "from windlass import Agent, AgentRuntime, tool"
 LANGGRAPH = (

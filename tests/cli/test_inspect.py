@@ -1,11 +1,15 @@
 """What a store holds is listed, read, forked, moved and deleted by commands."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import cast
 
 import pytest
 from tests.cli.commands import Typed, run_here
+
+from windlass import AgentRuntime
+from windlass.demo import agent as demo
 
 Row = dict[str, object]
 
@@ -47,7 +51,10 @@ def test_lists_of_sessions_and_runs_find_what_is_asked_for(capsys: pytest.Captur
     ran = run_here(capsys, "runs", "list")
     assert run_id in ran.out
     assert "completed" in ran.out
-    assert "status is one of" in run_here(capsys, "runs", "list", "--status", "sleeping").err
+    ran = run_here(capsys, "runs", "list", "--status", "sleeping")
+    assert ran.code == 2
+    assert "status is one of pending, running, waiting" in ran.err
+    assert "found 'sleeping'" in ran.err
 
 
 def test_an_approval_answered_later_and_the_run_taken_up_again(capsys: pytest.CaptureFixture[str]) -> None:
@@ -60,9 +67,15 @@ def test_an_approval_answered_later_and_the_run_taken_up_again(capsys: pytest.Ca
     assert run_here(capsys, "approvals", "answer", "approval:none", "approve").code == 2
     ran = run_here(capsys, "approvals", "answer", request_id, "approve")
     assert f"windlass runs resume {run_id}" in ran.err
+    again = run_here(capsys, "approvals", "answer", request_id, "deny")
+    assert again.code == 2
+    assert "answered already" in again.err
+    assert f"windlass runs resume {run_id}" in again.err
     ran = run_here(capsys, "runs", "resume", run_id)
     assert ran.code == 0, ran.err
     assert "paid " in ran.out
+    late = run_here(capsys, "approvals", "answer", request_id, "deny")
+    assert (late.code, "settled already: approve" in late.err) == (2, True)
     assert run_here(capsys, "approvals", "list").err.endswith("Nobody is being asked anything.\n")
 
 
@@ -133,8 +146,11 @@ def test_a_delete_is_asked_about(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 def test_a_run_that_waits_is_cancelled(capsys: pytest.CaptureFixture[str]) -> None:
     _, run_id = begun(capsys, "pay")
-    assert run_here(capsys, "runs", "cancel", run_id, "--reason", "not needed").code == 0
+    ran = run_here(capsys, "runs", "cancel", run_id, "--reason", "not needed")
+    assert ran.code == 0
+    assert f"If nobody drives it, end it here: windlass runs resume {run_id}" in ran.err
     assert run_here(capsys, "runs", "resume", run_id).code == 4
+    assert "It has ended already: cancelled" in run_here(capsys, "runs", "cancel", run_id).err
 
 
 def test_a_run_that_has_ended_is_told_and_not_shown_as_done_again(capsys: pytest.CaptureFixture[str]) -> None:
@@ -168,5 +184,43 @@ def test_names_of_nothing_are_told(capsys: pytest.CaptureFixture[str]) -> None:
     ):
         ran = run_here(capsys, *command, "nobody")
         assert ran.code == 2, command
-        assert "nobody" in ran.err or "no such run" in ran.err, (command, ran.err)
-        assert "Traceback" not in ran.err
+        assert "there is no run nobody" in ran.err, (command, ran.err)
+        assert "windlass runs list" in ran.err
+    for command in (("show",), ("fork",), ("export",), ("delete", "--yes")):
+        ran = run_here(capsys, "sessions", *command, "nobody")
+        assert ran.code == 2, command
+        assert "there is no session nobody" in ran.err
+        assert "windlass sessions list" in ran.err
+
+
+def test_a_record_that_is_none_cannot_be_forked_at(capsys: pytest.CaptureFixture[str]) -> None:
+    session_id, _ = begun(capsys, "hello")
+    for at, told in (("-1", "greater than or equal to 1"), ("9999", "records 1 to"), ("x", "'--at'")):
+        ran = run_here(capsys, "sessions", "fork", session_id, "--at", at)
+        assert ran.code == 2
+        assert told in ran.err
+
+
+def test_a_folder_is_no_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for command in (("runs", "list"), ("run", "hello")):
+        ran = run_here(capsys, "--store", str(tmp_path), *command)
+        assert ran.code == 2
+        assert "is a folder" in ran.err
+        assert f"--store {tmp_path / 'local.db'}" in ran.err
+
+
+def test_sessions_that_belong_to_nobody_can_be_spoken_to_and_those_of_others_cannot(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async def story() -> None:
+        async with AgentRuntime.open("mine.db", agents=[demo]) as runtime:
+            for name, owner in (("nobodys", None), ("bobs", "bob")):
+                await (await runtime.start("demo", "hello", session_id=name, owner=owner)).wait()
+
+    asyncio.run(story())
+    ran = run_here(capsys, "--store", "mine.db", "run", "--session", "nobodys", "weather")
+    assert ran.code == 0, ran.err
+    assert "weather says" in ran.out
+    ran = run_here(capsys, "--store", "mine.db", "run", "--session", "bobs", "weather")
+    assert ran.code == 1
+    assert "owner" in ran.err

@@ -4,10 +4,14 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+
+from typer.main import get_command
 
 from tools.doc_blocks import blocks
 from tools.files import ROOT
+from windlass_cli.app import app
 from windlass_cli.problems import Exit
 from windlass_cli.settings import SETTINGS
 
@@ -39,3 +43,29 @@ def test_the_page_lists_every_setting_and_every_exit_code() -> None:
     assert rows == [(one.key, one.variable, one.default) for one in SETTINGS]
     codes = re.findall(r"^\| (\d+) \|", PAGE, re.MULTILINE)
     assert codes == [str(code.value) for code in Exit]
+
+
+def leaves(command: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:
+    """The commands with the words that lead to them, and their help."""
+    below = getattr(command, "commands", None)
+    if below is None:
+        yield " ".join(path), str(getattr(command, "help", ""))
+        return
+    for name, one in below.items():
+        yield from leaves(one, (*path, name))
+
+
+def test_every_command_is_on_the_page_and_has_an_example() -> None:
+    found = dict(leaves(get_command(app)))
+    assert {"demo", "builder proposals check", "migrate", "sidecar"} <= found.keys()
+    assert [name for name, words in found.items() if "Example" not in words] == []
+    families = {" ".join(name.split()[:2]) for name in found}
+    told = PAGE.replace("`, `", "` `")
+    missing = [name for name in families if not any(word in told for word in _spelt(name))]
+    assert missing == []
+
+
+def _spelt(name: str) -> tuple[str, ...]:
+    """How a page may write a command: alone, after `windlass`, or in a list of its family."""
+    last = name.split()[-1]
+    return (f"`{name}", f"windlass {name}", f" `{last}`")

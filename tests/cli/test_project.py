@@ -25,6 +25,17 @@ def test_files_that_exist_are_left_alone(tmp_path: Path, capsys: pytest.CaptureF
     assert (tmp_path / "agent.py").read_text(encoding="utf-8") == "mine"
 
 
+def test_a_project_is_not_made_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run_here(capsys, "init", "shop").code == 0
+    again = run_here(capsys, "init", "shop")
+    assert again.code == 2
+    assert "is a project already" in again.err
+    assert "Run it: cd shop && windlass run" in again.err
+
+
 def test_rules_of_git_that_exist_are_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / ".gitignore").write_text("mine", encoding="utf-8")
     assert run_here(capsys, "init", str(tmp_path)).code == 0

@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 from tests.cli.commands import Typed, run_apart, run_here
 
+import windlass
+from tools.files import ROOT
+
 
 @pytest.fixture(autouse=True)
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,6 +51,24 @@ def test_a_model_that_cannot_be_asked_ends_with_one(
     assert ran.code == 1
     assert "nobody" in ran.err
     assert "Traceback" not in ran.err
+
+
+def test_a_program_that_runs_its_agent_at_its_end_names_the_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hello = (ROOT / "examples" / "hello.py").read_text(encoding="utf-8")
+    (tmp_path / "hello.py").write_text(hello, encoding="utf-8")
+    line = 1 + next(at for at, text in enumerate(hello.splitlines()) if text.startswith("result = run_sync"))
+    for command in (("run", "hello"), ("serve", "--port", "0"), ("acp",)):
+        ran = run_here(capsys, "--agents", "hello.py:agent", *command)
+        assert ran.code == 2
+        assert f"hello.py, line {line})" in ran.err
+        assert 'if __name__ == "__main__":' in ran.err
+        assert ran.out == ""
+
+
+def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_here(capsys, "--version").out == f"windlass {windlass.__version__}\n"
 
 
 def test_words_from_the_input() -> None:

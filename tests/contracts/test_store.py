@@ -214,15 +214,13 @@ def test_a_claim_that_was_never_given_is_refused(play: Play, lie: str) -> None:
     play(story)
 
 
-def test_claiming_makes_a_session_unless_it_must_exist(play: Play) -> None:
+def test_claiming_makes_a_session(play: Play) -> None:
     async def story(store: AnyStore, other: AnyStore) -> None:
         await store.enlist("o1", now_ms=NOW_MS)
-        with pytest.raises(Rejected, match="no session s1"):
-            await store.claim("s1", "o1", now_ms=NOW_MS, must_exist=True)
         assert await store.session("s1") is None
         assert await store.claim("s1", "o1", now_ms=NOW_MS) == Claim("s1", "o1", epoch=1, last_seq=0)
         assert await other.session("s1") == SessionRow("s1", Standing.IDLE, 0, 1, None, "o1")
-        assert (await store.claim("s1", "o1", now_ms=NOW_MS, must_exist=True)).epoch == 2
+        assert (await store.claim("s1", "o1", now_ms=NOW_MS)).epoch == 2
 
     play(story)
 

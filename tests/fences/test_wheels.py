@@ -61,6 +61,7 @@ NEEDS_AN_EXTRA = {
         "sqlalchemy",
         "tables",
     ),
+    "windlass.client": ("feed", "link"),
     "windlass.toolbox": ("web_connect",),
 }
 """Modules that nothing imports before somebody asks for them, since their dependencies are extras."""

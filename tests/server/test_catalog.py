@@ -267,6 +267,10 @@ def test_a_key_is_for_one_request_also_after_the_session_went_on(tmp_path: Path)
             assert said.status_code == 409
             again = await client.post("/sessions", json={}, headers=headers)
             assert again.json() == empty
+            async with server.tenants.use("local") as tenant:
+                assert await tenant.reservations.find(empty["sessionId"]) is None, (
+                    "it is no empty one any more"
+                )
             headers = {"idempotency-key": "m"}
             await client.post("/sessions", json={"message": "Hello."}, headers=headers)
             assert (await client.post("/sessions", json={}, headers=headers)).status_code == 409

@@ -29,7 +29,25 @@ BODIES = {
     "/runs/{run_id:path}/cancel": {},
     "/approvals/{request_id:path}": {"optionId": "approve"},
     "/sessions/{session_id:path}/fork": {},
+    "/agui/{agent:path}": {
+        "threadId": "{session_id}",
+        "runId": "run",
+        "resume": [{"interruptId": "{request_id}", "status": "resolved", "payload": {"approved": True}}],
+    },
+    "/ai/{agent:path}/chat": {
+        "id": "{session_id}",
+        "messages": [
+            {
+                "role": "user",
+                "parts": [
+                    {"type": "data-answer", "data": {"requestId": "{request_id}", "optionId": "approve"}}
+                ],
+            }
+        ],
+    },
 }
+NOTHING = {"/ai/{agent:path}/chat/{chat_id:path}/stream": 204}
+"""Routes that answer otherwise than with 404 when something is not there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +83,7 @@ async def scene(folder: Path) -> AsyncGenerator[Scene]:
             "run_id": begun["runId"],
             "request_id": found["requests"][0]["requestId"],
             "proposal_id": "proposal-1",
+            "chat_id": begun["sessionId"],
         }
         yield Scene(server, keys, holders, ids)
 
@@ -84,17 +103,20 @@ def routes(app: FastAPI) -> list[tuple[str, str]]:
 
 def target(path: str, ids: dict[str, str]) -> str:
     """The address of a route with ids in it."""
-    filled = path.removeprefix(PREFIX).replace("{step_index}", "0")
-    filled = filled.replace("{content_hash}", f"sha256:{'0' * 64}")
+    filled = path.removeprefix(PREFIX).replace("{agent:path}", "payer")
+    filled = filled.replace("{step_index}", "0").replace("{content_hash}", f"sha256:{'0' * 64}")
     for name, value in ids.items():
         filled = filled.replace(f"{{{name}:path}}", value)
     assert "{" not in filled, f"{path}: say in the scene what is in its place"
     return filled
 
 
-async def ask(client: httpx2.AsyncClient, method: str, path: str, address: str) -> httpx2.Response:
+async def ask(client: httpx2.AsyncClient, method: str, path: str, *, ids: dict[str, str]) -> httpx2.Response:
     """Ask once; a stream would be one that ends."""
-    body = BODIES.get(path.removeprefix(PREFIX))
+    address, text = target(path, ids), json.dumps(BODIES.get(path.removeprefix(PREFIX)))
+    for name, value in ids.items():
+        text = text.replace(f"{{{name}}}", value)
+    body = json.loads(text)
     params = {"follow": "false"} if path.endswith("/events") else {}
     return await client.request(method, address, json=body, params=params)
 
@@ -120,7 +142,7 @@ def test_whoever_is_not_known_is_told_the_same_on_every_route(tmp_path: Path, wh
                 client.headers.update(headers)
                 for method, path in routes(at.server.app):
                     for ids in (at.ids, dict.fromkeys(at.ids, NOBODY)):
-                        answers.add(seen(await ask(client, method, path, target(path, ids))))
+                        answers.add(seen(await ask(client, method, path, ids=ids)))
                 answers.add(seen(await client.get("/no/such/route")))
             [(status, text, shown)] = answers
             assert status == 401
@@ -140,15 +162,16 @@ def test_what_is_not_yours_looks_as_if_it_were_not_there(tmp_path: Path, who: st
                 if who == "approver" and "/approvals" in path:
                     continue  # what approvers are for
                 if "{" not in path:
-                    answer = await ask(client, method, path, target(path, {}))
+                    answer = await ask(client, method, path, ids={})
                     assert CANARY not in answer.text
                     assert not any(one in answer.text for one in at.ids.values()), path
                     continue
-                theirs = seen(await ask(client, method, path, target(path, at.ids)))
-                guessed = seen(await ask(client, method, path, target(path, dict.fromkeys(at.ids, NOBODY))))
+                theirs = seen(await ask(client, method, path, ids=at.ids))
+                guessed = seen(await ask(client, method, path, ids=dict.fromkeys(at.ids, NOBODY)))
                 assert theirs == guessed, f"{method} {path}"
-                assert theirs[0] == 404, f"{method} {path}: {theirs}"
-                assert json.loads(theirs[1])["code"] == "not_found"
+                expected = NOTHING.get(path.removeprefix(PREFIX), 404)
+                assert theirs[0] == expected, f"{method} {path}: {theirs}"
+                assert expected != 404 or json.loads(theirs[1])["code"] == "not_found"
                 checked += 1
             assert checked >= 6
             # And nothing of all that has done anything.

@@ -8,10 +8,10 @@ import pytest
 from tests.server.rig import payer, talker
 
 from windlass import Agent
+from windlass.loading import load_agents
 from windlass.testing import FakeClock
 from windlass_server.__main__ import main
 from windlass_server.keys import ApiKeys, KeyFile, new_key
-from windlass_server.loading import load_agents
 from windlass_server.principal import Principal
 
 one = talker()
@@ -22,14 +22,14 @@ strange = ["no agent"]
 
 
 def test_agents_are_found_by_the_name_of_their_module_and_their_own() -> None:
-    assert load_agents("tests.server.test_main:one") == [one]
-    assert load_agents("tests.server.test_main:several") == several
+    assert load_agents("tests.server.test_main:one") == (one,)
+    assert load_agents("tests.server.test_main:several") == tuple(several)
 
 
 @pytest.mark.parametrize(
     "place",
-    ["none", "strange", "missing", "", "BODY"],
-    ids=["empty", "others", "missing", "nothing", "no agent"],
+    ["none", "strange", "missing", "Path"],
+    ids=["empty", "others", "missing", "no agent"],
 )
 def test_what_is_no_agent_is_refused_with_words(place: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--agents", f"tests.server.test_main:{place}"]) == 2
@@ -40,13 +40,13 @@ def test_what_is_no_agent_is_refused_with_words(place: str, capsys: pytest.Captu
     ("arguments", "words"),
     [
         (["--host", "0.0.0.0"], "neither keys nor tokens"),
-        (["--agents", "no.such.module:x"], "No module named"),
-        (["--agents", "json"], "expected an Agent"),
+        (["--agents", "no.such.module:x"], "there is no module"),
+        (["--agents", "json"], "holds no Agent"),
         (["--jwt-issuer", "https://issuer.example"], "tokens need all of"),
         (["--cors-origin", "*"], "names pages"),
         (["--keys", "missing.json"], "there is no file of keys missing.json: make a key with --new-key"),
         (["--agents", "tests.server.test_main:misspelt"], "agent lost: missing provider adapter"),
-        (["--goals", "tests.server.test_main:one"], "expected a Goal"),
+        (["--goals", "tests.server.test_main:one"], "must be of Goal"),
         (["--data", __file__], "is no folder"),
     ],
 )

@@ -42,7 +42,11 @@ def test_every_route_has_words_examples_and_its_problems(
 ) -> None:
     assert operation["summary"]
     assert operation["description"]
-    good = [answer for status, answer in operation["responses"].items() if status.startswith("2")]
+    good = [
+        answer
+        for status, answer in operation["responses"].items()
+        if status.startswith("2") and status != "204"
+    ]
     assert good
     for answer in good:
         for content in answer["content"].values():

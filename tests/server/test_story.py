@@ -8,7 +8,19 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from tests.server.rig import TIMEOUT_S, Frame, Wire, eventually, process, run
+from tests.server.rig import (
+    TIMEOUT_S,
+    Frame,
+    Wire,
+    ended,
+    eventually,
+    payer,
+    process,
+    run,
+    serving,
+    waiting,
+    watch,
+)
 
 BODY = {"message": "Use weather, then pay."}
 
@@ -150,7 +162,10 @@ def test_two_servers_on_one_folder_are_as_good_as_one(tmp_path: Path) -> None:
             assert (await there.post(path, json={"optionId": "approve"})).status_code == 202
             for client in (here, there):
                 assert (await ended(client, begun["runId"]))["result"]["output"] == "All done."
-            feeds = [await watch(at.port, f"/sessions/{begun['sessionId']}/events?follow=false") for at in (one, two)]
+            feeds = [
+                await watch(at.port, f"/sessions/{begun['sessionId']}/events?follow=false")
+                for at in (one, two)
+            ]
             assert feeds[0] == feeds[1]
             assert (await there.get("/stats")).json()["total"] == (await here.get("/stats")).json()["total"]
 

@@ -14,13 +14,13 @@ import pytest
 from tests.sidecar.frames import read
 from tests.sidecar.rig import play
 
-from windlass import ToolRouter, tool
+from windlass import Rejected, ToolRouter, tool
+from windlass.loading import load_tools
 from windlass.ports.transport import TransportAdapter
 from windlass_protocol import JsonObject, SSEEvent, SSEEventType
 from windlass_sidecar import lifecycle
 from windlass_sidecar.__main__ import read_options
 from windlass_sidecar.lifecycle import Options, run, watch_parent
-from windlass_sidecar.loading import CannotLoad, load_tools
 from windlass_sidecar.logs import LineHandler, set_up
 from windlass_sidecar.pump import Teller
 from windlass_sidecar.rpc import Peer
@@ -179,7 +179,7 @@ def test_the_options_are_those_of_the_command_line() -> None:
 
 def test_tools_are_loaded_by_module_and_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = """
-from windlass import ToolRouter, tool
+from windlass import Rejected, ToolRouter, tool
 @tool(mode="read")
 def one() -> str: return ""
 @tool(mode="read")
@@ -201,11 +201,11 @@ number = 5
         assert [one.name for one in tools] == found
     for names, words in (
         (["sidecar_test_tools:number"], "no tools in it"),
-        (["sidecar_test_tools:missing"], "AttributeError"),
+        (["sidecar_test_tools:missing"], "has no missing"),
         (["sidecar_test_tools:one", "sidecar_test_tools"], "already"),
-        (["no_such_module_at_all"], "ModuleNotFoundError"),
+        (["no_such_module_at_all"], "there is no module"),
     ):
-        with pytest.raises(CannotLoad, match=words):
+        with pytest.raises(Rejected, match=words):
             load_tools(names)
 
 

@@ -463,11 +463,9 @@ def test_a_process_without_the_agent_does_not_look_at_a_wanted_compaction_again_
     class Counting(KeptStore):
         claims = 0
 
-        async def claim(
-            self, session_id: str, owner_id: str, *, now_ms: int, must_exist: bool = False
-        ) -> Claim:
+        async def claim(self, session_id: str, owner_id: str, *, now_ms: int) -> Claim:
             self.claims += 1
-            return await super().claim(session_id, owner_id, now_ms=now_ms, must_exist=must_exist)
+            return await super().claim(session_id, owner_id, now_ms=now_ms)
 
     async def story(scene: Scene) -> int:
         scene.store = counting = Counting(scene.store)

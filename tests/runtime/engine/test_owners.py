@@ -40,7 +40,7 @@ class SharedStore(WrappedStore):
 class IdleStore(SharedStore):
     """A store for a process that takes orders and does nothing."""
 
-    async def claim(self, session_id: str, owner_id: str, *, now_ms: int, must_exist: bool = False) -> Claim:
+    async def claim(self, session_id: str, owner_id: str, *, now_ms: int) -> Claim:
         raise Conflict("not now", kind=ErrorKind.JOURNAL_FAILURE, retry=RetryClass.RETRYABLE)
 
 

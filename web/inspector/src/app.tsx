@@ -2,6 +2,7 @@ import { QueryClientProvider } from "@tanstack/react-query";
 import { AgentProvider } from "@windlass/ui";
 import { useMemo, useState, type ReactNode } from "react";
 import { newQueryClient, transport, useDoor } from "./lib/api.js";
+import { useLive } from "./lib/live.js";
 import { usePlace } from "./lib/router.js";
 import { Empty, Heading, TextLink } from "./parts/basics.js";
 import { Boundary } from "./parts/boundary.js";
@@ -31,6 +32,7 @@ function Inside(): ReactNode {
   return (
     <QueryClientProvider client={queries}>
       <AgentProvider transport={transport}>
+        <Live />
         <Shell onHelp={() => { setIsHelpOpen(true); }}>
           <Boundary place={path.join("/")}>
             <Page path={path} />
@@ -40,6 +42,12 @@ function Inside(): ReactNode {
       </AgentProvider>
     </QueryClientProvider>
   );
+}
+
+/** Keeps lists up to date, whatever page is seen. */
+function Live(): ReactNode {
+  useLive();
+  return null;
 }
 
 function Page({ path }: { readonly path: readonly string[] }): ReactNode {

@@ -19,7 +19,7 @@ inBrowser("the inbox of approvals", () => {
     const list = page.getByRole("list", { name: /requests/u }).getByRole("button");
     await page.getByRole("heading", { name: "Run pay?" }).waitFor();
     expect(await list.count()).toBe(3);
-    await page.getByRole("region", { name: "Arguments of pay" }).getByText('"cents": 1').waitFor();
+    await page.getByRole("group", { name: "Arguments of pay" }).getByText('"cents": 1').waitFor();
 
     await page.keyboard.press("j");
     await page.keyboard.press("a");

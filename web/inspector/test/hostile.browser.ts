@@ -10,7 +10,7 @@ inBrowser("what models, tools and users write", () => {
     const { sessionId, runId } = await server.run("hostile", "<img src=x onerror=\"window.hacked='title'\"> go");
     const { page, faults } = await openPage(server.url, "/approvals");
     await page.getByRole("heading", { name: "Run post?" }).waitFor();
-    await page.getByRole("region", { name: "Arguments of post" }).getByText("evil.example").first().waitFor();
+    await page.getByRole("group", { name: "Arguments of post" }).getByText("evil.example").first().waitFor();
     await page.keyboard.press("a");
     await page.getByText("Nothing waits for you.").waitFor();
 

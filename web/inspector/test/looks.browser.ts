@@ -1,23 +1,10 @@
 import { execFileSync } from "node:child_process";
-import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import { fileURLToPath } from "node:url";
-import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { flaws } from "./axe.js";
 import { inBrowser, openPage, Windlass } from "./rig.js";
 
-const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const PHONE = { width: 375, height: 700 };
-
-/** What axe finds wrong with a page, each with the elements that it is about. */
-async function violations(page: Page): Promise<readonly string[]> {
-  // Given by the tester, past the policy of the server, which takes no script from anybody else.
-  await page.evaluate(AXE);
-  return page.evaluate(async () => {
-    const { axe } = globalThis as unknown as { axe: { run: () => Promise<{ violations: { id: string; nodes: { html: string }[] }[] }> } };
-    return (await axe.run()).violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html.slice(0, 200)).join(" ")}`);
-  });
-}
 
 describe("the built app", () => {
   it("is small enough to be in a wheel", () => {
@@ -65,9 +52,7 @@ inBrowser("the look of the inspector", () => {
     for (const [path, text] of paths) {
       await page.goto(server.url + path);
       await page.getByText(text).filter({ visible: true }).first().waitFor();
-      found.push(...(await violations(page)).map((one) => `${path} ${one}`));
-      const isWide = await page.evaluate(() => document.documentElement.scrollWidth > document.documentElement.clientWidth);
-      if (isWide) found.push(`${path} is wider than the screen`);
+      found.push(...(await flaws(page)).map((one) => `${path} ${one}`));
     }
     expect(found).toEqual([]);
     expect(faults).toEqual([]);

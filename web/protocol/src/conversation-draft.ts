@@ -1,4 +1,5 @@
 /** How events change a conversation. */
+import { attachmentsOf, type Attachment } from "./attachments.js";
 import { foldChat, stepMessageId, type ChatState } from "./chat.js";
 import type { CallProgress, Conversation, LiveStep, Note, RunView, Subagent } from "./conversation.js";
 import type { Event, EventDataByType, RunStatus } from "./generated/index.js";
@@ -25,6 +26,7 @@ export class ConversationDraft {
   private run: RunView | undefined;
   private notes: readonly Note[];
   private reasoning: ReadonlyMap<string, string>;
+  private attachments: ReadonlyMap<string, readonly Attachment[]>;
   private calls: ReadonlyMap<string, CallProgress>;
   /** Copied once for all that is taken in at once. */
   private ownCalls: Map<string, CallProgress> | undefined;
@@ -33,7 +35,7 @@ export class ConversationDraft {
 
   constructor(private readonly before: Conversation) {
     ({ chat: this.chat, usage: this.usage, live: this.live, run: this.run, notes: this.notes } = before);
-    ({ reasoning: this.reasoning, calls: this.calls, subagents: this.subagents } = before);
+    ({ attachments: this.attachments, reasoning: this.reasoning, calls: this.calls, subagents: this.subagents } = before);
   }
 
   take(event: Event): void {
@@ -52,10 +54,10 @@ export class ConversationDraft {
 
   freeze(): Conversation {
     this.flush();
-    const { chat, live, reasoning, calls, subagents, run, notes, usage, before } = this;
+    const { chat, live, reasoning, attachments, calls, subagents, run, notes, usage, before } = this;
     const isSame =
       chat === before.chat && live === before.live && calls === before.calls && subagents === before.subagents;
-    return isSame ? before : { chat, live, reasoning, calls, subagents, run, notes, usage };
+    return isSame ? before : { chat, live, reasoning, attachments, calls, subagents, run, notes, usage };
   }
 
   private flush(): void {
@@ -64,6 +66,12 @@ export class ConversationDraft {
     this.pending = [];
     this.chat = foldChat(events, this.chat);
     this.usage = foldUsage(events, this.usage);
+  }
+
+  received({ parts = [] }: Data<"message.received">): void {
+    const found = attachmentsOf(parts);
+    const message = this.chat.messages.at(-1);
+    if (found.length > 0 && message !== undefined) this.attachments = new Map(this.attachments).set(message.id, found);
   }
 
   // What is live.
@@ -235,6 +243,9 @@ const DELTAS: Handlers<ConversationDraft> = {
 };
 
 const RECORDS: Handlers<ConversationDraft> = {
+  "message.received": (draft, data) => {
+    draft.received(data);
+  },
   "step.started": (draft, data) => {
     draft.stepStarted(data);
   },

@@ -1,4 +1,5 @@
 /** A conversation as a list of things to show, one for each row. */
+import type { Attachment } from "./attachments.js";
 import { stepMessageId } from "./chat.js";
 import type { CallProgress, Conversation, LiveStep, Note, Subagent } from "./conversation.js";
 import { isRunning } from "./conversation.js";
@@ -40,6 +41,8 @@ export type ChatItem =
       readonly message: ChatMessage;
       readonly calls: readonly CallView[];
       readonly reasoning?: string | undefined;
+      /** Files that came with it. */
+      readonly attachments?: readonly Attachment[] | undefined;
       /** Whether more of it is being written. */
       readonly isLive: boolean;
     }
@@ -99,7 +102,8 @@ class Rows {
   private row(message: ChatMessage): MessageItem {
     const calls = (message.toolCalls ?? []).map((call) => this.call(message, call));
     const reasoning = this.state.reasoning.get(message.id);
-    return { kind: "message", id: message.id, message, calls, reasoning, isLive: false };
+    const attachments = this.state.attachments.get(message.id);
+    return { kind: "message", id: message.id, message, calls, reasoning, attachments, isLive: false };
   }
 
   private call(message: ChatMessage, call: ToolCall): CallView {

@@ -1,4 +1,5 @@
 /** A conversation while it happens: the durable messages, and on top of them what is live or went wrong. */
+import type { Attachment } from "./attachments.js";
 import { EMPTY_CHAT, type ChatState } from "./chat.js";
 import { ConversationDraft } from "./conversation-draft.js";
 import type { ErrorInfo, Event, RunStatus, ToolMode, Usage } from "./generated/index.js";
@@ -82,6 +83,8 @@ export interface Conversation {
   readonly live?: LiveStep | undefined;
   /** What the model thought, by the step's message. */
   readonly reasoning: ReadonlyMap<string, string>;
+  /** Files that came with what a user said, by message. */
+  readonly attachments: ReadonlyMap<string, readonly Attachment[]>;
   /** By message and call: `${messageId}/${callId}`. */
   readonly calls: ReadonlyMap<string, CallProgress>;
   /** By call. */
@@ -94,6 +97,7 @@ export interface Conversation {
 export const EMPTY_CONVERSATION: Conversation = {
   chat: EMPTY_CHAT,
   reasoning: new Map(),
+  attachments: new Map(),
   calls: new Map(),
   subagents: new Map(),
   notes: [],

@@ -28,8 +28,8 @@ export type FeedState =
 export interface FeedSource {
   /** Opens the stream after a cursor, or at its beginning. Rejects if the server cannot be reached. */
   connect(after: string | undefined, signal: AbortSignal): Promise<Response>;
-  /** What the feed is of. Only the feed of a session has every record. */
-  readonly scope: "session" | "run";
+  /** What the feed is of. Only the feed of a session has every record; that of all has those of many sessions. */
+  readonly scope: "session" | "run" | "all";
 }
 
 /** How to read a feed. */
@@ -160,6 +160,11 @@ class Feed {
         this.retryMs = readHint(message.data) ?? this.retryMs;
         return;
       }
+      if (message.event === "open") {
+        // Where it begins, for whoever must come back before the first event.
+        this.cursor = message.id ?? this.cursor;
+        continue;
+      }
       if (message.event === "end" || message.data === DONE) {
         this.isOver = true;
         return;
@@ -176,7 +181,8 @@ class Feed {
 
   private take(message: EventSourceMessage): FeedItem | undefined {
     const event = readEvent(message.data);
-    switch (this.place.take(event)) {
+    // Numbers are those of a session: over many of them the cursor alone tells what was seen.
+    switch (this.source.scope === "all" ? "new" : this.place.take(event)) {
       case "gap":
         throw new Missing();
       case "seen":

@@ -17,6 +17,8 @@ export { addUsage, foldUsage, NO_USAGE } from "./usage.js";
 export type { Tally, UsageState } from "./usage.js";
 export { EMPTY_CONVERSATION, isRunning, reduceConversation } from "./conversation.js";
 export type { CallProgress, Conversation, LiveInput, LiveStep, Note, RunView, Subagent } from "./conversation.js";
+export { attachmentsOf, textOfContent } from "./attachments.js";
+export type { Attachment } from "./attachments.js";
 export { chatItems } from "./conversation-items.js";
 export type { CallStatus, CallView, ChatItem } from "./conversation-items.js";
 

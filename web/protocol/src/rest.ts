@@ -8,6 +8,7 @@ import { CodecError } from "./codec-error.js";
 import { readFeed, type FeedItem, type FeedOptions, type FeedSource } from "./feed.js";
 import { DecisionRun, type InputResponse, type RunStatus } from "./generated/index.js";
 import { DEPTH_MAX } from "./limits.js";
+import * as insight from "./rest-insight.js";
 import * as rest from "./rest-types.js";
 
 /** Bytes of one answer; pages and exports are larger than a message. */
@@ -52,6 +53,31 @@ export interface RunQuery extends PageQuery {
   readonly session?: string | undefined;
   readonly agent?: string | undefined;
   readonly status?: RunStatus | undefined;
+}
+
+/** Which time, and of which agent; ISO moments, the end left out. */
+export interface TimeQuery {
+  readonly from?: string | undefined;
+  readonly to?: string | undefined;
+  readonly agent?: string | undefined;
+}
+
+/** Into which parts to cut the time. */
+export interface StatsQuery extends TimeQuery {
+  /** Seconds of each part. */
+  readonly bucket?: number | undefined;
+}
+
+/** Which of the safe points: the newest `limit` below `before`. */
+export interface SafePointQuery {
+  readonly before?: number | undefined;
+  readonly limit?: number | undefined;
+}
+
+/** Which events of all sessions. */
+export interface AgentEventsOptions extends FeedOptions {
+  /** The types that are wanted; all that are kept when absent. */
+  readonly types?: readonly string[] | undefined;
 }
 
 type Query = Readonly<Record<string, string | number | boolean | undefined>>;
@@ -128,6 +154,11 @@ export class Client {
     return this.cancel(at("sessions", sessionId, "cancel"), reason, options);
   }
 
+  /** The records at which a fork of a session may begin. */
+  safePoints(sessionId: string, query: SafePointQuery = {}, options?: RequestOptions): Promise<insight.SafePoints> {
+    return this.ask(insight.SafePoints, at("sessions", sessionId, "safe-points"), { ...options, query });
+  }
+
   /** Everything that is stored of a session, as lines of JSON. */
   exportSession(sessionId: string, options: RequestOptions = {}): Promise<string> {
     return this.send(at("sessions", sessionId, "export"), options);
@@ -158,6 +189,54 @@ export class Client {
   /** What a run chose, and what came of it. */
   decisions(runId: string, options?: RequestOptions): Promise<DecisionRun> {
     return this.ask(DecisionRun, at("runs", runId, "decisions"), options);
+  }
+
+  /** What the model was sent in a step of a run, counted from 0. */
+  prompt(runId: string, stepIndex: number, options?: RequestOptions): Promise<insight.StepPrompt> {
+    return this.ask(insight.StepPrompt, at("runs", runId, "steps", String(stepIndex), "prompt"), options);
+  }
+
+  // Many runs.
+
+  /** Runs over time, in numbers. */
+  stats(query: StatsQuery = {}, options?: RequestOptions): Promise<insight.Stats> {
+    return this.ask(insight.Stats, "/stats", { ...options, query });
+  }
+
+  /** Why runs failed. */
+  failures(query: TimeQuery = {}, options?: RequestOptions): Promise<insight.Failures> {
+    return this.ask(insight.Failures, "/failures", { ...options, query });
+  }
+
+  /** The versions of an agent that have run. */
+  versions(agent: string, options?: RequestOptions): Promise<insight.Versions> {
+    return this.ask(insight.Versions, "/versions", { ...options, query: { agent } });
+  }
+
+  /** Two versions of an agent side by side. */
+  compare(query: { readonly agent: string; readonly old: string; readonly new: string }, options?: RequestOptions): Promise<insight.Comparison> {
+    return this.ask(insight.Comparison, "/compare", { ...options, query });
+  }
+
+  /** What is proposed to be changed. */
+  proposals(query: { readonly agent?: string | undefined; readonly status?: string | undefined } = {}, options?: RequestOptions): Promise<insight.ProposalList> {
+    return this.ask(insight.ProposalList, "/proposals", { ...options, query });
+  }
+
+  /** Asks for a proposal that helps a goal; returns its id, under which it will be found. */
+  async propose(goal: string, agent?: string, options?: RequestOptions): Promise<string> {
+    const body = agent === undefined ? { goal } : { goal, agent };
+    return (await this.ask(insight.ProposalAccepted, "/proposals", { ...options, method: "POST", body })).proposalId;
+  }
+
+  /** Does recorded runs again with a proposal; the result will be in it. */
+  async checkProposal(proposalId: string, options?: RequestOptions): Promise<void> {
+    await this.ask(insight.ProposalAccepted, at("proposals", proposalId, "check"), { ...options, method: "POST", body: {} });
+  }
+
+  /** Accepts a proposal, or refuses it. */
+  settleProposal(proposalId: string, verdict: "approve" | "refuse", body: insight.Verdict, options?: RequestOptions): Promise<insight.ProposalView> {
+    return this.ask(insight.ProposalView, at("proposals", proposalId, verdict), { ...options, method: "POST", body });
   }
 
   // People.
@@ -201,11 +280,16 @@ export class Client {
     return this.feed("run", at("runs", runId, "events"), options);
   }
 
-  private feed(scope: FeedSource["scope"], path: string, options: FeedOptions): AsyncGenerator<FeedItem, void, undefined> {
+  /** Events of all sessions as they come, from now on unless a cursor says from where. Live words only if `types` name them. */
+  allEvents({ types, ...options }: AgentEventsOptions = {}): AsyncGenerator<FeedItem, void, undefined> {
+    return this.feed("all", "/events", { ...options, after: options.after ?? "now" }, { types: types?.join(",") });
+  }
+
+  private feed(scope: FeedSource["scope"], path: string, options: FeedOptions, query: Query = {}): AsyncGenerator<FeedItem, void, undefined> {
     const follow = options.follow === false ? false : undefined;
     const source: FeedSource = {
       scope,
-      connect: (after, signal) => this.request(path, { query: { after, follow }, signal }, "text/event-stream"),
+      connect: (after, signal) => this.request(path, { query: { ...query, after, follow }, signal }, "text/event-stream"),
     };
     return readFeed(source, { clock: this.clock, ...options });
   }

@@ -24,9 +24,36 @@ export function formatCount(count: number): string {
   return count.toLocaleString("en-US");
 }
 
+/** A size: 820 B, 12 kB, 3.4 MB. */
+export function formatBytes(bytes: number): string {
+  if (bytes < 1_000) return `${bytes} B`;
+  return bytes < 1_000_000 ? `${Math.round(bytes / 1_000)} kB` : `${(bytes / 1_000_000).toFixed(1)} MB`;
+}
+
 /** A value as indented JSON; a text as itself. */
 export function formatValue(value: unknown): string {
   return typeof value === "string" ? value : JSON.stringify(value, undefined, 2);
+}
+
+const HIDDEN = /\p{C}|[\p{Zl}\p{Zp}]|\p{Default_Ignorable_Code_Point}|\u2800|[^\S ]/gu;
+const BLANKS = /(\S)( {9,})/gu;
+
+/**
+ * A value as JSON in which every character can be seen for what it is.
+ *
+ * What has no look, or changes the order of what stands beside it, is written as an escape, and many blanks as their
+ * number: nobody can be shown one thing and agree to another.
+ */
+export function formatExactly(value: unknown): string {
+  return (JSON.stringify(value, undefined, 2) as string | undefined ?? "")
+    .split("\n")
+    .map((line) => line.replace(HIDDEN, escaped).replace(BLANKS, (_, before: string, blanks: string) => `${before}\\[${formatCount(blanks.length)} spaces]`))
+    .join("\n");
+}
+
+function escaped(character: string): string {
+  const code = character.codePointAt(0) ?? 0;
+  return code > 0xffff ? `\\U${code.toString(16).padStart(8, "0")}` : `\\u${code.toString(16).padStart(4, "0")}`;
 }
 
 /** A text that is cut to a length, with a sign that it was. */

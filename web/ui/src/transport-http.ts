@@ -6,7 +6,7 @@ import type { RunFacts, Sent, Transport } from "./transport.js";
 export function httpTransport(options: ClientOptions | Client = {}): Transport {
   const client = options instanceof Client ? options : new Client(options);
   return {
-    features: { steer: true, decisions: true },
+    features: { steer: true, decisions: true, attachments: true },
     createSession: async (wish, call) => sent(await client.createSession(wish, { ...call, idempotencyKey: newKey() })),
     listSessions: async (call) => (await client.listSessions({}, call)).sessions,
     events: (sessionId, watch) => client.sessionEvents(sessionId, watch),

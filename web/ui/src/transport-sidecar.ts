@@ -2,10 +2,12 @@
 import {
   EMPTY_CONVERSATION,
   reduceConversation,
+  textOfContent,
   type AgentSession,
   type Conversation,
   type Event,
   type InputResponse,
+  type UserContent,
 } from "@windlass/protocol";
 import {
   Queue,
@@ -43,7 +45,7 @@ export function sidecarTransport(client: SidecarClient, model: SidecarModel, opt
 }
 
 class SidecarTransport implements Transport {
-  readonly features = { steer: false, decisions: false };
+  readonly features = { steer: false, decisions: false, attachments: false };
   private readonly talks = new Map<string, Talk>();
 
   constructor(
@@ -52,7 +54,7 @@ class SidecarTransport implements Transport {
     private readonly options: SidecarTransportOptions,
   ) {}
 
-  async createSession(wish: { readonly message?: string | undefined }, options?: CallOptions): Promise<Sent> {
+  async createSession(wish: { readonly message?: UserContent | undefined }, options?: CallOptions): Promise<Sent> {
     const { sessionId } = await this.client.createSession({ chatId: this.options.chatId ?? "chat" }, options);
     return wish.message === undefined ? { sessionId } : this.send(sessionId, wish.message, options);
   }
@@ -65,7 +67,8 @@ class SidecarTransport implements Transport {
     return this.talk(sessionId).watch(options);
   }
 
-  async send(sessionId: string, message: string, options?: CallOptions): Promise<Sent> {
+  async send(sessionId: string, content: UserContent, options?: CallOptions): Promise<Sent> {
+    const message = textOfContent(content);
     const talk = this.talk(sessionId);
     const messages = [{ role: "user", content: message }] as const;
     const stream = await this.client.stream({ ...this.model, sessionId, messages, requestInput: true }, options);

@@ -1,5 +1,5 @@
 /** The one way to an agent: every hook and component speaks to this, whatever is behind it. */
-import type { DecisionRun, ErrorInfo, InputRequest, InputResponse, RunStatus, Usage } from "@windlass/protocol";
+import type { DecisionRun, ErrorInfo, InputRequest, InputResponse, RunStatus, Usage, UserContent } from "@windlass/protocol";
 import type { Approval, FeedItem, FeedState, SessionInfo, TraceInfo } from "@windlass/protocol/client";
 
 /** What a transport can do; components leave out what it cannot. */
@@ -7,6 +7,8 @@ export interface TransportFeatures {
   /** Speaking to a run that is under way. */
   readonly steer: boolean;
   readonly decisions: boolean;
+  /** Sending files with a message. */
+  readonly attachments: boolean;
 }
 
 /** What every call takes. */
@@ -38,7 +40,7 @@ export interface SendOptions extends CallOptions {
 export interface SessionWish {
   readonly agent?: string | undefined;
   /** What the user says first. */
-  readonly message?: string | undefined;
+  readonly message?: UserContent | undefined;
 }
 
 /** A run: where it is, what it waits for, and what came of it. */
@@ -63,7 +65,7 @@ export interface Transport {
   /** Every event of a session from the cursor on, and then those that come, until the signal is aborted. */
   events(sessionId: string, options: WatchOptions): AsyncIterable<FeedItem>;
   /** Says something in a session. */
-  send(sessionId: string, message: string, options?: SendOptions): Promise<Sent>;
+  send(sessionId: string, message: UserContent, options?: SendOptions): Promise<Sent>;
   /** Ends a run, where it runs. */
   cancel(runId: string, options?: CallOptions): Promise<void>;
   /** Answers what a session asks. */

@@ -7,7 +7,7 @@ import { CostMeter } from "../src/components/cost-meter.js";
 import { DecisionCard } from "../src/components/decision-card.js";
 import { MessageList } from "../src/components/message-list.js";
 import { OrchestrationPlanCard, planOf } from "../src/components/orchestration-plan-card.js";
-import { ApprovalCard, QuestionCard, RequestCard } from "../src/components/request-card.js";
+import { ApprovalCard, QuestionCard, RequestCard, wordsOf } from "../src/components/request-card.js";
 import { SSEStreamView } from "../src/components/sse-stream-view.js";
 import { ToolCallRenderer } from "../src/components/tool-call.js";
 import { spanRows, TraceWaterfall } from "../src/components/trace-waterfall.js";
@@ -21,7 +21,7 @@ describe("an approval", () => {
     const user = userEvent.setup();
     const onAnswer = vi.fn<(response: InputResponse) => void>();
     render(<ApprovalCard request={APPROVAL} onAnswer={onAnswer} />);
-    expect(JSON.parse(screen.getByRole("region", { name: "arguments of pay" }).textContent)).toEqual(APPROVAL.action.input);
+    expect(JSON.parse(screen.getByRole("group", { name: "Arguments of pay" }).textContent)).toEqual(APPROVAL.action.input);
     expect(names("button")).toEqual(["Approve", "Approve every call of pay in this session", "Deny"]);
     await user.tab();
     await user.tab();
@@ -33,6 +33,23 @@ describe("an approval", () => {
     const { argumentsHash } = APPROVAL;
     expect(onAnswer.mock.calls).toEqual([[{ requestId: "q1", optionId: "deny", text: "too dear", argumentsHash }]]);
     expect(screen.getByRole<HTMLButtonElement>("button", { name: "Approve" }).disabled).toBe(true);
+  });
+
+  it("shows the arguments once, whatever the words of the request repeat", () => {
+    const { input } = APPROVAL.action;
+    // As the server lays them out: in order of their names, with what cannot be seen made visible.
+    const laidOut = '{\n  "note": "a\\u200bb\\[12 spaces]c",\n  "zeta": "\\U000e0101"\n}';
+    const odd = { zeta: "\u{e0101}", note: `a\u200bb${" ".repeat(12)}c` };
+    const action = { ...APPROVAL.action, input: odd };
+    const prompt = `Run pay? It costs money.\n${laidOut}`;
+    expect(wordsOf({ ...APPROVAL, action, prompt })).toBe("It costs money.");
+    expect(wordsOf({ ...APPROVAL, prompt: `Run pay? It costs money.\n${JSON.stringify(input)}` })).toBe("It costs money.");
+    // Anything else that stands there is read: other arguments, or words of a product.
+    expect(wordsOf({ ...APPROVAL, prompt })).toContain("spaces");
+    expect(wordsOf({ ...APPROVAL, prompt: "Pay?\nThink twice." })).toBe("Pay?\nThink twice.");
+    render(<ToolCallRenderer view={{ ...CALL, status: "waiting", request: { ...APPROVAL, action, prompt } }} onAnswer={() => undefined} isOpen />);
+    expect(screen.getAllByText(/zeta/u)).toHaveLength(1);
+    expect(screen.getByRole("group", { name: "Arguments of pay" }).textContent).toBe('{\n  "zeta": "\\U000e0101",\n  "note": "a\\u200bb\\[12 spaces]c"\n}');
   });
 
   it("that did not get through says why, and can be answered again", async () => {
@@ -88,9 +105,9 @@ describe("a call", () => {
   it("shows its arguments and its result as text, when it is opened", async () => {
     const { container } = render(<ToolCallRenderer view={CALL} />);
     const trigger = screen.getByRole("button", { name: /pay.*destructive.*done.*1\.2 s/u });
-    expect(screen.queryByRole("region", { name: "Result" })).toBeNull();
+    expect(screen.queryByRole("group", { name: "Result" })).toBeNull();
     await userEvent.setup().click(trigger);
-    expect(screen.getByRole("region", { name: "Result" }).textContent).toBe("<script>paid</script>");
+    expect(screen.getByRole("group", { name: "Result" }).textContent).toBe("<script>paid</script>");
     expect(container.querySelector("script")).toBeNull();
   });
 
@@ -219,7 +236,7 @@ describe("a trace", () => {
     await user.keyboard("{ArrowDown}{ArrowDown}{ArrowUp}{ArrowDown}{Enter}");
     expect(onSelect.mock.calls).toMatchObject([[{ name: "tool.dispatch:pay" }]]);
     expect(screen.getByLabelText("Details of tool.dispatch:pay").textContent).toContain("policy.asked");
-    expect(screen.getByRole("button", { name: "wait, after 900 ms, still running" })).toBeTruthy();
+    expect(screen.getByRole("button", { name: /^wait ?, after 900 ms, ?still running$/u })).toBeTruthy();
   });
 
   it("without spans says so", () => {
@@ -264,7 +281,7 @@ test("a view of a stream draws what is in view, filters by type, and shows data 
   render(<SSEStreamView events={events(10_000)} />);
   expect(screen.getAllByRole("button").length).toBeLessThan(60);
   fireEvent.change(screen.getByRole("searchbox"), { target: { value: "message" } });
-  expect(screen.getByRole("region", { name: "Events: 5000 rows" })).toBeTruthy();
+  expect(screen.getByRole("group", { name: "Events: 5000 rows" })).toBeTruthy();
   const [first] = screen.getAllByRole("button");
   act(() => { first?.click(); });
   expect(first?.parentElement?.textContent).toContain('"at": 1');

@@ -1,5 +1,5 @@
 import "./dom.js";
-import type { InputResponse } from "@windlass/protocol";
+import { textOfContent, type InputResponse } from "@windlass/protocol";
 import { Queue, type FeedItem, type FeedState } from "@windlass/protocol/client";
 import { act, renderHook, waitFor } from "@testing-library/react";
 import { createElement, type ReactNode } from "react";
@@ -30,9 +30,9 @@ class Stage {
   private count = 0;
 
   readonly transport: Transport = {
-    features: { steer: true, decisions: true },
+    features: { steer: true, decisions: true, attachments: true },
     createSession: ({ message }) => {
-      this.sent.push(`new: ${message ?? ""}`);
+      this.sent.push(`new: ${textOfContent(message ?? "")}`);
       return Promise.resolve({ sessionId: "s1", runId: "r1" });
     },
     listSessions: () => Promise.resolve([{ sessionId: "s1" }]),
@@ -44,7 +44,7 @@ class Stage {
       return queue;
     },
     send: (sessionId, message) => {
-      this.sent.push(`${sessionId}: ${message}`);
+      this.sent.push(`${sessionId}: ${textOfContent(message)}`);
       return Promise.resolve({ sessionId, runId: "r2" });
     },
     cancel: (runId) => Promise.resolve(void this.cancelled.push(runId)),

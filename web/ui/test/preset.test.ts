@@ -8,14 +8,10 @@ const PRESET = readFileSync(new URL("styles/preset.css", UI), "utf8");
 
 type Tokens = ReadonlyMap<string, string>;
 
-function tokensOf(block: string): Tokens {
-  return new Map([...block.matchAll(/--agent-([\w-]+): (#[0-9a-f]{6});/gu)].map(([, name = "", value = ""]) => [name, value]));
-}
-
-const [light = "", dark = "", system = ""] = PRESET.split(/^\}$/mu).filter((block) => block.includes("--agent-bg: #"));
+const PAIRS = [...PRESET.matchAll(/--agent-([\w-]+): light-dark\((#[0-9a-f]{6}), (#[0-9a-f]{6})\);/gu)];
 const THEMES: readonly (readonly [string, Tokens])[] = [
-  ["light", tokensOf(light)],
-  ["dark", tokensOf(dark)],
+  ["light", new Map(PAIRS.map(([, name = "", light = ""]) => [name, light]))],
+  ["dark", new Map(PAIRS.map(([, name = "", , dark = ""]) => [name, dark]))],
 ];
 
 /** The contrast of two colours, as WCAG 2 reckons it. */
@@ -61,9 +57,11 @@ test("contrast is reckoned as the standard says", () => {
   expect(contrast("#777777", "#ffffff")).toBeCloseTo(4.48, 2);
 });
 
-test("what the system says is dark is the same dark", () => {
-  expect(tokensOf(system)).toEqual(tokensOf(dark));
-  expect([...tokensOf(light).keys()]).toEqual([...tokensOf(dark).keys()]);
+test("every colour is said once, light and dark together, and is one that Tailwind knows", () => {
+  const names = PAIRS.map(([, name = ""]) => name);
+  expect(new Set(names).size).toBe(names.length);
+  expect(PRESET.match(/#[0-9a-f]{6}/gu)).toHaveLength(2 * names.length);
+  expect([...PRESET.matchAll(/--color-agent-([\w-]+): var\(--agent-\1\);/gu)].map(([, name]) => name)).toEqual(names);
 });
 
 test("every colour of the components is one that Tailwind makes with the preset", async () => {

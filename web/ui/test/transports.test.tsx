@@ -71,12 +71,12 @@ describe.each([
     const log = within(screen.getByRole("log", { name: "Clerk" }));
     await log.findByText("Let me see. 🌍");
     expect(log.getByLabelText("You said").textContent).toBe("ask");
-    const card = within(await log.findByRole("region", { name: "Approve pay?" }));
-    expect(card.getByRole("region", { name: "arguments of pay" }).textContent).toBe('{\n  "cents": 5\n}');
+    const card = within(await log.findByRole("group", { name: "Approve pay?" }));
+    expect(card.getByRole("group", { name: "Arguments of pay" }).textContent).toBe('{\n  "cents": 5\n}');
     card.getByRole("button", { name: "Approve" }).focus();
     await user.keyboard("{Enter}");
     await log.findByText("All paid.");
-    expect(log.queryByRole("region", { name: "Approve pay?" })).toBeNull();
+    expect(log.queryByRole("group", { name: "Approve pay?" })).toBeNull();
     expect(log.getByRole("button", { name: /pay.*done/u })).toBeTruthy();
     expect(screen.queryByRole("button", { name: "Stop" })).toBeNull();
     expect(screen.getByText("3 in · 4 out", { exact: false })).toBeTruthy();
@@ -86,13 +86,13 @@ describe.each([
     const place = await open();
     const user = mount(place);
     await user.type(screen.getByRole("textbox", { name: "Message" }), "ask{Enter}");
-    await screen.findByRole("region", { name: "Approve pay?" });
+    await screen.findByRole("group", { name: "Approve pay?" });
     await user.click(screen.getByRole("button", { name: "Stop" }));
     await screen.findAllByText("Stopped.");
     expect(place.heard()).toContain(cancelCall);
     expect(screen.getByText("Let me see. 🌍")).toBeTruthy();
     expect(screen.queryByRole("button", { name: "Stop" })).toBeNull();
-    expect(screen.queryByRole("region", { name: "Approve pay?" })).toBeNull();
+    expect(screen.queryByRole("group", { name: "Approve pay?" })).toBeNull();
   });
 
   it("tells of an error, and keeps what was said", async () => {

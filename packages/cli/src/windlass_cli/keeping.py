@@ -8,16 +8,16 @@ from windlass_cli.session import Session
 from windlass_cli.watch import Watch
 
 if TYPE_CHECKING:
-    from windlass import AgentRuntime, RunHandle
+    from windlass_cli.session import Place, PlacedRun
 
 
-async def watched(session: Session, runtime: "AgentRuntime", *, watch: Watch, handle: "RunHandle") -> Exit:
+async def watched(session: Session, place: "Place", *, watch: Watch, handle: "PlacedRun") -> Exit:
     """Show a run; when the command is interrupted, say how to go on with it.
 
     Behind a run that waits for a person it would wait for ever: that one is shown, and asked about, first.
     """
     try:
-        ahead = await _ahead(runtime, handle)
+        ahead = await _ahead(place, handle)
         if ahead is not None:
             session.terminal.say(f"Queued behind run {ahead.run_id}, which waits.", "yellow")
             if await watch.follow(ahead) is None:
@@ -25,16 +25,16 @@ async def watched(session: Session, runtime: "AgentRuntime", *, watch: Watch, ha
         return watch.end(await watch.follow(handle), run_id=handle.run_id)
     except asyncio.CancelledError:
         watch.leave()
-        session.terminal.say(
-            f"Kept in {session.settings.store}. Go on with: windlass runs resume {handle.run_id}"
-        )
+        settings = session.settings
+        where = f"It goes on at {settings.server}" if settings.server else f"Kept in {settings.store}"
+        session.terminal.say(f"{where}. Go on with: windlass runs resume {handle.run_id}")
         raise
 
 
-async def _ahead(runtime: "AgentRuntime", handle: "RunHandle") -> "RunHandle | None":
+async def _ahead(place: "Place", handle: "PlacedRun") -> "PlacedRun | None":
     """The run of the same session that waits, if this one has not begun because of it."""
-    snapshot = await runtime.run_snapshot(handle.run_id)
+    snapshot = await place.run_snapshot(handle.run_id)
     if snapshot.status.value != "pending":
         return None
-    page = await runtime.sessions.runs(session_id=snapshot.session_id, status="waiting", limit=1)
-    return runtime.handle(page.items[0].run_id) if page.items else None
+    page = await place.sessions.runs(session_id=snapshot.session_id, status="waiting", limit=1)
+    return place.handle(page.items[0].run_id) if page.items else None

@@ -3,24 +3,40 @@
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Final
 
+import windlass
+
 if TYPE_CHECKING:
-    from windlass import AgentRuntime
-    from windlass_protocol import Record
+    from windlass_cli.session import Place
+    from windlass_protocol import Event, Record
 
 ENDS: Final = frozenset({"completed", "failed", "cancelled", "budget_exhausted"})
 """The states of a run that has ended; its last record is called after them."""
 _PAGE: Final = 500
 
 
-async def run_records(runtime: "AgentRuntime", run_id: str) -> "AsyncIterator[Record]":
+async def run_records(place: "Place", run_id: str) -> "AsyncIterator[Record | Event]":
     """Return what the journal has of a run, up to its end or to now."""
-    session_id = (await runtime.run_snapshot(run_id)).session_id
+    async for record in _stored(place, run_id):
+        if record.run_id == run_id:
+            yield record
+            if record.type.startswith("run.") and record.type.removeprefix("run.") in ENDS:
+                return
+
+
+async def _stored(place: "Place", run_id: str) -> "AsyncIterator[Record | Event]":
+    if not isinstance(place, windlass.AgentRuntime):
+        async for event in place.handle(run_id).records():
+            yield event
+        return
+    session_id = (await place.run_snapshot(run_id)).session_id
     assert session_id is not None, "a run that was started has a session"
     after = 0
-    while records := await runtime.sessions.records(session_id, after=after, limit=_PAGE):
+    while records := await place.sessions.records(session_id, after=after, limit=_PAGE):
         for record in records:
-            if record.run_id == run_id:
-                yield record
-                if record.type.startswith("run.") and record.type.removeprefix("run.") in ENDS:
-                    return
+            yield record
         after = records[-1].seq
+
+
+def at_of(record: "Record | Event") -> str:
+    """Return when something was written down."""
+    return record.meta.at if isinstance(record, windlass.Event) else record.at

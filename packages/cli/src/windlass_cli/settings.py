@@ -14,6 +14,8 @@ LOCAL: Final = "local.db"
 """The store of whoever uses this machine."""
 OWNER: Final = "local"
 """Whose the sessions of this machine are: the server shows them when nobody has to log in."""
+KEY: Final = "WINDLASS_KEY"
+"""The variable with the key for a server; it is in no file and no option, where others could read it."""
 FILE_BYTES_MAX: Final = 1_048_576
 PORT_MAX: Final = 65_535
 DURABILITIES: Final = ("power", "process")
@@ -67,6 +69,7 @@ SETTINGS: Final = (
         "durability", "power", "power: survives a crash of the machine; process: of the process", _durability
     ),
     Setting("user", "", "who you are when you answer requests; the name you are logged in by when empty"),
+    Setting("server", "", "the address of a server that keeps everything instead of a store here"),
     Setting("server.host", "127.0.0.1", "where the server listens"),
     Setting("server.port", "8700", "the port of the server; 0 takes a free one", _port),
     Setting("server.keys", "", "a file of API keys; nobody has to log in when empty"),
@@ -119,6 +122,11 @@ class Settings:
     def user(self) -> str:
         """Who answers; empty if nobody said."""
         return self.values["user"].value
+
+    @property
+    def server(self) -> str:
+        """The address of the server that is asked; empty if the store here is."""
+        return self.values["server"].value
 
     def text(self, key: str) -> str:
         """Return a setting as it was written; empty if nobody did."""

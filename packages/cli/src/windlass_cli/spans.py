@@ -10,13 +10,14 @@ from windlass_cli.terminal import Terminal
 
 if TYPE_CHECKING:
     from windlass.catalog import RunTrace
+    from windlass.client import TraceInfo
     from windlass_protocol import TraceSpan
 
 BAR_CHARS: Final = 40
 NAME_CHARS: Final = 34
 
 
-def show_tree(terminal: Terminal, trace: "RunTrace", *, status: str) -> None:
+def show_tree(terminal: Terminal, trace: "RunTrace | TraceInfo", *, status: str) -> None:
     """Write what a run did, what lies in what, how long it took and what it cost."""
     first = trace.spans[0]
     tree = Tree(Text(f"{trace.trace.trace_id} {status}, {_took(first)}"))
@@ -30,7 +31,7 @@ def show_tree(terminal: Terminal, trace: "RunTrace", *, status: str) -> None:
     terminal.out.print(tree)
 
 
-def show_waterfall(terminal: Terminal, trace: "RunTrace") -> None:
+def show_waterfall(terminal: Terminal, trace: "RunTrace | TraceInfo") -> None:
     """Write the spans of a run beside each other on one line of time."""
     begin = moment(trace.spans[0].start_at)
     ends = [moment(span.end_at or span.start_at) for span in trace.spans]

@@ -12,7 +12,7 @@ from windlass_cli.terminal import Terminal
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from windlass import RunHandle
+    from windlass_cli.session import PlacedRun
     from windlass_protocol import Event, InputRequest, Record, RunResult
 
 SHORT_CHARS: Final = 160
@@ -33,7 +33,7 @@ class Watch:
     """Whether a line of the answer has begun."""
     _streamed: set[tuple[object, object]] = field(default_factory=set[tuple[object, object]], init=False)
 
-    async def follow(self, handle: "RunHandle") -> "RunResult | None":
+    async def follow(self, handle: "PlacedRun") -> "RunResult | None":
         """Show a run up to its end; return its result, None if it waits for somebody."""
         async for event in handle.events():
             self.show(event)
@@ -104,7 +104,7 @@ class Watch:
             message = error.get("message") if isinstance(error, dict) else error
             self._note(f"✗ {name}{time}: {_short(str(message))}", "red")
 
-    async def _answer(self, handle: "RunHandle") -> bool:
+    async def _answer(self, handle: "PlacedRun") -> bool:
         """Ask for everything that the run waits for; tell whether all of it is answered."""
         for request in await handle.requests():
             # One whose answer waits for a process that takes it is no question any more.
@@ -113,7 +113,7 @@ class Watch:
                 return False
         return True
 
-    async def _settle(self, handle: "RunHandle", request: "InputRequest") -> bool:
+    async def _settle(self, handle: "PlacedRun", request: "InputRequest") -> bool:
         """Ask until there is an answer that counts; tell whether there is one."""
         while True:
             option, text = await self._choice(request)

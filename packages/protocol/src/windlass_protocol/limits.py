@@ -30,6 +30,9 @@ ERROR_COUNTED_MAX: Final = 1_000
 ERROR_TEXT_CHARS_MAX: Final = 200
 """Characters of the text of one issue."""
 
+ERROR_MESSAGE_CHARS_MAX: Final = 4_096
+"""Characters of the message of an `ErrorInfo`, as the schema has it."""
+
 ERROR_KEY_CHARS_MAX: Final = 64
 """Characters of one key that an error names."""
 

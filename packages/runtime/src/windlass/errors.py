@@ -18,9 +18,7 @@ from typing import ClassVar, Final, Self, TypedDict, Unpack
 
 from windlass_harness.retry import DELAY_MS_MAX
 from windlass_protocol import CausalIds, ErrorCode, ErrorInfo, ErrorKind, PolicyRef, RetryClass, SourceRef
-
-MESSAGE_CHARS_MAX: Final = 4_096
-"""What an error may say on the wire."""
+from windlass_protocol.limits import ERROR_MESSAGE_CHARS_MAX
 
 
 class Reasons(TypedDict, total=False):
@@ -77,7 +75,7 @@ class AgentError(Exception):
             code=self.code,
             kind=self.kind,
             retry=self.retry,
-            message=self.message[:MESSAGE_CHARS_MAX] or type(self).__name__,
+            message=self.message[:ERROR_MESSAGE_CHARS_MAX] or type(self).__name__,
             causal_ids=self.causal_ids if self.causal_ids.model_dump() else None,
             policy_refs=self.policy_refs or None,
             source=self.source,

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from windlass.adapters.system import SystemClock as SystemClock
     from windlass.adapters.system import chance as chance
     from windlass.adapters.system import new_id as new_id
+    from windlass.adapters.system import variable as variable
     from windlass.feed import Feed as Feed
     from windlass.policy import RulesPolicy as RulesPolicy
     from windlass.policy import allow_start as allow_start
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "windlass.adapters.journals.memory": ("MemoryStore",),
     "windlass.adapters.journals.sqlite": ("SqliteStore",),
-    "windlass.adapters.system": ("SystemClock", "chance", "new_id"),
+    "windlass.adapters.system": ("SystemClock", "chance", "new_id", "variable"),
     "windlass.feed": ("Feed",),
     "windlass.policy": ("RulesPolicy", "allow_start"),
     "windlass.ports.clock": ("Clock",),

@@ -4,15 +4,19 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeVar
 
-from windlass import AgentError
+from windlass import Agent, AgentError
 from windlass.demo import agent as demo
+from windlass.improve.criteria import Goal
+from windlass.loading import load
 from windlass_protocol import encode
 from windlass_server.keys import new_key
-from windlass_server.loading import load_agents, load_goals
 from windlass_server.serving import serve
 from windlass_server.settings import ImproveSettings, JwtSettings, Settings, refused
 from windlass_server.tenants import Tenants
+
+T = TypeVar("T")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -30,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="windlass-server", description="Serve agents over HTTP.")
     add = parser.add_argument
-    add("--agents", metavar="MODULE:ATTR", help="an Agent, or a list of them; a demo agent when left out")
+    add("--agents", metavar="MODULE:ATTR", help="your agents, or FILE.py:ATTR; a demo agent when left out")
     add("--data", type=Path, default=Path("windlass-data"), help="the folder of the stores")
     add("--host", default="127.0.0.1")
     add("--port", type=int, default=8700, help="0 takes a free one")
@@ -55,13 +59,18 @@ def _serve(options: argparse.Namespace) -> int:
         keys=options.keys,
         jwt=_jwt(options),
         cors_origins=tuple(options.cors_origin),
-        improve=ImproveSettings(
-            options.builder_model, [] if options.goals is None else load_goals(options.goals)
-        ),
+        improve=ImproveSettings(options.builder_model, _loaded(options.goals, Goal, option="--goals")),
     )
-    agents = [demo] if options.agents is None else load_agents(options.agents)
+    agents = _loaded(options.agents, Agent, option="--agents") or (demo,)
     tenants = Tenants(options.data, agents, open_max=settings.limits.tenants_open_max)
     return serve(settings, tenants)
+
+
+def _loaded(place: str | None, kind: type[T], *, option: str) -> tuple[T, ...]:
+    try:
+        return () if place is None else load(place, kind)
+    except AgentError as error:
+        raise refused(f"{option} {place}: {error.message}") from error
 
 
 def _jwt(options: argparse.Namespace) -> JwtSettings | None:

@@ -19,6 +19,8 @@ from windlass_server.pages import Pages
 from windlass_server.problems import Problem, on_problem
 from windlass_server.routes import (
     agents,
+    agui,
+    ai,
     approvals,
     catalog,
     contents,
@@ -46,6 +48,8 @@ _ROUTERS: Iterable[APIRouter] = (
     ledger.router,
     proposals.router,
     agents.router,
+    agui.router,
+    ai.router,
     system.router,
 )
 

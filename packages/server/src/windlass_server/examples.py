@@ -151,6 +151,43 @@ PROPOSAL: Final[JsonValue] = {
     "settledAt": "2026-01-01T01:00:00.000Z",
     "work": [],
 }
+AGUI: Final[JsonValue] = (
+    'data: {"type":"RUN_STARTED","threadId":"thread-1","runId":"run-1","protocolVersion":"1.0"}\n\n'
+)
+AGUI_MESSAGE: Final[JsonValue] = {
+    "threadId": "thread-1",
+    "runId": "run-1",
+    "messages": [{"id": "message-1", "role": "user", "content": "Pay the hotel."}],
+}
+AGUI_RESUME: Final[JsonValue] = {
+    "threadId": "thread-1",
+    "runId": "run-2",
+    "messages": [],
+    "resume": [{"interruptId": "approval:019a8f…", "status": "resolved", "payload": {"approved": True}}],
+}
+AI: Final[JsonValue] = 'data: {"type":"text-delta","id":"019a8f…/0","delta":"Done."}\n\n'
+AI_MESSAGE: Final[JsonValue] = {
+    "id": "chat-1",
+    "trigger": "submit-message",
+    "messages": [{"id": "message-1", "role": "user", "parts": [{"type": "text", "text": "Pay the hotel."}]}],
+}
+AI_APPROVAL: Final[JsonValue] = {
+    "id": "chat-1",
+    "trigger": "submit-message",
+    "messages": [
+        {
+            "id": "019a8f…",
+            "role": "assistant",
+            "parts": [
+                {
+                    "type": "dynamic-tool",
+                    "state": "approval-responded",
+                    "approval": {"id": "approval:019a8f…", "approved": True},
+                }
+            ],
+        }
+    ],
+}
 PROMPT: Final[JsonValue] = {
     "runId": "019a8f…",
     "sessionId": "019a8f…",

@@ -69,6 +69,14 @@ WORKS_MAX: Final = 4
 """Proposals of a tenant that are made or tried at the same time."""
 WORKS_KEPT_MAX: Final = 100
 """Of those and of the ones that failed, how many are remembered."""
+THREAD_MESSAGES_MAX: Final = 10_000
+"""Messages that a chat client sends along; only the last of them is taken."""
+THREAD_ANSWERS_MAX: Final = 64
+"""Answers in one request of a chat client."""
+THREAD_REWINDS_MAX: Final = 64
+"""How often the answers of one chat can be asked for anew."""
+THREAD_RUNS_SEARCHED_MAX: Final = 20
+"""Newest runs of a session among which the one is looked for that asked what a chat client answers."""
 DRAIN_S: Final = 5
 """How long a server that was told to end waits for requests under way, seconds."""
 

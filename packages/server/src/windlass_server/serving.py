@@ -8,6 +8,7 @@ from typing import Final
 
 import uvicorn
 
+from windlass import telemetry
 from windlass_server.app import create_app
 from windlass_server.connection import Connection
 from windlass_server.limits import DRAIN_S, HEADER_BYTES_MAX, TARGET_BYTES_MAX
@@ -27,8 +28,10 @@ def serve(settings: Settings, tenants: Tenants, *, told: Callable[[str], None] |
     `told` gets the address once it can be reached, with the port that was taken if any would do.
 
     Raises:
-        AgentError: it cannot be served: a store is none, nobody provides a model, or the port is taken.
+        AgentError: it cannot be served: a store is none, nobody provides a model, the port is taken, or the
+            environment names a collector of OpenTelemetry that cannot be exported to.
     """
+    telemetry.check_environment()
     asyncio.run(tenants.check([LOCAL.tenant] if settings.is_open else []))
     config = uvicorn.Config(
         create_app(settings, tenants),

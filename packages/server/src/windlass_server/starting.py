@@ -34,12 +34,12 @@ _NOTHING: Final = ""
 
 def session_id_for(caller: Caller, key: str | None, *, kind: str = "session") -> str:
     """Return the id of a new session: the same for the same key of the same user."""
-    return caller.tenant.new_id() if key is None else _derived(kind, caller.principal.key, key)
+    return caller.tenant.new_id() if key is None else derived(kind, caller.principal.key, key)
 
 
 def first_run_id(session_id: str) -> str:
     """Return the id of the run that a session begins with."""
-    return _derived("first run", session_id)
+    return derived("first run", session_id)
 
 
 def run_id_for(caller: Caller, session_id: str, *, key: str | None, token: str | None = None) -> str:
@@ -48,8 +48,8 @@ def run_id_for(caller: Caller, session_id: str, *, key: str | None, token: str |
     Of two who go on from the same place at the same time, with something else to say, one is refused.
     """
     if token is not None:
-        return _derived("run behind", session_id, token)
-    return caller.tenant.new_id() if key is None else _derived("run", session_id, key)
+        return derived("run behind", session_id, token)
+    return caller.tenant.new_id() if key is None else derived("run", session_id, key)
 
 
 async def token_of(caller: Caller, session_id: str) -> str:
@@ -82,10 +82,11 @@ def taken(message: str) -> Conflict:
 
 
 def _token(session_id: str, run_id: str) -> str:
-    return _derived("token", session_id, run_id)
+    return derived("token", session_id, run_id)
 
 
-def _derived(*parts: str) -> str:
+def derived(*parts: str) -> str:
+    """Return an id that is made of texts: the same for the same ones, and no other."""
     text = "".join(f"{len(part)}:{part}" for part in parts)
     return sha256(text.encode()).hexdigest()[:44]
 

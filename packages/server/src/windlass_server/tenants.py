@@ -4,13 +4,13 @@ import asyncio
 import re
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Final, Unpack
 
-from windlass import Agent, AgentRuntime, Unavailable
+from windlass import Agent, AgentRuntime, Unavailable, telemetry
 from windlass.compose import Durability
 from windlass.options import RuntimeOptions
 from windlass.parts import SqliteStore, Store
@@ -37,6 +37,8 @@ class Tenant:
     insight: Insight
     agent_ids: tuple[str, ...]
     """The agents that runs can be started with; their subagents are theirs alone."""
+    exported: telemetry.TelemetryExport | None = None
+    """Who tells a collector what happens; None if the environment names none."""
     users: int = 0
     """Requests that use it now."""
 
@@ -58,6 +60,8 @@ class Tenant:
 
     async def aclose(self) -> None:
         """Let go of it; runs that are not done go on when it is opened again."""
+        if self.exported is not None:
+            await self.exported.aclose()
         await self.insight.aclose()
         await self.runtime.aclose()
         await self.reservations.aclose()
@@ -157,12 +161,14 @@ class Tenants:
         runtime = await AgentRuntime.open(
             path, agents=self.agents.values(), durability=self._durability, **self._options
         )
-        try:
+        async with AsyncExitStack() as failed:
+            failed.push_async_callback(runtime.aclose)
             reservations = await Reservations.open(path.with_suffix(".empty"))
-        except BaseException:
-            await runtime.aclose()
-            raise
-        return Tenant(name, runtime, reservations, Insight(runtime), tuple(self.agents))
+            failed.push_async_callback(reservations.aclose)
+            state = path.with_suffix(telemetry.STATE_SUFFIX)
+            exported = await telemetry.export_from_environment(runtime, state_path=state).__aenter__()
+            failed.pop_all()
+        return Tenant(name, runtime, reservations, Insight(runtime), tuple(self.agents), exported)
 
     async def _make_room(self) -> None:
         """Close the tenant that was used longest ago, if there are too many."""

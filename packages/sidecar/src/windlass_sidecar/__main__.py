@@ -13,7 +13,6 @@ from windlass.errors import AgentError
 from windlass_sidecar import __version__
 from windlass_sidecar.lifecycle import Options, run
 from windlass_sidecar.limits import HALF_FRAME_S, PRINTED_S
-from windlass_sidecar.loading import CannotLoad
 from windlass_sidecar.logs import LEVELS
 from windlass_sidecar.stdio import Stdio, take_stdio
 
@@ -65,7 +64,7 @@ async def _live(options: Options, stdio: Stdio) -> NoReturn:
     code = 0
     try:
         await run(options, stdio)
-    except (CannotLoad, AgentError) as error:
+    except AgentError as error:
         stdio.errors.write(f"windlass-sidecar: {error}\n".encode())
         code = 1
     stdio.finish(PRINTED_S)

@@ -12,6 +12,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Final
 
+from windlass.loading import load_tools
 from windlass_protocol import encode
 from windlass_sidecar import PROTOCOL_VERSION, __version__
 from windlass_sidecar.app import App, Settings
@@ -25,7 +26,6 @@ from windlass_sidecar.limits import (
     HALF_FRAME_S,
     PARENT_POLL_S,
 )
-from windlass_sidecar.loading import load_tools
 from windlass_sidecar.logs import set_up
 from windlass_sidecar.methods.protocol import CATALOGUE, READY, SHUTDOWN
 from windlass_sidecar.peers import Host
@@ -54,8 +54,7 @@ async def run(options: Options, stdio: Stdio) -> None:
     """Be a sidecar until the host is gone or wants no more.
 
     Raises:
-        CannotLoad: a tool cannot be loaded.
-        AgentError: the store cannot be opened.
+        AgentError: a tool cannot be loaded, or the store cannot be opened.
     """
     handler = set_up(stdio.errors, options.log_level)
     host = Host()

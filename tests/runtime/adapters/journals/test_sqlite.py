@@ -544,7 +544,7 @@ def test_an_owner_that_came_back_before_its_funeral_keeps_its_sessions(path: Pat
     transaction = Transaction(connection, prepare(connection, path, durability="power"), locks=locks)
     transaction.begin()
     transaction.enlist("o1", NOW_MS)
-    mine = transaction.claim("s1", "o1", now_ms=NOW_MS, must_exist=False)
+    mine = transaction.claim("s1", "o1", now_ms=NOW_MS)
     transaction.bury("o1", NOW_MS)
     transaction.append(Batch(mine, 0, drafts(1)), b"[]")
     transaction.rollback()

@@ -15,6 +15,7 @@ from windlass.adapters.models import (
     provider_for,
     providers_from_environment,
 )
+from windlass.adapters.models.routes import PACE_S
 from windlass.testing import ScriptedModel, say
 from windlass_protocol import RetryClass
 
@@ -139,3 +140,20 @@ def test_nothing_loads_an_sdk_before_a_request() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
     )
     assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+@pytest.mark.parametrize(
+    ("given", "pace_s"), [(None, PACE_S), ("", PACE_S), ("0", 0.0), ("1.5", 1.5), ("10", 10.0)]
+)
+def test_the_demo_that_takes_its_time_takes_as_much_as_it_is_told(given: str | None, pace_s: float) -> None:
+    environment = {} if given is None else {"WINDLASS_DEMO_PACE": given}
+    paced, quick = provider_for("demo/paced", environment), provider_for("demo/guide", environment)
+    assert isinstance(paced, DemoModel)
+    assert isinstance(quick, DemoModel)
+    assert (paced.pace_s, quick.pace_s) == (pace_s, 0.0)
+
+
+@pytest.mark.parametrize("given", ["-1", "10.1", "fast", "nan", "inf"])
+def test_a_pace_that_is_none_is_told(given: str) -> None:
+    with pytest.raises(Unavailable, match=r"WINDLASS_DEMO_PACE is a number of seconds from 0 to 10"):
+        provider_for("demo/paced", {"WINDLASS_DEMO_PACE": given})

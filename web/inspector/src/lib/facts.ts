@@ -1,5 +1,5 @@
 /** What belongs to a record: the call it is about, or the model call it is part of. */
-import { actionName, foldChat, isKnown, type ChatMessage, type Event, type InputRequest, type KnownEvent, type PolicyDecision } from "@windlass/protocol";
+import { actionName, isKnown, type Event, type InputRequest, type KnownEvent, type PolicyDecision } from "@windlass/protocol";
 import type { JsonValue } from "@windlass/protocol";
 
 type Of<K extends KnownEvent["type"]> = Extract<KnownEvent, { type: K }>;
@@ -17,10 +17,11 @@ export interface CallFacts {
   readonly childSessionId: string | undefined;
 }
 
-/** One call of a model, with what it was sent and what it said. */
+/** One call of a model, and what it said. */
 export interface StepFacts {
   readonly modelId: string | undefined;
-  readonly prompt: readonly ChatMessage[];
+  /** Under which its prompt is asked for. */
+  readonly place: { readonly runId: string; readonly stepIndex: number } | undefined;
   /** How many messages of the history the model was sent. */
   readonly promptCount: number | undefined;
   readonly said: string;
@@ -84,6 +85,10 @@ function factsOf(records: readonly KnownEvent[], callId: string): CallFacts {
   };
 }
 
+function placeOf({ runId, data }: Of<"step.started">): StepFacts["place"] {
+  return runId === undefined ? undefined : { runId, stepIndex: data.stepIndex };
+}
+
 /** The model call of a record; undefined if it is part of none. */
 export function stepFacts(records: readonly Event[], record: Event): StepFacts | undefined {
   if (!STEP_TYPES.has(record.type)) return undefined;
@@ -96,7 +101,7 @@ export function stepFacts(records: readonly Event[], record: Event): StepFacts |
   const one = <K extends KnownEvent["type"]>(type: K): Of<K> | undefined => inside.find((other): other is Of<K> => other.type === type);
   return {
     modelId: begin.data.modelId,
-    prompt: foldChat(records.slice(0, from)).messages,
+    place: placeOf(begin),
     promptCount: begin.data.promptMessageCount,
     said: one("message.completed")?.data.message ?? "",
     attempts: inside.filter((other): other is Of<"step.retrying"> => other.type === "step.retrying").map(({ data }) => data),

@@ -54,7 +54,13 @@ export async function forkAt(sessionId: string, at: number): Promise<string> {
 
 /** Forks a session at a message; returns the new session, or undefined if there is nothing before the message. */
 export async function forkAtMessage(sessionId: string, message: ChatMessage): Promise<string | undefined> {
-  const at = forkPoint(await readRecords(sessionId), message);
+  const records = await readRecords(sessionId);
+  const at = forkPoint(records, message);
   if (at === undefined) throw new Error("This message is not in the journal yet. Try again in a moment.");
-  return at === 0 ? undefined : forkAt(sessionId, at);
+  if (at === 0) return undefined;
+  const point = (await client.safePoints(sessionId, { before: at + 1, limit: 1 })).safePoints.at(-1) ?? 0;
+  // A fork that begins earlier would not have the message.
+  const isWhole = message.role === "user" || foldChat(records.slice(0, point)).messages.some(({ id }) => id === message.id);
+  if (!isWhole) throw new Error("A call of this message is still under way. Fork when it is done, or from an earlier message.");
+  return point === 0 ? undefined : forkAt(sessionId, point);
 }

@@ -1,15 +1,19 @@
 /** What pages ask the server for; the same question is asked once. */
-import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
+import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
 import type { RunStatus } from "@windlass/protocol";
-import type { RunRow } from "@windlass/protocol/client";
+import type { ProposalList } from "@windlass/protocol/client";
 import { client } from "./api.js";
+import { PAGES_FEW, pageCount, pollMs } from "./live.js";
 
 /** Items on a page of a list: as many as the server gives at once. */
 export const PAGE = 200;
 const LIVE_MS = 2_000;
 const SLOW_MS = 10_000;
-/** From so many pages on a list is asked for again less often. */
-const PAGES_FEW = 3;
+
+/** A list that goes on: a short one is asked for often, a long one seldom. */
+function listMs(data: unknown): number {
+  return pageCount(data) <= PAGES_FEW ? pollMs(LIVE_MS) : pollMs(SLOW_MS);
+}
 
 export const agentsQuery = queryOptions({
   queryKey: ["agents"],
@@ -20,7 +24,7 @@ export const agentsQuery = queryOptions({
 export const approvalsQuery = queryOptions({
   queryKey: ["approvals"],
   queryFn: ({ signal }) => client.approvals({ limit: PAGE }, { signal }),
-  refetchInterval: LIVE_MS,
+  refetchInterval: () => pollMs(LIVE_MS),
 });
 
 /** Which sessions are wanted. */
@@ -37,27 +41,27 @@ export const sessionsQuery = (filter: SessionFilter) =>
     queryFn: ({ signal, pageParam }) => client.listSessions({ ...filter, after: pageParam, limit: PAGE }, { signal }),
     initialPageParam: undefined as string | undefined,
     getNextPageParam: ({ next }) => next ?? undefined,
-    refetchInterval: ({ state }) => ((state.data?.pages.length ?? 0) <= PAGES_FEW ? LIVE_MS : SLOW_MS),
+    refetchInterval: ({ state }) => listMs(state.data),
   });
 
 export const recentSessionsQuery = queryOptions({
   queryKey: ["sessions", "recent"],
   queryFn: async ({ signal }) => (await client.listSessions({ limit: 30 }, { signal })).sessions,
-  refetchInterval: LIVE_MS * 2,
+  refetchInterval: () => pollMs(LIVE_MS * 2),
 });
 
 export const sessionQuery = (sessionId: string) =>
   queryOptions({
     queryKey: ["session", sessionId],
     queryFn: ({ signal }) => client.getSession(sessionId, { signal }),
-    refetchInterval: LIVE_MS,
+    refetchInterval: () => pollMs(LIVE_MS),
   });
 
 export const runsOfSessionQuery = (sessionId: string) =>
   queryOptions({
     queryKey: ["runs", "session", sessionId],
     queryFn: async ({ signal }) => (await client.listRuns({ session: sessionId, limit: PAGE }, { signal })).runs,
-    refetchInterval: LIVE_MS,
+    refetchInterval: () => pollMs(LIVE_MS),
   });
 
 const OVER: ReadonlySet<string> = new Set(["completed", "failed", "cancelled", "budget_exhausted"]);
@@ -71,7 +75,7 @@ export const runQuery = (runId: string) =>
   queryOptions({
     queryKey: ["run", runId],
     queryFn: ({ signal }) => client.getRun(runId, { signal }),
-    refetchInterval: ({ state }) => (state.data !== undefined && isOver(state.data.run.status) ? false : LIVE_MS),
+    refetchInterval: ({ state }) => (state.data !== undefined && isOver(state.data.run.status) ? false : pollMs(LIVE_MS)),
   });
 
 export const traceQuery = (runId: string, isLive: boolean) =>
@@ -108,7 +112,7 @@ export const runsQuery = (filter: RunFilter) =>
     queryFn: ({ signal, pageParam }) => client.listRuns({ ...filter, after: pageParam, limit: PAGE }, { signal }),
     initialPageParam: undefined as string | undefined,
     getNextPageParam: ({ next }) => next ?? undefined,
-    refetchInterval: ({ state }) => ((state.data?.pages.length ?? 0) <= PAGES_FEW ? LIVE_MS : SLOW_MS),
+    refetchInterval: ({ state }) => listMs(state.data),
   });
 
 export const recentRunsQuery = (agent: string | undefined) =>
@@ -119,23 +123,67 @@ export const recentRunsQuery = (agent: string | undefined) =>
     refetchInterval: SLOW_MS,
   });
 
-/** Runs that the overview looks at, at most. */
-export const OVERVIEW_RUNS_MAX = 5 * PAGE;
-
-/** Runs that began since a moment, newest first, up to a limit. */
-export const runsSinceQuery = (rangeMs: number) =>
+/** Runs over a time that ends now, cut into parts. */
+export const statsQuery = (rangeMs: number, parts: number, agent: string | undefined) =>
   queryOptions({
-    queryKey: ["runs", "since", rangeMs],
-    queryFn: async ({ signal }): Promise<readonly RunRow[]> => {
-      const from = new Date(Date.now() - rangeMs).toISOString();
-      const found: RunRow[] = [];
-      let after: string | undefined;
-      do {
-        const page = await client.listRuns({ after, limit: PAGE }, { signal });
-        found.push(...page.runs);
-        after = page.next ?? undefined;
-      } while (after !== undefined && found.length < OVERVIEW_RUNS_MAX && (found.at(-1)?.startedAt ?? from) >= from);
-      return found.filter(({ startedAt }) => startedAt == null || startedAt >= from);
+    queryKey: ["stats", rangeMs, parts, agent],
+    queryFn: ({ signal }) => {
+      const bucket = Math.ceil(rangeMs / parts / 1_000);
+      // Whole parts: the newest one grows, and none of the others moves.
+      const to = Math.ceil(Date.now() / 1_000 / bucket) * bucket;
+      const at = (seconds: number): string => new Date(seconds * 1_000).toISOString();
+      return client.stats({ from: at(to - bucket * parts), to: at(to), bucket, agent }, { signal });
     },
     refetchInterval: SLOW_MS,
+    placeholderData: keepPreviousData,
+  });
+
+export const failuresQuery = (agent: string | undefined) =>
+  queryOptions({
+    queryKey: ["failures", agent],
+    queryFn: ({ signal }) => client.failures({ agent }, { signal }),
+    refetchInterval: SLOW_MS,
+  });
+
+export const versionsQuery = (agent: string) =>
+  queryOptions({
+    queryKey: ["versions", agent],
+    queryFn: ({ signal }) => client.versions(agent, { signal }),
+    staleTime: SLOW_MS,
+  });
+
+export const compareQuery = (agent: string, old: string, next: string) =>
+  queryOptions({
+    queryKey: ["compare", agent, old, next],
+    queryFn: ({ signal }) => client.compare({ agent, old, new: next }, { signal }),
+    staleTime: SLOW_MS,
+  });
+
+export const proposalsQuery = (agent: string | undefined) =>
+  queryOptions({
+    queryKey: ["proposals", agent],
+    queryFn: ({ signal }) => client.proposals({ agent }, { signal }),
+    refetchInterval: ({ state }) => (isWorking(state.data) ? LIVE_MS : SLOW_MS),
+  });
+
+function isWorking(list: ProposalList | undefined): boolean {
+  const work = [...(list?.work ?? []), ...(list?.proposals ?? []).flatMap((one) => one.work)];
+  return work.some(({ status }) => status === "working");
+}
+
+/** What a step was sent never changes. */
+export const promptQuery = (runId: string, stepIndex: number) =>
+  queryOptions({
+    queryKey: ["prompt", runId, stepIndex],
+    queryFn: ({ signal }) => client.prompt(runId, stepIndex, { signal }),
+    staleTime: Infinity,
+  });
+
+/** The last record at which a fork may begin, up to one; undefined if there is none. */
+export const safePointQuery = (sessionId: string, seq: number) =>
+  queryOptions({
+    queryKey: ["safe-point", sessionId, seq],
+    queryFn: async ({ signal }) => (await client.safePoints(sessionId, { before: seq + 1, limit: 1 }, { signal })).safePoints.at(-1) ?? null,
+    staleTime: Infinity,
+    enabled: seq > 0,
   });

@@ -1,12 +1,12 @@
 import { useQuery } from "@tanstack/react-query";
+import type { CallStatus } from "@windlass/protocol";
 import type { AgentInfo } from "@windlass/protocol/client";
-import { classes, CostMeter, FOCUS, MessageList, OrchestrationPlanCard, planOf, useChatStream, type ChatStream, type MessageItem } from "@windlass/ui";
+import { classes, Composer, Connection, CostMeter, FOCUS, MessageList, OrchestrationPlanCard, planOf, useChatStream, type ChatStream, type MessageItem } from "@windlass/ui";
 import { useCallback, useMemo, useState, type ReactNode } from "react";
 import { forkAtMessage } from "../lib/fork.js";
 import { agentsQuery, recentSessionsQuery } from "../lib/queries.js";
 import { Link, navigate, to, usePlace } from "../lib/router.js";
-import { Ago, Code, Empty, Failure, Heading, Select, Status, TextLink, useNow } from "../parts/basics.js";
-import { Composer } from "../parts/composer.js";
+import { Ago, ButtonLink, Code, Empty, Failure, Heading, Select, Status, useNow } from "../parts/basics.js";
 
 /** A chat with any agent. */
 export function ChatPage({ sessionId }: { readonly sessionId: string | undefined }): ReactNode {
@@ -100,32 +100,26 @@ function NewHeading({ agents, agent, draft }: NewHeadingProps): ReactNode {
 function SessionHeading({ chat, sessionId }: { readonly chat: ChatStream; readonly sessionId: string }): ReactNode {
   const { run } = chat.conversation;
   return (
-    <Heading title={run?.agentId === undefined ? "Chat" : `Chat with ${run.agentId}`}>
-      <div className="flex flex-wrap items-center gap-x-4 gap-y-1 text-sm">
-        {run !== undefined && <Status status={run.status} />}
-        <CostMeter usage={chat.conversation.usage.session} />
-        {run !== undefined && <TextLink href={to(["runs", run.runId])}>Run</TextLink>}
-        <TextLink href={to(["sessions", sessionId])}>Journal</TextLink>
-        <TextLink href="/chat">New chat</TextLink>
+    <Heading title={run?.agentId === undefined ? "Chat" : `Chat with ${run.agentId}`} facts={run !== undefined && <Status status={run.status} />}>
+      <div className="flex flex-wrap items-center gap-2 text-sm">
+        <CostMeter usage={chat.conversation.usage.session} className="mr-2" />
+        {run !== undefined && <ButtonLink href={to(["runs", run.runId])}>Run</ButtonLink>}
+        <ButtonLink href={to(["sessions", sessionId])}>Journal</ButtonLink>
+        <ButtonLink href="/chat" className="lg:hidden">New chat</ButtonLink>
       </div>
     </Heading>
   );
 }
 
-function Connection({ chat }: { readonly chat: ChatStream }): ReactNode {
-  const isAway = chat.sessionId !== undefined && chat.connection.status === "waiting";
-  return (
-    <p role="status" className={isAway ? "bg-agent-raised px-4 py-1 text-xs text-agent-warning" : "sr-only"}>
-      {isAway ? "The connection broke. Reconnecting; nothing is lost." : ""}
-    </p>
-  );
-}
+const UNDER_WAY: ReadonlySet<CallStatus> = new Set(["writing", "requested", "waiting", "running"]);
 
 function Actions({ item, onFork }: { readonly item: MessageItem; readonly onFork: (item: MessageItem) => void }): ReactNode {
-  if (item.isLive || item.id === "pending") return null;
   const isOwn = item.message.role === "user";
+  // A fork begins where nothing is under way.
+  const isOpen = item.calls.some(({ status }) => UNDER_WAY.has(status));
+  if (item.isLive || item.id === "pending" || isOpen) return null;
   return (
-    <p className={classes("mt-1 flex gap-3 text-xs", isOwn && "justify-end")}>
+    <p className={classes("mt-1 flex gap-3 text-xs transition-opacity hover-only:opacity-0 group-hover/row:opacity-100 group-focus-within/row:opacity-100", isOwn && "justify-end")}>
       <button
         type="button"
         className={classes("cursor-pointer rounded text-agent-muted underline decoration-dotted hover:text-agent-text", FOCUS)}
@@ -156,17 +150,17 @@ function Recent({ current }: { readonly current: string | undefined }): ReactNod
   if (data === undefined || data.length === 0) return null;
   return (
     <nav aria-label="Recent chats" className="hidden w-60 shrink-0 flex-col overflow-y-auto border-r border-agent-border lg:flex">
-      <p className="flex items-center justify-between px-4 py-3 text-sm"><span className="font-medium">Recent</span><TextLink href="/chat">New chat</TextLink></p>
+      <p className="flex min-h-14 items-center justify-between px-4 py-2 text-sm"><span className="font-medium">Recent</span><ButtonLink href="/chat">New chat</ButtonLink></p>
       <ul>
         {data.map((session) => (
           <li key={session.sessionId}>
             <Link
               href={to(["chat", session.sessionId])}
               aria-current={session.sessionId === current ? "page" : undefined}
-              className={classes("flex flex-col gap-0.5 px-4 py-2 text-sm hover:bg-agent-raised", session.sessionId === current && "bg-agent-raised", FOCUS)}
+              className={classes("mx-2 flex flex-col gap-1 rounded-md px-2 py-2 text-sm hover:bg-agent-raised", session.sessionId === current && "bg-agent-raised", FOCUS)}
             >
               <span className="truncate">{session.title === "" ? "Untitled" : session.title}</span>
-              <span className="flex justify-between gap-2 text-xs text-agent-muted"><Status status={session.status ?? "idle"} />{session.createdAt != null && <Ago at={session.createdAt} nowMs={now} />}</span>
+              <span className="flex items-center justify-between gap-2 text-xs text-agent-muted"><Status status={session.status ?? "idle"} />{session.createdAt != null && <Ago at={session.createdAt} nowMs={now} />}</span>
             </Link>
           </li>
         ))}

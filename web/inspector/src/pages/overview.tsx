@@ -1,14 +1,11 @@
-import { useQuery } from "@tanstack/react-query";
-import type { RunRow } from "@windlass/protocol/client";
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import type { RunNumbers, Stats, StatsBucket } from "@windlass/protocol/client";
 import { CARD, classes, formatCost, formatCount, formatDuration } from "@windlass/ui";
-import { useMemo, type ReactNode } from "react";
-import { failingTools } from "../lib/causes.js";
+import { useId, type ReactNode } from "react";
 import { formatShort } from "../lib/format.js";
-import { OVERVIEW_RUNS_MAX, runsSinceQuery } from "../lib/queries.js";
+import { agentsQuery, runsQuery, statsQuery } from "../lib/queries.js";
 import { useQueryState } from "../lib/router.js";
-import { bucketsOf, durationOf, quantile, sum, type Bucket } from "../lib/stats.js";
-import { useRecentDecisions } from "../lib/use-recent-decisions.js";
-import { Empty, Failure, Heading, Loading, Select, TextLink, useNow } from "../parts/basics.js";
+import { Ago, Empty, Failure, Heading, Loading, Select, TextLink, useNow } from "../parts/basics.js";
 import { Plot } from "../parts/plot.js";
 import { Foot } from "../parts/shell.js";
 import { RunLine } from "./sessions.js";
@@ -16,23 +13,29 @@ import { RunLine } from "./sessions.js";
 const HOUR_MS = 3_600_000;
 const RANGES = { "1h": HOUR_MS, "24h": 24 * HOUR_MS, "7d": 168 * HOUR_MS, "30d": 720 * HOUR_MS } as const;
 type Range = keyof typeof RANGES;
-const PARTS = 30;
-const WAITING_MAX = 10;
+/** Divides every range into parts of whole seconds. */
+const PARTS = 60;
+const WAITING_MAX = 8;
 const TOOLS_MAX = 8;
 
 /** How it goes: how much, how fast, how well, and what waits. */
 export function OverviewPage(): ReactNode {
   const [query, change] = useQueryState();
   const range = readRange(query.get("range"));
-  const { data, error, refetch } = useQuery(runsSinceQuery(RANGES[range]));
+  const agent = query.get("agent") ?? "";
+  const agents = useQuery(agentsQuery);
+  const { data, error, refetch } = useQuery(statsQuery(RANGES[range], PARTS, agent === "" ? undefined : agent));
   return (
     <>
       <Heading title="Overview">
-        <Select label="Time" value={range} options={Object.keys(RANGES).map((one) => [one, `last ${one}`])} onChange={(next) => { change({ range: next }); }} />
+        <div className="flex flex-wrap items-center gap-3">
+          <Select label="Agent" value={agent} options={[["", "all"], ...(agents.data ?? []).map(({ agentId }) => [agentId, agentId] as const)]} onChange={(next) => { change({ agent: next }); }} />
+          <Select label="Time" value={range} options={Object.keys(RANGES).map((one) => [one, `last ${one}`])} onChange={(next) => { change({ range: next }); }} />
+        </div>
       </Heading>
       {error !== null && <Failure error={error} onRetry={() => void refetch()} />}
       {data === undefined && error === null && <Loading />}
-      {data !== undefined && <Body runs={data} range={range} />}
+      {data !== undefined && <Body stats={data} range={range} />}
       <div className="flex flex-wrap gap-2 border-t border-agent-border p-3 sm:hidden"><Foot /></div>
     </>
   );
@@ -42,75 +45,93 @@ function readRange(text: string | null): Range {
   return text !== null && Object.hasOwn(RANGES, text) ? (text as Range) : "24h";
 }
 
-function Body({ runs, range }: { readonly runs: readonly RunRow[]; readonly range: Range }): ReactNode {
-  const now = useNow();
-  const buckets = useMemo(() => bucketsOf(runs, now - RANGES[range], now, PARTS), [runs, now, range]);
-  if (runs.length === 0) {
+function Body({ stats, range }: { readonly stats: Stats; readonly range: Range }): ReactNode {
+  if (stats.total.runs === 0 && stats.waiting.runs === 0) {
     return (
       <Empty title={`Nothing ran in the last ${range}.`}>
         <p>Throughput, latency, errors, tokens and cost appear here with the first run. <TextLink href="/chat">Begin one</TextLink>, or look at a longer time.</p>
       </Empty>
     );
   }
-  const waiting = runs.filter(({ status }) => status === "waiting");
   return (
-    <div className="flex min-h-0 flex-1 flex-col gap-6 overflow-y-auto p-4">
-      {runs.length >= OVERVIEW_RUNS_MAX && <p className="text-xs text-agent-muted">Of the newest {formatCount(OVERVIEW_RUNS_MAX)} runs.</p>}
-      <Plots buckets={buckets} runs={runs} range={range} />
-      <div className="grid gap-6 lg:grid-cols-2">
-        <section aria-labelledby="waiting-title" className={classes(CARD, "min-w-0")}>
-          <h2 id="waiting-title" className="px-4 py-3 text-sm font-semibold">Waiting runs ({waiting.length})</h2>
-          {waiting.length === 0 ? <p className="px-4 pb-4 text-sm text-agent-muted">Nothing waits for anybody.</p> : <p className="px-4 pb-2 text-sm"><TextLink href="/approvals">Answer what they ask</TextLink></p>}
-          <ul>{waiting.slice(0, WAITING_MAX).map((run) => <li key={run.runId}><RunLine run={run} now={now} isNarrow /></li>)}</ul>
-        </section>
-        <FailingTools />
+    <div className="flex min-h-0 flex-1 flex-col gap-4 overflow-y-auto p-4">
+      <Plots stats={stats} range={range} />
+      <div className="grid items-start gap-4 lg:grid-cols-2">
+        <Waiting waiting={stats.waiting} />
+        <FailingTools tools={stats.failingTools} range={range} />
       </div>
     </div>
   );
 }
 
-function Plots({ buckets, runs, range }: { readonly buckets: readonly Bucket[]; readonly runs: readonly RunRow[]; readonly range: Range }): ReactNode {
+function Plots({ stats: { total, buckets }, range }: { readonly stats: Stats; readonly range: Range }): ReactNode {
   const ends = [`${range} ago`, "now"] as const;
-  const failed = sum(buckets.map((bucket) => bucket.failed));
-  const took = runs.map(durationOf).filter((ms) => ms !== undefined).toSorted((one, other) => one - other);
-  const whole = { tokens: sum(buckets.map(({ tokens }) => tokens)), cost: sum(buckets.map(({ costMicros }) => costMicros)) };
+  const of = (pick: (bucket: StatsBucket) => number | undefined): readonly (number | undefined)[] => buckets.map(pick);
+  const share = Math.round((total.failed / Math.max(total.runs, 1)) * 100);
   return (
-    <div className="grid grid-cols-[repeat(auto-fit,minmax(min(15rem,100%),1fr))] gap-4">
-      <Plot title="Runs" total={formatCount(runs.length)} kind="bars" format={formatCount} ends={ends} series={[{ label: "begun", values: buckets.map(({ count }) => count), color: "text-agent-accent" }]} />
+    <div className="grid grid-cols-1 gap-4 sm:grid-cols-2 lg:grid-cols-6">
+      <Plot className="lg:col-span-2" title="Runs" total={formatCount(total.runs)} kind="bars" format={formatCount} ends={ends} series={[{ label: "begun", values: of(({ runs }) => runs), color: "text-agent-accent" }]} />
+      <Plot className="lg:col-span-2" title="Failed" total={`${formatCount(total.failed)} · ${share} %`} kind="bars" format={formatCount} ends={ends} series={[{ label: "failed", values: of(({ failed }) => failed), color: "text-agent-danger" }]} />
       <Plot
+        className="lg:col-span-2"
         title="Time they took"
-        total={`p50 ${formatDuration(quantile(took, 0.5) ?? 0)}`}
+        total={total.p50Ms === undefined ? "–" : formatDuration(total.p50Ms)}
         kind="lines"
         format={formatDuration}
         ends={ends}
         series={[
-          { label: "p95", values: buckets.map(({ p95Ms }) => p95Ms), color: "text-agent-warning" },
-          { label: "p50", values: buckets.map(({ p50Ms }) => p50Ms), color: "text-agent-accent" },
+          { label: "p95", values: of(({ p95Ms }) => p95Ms), color: "text-agent-warning" },
+          { label: "p50", values: of(({ p50Ms }) => p50Ms), color: "text-agent-accent" },
         ]}
       />
-      <Plot title="Failed" total={`${formatCount(failed)} (${Math.round((failed / Math.max(runs.length, 1)) * 100)} %)`} kind="bars" format={formatCount} ends={ends} series={[{ label: "failed", values: buckets.map((bucket) => bucket.failed), color: "text-agent-danger" }]} />
-      <Plot title="Tokens" total={formatShort(whole.tokens)} kind="bars" format={formatShort} ends={ends} series={[{ label: "tokens", values: buckets.map(({ tokens }) => tokens), color: "text-agent-accent" }]} />
-      <Plot title="Cost" total={formatCost(whole.cost)} kind="bars" format={formatCost} ends={ends} series={[{ label: "cost", values: buckets.map(({ costMicros }) => costMicros), color: "text-agent-success" }]} />
+      <Plot className="lg:col-span-3" title="Tokens" total={formatShort(tokensOf(total))} kind="bars" format={formatShort} ends={ends} series={[{ label: "tokens", values: of(tokensOf), color: "text-agent-accent" }]} />
+      <Plot className="sm:max-lg:col-span-2 lg:col-span-3" title="Cost" total={formatCost(total.costMicros)} kind="bars" format={formatCost} ends={ends} series={[{ label: "cost", values: of(({ costMicros }) => costMicros), color: "text-agent-success" }]} />
     </div>
   );
 }
 
-function FailingTools(): ReactNode {
-  const { runs, isLoading } = useRecentDecisions(undefined);
-  const tools = useMemo(() => failingTools(runs).slice(0, TOOLS_MAX), [runs]);
+function tokensOf({ inputTokens, outputTokens }: RunNumbers): number {
+  return inputTokens + outputTokens;
+}
+
+/** A box with a title, and what belongs beside it. */
+function Panel({ title, aside, children }: { readonly title: string; readonly aside?: ReactNode; readonly children: ReactNode }): ReactNode {
+  const id = useId();
   return (
-    <section aria-labelledby="tools-title" className={classes(CARD, "min-w-0 p-4")}>
-      <h2 id="tools-title" className="mb-2 text-sm font-semibold">Tools that fail</h2>
-      {tools.length === 0 && <p className="text-sm text-agent-muted">{isLoading ? "Looking…" : `None did in the newest ${runs.length} runs.`}</p>}
-      <ul className="flex flex-col gap-2 text-sm">
-        {tools.map(({ tool, count, failed }) => (
-          <li key={tool} className="flex items-center gap-3">
-            <span className="min-w-0 flex-1 truncate font-mono">{tool}</span>
-            <span className="text-agent-danger-text">{failed} of {count}</span>
+    <section aria-labelledby={id} className={classes(CARD, "min-w-0 overflow-hidden")}>
+      <div className="flex flex-wrap items-baseline justify-between gap-2 px-4 py-3"><h2 id={id} className="text-sm font-semibold">{title}</h2>{aside}</div>
+      {children}
+    </section>
+  );
+}
+
+function Waiting({ waiting }: { readonly waiting: Stats["waiting"] }): ReactNode {
+  const now = useNow();
+  const { data } = useInfiniteQuery(runsQuery({ status: "waiting" }));
+  const shown = data?.pages[0]?.runs.slice(0, WAITING_MAX) ?? [];
+  const aside = waiting.requests > 0 && <p className="text-xs text-agent-muted"><TextLink href="/approvals">Answer {waiting.requests === 1 ? "1 request" : `${formatCount(waiting.requests)} requests`}</TextLink>{waiting.oldestAskedAt !== undefined && <>, the oldest of <Ago at={waiting.oldestAskedAt} nowMs={now} /></>}</p>;
+  return (
+    <Panel title={`Waiting runs (${formatCount(waiting.runs)})`} aside={aside}>
+      {waiting.runs === 0 && <p className="px-4 pb-4 text-sm text-agent-muted">Nothing waits for anybody.</p>}
+      <ul className="border-agent-border not-empty:border-t">{shown.map((run) => <li key={run.runId} className="not-last:border-b border-agent-border"><RunLine run={run} now={now} isNarrow /></li>)}</ul>
+    </Panel>
+  );
+}
+
+function FailingTools({ tools, range }: { readonly tools: Stats["failingTools"]; readonly range: Range }): ReactNode {
+  const shown = tools.slice(0, TOOLS_MAX);
+  const most = Math.max(...shown.map(({ failed }) => failed), 1);
+  return (
+    <Panel title="Tools that fail" aside={<p className="text-xs"><TextLink href="/decisions?view=failures">Failures by cause</TextLink></p>}>
+      {shown.length === 0 && <p className="px-4 pb-4 text-sm text-agent-muted">None did in the last {range}.</p>}
+      <ul className="flex flex-col gap-3 px-4 pb-4 text-sm empty:hidden">
+        {shown.map(({ tool, calls, failed }) => (
+          <li key={tool} className="flex flex-col gap-1">
+            <span className="flex justify-between gap-3"><span className="min-w-0 truncate font-mono text-xs">{tool}</span><span className="shrink-0 text-xs"><span className="text-agent-danger-text">{formatCount(failed)}</span><span className="text-agent-muted"> of {formatCount(calls)} calls</span></span></span>
+            <span aria-hidden className="h-1.5 rounded bg-agent-raised"><span className="block h-full rounded bg-agent-danger" style={{ width: `${(failed / most) * 100}%` }} /></span>
           </li>
         ))}
       </ul>
-      {tools.length > 0 && <p className="mt-3 text-sm"><TextLink href="/decisions?view=failures">Failures by cause</TextLink></p>}
-    </section>
+    </Panel>
   );
 }

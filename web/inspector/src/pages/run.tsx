@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import type { Event, RunResult } from "@windlass/protocol";
 import type { RunInfo } from "@windlass/protocol/client";
-import { BUTTONS, classes, DecisionCard, formatCost, formatCount } from "@windlass/ui";
+import { DecisionCard, formatCost, formatCount } from "@windlass/ui";
 import { useCallback, useMemo, useState, type ReactNode } from "react";
 import { client } from "../lib/api.js";
 import { shortId } from "../lib/format.js";
@@ -9,9 +9,10 @@ import { decisionsQuery, isOver, recentRunsQuery, runQuery, traceQuery } from ".
 import { useJournal } from "../lib/records.js";
 import { navigate, to, useQueryState } from "../lib/router.js";
 import { isStory } from "../lib/tell.js";
-import { Empty, Failure, Heading, Loading, Select, Status, TextLink, useNow } from "../parts/basics.js";
+import { ButtonLink, Empty, Failure, Heading, Loading, Select, Status, useNow } from "../parts/basics.js";
 import { JournalView } from "../parts/journal-view.js";
 import { RecordPanel } from "../parts/record-panel.js";
+import { SMALL_DANGER } from "../parts/styles.js";
 import { Tabs } from "../parts/tabs.js";
 import { Waterfall } from "../parts/waterfall.js";
 
@@ -35,12 +36,16 @@ export function RunPage({ runId }: { readonly runId: string }): ReactNode {
   );
   return (
     <>
-      <Heading title={`Run ${shortId(runId)}`}>{run.data !== undefined && <Links info={run.data} />}</Heading>
+      <Heading title={`Run ${shortId(runId)}`} parent={parentOf(sessionId)} facts={run.data !== undefined && <RunFacts info={run.data} />}>{run.data !== undefined && <Links info={run.data} />}</Heading>
       {error != null && <Failure error={error} onRetry={() => void run.refetch()} />}
       {run.data?.result?.error !== undefined && <Trouble result={run.data.result} />}
       {run.data !== undefined && <Views info={run.data} records={records} selected={at} onSelect={onSelect} beside={beside} />}
     </>
   );
+}
+
+function parentOf(sessionId: string | undefined): { readonly label: string; readonly href: string } {
+  return sessionId === undefined ? { label: "Runs", href: "/sessions?list=runs" } : { label: "Session", href: to(["sessions", sessionId]) };
 }
 
 interface ViewsProps extends ViewProps {
@@ -73,25 +78,33 @@ function Links({ info }: { readonly info: RunInfo }): ReactNode {
   const { runId, sessionId, agentId, status } = info.run;
   const [error, setError] = useState<string>();
   const others = useQuery(recentRunsQuery(agentId));
-  const usage = info.result?.usage;
   const stop = (): void => {
     client.cancelRun(runId).catch((failure: unknown) => { setError(failure instanceof Error ? failure.message : String(failure)); });
   };
   return (
-    <div className="flex flex-wrap items-center gap-x-4 gap-y-1 text-sm">
-      <Status status={status} />
-      <span className="text-xs text-agent-muted">{agentId}, {info.run.modelId}{usage !== undefined && `, ${formatCount((usage.inputTokens ?? 0) + (usage.outputTokens ?? 0))} tokens`}{usage?.costMicros !== undefined && `, ${formatCost(usage.costMicros)}`}</span>
-      {sessionId !== undefined && <TextLink href={to(["sessions", sessionId])}>Session</TextLink>}
-      {sessionId !== undefined && <TextLink href={to(["chat", sessionId])}>Chat</TextLink>}
+    <div className="flex flex-wrap items-center gap-2 text-sm">
+      {sessionId !== undefined && <ButtonLink href={to(["chat", sessionId])}>Chat</ButtonLink>}
       <Select
         label="Compare with"
         value=""
         options={[["", "another run"], ...(others.data ?? []).filter((one) => one.runId !== runId).map((one) => [one.runId, `${shortId(one.runId)} ${one.status}`] as const)]}
         onChange={(other) => { if (other !== "") navigate(to(["diff", runId, other])); }}
       />
-      {!isOver(status) && <button type="button" className={classes(BUTTONS.danger, "min-h-8 py-1")} onClick={stop}>Cancel the run</button>}
+      {!isOver(status) && <button type="button" className={SMALL_DANGER} onClick={stop}>Cancel the run</button>}
       {error !== undefined && <span role="alert" className="text-agent-danger-text">{error}</span>}
     </div>
+  );
+}
+
+function RunFacts({ info: { run, result } }: { readonly info: RunInfo }): ReactNode {
+  const usage = result?.usage;
+  const tokens = (usage?.inputTokens ?? 0) + (usage?.outputTokens ?? 0);
+  const facts = [run.agentId, run.modelId, tokens > 0 ? `${formatCount(tokens)} tokens` : "", usage?.costMicros === undefined || usage.costMicros === 0 ? "" : formatCost(usage.costMicros)];
+  return (
+    <>
+      <Status status={run.status} />
+      <span className="min-w-0 truncate text-xs text-agent-muted">{facts.filter((fact) => fact !== "").join(" · ")}</span>
+    </>
   );
 }
 

@@ -1,13 +1,14 @@
-import { useQuery } from "@tanstack/react-query";
+import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { chatItems, type Event } from "@windlass/protocol";
 import type { SessionInfo } from "@windlass/protocol/client";
 import { classes, CostMeter, MessageList } from "@windlass/ui";
 import { useCallback, useDeferredValue, useMemo, useState, type ReactNode } from "react";
 import { forkAt } from "../lib/fork.js";
-import { runsOfSessionQuery, sessionQuery } from "../lib/queries.js";
+import { runsOfSessionQuery, safePointQuery, sessionQuery } from "../lib/queries.js";
 import { TimeMachine, useJournal } from "../lib/records.js";
 import { navigate, to, useQueryState } from "../lib/router.js";
-import { Empty, Failure, Heading, Loading, Status, TextLink, useNow } from "../parts/basics.js";
+import { ButtonLink, Empty, Failure, Heading, Loading, Status, TextLink, useNow } from "../parts/basics.js";
+import { Keeping } from "../parts/keeping.js";
 import { JournalView } from "../parts/journal-view.js";
 import { useKeys } from "../parts/keys.js";
 import { RecordPanel } from "../parts/record-panel.js";
@@ -25,7 +26,7 @@ export function SessionPage({ sessionId }: { readonly sessionId: string }): Reac
   const error = session.error ?? journal.error;
   return (
     <>
-      <Heading title={titleOf(session.data)}>{session.data !== undefined && <Links session={session.data} />}</Heading>
+      <Heading title={titleOf(session.data)} parent={{ label: "Sessions", href: "/sessions" }} facts={session.data !== undefined && <Status status={session.data.status ?? "idle"} />}>{session.data !== undefined && <Links session={session.data} />}</Heading>
       {error != null && <Failure error={error} onRetry={() => void session.refetch()} />}
       <Tabs
         label="Views of the session"
@@ -62,11 +63,11 @@ function titleOf(session: SessionInfo | undefined): string {
 
 function Links({ session }: { readonly session: SessionInfo }): ReactNode {
   return (
-    <div className="flex flex-wrap items-center gap-x-4 gap-y-1 text-sm">
-      <Status status={session.status ?? "idle"} />
-      {session.parentSessionId != null && <TextLink href={to(["sessions", session.parentSessionId])}>Parent</TextLink>}
-      {session.predecessorId != null && <TextLink href={to(["sessions", session.predecessorId], { at: session.predecessorSeq ?? undefined })}>Forked from</TextLink>}
-      <TextLink href={to(["chat", session.sessionId])}>Chat</TextLink>
+    <div className="flex flex-wrap items-center gap-2">
+      {session.parentSessionId != null && <ButtonLink href={to(["sessions", session.parentSessionId])}>Parent</ButtonLink>}
+      {session.predecessorId != null && <ButtonLink href={to(["sessions", session.predecessorId], { at: session.predecessorSeq ?? undefined })}>Forked from</ButtonLink>}
+      <ButtonLink href={to(["chat", session.sessionId])}>Chat</ButtonLink>
+      <Keeping session={session} title={titleOf(session)} />
     </div>
   );
 }
@@ -109,9 +110,11 @@ interface TravelProps {
 
 function Travel({ sessionId, seq, last, record, onMove }: TravelProps): ReactNode {
   const [error, setError] = useState<Error>();
+  const { data: point } = useQuery({ ...safePointQuery(sessionId, seq), placeholderData: keepPreviousData });
   const fork = (): void => {
     setError(undefined);
-    forkAt(sessionId, seq).then(
+    if (point == null) return;
+    forkAt(sessionId, point).then(
       (id) => { navigate(to(["chat", id])); },
       (failure: unknown) => { setError(failure instanceof Error ? failure : new Error(String(failure))); },
     );
@@ -125,7 +128,7 @@ function Travel({ sessionId, seq, last, record, onMove }: TravelProps): ReactNod
           <input type="number" min={1} max={last} value={seq} className={classes(SMALL_FIELD, "w-24!")} onChange={(event) => { onMove(Number(event.target.value)); }} />
         </label>
         <span>of {last.toLocaleString("en-US")}</span>
-        <button type="button" className={SMALL_BUTTON} title="Begin a copy of this session here, or at the last safe point before: where no call is under way" onClick={fork}>Fork here</button>
+        <button type="button" className={SMALL_BUTTON} disabled={point == null} title={point === null ? "Before this record nothing is settled: there is no place where a copy could begin" : "Begin a copy of this session where no call is under way"} onClick={fork}>{point == null || point === seq ? "Fork here" : `Fork at ${point}`}</button>
         {seq < last && <button type="button" className={SMALL_BUTTON} onClick={() => { onMove(last); }}>Now</button>}
       </div>
       {record !== undefined && (
@@ -145,5 +148,5 @@ function Runs({ sessionId }: { readonly sessionId: string }): ReactNode {
   if (error !== null) return <Failure error={error} />;
   if (data === undefined) return <Loading />;
   if (data.length === 0) return <Empty title="Nothing ran in this session yet."><p>Each message of a user begins a run.</p></Empty>;
-  return <ul className="overflow-y-auto">{data.map((run) => <li key={run.runId}><RunLine run={run} now={now} /></li>)}</ul>;
+  return <ul className="overflow-y-auto">{data.map((run) => <li key={run.runId} className="border-b border-agent-border"><RunLine run={run} now={now} /></li>)}</ul>;
 }

@@ -1,5 +1,5 @@
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
-import type { RunStatus } from "@windlass/protocol";
+import type { RunStatus, Usage } from "@windlass/protocol";
 import type { RunRow, SessionInfo } from "@windlass/protocol/client";
 import { classes, FOCUS, formatCost, formatDuration } from "@windlass/ui";
 import { useCallback, useDeferredValue, useMemo, useRef, type ReactNode } from "react";
@@ -86,6 +86,7 @@ function Sessions({ text, status, agent, subagents }: Filter): ReactNode {
   return (
     <>
       {error !== null && <Failure error={error} onRetry={() => void refetch()} />}
+      <Columns first="Session" third="Runs" />
       <VirtualList items={items} label="Sessions, the newest first" keyOf={({ sessionId }) => sessionId} rowPx={ROW_PX} onEnd={onEnd} render={(session) => <SessionRow session={session} now={now} />} />
       <p role="status" className="border-t border-agent-border px-4 py-1 text-xs text-agent-muted">{items.length.toLocaleString("en-US")}{hasNextPage ? " and more" : ""} sessions</p>
     </>
@@ -96,37 +97,63 @@ function orNone(text: string): string | undefined {
   return text === "" ? undefined : text;
 }
 
-const ROW = "flex items-center gap-4 border-b border-agent-border px-4 py-2 text-sm hover:bg-agent-surface";
+const ROW = "flex items-center gap-4 px-4 py-2 text-sm hover:bg-agent-surface";
+const AGENT = "hidden w-28 shrink-0 truncate md:block";
+const NUMBER = "hidden w-20 shrink-0 text-right text-xs tabular-nums text-agent-muted lg:block";
+const STATE = "w-28 shrink-0 max-sm:w-auto";
+const WHEN = "hidden w-20 shrink-0 text-right text-xs text-agent-muted sm:block";
+
+/** What the columns are called; each row says it again for those who do not see them. */
+function Columns({ first, third }: { readonly first: string; readonly third: string }): ReactNode {
+  return (
+    <div aria-hidden className="hidden items-center gap-4 border-b border-agent-border bg-agent-surface px-4 py-1.5 text-xs text-agent-muted sm:flex">
+      <span className="min-w-0 flex-1">{first}</span>
+      <span className={AGENT}>Agent</span>
+      <span className={NUMBER}>{third}</span>
+      <span className={NUMBER}>Tokens</span>
+      <span className={NUMBER}>Cost</span>
+      <span className={STATE}>Status</span>
+      <span className={WHEN}>When</span>
+    </div>
+  );
+}
 
 function SessionRow({ session, now }: { readonly session: SessionInfo; readonly now: number }): ReactNode {
-  const { sessionId, title, status, updatedAt, usage } = session;
+  const { sessionId, title, agentId = "", status, updatedAt, usage, runCount = 0 } = session;
   return (
-    <Link href={to(["sessions", sessionId])} className={classes(ROW, FOCUS)}>
+    <Link href={to(["sessions", sessionId])} className={classes(ROW, "border-b border-agent-border", FOCUS)}>
       <span className="min-w-0 flex-1">
-        <span className="block truncate">{title == null || title === "" ? "Untitled" : title}</span>
+        <span className="block truncate font-medium">{title == null || title === "" ? "Untitled" : title}</span>
         <span className="block truncate text-xs text-agent-muted">{about(session)}</span>
       </span>
-      <Used tokens={(usage?.inputTokens ?? 0) + (usage?.outputTokens ?? 0)} costMicros={usage?.costMicros} />
-      <span className="w-24 shrink-0"><Status status={status ?? "idle"} /></span>
-      <span className="hidden w-20 shrink-0 text-right text-xs text-agent-muted sm:block">{updatedAt != null && <Ago at={updatedAt} nowMs={now} />}</span>
+      <span className={AGENT}>{agentId}</span>
+      <span className={NUMBER}>{runCount}<span className="sr-only">{runCount === 1 ? " run" : " runs"}</span></span>
+      <Used usage={usage} />
+      <span className={STATE}><Status status={status ?? "idle"} /></span>
+      <span className={WHEN}>{updatedAt != null && <Ago at={updatedAt} nowMs={now} />}</span>
     </Link>
   );
 }
 
-function about({ sessionId, agentId, runCount = 0, requestCount = 0, predecessorId, parentSessionId }: SessionInfo): string {
-  const parts = [
-    agentId ?? "",
-    shortId(sessionId),
-    runCount === 1 ? "1 run" : `${runCount} runs`,
-    requestCount > 0 ? `${requestCount} waiting for you` : "",
-    predecessorId == null ? "" : "fork",
-    parentSessionId == null ? "" : "subagent",
-  ];
-  return parts.filter((part) => part !== "").join(" · ");
+function about({ sessionId, agentId, requestCount = 0, predecessorId, parentSessionId }: SessionInfo): ReactNode {
+  const parts = [requestCount > 0 ? `${requestCount} waiting for you` : "", predecessorId == null ? "" : "fork", parentSessionId == null ? "" : "subagent"].filter((part) => part !== "");
+  return (
+    <>
+      <span className="font-mono">{shortId(sessionId)}</span>
+      {agentId !== undefined && <span className="md:hidden"> · {agentId}</span>}
+      {parts.map((part) => ` · ${part}`)}
+    </>
+  );
 }
 
-function Used({ tokens, costMicros }: { readonly tokens: number; readonly costMicros: number | undefined }): ReactNode {
-  return <span className="hidden w-32 shrink-0 text-right text-xs text-agent-muted md:block">{tokens > 0 && `${formatShort(tokens)} tokens`}{costMicros !== undefined && costMicros > 0 && ` · ${formatCost(costMicros)}`}</span>;
+function Used({ usage }: { readonly usage: Usage | undefined }): ReactNode {
+  const tokens = (usage?.inputTokens ?? 0) + (usage?.outputTokens ?? 0);
+  return (
+    <>
+      <span className={NUMBER}>{tokens === 0 ? "–" : <>{formatShort(tokens)}<span className="sr-only"> tokens</span></>}</span>
+      <span className={NUMBER}>{usage?.costMicros === undefined || usage.costMicros === 0 ? "–" : formatCost(usage.costMicros)}</span>
+    </>
+  );
 }
 
 function NoSessions({ isFiltered }: { readonly isFiltered: boolean }): ReactNode {
@@ -149,23 +176,30 @@ function Runs({ status, agent }: { readonly status: RunStatus | undefined; reado
   if (error !== null && items === undefined) return <Failure error={error} onRetry={() => void refetch()} />;
   if (items === undefined) return <Loading />;
   if (items.length === 0) return <NoSessions isFiltered={status !== undefined || agent !== ""} />;
-  return <VirtualList items={items} label="Runs, the newest first" keyOf={({ runId }) => runId} rowPx={ROW_PX} onEnd={onEnd} render={(run) => <RunLine run={run} now={now} />} />;
+  return (
+    <>
+      <Columns first="Run" third="Time" />
+      <VirtualList items={items} label="Runs, the newest first" keyOf={({ runId }) => runId} rowPx={ROW_PX} onEnd={onEnd} render={(run) => <div className="border-b border-agent-border"><RunLine run={run} now={now} /></div>} />
+      <p role="status" className="border-t border-agent-border px-4 py-1 text-xs text-agent-muted">{items.length.toLocaleString("en-US")}{hasNextPage ? " and more" : ""} runs</p>
+    </>
+  );
 }
 
 /** A run in a list; a narrow one leaves out how much and how long. */
 export function RunLine({ run, now, isNarrow = false }: { readonly run: RunRow; readonly now: number; readonly isNarrow?: boolean }): ReactNode {
-  const { runId, agentId, status, startedAt, usage = {} } = run;
+  const { runId, agentId, status, startedAt, usage } = run;
   const tookMs = durationOf(run);
   return (
     <Link href={to(["runs", runId])} className={classes(ROW, FOCUS)}>
       <span className="min-w-0 flex-1">
-        <span className="block truncate">{agentId}</span>
-        <span className="block truncate font-mono text-xs text-agent-muted">{shortId(runId)}</span>
+        <span className="block truncate font-mono text-xs">{shortId(runId)}</span>
+        <span className={classes("block truncate text-xs text-agent-muted", !isNarrow && "md:hidden")}>{agentId}</span>
       </span>
-      {!isNarrow && <Used tokens={(usage.inputTokens ?? 0) + (usage.outputTokens ?? 0)} costMicros={usage.costMicros} />}
-      {!isNarrow && <span className="hidden w-20 shrink-0 text-right text-xs text-agent-muted sm:block">{tookMs !== undefined && formatDuration(tookMs)}</span>}
-      <span className="w-24 shrink-0"><Status status={status} /></span>
-      <span className="hidden w-20 shrink-0 text-right text-xs text-agent-muted sm:block">{startedAt != null && <Ago at={startedAt} nowMs={now} />}</span>
+      {!isNarrow && <span className={AGENT}>{agentId}</span>}
+      {!isNarrow && <span className={NUMBER}>{tookMs === undefined ? "–" : formatDuration(tookMs)}</span>}
+      {!isNarrow && <Used usage={usage} />}
+      <span className={isNarrow ? "" : STATE}><Status status={status} /></span>
+      <span className={WHEN}>{startedAt != null && <Ago at={startedAt} nowMs={now} />}</span>
     </Link>
   );
 }

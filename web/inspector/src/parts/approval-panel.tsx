@@ -1,13 +1,13 @@
 /** One request, whole: what will be done if somebody agrees, who wants it, and until when. */
 import { useQuery } from "@tanstack/react-query";
-import { actionName, type InputOption, type InputRequest } from "@windlass/protocol";
+import { actionName, type InputOption } from "@windlass/protocol";
 import type { Answer, Approval } from "@windlass/protocol/client";
-import { BUTTONS, classes, CODE, FIELD, FOCUS, formatValue, QuestionCard } from "@windlass/ui";
+import { BUTTONS, classes, CODE, FIELD, FOCUS, formatExactly, QuestionCard, wordsOf } from "@windlass/ui";
 import { useEffect, useId, useRef, useState, type ReactNode } from "react";
 import { formatAgo, shortId } from "../lib/format.js";
 import { toolsQuery } from "../lib/queries.js";
 import { to } from "../lib/router.js";
-import { Ago, TextLink, useNow } from "./basics.js";
+import { Ago, Facts, TextLink, useNow } from "./basics.js";
 
 const SECOND_MS = 1_000;
 
@@ -24,13 +24,15 @@ export function ApprovalPanel(props: ApprovalPanelProps): ReactNode {
   const { request } = approval;
   const isQuestion = request.kind === "question" || request.options?.some(({ id }) => id === "approve") !== true;
   return (
-    <section aria-label="The selected request" className="flex min-w-0 flex-1 flex-col gap-4 overflow-y-auto p-4">
+    <section aria-label="The selected request" className="min-w-0 flex-1 overflow-y-auto">
+      <div className="flex max-w-3xl flex-col gap-4 p-4">
       {isQuestion ? (
         <QuestionCard request={request} onAnswer={({ optionId, text }) => { onAnswer(given(optionId, text)); }} />
       ) : (
         <Consent {...props} />
       )}
-      <Facts approval={approval} />
+      <About approval={approval} />
+      </div>
     </section>
   );
 }
@@ -53,9 +55,9 @@ function Consent({ approval, isDenying, isSending, onDenying, onAnswer }: Approv
       <h2 className="text-base font-semibold">Run <span className="font-mono break-words">{tool}</span>?</h2>
       <div>
         <p className="mb-1 text-xs text-agent-muted">With exactly these arguments</p>
-        <pre className={classes(CODE, FOCUS)} tabIndex={0} role="region" aria-label={`Arguments of ${tool}`}>{formatValue(request.action.input)}</pre>
+        <pre className={classes(CODE, FOCUS)} tabIndex={0} role="group" aria-label={`Arguments of ${tool}`}>{formatExactly(request.action.input)}</pre>
       </div>
-      <p className="text-sm break-words whitespace-pre-wrap text-agent-muted">{whyAsked(request)}</p>
+      <p className="text-sm break-words whitespace-pre-wrap text-agent-muted">{wordsOf(request)}</p>
       <div className="flex flex-col gap-1">
         <label htmlFor={id} className="text-xs text-agent-muted">Reason (the agent is told; Enter denies)</label>
         <textarea
@@ -97,35 +99,21 @@ function OptionButton({ option, isDisabled, onPick }: { readonly option: InputOp
   );
 }
 
-/** The words of the request, without the arguments: they are shown above, as they will be used. */
-function whyAsked({ prompt, action }: InputRequest): string {
-  const shown = formatValue(action.input);
-  return prompt.endsWith(shown) ? prompt.slice(0, -shown.length).trim() : prompt;
-}
-
-function Facts({ approval }: { readonly approval: Approval }): ReactNode {
+function About({ approval }: { readonly approval: Approval }): ReactNode {
   const now = useNow(SECOND_MS);
   const tools = useQuery(toolsQuery);
-  const { request } = approval;
+  const { request, agentId, sessionId, runId, askedAt } = approval;
   const name = actionName(request.action);
-  const tool = tools.data?.find((one) => one.name === name && (approval.agentId == null || one.agents.includes(approval.agentId)));
-  return (
-    <dl className="grid grid-cols-[auto_1fr] gap-x-4 gap-y-1 text-sm">
-      <Fact label="Asked by">{approval.agentId ?? "an agent"}, <TextLink href={to(["chat", approval.sessionId])}>session {shortId(approval.sessionId)}</TextLink>{approval.runId != null && <>, <TextLink href={to(["runs", approval.runId])}>run {shortId(approval.runId)}</TextLink></>}</Fact>
-      {approval.askedAt != null && <Fact label="Asked"><Ago at={approval.askedAt} nowMs={now} /></Fact>}
-      <Fact label="Lapses">{request.expiresAt === undefined ? "never" : <><time dateTime={request.expiresAt}>{new Date(request.expiresAt).toLocaleString()}</time> ({formatAgo(request.expiresAt, now)})</>}</Fact>
-      {tool !== undefined && <Fact label="Tool">{tool.description} Mode {tool.mode}, effect {tool.effect}.</Fact>}
-      {request.responders !== undefined && <Fact label="May answer">{request.responders.join(", ")}</Fact>}
-      {request.argumentsHash !== undefined && <Fact label="Digest"><span className="font-mono text-xs break-all">{request.argumentsHash}</span></Fact>}
-    </dl>
-  );
-}
-
-function Fact({ label, children }: { readonly label: string; readonly children: ReactNode }): ReactNode {
-  return (
-    <div className="contents">
-      <dt className="text-agent-muted">{label}</dt>
-      <dd className="min-w-0 break-words">{children}</dd>
-    </div>
-  );
+  const tool = tools.data?.find((one) => one.name === name && (agentId == null || one.agents.includes(agentId)));
+  const owner = approval["owner"];
+  const facts: (readonly [string, ReactNode] | false)[] = [
+    ["Asked by", <>{agentId ?? "an agent"}, <TextLink href={to(["chat", sessionId])}>session {shortId(sessionId)}</TextLink>{runId != null && <>, <TextLink href={to(["runs", runId])}>run {shortId(runId)}</TextLink></>}</>],
+    typeof owner === "string" && ["For", owner],
+    askedAt != null && ["Asked", <Ago key="asked" at={askedAt} nowMs={now} />],
+    ["Lapses", request.expiresAt === undefined ? "never" : <><time dateTime={request.expiresAt}>{new Date(request.expiresAt).toLocaleString()}</time> ({formatAgo(request.expiresAt, now)})</>],
+    tool !== undefined && ["Tool", `${tool.description} Mode ${tool.mode}, effect ${tool.effect}.`],
+    request.responders !== undefined && ["May answer", request.responders.join(", ")],
+    request.argumentsHash !== undefined && ["Digest", <span key="digest" className="font-mono text-xs">{request.argumentsHash}</span>],
+  ];
+  return <Facts facts={facts.filter((fact) => fact !== false)} />;
 }

@@ -4,18 +4,34 @@ import { BUTTONS, CARD, classes, FOCUS } from "@windlass/ui";
 import { useEffect, useId, useState, type ComponentPropsWithoutRef, type ReactNode } from "react";
 import { formatAgo } from "../lib/format.js";
 import { Link } from "../lib/router.js";
-import { SMALL_FIELD } from "./styles.js";
+import { SMALL_BUTTON, SMALL_FIELD } from "./styles.js";
 
 const TICK_MS = 15_000;
 
+interface HeadingProps {
+  readonly title: string;
+  /** What stands in front of the title: where it belongs. */
+  readonly parent?: { readonly label: string; readonly href: string } | undefined;
+  /** What is told beside the title. */
+  readonly facts?: ReactNode;
+  /** What can be done or chosen. */
+  readonly children?: ReactNode;
+}
+
 /** The heading of a page; it is the title of the tab as well. */
-export function Heading({ title, children }: { readonly title: string; readonly children?: ReactNode }): ReactNode {
+export function Heading({ title, parent, facts, children }: HeadingProps): ReactNode {
   useEffect(() => {
     document.title = `${title} · Windlass`;
   }, [title]);
   return (
-    <header className="flex flex-wrap items-center gap-x-4 gap-y-2 border-b border-agent-border px-4 py-3">
-      <h1 className="min-w-0 flex-1 truncate text-lg font-semibold">{title}</h1>
+    <header className="flex min-h-14 flex-wrap items-center gap-x-4 gap-y-2 border-b border-agent-border px-4 py-2">
+      <div className="flex min-w-0 flex-1 basis-60 items-center gap-3">
+        <div className="min-w-0">
+          {parent !== undefined && <Link href={parent.href} className={classes("block w-fit rounded text-xs text-agent-muted hover:text-agent-text hover:underline", FOCUS)}>{parent.label}</Link>}
+          <h1 className="truncate text-base font-semibold" title={title}>{title}</h1>
+        </div>
+        {facts}
+      </div>
       {children}
     </header>
   );
@@ -33,14 +49,14 @@ export function Empty({ title, children }: { readonly title: string; readonly ch
 
 /** Code that a reader may type. */
 export function Code({ children }: { readonly children: ReactNode }): ReactNode {
-  return <code className="rounded bg-agent-code px-1.5 py-0.5 font-mono text-[0.9em] break-words text-agent-text">{children}</code>;
+  return <code className="rounded bg-agent-code px-1.5 py-0.5 font-mono text-[0.9em] wrap-anywhere text-agent-text">{children}</code>;
 }
 
 /** What went wrong, and what to do about it. */
 export function Failure({ error, onRetry }: { readonly error: Error; readonly onRetry?: (() => void) | undefined }): ReactNode {
   return (
     <div role="alert" className={classes(CARD, "m-4 flex flex-col gap-2 border-l-4 border-l-agent-danger p-4 text-sm")}>
-      <p className="font-medium break-words">{error.message}</p>
+      <p className="font-medium">{error.message}</p>
       <p className="text-agent-muted">{adviceFor(error)}</p>
       {onRetry !== undefined && (
         <p><button type="button" className={BUTTONS.default} onClick={onRetry}>Try again</button></p>
@@ -66,27 +82,39 @@ function adviceFor(error: Error): string {
   return "If it stays so, load the page anew.";
 }
 
-/** That something is on its way. */
+/** That something is on its way; it is not seen if that takes no time. */
 export function Loading({ label = "Loading" }: { readonly label?: string }): ReactNode {
-  return <p role="status" className="px-4 py-8 text-center text-sm text-agent-muted motion-safe:animate-pulse">{label}…</p>;
+  const [isSlow, setIsSlow] = useState(false);
+  useEffect(() => {
+    const timer = setTimeout(() => { setIsSlow(true); }, 150);
+    return () => { clearTimeout(timer); };
+  }, []);
+  return <p role="status" className="min-h-24 px-4 py-8 text-center text-sm text-agent-muted motion-safe:animate-pulse">{isSlow && `${label}…`}</p>;
 }
 
 const COLORS: Readonly<Record<string, string>> = {
-  running: "text-agent-accent-text",
-  waiting: "text-agent-warning",
-  cancelling: "text-agent-warning",
-  completed: "text-agent-success",
-  failed: "text-agent-danger-text",
-  budget_exhausted: "text-agent-danger-text",
+  running: "text-agent-accent-text bg-agent-accent/10",
+  waiting: "text-agent-warning bg-agent-warning/10",
+  cancelling: "text-agent-warning bg-agent-warning/10",
+  completed: "text-agent-success bg-agent-success/10",
+  accepted: "text-agent-success bg-agent-success/10",
+  applied: "text-agent-success bg-agent-success/10",
+  better: "text-agent-success bg-agent-success/10",
+  failed: "text-agent-danger-text bg-agent-danger/10",
+  refused: "text-agent-danger-text bg-agent-danger/10",
+  worse: "text-agent-danger-text bg-agent-danger/10",
+  budget_exhausted: "text-agent-danger-text bg-agent-danger/10",
+  open: "text-agent-warning bg-agent-warning/10",
 };
 const SIGNS: Readonly<Record<string, string>> = {
   pending: "○", running: "▸", waiting: "?", cancelling: "◌", completed: "✓", failed: "✕", cancelled: "–", budget_exhausted: "✕", idle: "○",
+  open: "?", accepted: "✓", applied: "✓", refused: "✕", better: "✓", worse: "✕", unclear: "~", working: "▸",
 };
 
-/** Where a run or a session is; a sign and a word, so that colour is not all. */
+/** Where a run, a session or a proposal is; a sign and a word, so that colour is not all. */
 export function Status({ status }: { readonly status: string }): ReactNode {
   return (
-    <span data-status={status} className={classes("inline-flex shrink-0 items-center gap-1 text-xs font-medium whitespace-nowrap", COLORS[status] ?? "text-agent-muted")}>
+    <span data-status={status} className={classes("inline-flex shrink-0 items-center gap-1 rounded-full px-2 py-0.5 text-xs font-medium whitespace-nowrap", COLORS[status] ?? "bg-agent-raised text-agent-muted")}>
       <span aria-hidden className={classes(status === "running" && "motion-safe:animate-pulse")}>{SIGNS[status] ?? "·"}</span>
       {status.replaceAll("_", " ")}
     </span>
@@ -112,10 +140,16 @@ export function Ago({ at, nowMs }: { readonly at: string; readonly nowMs: number
   return <time dateTime={at} title={new Date(at).toLocaleString()} className="whitespace-nowrap">{formatAgo(at, nowMs)}</time>;
 }
 
-/** A link that looks like one. */
+/** A link in a text. */
 export function TextLink(props: ComponentPropsWithoutRef<typeof Link>): ReactNode {
   const { className, ...rest } = props;
   return <Link className={classes("rounded text-agent-link underline underline-offset-2", FOCUS, className)} {...rest} />;
+}
+
+/** A link that stands by itself, beside buttons. */
+export function ButtonLink(props: ComponentPropsWithoutRef<typeof Link>): ReactNode {
+  const { className, ...rest } = props;
+  return <Link className={classes(SMALL_BUTTON, className)} {...rest} />;
 }
 
 interface SelectProps {
@@ -135,5 +169,19 @@ export function Select({ label, value, options, onChange }: SelectProps): ReactN
         {options.map(([one, text]) => <option key={one} value={one}>{text}</option>)}
       </select>
     </span>
+  );
+}
+
+/** Facts in two columns: a name, and what is to be told. */
+export function Facts({ facts }: { readonly facts: readonly (readonly [label: string, value: ReactNode])[] }): ReactNode {
+  return (
+    <dl className="grid grid-cols-[auto_1fr] gap-x-4 gap-y-1 text-sm">
+      {facts.map(([label, value]) => (
+        <div key={label} className="contents">
+          <dt className="text-agent-muted">{label}</dt>
+          <dd className="min-w-0 wrap-anywhere">{value}</dd>
+        </div>
+      ))}
+    </dl>
   );
 }

@@ -26,20 +26,37 @@ interface PlotProps {
   readonly format: (value: number) => string;
   /** What the two ends of the time are called. */
   readonly ends: readonly [from: string, until: string];
+  readonly className?: string | undefined;
+}
+
+function mostOf(values: Series["values"]): number {
+  return Math.max(...values.filter((value) => value !== undefined), 0);
 }
 
 /** A plot with its numbers in words: what cannot be seen is in the label. */
-export function Plot({ title, total, series, kind, format, ends }: PlotProps): ReactNode {
-  const most = Math.max(...series.flatMap(({ values }) => values.filter((value) => value !== undefined)), 0);
-  const words = series.map(({ label, values }) => `${label}: at most ${format(Math.max(...values.filter((value) => value !== undefined), 0))}`).join("; ");
+export function Plot({ title, total, series, kind, format, ends, className }: PlotProps): ReactNode {
+  const most = Math.max(...series.map(({ values }) => mostOf(values)), 0);
+  const words = series.map(({ label, values }) => `${label}: at most ${format(mostOf(values))}`).join("; ");
   return (
-    <figure className={classes(CARD, "flex flex-col gap-2 p-4")}>
-      <figcaption className="flex items-baseline justify-between gap-2 text-sm"><span className="font-medium">{title}</span><span className="text-lg font-semibold">{total}</span></figcaption>
-      <svg role="img" aria-label={`${title}, ${total}. ${words}`} viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" className="h-20 w-full">
-        {series.map((one) => (kind === "bars" ? <Bars key={one.label} series={one} most={most} /> : <Line key={one.label} series={one} most={most} />))}
-        <line x1="0" x2={WIDTH} y1={HEIGHT - 0.5} y2={HEIGHT - 0.5} className="stroke-agent-border" strokeWidth="1" vectorEffect="non-scaling-stroke" />
-      </svg>
-      <p className="flex justify-between gap-2 text-xs text-agent-muted"><span>{ends[0]}</span><span>{series.length > 1 && series.map(({ label }) => label).join(" · ")}</span><span>{ends[1]}</span></p>
+    <figure className={classes(CARD, "flex min-w-0 flex-col gap-3 p-4", className)}>
+      <figcaption className="flex flex-wrap items-baseline justify-between gap-x-3">
+        <span className="text-xs text-agent-muted">{title}</span>
+        {series.length > 1 && (
+          <span className="flex gap-3 text-xs text-agent-muted">
+            {series.map(({ label, color }) => <span key={label} className="inline-flex items-center gap-1.5"><span aria-hidden className={classes("size-2 rounded-full bg-current", color)} />{label}</span>)}
+          </span>
+        )}
+        <span className="w-full text-xl font-semibold tabular-nums">{total}</span>
+      </figcaption>
+      <div className="relative">
+        <svg role="img" aria-label={`${title}, ${total}. ${words}`} viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" className="h-24 w-full">
+          <line x1="0" x2={WIDTH} y1="0.5" y2="0.5" className="stroke-agent-border" strokeWidth="1" strokeDasharray="2 4" vectorEffect="non-scaling-stroke" />
+          {series.map((one) => (kind === "bars" ? <Bars key={one.label} series={one} most={most} /> : <Line key={one.label} series={one} most={most} />))}
+          <line x1="0" x2={WIDTH} y1={HEIGHT - 0.5} y2={HEIGHT - 0.5} className="stroke-agent-border" strokeWidth="1" vectorEffect="non-scaling-stroke" />
+        </svg>
+        {most > 0 && <span aria-hidden className="absolute top-1 left-0 rounded bg-agent-surface pr-1 text-xs text-agent-muted">{format(most)}</span>}
+      </div>
+      <p className="flex justify-between gap-2 text-xs text-agent-muted"><span>{ends[0]}</span><span>{ends[1]}</span></p>
     </figure>
   );
 }

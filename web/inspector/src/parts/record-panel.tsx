@@ -1,15 +1,15 @@
 /** Everything about one record: what was sent, what was decided, what came of it, and the record itself. */
-import type { ChatMessage, Event, PolicyDecision } from "@windlass/protocol";
+import type { Event, PolicyDecision } from "@windlass/protocol";
 import { classes, CODE, CopyButton, cut, FOCUS, formatCost, formatCount, formatDuration, formatValue } from "@windlass/ui";
 import { useMemo, type ReactNode } from "react";
 import { callFacts, stepFacts, type CallFacts, type StepFacts } from "../lib/facts.js";
 import { to } from "../lib/router.js";
 import { tell } from "../lib/tell.js";
-import { Empty, TextLink } from "./basics.js";
+import { ButtonLink, Empty, TextLink } from "./basics.js";
+import { Prompt } from "./prompt.js";
 import { SMALL_BUTTON } from "./styles.js";
 
 const TEXT_CHARS_MAX = 50_000;
-const PROMPT_MAX = 200;
 
 interface RecordPanelProps {
   /** All records of the session. */
@@ -43,9 +43,9 @@ function Details({ records, record, sessionId, onClose }: { readonly records: re
         <h2 className="min-w-0 font-semibold break-words">{record.seq}. {tell(record).title}</h2>
         <button type="button" className={SMALL_BUTTON} onClick={onClose}>Close</button>
       </div>
-      <p className="flex flex-wrap gap-3">
-        <TextLink href={to(["sessions", sessionId], { view: "chat", at: record.seq })}>The session as it was then</TextLink>
-        {record.runId !== undefined && <TextLink href={to(["runs", record.runId], { at: record.seq })}>Its run</TextLink>}
+      <p className="flex flex-wrap gap-2">
+        <ButtonLink href={to(["sessions", sessionId], { view: "chat", at: record.seq })}>The session as it was then</ButtonLink>
+        {record.runId !== undefined && <ButtonLink href={to(["runs", record.runId], { at: record.seq })}>Its run</ButtonLink>}
       </p>
       {calls.map((call) => <Call key={call.callId} call={call} />)}
       {step !== undefined && <Step step={step} />}
@@ -81,7 +81,7 @@ function Verdict({ decision }: { readonly decision: PolicyDecision }): ReactNode
 }
 
 function Step({ step }: { readonly step: StepFacts }): ReactNode {
-  const { completed, failed, prompt, promptCount } = step;
+  const { completed, failed, place, promptCount } = step;
   const usage = completed?.usage;
   return (
     <section aria-label="Model call" className="flex flex-col gap-3">
@@ -94,32 +94,9 @@ function Step({ step }: { readonly step: StepFacts }): ReactNode {
       )}
       {step.attempts.map(({ attempt, message, code }) => <p key={attempt} className="text-xs text-agent-danger-text">Attempt {attempt}: {message ?? code}</p>)}
       {failed !== undefined && <p className="text-xs text-agent-danger-text">{failed.code}: {failed.message}</p>}
-      <Prompt prompt={prompt} count={promptCount} />
+      {place !== undefined && <Prompt {...place} count={promptCount} />}
       {step.said !== "" && <Block title="What it said" text={step.said} />}
     </section>
-  );
-}
-
-function Prompt({ prompt, count }: { readonly prompt: readonly ChatMessage[]; readonly count: number | undefined }): ReactNode {
-  const isShortened = count !== undefined && count < prompt.length;
-  const shown = prompt.slice(-Math.min(count ?? PROMPT_MAX, PROMPT_MAX));
-  return (
-    <details className="text-xs">
-      <summary className={classes("cursor-pointer rounded", FOCUS)}>Prompt: {count ?? prompt.length} messages</summary>
-      <p className="mt-2 text-agent-muted">
-        {isShortened && "The history was shortened for the model; these are the newest messages of it. "}
-        {shown.length === PROMPT_MAX && `The last ${PROMPT_MAX} are shown. `}Instructions and tools of the agent come before them.
-      </p>
-      <ol className="mt-2 flex flex-col gap-2">
-        {shown.map((message) => (
-          <li key={message.id} className="border-l-2 border-agent-border pl-3">
-            <p className="font-medium">{message.role}</p>
-            <p className="break-words whitespace-pre-wrap">{cut(message.content, TEXT_CHARS_MAX)}</p>
-            {message.toolCalls?.map((call) => <p key={call.id} className="font-mono break-words">{call.name}({formatValue(call.arguments)})</p>)}
-          </li>
-        ))}
-      </ol>
-    </details>
   );
 }
 
@@ -127,7 +104,7 @@ function Block({ title, text, action }: { readonly title: string; readonly text:
   return (
     <div>
       <div className="mb-1 flex items-center justify-between gap-2 text-xs text-agent-muted"><span>{title}</span>{action}</div>
-      <pre className={classes(CODE, FOCUS)} tabIndex={0} role="region" aria-label={title}>{cut(text, TEXT_CHARS_MAX)}</pre>
+      <pre className={classes(CODE, FOCUS)} tabIndex={0} role="group" aria-label={title}>{cut(text, TEXT_CHARS_MAX)}</pre>
     </div>
   );
 }

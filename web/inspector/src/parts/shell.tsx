@@ -1,11 +1,13 @@
 /** What stays around the pages: where to go, and what waits. */
 import { useQuery } from "@tanstack/react-query";
-import { BUTTONS, classes, FOCUS } from "@windlass/ui";
+import { classes, FOCUS } from "@windlass/ui";
 import { useEffect, useRef, useState, type ReactNode } from "react";
 import { door } from "../lib/api.js";
 import { approvalsQuery } from "../lib/queries.js";
+import { tellDone, useNotice } from "../lib/notice.js";
 import { Link, usePlace } from "../lib/router.js";
 import { applyTheme, readTheme, THEMES, type Theme } from "../lib/theme.js";
+import { SMALL_BUTTON, SMALL_FIELD } from "./styles.js";
 
 const PAGES = [
   { id: "chat", label: "Chat", sign: "M4 5h16v11H9l-5 4z" },
@@ -33,7 +35,7 @@ export function Shell({ children, onHelp }: { readonly children: ReactNode; read
     <div className="flex h-dvh flex-col-reverse sm:flex-row">
       <a href="#main" className="sr-only focus:not-sr-only focus:absolute focus:z-10 focus:bg-agent-bg focus:p-2">Skip to the page</a>
       <nav aria-label="Pages" className="flex shrink-0 border-agent-border bg-agent-surface max-sm:border-t sm:w-44 sm:flex-col sm:border-r sm:p-2">
-        <p className="hidden px-3 py-2 text-sm font-semibold sm:block">Windlass</p>
+        <p className="hidden items-center gap-2 px-3 pt-2 pb-4 text-sm font-semibold sm:flex"><img src="/icon.svg" alt="" className="size-5" />Windlass</p>
         <ul className="flex flex-1 sm:flex-col sm:gap-1">
           {PAGES.map((one) => (
             <li key={one.id} className="min-w-0 flex-1 sm:flex-none">
@@ -43,7 +45,17 @@ export function Shell({ children, onHelp }: { readonly children: ReactNode; read
         </ul>
         <div className="hidden flex-col gap-2 p-1 sm:flex"><Foot onHelp={onHelp} /></div>
       </nav>
-      <main id="main" ref={main} tabIndex={-1} className="flex min-h-0 min-w-0 flex-1 flex-col outline-none">{children}</main>
+      <main id="main" ref={main} tabIndex={-1} className="flex min-h-0 min-w-0 flex-1 flex-col outline-none"><Notice />{children}</main>
+    </div>
+  );
+}
+
+/** What was done, until somebody has read it. */
+function Notice(): ReactNode {
+  const text = useNotice();
+  return (
+    <div role="status" className={text === undefined ? "sr-only" : "flex items-center justify-between gap-3 border-b border-agent-border bg-agent-success/10 px-4 py-2 text-sm"}>
+      {text !== undefined && <><span className="min-w-0 wrap-anywhere">{text}</span><button type="button" className={SMALL_BUTTON} onClick={() => { tellDone(undefined); }}>Close</button></>}
     </div>
   );
 }
@@ -91,7 +103,7 @@ export function Foot({ onHelp }: { readonly onHelp?: () => void }): ReactNode {
       <label className="flex items-center justify-between gap-2 text-xs text-agent-muted">
         Theme
         <select
-          className={classes("rounded-md border border-agent-border bg-agent-bg px-2 py-1 text-xs text-agent-text", FOCUS)}
+          className={SMALL_FIELD}
           value={theme}
           onChange={(event) => {
             const found = THEMES.find((one) => one === event.target.value);
@@ -101,8 +113,8 @@ export function Foot({ onHelp }: { readonly onHelp?: () => void }): ReactNode {
           {THEMES.map((one) => <option key={one} value={one}>{one}</option>)}
         </select>
       </label>
-      {onHelp !== undefined && <button type="button" className={BUTTONS.default} onClick={onHelp}>Keys <kbd className="text-xs">?</kbd></button>}
-      {door.key !== undefined && <button type="button" className={BUTTONS.default} onClick={() => { door.leave(); }}>Forget the key</button>}
+      {onHelp !== undefined && <button type="button" className={SMALL_BUTTON} onClick={onHelp}>Keys <kbd className="text-xs">?</kbd></button>}
+      {door.key !== undefined && <button type="button" className={SMALL_BUTTON} onClick={() => { door.leave(); }}>Forget the key</button>}
     </>
   );
 }

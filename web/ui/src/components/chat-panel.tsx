@@ -1,9 +1,10 @@
-import { useId, useState, type KeyboardEvent, type ReactNode } from "react";
+import { useId, type ReactNode } from "react";
 import { useChatStream, type ChatStream, type ChatStreamOptions } from "../hooks/use-chat-stream.js";
+import { Composer } from "./composer.js";
 import { CostMeter } from "./cost-meter.js";
 import { MessageList } from "./message-list.js";
 import { planOf, OrchestrationPlanCard } from "./orchestration-plan-card.js";
-import { BUTTONS, classes, FIELD } from "./styles.js";
+import { classes } from "./styles.js";
 import type { ToolRenderer } from "./tool-call.js";
 
 /** A chat to show. */
@@ -18,7 +19,7 @@ export interface ChatPanelProps extends ChatStreamOptions {
 
 /** A whole chat: what was said, what is asked, where to write, and the way to stop. */
 export function ChatPanel(props: ChatPanelProps): ReactNode {
-  const { title = "Chat", placeholder = "Say something", empty = <Empty />, renderers, className, ...options } = props;
+  const { title = "Chat", placeholder, empty = <Empty />, renderers, className, ...options } = props;
   const chat = useChatStream(options);
   const id = useId();
   const plan = planOf(chat.conversation);
@@ -43,62 +44,12 @@ function Empty(): ReactNode {
   return <p className="py-8 text-center text-sm text-agent-muted">Nothing was said yet. Write below to begin.</p>;
 }
 
-function Connection({ chat }: { readonly chat: ChatStream }): ReactNode {
+/** Says that the connection is away, for as long as it is. */
+export function Connection({ chat }: { readonly chat: ChatStream }): ReactNode {
   const isAway = chat.sessionId !== undefined && chat.connection.status === "waiting";
   return (
     <p role="status" className={classes(isAway ? "bg-agent-raised px-4 py-1 text-xs text-agent-warning" : "sr-only")}>
       {isAway ? "The connection broke. Reconnecting; nothing is lost." : ""}
     </p>
-  );
-}
-
-function Composer({ chat, placeholder }: { readonly chat: ChatStream; readonly placeholder: string }): ReactNode {
-  const [text, setText] = useState("");
-  const id = useId();
-  const canSend = text.trim() !== "";
-  const send = (): void => {
-    if (!canSend) return;
-    setText("");
-    // What did not get through is given back, unless something else was written meanwhile.
-    chat.sendUserMessage(text).catch(() => {
-      setText((now) => (now === "" ? text : now));
-    });
-  };
-  const stop = (): void => {
-    chat.cancel().catch(() => undefined);
-  };
-  const onKeyDown = (event: KeyboardEvent): void => {
-    if (event.key === "Enter" && !event.shiftKey && !event.nativeEvent.isComposing) {
-      event.preventDefault();
-      send();
-    } else if (event.key === "Escape" && chat.isStreaming) {
-      stop();
-    }
-  };
-  return (
-    <form
-      className="flex items-end gap-2 border-t border-agent-border p-3"
-      onSubmit={(event) => {
-        event.preventDefault();
-        send();
-      }}
-    >
-      <label htmlFor={id} className="sr-only">Message</label>
-      <textarea
-        id={id}
-        rows={2}
-        className={classes(FIELD, "resize-none")}
-        placeholder={placeholder}
-        value={text}
-        aria-describedby={`${id}-help`}
-        onChange={(event) => {
-          setText(event.target.value);
-        }}
-        onKeyDown={onKeyDown}
-      />
-      <span id={`${id}-help`} className="sr-only">Enter sends, Shift and Enter begins a line, Escape stops the agent.</span>
-      {chat.isStreaming && <button type="button" className={BUTTONS.danger} onClick={stop}>Stop</button>}
-      <button type="submit" className={BUTTONS.primary} disabled={!canSend}>Send</button>
-    </form>
   );
 }

@@ -12,7 +12,7 @@ export function CodeBlock({ children }: { readonly children?: ReactNode }): Reac
         <span>{language ?? "code"}</span>
         <CopyButton text={text} />
       </figcaption>
-      <pre className={classes("overflow-x-auto p-3 text-xs", FOCUS)} tabIndex={0} role="region" aria-label={`${language ?? "code"} block`}>
+      <pre className={classes("overflow-x-auto p-3 text-xs", FOCUS)} tabIndex={0} role="group" aria-label={`${language ?? "code"} block`}>
         <code className="font-mono text-agent-text">{text}</code>
       </pre>
     </figure>

@@ -11,7 +11,7 @@ export function DecisionCard({ decision, className }: { readonly decision: Decis
   const chosen = options.find((option) => option.id === chosenOptionId);
   const others = options.filter((option) => option !== chosen);
   return (
-    <section aria-labelledby={id} className={classes(CARD, "flex flex-col gap-2 p-4 text-sm", className)}>
+    <article aria-labelledby={id} className={classes(CARD, "flex flex-col gap-2 p-4 text-sm", className)}>
       <p id={id} className="font-semibold">{decision.intent === "" ? decision.decisionType : decision.intent}</p>
       <p>
         Chose <span className="font-mono">{chosenOptionId}</span>
@@ -39,7 +39,7 @@ export function DecisionCard({ decision, className }: { readonly decision: Decis
           </Collapsible.Content>
         </Collapsible.Root>
       )}
-    </section>
+    </article>
   );
 }
 

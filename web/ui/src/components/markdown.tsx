@@ -59,7 +59,7 @@ const COMPONENTS: Components = {
   ol: ({ children, start }) => <ol className="my-2 list-decimal pl-6" start={start}>{children}</ol>,
   blockquote: ({ children }) => <blockquote className="my-2 border-l-4 border-agent-border pl-3 text-agent-muted">{children}</blockquote>,
   table: ({ children }) => (
-    <div className={classes("my-2 overflow-x-auto", FOCUS)} tabIndex={0} role="region" aria-label="table">
+    <div className={classes("my-2 overflow-x-auto", FOCUS)} tabIndex={0} role="group" aria-label="table">
       <table className="border-collapse text-sm">{children}</table>
     </div>
   ),

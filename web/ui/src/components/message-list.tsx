@@ -48,7 +48,7 @@ export function MessageList(props: MessageListProps): ReactNode {
         onScroll={onScroll}
         className={classes("h-full overflow-y-auto overscroll-contain px-4 py-3", FOCUS)}
       >
-        <div>{items.length === 0 ? empty : <Rows items={items} options={options} frame={frame} />}</div>
+        <div className="mx-auto max-w-3xl">{items.length === 0 ? empty : <Rows items={items} options={options} frame={frame} />}</div>
       </div>
       {!isAtEnd && items.length > 0 && (
         <button type="button" className={classes(BUTTONS.default, "absolute bottom-3 left-1/2 -translate-x-1/2 shadow")} onClick={toEnd}>

@@ -1,8 +1,9 @@
-import type { ChatItem, InputResponse, Note } from "@windlass/protocol";
+import type { Attachment, ChatItem, InputResponse, Note } from "@windlass/protocol";
 import { Collapsible } from "radix-ui";
 import { memo, type ReactNode } from "react";
 import { Markdown } from "./markdown.js";
 import { RequestCard } from "./request-card.js";
+import { formatBytes } from "../format.js";
 import { classes, FOCUS } from "./styles.js";
 import { ToolCallRenderer, type ToolRenderer } from "./tool-call.js";
 
@@ -29,13 +30,14 @@ export const Row = memo(function Row({ item, ...options }: RowOptions & { readon
 export type MessageItem = Extract<ChatItem, { kind: "message" }>;
 
 function Message({ item, onAnswer, renderers, actions }: RowOptions & { readonly item: MessageItem }): ReactNode {
-  const { message, calls, reasoning, isLive } = item;
+  const { message, calls, reasoning = "", attachments, isLive } = item;
   const isUser = message.role === "user";
   return (
-    <article aria-label={isUser ? "You said" : "The agent said"} aria-busy={isLive} className={classes("flex", isUser && "justify-end")}>
+    <article aria-label={isUser ? "You said" : "The agent said"} aria-busy={isLive} className={classes("group/row flex", isUser && "justify-end")}>
       <div className={classes("min-w-0 max-w-full text-sm text-agent-text", isUser && "max-w-[85%] rounded-2xl bg-agent-raised px-4 py-2", !isUser && "w-full")}>
-        {reasoning !== undefined && reasoning !== "" && <Reasoning text={reasoning} isLive={isLive && message.content === ""} />}
+        {reasoning !== "" && <Reasoning text={reasoning} isLive={isLive && message.content === ""} />}
         {isUser ? <p className="whitespace-pre-wrap break-words">{message.content}</p> : message.content !== "" && <Markdown text={message.content} />}
+        <Attachments attachments={attachments} />
         {isLive && <span aria-hidden className="inline-block h-4 w-1.5 translate-y-0.5 bg-agent-accent motion-safe:animate-pulse" />}
         {calls.map((view) => (
           <ToolCallRenderer key={view.key} view={view} onAnswer={onAnswer} renderers={renderers} />
@@ -43,6 +45,20 @@ function Message({ item, onAnswer, renderers, actions }: RowOptions & { readonly
         {actions?.(item)}
       </div>
     </article>
+  );
+}
+
+/** What came with a message, by its name: it is shown to the model, and nothing here opens it. */
+function Attachments({ attachments }: { readonly attachments: readonly Attachment[] | undefined }): ReactNode {
+  if (attachments === undefined) return null;
+  return (
+    <ul aria-label="Attachments" className="mt-1 flex flex-wrap gap-1.5">
+      {attachments.map(({ name, mediaType, bytes }, at) => (
+        <li key={at} className="max-w-full truncate rounded-md border border-agent-border bg-agent-bg px-2 py-0.5 text-xs" title={mediaType}>
+          {name} <span className="text-agent-muted">{bytes === undefined ? mediaType : formatBytes(bytes)}</span>
+        </li>
+      ))}
+    </ul>
   );
 }
 

@@ -34,7 +34,7 @@ export function OrchestrationPlanCard({ steps, title = "Plan", className }: Orch
   const id = useId();
   const doneCount = steps.filter(({ status }) => status === "completed").length;
   return (
-    <section aria-labelledby={id} className={classes(CARD, "p-3 text-sm", className)}>
+    <div role="group" aria-labelledby={id} className={classes(CARD, "p-3 text-sm", className)}>
       <p id={id} className="mb-2 font-semibold">
         {title} <span className="font-normal text-agent-muted">{doneCount} of {steps.length} done</span>
       </p>
@@ -52,6 +52,6 @@ export function OrchestrationPlanCard({ steps, title = "Plan", className }: Orch
           );
         })}
       </ol>
-    </section>
+    </div>
   );
 }

@@ -1,8 +1,8 @@
 /** What people are asked, and how they answer. */
-import { actionName, type InputOption, type InputRequest, type InputResponse } from "@windlass/protocol";
+import { actionName, type InputOption, type InputRequest, type InputResponse, type JsonValue } from "@windlass/protocol";
 import { RadioGroup } from "radix-ui";
 import { useId, useState, type ReactNode } from "react";
-import { formatValue } from "../format.js";
+import { formatExactly } from "../format.js";
 import { BUTTONS, CARD, classes, CODE, FIELD, FOCUS } from "./styles.js";
 
 /** A request, and who takes the answer. */
@@ -42,8 +42,8 @@ export function ApprovalCard({ request, onAnswer, nowMs }: RequestCardProps): Re
   const options = request.options ?? APPROVAL_OPTIONS;
   const tool = actionName(action);
   return (
-    <Frame request={request} title={`Approve ${tool}?`} state={state}>
-      <pre className={classes(CODE, FOCUS)} tabIndex={0} role="region" aria-label={`arguments of ${tool}`}>{formatValue(action.input)}</pre>
+    <Frame request={request} title={`Approve ${tool}?`} words={wordsOf(request)} state={state}>
+      <pre className={classes(CODE, FOCUS)} tabIndex={0} role="group" aria-label={`Arguments of ${tool}`}>{formatExactly(action.input)}</pre>
       {request.allowFreeform === true && (
         <Words label="Reason (optional)" value={reason} onChange={setReason} isDisabled={state.isDone} rows={1} />
       )}
@@ -67,6 +67,42 @@ export function ApprovalCard({ request, onAnswer, nowMs }: RequestCardProps): Re
   );
 }
 
+/**
+ * Why consent is asked for: the words of a request without the name of the tool and the arguments.
+ *
+ * Those are shown beside it. Anything else that stands in the words stays.
+ */
+export function wordsOf({ prompt, action }: InputRequest): string {
+  const end = prompt.indexOf("\n");
+  const isTwice = end !== -1 && isSame(readBack(prompt.slice(end + 1)), action.input);
+  const words = isTwice ? prompt.slice(0, end) : prompt;
+  const title = `Run ${actionName(action)}? `;
+  return words.startsWith(title) ? words.slice(title.length) : words;
+}
+
+/** Arguments as they stand in the words of a request, with blanks and characters that were made visible. */
+function readBack(text: string): JsonValue | undefined {
+  const plain = text
+    .replace(/\\\[([\d,]+) spaces\]/gu, (_, count: string) => " ".repeat(Math.min(Number(count.replaceAll(",", "")), text.length)))
+    .replace(/\\U([0-9a-f]{8})/gu, (found, code: string) => (parseInt(code, 16) <= 0x10ffff ? String.fromCodePoint(parseInt(code, 16)) : found));
+  try {
+    return JSON.parse(plain) as JsonValue;
+  } catch {
+    return undefined;
+  }
+}
+
+function isSame(first: JsonValue | undefined, second: JsonValue | undefined): boolean {
+  return first !== undefined && second !== undefined && JSON.stringify(sorted(first)) === JSON.stringify(sorted(second));
+}
+
+/** A value whose objects have their names in order. */
+function sorted(value: JsonValue): JsonValue {
+  if (Array.isArray(value)) return value.map(sorted);
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(Object.entries(value).toSorted(([one], [other]) => (one < other ? -1 : 1)).map(([name, inner]) => [name, sorted(inner)]));
+}
+
 /** Asks a question: options to pick from, words, or both. */
 export function QuestionCard({ request, onAnswer, nowMs }: RequestCardProps): ReactNode {
   const { state, send } = useAnswer(request, onAnswer, nowMs);
@@ -76,7 +112,7 @@ export function QuestionCard({ request, onAnswer, nowMs }: RequestCardProps): Re
   const takesWords = request.allowFreeform === true || request.display === "text" || options.length === 0;
   const isEmpty = optionId === "" && text.trim() === "";
   return (
-    <Frame request={request} title="The agent asks" state={state}>
+    <Frame request={request} title="The agent asks" words={request.prompt} state={state}>
       <form
         className="flex flex-col gap-3"
         onSubmit={(event) => {
@@ -129,16 +165,17 @@ function useAnswer(
 interface FrameProps {
   readonly request: InputRequest;
   readonly title: string;
+  readonly words: string;
   readonly state: AnswerState;
   readonly children: ReactNode;
 }
 
-function Frame({ request, title, state, children }: FrameProps): ReactNode {
+function Frame({ request, title, words, state, children }: FrameProps): ReactNode {
   const id = useId();
   return (
-    <section className={classes(CARD, "flex flex-col gap-3 border-l-4 border-l-agent-warning p-4")} aria-labelledby={id}>
+    <div role="group" className={classes(CARD, "flex flex-col gap-3 border-l-4 border-l-agent-warning p-4")} aria-labelledby={id}>
       <p id={id} className="text-sm font-semibold">{title}</p>
-      <p className="whitespace-pre-wrap break-words text-sm">{request.prompt}</p>
+      <p className="whitespace-pre-wrap break-words text-sm empty:hidden">{words}</p>
       {children}
       {request.expiresAt !== undefined && !state.isExpired && (
         <p className="text-xs text-agent-muted">
@@ -147,7 +184,7 @@ function Frame({ request, title, state, children }: FrameProps): ReactNode {
       )}
       {state.isExpired && <p className="text-sm text-agent-warning">This request has lapsed.</p>}
       {state.error !== undefined && <p role="alert" className="text-sm text-agent-danger-text">{state.error}</p>}
-    </section>
+    </div>
   );
 }
 

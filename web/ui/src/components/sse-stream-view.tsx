@@ -37,7 +37,7 @@ export function SSEStreamView({ events, label = "Events", className }: SSEStream
   return (
     <section aria-label={label} className={classes("flex min-h-0 flex-col gap-2 text-agent-text", className)}>
       <input type="search" className={FIELD} placeholder="Filter by type" aria-label="Filter by type" value={filter} onChange={(event) => { setFilter(event.target.value); }} />
-      <div ref={frame} className={classes("min-h-0 flex-1 overflow-auto", FOCUS)} tabIndex={0} role="region" aria-label={`${label}: ${shown.length} rows`}>
+      <div ref={frame} className={classes("min-h-0 flex-1 overflow-auto", FOCUS)} tabIndex={0} role="group" aria-label={`${label}: ${shown.length} rows`}>
         <div className="relative w-full" style={{ height: rows.getTotalSize() }}>
           {rows.getVirtualItems().map(({ index, start }) => {
             const event = shown[index];

@@ -12,7 +12,7 @@ export const BUTTONS = {
   danger: `${BUTTON} border-transparent bg-agent-danger text-agent-on-danger hover:bg-agent-danger-strong`,
 } as const;
 
-export const CARD = "rounded-lg border border-agent-border bg-agent-surface text-agent-text";
+export const CARD = "rounded-lg border border-agent-border bg-agent-surface wrap-anywhere text-agent-text";
 
 export const FIELD = `w-full rounded-md border border-agent-border bg-agent-bg px-3 py-2 text-sm text-agent-text placeholder:text-agent-muted ${FOCUS}`;
 

@@ -35,6 +35,7 @@ export const ToolCallRenderer = memo(function ToolCallRenderer({ view, onAnswer,
   const { requiresApproval } = useToolCallStatus(view);
   const { call, request } = view;
   const Own = renderers !== undefined && Object.hasOwn(renderers, call.name) ? renderers[call.name] : undefined;
+  const isAsked = requiresApproval && request !== undefined && onAnswer !== undefined;
   return (
     <div className={classes(CARD, "my-2 text-sm")}>
       <Collapsible.Root defaultOpen={isOpen ?? false}>
@@ -42,10 +43,10 @@ export const ToolCallRenderer = memo(function ToolCallRenderer({ view, onAnswer,
           <Header view={view} />
         </Collapsible.Trigger>
         <Collapsible.Content className="flex flex-col gap-2 px-3 pb-3">
-          {Own === undefined ? <Inside view={view} /> : <Own view={view} />}
+          {Own === undefined ? <Inside view={view} isAsked={isAsked} /> : <Own view={view} />}
         </Collapsible.Content>
       </Collapsible.Root>
-      {requiresApproval && request !== undefined && onAnswer !== undefined && (
+      {isAsked && (
         <div className="px-3 pb-3">
           <RequestCard key={request.requestId} request={request} onAnswer={onAnswer} />
         </div>
@@ -70,11 +71,12 @@ function Header({ view }: { readonly view: CallView }): ReactNode {
   );
 }
 
-function Inside({ view }: { readonly view: CallView }): ReactNode {
+/** What is asked for consent shows the arguments already. */
+function Inside({ view, isAsked }: { readonly view: CallView; readonly isAsked: boolean }): ReactNode {
   const { call, inputText, progress, result, subagent } = view;
   return (
     <>
-      <Block title="Arguments" text={inputText ?? formatValue(call.arguments)} />
+      {!isAsked && <Block title="Arguments" text={inputText ?? formatValue(call.arguments)} />}
       {progress?.partial !== undefined && <Block title="So far" text={formatValue(progress.partial)} />}
       {result !== undefined && <Block title={result.toolResult?.success === true ? "Result" : "Error"} text={result.content} />}
       {subagent?.childSessionId !== undefined && <p className="text-xs text-agent-muted">Session {subagent.childSessionId}</p>}
@@ -86,7 +88,7 @@ function Block({ title, text }: { readonly title: string; readonly text: string 
   return (
     <div>
       <p className="mb-1 text-xs text-agent-muted">{title}</p>
-      <pre className={classes(CODE, FOCUS)} tabIndex={0} role="region" aria-label={title}>{cut(text, RESULT_CHARS_MAX)}</pre>
+      <pre className={classes(CODE, FOCUS)} tabIndex={0} role="group" aria-label={title}>{cut(text, RESULT_CHARS_MAX)}</pre>
     </div>
   );
 }

@@ -103,18 +103,18 @@ function Bar({ row, wholeMs, isSelected, onSelect }: BarProps): ReactNode {
     <button
       type="button"
       aria-pressed={isSelected}
-      aria-label={`${span.name}, after ${formatDuration(startMs)}, ${took}`}
       onClick={onSelect}
       className={classes("flex w-full cursor-pointer items-center gap-2 rounded px-1 py-0.5 text-left text-xs", isSelected && "bg-agent-raised", FOCUS)}
     >
       <span className="w-2/5 min-w-0 truncate font-mono" style={{ paddingLeft: `${depth * INDENT_REM}rem` }}>{span.name}</span>
+      <span className="sr-only">, after {formatDuration(startMs)}, </span>
       <span aria-hidden className="relative h-3 flex-1 rounded bg-agent-raised">
         <span
           className={classes("absolute top-0 h-3 rounded", colorOf(span), isOpen && "motion-safe:animate-pulse")}
           style={{ left: `${Math.min((startMs / wholeMs) * FULL, FULL - MIN_PERCENT)}%`, width: `${width}%`, maxWidth: "100%" }}
         />
       </span>
-      <span aria-hidden className="w-20 shrink-0 text-right text-agent-muted">{took}</span>
+      <span className="w-20 shrink-0 text-right text-agent-muted">{took}</span>
     </button>
   );
 }
@@ -127,8 +127,8 @@ function colorOf({ name, attrs }: TraceSpan): string {
 
 function Details({ row, events }: { readonly row: SpanRow; readonly events: readonly TraceEvent[] }): ReactNode {
   return (
-    <section aria-label={`Details of ${row.span.name}`} className="flex flex-col gap-2">
-      <pre className={classes(CODE, FOCUS)} tabIndex={0} role="region" aria-label="Attributes">{formatValue(row.span.attrs ?? {})}</pre>
+    <div role="group" aria-label={`Details of ${row.span.name}`} className="flex flex-col gap-2">
+      <pre className={classes(CODE, FOCUS)} tabIndex={0} role="group" aria-label="Attributes">{formatValue(row.span.attrs ?? {})}</pre>
       {events.length > 0 && (
         <ul className="text-xs text-agent-muted">
           {events.map((event) => (
@@ -138,6 +138,6 @@ function Details({ row, events }: { readonly row: SpanRow; readonly events: read
           ))}
         </ul>
       )}
-    </section>
+    </div>
   );
 }

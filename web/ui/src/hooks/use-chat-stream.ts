@@ -1,4 +1,4 @@
-import { isRunning, type ChatItem, type ChatMessage, type Conversation, type InputResponse } from "@windlass/protocol";
+import { attachmentsOf, isRunning, textOfContent, type ChatItem, type ChatMessage, type Conversation, type InputResponse, type UserContent } from "@windlass/protocol";
 import type { FeedState } from "@windlass/protocol/client";
 import { useCallback, useMemo, useState } from "react";
 import { useTransport } from "../context.js";
@@ -28,11 +28,15 @@ export interface ChatStream {
   readonly conversation: Conversation;
   /** Whether a run is under way, or a message is on its way. */
   readonly isStreaming: boolean;
+  /** Whether words may go to the run under way; else they wait for it to end. */
+  readonly canSteer: boolean;
+  /** Whether files may come with a message. */
+  readonly canAttach: boolean;
   readonly connection: FeedState;
   /** What went wrong last on the way to the agent; what went wrong in a run is in the items. */
   readonly error: Error | undefined;
   /** Says something. Rejects if it did not get through; it may then be said again. */
-  readonly sendUserMessage: (text: string, delivery?: "queue" | "steer") => Promise<void>;
+  readonly sendUserMessage: (content: UserContent, delivery?: "queue" | "steer") => Promise<void>;
   /** Ends the run where it runs; what was said stays. */
   readonly cancel: () => Promise<void>;
   /** Answers an approval or a question. */
@@ -42,7 +46,7 @@ export interface ChatStream {
 }
 
 interface Pending {
-  readonly text: string;
+  readonly content: UserContent;
   /** Messages of the user that were there before. */
   readonly after: number;
   readonly runId?: string | undefined;
@@ -76,13 +80,13 @@ export function useChatStream(options: ChatStreamOptions = {}): ChatStream {
   }, []);
 
   const sendUserMessage = useCallback(
-    (text: string, delivery?: "queue" | "steer") =>
+    (content: UserContent, delivery?: "queue" | "steer") =>
       attempt(async () => {
-        setPending({ text, after: said });
+        setPending({ content, after: said });
         try {
           const sent = await (sessionId === undefined
-            ? transport.createSession({ agent, message: text })
-            : transport.send(sessionId, text, { delivery }));
+            ? transport.createSession({ agent, message: content })
+            : transport.send(sessionId, content, { delivery }));
           setPending((before) => before && { ...before, runId: sent.runId });
           if (sessionId !== undefined) return;
           setBegun(sent.sessionId);
@@ -114,7 +118,7 @@ export function useChatStream(options: ChatStreamOptions = {}): ChatStream {
     setMessages((before) => [...before, message]);
   }, []);
 
-  const items = useItems(local, view.items, isPending ? pending.text : undefined);
+  const items = useItems(local, view.items, isPending ? pending.content : undefined);
   const messages = useMemo(() => [...local, ...conversation.chat.messages], [local, conversation.chat.messages]);
   return {
     sessionId,
@@ -122,6 +126,8 @@ export function useChatStream(options: ChatStreamOptions = {}): ChatStream {
     items,
     conversation,
     isStreaming: isPending || isRunning(conversation),
+    canSteer: transport.features.steer,
+    canAttach: transport.features.attachments,
     connection: view.connection,
     error: error ?? view.error,
     sendUserMessage,
@@ -133,16 +139,21 @@ export function useChatStream(options: ChatStreamOptions = {}): ChatStream {
 }
 
 /** The rows of a session, behind local messages and in front of what was just said. */
-function useItems(local: readonly ChatMessage[], items: readonly ChatItem[], pending: string | undefined): readonly ChatItem[] {
+function useItems(local: readonly ChatMessage[], items: readonly ChatItem[], pending: UserContent | undefined): readonly ChatItem[] {
   const before = useMemo(() => local.map(rowOf), [local]);
   const after = useMemo(
-    () => (pending === undefined ? [] : [rowOf({ id: "pending", role: "user", content: pending, createdAt: "" })]),
+    () => (pending === undefined ? [] : [pendingRow(pending)]),
     [pending],
   );
   return useMemo(
     () => (before.length === 0 && after.length === 0 ? items : [...before, ...items, ...after]),
     [before, items, after],
   );
+}
+
+function pendingRow(content: UserContent): ChatItem {
+  const row = rowOf({ id: "pending", role: "user", content: textOfContent(content), createdAt: "" });
+  return typeof content === "string" ? row : ({ ...row, attachments: attachmentsOf(content) } as ChatItem);
 }
 
 function rowOf(message: ChatMessage): ChatItem {

@@ -22,5 +22,9 @@ async def serve(runtime: AgentRuntime, agent: Agent, *, user: str) -> None:
     finally:
         sys.stdout = kept
     # What it does not offer it has no methods for; the library answers for them.
-    mine = cast(acp.Agent, EditorAgent(runtime, agent, user=user))
-    await acp.run_agent(mine, writer, reader)
+    mine = EditorAgent(runtime, agent, user=user)
+    try:
+        # The library counts going on with a session among what may change; the protocol does not any more.
+        await acp.run_agent(cast(acp.Agent, mine), writer, reader, use_unstable_protocol=True)
+    finally:
+        await mine.aclose()

@@ -8,7 +8,7 @@ import acp
 from acp import schema
 from pydantic import JsonValue
 
-from windlass_protocol import ChatMessage, Event, InputRequest
+from windlass_protocol import Event, InputRequest, Record
 
 JsonObject = dict[str, JsonValue]
 Update = (
@@ -28,16 +28,22 @@ _KINDS: Final[dict[str, OptionKind]] = {
 
 
 class Updates:
-    """Turns the events of one run into updates, each said once."""
+    """Turns events of a session into updates, each said once.
 
-    def __init__(self) -> None:
+    An editor knows what the person in front of it said; `with_words` is for one that does not.
+    """
+
+    def __init__(self, *, with_words: bool = False) -> None:
         self._streamed: set[tuple[object, object, str]] = set()
+        self._with_words = with_words
 
-    def of(self, event: Event) -> Iterator[Update]:
+    def of(self, event: Event | Record) -> Iterator[Update]:
         """Return what an editor is told of an event."""
         data = event.data
         step = (data.get("turnId"), data.get("stepIndex"))
         match event.type:
+            case "message.received" if self._with_words:
+                yield acp.update_user_message_text(_said(data.get("message")))
             case "message.appended":
                 self._streamed.add((*step, "message"))
                 yield acp.update_agent_message_text(str(data.get("messageDelta", "")))
@@ -73,7 +79,7 @@ def _result(data: JsonObject) -> Update:
     known = result if isinstance(result, dict) else {}
     error = data.get("error")
     said = error.get("message") if isinstance(error, dict) else known.get("output")
-    text = said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
+    text = _said(said)
     return acp.update_tool_call(
         str(known.get("callId")),
         status="completed" if error is None else "failed",
@@ -103,9 +109,5 @@ def call_of(request: InputRequest) -> schema.ToolCallUpdate:
     )
 
 
-def told_before(message: ChatMessage) -> Iterator[Update]:
-    """Return a message of the history, as if it were said now."""
-    if message.role == "user" and message.content:
-        yield acp.update_user_message_text(message.content)
-    elif message.content and message.role == "assistant":
-        yield acp.update_agent_message_text(message.content)
+def _said(message: JsonValue) -> str:
+    return message if isinstance(message, str) else json.dumps(message, ensure_ascii=False)

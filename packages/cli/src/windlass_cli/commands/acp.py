@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-from windlass_cli.agents import pick_agent
 from windlass_cli.problems import Exit, Problem
 from windlass_cli.session import finish, session_of
 
@@ -21,7 +20,8 @@ def acp(
     """
     if importlib.util.find_spec("acp") is None:
         raise Problem(
-            "the Agent Client Protocol is not installed", "Install it: pip install 'windlass-cli[acp]'"
+            "the Agent Client Protocol is not installed",
+            "Install it beside the command: pip install agent-client-protocol",
         )
     # It takes longer to import than everything else together.
     from windlass_cli.acp.serving import serve  # noqa: PLC0415 - slow to import
@@ -30,7 +30,7 @@ def acp(
 
     async def work() -> Exit:
         async with self.working() as runtime:
-            await serve(runtime, pick_agent(self.agents(), agent), user=self.user)
+            await serve(runtime, self.agent(agent), user=self.user)
         return Exit.DONE
 
     finish(work())

@@ -1,15 +1,20 @@
 """`windlass approvals`: what waits for a person, and the answers."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+import windlass
+from windlass_cli.listing import Shape, show_list
 from windlass_cli.problems import Exit, Problem
+from windlass_cli.records import run_records
 from windlass_cli.session import Session, finish, session_of
-from windlass_cli.shapes import show_table, to_json, when
+from windlass_cli.shapes import to_json, when
 
 if TYPE_CHECKING:
+    from windlass.client import ApprovalInfo
     from windlass.ports.listing import OpenRequest
+    from windlass_cli.session import Place
 
 app = typer.Typer(no_args_is_help=True, help="Requests to people: list, answer.")
 Id = Annotated[str, typer.Argument(help="The request.")]
@@ -19,32 +24,22 @@ Id = Annotated[str, typer.Argument(help="The request.")]
 def list_requests(
     context: typer.Context,
     *,
+    limit: Annotated[int, typer.Option(min=1, max=200, help="How many.")] = 200,
     as_json: Annotated[bool, typer.Option("--json", help="A line of JSON for each.")] = False,
 ) -> None:
     """List everything that waits for a person, the oldest first.
 
     Example: windlass approvals list
     """
-    self = session_of(context)
-
-    async def work() -> Exit:
-        async with self.reading() as runtime:
-            page = await runtime.sessions.requests(limit=200)
-        if as_json:
-            for one in page.items:
-                self.terminal.line(to_json(one))
-            return Exit.DONE
-        header = ("request", "agent", "tool", "asked", "expires", "answers", "arguments")
-        if not show_table(self.terminal, header, rows=map(_row, page.items)):
-            self.terminal.say("Nobody is being asked anything.")
-        else:
-            self.terminal.say("Answer with: windlass approvals answer REQUEST approve", "dim")
-        return Exit.DONE
-
-    finish(work())
+    show_list(
+        session_of(context),
+        lambda runtime: runtime.sessions.requests(limit=limit),
+        shape=_LIST,
+        as_json=as_json,
+    )
 
 
-def _row(one: "OpenRequest") -> tuple[str, ...]:
+def _row(one: "OpenRequest | ApprovalInfo") -> tuple[str, ...]:
     request, options = one.request, one.request.options or ()
     times = (when(one.asked_at), when(request.expires_at))
     answers, arguments = "|".join(option.id for option in options), to_json(request.action.input)
@@ -56,6 +51,14 @@ def _row(one: "OpenRequest") -> tuple[str, ...]:
         answers,
         arguments,
     )
+
+
+_LIST: Final = Shape(
+    ("request", "agent", "tool", "asked", "expires", "answers", "arguments"),
+    _row,
+    "Nobody is being asked anything.",
+    "Answer with: windlass approvals answer REQUEST approve",
+)
 
 
 @app.command()
@@ -74,16 +77,54 @@ def answer(
 
 
 async def _answer(self: Session, request_id: str, *, option: str | None, text: str | None) -> Exit:
-    async with self.reading() as runtime:
-        after: str | None = None
-        while True:
-            page = await runtime.sessions.requests(after=after, limit=200)
-            found = next((one for one in page.items if one.request.request_id == request_id), None)
-            if found is not None or page.next is None:
-                break
-            after = page.next
+    async with self.place() as runtime:
+        found = await _found(runtime, request_id)
         if found is None:
-            raise Problem(f"nobody is being asked {request_id}", "See what is: windlass approvals list")
-        await runtime.handle(found.run_id).answer(request_id, option, text=text, responder=self.user)
+            raise await _gone(runtime, request_id)
+        handle = runtime.handle(found.run_id)
+        if any(one.is_answered for one in await handle.requests() if one.request_id == request_id):
+            raise Problem(
+                "it is answered already, and whoever drives the run has not taken the answer yet",
+                f"Go on with it here: windlass runs resume {found.run_id}",
+            )
+        try:
+            await handle.answer(request_id, option, text=text, responder=self.user)
+        except windlass.Conflict:  # somebody was faster
+            raise await _gone(runtime, request_id) from None
     self.terminal.say(f"Answered. Go on with it: windlass runs resume {found.run_id}")
     return Exit.DONE
+
+
+async def _found(runtime: "Place", request_id: str) -> "OpenRequest | ApprovalInfo | None":
+    after: str | None = None
+    while True:
+        page = await runtime.sessions.requests(after=after, limit=200)
+        for one in page.items:
+            if one.request.request_id == request_id:
+                return one
+        if page.next is None:
+            return None
+        after = page.next
+
+
+async def _gone(runtime: "Place", request_id: str) -> Problem:
+    """Say what became of a request that is not open."""
+    _, _, behind = request_id.partition(":")
+    run_id = behind.partition(":")[0]
+    nobody = Problem(f"nobody is being asked {request_id}", "See what is asked: windlass approvals list")
+    try:
+        await runtime.run_status(run_id)
+    except windlass.AgentError:
+        return nobody
+    async for record in run_records(runtime, run_id):
+        resolutions = record.data.get("resolutions") if record.type == "input.resolved" else None
+        for one in resolutions if isinstance(resolutions, list) else ():
+            if isinstance(one, dict) and one.get("requestId") == request_id:
+                response = one.get("response")
+                said = response if isinstance(response, dict) else {}
+                what = said.get("optionId") or one.get("outcome")
+                by = f" by {said['responder']}" if said.get("responder") else ""
+                return Problem(
+                    f"it is settled already: {what}{by}", f"See what came of it: windlass runs show {run_id}"
+                )
+    return nobody

@@ -4,12 +4,9 @@ from typing import Annotated, Final
 
 import typer
 
-from windlass import parts
-from windlass_cli.agents import pick_agent
 from windlass_cli.keeping import watched
 from windlass_cli.problems import Exit
-from windlass_cli.session import Session, finish, session_of
-from windlass_cli.settings import OWNER
+from windlass_cli.session import Session, finish, new_session, session_of, start
 from windlass_cli.watch import Watch
 
 QUIT: Final = frozenset({"/quit", "/exit", "/q"})
@@ -33,18 +30,16 @@ def chat(
 
 async def _chat(self: Session, *, agent: str | None, session_id: str | None) -> Exit:
     terminal = self.terminal
-    async with self.working() as runtime:
-        chosen = pick_agent(self.agents(), agent)
-        name = session_id or f"chat-{parts.new_id()}"
-        terminal.say(
-            f"{chosen.name} listens. Leave with /quit; go on with: windlass chat --session {name}", "dim"
-        )
+    async with self.place(drives=True) as place:
+        chosen = await self.agent_at(place, agent)
+        name = session_id or await new_session(place, chosen)
+        terminal.say(f"{chosen} listens. Leave with /quit; go on with: windlass chat --session {name}", "dim")
         while (line := await terminal.ask("> " if terminal.is_interactive else "")) is not None:
             words = line.strip()
             if words in QUIT:
                 break
             if words:
-                handle = await runtime.start(chosen.name, words, session_id=name, owner=OWNER)
+                handle = await start(place, chosen, words=words, session_id=name)
                 watch = Watch(terminal, self.user, is_asking=terminal.is_interactive)
-                await watched(self, runtime, watch=watch, handle=handle)
+                await watched(self, place, watch=watch, handle=handle)
     return Exit.DONE

@@ -13,7 +13,7 @@ import typer
 
 import windlass
 from windlass.adapters import models
-from windlass_cli.problems import Exit, Problem
+from windlass_cli.problems import Exit
 from windlass_cli.session import Session, finish, session_of
 
 _PARTS: Final = ("windlass-protocol", "windlass-harness", "windlass", "windlass-cli")
@@ -64,7 +64,9 @@ def _environment() -> Iterator[Finding]:
     is_alike = len(set(versions.values())) == 1
     told = ", ".join(f"{name} {version}" for name, version in versions.items())
     yield Finding(
-        "parts", told, "" if is_alike else "Install them in one version: pip install -U windlass-cli"
+        "parts",
+        told,
+        "" if is_alike else "Install them in one version, from one checkout or one set of wheels.",
     )
 
 
@@ -78,8 +80,8 @@ def _version(name: str) -> str:
 def _agents(session: Session) -> Iterator[Finding]:
     try:
         agents = session.agents()
-    except Problem as problem:
-        yield Finding("agents", problem.message, problem.hint or "Mend the module.")
+    except windlass.AgentError as error:
+        yield Finding("agents", session.settings.agents, error.message)
         return
     names = ", ".join(agent.name for agent in agents)
     yield Finding("agents", f"{names}, of {session.settings.agents}")

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from windlass_cli.problems import Exit
-from windlass_cli.session import finish, session_of
+from windlass_cli.session import finish, known_run, session_of
 from windlass_cli.shapes import short, show_table, to_json
 from windlass_cli.spans import show_waterfall
 
@@ -21,7 +21,8 @@ def trace(context: typer.Context, run_id: Id, *, as_json: Json = False) -> None:
     self = session_of(context)
 
     async def work() -> Exit:
-        async with self.reading() as runtime:
+        async with self.place() as runtime:
+            await known_run(runtime, run_id)
             found = await runtime.sessions.trace(run_id)
         if as_json:
             self.terminal.line(to_json(found))
@@ -40,7 +41,8 @@ def decisions(context: typer.Context, run_id: Id, *, as_json: Json = False) -> N
     self = session_of(context)
 
     async def work() -> Exit:
-        async with self.reading() as runtime:
+        async with self.place() as runtime:
+            await known_run(runtime, run_id)
             found = await runtime.decisions(run_id)
         if as_json:
             self.terminal.line(to_json(found))

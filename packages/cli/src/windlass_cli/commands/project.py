@@ -7,6 +7,7 @@ import typer
 
 from windlass_cli.problems import Problem
 from windlass_cli.session import session_of
+from windlass_cli.settings import FILE
 from windlass_cli.shapes import show_table
 
 _AGENT: Final = '''"""The agent of this project; try it: windlass run weather."""
@@ -31,7 +32,8 @@ _IGNORED: Final = """windlass-data/
 __pycache__/
 .env
 """
-_FILES: Final = {"agent.py": _AGENT, "windlass.toml": _TOML, ".gitignore": _IGNORED}
+_AGENT_FILE: Final = "agent.py"
+_FILES: Final = {_AGENT_FILE: _AGENT, FILE: _TOML, ".gitignore": _IGNORED}
 
 
 def init(
@@ -45,9 +47,7 @@ def init(
     Example: windlass init shop
     """
     terminal = session_of(context).terminal
-    known = [name for name in _FILES if (folder / name).exists() and name != ".gitignore"]
-    if known:
-        raise Problem(f"{folder / known[0]} exists already", "Name a folder without one: windlass init NAME")
+    _check_empty(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in _FILES.items():
@@ -57,8 +57,26 @@ def init(
         raise Problem(f"{folder} cannot be written: {error.strerror}") from None
     for name in _FILES:
         terminal.say(f"  {folder / name}")
-    enter = "" if folder == Path() else f"cd {folder} && "
-    terminal.say(f'Try it: {enter}windlass run "what is the weather in Oslo?"')
+    terminal.say(f'Try it: {_enter(folder)}windlass run "what is the weather in Oslo?"')
+
+
+def _check_empty(folder: Path) -> None:
+    enter = _enter(folder)
+    if (folder / FILE).exists():
+        raise Problem(
+            f"{folder.absolute()} is a project already: it has a {FILE}",
+            f'Run it: {enter}windlass run "…". For another one: windlass init NAME',
+        )
+    if (folder / _AGENT_FILE).exists():
+        raise Problem(
+            f"{folder / _AGENT_FILE} exists already, and is left alone",
+            f'To run what is in it: {enter}windlass --agents {_AGENT_FILE} run "…". '
+            "For a project beside it: windlass init NAME",
+        )
+
+
+def _enter(folder: Path) -> str:
+    return "" if folder.absolute() == Path.cwd() else f"cd {folder} && "
 
 
 def config(context: typer.Context) -> None:

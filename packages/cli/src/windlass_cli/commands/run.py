@@ -4,11 +4,9 @@ from typing import Annotated
 
 import typer
 
-from windlass_cli.agents import pick_agent
 from windlass_cli.keeping import watched
 from windlass_cli.problems import Exit
-from windlass_cli.session import Session, finish, session_of
-from windlass_cli.settings import OWNER
+from windlass_cli.session import Session, finish, session_of, start
 from windlass_cli.watch import Watch
 
 
@@ -34,7 +32,7 @@ def run(
 
 
 async def _run(self: Session, watch: Watch, *, words: str, agent: str | None, session_id: str | None) -> Exit:
-    async with self.working() as runtime:
-        chosen = pick_agent(self.agents(), agent)
-        handle = await runtime.start(chosen.name, words, session_id=session_id, owner=OWNER)
-        return await watched(self, runtime, watch=watch, handle=handle)
+    async with self.place(drives=True) as place:
+        chosen = await self.agent_at(place, agent)
+        handle = await start(place, chosen, words=words, session_id=session_id)
+        return await watched(self, place, watch=watch, handle=handle)

@@ -8,21 +8,25 @@ import typer
 
 from windlass import parts
 from windlass_cli.keeping import watched
+from windlass_cli.listing import Shape, show_list
 from windlass_cli.problems import Exit
-from windlass_cli.records import ENDS, run_records
-from windlass_cli.session import finish, session_of
-from windlass_cli.shapes import cost, lasted, moment, short, show_table, to_json, tokens, when
+from windlass_cli.records import ENDS, at_of, run_records
+from windlass_cli.session import finish, known_run, session_of
+from windlass_cli.shapes import cost, lasted, moment, short, to_json, tokens, when
 from windlass_cli.spans import show_tree
 from windlass_cli.watch import Watch
 
 if TYPE_CHECKING:
-    from windlass import AgentRuntime
+    from windlass.client import RunRow
     from windlass.ports.listing import RunInfo
+    from windlass_cli.session import Place
 
 app = typer.Typer(no_args_is_help=True, help="Runs: list, show, tail, resume, cancel, replay, diff.")
 Id = Annotated[str, typer.Argument(help="The run.")]
 Json = Annotated[bool, typer.Option("--json", help="A line of JSON for each.")]
 LINE_CHARS: Final = 400
+CANCEL_WAIT_S: Final = 1.0
+"""How long whoever drives a run has to end it before somebody is told how to do it here."""
 
 
 @app.command("list")
@@ -31,7 +35,12 @@ def list_runs(
     *,
     session: Annotated[str | None, typer.Option(help="Of this session.")] = None,
     agent: Annotated[str | None, typer.Option(help="Of this agent.")] = None,
-    status: Annotated[str | None, typer.Option(help="Such as waiting, running, failed.")] = None,
+    status: Annotated[
+        str | None,
+        typer.Option(
+            help="pending, running, waiting, cancelling, completed, failed, cancelled or budget_exhausted."
+        ),
+    ] = None,
     limit: Annotated[int, typer.Option(min=1, max=200, help="How many.")] = 20,
     as_json: Json = False,
 ) -> None:
@@ -39,27 +48,25 @@ def list_runs(
 
     Example: windlass runs list --status failed
     """
-    self = session_of(context)
-
-    async def work() -> Exit:
-        async with self.reading() as runtime:
-            page = await runtime.sessions.runs(session_id=session, agent_id=agent, status=status, limit=limit)
-        if as_json:
-            for one in page.items:
-                self.terminal.line(to_json(one))
-            return Exit.DONE
-        header = ("run", "status", "agent", "began", "took", "tokens", "cost", "session")
-        if not show_table(self.terminal, header, rows=map(_row, page.items)):
-            self.terminal.say('No runs. Begin one: windlass run "…"')
-        return Exit.DONE
-
-    finish(work())
+    show_list(
+        session_of(context),
+        lambda runtime: runtime.sessions.runs(session_id=session, agent_id=agent, status=status, limit=limit),
+        shape=_LIST,
+        as_json=as_json,
+    )
 
 
-def _row(one: "RunInfo") -> tuple[str, ...]:
+def _row(one: "RunInfo | RunRow") -> tuple[str, ...]:
     took = lasted(one.started_at, one.ended_at)
     began, used = when(one.started_at), (tokens(one.usage), cost(one.usage))
     return (one.run_id, one.status.value, one.agent_id, began, took, *used, one.session_id)
+
+
+_LIST: Final = Shape(
+    ("run", "status", "agent", "began", "took", "tokens", "cost", "session"),
+    _row,
+    'No such runs. Begin one: windlass run "…"',
+)
 
 
 @app.command()
@@ -71,7 +78,8 @@ def show(context: typer.Context, run_id: Id, *, as_json: Json = False) -> None:
     self = session_of(context)
 
     async def work() -> Exit:
-        async with self.reading() as runtime:
+        async with self.place() as runtime:
+            await known_run(runtime, run_id)
             snapshot, trace = await runtime.run_snapshot(run_id), await runtime.sessions.trace(run_id)
         if as_json:
             self.terminal.line(to_json({"run": snapshot, "trace": trace}))
@@ -97,8 +105,8 @@ def tail(
     self = session_of(context)
 
     async def work() -> Exit:
-        async with self.reading() as runtime:
-            await runtime.run_status(run_id)
+        async with self.place() as runtime:
+            await known_run(runtime, run_id)
             watch = Watch(self.terminal, self.user, is_json=as_json, is_asking=False)
             if follow:
                 return watch.end(await watch.follow(runtime.handle(run_id)), run_id=run_id)
@@ -119,14 +127,14 @@ def resume(context: typer.Context, run_id: Id, *, as_json: Json = False) -> None
     self = session_of(context)
 
     async def work() -> Exit:
-        async with self.working() as runtime:
+        async with self.place(drives=True) as runtime:
+            is_over = await known_run(runtime, run_id) in ENDS
             handle = runtime.handle(run_id)
-            is_over = (await handle.status()).value in ENDS
             watch = Watch(self.terminal, self.user, is_json=as_json, is_asking=self.terminal.is_interactive)
             if is_over:
                 # What it did is not shown as if it were done again.
                 result = await handle.wait()
-                self.terminal.say("It has ended. See what it did: windlass runs show")
+                self.terminal.say(f"It has ended. See what it did: windlass runs show {run_id}")
                 if not as_json:
                     self.terminal.line(result.output)
                 return watch.end(result, run_id=run_id)
@@ -146,10 +154,17 @@ def cancel(
     self = session_of(context)
 
     async def work() -> Exit:
-        async with self.reading() as runtime:
-            await runtime.cancel_run(run_id, by=self.user, reason=reason)
-            status = await runtime.run_status(run_id)
-        self.terminal.say(f"{run_id}: {status.value}; it ends where it is driven")
+        async with self.place() as runtime:
+            if (status := await known_run(runtime, run_id)) in ENDS:
+                self.terminal.say(f"It has ended already: {status}. See it: windlass runs show {run_id}")
+                return Exit.DONE
+            handle = runtime.handle(run_id)
+            await handle.cancel(by=self.user, reason=reason)
+            try:
+                self.terminal.say((await handle.wait(CANCEL_WAIT_S)).status.value)
+            except TimeoutError:
+                self.terminal.say("It is asked to end, and ends where it is driven, now or later.")
+                self.terminal.say(f"If nobody drives it, end it here: windlass runs resume {run_id}")
         return Exit.DONE
 
     finish(work())
@@ -166,7 +181,9 @@ def diff(
     self = session_of(context)
 
     async def work() -> Exit:
-        async with self.reading() as runtime:
+        async with self.place() as runtime:
+            for run_id in (first, second):
+                await known_run(runtime, run_id)
             one, other = [[line async for line in _lines(runtime, run_id)] for run_id in (first, second)]
         lines = list(difflib.unified_diff(one, other, first, second, n=2, lineterm=""))
         for line in lines:
@@ -192,10 +209,11 @@ def replay(
 
     async def work() -> Exit:
         clock = parts.SystemClock()
-        async with self.reading() as runtime:
+        async with self.place() as runtime:
+            await known_run(runtime, run_id)
             watch, last = Watch(self.terminal, self.user), None
             async for record in run_records(runtime, run_id):
-                now = moment(record.at)
+                now = moment(at_of(record))
                 if speed and last is not None:
                     await clock.sleep(max(0.0, (now - last).total_seconds()) / speed)
                 watch.show(record)
@@ -206,7 +224,7 @@ def replay(
     finish(work())
 
 
-async def _lines(runtime: "AgentRuntime", run_id: str) -> AsyncIterator[str]:
+async def _lines(runtime: "Place", run_id: str) -> AsyncIterator[str]:
     """Return what was said and done in a run, without what differs each time."""
     async for record in run_records(runtime, run_id):
         data = record.data

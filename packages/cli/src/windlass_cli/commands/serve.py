@@ -1,4 +1,4 @@
-"""`windlass serve`, `dev` and `demo`: agents over HTTP."""
+"""`windlass serve` and `dev`: agents over HTTP."""
 
 import asyncio
 import os
@@ -15,7 +15,9 @@ from windlass_cli.reload import Files
 from windlass_cli.session import Session, finish, session_of
 
 if TYPE_CHECKING:
-    from windlass_server import JwtSettings, Settings
+    from collections.abc import Callable
+
+    from windlass_server import JwtSettings, Settings, Tenants
 
 WATCHED: Final = "WINDLASS_DEV_WATCHED"
 """Set for the server that another process starts anew."""
@@ -35,7 +37,7 @@ def serve(
 
     Example: windlass --agents app:agents serve --port 8700
     """
-    _serve(session_of(context), port)
+    serve_agents(session_of(context), port=port)
 
 
 def dev(
@@ -53,10 +55,13 @@ def dev(
     session = session_of(context)
     if reload and WATCHED not in os.environ:  # noqa: TID251 - told by the process that watches
         finish(_watched(session))
-    _serve(session, port)
+    serve_agents(session, port=port)
 
 
-def _serve(session: Session, port: int | None) -> NoReturn:
+def serve_agents(
+    session: Session, *, port: int | None, also: "Callable[[Tenants, str], None] | None" = None
+) -> NoReturn:
+    """Serve until a signal ends it; `also` gets the address once there is one."""
     settings, terminal = session.settings, session.terminal
     agents = session.agents()
     where = server_settings(session, port)
@@ -67,6 +72,8 @@ def _serve(session: Session, port: int | None) -> NoReturn:
         terminal.say(f"Windlass is running on {address}")
         names = ", ".join(agent.name for agent in agents)
         terminal.say(f"Agents: {names}. Everything is kept in {settings.data}. Ctrl-C ends it.", "dim")
+        if also is not None:
+            also(tenants, address)
 
     if windlass_server.serve(where, tenants, told=told):
         hint = f"Something else may listen on {where.host}:{where.port}; choose another port: --port 0"

@@ -2,16 +2,20 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+import windlass
+from windlass_cli.listing import Shape, show_list
 from windlass_cli.problems import Exit, Problem
 from windlass_cli.session import Session, finish, session_of
-from windlass_cli.shapes import cost, show_table, to_json, tokens, when
+from windlass_cli.shapes import cost, to_json, tokens, when
 
 if TYPE_CHECKING:
+    from windlass import client
     from windlass.ports.listing import SessionInfo
+    from windlass_cli.session import Place
 
 app = typer.Typer(no_args_is_help=True, help="Sessions: list, show, fork, export, import, delete.")
 Id = Annotated[str, typer.Argument(help="The session.")]
@@ -24,7 +28,13 @@ def list_sessions(
     *,
     text: Annotated[str | None, typer.Argument(help="Words of the title.")] = None,
     agent: Annotated[str | None, typer.Option(help="Of this agent.")] = None,
-    status: Annotated[str | None, typer.Option(help="Such as waiting, running, failed.")] = None,
+    status: Annotated[
+        str | None,
+        typer.Option(
+            help="idle, pending, running, waiting, cancelling, completed, failed, cancelled, "
+            "budget_exhausted."
+        ),
+    ] = None,
     limit: Annotated[int, typer.Option(min=1, max=200, help="How many.")] = 20,
     as_json: Json = False,
 ) -> None:
@@ -32,28 +42,33 @@ def list_sessions(
 
     Example: windlass sessions list --status waiting
     """
-    self = session_of(context)
-
-    async def work() -> Exit:
-        async with self.reading() as runtime:
-            page = await runtime.sessions.list(text=text, agent_id=agent, status=status, limit=limit)
-        if as_json:
-            for one in page.items:
-                self.terminal.line(to_json(one))
-            return Exit.DONE
-        header = ("session", "status", "agent", "changed", "runs", "tokens", "cost", "title")
-        if not show_table(self.terminal, header, rows=map(_row, page.items)):
-            self.terminal.say("No sessions. Begin one: windlass chat")
-        elif page.next is not None:
-            self.terminal.say(f"The newest {limit} are shown; --limit shows more.", "dim")
-        return Exit.DONE
-
-    finish(work())
+    show_list(
+        session_of(context),
+        lambda runtime: runtime.sessions.list(text=text, agent_id=agent, status=status, limit=limit),
+        shape=_LIST,
+        as_json=as_json,
+    )
 
 
-def _row(one: "SessionInfo") -> tuple[str, ...]:
+def _row(one: "SessionInfo | client.SessionInfo") -> tuple[str, ...]:
     used = (str(one.run_count), tokens(one.usage), cost(one.usage))
     return (one.session_id, one.status.value, one.agent_id, when(one.updated_at), *used, one.title)
+
+
+_LIST: Final = Shape(
+    ("session", "status", "agent", "changed", "runs", "tokens", "cost", "title"),
+    _row,
+    "No such sessions. Begin one: windlass chat",
+)
+
+
+async def _known(runtime: "Place", session_id: str) -> "SessionInfo | client.SessionInfo":
+    try:
+        return await runtime.sessions.get(session_id)
+    except windlass.Conflict:
+        raise Problem(
+            f"there is no session {session_id}", "See which there are: windlass sessions list"
+        ) from None
 
 
 @app.command()
@@ -65,7 +80,8 @@ def show(context: typer.Context, session_id: Id, *, as_json: Json = False) -> No
     self = session_of(context)
 
     async def work() -> Exit:
-        async with self.reading() as runtime:
+        async with self.place() as runtime:
+            await _known(runtime, session_id)
             after: str | None = None
             while True:
                 page = await runtime.sessions.history(session_id, after=after, limit=200)
@@ -91,7 +107,7 @@ def fork(
     context: typer.Context,
     session_id: Id,
     *,
-    at: Annotated[int | None, typer.Option(help="The number of a record; now when left out.")] = None,
+    at: Annotated[int | None, typer.Option(min=1, help="The number of a record; now when left out.")] = None,
     name: Annotated[str | None, typer.Option(help="The id of the new session.")] = None,
 ) -> None:
     """Begin a new session as another one was; the old one does not notice.
@@ -101,7 +117,8 @@ def fork(
     self = session_of(context)
 
     async def work() -> Exit:
-        async with self.reading() as runtime:
+        async with self.place() as runtime:
+            await _known(runtime, session_id)
             made = await runtime.sessions.fork(session_id, at=at, session_id_new=name)
         self.terminal.line(made.session_id)
         self.terminal.say(f"Go on with it: windlass chat --session {made.session_id}", "dim")
@@ -125,8 +142,8 @@ def export(
 
 
 async def _export(self: Session, session_id: str, *, to: Path | None) -> Exit:
-    async with self.reading() as runtime:
-        await runtime.sessions.get(session_id)
+    async with self.place() as runtime:
+        await _known(runtime, session_id)
         if to is None:
             async for line in runtime.sessions.export(session_id):
                 self.terminal.line(line.rstrip("\n"))
@@ -181,8 +198,8 @@ def delete(
     self = session_of(context)
 
     async def work() -> Exit:
-        async with self.reading() as runtime:
-            known = await runtime.sessions.get(session_id)
+        async with self.place() as runtime:
+            known = await _known(runtime, session_id)
             if not yes:
                 if not self.terminal.is_interactive:
                     raise Problem("nobody is here to ask", "Say that you mean it: --yes")

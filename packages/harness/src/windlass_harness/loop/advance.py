@@ -19,6 +19,8 @@ from windlass_harness.loop.effects import (
     Plan,
     ReviewReport,
     RunTool,
+    judge_key,
+    run_key,
 )
 from windlass_harness.loop.events import Moment
 from windlass_harness.loop.hooked import (
@@ -209,7 +211,7 @@ def _advance_calls(
         return Plan((*_resume(state, "expired", now), *late))
     plan = _Calls()
     for call in calls:
-        if f"call:{call.call_id}" in under_way or f"judge:{call.call_id}" in under_way:
+        if run_key(call.call_id) in under_way or judge_key(call.call_id) in under_way:
             continue
         if call.stage is CallStage.STARTED:
             _advance_started(state, call, plan, now, rules)

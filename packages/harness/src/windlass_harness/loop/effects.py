@@ -32,6 +32,16 @@ class Compact:
     """What the effect is called while it is under way."""
 
 
+def judge_key(call_id: str) -> str:
+    """Return what the judging of a call is called while it is under way."""
+    return f"judge:{call_id}"
+
+
+def run_key(call_id: str) -> str:
+    """Return what a call is called while it runs."""
+    return f"call:{call_id}"
+
+
 @dataclass(frozen=True, slots=True)
 class JudgeCall:
     """Check the arguments of a call and ask the policy about it. Touches nothing."""
@@ -47,7 +57,7 @@ class JudgeCall:
     @property
     def key(self) -> str:
         """What the effect is called while it is under way."""
-        return f"judge:{self.call_id}"
+        return judge_key(self.call_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +74,7 @@ class RunTool:
     @property
     def key(self) -> str:
         """What the effect is called while it is under way."""
-        return f"call:{self.call_id}"
+        return run_key(self.call_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from windlass_protocol import (
     OutputError,
     RetryClass,
 )
+from windlass_protocol.limits import ERROR_MESSAGE_CHARS_MAX
 
 
 def cut_off(reason: FinishReason) -> ErrorInfo:
@@ -71,7 +72,7 @@ def overflowed(error: ErrorInfo) -> ErrorInfo:
     return error.model_copy(
         update={
             "retry": RetryClass.USER_ACTION_NEEDED,
-            "message": message[:_MESSAGE_CHARS_MAX],
+            "message": message[:ERROR_MESSAGE_CHARS_MAX],
             "details": {**(error.details or {}), "reason": CONTEXT_OVERFLOW},
         }
     )
@@ -105,7 +106,6 @@ _SHORTEN: Final = (
     "Send a shorter message, shorten the instructions or the tools, raise the threshold of the agent's "
     "compaction if its model reads more, or start a new session."
 )
-_MESSAGE_CHARS_MAX: Final = 4_096
 
 
 def out_of_budget(spent: Sequence[tuple[BudgetName, int, int]]) -> ErrorInfo:

@@ -1,6 +1,7 @@
-"""Time, names and chance of this machine."""
+"""Time, names, chance and variables of this machine."""
 
 import asyncio
+import os
 import random
 import secrets
 import time
@@ -39,3 +40,8 @@ def new_id() -> str:
 def chance() -> float:
     """Return a number from 0 up to, and without, 1."""
     return random.random()
+
+
+def variable(name: str) -> str | None:
+    """Return a variable of the environment; None if it is not set."""
+    return os.environ.get(name)

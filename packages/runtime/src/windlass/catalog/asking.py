@@ -8,10 +8,13 @@ from windlass.refusals import bad_request
 from windlass.setup_check import check_id
 from windlass_harness.views.listing import words_in
 from windlass_protocol import RunStatus
+from windlass_protocol.codec_errors import shown
 
 T = TypeVar("T", SessionStatus, RunStatus)
 
 SEARCH_CHARS_MAX: Final = 256
+STATUS_SHOWN_CHARS_MAX: Final = 40
+"""What is quoted of a status that there is not."""
 
 
 def member(kind: type[T], value: object) -> T:
@@ -20,7 +23,8 @@ def member(kind: type[T], value: object) -> T:
         return kind(value)
     except ValueError:
         pass
-    raise bad_request(f"status is one of {', '.join(one.value for one in kind)}, found {kind_of(value)}")
+    found = repr(shown(value, STATUS_SHOWN_CHARS_MAX)) if isinstance(value, str) else kind_of(value)
+    raise bad_request(f"status is one of {', '.join(one.value for one in kind)}, found {found}")
 
 
 def name_of(value: object, what: str) -> str | None:
@@ -43,5 +47,6 @@ def words_of(text: object) -> tuple[str, ...]:
 def number_of(value: object, what: str) -> int:
     """Return the number of a record."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise bad_request(f"{what} is the number of a record, found {kind_of(value)}")
+        found = value if type(value) is int else kind_of(value)
+        raise bad_request(f"{what} is the number of a record, found {found}")
     return value

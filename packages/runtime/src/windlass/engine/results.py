@@ -12,7 +12,7 @@ from windlass.engine.failures import log_failure
 from windlass.engine.judge import call_facts, timed_out
 from windlass.engine.masking import has_mask, masked, masked_end
 from windlass.engine.patience import patiently
-from windlass.errors import MESSAGE_CHARS_MAX, AgentError, Rejected, is_for_us
+from windlass.errors import AgentError, Rejected, is_for_us
 from windlass.limits import CONTENT_BYTES_MAX, TOOL_OUTPUT_CHARS_MAX
 from windlass.policy import RulesPolicy
 from windlass.ports.clock import Clock
@@ -36,6 +36,7 @@ from windlass_protocol import (
     RetryClass,
     ToolResult,
 )
+from windlass_protocol.limits import ERROR_MESSAGE_CHARS_MAX
 
 SECRET_ARGUMENTS = "secret_arguments"
 BUG = "bug"
@@ -189,7 +190,7 @@ def model_error(error: BaseException, redactor: Redactor) -> ErrorInfo:
     """Return a failure of a provider in our words; its own may quote the prompt."""
     if isinstance(error, AgentError):
         # Masked before it is cut to its limit: a mask may be longer than what it hides.
-        told = redactor.text(error.message)[:MESSAGE_CHARS_MAX]
+        told = redactor.text(error.message)[:ERROR_MESSAGE_CHARS_MAX]
         return error.info().model_copy(update={"message": told or type(error).__name__})
     is_passing = isinstance(error, TimeoutError | ConnectionError)
     if not is_passing:

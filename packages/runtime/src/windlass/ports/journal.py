@@ -104,12 +104,11 @@ class Journal(Protocol):
     is stored is damaged.
     """
 
-    async def claim(self, session_id: str, owner_id: str, *, now_ms: int, must_exist: bool = False) -> Claim:
-        """Become the owner of a session; a new session is made unless it must exist.
+    async def claim(self, session_id: str, owner_id: str, *, now_ms: int) -> Claim:
+        """Become the owner of a session, which is made if it is new.
 
         Raises:
             Conflict: a living owner has it.
-            Rejected: it must exist and does not.
         """
         ...
 

@@ -8,6 +8,19 @@ It needs the extra `windlass[otel]`, which is imported when an export is made an
 """
 
 from windlass.telemetry.exporter import TelemetryExport
-from windlass.telemetry.opening import export, export_from_environment, trace_metadata
+from windlass.telemetry.opening import (
+    STATE_SUFFIX,
+    check_environment,
+    export,
+    export_from_environment,
+    trace_metadata,
+)
 
-__all__ = ["TelemetryExport", "export", "export_from_environment", "trace_metadata"]
+__all__ = [
+    "STATE_SUFFIX",
+    "TelemetryExport",
+    "check_environment",
+    "export",
+    "export_from_environment",
+    "trace_metadata",
+]

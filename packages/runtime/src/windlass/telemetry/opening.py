@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.metrics.export import MetricExporter
     from opentelemetry.sdk.trace.export import SpanExporter
 
+STATE_SUFFIX: Final = ".otel"
+"""Of the file beside a store that remembers how far its export is; the server and the command share it."""
 _OTLP: Final = "windlass.adapters.telemetry.otlp"
 
 
@@ -77,6 +79,20 @@ def export_from_environment(
     if not chosen.is_wanted:
         return nullcontext()
     return _made(runtime, _sink(None, chosen, {}), state_path=state_path, with_content=capture_content)
+
+
+def check_environment() -> bool:
+    """Return whether the environment names a collector that can be exported to.
+
+    For servers, which want to know before the first store is open.
+
+    Raises:
+        Rejected: as for `export_from_environment`.
+    """
+    is_wanted = settings(needs_endpoint=True).is_wanted
+    if is_wanted:
+        _imported(_OTLP)
+    return is_wanted
 
 
 def trace_metadata() -> JsonObject:

@@ -287,9 +287,9 @@ class WitnessedStore(MemoryStore):
         super().__init__()
         self._world = world
 
-    async def claim(self, session_id: str, owner_id: str, *, now_ms: int, must_exist: bool = False) -> Claim:
+    async def claim(self, session_id: str, owner_id: str, *, now_ms: int) -> Claim:
         """Become the owner of a session."""
-        claim = await super().claim(session_id, owner_id, now_ms=now_ms, must_exist=must_exist)
+        claim = await super().claim(session_id, owner_id, now_ms=now_ms)
         other = self._world.owners.setdefault((session_id, claim.epoch), owner_id)
         self._world.note(f"{owner_id} claims {session_id} as epoch {claim.epoch}")
         if other != owner_id:

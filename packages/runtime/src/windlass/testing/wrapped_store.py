@@ -51,10 +51,8 @@ class WrappedStore:
         """Make a call of the inner store."""
         return await call()
 
-    async def claim(self, session_id: str, owner_id: str, *, now_ms: int, must_exist: bool = False) -> Claim:
-        return await self._pass(
-            "claim", lambda: self.inner.claim(session_id, owner_id, now_ms=now_ms, must_exist=must_exist)
-        )
+    async def claim(self, session_id: str, owner_id: str, *, now_ms: int) -> Claim:
+        return await self._pass("claim", lambda: self.inner.claim(session_id, owner_id, now_ms=now_ms))
 
     async def append(self, batch: Batch) -> Appended:
         return await self._pass("append", lambda: self.inner.append(batch))

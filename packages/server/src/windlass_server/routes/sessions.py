@@ -76,6 +76,9 @@ async def create(
         has_first = await store.run(run_id) is not None
         if has_first != (wanted.message is not None):
             raise taken(KEY_TAKEN)
+        if wanted.message is None:
+            # It was begun without a word, and has gone on since: there is nothing to keep any more.
+            return _empty(session_id)
     if wanted.message is None:
         return await _reserve(caller, wanted, session_id=session_id, agent_id=agent_id)
     if key is not None and await caller.tenant.reservations.find(session_id) is not None:
@@ -91,8 +94,11 @@ async def _reserve(caller: Caller, wanted: NewSession, *, session_id: str, agent
     at = f"{now.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
     reserved = Reserved(session_id, caller.principal.user, agent_id, at, digest)
     await caller.tenant.reservations.reserve(reserved)
-    token = token_behind(session_id, "")
-    return reply(Accepted(session_id=session_id, continuation_token=token), 202)
+    return _empty(session_id)
+
+
+def _empty(session_id: str) -> Response:
+    return reply(Accepted(session_id=session_id, continuation_token=token_behind(session_id, "")), 202)
 
 
 @router.post(

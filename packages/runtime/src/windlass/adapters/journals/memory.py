@@ -43,7 +43,7 @@ from windlass_protocol import ContentRef, Record, RunStatus
 class MemoryStore(MemoryArchive):
     """A `Store` and `ContentStore` for one event loop; what it holds ends with it."""
 
-    async def claim(self, session_id: str, owner_id: str, *, now_ms: int, must_exist: bool = False) -> Claim:
+    async def claim(self, session_id: str, owner_id: str, *, now_ms: int) -> Claim:
         self._check_open()
         check_id("a session id", session_id)
         check_number("now_ms", now_ms)
@@ -51,8 +51,6 @@ class MemoryStore(MemoryArchive):
             raise rejected(f"owner {owner_id} is not enlisted")
         session = self._sessions.get(session_id)
         if session is None:
-            if must_exist:
-                raise rejected(f"there is no session {session_id}")
             session = self._new(session_id)
         row = session.row
         if row.owner_id not in (None, owner_id) and self._is_alive(row.owner_id, now_ms):

@@ -118,12 +118,10 @@ class SqliteStore:
             _close_all(connections)
             raise
 
-    async def claim(self, session_id: str, owner_id: str, *, now_ms: int, must_exist: bool = False) -> Claim:
+    async def claim(self, session_id: str, owner_id: str, *, now_ms: int) -> Claim:
         check_id("a session id", session_id)
         check_number("now_ms", now_ms)
-        return await self._writer.do(
-            lambda tx: tx.claim(session_id, owner_id, now_ms=now_ms, must_exist=must_exist)
-        )
+        return await self._writer.do(lambda tx: tx.claim(session_id, owner_id, now_ms=now_ms))
 
     async def append(self, batch: Batch) -> Appended:
         body, posts = encode_batch(batch), encode_posts(batch)

@@ -138,13 +138,7 @@ def prepare(
         Rejected: the file is not ours, or of a newer version.
         Corrupt: the row that describes the store is damaged.
     """
-    # In one transaction: another process may be making the file at this very moment.
-    connection.execute("BEGIN")
-    try:
-        version = _version(connection, path)
-    finally:
-        connection.execute("COMMIT")
-    _check_version(version, len(migrations), path)
+    version = stored_version(connection, path, known=len(migrations))
     connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
     _write_ahead(connection)
     connection.execute(f"PRAGMA synchronous = {'FULL' if durability == 'power' else 'NORMAL'}")
@@ -154,6 +148,22 @@ def prepare(
     if version < len(migrations):
         _migrate(connection, path, migrations)
     return StoreKey.load(connection.execute(STORE).fetchall())
+
+
+def stored_version(connection: Connection, path: Path, *, known: int) -> int:
+    """Return the version of the tables of a file; 0 if it has none.
+
+    Raises:
+        Rejected: the file is not ours, or of a newer version.
+    """
+    # In one transaction: another process may be making the file at this very moment.
+    connection.execute("BEGIN")
+    try:
+        version = _version(connection, path)
+    finally:
+        connection.execute("COMMIT")
+    _check_version(version, known, path)
+    return version
 
 
 def _write_ahead(connection: Connection) -> None:

@@ -86,14 +86,12 @@ class Transaction:
         self._forget()
         self._connection.execute("ROLLBACK")
 
-    def claim(self, session_id: str, owner_id: str, *, now_ms: int, must_exist: bool) -> Claim:
+    def claim(self, session_id: str, owner_id: str, *, now_ms: int) -> Claim:
         """Make an owner the only writer of a session."""
         if self._connection.execute(_BEAT, (owner_id,)).fetchone() is None:
             raise rejected(f"owner {owner_id} is not enlisted")
         session = self._find(session_id)
         if session is None:
-            if must_exist:
-                raise rejected(f"there is no session {session_id}")
             session = self._new_session(session_id)
         row = session.row
         if row.owner_id not in (None, owner_id) and self.is_alive(row.owner_id or "", now_ms):

@@ -30,7 +30,7 @@ class DemoModel:
     def __init__(self, model: str = "demo", *, pace_s: float = 0.0) -> None:
         self.route_id = "demo"
         self.model_id = model
-        self._pace_s = pace_s
+        self.pace_s = pace_s
 
     def __repr__(self) -> str:
         return f"DemoModel({self.model_id!r})"
@@ -45,7 +45,7 @@ class DemoModel:
         """Answer the messages; see `LLMProvider`."""
         text, call = _answer(messages, tuple(tools or ()))
         for piece in _PIECES.findall(text):
-            await asyncio.sleep(self._pace_s)
+            await asyncio.sleep(self.pace_s)
             yield LLMStreamChunk(content_delta=piece)
         if call is not None:
             arguments = encode(call.arguments).decode()

@@ -15,6 +15,9 @@ from windlass_protocol import ErrorKind, RetryClass
 
 PACE_S: Final = 0.03
 """Between two words of `demo/paced`: about as fast as people read."""
+PACE_S_MAX: Final = 10.0
+PACE: Final = "WINDLASS_DEMO_PACE"
+"""The variable that says otherwise, in seconds."""
 OLLAMA: Final = "http://localhost:11434"
 COMPAT_BASE_URL: Final = "OPENAI_COMPAT_BASE_URL"
 COMPAT_KEY: Final = "OPENAI_COMPAT_API_KEY"
@@ -55,7 +58,21 @@ def _compat(model: str, environment: Environment) -> LLMProvider:
 
 
 def _demo(model: str, environment: Environment) -> LLMProvider:
-    return DemoModel(model, pace_s=PACE_S if model == "paced" else 0.0)
+    return DemoModel(model, pace_s=_pace_s(environment.get(PACE)) if model == "paced" else 0.0)
+
+
+def _pace_s(given: str | None) -> float:
+    if not given:
+        return PACE_S
+    try:
+        pace_s = float(given)
+    except ValueError:
+        pace_s = -1.0
+    if not 0 <= pace_s <= PACE_S_MAX:
+        raise not_set_up(
+            "demo", f"{PACE} is a number of seconds from 0 to {PACE_S_MAX:g}, found {given[:40]!r}"
+        )
+    return pace_s
 
 
 _ROUTES: Final[dict[str, Callable[[str, Environment], LLMProvider]]] = {

@@ -1,13 +1,15 @@
 """Agents are found by module or file, and what is wrong with them is told."""
 
+import asyncio
+import gc
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from windlass_cli.agents import load_agents, pick_agent
-from windlass_cli.problems import Problem
+from windlass import Rejected
+from windlass.loading import load_agents
 
 ONE = 'from windlass import Agent\nagent = Agent("{name}", model="demo/demo")\n'
 
@@ -47,7 +49,7 @@ def test_a_file_a_module_a_list_and_all_of_a_module(tmp_path: Path) -> None:
         ("", "shop_none:agent", "there is no module shop_none"),
         ("", "shop_none.py:agent", "there is no file"),
         ("", ":agent", "module:name"),
-        ("", "shop_x", "holds no agents"),
+        ("", "shop_x", "holds no Agent"),
         ("x = 1\n", "shop_x:agent", "has no agent"),
         ("agent = 1\n", "shop_x:agent", "is int"),
         ("agent = []\n", "shop_x:agent", "is list"),
@@ -58,21 +60,52 @@ def test_a_file_a_module_a_list_and_all_of_a_module(tmp_path: Path) -> None:
 )
 def test_what_cannot_be_loaded_is_told(tmp_path: Path, text: str, reference: str, told: str) -> None:
     write(tmp_path, "shop_x.py", text)
-    with pytest.raises(Problem) as refused:
+    with pytest.raises(Rejected) as refused:
         load_agents(reference, tmp_path)
-    assert told in f"{refused.value.message} {refused.value.hint}"
+    assert told in refused.value.message
 
 
 def test_the_line_at_fault_is_named(tmp_path: Path) -> None:
     write(tmp_path, "shop_y.py", "\n\n1 / 0\n")
-    with pytest.raises(Problem, match=r"shop_y\.py, line 3"):
+    with pytest.raises(Rejected, match=r"shop_y\.py, line 3"):
         load_agents("shop_y.py:agent", tmp_path)
 
 
-def test_an_agent_that_is_not_there_is_told_with_those_that_are(tmp_path: Path) -> None:
-    write(tmp_path, "shop_a.py", ONE.format(name="a"))
-    agents = load_agents("shop_a.py:agent", tmp_path)
-    assert pick_agent(agents, None).name == "a"
-    with pytest.raises(Problem) as refused:
-        pick_agent(agents, "b")
-    assert refused.value.hint == "There is a."
+HELLO = (
+    'from windlass import Agent, run_sync\n\nagent = Agent("a", model="demo/demo")\n'
+    'async def main() -> None:\n    await agent.run("hello")\n'
+)
+
+
+@pytest.mark.parametrize(
+    "line", ['print(run_sync(agent.run("hello")).output)', "import asyncio; asyncio.run(main())", "exit(0)"]
+)
+@pytest.mark.filterwarnings("ignore:coroutine 'main' was never awaited")
+def test_a_program_that_runs_its_agent_says_where_and_what_to_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], line: str
+) -> None:
+    write(tmp_path, "shop_run.py", f"{HELLO}{line}\n")
+
+    async def load() -> None:
+        load_agents("shop_run.py:agent", tmp_path)
+
+    with pytest.raises(Rejected) as refused:
+        asyncio.run(load())
+    assert "shop_run.py, line 6)" in refused.value.message
+    assert 'if __name__ == "__main__":' in refused.value.message
+    assert capsys.readouterr().out == ""
+    # What the program never awaited is found now, and not in the middle of another test.
+    del refused
+    gc.collect()
+
+
+def test_a_module_that_runs_its_agent_is_refused_without_an_event_loop_too(tmp_path: Path) -> None:
+    write(tmp_path, "shop_sync.py", f'{HELLO}run_sync(agent.run("hello"))\n')
+    with pytest.raises(Rejected, match=r"shop_sync\.py, line 6"):
+        load_agents("shop_sync:agent", tmp_path)
+
+
+def test_what_is_under_the_guard_is_no_matter(tmp_path: Path) -> None:
+    guarded = f'{HELLO}if __name__ == "__main__":\n    run_sync(agent.run("hello"))\n'
+    write(tmp_path, "shop_guard.py", guarded)
+    assert [agent.name for agent in load_agents("shop_guard.py", tmp_path)] == ["a"]

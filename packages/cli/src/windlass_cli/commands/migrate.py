@@ -1,0 +1,71 @@
+"""`windlass migrate`: stores of older releases, brought up to date."""
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from windlass.adapters.journals.sqlite_versions import StoreVersion, back_up, version_of
+from windlass.parts import SqliteStore
+from windlass_cli.problems import Exit, Problem
+from windlass_cli.session import Session, finish, session_of
+from windlass_cli.shapes import to_json
+
+
+def migrate(
+    context: typer.Context,
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
+    backup: Annotated[bool, typer.Option(help="Keep a copy of each store as it was.")] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="A line of JSON for each store.")] = False,
+) -> None:
+    """Bring the store up to date with this release, and keep a copy of it as it was.
+
+    Without --store these are all stores of the data folder. Every command does the same when it opens one,
+    without a copy. End what uses the stores first: an older release cannot read them afterwards.
+
+    Example: windlass migrate --dry-run
+    """
+    session = session_of(context)
+    finish(_migrate(session, is_trial=dry_run, with_copy=backup, as_json=as_json))
+
+
+async def _migrate(session: Session, *, is_trial: bool, with_copy: bool, as_json: bool) -> Exit:
+    # All are looked at before the first is changed.
+    found = [await asyncio.to_thread(version_of, path) for path in _stores(session)]
+    for store in found:
+        copy: Path | None = None
+        if store.is_older and not is_trial:
+            copy = await asyncio.to_thread(back_up, store) if with_copy else None
+            opened = await SqliteStore.open(store.path, durability=session.settings.durability)
+            await opened.aclose()
+        if as_json:
+            kept = None if copy is None else str(copy)
+            is_done = store.is_older and not is_trial
+            told = {"path": str(store.path), "from": store.found, "to": store.known, "isMigrated": is_done}
+            session.terminal.line(to_json({**told, "backup": kept}))
+        else:
+            session.terminal.out.print(_words(store, copy, is_trial=is_trial))
+    return Exit.DONE
+
+
+def _stores(session: Session) -> list[Path]:
+    settings = session.settings
+    if settings.text("store"):
+        if not settings.store.is_file():
+            raise Problem(f"there is no store {settings.store}", "Name a file: --store PATH")
+        return [settings.store]
+    found = sorted(settings.data.glob("*.db"))
+    if not found:
+        raise Problem(f"there are no stores in {settings.data}", "Name one: --store PATH")
+    return found
+
+
+def _words(store: StoreVersion, copy: Path | None, *, is_trial: bool) -> str:
+    if not store.is_older:
+        return f"{store.path}: schema version {store.found}, up to date"
+    step = f"{store.path}: schema version {store.found} → {store.known}"
+    if is_trial:
+        return f"{step}, to be migrated"
+    return f"{step}, migrated" if copy is None else f"{step}, migrated; as it was: {copy}"

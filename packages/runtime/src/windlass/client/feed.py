@@ -1,0 +1,199 @@
+"""A feed that goes on through cuts and restarts: nothing twice, nothing missing."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Final, Self, cast
+
+import httpx2
+
+from windlass.client.calls import Call
+from windlass.client.errors import Broken, NotWindlass, is_passing, stream_error
+from windlass.client.limits import EVENT_BYTES_MAX, FEEDS, GAPS_MAX, IDLE_S
+from windlass.client.link import Link
+from windlass.client.place import FeedPlace, ends_run
+from windlass.errors import AgentError, Ambiguous
+from windlass_harness.retry import RetryPolicy
+from windlass_protocol import CodecError, CodecLimits, Event, decode, parse
+
+_SSE: Final = "text/event-stream"
+_DONE: Final = "[DONE]"
+_LIMITS: Final = CodecLimits(message_bytes_max=EVENT_BYTES_MAX)
+_NOTHING_MORE: Final = 204
+"""The standard's way to say that there is nothing to come back for."""
+
+
+class _Missing(Broken):
+    """An event came before the record that it follows."""
+
+    def __init__(self) -> None:
+        super().__init__("a record is missing in the feed, however often it is read")
+
+
+class EventFeed:
+    """The events of a session or a run: those that are stored, then those that come.
+
+    Read it with `async for`, in one task. The next piece is read from the connection when all events of the
+    last one were taken: whoever is slow slows the server, and nothing piles up here. A connection that
+    breaks, falls silent or is closed by a server that goes away is opened again behind the last event, for
+    as long as it takes; only one that was never open is given up, as a request is.
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        path: str,
+        *,
+        is_of_run: bool,
+        after: str | None,
+        follow: bool,
+        idle_s: float = IDLE_S,
+    ) -> None:
+        self._link = link
+        self._path = path
+        self._is_of_run = is_of_run
+        self._cursor = after
+        self._follow = follow
+        self._idle_s = idle_s
+        self._place = FeedPlace(has_all=not is_of_run, is_from_start=after is None)
+        self._policy: RetryPolicy = FEEDS
+        self._failures = 0
+        self._gaps = 0
+        self._retry_ms: int | None = None
+        self._has_opened = self._has_ended = self._is_over = False
+        self._events = self._read()
+        link.keep(self)
+
+    @property
+    def cursor(self) -> str | None:
+        """Where the reader stands: `after` takes it to go on from here, also in another process."""
+        return self._cursor
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Event:
+        """Return the next event; wait for it if there is none.
+
+        Raises:
+            CursorExpired: what comes after the cursor is not kept any more.
+            AgentError: the server refuses for good, or what it sends is no feed.
+        """
+        return await anext(self._events)
+
+    async def aclose(self) -> None:
+        """End the feed, and its connection."""
+        await self._events.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def _read(self) -> AsyncGenerator[Event]:
+        while not self._is_over:
+            after_ms: int | None = None
+            try:
+                async with aclosing(self._connection()) as events:
+                    async for event in events:
+                        yield event
+            except AgentError as error:
+                self._bear(error)
+                after_ms = error.retry_after_ms
+            if not self._is_over:
+                wanted, self._retry_ms = max(after_ms or 0, self._retry_ms or 0), None
+                await self._link.pause(max(self._failures, 1), self._policy, retry_after_ms=wanted)
+
+    async def _connection(self) -> AsyncGenerator[Event]:
+        """Yield what one connection brings."""
+        query = {"follow": None if self._follow else False, "after": self._cursor}
+        call = Call("GET", self._path, query=query)
+        async with self._link.stream(call, accept=_SSE, silence_s=self._idle_s) as response:
+            if response.status_code == _NOTHING_MORE:
+                self._is_over = True
+                return
+            _check_type(response)
+            self._has_opened = True
+            try:
+                async with aclosing(self._taken(response)) as events:
+                    async for event in events:
+                        yield event
+            except httpx2.SSEError:
+                raise NotWindlass(
+                    f"an event of the feed is too large: over the limit of {EVENT_BYTES_MAX:,} bytes"
+                ) from None
+            except httpx2.RequestError as error:
+                raise self._link.fault(error) from None
+
+    async def _taken(self, response: httpx2.Response) -> AsyncGenerator[Event]:
+        source = httpx2.EventSource(response, max_event_size=EVENT_BYTES_MAX)
+        parts = cast(AsyncGenerator[httpx2.ServerSentEvent], source.__aiter__())
+        async with aclosing(parts):
+            async for part in parts:
+                if part.retry is not None:
+                    self._retry_ms = max(part.retry, 0)
+                if part.event == "reconnect":
+                    self._retry_ms = _hint(part.data) or self._retry_ms
+                    return
+                if part.event == "end" or part.data == _DONE:
+                    self._is_over = True
+                    return
+                if part.event == "error":
+                    raise stream_error(part.data)
+                event = self._new(part) if part.data else None
+                if event is not None:
+                    yield event
+        # A clean end ends what has an end; anything else is a server that went away, and one that opens and
+        # closes for ever is not asked ever faster.
+        self._is_over = not self._follow or self._has_ended
+        self._failures += 1
+
+    def _new(self, part: httpx2.ServerSentEvent) -> Event | None:
+        event = _event(part.data)
+        verdict = self._place.take(event)
+        if verdict == "gap":
+            raise _Missing
+        self._cursor = part.id or self._cursor
+        if verdict == "seen":
+            return None
+        self._failures = self._gaps = 0
+        # Its last deliveries may come behind the end of a run, and then nothing.
+        self._has_ended = self._has_ended or (self._is_of_run and ends_run(event))
+        return event
+
+    def _bear(self, error: AgentError) -> None:
+        """Count a failure; raise it if trying again does not help."""
+        if isinstance(error, _Missing):
+            self._gaps += 1
+            if self._gaps >= GAPS_MAX:
+                raise NotWindlass(error.message) from None
+        if not (is_passing(error) or isinstance(error, Ambiguous)):
+            raise error
+        self._failures += 1
+        if not self._has_opened and self._failures >= self._policy.max_attempts:
+            raise error
+
+
+def _check_type(response: httpx2.Response) -> None:
+    found = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if found != _SSE:
+        raise NotWindlass(
+            f"expected a feed ({_SSE}), found {found[:64] or 'no content type'}: is it a server of Windlass?"
+        )
+
+
+def _event(data: str) -> Event:
+    try:
+        return decode(Event, data, limits=_LIMITS)
+    except CodecError as error:
+        reason = error.message
+    raise NotWindlass(f"what the feed sends is no event: {reason}")
+
+
+def _hint(data: str) -> int | None:
+    try:
+        found = parse(data)
+    except CodecError:
+        return None
+    hint = found.get("retryMs") if isinstance(found, dict) else None
+    return hint if isinstance(hint, int) and hint >= 0 else None

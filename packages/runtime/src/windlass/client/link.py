@@ -1,0 +1,226 @@
+"""The way to one server: requests that are repeated where that is safe, and streams."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from typing import Final, Protocol, TypeVar
+from weakref import WeakSet
+
+import httpx2
+
+from windlass.client.address import Address
+from windlass.client.calls import Call
+from windlass.client.errors import Broken, NotWindlass, Unreachable, error_of, is_passing
+from windlass.client.limits import (
+    ANSWER_BYTES_MAX,
+    ANSWER_LEVELS_MAX,
+    ANSWER_S,
+    CONNECT_S,
+    IDLE_CONNECTIONS_MAX,
+    PROBLEM_BYTES_MAX,
+    REQUESTS,
+    RETRY_WAIT_MS_MAX,
+)
+from windlass.client.means import Means
+from windlass.errors import AgentError, Ambiguous
+from windlass_harness.retry import RetryPolicy, next_retry_delay_ms, parse_retry_after_ms
+from windlass_protocol import CodecError, CodecLimits, decode, encode
+
+T = TypeVar("T")
+
+_LIMITS: Final = CodecLimits(message_bytes_max=ANSWER_BYTES_MAX, depth_max=ANSWER_LEVELS_MAX)
+_JSON: Final = "application/json"
+_NOT_SENT: Final = (
+    httpx2.ConnectError,
+    httpx2.ConnectTimeout,
+    httpx2.PoolTimeout,
+    httpx2.UnsupportedProtocol,
+    httpx2.LocalProtocolError,
+    httpx2.ProxyError,
+)
+"""What goes wrong before a request has left."""
+
+
+class Closing(Protocol):
+    """What has a connection of its own."""
+
+    async def aclose(self) -> None:
+        """Let go of it."""
+        ...
+
+
+class Link:
+    """Requests to one server, over connections that are kept."""
+
+    def __init__(self, address: Address, means: Means, *, retries: RetryPolicy = REQUESTS) -> None:
+        self._address = address
+        self.means = means
+        self._retries = retries
+        self._streams: WeakSet[Closing] = WeakSet()
+        self._http = httpx2.AsyncClient(
+            headers={"accept-encoding": "identity", "user-agent": "windlass"},
+            timeout=httpx2.Timeout(ANSWER_S, connect=CONNECT_S, pool=None),
+            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=IDLE_CONNECTIONS_MAX),
+            # Of the environment nothing is taken: no proxy sees the key, no file adds another.
+            trust_env=False,
+        )
+
+    def keep(self, stream: Closing) -> None:
+        """Close a stream with everything else, if nobody does before."""
+        self._streams.add(stream)
+
+    async def aclose(self) -> None:
+        """Let go of every connection, those of streams included."""
+        for stream in tuple(self._streams):
+            # One that is being read ends with its connection.
+            with suppress(RuntimeError):
+                await stream.aclose()
+        await self._http.aclose()
+
+    async def ask(self, kind: type[T], call: Call) -> T:
+        """Send a request until it is answered; return the answer.
+
+        Raises:
+            AgentError: the server refuses, cannot be reached, or answers what this route does not.
+        """
+        raw = await self._sent(call)
+        try:
+            return decode(kind, raw, limits=_LIMITS)
+        except CodecError as error:
+            reason = error.message
+        raise NotWindlass(
+            f"the answer of {self._address.shown} to {call.method} {call.path} cannot be read: {reason}; "
+            "is it a server of Windlass, and of this version?"
+        )
+
+    async def _sent(self, call: Call) -> bytes:
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                return await self._once(call)
+            except AgentError as error:
+                if attempt >= self._retries.max_attempts or not _may_repeat(call, error):
+                    raise
+                after_ms = error.retry_after_ms
+            await self.pause(attempt, self._retries, retry_after_ms=after_ms)
+
+    async def pause(self, attempt: int, policy: RetryPolicy, *, retry_after_ms: int | None = None) -> None:
+        """Wait before the next attempt, longer after each that failed."""
+        delay_ms = next_retry_delay_ms(policy, attempt, self.means.chance, retry_after_ms=retry_after_ms)
+        await self.means.clock.sleep(delay_ms / 1_000)
+
+    async def _once(self, call: Call) -> bytes:
+        try:
+            async with self.stream(call) as response:
+                return await _body(response, ANSWER_BYTES_MAX)
+        except httpx2.RequestError as error:
+            raise self.fault(error) from None
+
+    @asynccontextmanager
+    async def stream(
+        self, call: Call, *, accept: str = _JSON, silence_s: float = ANSWER_S
+    ) -> AsyncGenerator[httpx2.Response]:
+        """Send a request once, and yield its answer, whose body is to be read.
+
+        Raises:
+            AgentError: the server refuses, or cannot be reached.
+        """
+        request = self._request(call, accept, silence_s)
+        try:
+            response = await self._http.send(request, stream=True, follow_redirects=False)
+        except httpx2.RequestError as error:
+            raise self.fault(error) from None
+        try:
+            if not response.is_success:
+                raise await self._refusal(response)
+            yield response
+        finally:
+            await response.aclose()
+
+    def _request(self, call: Call, accept: str, silence_s: float) -> httpx2.Request:
+        headers = {"accept": accept}
+        token = self._address.token()
+        if token is not None:
+            headers["authorization"] = f"Bearer {token}"
+        if call.key is not None:
+            headers["idempotency-key"] = call.key
+        content = None
+        if call.body is not None:
+            headers["content-type"] = _JSON
+            content = encode(call.body)
+        query = {name: _word(value) for name, value in (call.query or {}).items() if value is not None}
+        return self._http.build_request(
+            call.method,
+            f"{self._address.base}{call.path}",
+            params=query or None,
+            headers=headers,
+            content=content,
+            timeout=httpx2.Timeout(silence_s, connect=CONNECT_S, pool=None),
+        )
+
+    async def _refusal(self, response: httpx2.Response) -> AgentError:
+        if response.is_redirect:
+            return NotWindlass(
+                f"{self._address.shown} leads elsewhere, and a key is not sent there: use the address that "
+                "it leads to"
+            )
+        try:
+            raw = await _body(response, PROBLEM_BYTES_MAX)
+        except (httpx2.RequestError, NotWindlass):
+            raw = b""
+        told = response.headers.get("retry-after")
+        after_ms = None if told is None else parse_retry_after_ms(told, now=self.means.clock.now())
+        return error_of(response.status_code, raw, retry_after_ms=after_ms)
+
+    async def lines(self, call: Call, *, chars_max: int) -> AsyncGenerator[str]:
+        """Send a request once, and yield the lines of its answer; the last may lack its end.
+
+        Raises:
+            AgentError: the server refuses, cannot be reached, or a line is too long.
+        """
+        rest = ""
+        async with self.stream(call) as response:
+            try:
+                async for piece in response.aiter_text():
+                    *whole, rest = (rest + piece).split("\n")
+                    for line in whole:
+                        yield line
+                    if len(rest) > chars_max:
+                        raise NotWindlass(f"a line is too long: over the limit of {chars_max:,} characters")
+            except httpx2.RequestError as error:
+                raise self.fault(error) from None
+        if rest:
+            yield rest
+
+    def fault(self, error: httpx2.RequestError) -> AgentError:
+        """Return what a failure of the connection means."""
+        kind = type(error).__name__
+        if isinstance(error, _NOT_SENT):
+            return Unreachable(
+                f"nobody answers at {self._address.shown} ({kind}): is the server up, and the address right?"
+            )
+        return Broken(
+            f"the connection to {self._address.shown} broke before the answer was there ({kind}): look "
+            "whether it happened, or send it again with the same idempotency key"
+        )
+
+
+def _may_repeat(call: Call, error: AgentError) -> bool:
+    if (error.retry_after_ms or 0) > RETRY_WAIT_MS_MAX:
+        return False
+    return is_passing(error) or (isinstance(error, Ambiguous) and call.is_repeatable)
+
+
+async def _body(response: httpx2.Response, most: int) -> bytes:
+    pieces: list[bytes] = []
+    size = 0
+    async for piece in response.aiter_raw():
+        size += len(piece)
+        if size > most:
+            raise NotWindlass(f"the answer is too large: over the limit of {most:,} bytes")
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def _word(value: str | int | bool | None) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

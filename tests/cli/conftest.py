@@ -1,0 +1,8 @@
+"""No test waits for a demo that takes its time."""
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def _pace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WINDLASS_DEMO_PACE", "0")

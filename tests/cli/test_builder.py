@@ -1,0 +1,117 @@
+"""`builder`: reports of the ledger, and proposals that people settle."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import cast
+
+import pytest
+from tests.cli.commands import run_here
+
+from windlass import AgentRuntime
+from windlass.improve import Builder, Goal
+from windlass.loading import load, load_agents
+from windlass.testing import ScriptedModel, by_history, call, say
+
+AGENT = """
+import json
+from windlass import Agent
+from windlass.improve import Contains, Goal
+from windlass.testing import ScriptedModel, say
+
+def answers(messages):
+    return say("9900 crowns" if "crowns" in messages[0].content else "9900")
+
+agent = Agent("clerk", model=ScriptedModel(answers), instructions="Tell prices.")
+goals = [Goal("prices", "People learn prices in crowns.", criteria=[Contains("crowns")])]
+"""
+Row = dict[str, object]
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WINDLASS_DURABILITY", "process")
+    monkeypatch.setenv("WINDLASS_AGENTS", "shop.py:agent")
+    monkeypatch.setenv("WINDLASS_STORE", "shop.db")
+    monkeypatch.setenv("WINDLASS_USER", "ann")
+    (tmp_path / "shop.py").write_text(AGENT, encoding="utf-8")
+
+
+@pytest.fixture
+def proposal_id(tmp_path: Path) -> str:
+    """Runs that miss their goal, and a proposal that would mend it."""
+    [agent] = load_agents("shop.py:agent", tmp_path)
+
+    goals = load("shop.py:goals", Goal, folder=tmp_path)
+    change = {"part": "instructions", "text": "Tell prices in crowns."}
+    draft = {"changes": [change], "rationale": "Nobody says crowns.", "evidence": ["run-0"]}
+    thinker = ScriptedModel(by_history([call("read_run", {"run_id": "run-0"}), say(json.dumps(draft))]))
+
+    async def story() -> str:
+        runtime = await AgentRuntime.open("shop.db", agents=[agent], durability="process")
+        async with runtime, Builder(thinker, runtime=runtime, goals=goals) as builder:
+            for number in range(3):
+                handle = await runtime.start(agent, "How much?", run_id=f"run-{number}", goal_id="prices")
+                await handle.wait()
+            await builder.evaluate("prices")
+            return (await builder.propose("prices", proposal_id="proposal-1")).id
+
+    return asyncio.run(story())
+
+
+def data(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[Row]:
+    ran = run_here(capsys, "builder", *arguments, "--json")
+    assert ran.code in {0, 1}, ran.err
+    return [cast(Row, json.loads(line)) for line in ran.out.splitlines()]
+
+
+def test_reports_of_a_goal_and_of_a_run(proposal_id: str, capsys: pytest.CaptureFixture[str]) -> None:
+    told = run_here(capsys, "builder", "report", "prices")
+    assert told.code == 0, told.err
+    assert "Goal prices" in told.out
+    assert "goal_missed" in run_here(capsys, "builder", "failures", "prices").out
+    assert data(capsys, "failures", "prices")[0]["failed"] == 3
+    assert data(capsys, "report", "prices")[0]["runs"] == 3
+    assert "run-0" in run_here(capsys, "builder", "run", "run-0").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("report", "nothing"), "no run was ever started for the goal nothing"),
+        (("failures", "nothing"), "goal_id"),
+        (("compare", "prices"), "versions: there is nothing to compare"),
+        (("compare", "prices", "one"), "Name both"),
+        (("run", "nobody"), "windlass runs list"),
+        (("proposals", "show", "nobody"), "windlass builder proposals list"),
+        (("proposals", "approve", "nobody"), "there is no proposal nobody"),
+        (("proposals", "check", "proposal-1", "--goals", "shop.py:nothing"), "has no nothing: it has goals"),
+    ],
+)
+def test_what_is_not_there_is_told_with_what_to_do(
+    proposal_id: str, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], told: str
+) -> None:
+    ran = run_here(capsys, "builder", *arguments)
+    assert ran.code == 2
+    assert told in ran.err
+
+
+def test_a_proposal_is_listed_shown_checked_and_settled(
+    proposal_id: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    listed = run_here(capsys, "builder", "proposals", "list")
+    assert proposal_id in listed.out
+    assert "open" in listed.out
+    assert data(capsys, "proposals", "list", "--goal", "others") == []
+    assert "Nobody says crowns." in run_here(capsys, "builder", "proposals", "show", proposal_id).out
+    checked = run_here(capsys, "builder", "proposals", "check", proposal_id, "--goals", "shop.py:goals")
+    assert checked.code == 0, checked.err
+    [state] = [cast(Row, one["state"]) for one in data(capsys, "proposals", "show", proposal_id)]
+    assert cast(Row, state["check"])["fixed"] == 3
+    assert "accepted, by ann" in run_here(capsys, "builder", "proposals", "approve", proposal_id).err
+    refused = run_here(capsys, "builder", "proposals", "refuse", proposal_id, "--reason", "too dear")
+    assert "refused, by ann" in refused.err
+    [row] = data(capsys, "proposals", "list")
+    assert row["status"] == "refused"
+    assert cast(Row, row["settled"])["reason"] == "too dear"

@@ -1,0 +1,84 @@
+"""`demo`: a run that is killed with -9 while it waits, and goes on, twice."""
+
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.cli.commands import COMMAND, Typed, run_apart
+
+
+@contextmanager
+def demo(folder: Path, *before: str) -> Generator["Demo"]:
+    """The demo in a process of its own, which dies with the block."""
+    command = [*COMMAND, *before, "demo", "--port", "0"]
+    with subprocess.Popen(
+        command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as child:
+        try:
+            yield Demo(child)
+        finally:
+            child.kill()
+            assert child.stderr is not None
+            child.stderr.close()
+
+
+class Demo:
+    """What a demo says."""
+
+    def __init__(self, child: "subprocess.Popen[str]") -> None:
+        self._child = child
+        self.said = ""
+
+    def until(self, pattern: str) -> str:
+        """Read until something was said; return the part in brackets."""
+        assert self._child.stderr is not None
+        for line in self._child.stderr:
+            self.said += line
+            if found := re.search(pattern, line):
+                return found[1]
+        raise AssertionError(f"it ended without {pattern}:\n{self.said}")
+
+    def end(self, number: int) -> int:
+        """Send a signal; return how it ended."""
+        self._child.send_signal(number)
+        return self._child.wait(timeout=60)
+
+
+def test_a_demo_killed_while_it_waits_goes_on_with_the_same_run_and_pays_once(tmp_path: Path) -> None:
+    with demo(tmp_path) as first:
+        request = first.until(r"windlass approvals answer (\S+) approve")
+        pid = first.until(r"kill -9 (\d+)")
+        run = first.until(r"windlass runs resume (\S+)")
+        os.kill(int(pid), signal.SIGKILL)
+        assert first.end(signal.SIGKILL) == -signal.SIGKILL
+    with demo(tmp_path) as second:
+        assert second.until(r"Here is run (\S+) again") == run
+        assert second.until(r"windlass approvals answer (\S+) approve") == request
+        # Somebody answers while it runs; it takes that from the store.
+        assert run_apart(tmp_path, "approvals", "answer", request, "approve").code == 0
+        second.until(r"(✓ pay)")
+        second.until(r"(runs show)")
+        assert second.end(signal.SIGINT) == 130
+    again = run_apart(tmp_path, "approvals", "answer", request, "approve")
+    assert again.code == 2
+    assert "settled already: approve by" in again.err
+    assert f"windlass runs show {run}" in again.err
+    assert run_apart(tmp_path, "runs", "tail", "--no-follow", run).err.count("✓ pay") == 1
+
+
+def test_a_demo_that_was_killed_goes_on_in_a_terminal(tmp_path: Path) -> None:
+    (tmp_path / "windlass.toml").write_text('agents = "mine.py:agent"\nstore = "mine.db"\n', encoding="utf-8")
+    with demo(tmp_path) as killed:
+        resume = killed.until(r"(windlass .*runs resume \S+)").split()[1:]
+        assert killed.end(signal.SIGKILL) == -signal.SIGKILL
+    assert resume[0] == "--agents"
+    assert not (tmp_path / "mine.db").exists()
+    typed = Typed(tmp_path, resume)
+    typed.until("> ")
+    typed.type("approve")
+    typed.until("paid ")
+    assert typed.end() == 0

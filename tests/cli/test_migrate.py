@@ -1,0 +1,96 @@
+"""`migrate`: an older store is copied and brought up to date, a newer refused."""
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from tests.cli.commands import run_here
+
+from windlass.adapters.journals.sqlite_schema import MIGRATIONS, connect, prepare
+
+NEWEST = len(MIGRATIONS)
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def older(path: Path) -> None:
+    """Make a store as the first release did."""
+    with closing(connect(path)) as connection:
+        prepare(connection, path, durability="process", migrations=MIGRATIONS[:1])
+
+
+def version(path: Path) -> int:
+    with closing(sqlite3.connect(path)) as connection:
+        [number] = connection.execute("PRAGMA user_version").fetchone()
+        return int(number)
+
+
+def test_an_older_store_is_told_copied_and_migrated(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old = tmp_path / "old.db"
+    older(old)
+    trial = run_here(capsys, "--store", "old.db", "migrate", "--dry-run")
+    assert trial.code == 0
+    assert f"schema version 1 → {NEWEST}, to be migrated" in trial.out
+    assert version(old) == 1
+    done = run_here(capsys, "--store", "old.db", "migrate", "--json")
+    told = json.loads(done.out)
+    assert (told["from"], told["to"], told["isMigrated"]) == (1, NEWEST, True)
+    assert version(old) == NEWEST
+    assert version(Path(told["backup"])) == 1
+    assert "up to date" in run_here(capsys, "--store", "old.db", "migrate").out
+    assert run_here(capsys, "--store", "old.db", "runs", "list").code == 0
+
+
+def test_a_copy_takes_no_name_that_somebody_has(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    older(tmp_path / "old.db")
+    (tmp_path / "old.db.v1.bak").write_text("mine", encoding="utf-8")
+    assert "old.db.v1-2.bak" in run_here(capsys, "--store", "old.db", "migrate").out
+    assert (tmp_path / "old.db.v1.bak").read_text(encoding="utf-8") == "mine"
+
+
+def test_all_stores_of_the_folder_and_no_copy_if_none_is_wanted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "windlass-data"
+    folder.mkdir()
+    for name in ("ann.db", "local.db"):
+        older(folder / name)
+    assert run_here(capsys, "migrate", "--no-backup").code == 0
+    assert [version(folder / name) for name in ("ann.db", "local.db")] == [NEWEST, NEWEST]
+    assert not list(folder.glob("*.bak"))
+
+
+def test_a_newer_store_is_refused_and_the_others_stay_as_they_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "windlass-data"
+    folder.mkdir()
+    for name in ("ann.db", "local.db"):
+        older(folder / name)
+    with closing(sqlite3.connect(folder / "local.db")) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    ran = run_here(capsys, "migrate")
+    assert ran.code == 2
+    assert f"schema version 99, this release knows up to {NEWEST}" in ran.err
+    assert version(folder / "ann.db") == 1
+
+
+def test_what_is_no_store_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "empty.db").touch()
+    (tmp_path / "text.db").write_text("something else entirely " * 100, encoding="utf-8")
+    for arguments, told in (
+        ((), "there are no stores in"),
+        (("--store", "none.db"), "there is no store"),
+        (("--store", "empty.db"), "is empty"),
+        (("--store", "text.db"), "not a database"),
+    ):
+        ran = run_here(capsys, *arguments, "migrate")
+        assert ran.code == 2, (arguments, ran.err)
+        assert told in ran.err

@@ -1,0 +1,190 @@
+"""Commands that ask a server say what they say of a store."""
+
+import json
+import re
+import signal
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+from tests.cli.commands import Ran, Typed, run_apart, run_here
+from tests.client.rig import faking
+from tests.server.keyring import Keyring
+from tests.server.rig import process, run
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("data")
+
+
+@pytest.fixture(scope="module")
+def server(data: Path) -> Generator[str]:
+    """A server of the demo agent; everything is in `data`."""
+    with process(data) as (_, port):
+        yield f"http://127.0.0.1:{port}"
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WINDLASS_SERVER", server)
+
+
+def newest(capsys: Capture) -> tuple[str, str]:
+    """The session and the run that began last."""
+    row = json.loads(run_here(capsys, "runs", "list", "--json", "--limit", "1").out)
+    return row["sessionId"], row["runId"]
+
+
+def test_a_run_streams_its_answer_and_needs_no_agents_and_no_store_here(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    ran = run_here(capsys, "--agents", "no_such_module:x", "run", "weather in Oslo")
+    assert ran.code == 0, ran.err
+    assert "Rain all day" in ran.out
+    assert "→ weather(" in ran.err
+    ran = run_here(capsys, "run", "weather", "--json")
+    assert json.loads(ran.out.splitlines()[-1])["result"]["status"] == "completed"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_store_and_the_server_show_the_same(
+    data: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run_here(capsys, "run", "weather").code == 0
+    assert run_here(capsys, "run", "pay").code == 3
+    session_id, run_id = newest(capsys)
+    commands: list[tuple[str, ...]] = [
+        ("runs", "list"),
+        ("runs", "list", "--status", "waiting"),
+        ("sessions", "list", "weather"),
+        ("sessions", "show", session_id),
+        ("sessions", "show", session_id, "--json"),
+        ("approvals", "list"),
+        ("decisions", run_id),
+        ("decisions", run_id, "--json"),
+        ("runs", "tail", run_id, "--no-follow"),
+        ("runs", "replay", run_id),
+        ("runs", "diff", run_id, run_id),
+        ("runs", "show", "nothing"),
+        ("sessions", "show", "nothing"),
+        ("approvals", "answer", "nothing", "approve"),
+    ]
+    asked = [run_here(capsys, *command) for command in commands]
+    exported = run_here(capsys, "sessions", "export", session_id).out.splitlines()
+    trees = [run_here(capsys, *command) for command in (("runs", "show", run_id), ("trace", run_id))]
+    monkeypatch.delenv("WINDLASS_SERVER")
+    store = ("--store", str(data / "local.db"))
+    for command, ran in zip(commands, asked, strict=True):
+        assert ran == run_here(capsys, *store, *command), command
+    # The first line has the time, and the last a checksum of all.
+    assert exported[1:-1] == run_here(capsys, *store, "sessions", "export", session_id).out.splitlines()[1:-1]
+    # What goes on takes longer and longer.
+    for command, ran in zip((("runs", "show", run_id), ("trace", run_id)), trees, strict=True):
+        assert _timeless(ran) == _timeless(run_here(capsys, *store, *command))
+
+
+def _timeless(ran: Ran) -> str:
+    return re.sub(r"\d[\d.]* (ms|s|min)|[█ ]+", "", ran.out)
+
+
+def test_consent_is_asked_on_the_terminal_and_the_run_goes_on_at_the_server(tmp_path: Path) -> None:
+    typed = Typed(tmp_path, ["run", "pay"])
+    typed.until("deny")
+    typed.type("approve")
+    typed.until("paid 1 cents")
+    assert typed.end() == 0
+
+
+def test_what_waits_is_answered_and_watched_to_its_end(capsys: Capture) -> None:
+    assert run_here(capsys, "run", "pay").code == 3
+    _, run_id = newest(capsys)
+    waiting = [json.loads(line) for line in run_here(capsys, "approvals", "list", "--json").out.splitlines()]
+    [request] = [one["request"]["requestId"] for one in waiting if one["runId"] == run_id]
+    assert run_here(capsys, "approvals", "answer", request, "approve").code == 0
+    ran = run_here(capsys, "runs", "resume", run_id)
+    assert (ran.code, "paid 1 cents" in ran.out) == (0, True)
+    assert "is settled already: approve" in run_here(capsys, "approvals", "answer", request, "deny").err
+    assert run_here(capsys, "runs", "resume", run_id).code == 0
+
+
+def test_a_chat_is_a_session_of_the_server(tmp_path: Path) -> None:
+    ran = run_apart(tmp_path, "chat", words="weather\n/quit\n")
+    assert "Rain all day" in ran.out
+    [session_id] = re.findall(r"windlass chat --session (\S+)", ran.err)
+    ran = run_apart(tmp_path, "chat", "--session", session_id, words="weather\n")
+    assert "demo listens" in ran.err
+    shown = run_apart(tmp_path, "sessions", "show", session_id)
+    assert shown.out.count("user: weather") == 2
+    ran = run_apart(tmp_path, "run", "--session", "monday", "hello")
+    assert (ran.code, "Leave --session out" in ran.err) == (2, True)
+    ran = run_apart(tmp_path, "run", "--agent", "nobody", "hello")
+    assert (ran.code, "There is demo." in ran.err) == (2, True)
+
+
+def test_sessions_are_copied_and_removed_and_runs_cancelled(capsys: Capture) -> None:
+    assert run_here(capsys, "run", "pay").code == 3
+    session_id, run_id = newest(capsys)
+    assert run_here(capsys, "runs", "cancel", run_id, "--reason", "no").err.strip() == "cancelled"
+    copy = run_here(capsys, "sessions", "fork", session_id).out.strip()
+    assert "Leave --name out" in run_here(capsys, "sessions", "fork", session_id, "--name", "x").err
+    assert run_here(capsys, "sessions", "delete", copy, "--yes").code == 0
+    assert "there is no session" in run_here(capsys, "sessions", "show", copy).err
+
+
+def test_ctrl_c_leaves_a_run_that_goes_on_at_the_server(tmp_path: Path, server: str) -> None:
+    typed = Typed(tmp_path, ["run", "pay"])
+    typed.until("deny")
+    typed.signal(signal.SIGINT)
+    assert typed.end() == 130
+    assert f"It goes on at {server}" in typed.seen
+
+
+def test_commands_of_a_store_say_that_they_are(capsys: Capture) -> None:
+    Path("x.jsonl").write_text("", encoding="utf-8")
+    for command in (("sessions", "import", "x.jsonl"), ("acp",)):
+        ran = run_here(capsys, *command)
+        assert (ran.code, "works on a store, and a server was named" in ran.err) == (2, True), ran
+    assert "variable WINDLASS_SERVER" in run_here(capsys, "config").out
+
+
+def test_the_key_comes_from_the_environment_and_is_never_shown(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keyring = Keyring(tmp_path / "keys.json")
+    key = keyring.add("a", "acme", user="ann")
+    with process(tmp_path / "more", "--keys", str(keyring.path)) as (_, port):
+        address = ("--server", f"http://127.0.0.1:{port}")
+        ran = run_here(capsys, *address, "runs", "list")
+        assert (ran.code, "valid key" in ran.err) == (1, True)
+        monkeypatch.setenv("WINDLASS_KEY", key)
+        assert run_here(capsys, *address, "run", "weather").code == 0
+        assert key not in run_here(capsys, *address, "config").out
+        monkeypatch.setenv("WINDLASS_KEY", "wl_wr0ng")
+        ran = run_here(capsys, *address, "run", "weather")
+        assert (ran.code, "wr0ng" in ran.err + ran.out) == (1, False)
+    monkeypatch.setenv("WINDLASS_SERVER", "nonsense")
+    assert "url is the address of a server" in run_here(capsys, "runs", "list").err
+
+
+def test_a_server_that_is_not_there_is_said_to_be_away(tmp_path: Path) -> None:
+    ports: list[int] = []
+
+    async def main() -> None:
+        async with faking(b"") as fake:
+            ports.append(fake.port)
+
+    run(main())
+    ran = run_apart(tmp_path, "--server", f"http://127.0.0.1:{ports[0]}", "runs", "list")
+    assert (ran.code, "nobody answers at" in ran.err) == (1, True)
+
+
+def test_a_file_names_the_server(
+    tmp_path: Path, capsys: Capture, server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("WINDLASS_SERVER")
+    (tmp_path / "windlass.toml").write_text(f'server = "{server}"\n', encoding="utf-8")
+    assert run_here(capsys, "runs", "list").code == 0

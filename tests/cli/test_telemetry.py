@@ -1,0 +1,72 @@
+"""A collector that the environment names is told what the command and the servers do."""
+
+import json
+import signal
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+from tests.cli.commands import COMMAND, run_apart
+from tests.cli.test_serve import address
+from tests.telemetry.collector import Collector, running_collector
+
+SERVER = (sys.executable, "-m", "windlass_server")
+MISSING = 'import sys\nsys.modules["opentelemetry.exporter"] = None\n'
+"""What Python runs first: the exporter cannot be imported then, as if nobody had installed it."""
+
+
+@pytest.fixture
+def collector(monkeypatch: pytest.MonkeyPatch) -> Generator[Collector]:
+    with running_collector(Collector()) as running:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", running.endpoint)
+        yield running
+
+
+def names(collector: Collector) -> set[str]:
+    return {span.name for span in collector.spans}
+
+
+def test_a_run_of_the_command_is_exported_when_it_has_ended(tmp_path: Path, collector: Collector) -> None:
+    ran = run_apart(tmp_path, "run", "weather")
+    assert ran.code == 0, ran.err
+    assert names(collector) == {"invoke_agent demo", "chat paced", "execute_tool weather"}
+    assert "gen_ai.tool.call.result" not in collector.one("execute_tool weather").attributes
+    # The next one goes on where this one was.
+    assert run_apart(tmp_path, "chat", words="weather\n").code == 0
+    assert len(collector.named("invoke_agent demo")) == 2
+
+
+@pytest.mark.parametrize("command", [(*COMMAND, "serve"), SERVER], ids=["command", "module"])
+def test_what_a_server_does_is_exported(
+    tmp_path: Path, collector: Collector, command: tuple[str, ...]
+) -> None:
+    with subprocess.Popen(
+        [*command, "--port", "0"], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    ) as child:
+        where = address(child)
+        body = json.dumps({"message": "weather"}).encode()
+        request = urllib.request.Request(f"{where}/v1/sessions", body, {"content-type": "application/json"})
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            run_id = json.load(answer)["runId"]
+        events = f"{where}/v1/runs/{run_id}/events?format=ndjson"
+        with urllib.request.urlopen(events, timeout=30) as feed:
+            assert b"run.completed" in feed.read()
+        child.send_signal(signal.SIGTERM)
+        assert child.stderr is not None
+        child.stderr.read()
+    assert names(collector) == {"invoke_agent demo", "chat paced", "execute_tool weather"}
+
+
+@pytest.mark.parametrize("command", [(*COMMAND, "run", "hello"), (*COMMAND, "serve", "--port", "0"), SERVER])
+def test_an_exporter_that_is_not_installed_is_told_before_anything_is_done(
+    tmp_path: Path, collector: Collector, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(MISSING, encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2, done.stderr
+    assert "pip install 'windlass[otel]'" in done.stderr
+    assert "Traceback" not in done.stderr

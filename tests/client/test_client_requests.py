@@ -1,0 +1,363 @@
+"""Requests of the client: repeated where that is safe, and errors that say what to do."""
+
+import asyncio
+import logging
+import traceback
+from pathlib import Path
+
+import pytest
+from tests.client.rig import Counter, Jumps, client_of, faking, problem, proxy, reply
+from tests.server.keyring import Keyring
+from tests.server.rig import FAST, payer, run, serving, talker
+
+from windlass import AgentError, Ambiguous, Conflict, Corrupt, Denied, Rejected, Unavailable
+from windlass.client import (
+    Broken,
+    Client,
+    Means,
+    NotFound,
+    NotWindlass,
+    RateLimited,
+    Unauthenticated,
+    Unreachable,
+)
+from windlass_protocol import InputResponse, RetryClass
+from windlass_server import Settings
+
+TAKEN = reply(202, {"sessionId": "s", "runId": "r", "somethingNew": 1})
+HEALTH = reply(200, {"status": "ok", "version": "1"})
+
+
+def test_a_session_from_its_first_word_to_its_end(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with (
+            serving(tmp_path, [payer()], settings=Settings(limits=FAST)) as server,
+            client_of(server.port) as client,
+        ):
+            assert (await client.health()).status == "ok"
+            assert [agent.agent_id for agent in await client.agents()] == ["payer"]
+            empty = await client.sessions.create()
+            assert empty.run_id is None
+            begun = await client.sessions.send(
+                empty.session_id,
+                "Pay.",
+                continuation_token=empty.continuation_token,
+                metadata={"order": 7},
+                context=["It rains."],
+            )
+            assert begun.run_id is not None
+            await reached(client, begun.run_id, "run.waiting")
+            found = await client.runs.get(begun.run_id)
+            [request] = found.requests
+            await client.sessions.answer(
+                begun.session_id, InputResponse(request_id=request.request_id, option_id="approve")
+            )
+            await reached(client, begun.run_id, "run.completed")
+            found = await client.runs.get(begun.run_id)
+            assert found.result is not None
+            assert found.result.output == "All done."
+            listed = await client.sessions.list(text="Pay", subagents=True)
+            assert [one.session_id for one in listed.items] == [begun.session_id]
+            assert (await client.sessions.get(begun.session_id)).run_count == 1
+            first = await client.sessions.history(begun.session_id, limit=2)
+            rest = await client.sessions.history(begun.session_id, after=first.next)
+            assert first.items[0].content == "Pay."
+            assert rest.items[-1].content == "All done."
+            assert [one.run_id for one in (await client.runs.list(agent="payer")).items] == [begun.run_id]
+            assert (await client.runs.trace(begun.run_id)).spans
+            assert (await client.runs.decisions(begun.run_id)).decisions
+            fork = await client.sessions.fork(begun.session_id, at=5)
+            assert fork.predecessor_seq == 5
+            lines = [line async for line in client.sessions.export(begun.session_id)]
+            assert lines[0].startswith('{"')
+            assert (await client.sessions.compact(begun.session_id)).session_id == begun.session_id
+            assert (await client.sessions.cancel(begun.session_id)).run_id is None
+            assert await client.sessions.delete(fork.session_id) == (fork.session_id,)
+            with pytest.raises(NotFound):
+                await client.sessions.get(fork.session_id)
+
+    run(main())
+
+
+def test_a_run_is_steered_and_cancelled(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with (
+            serving(tmp_path, [payer()], settings=Settings(limits=FAST)) as server,
+            client_of(server.port) as client,
+        ):
+            begun = await client.sessions.create("Pay.")
+            assert begun.run_id is not None
+            await reached(client, begun.run_id, "run.waiting")
+            assert (await client.sessions.steer(begun.session_id, "Please leave it.")).message_id
+            await reached(client, begun.run_id, "run.completed")
+            again = await client.sessions.send(begun.session_id, "Pay now.")
+            assert again.run_id is not None
+            await reached(client, again.run_id, "run.waiting")
+            await client.runs.cancel(again.run_id, reason="Too dear.")
+            await reached(client, again.run_id, "run.cancelled")
+            result = (await client.runs.get(again.run_id)).result
+            assert result is not None
+            assert result.reason == "Too dear."
+
+    run(main())
+
+
+async def reached(client: Client, run_id: str, kind: str) -> None:
+    async with client.events(run_id=run_id) as feed:
+        async for event in feed:
+            if event.type == kind:
+                return
+    raise AssertionError(f"there was no {kind}")
+
+
+def test_wherever_a_request_is_cut_it_is_the_same_session(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with (
+            serving(tmp_path, [talker()], settings=Settings(limits=FAST)) as server,
+            proxy(server.port) as network,
+            client_of(server.port) as direct,
+        ):
+            made: set[str] = set()
+            keys = Counter()
+            for at in [*range(1, 400, 23)]:
+                for cut in ({"to_server": at}, {"to_client": at}):
+                    network.to_server, network.to_client = cut.get("to_server"), cut.get("to_client")
+                    means = Means(Jumps(), keys, lambda: 0.5)
+                    async with Client(f"http://127.0.0.1:{network.port}", means=means) as client:
+                        made.add((await client.sessions.create(f"Cut at {at}.")).session_id)
+            assert len(made) == keys.count
+            assert len((await direct.sessions.list(limit=200)).items) == keys.count
+
+    run(main())
+
+
+def test_a_busy_server_is_left_alone_for_as_long_as_it_says() -> None:
+    async def main() -> None:
+        clock = Jumps()
+        answers = [
+            problem(429, "rate_limited", retry_after="2"),
+            problem(503, "unavailable", retry_after="3"),
+            b"HTTP/1.1 502 Bad Gateway\r\ncontent-length: 4\r\n\r\nnope",
+            TAKEN,
+        ]
+        async with faking(*answers) as fake, client_of(fake.port, clock) as client:
+            assert (await client.sessions.create("Hello.")).session_id == "s"
+        assert clock.waits == [2.0, 3.0, 1.0]
+        assert {request.headers["idempotency-key"] for request in fake.requests} == {"k1"}
+        assert len({request.body for request in fake.requests}) == 1
+
+    run(main())
+
+
+def test_a_server_that_wants_hours_or_is_always_busy_is_given_up() -> None:
+    async def main() -> None:
+        async with (
+            faking(problem(503, "unavailable", retry_after="7200")) as fake,
+            client_of(fake.port) as client,
+        ):
+            with pytest.raises(Unavailable) as raised:
+                await client.sessions.create("Hello.")
+        assert raised.value.retry_after_ms == 7_200_000
+        assert len(fake.requests) == 1
+        async with (
+            faking(problem(429, "rate_limited", retry_after="1")) as fake,
+            client_of(fake.port) as client,
+        ):
+            with pytest.raises(RateLimited):
+                await client.health()
+        assert len(fake.requests) == 5
+
+    run(main())
+
+
+def test_what_the_server_would_not_know_again_is_not_repeated() -> None:
+    async def main() -> None:
+        async with faking(b"") as fake, client_of(fake.port) as client:
+            for ask in (
+                lambda: client.approvals.answer("q", "approve"),
+                lambda: client.sessions.cancel("s"),
+                lambda: client.sessions.compact("s"),
+                lambda: client.sessions.delete("s"),
+                lambda: client.sessions.answer("s", InputResponse(request_id="q", text="x")),
+            ):
+                before = len(fake.requests)
+                with pytest.raises(Broken, match="look whether it happened"):
+                    await ask()
+                assert len(fake.requests) == before + 1
+            before = len(fake.requests)
+            with pytest.raises(Broken):
+                await client.sessions.send("s", "Hello.", idempotency_key="mine")
+            assert [one.headers["idempotency-key"] for one in fake.requests[before:]] == ["mine"] * 5
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "kind"),
+    [
+        (400, "rejected", Rejected),
+        (401, "unauthenticated", Unauthenticated),
+        (403, "denied", Denied),
+        (404, "not_found", NotFound),
+        (405, "method_not_allowed", Rejected),
+        (409, "conflict", Conflict),
+        (413, "too_large", Rejected),
+        (500, "corrupt", Corrupt),
+        (500, "internal", Ambiguous),
+        (504, "ambiguous", Ambiguous),
+        (418, "new_kind", Rejected),
+    ],
+)
+def test_problems_are_errors_by_what_to_do(status: int, code: str, kind: type[AgentError]) -> None:
+    async def main() -> None:
+        body = {"code": code, "detail": "Do this.", "ids": {"runId": "r7", "odd": 3}}
+        async with faking(reply(status, body)) as fake, client_of(fake.port) as client:
+            with pytest.raises(kind, match=r"^Do this\.$") as raised:
+                await client.runs.cancel("r7")
+        assert type(raised.value) is kind
+        assert raised.value.causal_ids.run_id == "r7"
+
+    run(main())
+
+
+def test_a_request_that_does_not_fit_is_said_where(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with (
+            serving(tmp_path, [talker()], settings=Settings(limits=FAST)) as server,
+            client_of(server.port) as client,
+        ):
+            with pytest.raises(Rejected, match="query/status: Input should be 'idle'"):
+                await client.sessions.list(status="asleep")
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        reply(200, b"<html>hello</html>", content_type="text/html"),
+        reply(200, {"ok": True}),
+        reply(200, []),
+        reply(200, b"\xff\xfe"),
+        reply(200, b'{"status": "ok", "status": "ok", "version": "1"}'),
+        reply(302, {}, location="http://elsewhere.example/"),
+        b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 99999999\r\n\r\n"
+        + b" " * 70_000_000,
+    ],
+    ids=["page", "other", "list", "bytes", "twice", "elsewhere", "huge"],
+)
+def test_what_is_no_server_of_windlass_is_said_to_be_none(answer: bytes) -> None:
+    async def main() -> None:
+        async with faking(answer) as fake, client_of(fake.port) as client:
+            with pytest.raises(NotWindlass) as raised:
+                await client.health()
+        assert raised.value.retry is RetryClass.HOST_CONFIGURATION_NEEDED
+        assert len(fake.requests) == 1
+
+    run(main())
+
+
+def test_what_does_not_even_speak_http_is_given_up() -> None:
+    async def main() -> None:
+        async with faking(b"220 mail.example ESMTP\r\n") as fake, client_of(fake.port) as client:
+            with pytest.raises(Broken, match="broke before the answer was there"):
+                await client.health()
+
+    run(main())
+
+
+def test_a_server_that_is_not_there_is_waited_for_and_then_said_to_be_away() -> None:
+    async def main() -> None:
+        async with faking(HEALTH) as fake:
+            port = fake.port
+        clock = Jumps()
+        async with client_of(port, clock) as client:
+            with pytest.raises(Unreachable, match=f"nobody answers at http://127.0.0.1:{port} "):
+                await client.health()
+        assert clock.waits == [0.25, 0.5, 1.0, 2.0]
+
+    run(main())
+
+
+def test_the_key_is_needed_and_is_in_no_text(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+
+    async def main() -> None:
+        keyring = Keyring(tmp_path / "keys.json")
+        key = keyring.add("a", "acme", user="ann")
+        wrong = "wl_" + "x" * 40
+        async with serving(
+            tmp_path / "data", [talker()], settings=Settings(limits=FAST, keys=keyring.path)
+        ) as server:
+            async with client_of(server.port, key=lambda: key) as client:
+                assert (await client.sessions.create("Hello.")).session_id
+            texts: list[str] = []
+            async with client_of(server.port, key=wrong) as client:
+                texts.append(f"{client!r} {client.__dict__}")
+                with pytest.raises(Unauthenticated, match="valid key") as raised:
+                    await client.sessions.create("Hello.")
+                with pytest.raises(Unauthenticated):
+                    await anext(client.events(run_id="r"))
+            texts += traceback.format_exception(raised.value)
+            texts += [repr(raised.value), str(raised.value.info()), caplog.text]
+            assert not any(wrong in text or key in text for text in texts)
+            async with client_of(server.port, key=lambda: None) as client:
+                with pytest.raises(Denied, match="there is no key"):
+                    await client.agents()
+
+    run(main())
+
+
+def test_addresses_keys_and_names_that_cannot_be_used_are_refused_without_being_quoted() -> None:
+    for url in (
+        "",
+        "localhost:8700",
+        "ftp://x",
+        "http://",
+        "http://x?y=1",
+        "http://u:s3cret@x",
+        "http://x\n",
+        7,
+    ):
+        with pytest.raises(Rejected) as raised:
+            Client(url)  # pyright: ignore[reportArgumentType]
+        assert "s3cret" not in str(raised.value)
+    for key in ("", "s3cret\r\nx: y", "s3crét", "x" * 20_000, 7):
+        with pytest.raises(Rejected) as raised:
+            Client("http://x", key=key)  # pyright: ignore[reportArgumentType]
+        assert "s3cr" not in str(raised.value)
+
+    async def main() -> None:
+        with pytest.raises(Rejected, match="not open"):
+            await Client("http://x").health()
+        async with faking(TAKEN) as fake, client_of(fake.port) as client:
+            for name in ("", "x" * 513, "\ud800", 7):
+                with pytest.raises(Rejected):
+                    await client.runs.get(name)  # pyright: ignore[reportArgumentType]
+            with pytest.raises(Rejected, match="idempotency_key"):
+                await client.sessions.create("x", idempotency_key="two words")
+            with pytest.raises(Rejected, match="did you mean agent"):
+                await client.sessions.create("x", agnet="y")  # pyright: ignore[reportCallIssue]
+            with pytest.raises(Rejected, match=r"runs\.list does not know owner"):
+                await client.runs.list(owner="y")  # pyright: ignore[reportCallIssue]
+            assert fake.requests == []
+            for name, path in (("a/b c", "a%2Fb%20c"), ("..", "%2E%2E"), ("%2e", "%252e")):
+                await client.runs.cancel(name)
+                assert fake.requests[-1].line == f"POST /v1/runs/{path}/cancel HTTP/1.1"
+
+    run(main())
+
+
+def test_a_client_can_be_closed_and_opened_again() -> None:
+    async def main() -> None:
+        async with faking(HEALTH) as fake:
+            client = client_of(fake.port)
+            client.open()
+            client.open()
+            assert (await client.health()).version == "1"
+            await client.aclose()
+            await client.aclose()
+            async with client:
+                assert (await asyncio.wait_for(client.health(), 5)).status == "ok"
+
+    run(main())

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from tests.server.rig import TIMEOUT_S, Wire, eventually, process, run
+from tests.server.rig import TIMEOUT_S, Wire, ended, eventually, payer, process, run, serving, waiting, watch
 
 from windlass.client import Broken, Client, Unreachable
 from windlass_harness.retry import RetryPolicy
@@ -127,3 +127,30 @@ def test_a_server_that_anybody_could_reach_does_not_start(tmp_path: Path) -> Non
         process(tmp_path, "--host", "0.0.0.0"),
     ):
         pass
+
+
+def test_two_servers_on_one_folder_are_as_good_as_one(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with (
+            serving(tmp_path, [payer()]) as one,
+            serving(tmp_path, [payer()]) as two,
+            one.client() as here,
+            two.client() as there,
+        ):
+            begun = (await here.post("/sessions", json={"message": "Pay."})).json()
+            # What the one drives is watched, listed and answered at the other.
+            found = await waiting(there, begun["runId"])
+            [listed] = (await there.get("/approvals")).json()["requests"]
+            assert listed["request"]["requestId"] == found["requests"][0]["requestId"]
+            path = f"/approvals/{listed['request']['requestId']}"
+            assert (await there.post(path, json={"optionId": "approve"})).status_code == 202
+            for client in (here, there):
+                assert (await ended(client, begun["runId"]))["result"]["output"] == "All done."
+            feeds = [
+                await watch(at.port, f"/sessions/{begun['sessionId']}/events?follow=false")
+                for at in (one, two)
+            ]
+            assert feeds[0] == feeds[1]
+            assert (await there.get("/stats")).json()["total"] == (await here.get("/stats")).json()["total"]
+
+    run(main())

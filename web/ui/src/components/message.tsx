@@ -34,7 +34,7 @@ function Message({ item, onAnswer, renderers, actions }: RowOptions & { readonly
   const isUser = message.role === "user";
   return (
     <article aria-label={isUser ? "You said" : "The agent said"} aria-busy={isLive} className={classes("group/row flex", isUser && "justify-end")}>
-      <div className={classes("min-w-0 max-w-full text-sm text-agent-text", isUser && "max-w-[85%] rounded-2xl bg-agent-raised px-4 py-2", !isUser && "w-full")}>
+      <div className={classes("relative min-w-0 max-w-full text-sm text-agent-text", isUser && "max-w-[85%] rounded-2xl bg-agent-raised px-4 py-2", !isUser && "w-full")}>
         {reasoning !== "" && <Reasoning text={reasoning} isLive={isLive && message.content === ""} />}
         {isUser ? <p className="whitespace-pre-wrap break-words">{message.content}</p> : message.content !== "" && <Markdown text={message.content} />}
         <Attachments attachments={attachments} />
@@ -42,7 +42,7 @@ function Message({ item, onAnswer, renderers, actions }: RowOptions & { readonly
         {calls.map((view) => (
           <ToolCallRenderer key={view.key} view={view} onAnswer={onAnswer} renderers={renderers} />
         ))}
-        {actions?.(item)}
+        <div className={classes("absolute top-full", isUser ? "right-2" : "left-0")}>{actions?.(item)}</div>
       </div>
     </article>
   );

@@ -91,7 +91,9 @@ class Tenants:
         self._opening = asyncio.Lock()
 
     async def check(self, expected: Iterable[str] = ()) -> None:
-        """See before anything is served that it can be; `expected` are tenants that will come.
+        """See before anything is served that it can be.
+
+        `expected` are tenants that will come.
 
         Raises:
             Rejected: a store is none, or nobody provides the model of an agent.

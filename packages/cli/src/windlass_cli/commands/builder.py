@@ -128,7 +128,7 @@ def _tell(session: Session, found: "Report", *, as_json: bool) -> None:
     if as_json:
         session.terminal.line(to_json(improve.report_json(found)))
     else:
-        session.terminal.out.print(improve.report_text(found, width=min(session.terminal.out.width, 100)))
+        session.terminal.show(improve.report_text(found, width=min(session.terminal.out.width, 100)))
 
 
 # proposals

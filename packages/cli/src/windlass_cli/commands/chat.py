@@ -22,6 +22,8 @@ def chat(
 ) -> None:
     """Talk to an agent. Everything is kept: go on with --session where you stopped.
 
+    The exit code is that of the last run, see windlass run --help.
+
     Example: windlass chat --session monday
     """
     self = session_of(context)
@@ -29,7 +31,7 @@ def chat(
 
 
 async def _chat(self: Session, *, agent: str | None, session_id: str | None) -> Exit:
-    terminal = self.terminal
+    terminal, code = self.terminal, Exit.DONE
     async with self.place(drives=True) as place:
         chosen = await self.agent_at(place, agent)
         name = session_id or await new_session(place, chosen)
@@ -41,5 +43,5 @@ async def _chat(self: Session, *, agent: str | None, session_id: str | None) -> 
             if words:
                 handle = await start(place, chosen, words=words, session_id=name)
                 watch = Watch(terminal, self.user, is_asking=terminal.is_interactive)
-                await watched(self, place, watch=watch, handle=handle)
-    return Exit.DONE
+                code = await watched(self, place, watch=watch, handle=handle)
+    return code

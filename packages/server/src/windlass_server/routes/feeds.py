@@ -147,7 +147,7 @@ async def _response(
     try:
         place = encode_cursor(feed.cursor) if tells_place else None
         frames = _frames(request, query, streams, place=place)
-        response = FeedResponse(feed, frames, streams=streams, principal=caller.principal.key)
+        response = FeedResponse(feed, frames, streams=streams, reading=caller.reading)
     except BaseException:
         await feed.aclose()
         raise

@@ -1,4 +1,4 @@
-"""`sidecar` is windlass-sidecar: its options, its frames, the store of the settings."""
+"""`sidecar` is windlass-sidecar: its options, its frames, the store that is set."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A collector that the environment names is told what the command and the servers do."""
+"""A collector that the environment names is told what commands and servers do."""
 
 import json
 import signal

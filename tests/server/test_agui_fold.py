@@ -194,3 +194,17 @@ def test_whoever_speaks_to_the_run_meanwhile_is_shown() -> None:
     later = said.model_copy(update={"seq": 99, "data": {**said.data, "message": "Be quick."}})
     client = play([*events[:-1], later, events[-1]])
     assert {"id": "r1/said/99", "role": "user", "content": "Be quick."} in client.messages
+
+
+def test_words_that_turn_out_otherwise_are_put_right() -> None:
+    events = list(STORIES["thoughts/r1"])
+    at = next(at for at, event in enumerate(events) if event.type == "step.started")
+    wrong = [
+        delta(events[at], "reasoning.appended", reasoningDelta="Let me", reasoningSoFar="Let me"),
+        delta(events[at], "action.input.appended", callId="torn", toolName="mail", inputDelta='{"to'),
+        delta(events[at], "message.appended", messageDelta="No.", messageSoFar="No."),
+        delta(events[at], "message.appended", messageDelta="Y", messageSoFar="Y"),
+    ]
+    client = play([*events[: at + 1], *wrong, *events[at + 1 :]])
+    texts = {str(one["id"]): one.get("content") for one in client.messages}
+    assert texts == {"u1": "go", "r1/0": "Yes.", "r1/0/thought": "Let me see …"}

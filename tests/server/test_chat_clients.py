@@ -17,7 +17,7 @@ from tests.web.chat_agents import agents
 
 from windlass import Agent
 from windlass.testing import Answer, ScriptedModel, say
-from windlass_server import Settings
+from windlass_server import Settings, threads
 from windlass_server.settings import Limits
 
 Json = dict[str, Any]
@@ -336,5 +336,58 @@ def test_a_server_that_ends_tells_chat_clients_to_come_back(tmp_path: Path) -> N
             assert ends[0]["code"] == "unavailable"
             assert ends[1]["errorText"].startswith("unavailable: ")
             gate.set()
+
+    run(main())
+
+
+def test_a_chat_is_answered_resumed_and_goes_back_to_what_was_said_before(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path, agents) as server, server.client() as client:
+
+            async def say_in(body: Json, message: AiClient) -> AiClient:
+                message.take(frames(await client.post("/ai/clerk/chat", json=body)))
+                return message
+
+            first = await say_in(chat("c", said("Pay.")), AiClient())
+            [name] = first.approvals
+            resumed = AiClient()
+            resumed.take(frames(await client.get("/ai/clerk/chat/c/stream")))
+            assert resumed.parts == first.parts
+            assert resumed.id == first.id
+            denied = {"id": name, "approved": False}
+            answer = {"role": "assistant", "parts": [{"state": "approval-responded", "approval": denied}]}
+            first.approve()
+            await say_in(chat("c", said("Pay."), answer), first)
+            assert [part["state"] for part in first.parts if "state" in part] == [
+                "output-available",
+                "output-denied",
+            ]
+            assert (await client.get("/ai/clerk/chat/c/stream")).status_code == 204
+            busy = await client.post("/ai/clerk/chat", json=chat("c", said("Again.", "u2")))
+            assert busy.status_code == 200
+            asked = await client.post("/ai/clerk/chat", json=chat("c", said("More.", "u3")))
+            assert (asked.status_code, asked.json()["code"]) == (409, "conflict")
+            # The second run waits; it is taken back, and with it what it asks.
+            changed = chat("c", said("Leave it.", "u2"), messageId="u2")
+            again = await say_in(changed, AiClient())
+            session = again.metadata["sessionId"]
+            assert session != first.metadata["sessionId"]
+            history = (await client.get(f"/sessions/{session}/history")).json()["messages"]
+            assert [one["content"] for one in history if one["role"] == "user"] == ["Pay.", "Leave it."]
+            old = (await client.get(f"/sessions/{first.metadata['sessionId']}")).json()
+            assert (old["status"], old["requestCount"]) == ("cancelled", 0)
+
+    run(main())
+
+
+def test_a_chat_can_go_back_only_so_often(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "THREAD_REWINDS_MAX", 2)
+
+    async def main() -> None:
+        async with serving(tmp_path) as server, server.client() as client:
+            anew = chat("c", said("Hi."), trigger="regenerate-message")
+            frames(await client.post("/ai/talker/chat", json=chat("c", said("Hi."))))
+            codes = [(await client.post("/ai/talker/chat", json=anew)).status_code for _ in range(3)]
+            assert codes == [200, 200, 409]
 
     run(main())

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from typing import Final
 
-from windlass import Agent, tool
+from windlass import Agent, Rejected, tool
 from windlass.adapters.models.demo import DemoModel
 from windlass.demo import agent as demo
 from windlass.ports.model import LLMMessage, LLMUsage
 from windlass.question import ask_question
-from windlass.testing import Answer, ScriptedModel, call, say
+from windlass.testing import Answer, ScriptedModel, call, fail, say
 from windlass.testing.scripted import Call
-from windlass_protocol import JsonValue
+from windlass_protocol import ErrorKind, JsonValue, RetryClass
 
 PACE_S: Final = 0.05
 LONG_STEPS: Final = 104
@@ -74,6 +74,13 @@ def _shaky(messages: Sequence[LLMMessage]) -> Answer:
     return say("The station did not answer.", usage=usage)
 
 
+def _broken(messages: Sequence[LLMMessage]) -> Answer:
+    no = Rejected(
+        "the model does not want to", kind=ErrorKind.PROVIDER_FAILURE, retry=RetryClass.NOT_RETRYABLE
+    )
+    return fail(no)
+
+
 @tool(mode="read")
 async def count(number: int) -> int:
     """Count."""
@@ -101,6 +108,7 @@ agents = [
     Agent("slow", model=DemoModel(pace_s=PACE_S), tools=[count], description="Takes its time."),
     Agent("hostile", model=ScriptedModel(_hostile), tools=[show, post]),
     Agent("shaky", model=ScriptedModel(_shaky), tools=[shaky]),
+    Agent("broken", model=ScriptedModel(_broken)),
     Agent("long", model=ScriptedModel(_long), tools=[count]),
     Agent("curious", model=ScriptedModel(_curious), tools=[ask_question]),
 ]

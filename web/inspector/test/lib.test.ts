@@ -1,13 +1,11 @@
-import { EMPTY_CONVERSATION, reduceConversation, type DecisionRun, type Event } from "@windlass/protocol";
-import type { RunRow } from "@windlass/protocol/client";
+import { EMPTY_CONVERSATION, reduceConversation, type Event } from "@windlass/protocol";
 import { describe, expect, it } from "vitest";
-import { failingTools, generalise, groupCauses } from "../src/lib/causes.js";
 import { actsOf, pairUp } from "../src/lib/diff.js";
 import { callFacts, stepFacts } from "../src/lib/facts.js";
 import { forkPoint } from "../src/lib/fork.js";
+import { lineDiff } from "../src/lib/line-diff.js";
 import { TimeMachine } from "../src/lib/records.js";
 import { to } from "../src/lib/router.js";
-import { bucketsOf, quantile } from "../src/lib/stats.js";
 import { isStory, tell } from "../src/lib/tell.js";
 import { seqOfSpan } from "../src/parts/waterfall.js";
 
@@ -70,9 +68,9 @@ describe("what belongs to a record", () => {
     }
   });
 
-  it("is the model call with exactly what was said before it", () => {
+  it("is the model call, and where its prompt is found", () => {
     const facts = stepFacts(records, records[12] as Event);
-    expect(facts?.prompt.map(({ role, content }) => [role, content])).toEqual([["user", "Hello"], ["assistant", "I look."], ["tool", "rain"]]);
+    expect(facts?.place).toEqual({ runId: "r1", stepIndex: 1 });
     expect(facts?.promptCount).toBe(3);
     expect(facts?.said).toBe("Rain.");
     expect(stepFacts(records, records[3] as Event)).toBeUndefined();
@@ -112,31 +110,15 @@ describe("two runs side by side", () => {
   });
 });
 
-describe("failures", () => {
-  const run = (id: string, city: string): DecisionRun => ({
-    id, goalId: "", startedAt: "2026-01-01T00:00:00.000Z", status: "completed",
-    decisions: [{ id: "d", timestamp: "2026-01-01T00:00:00.000Z", nodeId: "a", intent: "", decisionType: "tool_selection", options: [], chosenOptionId: "look", reasoning: "", outcome: { success: false, error: `no station ${city}` } }],
-    problems: [{ id: "p", severity: "warning", description: `look: no station 17 in "${city}"`, timestamp: "2026-01-01T00:00:00.000Z", decisionId: "d", rootCause: "failed" }],
-    metrics: { totalDecisions: 1, successfulDecisions: 0, failedDecisions: 1, totalTokens: 0, totalLatencyMs: 0, nodesExecuted: [] },
-  });
-
-  it("are grouped by cause, without what differs each time, and counted once", () => {
-    const runs = [run("r1", "Oslo"), run("r2", "Bergen")];
-    expect(groupCauses(runs)).toMatchObject([{ cause: "failed: look: no station # in …", count: 2, choices: ["look"], runIds: ["r1", "r2"] }]);
-    expect(failingTools(runs)).toEqual([{ tool: "look", count: 2, failed: 2 }]);
-    expect(generalise("run 0123456789abcdef took 1,200 ms")).toBe("run … took # ms");
-  });
-});
-
-describe("numbers over time", () => {
-  it("are of the part in which a run began", () => {
-    const row = (startMs: number, tookMs: number, status: RunRow["status"] = "completed"): RunRow => ({
-      runId: String(startMs), sessionId: "s", agentId: "a", status, usage: { inputTokens: 2, outputTokens: 3, costMicros: 7 },
-      startedAt: new Date(startMs).toISOString(), endedAt: new Date(startMs + tookMs).toISOString(),
-    });
-    const buckets = bucketsOf([row(0, 10), row(99, 30), row(150, 20, "failed"), row(500, 1)], 0, 200, 2);
-    expect(buckets).toMatchObject([{ count: 2, failed: 0, tokens: 10, costMicros: 14, p50Ms: 10, p95Ms: 30 }, { count: 1, failed: 1, p50Ms: 20 }]);
-    expect(quantile([], 0.5)).toBeUndefined();
+describe("two texts", () => {
+  it("are told line by line: what went, what came, what stayed", () => {
+    const told = (before: string, after: string): string[] => lineDiff(before, after).map(({ kind, text }) => `${kind} ${text}`);
+    expect(told("a\nb\nc", "a\nB\nc\nd")).toEqual(["same a", "removed b", "added B", "same c", "added d"]);
+    expect(told("", "new")).toEqual(["added new"]);
+    expect(told("old", "")).toEqual(["removed old"]);
+    expect(told("", "")).toEqual([]);
+    const long = Array.from({ length: 1_001 }, (_, at) => String(at)).join("\n");
+    expect(lineDiff(long, long)).toHaveLength(2_002);
   });
 });
 

@@ -20,6 +20,7 @@ inBrowser("the look of the inspector", () => {
     await server.start();
     const done = await server.run("demo", "Use weather.");
     const other = await server.run("shaky", "How is Oslo?");
+    await server.run("broken", "Try.");
     await server.run("curious", "Ask me.");
     await server.run("demo", "Use weather, then pay.");
     paths.push(
@@ -35,7 +36,10 @@ inBrowser("the look of the inspector", () => {
       [`/runs/${other.runId}?view=decisions`, "It failed"],
       [`/diff/${done.runId}/${other.runId}`, /rows differ/u],
       ["/decisions", "Open the run"],
-      ["/decisions?view=failures", /no station answers/u],
+      [`/decisions?run=${other.runId}`, "It failed"],
+      ["/decisions?view=failures", /runs failed/u],
+      ["/decisions?view=versions&agent=demo", "Tokens of a run"],
+      ["/decisions?view=proposals", "Nothing is proposed."],
       ["/overview", "Tools that fail"],
       ["/nowhere", "There is no such page."],
     );

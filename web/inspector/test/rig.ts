@@ -29,14 +29,18 @@ export class Windlass {
   private readonly folder = mkdtempSync(join(tmpdir(), "windlass-"));
   port = 0;
 
-  constructor(private readonly options: readonly string[] = ["--agents", "tests.web.agents:agents"]) {}
+  constructor(
+    /** May be others when it is started again. */
+    public options: readonly string[] = ["--agents", "tests.web.agents:agents"],
+    private readonly program = "windlass_server",
+  ) {}
 
   get url(): string {
     return `http://127.0.0.1:${this.port}`;
   }
 
   async start(): Promise<this> {
-    const options = ["-m", "windlass_server", "--data", this.folder, "--port", String(this.port), ...this.options];
+    const options = ["-m", this.program, "--data", this.folder, "--port", String(this.port), ...this.options];
     const child = (this.child = spawn(PYTHON, options, { cwd: ROOT, stdio: ["ignore", "ignore", "pipe"] }));
     this.port = await new Promise<number>((resolve, reject) => {
       let said = "";
@@ -71,8 +75,8 @@ export class Windlass {
   }
 
   /** Says something to an agent in a session of its own, and waits until its run ends or waits for somebody. */
-  async run(agent: string, message: string): Promise<{ readonly sessionId: string; readonly runId: string }> {
-    const begun = await this.post<{ sessionId: string; runId: string }>("/sessions", { agent, message });
+  async run(agent: string, message: string, more: object = {}): Promise<{ readonly sessionId: string; readonly runId: string }> {
+    const begun = await this.post<{ sessionId: string; runId: string }>("/sessions", { agent, message, ...more });
     const feed = await fetch(`${this.url}/v1/runs/${begun.runId}/events?format=ndjson`);
     const decoder = new TextDecoder();
     let text = "";

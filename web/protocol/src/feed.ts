@@ -145,6 +145,8 @@ class Feed {
     if (!type.startsWith("text/event-stream") || response.body === null) {
       throw new ProtocolError(`expected text/event-stream, found ${type === "" ? "no content type" : type}`);
     }
+    // Where it begins, for whoever must come back before the first event.
+    this.cursor = response.headers.get("windlass-cursor") ?? this.cursor;
     this.options.onState?.({ status: "open" });
     return response.body;
   }
@@ -159,11 +161,6 @@ class Feed {
       if (message.event === "reconnect") {
         this.retryMs = readHint(message.data) ?? this.retryMs;
         return;
-      }
-      if (message.event === "open") {
-        // Where it begins, for whoever must come back before the first event.
-        this.cursor = message.id ?? this.cursor;
-        continue;
       }
       if (message.event === "end" || message.data === DONE) {
         this.isOver = true;

@@ -251,3 +251,15 @@ describe("golden journals", () => {
     expect(new Set(rows.map(({ id }) => id)).size).toBe(rows.length);
   });
 });
+
+it("keeps the names of files that came with a message, and how large they are", () => {
+  const parts = [
+    { type: "text", text: "Look:" },
+    { type: "image", image: "data:image/png;base64,AAAA" },
+    { type: "file", data: "sha256:abc", mediaType: "application/pdf", filename: "a.pdf" },
+  ];
+  const state = reduceConversation(EMPTY_CONVERSATION, [record(1, "session.started"), record(2, "message.received", { message: "Look:", sequence: 0, turnId: "t0", parts })]);
+  expect(chatItems(state)).toMatchObject([
+    { message: { content: "Look:" }, attachments: [{ kind: "image", name: "picture", mediaType: "image/png", bytes: 3 }, { kind: "file", name: "a.pdf", mediaType: "application/pdf" }] },
+  ]);
+});

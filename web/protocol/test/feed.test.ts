@@ -311,3 +311,29 @@ test("a key is sent as a bearer token, and asked for before each attempt", async
   expect(scene.headers.map(({ authorization }) => authorization)).toEqual(["Bearer key-1", "Bearer key-2"]);
   expect(scene.requests[0]?.pathname).toBe("/v1/sessions/a%2Fb%20%3F/events");
 });
+
+describe("the feed of all sessions", () => {
+  it("begins now, goes on from there even if it breaks before the first event, and numbers of sessions do not matter", async () => {
+    let connections = 0;
+    scene.answer = (_, response) => {
+      connections += 1;
+      response.writeHead(200, { "content-type": "text/event-stream", "windlass-cursor": "a.7" });
+      response.flushHeaders();
+      if (connections === 1) {
+        response.destroy();
+        return;
+      }
+      const other = { ...record(1, "session.started"), sessionId: "s2" };
+      response.write(frame(record(9, "run.completed", { runId: "r1" }), "a.8") + frame(other, "a.9"));
+    };
+    const events = await take(client.allEvents(options({ after: undefined })), 2);
+    expect(events.map(({ sessionId, seq }) => [sessionId, seq])).toEqual([["s1", 9], ["s2", 1]]);
+    expect(scene.requests.map(({ pathname, searchParams }) => [pathname, searchParams.get("after")])).toEqual([["/v1/events", "now"], ["/v1/events", "a.7"]]);
+  });
+
+  it("names the types that are wanted", async () => {
+    scene.answer = (_, response) => { stream(response).write(frame(record(1, "session.started"), "a.1")); };
+    await take(client.allEvents({ ...options(), types: ["session.started", "run.failed"], after: "a.0" }), 1);
+    expect(scene.requests[0]?.search).toBe("?types=session.started%2Crun.failed&after=a.0");
+  });
+});

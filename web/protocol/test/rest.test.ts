@@ -129,3 +129,41 @@ test("the clock of the machine waits, and stops waiting", async () => {
   expect(await wait).toMatchObject({ name: "AbortError" });
   expect(await failure(systemClock.sleep(600_000, stop.signal))).toMatchObject({ name: "AbortError" });
 });
+
+it("asks about many runs, and settles what is proposed", async () => {
+  const numbers = { runs: 1, completed: 1, failed: 0, cancelled: 0, open: 0, inputTokens: 3, outputTokens: 4, costMicros: 5 };
+  const at = "2026-01-31T09:30:00.000Z";
+  const proposal = { id: "p1", goalId: "g", agentId: "a", baseFingerprint: "sha256:1", fingerprint: "sha256:2", changes: [], differences: [], rationale: "", evidence: [], at };
+  const say = (body: unknown): void => { answer = { status: 200, body }; };
+  say({ from: at, to: at, bucketS: 60, total: numbers, buckets: [{ at, ...numbers }], waiting: { runs: 0, requests: 0 }, failingTools: [] });
+  expect((await client.stats({ agent: "a", bucket: 60 })).buckets[0]?.runs).toBe(1);
+  say({ runs: 1, failed: 1, isAll: true, groups: [{ kind: "a_new_kind", count: 1, causes: [{ told: "x", count: 1, runIds: ["r1"] }] }] });
+  expect((await client.failures()).groups[0]?.kind).toBe("a_new_kind");
+  say({ agentId: "a", versions: [] });
+  expect((await client.versions("a")).versions).toEqual([]);
+  say({ agentId: "a", comparison: { old: { fingerprint: "1", runs: 0, succeeded: 0 }, new: { fingerprint: "2", runs: 0, succeeded: 0 }, verdict: "unclear" } });
+  expect((await client.compare({ agent: "a", old: "1", new: "2" })).comparison.verdict).toBe("unclear");
+  say({ proposals: [{ proposal, status: "open" }] });
+  expect((await client.proposals({ status: "open" })).proposals[0]?.work).toEqual([]);
+  say({ proposalId: "p2" });
+  expect(await client.propose("g")).toBe("p2");
+  await client.checkProposal("p1");
+  say({ proposal, status: "refused", settled: { isAccepted: false, by: "ann", reason: "no" }, settledAt: at });
+  expect((await client.settleProposal("p1", "refuse", { reason: "no", fingerprint: "sha256:2" })).settled?.by).toBe("ann");
+  say({ runId: "r1", stepIndex: 0, seq: 5, modelId: "m", tools: [], messages: [{ role: "user", content: "x" }] });
+  expect((await client.prompt("r1", 0)).unknown).toEqual([]);
+  say({ safePoints: [3, 9] });
+  expect((await client.safePoints("s1", { before: 10, limit: 2 })).safePoints).toEqual([3, 9]);
+  expect(asked.map(({ method, path, body }) => [method, path, body].filter((part) => part !== undefined))).toEqual([
+    ["GET", "/v1/stats?agent=a&bucket=60"],
+    ["GET", "/v1/failures"],
+    ["GET", "/v1/versions?agent=a"],
+    ["GET", "/v1/compare?agent=a&old=1&new=2"],
+    ["GET", "/v1/proposals?status=open"],
+    ["POST", "/v1/proposals", { goal: "g" }],
+    ["POST", "/v1/proposals/p1/check", {}],
+    ["POST", "/v1/proposals/p1/refuse", { reason: "no", fingerprint: "sha256:2" }],
+    ["GET", "/v1/runs/r1/steps/0/prompt"],
+    ["GET", "/v1/sessions/s1/safe-points?before=10&limit=2"],
+  ]);
+});

@@ -12,7 +12,6 @@ import typer
 
 import windlass
 from windlass import parts
-from windlass.loading import load_agents
 from windlass_cli.problems import Exit, Problem
 from windlass_cli.settings import LOCAL, OWNER, Settings
 from windlass_cli.terminal import Terminal
@@ -48,6 +47,9 @@ class Session:
             Rejected: they cannot be loaded.
         """
         if not self._loaded:
+            # Whoever only looks, or asks for help, does not pay for it.
+            from windlass.loading import load_agents  # noqa: PLC0415 - slow to import
+
             self._loaded.append(load_agents(self.settings.agents, self.settings.folder))
         return self._loaded[0]
 
@@ -103,10 +105,9 @@ class Session:
 
         If the environment names a collector of OpenTelemetry, what happens meanwhile is exported to it.
         """
-        self._check_store()
-        # Whoever only looks does not pay for it.
         from windlass import telemetry  # noqa: PLC0415 - slow to import
 
+        self._check_store()
         settings = self.settings
         _check_file(settings.store)
         _make_folder(settings.store.parent)

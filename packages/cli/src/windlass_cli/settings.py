@@ -13,7 +13,7 @@ FILE: Final = "windlass.toml"
 LOCAL: Final = "local.db"
 """The store of whoever uses this machine."""
 OWNER: Final = "local"
-"""Whose the sessions of this machine are: the server shows them when nobody has to log in."""
+"""Whose the sessions of this machine are, and their tenant: the server shows them if nobody logs in."""
 KEY: Final = "WINDLASS_KEY"
 """The variable with the key for a server; it is in no file and no option, where others could read it."""
 FILE_BYTES_MAX: Final = 1_048_576

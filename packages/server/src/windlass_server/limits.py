@@ -83,7 +83,7 @@ THREAD_ANSWERS_MAX: Final = 64
 """Answers in one request of a chat client."""
 THREAD_REWINDS_MAX: Final = 64
 """How often the answers of one chat can be asked for anew."""
-THREAD_RUNS_SEARCHED_MAX: Final = 20
+THREAD_RUNS_SEARCHED_MAX: Final = 5
 """Newest runs of a session among which the one is looked for that asked what a chat client answers."""
 DRAIN_S: Final = 5
 """How long a server that was told to end waits for requests under way, seconds."""

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Final, NoReturn
 import typer
 
 import windlass
-from windlass.loading import load
 from windlass_cli.problems import Exit, Problem
 from windlass_cli.session import Session, finish, known_run, session_of
 from windlass_cli.shapes import short, show_table, to_json, when
@@ -235,9 +234,9 @@ def check(
     session = session_of(context)
 
     async def work() -> Exit:
-        from windlass import improve  # noqa: PLC0415 - slow to import
+        from windlass import improve, loading  # noqa: PLC0415 - slow to import
 
-        known = load(goals, improve.Goal, folder=session.settings.folder)
+        known = loading.load(goals, improve.Goal, folder=session.settings.folder)
         async with session.working() as runtime, _builder(runtime, known) as builder:
             await _state(builder, proposal_id)
             found = await builder.check(proposal_id, repeats=repeats)

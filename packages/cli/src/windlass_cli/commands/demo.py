@@ -11,10 +11,9 @@ import typer
 import windlass
 from windlass_cli.commands.serve import serve_agents
 from windlass_cli.records import ENDS
-from windlass_cli.session import Session, session_of, start
-from windlass_cli.settings import LOCAL, Settings
+from windlass_cli.session import Session, session_of, start_here
+from windlass_cli.settings import LOCAL, OWNER, Settings
 from windlass_cli.watch import Watch
-from windlass_server import principal
 
 if TYPE_CHECKING:
     from windlass import AgentRuntime
@@ -87,7 +86,7 @@ class _Story:
     async def _tell(self, tenants: "Tenants", address: str) -> None:
         watch = Watch(self._session.terminal, self._session.user, is_asking=False)
         try:
-            async with tenants.use(principal.LOCAL.tenant) as tenant:
+            async with tenants.use(OWNER) as tenant:
                 handle = await self._handle(tenant.runtime)
                 async for event in handle.events():
                     watch.show(event)
@@ -108,7 +107,7 @@ class _Story:
             self._say(f"Here is run {left.run_id} again, as it was left.", "bold")
             return runtime.handle(left.run_id)
         self._say(f'The agent is told: "{WORDS}"', "bold")
-        return await start(runtime, agent.name, words=WORDS, session_id=None)
+        return await start_here(runtime, agent.name, words=WORDS, session_id=None)
 
     async def _explain(self, handle: "PlacedRun", address: str) -> None:
         requests = [one for one in await handle.requests() if not one.is_answered]

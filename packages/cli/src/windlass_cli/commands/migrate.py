@@ -2,15 +2,17 @@
 
 import asyncio
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from windlass.adapters.journals.sqlite_versions import StoreVersion, back_up, version_of
-from windlass.parts import SqliteStore
+from windlass import parts
 from windlass_cli.problems import Exit, Problem
 from windlass_cli.session import Session, finish, session_of
 from windlass_cli.shapes import to_json
+
+if TYPE_CHECKING:
+    from windlass.adapters.journals.sqlite_versions import StoreVersion
 
 
 def migrate(
@@ -32,13 +34,15 @@ def migrate(
 
 
 async def _migrate(session: Session, *, is_trial: bool, with_copy: bool, as_json: bool) -> Exit:
+    from windlass.adapters.journals import sqlite_versions  # noqa: PLC0415 - slow to import
+
     # All are looked at before the first is changed.
-    found = [await asyncio.to_thread(version_of, path) for path in _stores(session)]
+    found = [await asyncio.to_thread(sqlite_versions.version_of, path) for path in _stores(session)]
     for store in found:
         copy: Path | None = None
         if store.is_older and not is_trial:
-            copy = await asyncio.to_thread(back_up, store) if with_copy else None
-            opened = await SqliteStore.open(store.path, durability=session.settings.durability)
+            copy = await asyncio.to_thread(sqlite_versions.back_up, store) if with_copy else None
+            opened = await parts.SqliteStore.open(store.path, durability=session.settings.durability)
             await opened.aclose()
         if as_json:
             kept = None if copy is None else str(copy)
@@ -62,7 +66,7 @@ def _stores(session: Session) -> list[Path]:
     return found
 
 
-def _words(store: StoreVersion, copy: Path | None, *, is_trial: bool) -> str:
+def _words(store: "StoreVersion", copy: Path | None, *, is_trial: bool) -> str:
     if not store.is_older:
         return f"{store.path}: schema version {store.found}, up to date"
     step = f"{store.path}: schema version {store.found} → {store.known}"

@@ -10,17 +10,18 @@ from dataclasses import dataclass, field
 from typing import Final, assert_never
 
 from pydantic import JsonValue
+from pydantic_core import to_json
 
 from windlass import Event
 from windlass_harness.views.content import as_text
-from windlass_protocol import InputKind, RunStatus, ToolOutput, ToolOutputType, encode
+from windlass_protocol import InputKind, RunStatus, ToolOutput, ToolOutputType
 from windlass_server.chat import beats
 from windlass_server.chat.agui_messages import JsonObject, Transcript, others_of
 from windlass_server.chat.gate import WHOLE, Gate, View
+from windlass_server.chat.sse import HEARTBEAT, MEDIA_TYPE, sse
 from windlass_server.chat.telling import Telling
 from windlass_server.problems import Problem
 
-MEDIA_TYPE: Final = "text/event-stream"
 PROTOCOL_VERSION: Final = "1.0"
 _REASONS: Final = {InputKind.APPROVAL: "tool_call", InputKind.QUESTION: "input_required"}
 _TOKENS: Final = (
@@ -180,7 +181,7 @@ class AguiFold:
         if isinstance(beat, beats.CallPiece):
             yield {"type": "TOOL_CALL_ARGS", "toolCallId": key, "delta": beat.delta}
             return
-        text = encode(beat.arguments).decode()
+        text = to_json(beat.arguments).decode()
         if is_new:
             yield {"type": "TOOL_CALL_ARGS", "toolCallId": key, "delta": text}
         self._calls.discard(key)
@@ -298,11 +299,11 @@ class AguiFrames:
 
     def opening(self) -> bytes:
         """Return that the run began."""
-        return _sse(self._fold.opening())
+        return sse(self._fold.opening())
 
     def event(self, event: Event, raw: bytes, *, cursor: str) -> bytes:
         """Return what an event is in AG-UI, often nothing."""
-        return _sse(self._fold.take(event))
+        return sse(self._fold.take(event))
 
     def is_last(self, event: Event) -> bool:
         """Whether the run is over, as AG-UI sees it."""
@@ -310,16 +311,16 @@ class AguiFrames:
 
     def heartbeat(self) -> bytes:
         """Return a comment."""
-        return b": waiting\n\n"
+        return HEARTBEAT
 
     def reconnect(self, retry_ms: int) -> bytes:
         """Return that the server ends: the same request again goes on with the run."""
         words = "the server ends: the run goes on, send the same request again"
-        return _sse([self._fold.failure("unavailable", words)])
+        return sse([self._fold.failure("unavailable", words)])
 
     def failure(self, problem: Problem) -> bytes:
         """Return why the stream ends."""
-        return _sse([self._fold.failure(problem.named_code, problem.detail)])
+        return sse([self._fold.failure(problem.named_code, problem.detail)])
 
     def closing(self) -> bytes:
         """Return nothing: the last event says it."""
@@ -329,11 +330,7 @@ class AguiFrames:
 def refused(run: AguiRun, problem: Problem) -> bytes:
     """Return the whole stream of a run that could not begin."""
     fold = AguiFold(run)
-    return _sse([*fold.opening()[:1], fold.failure(problem.named_code, problem.detail)])
-
-
-def _sse(frames: Iterable[JsonObject]) -> bytes:
-    return b"".join(b"data: %b\n\n" % encode(frame) for frame in frames)
+    return sse([*fold.opening()[:1], fold.failure(problem.named_code, problem.detail)])
 
 
 def _result(key: str, output: ToolOutput) -> JsonObject:

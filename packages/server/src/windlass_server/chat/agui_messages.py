@@ -63,7 +63,7 @@ class Transcript:
         self._messages = kept
 
     def expect(self, messages: Iterable[Mapping[str, JsonValue]]) -> None:
-        """Take note of thoughts of the run that a client has: they begin anew, or stay empty."""
+        """Take note of thoughts of the run that a client has: they become empty."""
         for message in messages:
             name = message.get("id")
             is_own = isinstance(name, str) and name.startswith(f"{self._run_id}/")
@@ -85,7 +85,7 @@ class Transcript:
         return message
 
     def _result(self, frame: JsonObject) -> None:
-        """Put a result behind the message that asked for it, and behind other results of that."""
+        """Put a result behind what asked for it, and behind other results of that."""
         result = {"id": frame["messageId"], "role": "tool", "toolCallId": frame["toolCallId"]}
         at = len(self._messages)
         for place, message in enumerate(self._messages):

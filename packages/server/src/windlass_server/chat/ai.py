@@ -12,14 +12,14 @@ from pydantic import JsonValue
 
 from windlass import Event
 from windlass_harness.views.content import as_text
-from windlass_protocol import InputKind, InputOutcome, RunStatus, ToolOutputType, Usage, encode
+from windlass_protocol import InputKind, InputOutcome, RunStatus, ToolOutputType, Usage
 from windlass_server.chat import beats
 from windlass_server.chat.gate import WHOLE, Gate, View
+from windlass_server.chat.sse import HEARTBEAT, MEDIA_TYPE, sse
 from windlass_server.chat.telling import Telling
 from windlass_server.problems import Problem
 
 JsonObject = dict[str, JsonValue]
-MEDIA_TYPE: Final = "text/event-stream"
 HEADER: Final = "x-vercel-ai-ui-message-stream"
 VERSION: Final = "v1"
 _DONE: Final = b"data: [DONE]\n\n"
@@ -238,11 +238,11 @@ class AiFrames:
 
     def opening(self) -> bytes:
         """Return that the message begins."""
-        return _sse(self._fold.opening())
+        return sse(self._fold.opening())
 
     def event(self, event: Event, raw: bytes, *, cursor: str) -> bytes:
         """Return what an event is in this stream, often nothing."""
-        return _sse(self._fold.take(event))
+        return sse(self._fold.take(event))
 
     def is_last(self, event: Event) -> bool:
         """Whether the message is finished, for now or for good."""
@@ -250,15 +250,15 @@ class AiFrames:
 
     def heartbeat(self) -> bytes:
         """Return a comment."""
-        return b": waiting\n\n"
+        return HEARTBEAT
 
     def reconnect(self, retry_ms: int) -> bytes:
         """Return that the server ends: the stream can be resumed."""
-        return _sse([failure("unavailable", "the server ends: the run goes on, resume the stream")]) + _DONE
+        return sse([failure("unavailable", "the server ends: the run goes on, resume the stream")]) + _DONE
 
     def failure(self, problem: Problem) -> bytes:
         """Return why the stream ends."""
-        return _sse([failure(problem.named_code, problem.detail)]) + _DONE
+        return sse([failure(problem.named_code, problem.detail)]) + _DONE
 
     def closing(self) -> bytes:
         """Return the end."""
@@ -270,12 +270,8 @@ def failure(code: str, message: str) -> JsonObject:
     return {"type": "error", "errorText": f"{code}: {message}"}
 
 
-def _sse(chunks: Iterable[JsonObject]) -> bytes:
-    return b"".join(b"data: %b\n\n" % encode(chunk) for chunk in chunks)
-
-
 def _is_approval(ask: beats.Ask) -> bool:
-    """Whether it is about a call that the message shows; a subagent's calls are not in it."""
+    """Whether it is about a call that the message shows; a subagent's is not."""
     return ask.request.kind is InputKind.APPROVAL and ask.subagent is None
 
 

@@ -1,4 +1,4 @@
-"""What happens in a run, as a chat shows it: the words that every projection is made of."""
+"""What happens in a run as a chat shows it: what every projection is made of."""
 
 from dataclasses import dataclass, field
 from typing import Literal

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from windlass import Event
-from windlass_server.chat.beats import Asked, Beat, Ended, Settled, Waits
+from windlass_server.chat.beats import Asked, Beat, Settled, Waits
 from windlass_server.chat.telling import Telling
 
 
@@ -67,7 +67,6 @@ class Past:
         self.settled: set[str] = set()
         self.waits: list[frozenset[str]] = []
         """Of each wait, what it was for."""
-        self._is_over = False
         self._telling = Telling(run_id)
 
     def take(self, event: Event) -> None:
@@ -80,14 +79,12 @@ class Past:
                     self.settled |= {ask.request.request_id for ask, _ in beat.resolutions}
                 case Waits():
                     self.waits.append(frozenset(ask.request.request_id for ask in beat.asks))
-                case Ended():
-                    self._is_over = True
                 case _:
                     pass
 
     def whole(self) -> View:
         """Return the view from the beginning on, up to where the run waits now or next."""
-        return self._view(0, frozenset())
+        return View(0, len(self.waits), frozenset(self.settled))
 
     def behind(self, answered: frozenset[str], *, needs_all: bool) -> View | None:
         """Return the view behind the wait that answers are for.
@@ -96,9 +93,5 @@ class Past:
         """
         for number, asked in enumerate(self.waits, 1):
             if asked <= answered if needs_all else asked & answered:
-                return self._view(number, answered)
+                return View(number, len(self.waits), frozenset(self.settled) | answered)
         return None
-
-    def _view(self, skipped: int, answered: frozenset[str]) -> View:
-        # Behind the last wait of a run that has ended it went on, too.
-        return View(skipped, len(self.waits) + self._is_over, frozenset(self.settled) | answered)

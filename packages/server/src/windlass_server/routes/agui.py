@@ -7,8 +7,9 @@ from fastapi import APIRouter, Path, Request, Response
 from windlass import AgentError
 from windlass_server import examples
 from windlass_server.access import CallerDep
-from windlass_server.chat.agui import MEDIA_TYPE, AguiFrames, AguiRun, refused
+from windlass_server.chat.agui import AguiFrames, AguiRun, refused
 from windlass_server.chat.gate import WHOLE, View
+from windlass_server.chat.sse import MEDIA_TYPE
 from windlass_server.chat.words import RunAgentInput, given_in, words_of
 from windlass_server.docs import answers, body_example
 from windlass_server.guard import PREFIX, Caller

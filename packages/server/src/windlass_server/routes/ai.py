@@ -7,8 +7,9 @@ from fastapi import APIRouter, Path, Request, Response
 
 from windlass_server import examples
 from windlass_server.access import CallerDep
-from windlass_server.chat.ai import HEADER, MEDIA_TYPE, VERSION, AiFrames, AiRun
+from windlass_server.chat.ai import HEADER, VERSION, AiFrames, AiRun
 from windlass_server.chat.gate import WHOLE
+from windlass_server.chat.sse import MEDIA_TYPE
 from windlass_server.chat.words import ChatRequest, Given, answers_in, said_in
 from windlass_server.docs import answers, body_example
 from windlass_server.guard import PREFIX, Caller

@@ -73,6 +73,10 @@ OWNED_READ_AHEAD_MAX: Final = 256
 """Events that such a feed reads ahead of its reader."""
 TYPES_MAX: Final = 64
 """Types of events that such a feed can be asked for."""
+REPLAY_PAUSE_S: Final = 5.0
+"""The longest pause of a run that is shown again, if nothing else is asked for, seconds."""
+REPLAY_PAUSE_S_MAX: Final = 60.0
+"""The longest that can be asked for, seconds."""
 WORKS_MAX: Final = 4
 """Proposals of a tenant that are made or tried at the same time."""
 WORKS_KEPT_MAX: Final = 100

@@ -7,6 +7,7 @@ import socket
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 from weakref import ref
 
 import pytest
@@ -303,11 +304,9 @@ def test_what_is_kept_for_readers_of_the_same_event_is_so_many_bytes() -> None:
 
     def kept(size: int, count: int) -> int:
         events = [event_of(size) for _ in range(count)]
-        for event in events:
-            assert streams.raw(event) == streams.raw(event)
-        refs = [ref(event) for event in events]
+        assert all(streams.raw(one) == streams.raw(one) for one in events)
+        refs = [ref(one) for one in events]
         events.clear()
-        del event
         return sum(one() is not None for one in refs)
 
     assert kept(BATCH_BYTES, 10) == 0
@@ -340,11 +339,13 @@ JSON = st.recursive(
 )
 
 
-def values_in(value: object) -> int:
+def values_in(value: Any) -> int:
     """Commas and opening brackets that are needed to write a value."""
-    if isinstance(value, dict):
-        return max(len(value), 1) + sum(map(values_in, value.values()))
-    return max(len(value), 1) + sum(map(values_in, value)) if isinstance(value, list) else 0
+    if not isinstance(value, dict | list):
+        return 0
+    given = cast(dict[str, object] | list[object], value)
+    items = list(given.values()) if isinstance(given, dict) else given
+    return max(len(items), 1) + sum(map(values_in, items))
 
 
 @given(JSON)

@@ -54,8 +54,8 @@ class Connection(H11Protocol):
 
     def _expect(self) -> None:
         theirs = self.conn.their_state
-        is_answered = self.cycle is not None and self.cycle.response_complete
-        if theirs is not h11.IDLE and not (theirs is h11.SEND_BODY and is_answered):
+        is_behind = theirs is h11.SEND_BODY and self.cycle.response_complete
+        if theirs is not h11.IDLE and not is_behind:
             self._stop()
         elif self._late is None:
             self._late = self.loop.call_later(self.head_s_max, self.transport.close)

@@ -17,6 +17,7 @@ from windlass_server.feed_ndjson import MEDIA_TYPE
 from windlass_server.guard import PREFIX, Caller
 from windlass_server.limits import PAGE_DEFAULT, PAGE_MAX
 from windlass_server.models import Deleted, Fork, HistoryPage, SafePoints, SessionPage, SessionView
+from windlass_server.repeats import once
 from windlass_server.routes.sessions import SessionId
 from windlass_server.starting import IdempotencyKey, session_id_for, token_of
 from windlass_server.streams import LinesResponse, Streams
@@ -133,7 +134,8 @@ async def fork(
     await own_history(caller, session_id)
     at = None if wanted is None else wanted.at
     name = session_id_for(caller, key, kind=f"fork of {session_id}")
-    info = await caller.tenant.runtime.sessions.fork(session_id, at=at, session_id_new=name)
+    async with once(caller, key, route=f"sessions/{session_id}/fork", body=wanted or Fork()):
+        info = await caller.tenant.runtime.sessions.fork(session_id, at=at, session_id_new=name)
     token = await token_of(caller, name)
     return reply(seen(SessionView, info, continuation_token=token), 201)
 

@@ -71,7 +71,7 @@ class Reservations:
             )
         if found.digest != wanted.digest or found.user != wanted.user:
             raise Conflict(
-                "the idempotency key was used with another request; choose another key",
+                "the Idempotency-Key was used with another request; choose another key",
                 kind=ErrorKind.INVALID_STATE_TRANSITION,
                 retry=RetryClass.NOT_RETRYABLE,
             )

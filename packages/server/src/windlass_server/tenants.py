@@ -14,12 +14,16 @@ from windlass import Agent, AgentRuntime, Unavailable, telemetry
 from windlass.compose import Durability
 from windlass.options import RuntimeOptions
 from windlass.parts import SqliteStore, Store
+from windlass.refusals import missing_provider
+from windlass.runtime_ports import RuntimePorts
 from windlass_protocol import ErrorKind, RetryClass
 from windlass_server.insight import Insight
 from windlass_server.limits import RETRY_MS, TENANTS_OPEN_MAX
 from windlass_server.reservations import Reservations
+from windlass_server.settings import refused
 
 NAME_SUFFIX: Final = ".tenant"
+_SQLITE: Final = b"SQLite format 3\0"
 _PLAIN: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
@@ -85,6 +89,19 @@ class Tenants:
         self._options = options
         self._open: OrderedDict[str, Tenant] = OrderedDict()
         self._opening = asyncio.Lock()
+
+    async def check(self, expected: Iterable[str] = ()) -> None:
+        """See before anything is served that it can be; `expected` are tenants that will come.
+
+        Raises:
+            Rejected: a store is none, or nobody provides the model of an agent.
+        """
+        _check_models(AgentRuntime.in_memory(self.agents.values(), **self._options).ports)
+        await asyncio.to_thread(_check_folder, self._folder)
+        for name in expected:
+            path = self._folder / f"{file_name(name)}.db"
+            if path.exists():
+                await (await SqliteStore.open(path, durability=self._durability)).aclose()
 
     async def start(self) -> None:
         """Open every tenant that has runs which have not ended."""
@@ -168,6 +185,30 @@ class Tenants:
             retry=RetryClass.RETRYABLE,
             retry_after_ms=RETRY_MS,
         )
+
+
+def _check_models(ports: RuntimePorts) -> None:
+    """Refuse agents whose model nobody provides; a key that is missing may come later."""
+    routes: tuple[str, ...] | None = getattr(ports.provider_source, "routes", None)
+    known = [*ports.providers, *(routes or ())]
+    for agent_id in ports.registry.agent_ids:
+        registered = ports.registry.agent(agent_id)
+        if routes is None or registered is None or registered.provider is not None:
+            continue
+        route_id = registered.package.provider_route.route_id
+        if route_id not in known:
+            raise refused(f"agent {agent_id}: {missing_provider(route_id, known=known).message}")
+
+
+def _check_folder(folder: Path) -> None:
+    """Refuse a folder with stores that are none."""
+    if folder.exists() and not folder.is_dir():
+        raise refused(f"{folder} is no folder: the stores of a server are kept in one")
+    for path in sorted(folder.glob("*.db")):
+        with path.open("rb") as file:
+            begin = file.read(len(_SQLITE))
+        if path.with_suffix(NAME_SUFFIX).exists() and begin not in (b"", _SQLITE):
+            raise refused(f"{path} is no database: put the right one back, or take it away")
 
 
 def _keep_name(path: Path, name: str) -> None:

@@ -15,6 +15,7 @@ from windlass_server.models import Accepted, Cancel, NewMessage, NewSession
 from windlass_server.problems import Problem
 from windlass_server.reservations import Reserved
 from windlass_server.starting import (
+    KEY_TAKEN,
     IdempotencyKey,
     agent_for,
     check_token,
@@ -30,7 +31,6 @@ from windlass_server.starting import (
 router = APIRouter(prefix=PREFIX, tags=["sessions"])
 SessionId = Annotated[str, Path(description="A session.", examples=["019a8f…"])]
 UNDER_WAY: Final = frozenset({RunStatus.RUNNING, RunStatus.WAITING, RunStatus.CANCELLING})
-_KEY_TAKEN: Final = "the idempotency key was used with another request; choose another key"
 
 
 @router.post(
@@ -75,14 +75,14 @@ async def create(
         # With the key of a session that has a history, only the request that began it may come again.
         has_first = await store.run(run_id) is not None
         if has_first != (wanted.message is not None):
-            raise taken(_KEY_TAKEN)
+            raise taken(KEY_TAKEN)
         if wanted.message is None:
             # It was begun without a word, and has gone on since: there is nothing to keep any more.
             return _empty(session_id)
     if wanted.message is None:
         return await _reserve(caller, wanted, session_id=session_id, agent_id=agent_id)
     if key is not None and await caller.tenant.reservations.find(session_id) is not None:
-        raise taken(_KEY_TAKEN)
+        raise taken(KEY_TAKEN)
     ids = (session_id, run_id)
     await start(caller, wanted.message, wishes=wanted, ids=ids, agent_id=agent_id)
     return _accepted(session_id, run_id)

@@ -21,8 +21,8 @@ from windlass_server.proposal_models import (
     Ruling,
     WorkView,
 )
-from windlass_server.settings import ImproveSettings
 from windlass_server.repeats import once
+from windlass_server.settings import ImproveSettings
 from windlass_server.starting import IdempotencyKey, agent_for, session_id_for, taken
 from windlass_server.wire import Wire
 

@@ -95,6 +95,18 @@ def test_a_key_whose_request_was_refused_is_free_again(tmp_path: Path) -> None:
     run(main())
 
 
+def test_a_body_is_compared_by_what_it_means(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path) as server, server.client() as client:
+            first: Json = {"message": "Hello.", "metadata": {"a": "1", "b": "2"}}
+            made = await post(client, "/sessions", first)
+            again = await post(client, "/sessions", {"metadata": {"b": "2", "a": "1"}, "message": "Hello."})
+            assert (again.status_code, again.json()) == (202, made.json())
+            assert refused(await post(client, "/sessions", {"message": "Hello."}))
+
+    run(main())
+
+
 def test_only_the_newest_keys_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         monkeypatch.setattr(reservations, "KEYS_KEPT_MAX", 2)

@@ -1,15 +1,20 @@
 """Files of tenants: damage stays where it is, and waiting costs no open store."""
 
+import asyncio
 import json
 import os
 from pathlib import Path
+from typing import Unpack
 
 import pytest
 from tests.server.keyring import Keyring
 from tests.server.rig import FAST, payer, run, serving, talker, waiting
 
 from windlass import Agent, Unavailable
+from windlass.options import RuntimeOptions
+from windlass.testing import Answer, ScriptedModel
 from windlass_server import Settings, Tenants
+from windlass_server.tenants import Tenant
 
 GARBAGE = b"not a database at all" * 100
 
@@ -90,9 +95,8 @@ async def park(tenants: Tenants, name: str) -> str:
         return (await tenant.runtime.run_requests("r1"))[0].request_id
 
 
-def tenants_of(folder: Path, *, open_max: int, **options: object) -> Tenants:
-    agents: list[Agent] = [payer(), talker()]
-    return Tenants(folder, agents, durability="process", open_max=open_max)
+def tenants_of(folder: Path, *more: Agent, open_max: int, **options: Unpack[RuntimeOptions]) -> Tenants:
+    return Tenants(folder, [payer(), talker(), *more], durability="process", open_max=open_max, **options)
 
 
 def test_a_run_that_waits_for_a_person_keeps_no_store_open(tmp_path: Path) -> None:
@@ -124,5 +128,73 @@ def test_a_lower_limit_of_open_tenants_keeps_no_server_from_starting(tmp_path: P
         async with again.use("b") as tenant:
             assert len(await tenant.runtime.run_requests("r1")) == 1
         await again.aclose()
+
+    run(main())
+
+
+def test_a_run_that_waits_for_a_moment_keeps_its_store_open(tmp_path: Path) -> None:
+    async def main() -> None:
+        tenants = tenants_of(tmp_path, open_max=1, approval_expires_ms=3_600_000)
+        await tenants.start()
+        await park(tenants, "a")
+        with pytest.raises(Unavailable, match="busy"):
+            await park(tenants, "b")
+        await tenants.aclose()
+        again = tenants_of(tmp_path, open_max=1, approval_expires_ms=3_600_000)
+        await again.start()
+        assert again.open_count == 1
+        await again.aclose()
+
+    run(main())
+
+
+def slow(gate: asyncio.Event) -> Agent:
+    return Agent("slow", model=ScriptedModel(lambda _: Answer("Done.", gate=gate)))
+
+
+def test_what_was_begun_goes_on_after_a_restart_however_low_the_limit_is(tmp_path: Path) -> None:
+    async def main() -> None:
+        gate = asyncio.Event()
+        first = tenants_of(tmp_path, slow(gate), open_max=2)
+        await first.start()
+        for name in ("a", "b"):
+            async with first.use(name) as tenant:
+                await tenant.runtime.start("slow", "Hello.", run_id="r1")
+        await first.aclose()
+        again = tenants_of(tmp_path, slow(gate), open_max=1)
+        await again.start()
+        assert again.open_count == 2
+        gate.set()
+        for name in ("a", "b"):
+            async with again.use(name) as tenant:
+                assert (await tenant.runtime.handle("r1").wait()).output == "Done."
+        async with again.use("c"):
+            assert again.open_count == 1
+        await again.aclose()
+
+    run(main())
+
+
+def test_a_tenant_in_which_something_begins_while_it_is_closed_is_opened_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def is_parked(self: Tenant) -> bool:
+        return True
+
+    async def main() -> None:
+        gate = asyncio.Event()
+        tenants = tenants_of(tmp_path, slow(gate), open_max=1)
+        await tenants.start()
+        async with tenants.use("a") as tenant:
+            await tenant.runtime.start("slow", "Hello.", run_id="r1")
+        monkeypatch.setattr(Tenant, "is_parked", is_parked)
+        with pytest.raises(Unavailable, match="busy"):
+            async with tenants.use("b"):
+                pass
+        assert tenants.open_count == 1
+        gate.set()
+        async with tenants.use("a") as tenant:
+            assert (await tenant.runtime.handle("r1").wait()).output == "Done."
+        await tenants.aclose()
 
     run(main())

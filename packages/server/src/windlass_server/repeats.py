@@ -8,6 +8,7 @@ from typing import Final
 from pydantic import BaseModel
 
 from windlass import AgentError
+from windlass_protocol.codec import canonical
 from windlass_server.guard import Caller
 from windlass_server.problems import Problem, of_agent_error
 from windlass_server.starting import KEY_TAKEN, derived, taken
@@ -18,7 +19,7 @@ _FAILED: Final = 500
 
 @asynccontextmanager
 async def once(
-    caller: Caller, key: str | None, *, route: str, body: BaseModel | None, keeps_end: bool = False
+    caller: Caller, key: str | None, *, route: str, body: BaseModel, keeps_end: bool = False
 ) -> AsyncGenerator[bool]:
     """Keep a key to one request while that is worked on, and from then on.
 
@@ -34,7 +35,7 @@ async def once(
         return
     reservations = caller.tenant.reservations
     name = derived("key", caller.principal.key, route, key)
-    text = b"" if body is None else body.model_dump_json(by_alias=True).encode()
+    text = canonical(body.model_dump(mode="json", by_alias=True))
     claim = await reservations.claim(name, sha256(text).hexdigest())
     if claim is None:
         raise taken(KEY_TAKEN)

@@ -31,6 +31,7 @@ CREATE TABLE IF NOT EXISTS used (
     is_done INTEGER NOT NULL DEFAULT 0
 )
 """
+_CLAIM: Final = "INSERT INTO used (name, digest) VALUES (?, ?) ON CONFLICT (name) DO NOTHING"
 _INDEX: Final = "CREATE INDEX IF NOT EXISTS reserved_by_user ON reserved (user)"
 
 
@@ -133,12 +134,15 @@ class Reservations:
 
     def _claim(self, name: str, digest: str) -> Claim | None:
         with self._connection as db:
-            row = db.execute("SELECT digest, is_done FROM used WHERE name = ?", (name,)).fetchone()
-            if row is not None:
-                return Claim(is_new=False, is_done=bool(row[1])) if row[0] == digest else None
-            made = db.execute("INSERT INTO used (name, digest) VALUES (?, ?)", (name, digest))
-            db.execute("DELETE FROM used WHERE number <= ?", ((made.lastrowid or 0) - KEYS_KEPT_MAX,))
-        return Claim(is_new=True)
+            # Written before it is looked at: another server may do the same.
+            made = db.execute(_CLAIM, (name, digest))
+            if made.rowcount:
+                db.execute("DELETE FROM used WHERE number <= ?", ((made.lastrowid or 0) - KEYS_KEPT_MAX,))
+                return Claim(is_new=True)
+            [known, is_done] = db.execute(
+                "SELECT digest, is_done FROM used WHERE name = ?", (name,)
+            ).fetchone()
+        return Claim(is_new=False, is_done=bool(is_done)) if known == digest else None
 
     def _find(self, session_id: str) -> Reserved | None:
         row = self._connection.execute(

@@ -1,4 +1,4 @@
-"""A program that gives work to an agent of another server, as a process of its own."""
+"""A program that gives work to another server, as a process of its own."""
 
 import asyncio
 import sys

@@ -60,7 +60,10 @@ class Request:
 
 @dataclass(slots=True)
 class Fake:
-    """A server that answers as it is told, one answer for each request; the last one again and again."""
+    """A server that answers as it is told.
+
+    One answer for each request, the last one again and again.
+    """
 
     port: int
     requests: list[Request] = field(default_factory=list[Request])
@@ -136,7 +139,8 @@ HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding
 def stream(*frames: str) -> bytes:
     """A feed that ends cleanly."""
     body = "".join(frames).encode()
-    return HEAD + b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+    chunk = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
+    return HEAD + chunk + b"0\r\n\r\n"
 
 
 def cut(*frames: str) -> bytes:

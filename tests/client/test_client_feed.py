@@ -1,7 +1,8 @@
-"""Feeds of the client: nothing twice, nothing missing, whatever the connection does."""
+"""Feeds of the client: nothing twice, nothing missing."""
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.client.rig import (
@@ -31,7 +32,8 @@ ENDS = frame(3, "run.completed")
 async def read(port: int, clock: Jumps | None = None, *, most: int = 1_000, **of: str) -> list[Event]:
     """Read a feed to its end, or so many events of it."""
     found: list[Event] = []
-    async with client_of(port, clock) as client, client.events(**(of or {"run_id": "r"})) as feed:  # pyright: ignore[reportArgumentType]
+    given: dict[str, Any] = of or {"run_id": "r"}
+    async with client_of(port, clock) as client, client.events(**given) as feed:
         async for event in feed:
             found.append(event)
             if len(found) == most:
@@ -47,6 +49,17 @@ def test_a_feed_that_is_cut_goes_on_behind_the_last_event() -> None:
             "/v1/runs/r/events",
             "/v1/runs/r/events?after=c2.None",
         ]
+
+    run(main())
+
+
+def test_a_feed_that_ends_cleanly_before_its_end_goes_on_and_is_not_asked_ever_faster() -> None:
+    async def main() -> None:
+        clock = Jumps()
+        answers = [stream(frame(1)), stream(), stream(), stream(frame(2), ENDS)]
+        async with faking(*answers) as fake:
+            assert places(await read(fake.port, clock)) == [(1, None), (2, None), (3, None)]
+        assert clock.waits == [0.25, 0.5, 1.0]
 
     run(main())
 
@@ -246,9 +259,15 @@ def test_a_feed_that_is_left_is_closed_with_its_client(caplog: pytest.LogCapture
 def test_events_are_of_a_session_or_a_run() -> None:
     async def main() -> None:
         async with client_of(1) as client:
-            for wrong in ({}, {"session_id": "s", "run_id": "r"}, {"run_id": ""}, {"run_id": "x" * 513}):
+            odd: list[dict[str, Any]] = [
+                {},
+                {"session_id": "s", "run_id": "r"},
+                {"run_id": ""},
+                {"run_id": "x" * 513},
+            ]
+            for wrong in odd:
                 with pytest.raises(Rejected):
-                    client.events(**wrong)  # pyright: ignore[reportArgumentType]
+                    client.events(**wrong)
 
     run(main())
 

@@ -1,4 +1,4 @@
-"""Requests of the client: repeated where that is safe, and errors that say what to do."""
+"""Requests of the client: repeated where that is safe, and their errors."""
 
 import asyncio
 import logging
@@ -320,11 +320,11 @@ def test_addresses_keys_and_names_that_cannot_be_used_are_refused_without_being_
         7,
     ):
         with pytest.raises(Rejected) as raised:
-            Client(url)  # pyright: ignore[reportArgumentType]
+            Client(url)  # pyright: ignore[reportArgumentType] on purpose
         assert "s3cret" not in str(raised.value)
     for key in ("", "s3cret\r\nx: y", "s3crét", "x" * 20_000, 7):
         with pytest.raises(Rejected) as raised:
-            Client("http://x", key=key)  # pyright: ignore[reportArgumentType]
+            Client("http://x", key=key)  # pyright: ignore[reportArgumentType] on purpose
         assert "s3cr" not in str(raised.value)
 
     async def main() -> None:
@@ -333,13 +333,13 @@ def test_addresses_keys_and_names_that_cannot_be_used_are_refused_without_being_
         async with faking(TAKEN) as fake, client_of(fake.port) as client:
             for name in ("", "x" * 513, "\ud800", 7):
                 with pytest.raises(Rejected):
-                    await client.runs.get(name)  # pyright: ignore[reportArgumentType]
+                    await client.runs.get(name)  # pyright: ignore[reportArgumentType] on purpose
             with pytest.raises(Rejected, match="idempotency_key"):
                 await client.sessions.create("x", idempotency_key="two words")
             with pytest.raises(Rejected, match="did you mean agent"):
-                await client.sessions.create("x", agnet="y")  # pyright: ignore[reportCallIssue]
+                await client.sessions.create("x", agnet="y")  # pyright: ignore[reportCallIssue] on purpose
             with pytest.raises(Rejected, match=r"runs\.list does not know owner"):
-                await client.runs.list(owner="y")  # pyright: ignore[reportCallIssue]
+                await client.runs.list(owner="y")  # pyright: ignore[reportCallIssue] on purpose
             assert fake.requests == []
             for name, path in (("a/b c", "a%2Fb%20c"), ("..", "%2E%2E"), ("%2e", "%252e")):
                 await client.runs.cancel(name)

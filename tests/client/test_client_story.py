@@ -1,4 +1,4 @@
-"""The whole story with real processes: the server is killed in the middle of a stream."""
+"""Real processes: the server is killed in the middle of a stream."""
 
 import asyncio
 import signal

@@ -1,4 +1,4 @@
-"""Work on another server, with real processes on both sides: killed, started again, done once."""
+"""Work on another server: either side is killed, and it is done once."""
 
 import asyncio
 import os

@@ -1,7 +1,8 @@
 """Goals and their criteria, held against real runs."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 from tests.harness.ledger.samples import answer, run
@@ -130,14 +131,6 @@ def test_nobody_judges_a_run_without_an_answer() -> None:
         ({"goal_id": ""}, "a goal has a goal_id"),
         ({"goal_id": "x" * 129}, "goal_id"),
         ({"criteria": ["Oslo"]}, "are made of Exact, Contains, FitsSchema, Limit, Check, Judge; found"),
-        ({"criteria": [Contains([])]}, "takes a text or a list of texts"),
-        ({"criteria": [Contains([""])]}, "takes a text or a list of texts"),
-        ({"criteria": [Exact("x", weight=0)]}, "the weight of exact is a number above 0"),
-        ({"criteria": [Exact("x", weight=True)]}, "the weight of exact is a number above 0"),
-        ({"criteria": [FitsSchema({"type": "unheard-of"})]}, "schema"),
-        ({"criteria": [Check("x")]}, "Check takes a function"),  # pyright: ignore[reportArgumentType] any parts
-        ({"criteria": [Limit("tokens", "x")]}, "most is a number"),  # pyright: ignore[reportArgumentType] any parts
-        ({"criteria": [Judge("x", "a/b", pass_score=2)]}, "pass_score is a number from 0 to 1"),
         ({"constraints": [Exact("x")] * 101}, "found 101, limit 100"),
         ({"pass_score": float("inf")}, "pass_score is a number from 0 to 1"),
     ],
@@ -162,3 +155,39 @@ def test_a_goal_is_told_in_words() -> None:
         "at most 5,000 tokens (must hold)",
         "a check of the host, legal (must hold)",
     ]
+
+
+def loose(value: object) -> Any:
+    """What somebody writes whom no type checker watches."""
+    return value
+
+
+WRONG_CRITERIA: dict[str, tuple[Callable[[], object], str]] = {
+    "no text": (lambda: Contains([]), "Contains: it takes a text or a list of texts"),
+    "an empty text": (lambda: Contains([""]), "Contains: it takes a text or a list of texts"),
+    "a number": (lambda: Contains(loose(5)), "that the answer must contain, found int"),
+    "no schema": (lambda: FitsSchema({"type": "unheard-of"}), "FitsSchema: "),
+    "no function": (lambda: Check(loose("x")), "it takes a function, such as lambda attempt: "),
+    "a function of nothing": (lambda: Check(loose(lambda: True)), "takes one argument, the attempt"),
+    "no number": (lambda: Limit("tokens", loose("x")), "Limit: most is a number, found str"),
+    "a near measure": (lambda: Limit(loose("cost"), 5), "is one of cost_micros, .*found 'cost'"),
+    "no measure": (lambda: Limit(loose(5), 5), "the measure is one of cost_micros, .*found int"),
+    "no share": (lambda: Judge("x", "a/b", pass_score=2), "pass_score is a number from 0 to 1"),
+    "no model": (lambda: Judge("q", loose(5)), 'a name such as "openai/gpt-5", or a provider; found int'),
+    "half a model": (lambda: Judge("q", "gpt-5"), "found 'gpt-5'"),
+    "no weight": (lambda: Exact("x", weight=0), "Exact: the weight of exact is a number above 0"),
+    "no list": (lambda: Goal("g", criteria=loose(Contains("x"))), r"write \[Contains\(…\)\]"),
+    "a text for a list": (lambda: Goal("g", criteria=loose("x")), "criteria is a list, found str"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_CRITERIA)
+def test_a_criterion_that_could_not_rule_is_refused_where_it_is_written(name: str) -> None:
+    make, words = WRONG_CRITERIA[name]
+    with pytest.raises(Rejected, match=words):
+        make()
+
+
+def test_a_check_may_take_what_nobody_can_tell() -> None:
+    assert Check(bool).function is bool
+    assert Check(loose(min)).function is min

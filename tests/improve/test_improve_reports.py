@@ -2,13 +2,13 @@
 
 import asyncio
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from tests.improve.rig import GOAL, builder, clerk, opened
 from tests.recorder.samples import decide
 
-from windlass import Conflict, Rejected
+from windlass import BudgetLimit, Conflict, Rejected
 from windlass.improve import report, report_json, report_text
 from windlass.recorder import BuilderQuery, Runtime
 from windlass_protocol import JsonObject
@@ -99,3 +99,25 @@ def test_runs_that_somebody_recorded_are_reported_alike(tmp_path: Path) -> None:
         assert analysis is not None
         assert str(analysis).startswith(f"Failure of {run_id}: timeout\n")
         assert analysis.to_dict()["kind"] == "timeout"
+
+
+def test_a_view_that_is_none_is_refused_with_those_there_are() -> None:
+    async def main() -> None:
+        async with opened(clerk()) as runtime:
+            query = BuilderQuery(runtime=runtime)
+            wrong: Any = "fail"
+            with pytest.raises(Rejected, match="view is one of overview, failures, versions, found fail"):
+                report(query, goal_id="parcels", view=wrong)
+
+    asyncio.run(main())
+
+
+def test_the_root_cause_of_a_failed_call_is_what_went_wrong_not_that_it_did() -> None:
+    async def main() -> None:
+        async with opened(clerk(budget=BudgetLimit(max_steps=1)), customers=["Nobody"]) as runtime:
+            found = BuilderQuery(runtime=runtime).analyze_failure("run-1")
+            assert found is not None
+            assert found.root_cause not in ("failed", "tool_failure")
+            assert len(found.root_cause.split()) > 1
+
+    asyncio.run(main())

@@ -21,7 +21,7 @@ def asked_more() -> list[Event]:
     assert isinstance(requests, list)
     [request] = requests
     assert isinstance(request, dict)
-    action = {"kind": "tool-call", "callId": "call-2", "toolName": "mail", "input": {}}
+    action = {"kind": "tool-call", "callId": "call-2", "toolName": "mail", "input": "x"}
     more = asked.model_copy(
         update={"data": {**asked.data, "requests": [{**request, "requestId": SECOND, "action": action}]}}
     )

@@ -2,10 +2,12 @@
 
 import json
 from pathlib import Path
+from socket import create_server
 
 import pytest
 from tests.server.rig import payer, talker
 
+from windlass import Agent
 from windlass.loading import load_agents
 from windlass.testing import FakeClock
 from windlass_server.__main__ import main
@@ -14,6 +16,7 @@ from windlass_server.principal import Principal
 
 one = talker()
 several = [talker("a"), payer("b")]
+misspelt = Agent("lost", model="opnai/gpt-5")
 none: list[object] = []
 strange = ["no agent"]
 
@@ -41,6 +44,10 @@ def test_what_is_no_agent_is_refused_with_words(place: str, capsys: pytest.Captu
         (["--agents", "json"], "holds no Agent"),
         (["--jwt-issuer", "https://issuer.example"], "tokens need all of"),
         (["--cors-origin", "*"], "names pages"),
+        (["--keys", "missing.json"], "there is no file of keys missing.json: make a key with --new-key"),
+        (["--agents", "tests.server.test_main:misspelt"], "agent lost: missing provider adapter"),
+        (["--goals", "tests.server.test_main:one"], "must be of Goal"),
+        (["--data", __file__], "is no folder"),
     ],
 )
 def test_a_command_that_cannot_be_served_says_why(
@@ -79,3 +86,19 @@ def test_no_two_keys_are_alike_and_the_file_holds_none() -> None:
     assert len({key for key, _ in made}) == 100
     for key, entry in made:
         assert key.rpartition("_")[2] not in KeyFile(keys=(entry,)).model_dump_json()
+
+
+def test_a_store_that_is_none_and_a_port_that_is_taken_are_refused_before_anything_is_served(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("local.db", "local.empty"):
+        (tmp_path / name).write_text("not a database at all")
+        assert main(["--data", str(tmp_path)]) == 2
+        assert name in capsys.readouterr().err
+        (tmp_path / name).unlink()
+    with create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        assert main(["--data", str(tmp_path), "--port", str(port)]) == 2
+    said = capsys.readouterr().err
+    assert f"127.0.0.1:{port} cannot be served at" in said
+    assert "--port" in said

@@ -207,3 +207,19 @@ def test_without_keys_a_page_that_leads_here_under_another_name_is_refused(tmp_p
                 assert (await client.get("/agents", headers={"host": fine})).status_code == 200
 
     run(main())
+
+
+def test_a_problem_says_where_a_body_is_wrong_and_which_key_was_used(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path) as server, server.client() as client:
+            wrong = (await client.post("/sessions", json={"message": 5})).json()
+            assert "body/message" in wrong["detail"]
+            key = {"idempotency-key": "one"}
+            assert (await client.post("/sessions", json={"message": "a"}, headers=key)).status_code == 202
+            again = await client.post("/sessions", json={"message": "b"}, headers=key)
+            assert again.status_code == 409
+            assert again.json()["detail"].startswith(
+                "the Idempotency-Key (or the continuationToken) was used"
+            )
+
+    run(main())

@@ -1,4 +1,4 @@
-"""Proposals over HTTP: made and tried behind the answer, and nobody's but an improver's."""
+"""Proposals over HTTP: made and tried behind the answer, for improvers alone."""
 
 import json
 from collections.abc import Sequence
@@ -121,11 +121,6 @@ def test_only_improvers_see_proposals_by_key_or_by_token(tmp_path: Path) -> None
     async def main() -> None:
         keys, issuer = Keyring(tmp_path / "keys.json"), Issuer()
         jwt = issuer.settings(tmp_path)
-        given = Settings(
-            keys=keys.path,
-            jwt=type(jwt)(jwt.issuer, jwt.audience, jwt.jwks, roles_claim="roles"),
-            limits=FAST,
-        )
         holders = {
             keys.add("ann", "acme", "ann"): 404,
             keys.add("boss", "acme", "boss", roles=["approver"]): 404,
@@ -135,6 +130,11 @@ def test_only_improvers_see_proposals_by_key_or_by_token(tmp_path: Path) -> None
             issuer.token(roles=["improver", 7]): 200,
             issuer.token(roles={"improver": True}): 404,
         }
+        given = Settings(
+            keys=keys.path,
+            jwt=type(jwt)(jwt.issuer, jwt.audience, jwt.jwks, roles_claim="roles"),
+            limits=FAST,
+        )
         async with serving(tmp_path / "data", [clerk()], settings=given) as server:
             for key, status in holders.items():
                 async with server.client(key) as client:

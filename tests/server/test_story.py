@@ -1,14 +1,17 @@
 """The whole story in real processes: killed, started again, and nothing is lost."""
 
 import asyncio
-import json
 import random
 import signal
 from pathlib import Path
 
 import httpx2
 import pytest
-from tests.server.rig import TIMEOUT_S, Frame, Wire, eventually, process, run
+from tests.server.rig import TIMEOUT_S, Wire, ended, eventually, payer, process, run, serving, waiting, watch
+
+from windlass.client import Broken, Client, Unreachable
+from windlass_harness.retry import RetryPolicy
+from windlass_protocol import Event, InputResponse
 
 BODY = {"message": "Use weather, then pay."}
 
@@ -17,50 +20,47 @@ def client_of(port: int) -> httpx2.AsyncClient:
     return httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}/v1", timeout=TIMEOUT_S, trust_env=False)
 
 
-async def until(port: int, path: str, wanted: str, seen: list[Frame]) -> None:
-    """Read a feed on from what was seen of it, up to an event of a type."""
-    headers = {"last_event_id": seen[-1].id} if seen else {}
-    wire = await Wire.get(port, path, **headers)
-    assert wire.status == 200
-    async for frame in wire.frames():
-        if frame.type:
-            seen.append(frame)
-            if frame.type == wanted:
-                break
-    wire.cut()
+async def until(port: int, session_id: str, *, wanted: str, seen: list[Event], after: str | None) -> str:
+    """Read a feed on from a cursor, up to an event of a type; return where it stands."""
+    async with (
+        Client(f"http://127.0.0.1:{port}") as client,
+        client.events(session_id=session_id, after=after) as feed,
+    ):
+        async for event in feed:
+            seen.append(event)
+            if event.type == wanted:
+                return feed.cursor or ""
+    raise AssertionError(f"there was no {wanted}")
 
 
 @pytest.mark.promise("F1")
 @pytest.mark.promise("J1")
 def test_a_server_that_is_killed_during_an_approval_goes_on_when_it_is_started_again(tmp_path: Path) -> None:
     async def main() -> None:
-        seen: list[Frame] = []
+        seen: list[Event] = []
         with process(tmp_path) as (child, port):
-            async with client_of(port) as client:
-                begun = (await client.post("/sessions", json=BODY)).json()
-                path = f"/sessions/{begun['sessionId']}/events"
-                await until(port, path, "run.waiting", seen)
+            async with Client(f"http://127.0.0.1:{port}") as client:
+                begun = await client.sessions.create(BODY["message"])
+            session_id, run_id = begun.session_id, begun.run_id or ""
+            cursor = await until(port, session_id, wanted="run.waiting", seen=seen, after=None)
             child.send_signal(signal.SIGKILL)
             child.wait(TIMEOUT_S)
         with process(tmp_path) as (child, port):
-            async with client_of(port) as client:
-                found = (await client.get(f"/runs/{begun['runId']}")).json()
-                assert found["run"]["status"] == "waiting"
-                [request] = found["requests"]
-                assert request["action"]["toolName"] == "pay"
-                answer = {"requestId": request["requestId"], "optionId": "approve"}
-                given = await client.post(
-                    f"/sessions/{begun['sessionId']}/messages", json={"responses": [answer]}
-                )
-                assert given.status_code == 202
-                await until(port, path, "run.completed", seen)
-                done = (await client.get(f"/runs/{begun['runId']}")).json()
-                assert "paid 1 cents" in done["result"]["output"]
-                whole = (await client.get(f"{path}?follow=false&format=ndjson")).text.splitlines()
-        expected = [(line["seq"], line["type"]) for line in map(json.loads, whole)]
-        stored = [(one.json["seq"], one.type) for one in seen if "index" not in one.json]
-        assert stored == expected[: len(stored)]
-        assert [kind for _, kind in stored].count("action.result") == 2
+            async with Client(f"http://127.0.0.1:{port}") as client:
+                found = await client.runs.get(run_id)
+                assert found.run.status.value == "waiting"
+                [request] = found.requests
+                assert getattr(request.action, "tool_name", None) == "pay"
+                answer = InputResponse(request_id=request.request_id, option_id="approve")
+                await client.sessions.answer(session_id, answer)
+                await until(port, session_id, wanted="run.completed", seen=seen, after=cursor)
+                result = (await client.runs.get(run_id)).result
+                assert result is not None
+                assert "paid 1 cents" in result.output
+                whole = [event async for event in client.events(session_id=session_id, follow=False)]
+        stored = [event for event in seen if event.index is None]
+        assert stored == whole[: len(stored)]
+        assert [event.type for event in stored].count("action.result") == 2
 
     run(main())
 
@@ -69,22 +69,19 @@ def test_a_server_that_is_killed_during_an_approval_goes_on_when_it_is_started_a
 def test_what_was_acknowledged_is_there_after_any_kill(tmp_path: Path) -> None:
     async def main() -> None:
         chance = random.Random(3)
-        taken: dict[str, str] = {}
+        taken: dict[str, str | None] = {}
         for attempt in range(3):
             with process(tmp_path) as (child, port):
 
                 async def hammer(name: str, port: int = port) -> None:
-                    async with client_of(port) as client:
+                    async with Client(f"http://127.0.0.1:{port}", retries=RetryPolicy(1)) as client:
                         for number in range(1000):
                             key = f"{name}-{number}"
                             try:
-                                begun = await client.post(
-                                    "/sessions", json={"message": key}, headers={"idempotency-key": key}
-                                )
-                            except httpx2.TransportError:
+                                begun = await client.sessions.create(key, idempotency_key=key)
+                            except (Broken, Unreachable):
                                 return
-                            assert begun.status_code == 202
-                            taken[key] = begun.json()["runId"]
+                            taken[key] = begun.run_id
 
                 tasks = [asyncio.create_task(hammer(f"{attempt}-{at}")) for at in range(4)]
                 before = len(taken)
@@ -94,10 +91,9 @@ def test_what_was_acknowledged_is_there_after_any_kill(tmp_path: Path) -> None:
                 await asyncio.gather(*tasks)
         assert len(taken) >= 15
         with process(tmp_path) as (child, port):
-            async with client_of(port) as client:
-                for key, run_id in taken.items():
-                    found = await client.get(f"/runs/{run_id}")
-                    assert found.status_code == 200, key
+            async with Client(f"http://127.0.0.1:{port}") as client:
+                for run_id in taken.values():
+                    await client.runs.get(run_id or "")
 
     run(main())
 
@@ -131,3 +127,30 @@ def test_a_server_that_anybody_could_reach_does_not_start(tmp_path: Path) -> Non
         process(tmp_path, "--host", "0.0.0.0"),
     ):
         pass
+
+
+def test_two_servers_on_one_folder_are_as_good_as_one(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with (
+            serving(tmp_path, [payer()]) as one,
+            serving(tmp_path, [payer()]) as two,
+            one.client() as here,
+            two.client() as there,
+        ):
+            begun = (await here.post("/sessions", json={"message": "Pay."})).json()
+            # What the one drives is watched, listed and answered at the other.
+            found = await waiting(there, begun["runId"])
+            [listed] = (await there.get("/approvals")).json()["requests"]
+            assert listed["request"]["requestId"] == found["requests"][0]["requestId"]
+            path = f"/approvals/{listed['request']['requestId']}"
+            assert (await there.post(path, json={"optionId": "approve"})).status_code == 202
+            for client in (here, there):
+                assert (await ended(client, begun["runId"]))["result"]["output"] == "All done."
+            feeds = [
+                await watch(at.port, f"/sessions/{begun['sessionId']}/events?follow=false")
+                for at in (one, two)
+            ]
+            assert feeds[0] == feeds[1]
+            assert (await there.get("/stats")).json()["total"] == (await here.get("/stats")).json()["total"]
+
+    run(main())

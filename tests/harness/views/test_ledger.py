@@ -47,7 +47,7 @@ def problem(severity: str, description: str) -> Facts:
         ({"outcome": NO}, "✗ [n] intent 0 → act"),
         ({}, "… [n] intent 0 → act"),
         ({"chosenOptionId": "elsewhere", "outcome": YES}, "✓ [n] intent 0 → unknown action"),
-        ({"options": [{"id": "a"}], "outcome": YES}, "✓ [n] intent 0 → "),
+        ({"options": [{"id": "a"}], "outcome": YES}, "✓ [n] intent 0 → a"),
         (
             {"outcome": YES, "evaluation": {"goalAligned": True, "outcomeQuality": 0.8}},
             "✓ [n] intent 0 → act [quality: 0.8]",

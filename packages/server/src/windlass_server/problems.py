@@ -140,7 +140,10 @@ async def on_problem(request: Request, error: Exception) -> Response:
                 {"path": "/".join(map(str, issue["loc"])), "message": str(issue["msg"])}
                 for issue in error.errors()
             ]
-            return Problem(422, "the request does not fit this route", issues=issues).response()
+            words = "the request does not fit this route"
+            if issues:
+                words += f": {issues[0]['path']}: {issues[0]['message']}"
+            return Problem(422, words, issues=issues).response()
         case HTTPException():
             headers = {**(error.headers or {})}
             if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:

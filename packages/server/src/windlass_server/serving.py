@@ -1,8 +1,9 @@
 """A server on a socket, until a signal ends it."""
 
+import asyncio
 import sys
 from collections.abc import Callable
-from socket import socket
+from socket import AF_INET, AF_INET6, create_server, socket
 from typing import Final
 
 import uvicorn
@@ -11,9 +12,12 @@ from windlass import telemetry
 from windlass_server.app import create_app
 from windlass_server.connection import Connection
 from windlass_server.limits import DRAIN_S, HEADER_BYTES_MAX, TARGET_BYTES_MAX
-from windlass_server.settings import Settings
+from windlass_server.principal import LOCAL
+from windlass_server.settings import Settings, refused
 from windlass_server.tenants import Tenants
 
+BACKLOG: Final = 2_048
+"""Connections that wait to be taken."""
 _HEAD_BYTES_MAX: Final = 2 * (HEADER_BYTES_MAX + TARGET_BYTES_MAX)
 """Above this the connection is closed without an answer that explains it."""
 
@@ -24,9 +28,11 @@ def serve(settings: Settings, tenants: Tenants, *, told: Callable[[str], None] |
     `told` gets the address once it can be reached, with the port that was taken if any would do.
 
     Raises:
-        Rejected: the environment names a collector of OpenTelemetry that cannot be exported to.
+        AgentError: it cannot be served: a store is none, nobody provides a model, the port is taken, or the
+            environment names a collector of OpenTelemetry that cannot be exported to.
     """
     telemetry.check_environment()
+    asyncio.run(tenants.check([LOCAL.tenant] if settings.is_open else []))
     config = uvicorn.Config(
         create_app(settings, tenants),
         host=settings.host,
@@ -40,8 +46,25 @@ def serve(settings: Settings, tenants: Tenants, *, told: Callable[[str], None] |
         timeout_graceful_shutdown=DRAIN_S,
     )
     server = _Server(config, told or _write)
-    server.run()
+    server.run([_listening(settings)])
     return 0 if server.started else 3
+
+
+def _listening(settings: Settings) -> socket:
+    """Take the port.
+
+    Raises:
+        Rejected: it cannot be had.
+    """
+    family = AF_INET6 if ":" in settings.host else AF_INET
+    try:
+        return create_server((settings.host, settings.port), family=family, backlog=BACKLOG)
+    except OSError as error:
+        problem = error.strerror or str(error)
+    raise refused(
+        f"{settings.host}:{settings.port} cannot be served at: {problem}; end what listens there, or choose "
+        "another port with --port (0 takes a free one)"
+    )
 
 
 class _Server(uvicorn.Server):

@@ -51,6 +51,7 @@ class Limits:
     body_bytes_max: int = limits.BODY_BYTES_MAX
     body_s_max: float = limits.BODY_S_MAX
     requests_max: int = limits.REQUESTS_MAX
+    requests_per_principal_max: int = limits.REQUESTS_PER_PRINCIPAL_MAX
     waiting_max: int = limits.WAITING_MAX
     wait_s_max: float = limits.WAIT_S_MAX
     requests_per_s: float = limits.REQUESTS_PER_S
@@ -70,7 +71,8 @@ class Settings:
     """How a server is reached, and by whom.
 
     Raises:
-        Rejected: it would be open to everybody: neither keys nor tokens, and not bound to loopback.
+        Rejected: it would be open to everybody: neither keys nor tokens, and not bound to loopback; or the
+            file of keys is not there.
     """
 
     host: str = "127.0.0.1"
@@ -88,6 +90,11 @@ class Settings:
             raise refused(
                 f"{self.host} can be reached by others, and neither keys nor tokens are asked for: give a "
                 "file of keys, the issuer of tokens, or bind to 127.0.0.1"
+            )
+        if self.keys is not None and not self.keys.is_file():
+            raise refused(
+                f"there is no file of keys {self.keys}: make a key with --new-key ID TENANT USER, and put "
+                'what it says into the file, {"keys": [...]}'
             )
         if "*" in self.cors_origins:
             raise refused("cors_origins names pages, such as https://app.example.com; * would be everybody's")

@@ -24,6 +24,10 @@ IdempotencyKey = Annotated[
         examples=["3f1c9a52-order-17"],
     ),
 ]
+KEY_TAKEN: Final = (
+    "the Idempotency-Key (or the continuationToken) was used with another request: send that one again as it "
+    "was, or choose another key"
+)
 _NOTHING: Final = ""
 """What the token of a session without a run is made of."""
 
@@ -105,7 +109,12 @@ def agent_for(caller: Caller, wished: str | None, *, known: str | None = None) -
 async def start(
     caller: Caller, message: UserContent, *, wishes: RunWishes, ids: tuple[str, str], agent_id: str
 ) -> RunHandle:
-    """Start a run of the caller; `ids` are those of its session and its own."""
+    """Start a run of the caller; `ids` are those of its session and its own.
+
+    Raises:
+        Conflict: there is a run of this id that was asked for with something else: the ids of runs are made
+            of keys and tokens.
+    """
     session_id, run_id = ids
     options: RunOptions = {
         "session_id": session_id,
@@ -119,4 +128,9 @@ async def start(
         "owner": caller.principal.user,
         "goal_id": wishes.goal,
     }
-    return await caller.tenant.runtime.start(agent_id, message, **options)
+    try:
+        return await caller.tenant.runtime.start(agent_id, message, **options)
+    except Conflict:
+        if await caller.tenant.store.run(run_id) is None:
+            raise
+    raise taken(KEY_TAKEN)

@@ -23,7 +23,7 @@ def describe_decision(decision: Decision) -> str:
     """Return a decision in one line: ✓, ✗ or … while pending, then who, what and how."""
     sign = "…" if decision.outcome is None else "✓" if decision.outcome.success else "✗"
     chosen = next((option for option in decision.options if option.id == decision.chosen_option_id), None)
-    action = "unknown action" if chosen is None else chosen.description or ""
+    action = "unknown action" if chosen is None else chosen.description or chosen.id
     quality = None if decision.evaluation is None else decision.evaluation.outcome_quality
     judgement = "" if quality is None else f" [quality: {quality:g}]"
     return f"{sign} [{decision.node_id}] {decision.intent} → {action}{judgement}"

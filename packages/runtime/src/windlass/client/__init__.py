@@ -1,27 +1,47 @@
-"""A client of Windlass servers: `async with Client("http://localhost:8700", key=…) as client`.
+"""A client of servers: `async with Client("http://…", key=…) as client`.
 
 HTTP is the extra `windlass[client]`; it is imported when the first client is opened.
 """
 
-from windlass.client.answers import Accepted as Accepted
-from windlass.client.answers import AgentInfo as AgentInfo
-from windlass.client.answers import ApprovalInfo as ApprovalInfo
-from windlass.client.answers import Health as Health
-from windlass.client.answers import RunInfo as RunInfo
-from windlass.client.answers import RunRow as RunRow
-from windlass.client.answers import SessionInfo as SessionInfo
-from windlass.client.answers import TraceInfo as TraceInfo
-from windlass.client.client import Client as Client
-from windlass.client.errors import Broken as Broken
-from windlass.client.errors import NotFound as NotFound
-from windlass.client.errors import NotWindlass as NotWindlass
-from windlass.client.errors import RateLimited as RateLimited
-from windlass.client.errors import Unauthenticated as Unauthenticated
-from windlass.client.errors import Unreachable as Unreachable
-from windlass.client.means import Means as Means
-from windlass.client.remote import RemoteAgent as RemoteAgent
-from windlass.client.remote import RemoteOptions as RemoteOptions
-from windlass.client.runs import RunQuery as RunQuery
-from windlass.client.sessions import RunWishes as RunWishes
-from windlass.client.sessions import SessionQuery as SessionQuery
-from windlass.ports.feed import CursorExpired as CursorExpired
+from windlass.client.answers import (
+    Accepted,
+    AgentInfo,
+    ApprovalInfo,
+    Health,
+    RunInfo,
+    RunRow,
+    SessionInfo,
+    TraceInfo,
+)
+from windlass.client.client import Client
+from windlass.client.errors import Broken, NotFound, NotWindlass, RateLimited, Unauthenticated, Unreachable
+from windlass.client.means import Means
+from windlass.client.remote import RemoteAgent, RemoteOptions
+from windlass.client.runs import RunQuery
+from windlass.client.sessions import RunWishes, SessionQuery
+from windlass.ports.feed import CursorExpired
+
+__all__ = [
+    "Accepted",
+    "AgentInfo",
+    "ApprovalInfo",
+    "Broken",
+    "Client",
+    "CursorExpired",
+    "Health",
+    "Means",
+    "NotFound",
+    "NotWindlass",
+    "RateLimited",
+    "RemoteAgent",
+    "RemoteOptions",
+    "RunInfo",
+    "RunQuery",
+    "RunRow",
+    "RunWishes",
+    "SessionInfo",
+    "SessionQuery",
+    "TraceInfo",
+    "Unauthenticated",
+    "Unreachable",
+]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Client:
-    """A client of one server: `async with Client("http://localhost:8700", key=…) as client`.
+    """A client of one server: `async with Client("http://…", key=…) as client`.
 
     Every POST carries an idempotency key. A request is sent again when nothing has happened (the server is
     away, busy, or wants to be left alone for a while), and when nobody knows what has happened if the server

@@ -65,7 +65,10 @@ class EventFeed:
 
     @property
     def cursor(self) -> str | None:
-        """Where the reader stands: `after` takes it to go on from here, also in another process."""
+        """Where the reader stands.
+
+        `after` takes it to go on from here, also in another process.
+        """
         return self._cursor
 
     def __aiter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""The way to one server: requests that are repeated where that is safe, and streams."""
+"""The way to one server: requests, repeated where that is safe, and streams."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
@@ -173,7 +173,9 @@ class Link:
         return error_of(response.status_code, raw, retry_after_ms=after_ms)
 
     async def lines(self, call: Call, *, chars_max: int) -> AsyncGenerator[str]:
-        """Send a request once, and yield the lines of its answer; the last may lack its end.
+        """Send a request once, and yield the lines of its answer.
+
+        The last may lack its end.
 
         Raises:
             AgentError: the server refuses, cannot be reached, or a line is too long.

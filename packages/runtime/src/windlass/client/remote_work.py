@@ -51,7 +51,7 @@ class RemoteServer:
         return {name: value for name, value in known.items() if value is not None}
 
     async def session(self, client: Client, session_id: str) -> str:
-        """Return the session there that belongs to one here: the same however often it is asked for."""
+        """Return the session there that belongs to one here: always the same."""
         key = sha256(canonical(["remote session", session_id])).hexdigest()
         begun = await client.sessions.create(agent=self.agent, mode=RunMode.TASK, idempotency_key=key)
         return begun.session_id

@@ -1,13 +1,14 @@
 """Criteria: what a run has to do to reach a goal."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
+from inspect import signature
 from math import isfinite
-from typing import Final, TypeGuard, cast
+from typing import Final, TypeGuard, cast, get_args
 
 from pydantic import JsonValue
 
-from windlass.definitions import check_text, kind_of, wrong
+from windlass.definitions import check_text, kind_of, meant, wrong
 from windlass.output_schema import schema_problem
 from windlass.ports.model import LLMProvider
 from windlass_harness.ledger.goals import Attempt, Measure
@@ -33,6 +34,9 @@ class Exact:
     name: str = "exact"
     weight: float = 1.0
 
+    def __post_init__(self) -> None:
+        _check_criterion(self)
+
 
 @dataclass(frozen=True, slots=True)
 class Contains:
@@ -43,6 +47,9 @@ class Contains:
     is_case_sensitive: bool = False
     name: str = "contains"
     weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check_criterion(self)
 
     @property
     def wanted(self) -> tuple[str, ...]:
@@ -59,6 +66,9 @@ class FitsSchema:
     name: str = "schema"
     weight: float = 1.0
 
+    def __post_init__(self) -> None:
+        _check_criterion(self)
+
 
 @dataclass(frozen=True, slots=True)
 class Limit:
@@ -70,6 +80,9 @@ class Limit:
     name: str = "limit"
     weight: float = 1.0
 
+    def __post_init__(self) -> None:
+        _check_criterion(self)
+
 
 @dataclass(frozen=True, slots=True)
 class Check:
@@ -79,6 +92,9 @@ class Check:
     _: KW_ONLY
     name: str = "check"
     weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check_criterion(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +108,9 @@ class Judge:
     """From this on the criterion is met."""
     name: str = "judge"
     weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check_criterion(self)
 
 
 Criterion = Exact | Contains | FitsSchema | Limit | Check | Judge
@@ -123,43 +142,89 @@ class Goal:
         where = f"goal {self.goal_id}"
         check_text(self.description, f"{where}: the description", chars_max=DESCRIPTION_CHARS_MAX)
         for name in ("criteria", "constraints"):
-            items = tuple(getattr(self, name))
-            if len(items) > CRITERIA_MAX:
-                raise wrong(f"{where}: {name}: found {len(items):,}, limit {CRITERIA_MAX}")
-            for item in items:
-                _check_criterion(item, f"{where}: {name}")
-            object.__setattr__(self, name, items)
+            object.__setattr__(self, name, _criteria(getattr(self, name), f"{where}: {name}"))
         _check_share(self.pass_score, f"{where}: pass_score")
 
 
-def _check_criterion(item: object, where: str) -> None:
-    if not isinstance(item, _KINDS):
-        known = ", ".join(kind.__name__ for kind in _KINDS)
-        raise wrong(f"{where} are made of {known}; found {kind_of(item)}")
-    check_text(item.name, f"{where}: the name", chars_max=NAME_CHARS_MAX)
+def _criteria(given: object, where: str) -> tuple[Criterion, ...]:
+    if isinstance(given, _KINDS):
+        kind = type(given).__name__
+        raise wrong(f"{where} is a list: write [{kind}(…)], also for a single one")
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise wrong(f"{where} is a list, found {kind_of(given)}")
+    items = tuple(cast(Iterable[object], given))
+    if len(items) > CRITERIA_MAX:
+        raise wrong(f"{where}: found {len(items):,}, limit {CRITERIA_MAX}")
+    for item in items:
+        if not isinstance(item, _KINDS):
+            known = ", ".join(kind.__name__ for kind in _KINDS)
+            raise wrong(f"{where} are made of {known}; found {kind_of(item)}")
+    return cast(tuple[Criterion, ...], items)
+
+
+def _check_criterion(item: Criterion) -> None:
+    """Refuse a criterion that could not rule, where it is written."""
+    kind = type(item).__name__
+    check_text(item.name, f"{kind}: the name", chars_max=NAME_CHARS_MAX)
     if not _is_number(item.weight) or item.weight <= 0:
-        raise wrong(f"{where}: the weight of {item.name} is a number above 0, found {item.weight!r}")
+        raise wrong(f"{kind}: the weight of {item.name} is a number above 0, found {item.weight!r}")
+    problem = _problem(item)
+    if problem is not None:
+        raise wrong(f"{kind}: {problem}")
+
+
+def _problem(item: Criterion) -> str | None:
     match item:
         case FitsSchema():
-            problem = schema_problem(item.json_schema)
+            return schema_problem(item.json_schema)
         case Contains():
-            texts = cast(tuple[object, ...], item.wanted)
-            is_good = bool(texts) and all(isinstance(one, str) and one for one in texts)
-            problem = None if is_good else "Contains takes a text or a list of texts"
+            return _texts_problem(item.texts)
         case Check():
-            problem = (
-                None if callable(item.function) else f"Check takes a function, found {kind_of(item.function)}"
-            )
+            return _function_problem(item.function)
         case Judge():
-            check_text(item.question, f"{where}: the question", chars_max=QUESTION_CHARS_MAX)
-            _check_share(item.pass_score, f"{where}: pass_score")
-            problem = None
+            check_text(item.question, "Judge: the question", chars_max=QUESTION_CHARS_MAX)
+            _check_share(item.pass_score, "Judge: pass_score")
+            return _model_problem(item.model)
         case Limit():
-            problem = None if _is_number(item.most) else f"most is a number, found {kind_of(item.most)}"
+            return _limit_problem(item.measure, item.most)
         case Exact():
-            problem = None
-    if problem is not None:
-        raise wrong(f"{where}: {item.name}: {problem}")
+            return None
+
+
+def _texts_problem(texts: object) -> str | None:
+    items = (texts,) if isinstance(texts, str) else texts
+    is_list = isinstance(items, Sequence) and bool(cast(Sequence[object], items))
+    if is_list and all(isinstance(one, str) and one for one in cast(Sequence[object], items)):
+        return None
+    return f"it takes a text or a list of texts that the answer must contain, found {kind_of(texts)}"
+
+
+def _function_problem(function: object) -> str | None:
+    if not callable(function):
+        return f"it takes a function, such as lambda attempt: attempt.output, found {kind_of(function)}"
+    try:
+        signature(function).bind(None)
+    except TypeError:
+        return "the function takes one argument, the attempt: lambda attempt: …, def check(attempt): …"
+    except ValueError:  # nobody knows what it takes
+        return None
+    return None
+
+
+def _model_problem(model: object) -> str | None:
+    is_name = isinstance(model, str) and "/" in model
+    if is_name or (not isinstance(model, str) and callable(getattr(model, "stream", None))):
+        return None
+    found = repr(model) if isinstance(model, str) else kind_of(model)
+    return f'the model is a name such as "openai/gpt-5", or a provider; found {found}'
+
+
+def _limit_problem(measure: object, most: object) -> str | None:
+    known = get_args(Measure)
+    if measure not in known:
+        found = repr(measure) if isinstance(measure, str) else kind_of(measure)
+        return f"the measure is one of {', '.join(known)}; found {found}{meant([str(measure)], known)}"
+    return None if _is_number(most) else f"most is a number, found {kind_of(most)}"
 
 
 def _check_share(value: object, what: str) -> None:

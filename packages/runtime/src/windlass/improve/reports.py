@@ -1,9 +1,10 @@
 """Reports on what was recorded, as data; `report_text` tells them."""
 
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 from pydantic_core import from_json, to_json
 
+from windlass.definitions import meant
 from windlass.errors import Conflict
 from windlass.improve.criteria import Goal
 from windlass.recorder.query import BuilderQuery
@@ -18,6 +19,7 @@ from windlass_harness.ledger.reports import (
     versions_report,
 )
 from windlass_protocol import ErrorKind, JsonObject, RetryClass
+from windlass_protocol.codec_errors import shown
 
 RUNS_MAX: Final = 10_000
 """The newest runs of a goal that a report counts."""
@@ -40,9 +42,14 @@ def report(
     the two newest ones when left out. `report_text` tells a report in a terminal, `report_json` elsewhere.
 
     Raises:
-        Rejected: it is not clear what the report is to be about.
+        Rejected: it is not clear what the report is to be about, or there is no such view.
         Conflict: there is no such run.
     """
+    if view not in get_args(View):
+        known = get_args(View)
+        raise bad_request(
+            f"view is one of {', '.join(known)}, found {shown(str(view), 64)}{meant([str(view)], known)}"
+        )
     if sum(one is not None for one in (goal_id, run_id, proposal)) != 1:
         raise bad_request("a report is about one of goal_id, run_id and proposal")
     if proposal is not None:

@@ -1,5 +1,6 @@
 """What can be told of recorded runs, by rules alone: no model is asked."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -9,6 +10,9 @@ from windlass_harness.ledger.failures import Failure
 from windlass_protocol import Decision as WireDecision
 from windlass_protocol import FailureKind
 
+_CODE: Final = re.compile(r"[a-z][a-z0-9_.]*")
+_EMPTY: Final = frozenset({"failed", "tool_failure"})
+"""Codes that say no more than that something failed."""
 NO_FAILED_DECISION: Final = "Unknown - no decision marked as failed"
 OUTSIDE_CAUSE: Final = "Run failed but all decisions succeeded (external cause?)"
 PENDING_CAUSE: Final = "Run failed and no decision did; {count} had no outcome (external cause?)"
@@ -121,13 +125,20 @@ def analyze(run: Run, failure: Failure, *, culprit: WireDecision | None) -> Fail
     return FailureAnalysis(
         run_id=run.id,
         failure_point=cause.summary_for_builder(),
-        root_cause=blamed or error or "Unknown",
+        root_cause=_root_cause(blamed, error),
         decision_chain=trace(run)[: run.decisions.index(cause) + 1],
         problems=problems,
         suggestions=(*_suggestions(run), *fixes),
         decision_id=cause.id,
         kind=failure.kind,
     )
+
+
+def _root_cause(blamed: str | None, error: str | None) -> str:
+    """What a failure comes down to, in words: a code alone says too little."""
+    if blamed is not None and error is not None and _CODE.fullmatch(blamed):
+        return error if blamed in error or blamed in _EMPTY else f"{blamed}: {error}"
+    return blamed or error or "Unknown"
 
 
 def trace(run: Run) -> tuple[str, ...]:
@@ -185,8 +196,9 @@ def _suggestions(run: Run) -> Sequence[str]:
         chosen = decision.chosen_option
         others = [option for option in decision.options if option.id != decision.chosen_option_id]
         if others:
-            instead = "unknown action" if chosen is None else chosen.description
-            found.append(f"Consider alternative: '{others[0].description}' instead of '{instead}'")
+            instead = "unknown action" if chosen is None else chosen.description or chosen.id
+            other = others[0].description or others[0].id
+            found.append(f"Consider alternative: '{other}' instead of '{instead}'")
         if not decision.input_context:
             found.append(
                 f"Decision '{decision.intent}' had no input context - ensure relevant data is passed"

@@ -131,7 +131,7 @@ class Decision:
         """Return it in one line: ✓, ✗ or … while pending, then who, what and how."""
         sign = "…" if self.outcome is None else "✓" if self.outcome.success else "✗"
         chosen = self.chosen_option
-        action = "unknown action" if chosen is None else chosen.description
+        action = "unknown action" if chosen is None else chosen.description or chosen.id
         judgement = "" if self.evaluation is None else f" [quality: {self.evaluation.outcome_quality:g}]"
         return f"{sign} [{self.node_id}] {self.intent} → {action}{judgement}"
 

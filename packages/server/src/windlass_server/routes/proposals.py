@@ -21,6 +21,7 @@ from windlass_server.proposal_models import (
     Ruling,
     WorkView,
 )
+from windlass_server.repeats import once
 from windlass_server.settings import ImproveSettings
 from windlass_server.starting import IdempotencyKey, agent_for, session_id_for, taken
 from windlass_server.wire import Wire
@@ -74,10 +75,10 @@ async def propose(
     wanted: Annotated[NewProposal, body_example(prices={"goal": "prices", "agent": "clerk"})],
     key: IdempotencyKey = None,
 ) -> Response:
-    """Let the model of the server look at the runs of a goal and propose a change to their agent.
+    """Let the model of the server propose a change to the agent of a goal.
 
-    The answer comes at once; the proposal is in the list when it is made. The same key after a restart of
-    the server goes on where it was.
+    It looks at recorded runs. The answer comes at once; the proposal is in the list when it is made. The same
+    key after a restart of the server goes on where it was.
     """
     desk, settings = _desk(request, caller), _settings(request)
     if settings.model is None:
@@ -90,7 +91,8 @@ async def propose(
     agent = None if wanted.agent is None else agent_for(caller, wanted.agent)
     proposal_id = f"proposal-{session_id_for(caller, key, kind='proposal')}"
     work = Work(proposal_id, "propose", _now(caller), wanted.goal, agent)
-    desk.begin(work, lambda: desk.builder.propose(wanted.goal, agent=agent, proposal_id=proposal_id))
+    async with once(caller, key, route="proposals", body=wanted):
+        desk.begin(work, lambda: desk.builder.propose(wanted.goal, agent=agent, proposal_id=proposal_id))
     return reply(ProposalAccepted(proposal_id=proposal_id), 202)
 
 
@@ -108,9 +110,10 @@ async def check(
     proposal_id: ProposalId,
     wanted: Annotated[CheckWish | None, body_example(some={}, more={"repeats": 3})] = None,
 ) -> Response:
-    """Do recorded runs again with both versions, and compare how they do; nothing else happens.
+    """Do recorded runs again with both versions, and compare how they do.
 
-    The models are asked for real. The answer comes at once; the check is in the proposal when it is done.
+    Nothing else happens. The models are asked for real. The answer comes at once; the check is in the
+    proposal when it is done.
     """
     desk = _desk(request, caller)
     made = (await _find(desk, proposal_id)).proposal
@@ -172,7 +175,7 @@ async def refuse(
     summary="A proposal",
 )
 async def get(request: Request, caller: CallerDep, *, proposal_id: ProposalId) -> Response:
-    """Return a proposal: the change, the runs that show why, how it did, and what people said."""
+    """Return a proposal: the change, its evidence, how it did, what people said."""
     desk = _desk(request, caller)
     return reply(_view(desk, await _find(desk, proposal_id)))
 

@@ -1,0 +1,83 @@
+"""What a remote agent reports, and what it is told of an answer."""
+
+from typing import Any
+
+import pytest
+
+from windlass.client import RunInfo
+from windlass.client.remote_report import Asked, Report, reply_to, report_of
+from windlass.question import OPTION_CHARS_MAX, QUESTION_CHARS_MAX
+from windlass_protocol import InputRequest, RunResult, RunSnapshot
+
+QUESTION = {
+    "prompt": "Run pay?",
+    "options": [{"id": "approve", "label": "Yes"}, {"id": "deny", "label": "No"}],
+}
+
+
+def info(status: str, *requests: InputRequest, result: dict[str, Any] | None = None) -> RunInfo:
+    known = {"runId": "r", "agentId": "a", "status": status, "packageId": "p", "sessionId": "s"}
+    more = {"packageFingerprint": "", "routeId": "x", "modelId": "y", "cancellationRequested": False}
+    run = RunSnapshot.model_validate({**known, **more})
+    ended = None if result is None else RunResult.model_validate({"runId": "r", "status": status, **result})
+    return RunInfo(run, ended, requests)
+
+
+def asking(**more: Any) -> InputRequest:
+    action: dict[str, Any] = {"kind": "tool-call", "callId": "c", "toolName": "pay", "input": {}}
+    given: dict[str, Any] = {
+        "requestId": "q",
+        "action": action,
+        "prompt": "Run pay?",
+        "display": "select",
+        **more,
+    }
+    return InputRequest.model_validate(given)
+
+
+def test_a_run_is_reported_when_it_ended_or_asks_what_nobody_has_answered() -> None:
+    assert report_of(info("running")) is None
+    assert report_of(info("waiting")) is None
+    assert report_of(info("running", asking())) is None
+    assert report_of(info("waiting", asking(isAnswered=True))) is None
+    report = report_of(info("waiting", asking(isAnswered=True), asking(requestId="q2")))
+    assert report is not None
+    assert report.asked is not None
+    assert report.asked.request_id == "q2"
+
+
+def test_a_question_here_is_no_larger_than_a_question_may_be() -> None:
+    option = {"id": "x" * (OPTION_CHARS_MAX + 1), "label": "too long to be picked"}
+    known = {"id": "yes", "label": "y" * 1_000}
+    report = report_of(info("waiting", asking(prompt="?" * 10_000, options=[option, known])))
+    assert report is not None
+    assert report.asked is not None
+    question = report.asked.question
+    assert len(str(question["prompt"])) == QUESTION_CHARS_MAX
+    assert str(question["prompt"]).endswith("the whole request is on the server]")
+    assert question["options"] == [{"id": "yes", "label": "y" * OPTION_CHARS_MAX}]
+
+
+def test_data_that_no_result_can_hold_is_an_error() -> None:
+    report = report_of(info("completed", result={"output": "", "structuredOutput": ["x" * 100_000]}))
+    assert report is not None
+    assert (report.output, report.error) == (None, "its data is too large: over the limit of 90,000 bytes")
+
+
+@pytest.mark.parametrize(
+    ("question", "answered", "option", "text"),
+    [
+        (QUESTION, {"optionId": "approve"}, "approve", None),
+        (QUESTION, {"optionId": "deny", "text": "Too dear."}, "deny", "Too dear."),
+        (QUESTION, {"status": "ignored"}, "deny", None),
+        ({"prompt": "Which?", "options": []}, {"status": "ignored"}, None, "Nobody answered."),
+        ({"prompt": "Which?"}, {"text": "Blue."}, None, "Blue."),
+    ],
+)
+def test_what_nobody_answered_is_a_no(
+    question: dict[str, Any], answered: dict[str, Any], option: str | None, text: str | None
+) -> None:
+    asked = Asked(request_id="q", arguments_hash="h", question=question)
+    reply = reply_to(Report(run_id="r", asked=asked), answered)
+    assert (reply.run_id, reply.request_id, reply.arguments_hash) == ("r", "q", "h")
+    assert (reply.option_id, reply.text) == (option, text)

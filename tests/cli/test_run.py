@@ -1,5 +1,6 @@
 """`run` and `chat`: streams, exit codes, approvals inline, and runs that are kept."""
 
+import asyncio
 import json
 import signal
 from pathlib import Path
@@ -155,6 +156,20 @@ def test_ctrl_c_keeps_the_run_and_says_how_to_go_on(tmp_path: Path) -> None:
     assert typed.end() == 130
     assert "windlass runs resume" in typed.seen
     assert "Traceback" not in typed.seen
+
+
+def test_an_interrupt_while_a_run_begins_says_that_it_may_have(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def interrupted(*_: object, **__: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr("windlass_cli.keeping.start", interrupted)
+    ran = run_here(capsys, "run", "hello")
+    assert ran.code == 130
+    assert "may have begun" in ran.err
+    assert "windlass runs list" in ran.err
 
 
 def test_a_chat_remembers(tmp_path: Path) -> None:

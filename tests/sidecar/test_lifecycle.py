@@ -192,11 +192,11 @@ def test_a_host_that_never_reads_is_not_in_the_way_of_the_end(
     monkeypatch.setattr(StdioJsonRpcTransport, "send", watched)
 
     async def story() -> None:
-        ping = {"jsonrpc": "2.0", "id": "i" * 2_000, "method": "system.ping"}
-        for _ in range(3):
-            os.write(pipes.write_fd, json.dumps(ping).encode() + b"\n")
+        ping = json.dumps({"jsonrpc": "2.0", "id": "i" * 2_000, "method": "system.ping"}).encode() + b"\n"
+        os.write(pipes.write_fd, ping)
         running = asyncio.ensure_future(run(Options(quiet_ready=True), pipes.stdio))
         await is_answered.wait()
+        os.write(pipes.write_fd, ping)
         match end:
             case "eof":
                 pipes.end()

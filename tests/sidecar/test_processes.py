@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from threading import Timer
 from typing import cast
 
 import pytest
@@ -370,6 +371,8 @@ def test_a_host_that_does_not_read_stderr_holds_up_no_tool(folder: Path) -> None
         assert child.stdin is not None
         assert child.stdout is not None
         assert child.stderr is not None
+        watchdog = Timer(WAIT_S, child.kill)
+        watchdog.start()
         for number in (1, 2):
             call = {"jsonrpc": "2.0", "id": number, "method": "tool.invoke", "params": {"name": "loud"}}
             child.stdin.write(json.dumps(call).encode() + b"\n")
@@ -379,6 +382,7 @@ def test_a_host_that_does_not_read_stderr_holds_up_no_tool(folder: Path) -> None
             assert answer["result"]["data"] == "said"
         child.stdin.close()
         assert child.wait(WAIT_S) == 0
+        watchdog.cancel()
 
 
 @pytest.mark.parametrize("name", ["gives_up", "interrupts"])

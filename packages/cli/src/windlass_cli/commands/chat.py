@@ -4,9 +4,9 @@ from typing import Annotated, Final
 
 import typer
 
-from windlass_cli.keeping import watched
+from windlass_cli.keeping import started, watched
 from windlass_cli.problems import Exit
-from windlass_cli.session import Session, finish, new_session, session_of, start
+from windlass_cli.session import Session, finish, new_session, session_of
 from windlass_cli.watch import Watch
 
 QUIT: Final = frozenset({"/quit", "/exit", "/q"})
@@ -41,7 +41,7 @@ async def _chat(self: Session, *, agent: str | None, session_id: str | None) -> 
             if words in QUIT:
                 break
             if words:
-                handle = await start(place, chosen, words=words, session_id=name)
+                handle = await started(self, place, chosen, words=words, session_id=name)
                 watch = Watch(terminal, self.user, is_asking=terminal.is_interactive)
                 code = await watched(self, place, watch=watch, handle=handle)
     return code

@@ -71,6 +71,8 @@ WORTHLESS: dict[str, Callable[[Issuer], str]] = {
     "a tenant that is no text": lambda issuer: issuer.token(tenant=["acme"]),
     "an empty tenant": lambda issuer: issuer.token(tenant=""),
     "a tenant with a line in it": lambda issuer: issuer.token(tenant="a\nb"),
+    "a tenant with half a character": lambda issuer: issuer.token(tenant="\ud800"),
+    "deep": lambda issuer: "W1tb" * 2_000 + ".e30.e30",
     "other key": lambda issuer: Issuer().token(),
     "unknown key": lambda issuer: replace(issuer, key_id="k2").token(),
     "no key id": without_key_id,
@@ -121,6 +123,78 @@ def test_keys_of_an_issuer_are_fetched_again_for_a_new_one_and_not_for_every_wro
         # The issuer is away: what is known goes on to count.
         clock.advance(10_000)
         assert await tokens.principal(issuer.token()) is not None
+
+    run(main())
+
+
+def test_who_comes_while_the_keys_are_first_fetched_waits_for_them() -> None:
+    async def main() -> None:
+        issuer, asked, may = Issuer(), asyncio.Event(), asyncio.Event()
+
+        async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            asked.set()
+            await may.wait()
+            writer.write(reply(issuer.jwks))
+
+        async with served(handler, "127.0.0.1", 0) as port:
+            tokens = Tokens(JwtSettings(ISSUER, AUDIENCE, f"http://127.0.0.1:{port}/jwks"), FakeClock())
+            first = asyncio.create_task(tokens.principal(issuer.token()))
+            await asked.wait()
+            others = [asyncio.create_task(tokens.principal(issuer.token())) for _ in range(3)]
+            await asyncio.sleep(0)
+            may.set()
+            assert await asyncio.gather(first, *others) == [Principal("acme", "ann")] * 4
+
+    run(main())
+
+
+def test_while_an_issuer_was_never_reached_nobody_is_told_that_their_token_is_wrong(tmp_path: Path) -> None:
+    async def main() -> None:
+        issuer, led = Issuer(), 0
+
+        async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            nonlocal led
+            asked = await reader.readuntil(b"\r\n\r\n")
+            led += b"/elsewhere" in asked
+            writer.write(
+                reply(issuer.jwks)
+                if led
+                else reply(status="302 Found", location=f"http://127.0.0.1:{port}/elsewhere")
+            )
+
+        async with served(handler, "127.0.0.1", 0) as port:
+            given = JwtSettings(ISSUER, AUDIENCE, f"http://127.0.0.1:{port}/jwks")
+            limits = replace(FAST, failures_per_s=0.01, failures_burst=1)
+            settings = Settings(jwt=given, limits=limits)
+            async with (
+                serving(tmp_path, settings=settings) as server,
+                server.client(issuer.token()) as client,
+                server.client("garbage") as stranger,
+            ):
+                for _ in range(3):
+                    answer = await client.get("/agents")
+                    assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+                assert (await stranger.get("/agents")).status_code == 401
+                assert led == 0
+
+    run(main())
+
+
+def test_keys_of_an_issuer_are_fetched_without_the_proxies_of_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def main() -> None:
+        issuer = Issuer()
+
+        async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(reply(issuer.jwks))
+
+        async with served(handler, "127.0.0.1", 0) as port:
+            monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+            tokens = Tokens(JwtSettings(ISSUER, AUDIENCE, f"http://127.0.0.1:{port}/jwks"), FakeClock())
+            assert await tokens.principal(issuer.token()) == Principal("acme", "ann")
 
     run(main())
 

@@ -1,49 +1,31 @@
 """What every request passes before a route sees it: who, how often, how much."""
 
-import asyncio
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from functools import partial
+from http import HTTPStatus
 from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from windlass import AgentError
 from windlass.parts import Clock
-from windlass_protocol import CodecError, CodecLimits, parse
-from windlass_server.auth import Doorman
-from windlass_server.limits import (
-    BODY_DISCARD_BYTES_MAX,
-    HEADER_BYTES_MAX,
-    RETRY_MS,
-    TARGET_BYTES_MAX,
-    Meter,
-)
+from windlass_server.auth import Asked, Doorman
+from windlass_server.bodies import read_body
+from windlass_server.limits import HEADER_BYTES_MAX, TARGET_BYTES_MAX, Meter
 from windlass_server.metrics import Metrics
 from windlass_server.principal import Principal
-from windlass_server.problems import Problem, of_agent_error, of_codec_error
+from windlass_server.problems import Problem, of_agent_error
 from windlass_server.settings import Limits
+from windlass_server.slots import Slot, Slots
+from windlass_server.streams import Reading
 from windlass_server.tenants import Tenant, Tenants
 
 PREFIX: Final = "/v1"
 PUBLIC: Final = frozenset({f"{PREFIX}/health", f"{PREFIX}/openapi.json"})
 """What anybody may ask for: it says nothing about anybody."""
 _WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
-_JSON: Final = "application/json"
-
-
-@dataclass(slots=True)
-class Slot:
-    """The place of one request among those that are answered now."""
-
-    guard: "Guard"
-    is_held: bool = True
-
-    def release(self) -> None:
-        """Give the place to somebody else: what is left is a stream."""
-        if self.is_held:
-            self.is_held = False
-            self.guard.slots.release()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +35,13 @@ class Caller:
     principal: Principal
     tenant: Tenant
     slot: Slot
+    is_welcome: Callable[[], Awaitable[bool]]
+    """Whether they would be let in again: a stream may outlive a key."""
+
+    @property
+    def reading(self) -> Reading:
+        """Who reads a stream that they ask for."""
+        return Reading(self.principal.key, self.is_welcome)
 
 
 @dataclass(slots=True)
@@ -91,9 +80,7 @@ class Guard:
         self._meter = Meter(clock, per_s=limits.requests_per_s, burst=limits.requests_burst)
         self._failures = Meter(clock, per_s=limits.failures_per_s, burst=limits.failures_burst)
         self._clock = clock
-        self._json = CodecLimits(message_bytes_max=limits.body_bytes_max)
-        self.slots = asyncio.Semaphore(limits.requests_max)
-        self._waiting = 0
+        self._slots = Slots(limits, metrics)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; see ASGI."""
@@ -131,22 +118,27 @@ class Guard:
         _check_head(scope)
         if scope["path"] in PUBLIC or not scope["path"].startswith(f"{PREFIX}/"):
             return receive
-        principal = await self._who(scope)
+        asked = _asked(scope)
+        principal = await self._who(scope, asked)
         retry_s = self._meter.take(principal.key)
         if retry_s:
             self._metrics.refused.labels("rate").inc()
             raise Problem(429, "too many requests: come back later", retry_s=retry_s)
-        slot = await self._take_slot()
+        slot = await self._slots.take(principal.key)
         stack.callback(slot.release)
         body = await self._body(scope, receive)
         tenant = await stack.enter_async_context(self._tenants.use(principal.tenant))
-        scope.setdefault("state", {})["caller"] = Caller(principal, tenant, slot)
+        scope.setdefault("state", {})["caller"] = Caller(
+            principal, tenant, slot, partial(self._doorman.is_still, asked, principal)
+        )
         return body
 
-    async def _who(self, scope: Scope) -> Principal:
+    async def _who(self, scope: Scope, asked: Asked) -> Principal:
         try:
-            return await self._doorman.principal(_header(scope, b"authorization"), _header(scope, b"host"))
-        except Problem:
+            return await self._doorman.principal(asked)
+        except Problem as problem:
+            if problem.status == HTTPStatus.SERVICE_UNAVAILABLE:
+                raise
             # Only those who are not known are slowed down: others may share their address.
             client = scope.get("client")
             retry_s = self._failures.take(client[0] if client else "")
@@ -155,68 +147,11 @@ class Guard:
         self._metrics.refused.labels("failures").inc()
         raise Problem(429, "too many requests: come back later", retry_s=retry_s)
 
-    async def _take_slot(self) -> Slot:
-        """Wait for a place among those that are answered, not long and not with everybody."""
-        self._waiting += 1
-        try:
-            if self._waiting > self._limits.waiting_max:
-                raise TimeoutError
-            async with asyncio.timeout(self._limits.wait_s_max):
-                await self.slots.acquire()
-        except TimeoutError:
-            self._metrics.refused.labels("busy").inc()
-            raise Problem(503, "the server is busy: come back later", retry_s=RETRY_MS // 1000) from None
-        finally:
-            self._waiting -= 1
-        return Slot(self)
-
     async def _body(self, scope: Scope, receive: Receive) -> Receive:
-        """Read a body to its end, so that nothing behind this has to wait for a client."""
         if scope["method"] not in _WITH_BODY:
             return receive
-        try:
-            async with asyncio.timeout(self._limits.body_s_max):
-                raw = await self._read(scope, receive)
-        except TimeoutError:
-            raise Problem(408, "the body did not come in time") from None
-        if raw:
-            kind = _header(scope, b"content-type").partition(";")[0].strip().lower()
-            if kind != _JSON:
-                raise Problem(415, f"a body is {_JSON}")
-            try:
-                parse(raw, self._json)
-            except CodecError as error:
-                raise of_codec_error(error) from None
-        return _Body(receive, raw)
-
-    async def _read(self, scope: Scope, receive: Receive) -> bytes:
-        limit = self._limits.body_bytes_max
-        told = _header(scope, b"content-length")
-        if told.isdigit() and int(told) > limit + BODY_DISCARD_BYTES_MAX:
-            raise _too_large(limit)
-        chunks: list[bytes] = []
-        size, has_more = 0, True
-        while has_more and size <= limit + BODY_DISCARD_BYTES_MAX:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise Problem(400, "the client has gone")
-            chunk = message.get("body", b"")
-            size += len(chunk)
-            if size > limit:
-                # Read on without keeping it: a client that is still sending would not see the answer.
-                chunks.clear()
-            else:
-                chunks.append(chunk)
-            has_more = message.get("more_body", False)
-        if size > limit:
-            raise _too_large(limit)
-        return b"".join(chunks)
-
-
-def _too_large(limit: int) -> Problem:
-    return Problem(
-        413, f"the body is too large: the limit is {limit:,} bytes", headers={"connection": "close"}
-    )
+        length, kind = _header(scope, b"content-length"), _header(scope, b"content-type")
+        return _Body(receive, await read_body(receive, self._limits, length=length, kind=kind))
 
 
 def _check_head(scope: Scope) -> None:
@@ -227,6 +162,22 @@ def _check_head(scope: Scope) -> None:
     size = sum(len(name) + len(value) for name, value in headers)
     if size > HEADER_BYTES_MAX:
         raise Problem(431, f"the headers are too large: {size:,} bytes, limit {HEADER_BYTES_MAX:,}")
+
+    if _header(scope, b"content-length") and _header(scope, b"transfer-encoding"):
+        # Where its body ends is not clear, so neither is what comes behind it.
+        raise Problem(
+            400, "give Content-Length or Transfer-Encoding, not both", headers={"connection": "close"}
+        )
+
+
+def _asked(scope: Scope) -> Asked:
+    return Asked(
+        scope["method"],
+        _header(scope, b"host"),
+        authorization=_header(scope, b"authorization"),
+        origin=_header(scope, b"origin"),
+        site=_header(scope, b"sec-fetch-site"),
+    )
 
 
 def _header(scope: Scope, name: bytes) -> str:

@@ -1,15 +1,16 @@
 """API keys: long random texts of which the server keeps a digest alone.
 
 The file of keys is JSON. It is read again when it changes, so a key that is taken out, or marked as revoked,
-is refused from the next request on:
+is refused from the next request on. A file that cannot be read then changes nothing, and the log says so:
 
     {"keys": [{"id": "k1", "sha256": "…", "tenant": "acme", "user": "ann"}]}
 """
 
 import hmac
+import logging
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
@@ -17,12 +18,14 @@ from typing import Annotated, Final
 
 from pydantic import AwareDatetime, Field, ValidationError
 
+from windlass import Rejected
 from windlass.parts import Clock, new_id
 from windlass_protocol import CodecError, decode
 from windlass_server.principal import NAME_PATTERN, Principal, Role
 from windlass_server.settings import refused
 from windlass_server.wire import Text, Wire
 
+_LOG: Final = logging.getLogger("windlass.server")
 _KEY: Final = re.compile(r"wl_([a-z0-9]{1,64})_([0-9a-f]{64})")
 _NOBODY: Final = sha256(b"nobody").hexdigest()
 """What an unknown key is compared with, so that it takes as long as a known one."""
@@ -57,7 +60,11 @@ class _Read:
 
 
 class ApiKeys:
-    """Knows who holds a key."""
+    """Knows who holds a key.
+
+    Raises:
+        Rejected: the file of keys cannot be read.
+    """
 
     def __init__(self, path: Path, clock: Clock) -> None:
         self._path = path
@@ -76,8 +83,14 @@ class ApiKeys:
         return Principal(entry.tenant, entry.user, is_operator=entry.operator, roles=frozenset(entry.roles))
 
     def _entries(self) -> Mapping[str, KeyEntry]:
-        if _stamp(self._path) != self._read.stamp:
-            self._read = self._load()
+        stamp = _stamp(self._path)
+        if stamp != self._read.stamp:
+            try:
+                self._read = self._load()
+            except Rejected as error:
+                # Somebody is writing it, or made a mistake: who had a key has it until the file says else.
+                _LOG.error("%s; the keys that it held before go on to count", error.message)
+                self._read = replace(self._read, stamp=stamp)
         return self._read.entries
 
     def _load(self) -> _Read:
@@ -89,6 +102,8 @@ class ApiKeys:
             return _Read(stamp, {})
         except CodecError as error:
             problem = error.message
+        except OSError as error:
+            problem = error.strerror or type(error).__name__
         else:
             return _Read(stamp, {entry.id: entry for entry in entries})
         raise refused(f"the file of keys {self._path} cannot be read: {problem}")
@@ -122,6 +137,8 @@ def _stamp(path: Path) -> tuple[int, int, int]:
         found = path.stat()
     except FileNotFoundError:
         return (0, 0, 0)
+    except OSError:
+        return (-1, 0, 0)
     return (found.st_mtime_ns, found.st_size, found.st_ino)
 
 

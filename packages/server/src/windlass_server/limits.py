@@ -12,6 +12,8 @@ BODY_BYTES_MAX: Final = MESSAGE_BYTES_MAX
 """The body of one request."""
 BODY_DISCARD_BYTES_MAX: Final = 8 * 1_048_576
 """What is read and thrown away of a body that is too large, so that its sender hears why."""
+BODY_VALUES_MAX: Final = 20_000
+"""Values in the body of one request, counted by its commas and opening brackets."""
 BODY_S_MAX: Final = 10.0
 """How long a client may take to send a body, seconds."""
 HEADER_BYTES_MAX: Final = 16_384
@@ -24,6 +26,8 @@ KEY_CHARS_MAX: Final = 255
 """An idempotency key."""
 REQUESTS_MAX: Final = 256
 """Requests that are answered at the same time; open streams do not count."""
+REQUESTS_PER_PRINCIPAL_MAX: Final = REQUESTS_MAX // 4
+"""Of those, requests of one principal; its others wait for their turn."""
 WAITING_MAX: Final = 4_096
 """Requests that wait for their turn."""
 WAIT_S_MAX: Final = 5.0
@@ -44,6 +48,8 @@ TENANTS_OPEN_MAX: Final = 256
 """Stores that are open at the same time."""
 SESSIONS_EMPTY_MAX: Final = 1_000
 """Sessions of one user that nobody has said anything in."""
+KEYS_KEPT_MAX: Final = 100_000
+"""Newest idempotency keys of a tenant of which is known what was asked with them."""
 HEARTBEAT_S: Final = 15.0
 """Silence on a stream before something is sent to keep it open, seconds."""
 BATCH_BYTES: Final = 65_536
@@ -59,17 +65,23 @@ PAGE_MAX: Final = 200
 PAGE_DEFAULT: Final = 50
 FRAMES_MAX: Final = 1_024
 """Frames that are kept for readers of the same event."""
+FRAMES_BYTES_MAX: Final = 8 * 1_048_576
+"""All of those together; one that is larger than a batch is not kept."""
 OWNERS_KNOWN_MAX: Final = 4_096
 """Sessions whose owner a feed over all sessions remembers."""
 OWNED_READ_AHEAD_MAX: Final = 256
 """Events that such a feed reads ahead of its reader."""
 TYPES_MAX: Final = 64
 """Types of events that such a feed can be asked for."""
+REPLAY_PAUSE_S: Final = 5.0
+"""The longest pause of a run that is shown again, if nothing else is asked for, seconds."""
+REPLAY_PAUSE_S_MAX: Final = 60.0
+"""The longest that can be asked for, seconds."""
 WORKS_MAX: Final = 4
 """Proposals of a tenant that are made or tried at the same time."""
 WORKS_KEPT_MAX: Final = 100
 """Of those and of the ones that failed, how many are remembered."""
-THREAD_MESSAGES_MAX: Final = 10_000
+THREAD_MESSAGES_MAX: Final = 4_000
 """Messages that a chat client sends along; only the last of them is taken."""
 THREAD_ANSWERS_MAX: Final = 64
 """Answers in one request of a chat client."""

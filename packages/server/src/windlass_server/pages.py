@@ -132,9 +132,12 @@ class Pages:
         """Return a file of the app; a name that leads out of its folder is none."""
         if "\0" in path or "\\" in path:
             return None
-        file = (self.folder / path.lstrip("/")).resolve()
-        is_inside = file.is_relative_to(self.folder.resolve())
-        return file if is_inside and file.is_file() else None
+        try:
+            file = (self.folder / path.lstrip("/")).resolve()
+            is_inside = file.is_relative_to(self.folder.resolve())
+            return file if is_inside and file.is_file() else None
+        except OSError:
+            return None  # no file can be called so
 
 
 def _wants_page(scope: Scope) -> bool:

@@ -51,6 +51,7 @@ class Limits:
     body_bytes_max: int = limits.BODY_BYTES_MAX
     body_s_max: float = limits.BODY_S_MAX
     requests_max: int = limits.REQUESTS_MAX
+    requests_per_principal_max: int = limits.REQUESTS_PER_PRINCIPAL_MAX
     waiting_max: int = limits.WAITING_MAX
     wait_s_max: float = limits.WAIT_S_MAX
     requests_per_s: float = limits.REQUESTS_PER_S

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter, OrderedDict
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -13,7 +14,7 @@ from windlass import AgentError, Event
 from windlass.feed import encode_cursor
 from windlass.ports.feed import EventStream
 from windlass_protocol.codec import encode_trusted
-from windlass_server.limits import BATCH_BYTES, FRAMES_MAX, RETRY_MS
+from windlass_server.limits import BATCH_BYTES, FRAMES_BYTES_MAX, FRAMES_MAX, RETRY_MS
 from windlass_server.metrics import Metrics
 from windlass_server.problems import Problem, of_agent_error
 from windlass_server.settings import Limits
@@ -78,6 +79,7 @@ class Streams:
         self._readers: set[_Reader] = set()
         self._by_principal: Counter[str] = Counter()
         self._raw: OrderedDict[int, tuple[Event, bytes]] = OrderedDict()
+        self._raw_bytes = 0
         self.is_closing = False
 
     def close(self) -> None:
@@ -117,22 +119,39 @@ class Streams:
         if known is not None and known[0] is event:
             return known[1]
         raw = encode_trusted(event)
-        self._raw[id(event)] = (event, raw)
-        if len(self._raw) > FRAMES_MAX:
-            self._raw.popitem(last=False)
+        if len(raw) <= BATCH_BYTES:
+            self._keep(event, raw)
         return raw
 
+    def _keep(self, event: Event, raw: bytes) -> None:
+        _, before = self._raw.pop(id(event), (event, b""))  # of an event that is gone, in the same place
+        self._raw[id(event)] = (event, raw)
+        self._raw_bytes += len(raw) - len(before)
+        while len(self._raw) > FRAMES_MAX or self._raw_bytes > FRAMES_BYTES_MAX:
+            _, (_, dropped) = self._raw.popitem(last=False)
+            self._raw_bytes -= len(dropped)
 
-class FeedResponse(Response):
-    """Sends a feed until it ends, the client goes, or the server does."""
 
-    def __init__(self, feed: EventStream, frames: Frames, *, streams: Streams, principal: str) -> None:
-        super().__init__(media_type=frames.media_type)
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Who reads a stream, and how long they may."""
+
+    principal: str
+    is_welcome: Callable[[], Awaitable[bool]]
+    """Whether they would be let in now: a key can be revoked, and a token ends."""
+
+
+class StreamResponse(Response):
+    """Sends something that takes long until it ends, the client goes, or the server does.
+
+    It has a place among the streams, and a client that takes nothing of it is cut off.
+    """
+
+    def __init__(self, media_type: str, *, streams: Streams, principal: str) -> None:
+        super().__init__(media_type=media_type)
         del self.headers["content-length"]
         self.headers["cache-control"] = "no-store"
         self.headers["x-accel-buffering"] = "no"
-        self._feed = feed
-        self._frames = frames
         self._streams = streams
         self._principal = principal
         self._reader = streams.enter(principal)
@@ -142,9 +161,8 @@ class FeedResponse(Response):
         watch = asyncio.create_task(self._watch(receive))
         try:
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-            await self._send(send, self._frames.opening())
             last = await self._pump(send)
-            if not self._reader.is_gone:
+            if last is not None and not self._reader.is_gone:
                 await self._send(send, last, is_last=True)
         except TimeoutError:
             # The client takes nothing any more. What it missed is in the journal.
@@ -152,7 +170,15 @@ class FeedResponse(Response):
         finally:
             watch.cancel()
             self._streams.leave(self._reader, self._principal)
-            await self._feed.aclose()
+            await self._close()
+
+    async def _pump(self, send: Send) -> bytes | None:
+        """Send everything; return what to send at the end, or None for an end that is none."""
+        raise NotImplementedError
+
+    async def _close(self) -> None:
+        """Let go of what was sent from."""
+        raise NotImplementedError
 
     async def _watch(self, receive: Receive) -> None:
         while (await receive())["type"] != "http.disconnect":
@@ -160,19 +186,73 @@ class FeedResponse(Response):
         self._reader.is_gone = True
         self._reader.stir()
 
+    async def _send(self, send: Send, body: bytes, *, is_last: bool = False) -> None:
+        if not body and not is_last:
+            return
+        async with asyncio.timeout(self._streams.limits.send_s_max):
+            await send({"type": "http.response.body", "body": body, "more_body": not is_last})
+
+
+class LinesResponse(StreamResponse):
+    """Sends lines that are there already, as fast as a client takes them."""
+
+    def __init__(
+        self, lines: AsyncGenerator[bytes], media_type: str, *, streams: Streams, principal: str
+    ) -> None:
+        super().__init__(media_type, streams=streams, principal=principal)
+        self._lines = lines
+
+    async def _pump(self, send: Send) -> bytes | None:
+        parts, size = list[bytes](), 0
+        try:
+            async for line in self._lines:
+                if self._reader.is_gone or self._streams.is_closing:
+                    return None
+                parts.append(line)
+                size += len(line)
+                if size >= BATCH_BYTES:
+                    await self._send(send, b"".join(parts))
+                    parts, size = [], 0
+        except AgentError:
+            return None  # what was sent is not all of it, and its end says so
+        return b"".join(parts)
+
+    async def _close(self) -> None:
+        await self._lines.aclose()
+
+
+class FeedResponse(StreamResponse):
+    """Sends a feed until it ends, the client goes, or the server does."""
+
+    def __init__(self, feed: EventStream, frames: Frames, *, streams: Streams, reading: Reading) -> None:
+        super().__init__(frames.media_type, streams=streams, principal=reading.principal)
+        self._feed = feed
+        self._frames = frames
+        self._is_welcome = reading.is_welcome
+        self._checked_at = asyncio.get_running_loop().time()
+
+    async def _close(self) -> None:
+        await self._feed.aclose()
+
+    async def _may_go_on(self) -> bool:
+        """Whether the server and the reader are still there for it; asked as often as a heart beats."""
+        if self._streams.is_closing:
+            return False
+        now = asyncio.get_running_loop().time()
+        if now - self._checked_at < self._streams.limits.heartbeat_s:
+            return True
+        self._checked_at = now
+        return await self._is_welcome()
+
     async def _pump(self, send: Send) -> bytes:
-        """Send events; return what to send at the end."""
         frames, reader, streams, feed = self._frames, self._reader, self._streams, self._feed
+        await self._send(send, frames.opening())
         while not reader.is_gone:
-            if streams.is_closing:
-                return frames.reconnect(streams.limits.reconnect_ms)
             try:
                 async with asyncio.timeout(streams.limits.heartbeat_s) as reader.scope:
                     event = await anext(feed)
             except TimeoutError:
-                if not (reader.is_gone or streams.is_closing):
-                    await self._send(send, frames.heartbeat())
-                continue
+                event = None
             except StopAsyncIteration:
                 break
             except AgentError as error:
@@ -181,7 +261,11 @@ class FeedResponse(Response):
                 return frames.failure(of_agent_error(error))
             finally:
                 reader.scope = None
-            is_over, batch = await self._batch(event)
+            if reader.is_gone:
+                break
+            if not await self._may_go_on():
+                return frames.reconnect(streams.limits.reconnect_ms)
+            is_over, batch = (False, frames.heartbeat()) if event is None else await self._batch(event)
             await self._send(send, batch)
             if is_over:
                 break
@@ -199,9 +283,3 @@ class FeedResponse(Response):
             if not feed.ready or size >= BATCH_BYTES:
                 return False, b"".join(parts)
             event = await anext(feed)
-
-    async def _send(self, send: Send, body: bytes, *, is_last: bool = False) -> None:
-        if not body and not is_last:
-            return
-        async with asyncio.timeout(self._streams.limits.send_s_max):
-            await send({"type": "http.response.body", "body": body, "more_body": not is_last})

@@ -1,7 +1,9 @@
 """Tenants: each has a store of its own, so nothing can cross from one to another."""
 
 import asyncio
+import logging
 import re
+import sqlite3
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -13,17 +15,19 @@ from typing import Final, Unpack
 from windlass import Agent, AgentRuntime, Unavailable, telemetry
 from windlass.compose import Durability
 from windlass.options import RuntimeOptions
-from windlass.parts import SqliteStore, Store
+from windlass.parts import SqliteStore, Store, SystemClock
 from windlass.refusals import missing_provider
 from windlass.runtime_ports import RuntimePorts
-from windlass_protocol import ErrorKind, RetryClass
+from windlass_protocol import ErrorKind, RetryClass, RunStatus
 from windlass_server.insight import Insight
 from windlass_server.limits import RETRY_MS, TENANTS_OPEN_MAX
 from windlass_server.reservations import Reservations
 from windlass_server.settings import refused
 
 NAME_SUFFIX: Final = ".tenant"
-_SQLITE: Final = b"SQLite format 3\0"
+EMPTY_SUFFIX: Final = ".empty"
+_LOG: Final = logging.getLogger("windlass.server")
+_MOVING: Final = (RunStatus.RUNNING, RunStatus.CANCELLING)
 _PLAIN: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
@@ -58,6 +62,15 @@ class Tenant:
         """Return an id that nobody else has."""
         return self.runtime.ports.machine.new_id()
 
+    async def is_parked(self) -> bool:
+        """Whether nothing goes on in it, and nothing will before somebody asks for it."""
+        if not await self.store.unfinished():
+            return True
+        if await self.store.next_wake_ms() is not None:
+            return False
+        runs = self.runtime.sessions.runs
+        return not any([(await runs(status=status, limit=1)).items for status in _MOVING])
+
     async def aclose(self) -> None:
         """Let go of it; runs that are not done go on when it is opened again."""
         if self.exported is not None:
@@ -89,6 +102,8 @@ class Tenants:
         self._options = options
         self._open: OrderedDict[str, Tenant] = OrderedDict()
         self._opening = asyncio.Lock()
+        self._broken: set[str] = set()
+        """Tenants of which the log says why they cannot be opened."""
 
     async def check(self, expected: Iterable[str] = ()) -> None:
         """See before anything is served that it can be.
@@ -96,29 +111,38 @@ class Tenants:
         `expected` are tenants that will come.
 
         Raises:
-            Rejected: a store is none, or nobody provides the model of an agent.
+            Rejected: a file of an expected tenant is none, or nobody provides the model of an agent.
         """
         _check_models(AgentRuntime.in_memory(self.agents.values(), **self._options).ports)
-        await asyncio.to_thread(_check_folder, self._folder)
+        if self._folder.exists() and not self._folder.is_dir():
+            raise refused(f"{self._folder} is no folder: the stores of a server are kept in one")
         for name in expected:
-            path = self._folder / f"{file_name(name)}.db"
+            path = self._path(name)
             if path.exists():
                 await (await SqliteStore.open(path, durability=self._durability)).aclose()
+            empty = path.with_suffix(EMPTY_SUFFIX)
+            if empty.exists():
+                await _check_empty(empty)
 
     async def start(self) -> None:
-        """Open every tenant that has runs which have not ended."""
+        """Open every tenant that has runs to go on with, also if they are more than the limit.
+
+        One that cannot be opened is left out, and the log says why.
+        """
         self._folder.mkdir(parents=True, exist_ok=True)
         for path in sorted(self._folder.glob("*.db")):
             name_file = path.with_suffix(NAME_SUFFIX)
             if not name_file.exists():
                 continue  # the store of something else
-            store = await SqliteStore.open(path, durability=self._durability)
             try:
-                unfinished = await store.unfinished()
-            finally:
-                await store.aclose()
-            if unfinished:
-                await self._ensure(name_file.read_text(encoding="utf-8"))
+                if await self._is_due(path):
+                    name = name_file.read_text(encoding="utf-8")
+                    self._open[name] = await self._make(name)
+            except Exception as error:  # noqa: BLE001 - what is wrong with one tenant is not the others' fault
+                self._tell(path.stem, error)
+        if len(self._open) > self._open_max:
+            count, limit = len(self._open), self._open_max
+            _LOG.warning("%d tenants have runs to go on with, more than the limit of %d", count, limit)
 
     async def aclose(self) -> None:
         """Let go of all tenants."""
@@ -153,19 +177,55 @@ class Tenants:
                 tenant = self._open.get(name)
                 if tenant is None:
                     await self._make_room()
-                    tenant = self._open[name] = await self._make(name)
+                    tenant = self._open[name] = await self._try_to_make(name)
         self._open.move_to_end(name)
         return tenant
 
+    def _path(self, name: str) -> Path:
+        return self._folder / f"{file_name(name)}.db"
+
+    def _tell(self, stem: str, error: Exception) -> None:
+        """Log once why a tenant cannot be opened."""
+        if stem not in self._broken:
+            self._broken.add(stem)
+            _LOG.error("the tenant of %s.db cannot be opened: %s", stem, error, exc_info=error)
+
+    async def _is_due(self, path: Path) -> bool:
+        """Whether a store that is not open has something that goes on, now or at some time."""
+        store = await SqliteStore.open(path, durability=self._durability)
+        try:
+            if not await store.unfinished():
+                return False
+            now_ms = int(SystemClock().now().timestamp() * 1000)
+            return bool(await store.next_wake_ms() is not None or await store.due(now_ms=now_ms, limit=1))
+        finally:
+            await store.aclose()
+
+    async def _try_to_make(self, name: str) -> Tenant:
+        """Open a tenant.
+
+        Raises:
+            Unavailable: it cannot be; what is wrong with its files is nothing for a client.
+        """
+        path = self._path(name)
+        try:
+            tenant = await self._make(name)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the log has it
+            self._tell(path.stem, error)
+        else:
+            self._broken.discard(path.stem)
+            return tenant
+        raise _unavailable("what the server keeps for you cannot be read now; its log says why")
+
     async def _make(self, name: str) -> Tenant:
-        path = self._folder / f"{file_name(name)}.db"
+        path = self._path(name)
         await asyncio.to_thread(_keep_name, path.with_suffix(NAME_SUFFIX), name)
         runtime = await AgentRuntime.open(
             path, agents=self.agents.values(), durability=self._durability, **self._options
         )
         async with AsyncExitStack() as failed:
             failed.push_async_callback(runtime.aclose)
-            reservations = await Reservations.open(path.with_suffix(".empty"))
+            reservations = await Reservations.open(path.with_suffix(EMPTY_SUFFIX))
             failed.push_async_callback(reservations.aclose)
             state = path.with_suffix(telemetry.STATE_SUFFIX)
             exported = await telemetry.export_from_environment(runtime, state_path=state).__aenter__()
@@ -173,20 +233,29 @@ class Tenants:
         return Tenant(name, runtime, reservations, Insight(runtime), tuple(self.agents), exported)
 
     async def _make_room(self) -> None:
-        """Close the tenant that was used longest ago, if there are too many."""
-        if len(self._open) < self._open_max:
-            return
+        """Close the tenants that were used longest ago, if there are too many.
+
+        Runs in them may wait for people: whoever answers opens the tenant again.
+        """
         for name, tenant in tuple(self._open.items()):  # others come and go while we look
-            if not tenant.is_busy and not await tenant.store.unfinished() and not tenant.is_busy:
-                del self._open[name]
-                await tenant.aclose()
+            if len(self._open) < self._open_max:
                 return
-        raise Unavailable(
-            f"{self._open_max:,} tenants are busy, which is the limit",
-            kind=ErrorKind.HOST_CONFIGURATION_NEEDED,
-            retry=RetryClass.RETRYABLE,
-            retry_after_ms=RETRY_MS,
-        )
+            if not tenant.is_busy and await tenant.is_parked() and not tenant.is_busy:
+                await self._park(name)
+        if len(self._open) >= self._open_max:
+            raise _unavailable(f"{self._open_max:,} tenants are busy, which is the limit")
+
+    async def _park(self, name: str) -> None:
+        """Close a tenant; open it again if something went on while we looked."""
+        await self._open.pop(name).aclose()
+        path = self._path(name)
+        try:
+            is_due = await self._is_due(path)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the log has it
+            self._tell(path.stem, error)
+            return
+        if is_due:
+            self._open[name] = await self._try_to_make(name)
 
 
 def _check_models(ports: RuntimePorts) -> None:
@@ -202,15 +271,23 @@ def _check_models(ports: RuntimePorts) -> None:
             raise refused(f"agent {agent_id}: {missing_provider(route_id, known=known).message}")
 
 
-def _check_folder(folder: Path) -> None:
-    """Refuse a folder with stores that are none."""
-    if folder.exists() and not folder.is_dir():
-        raise refused(f"{folder} is no folder: the stores of a server are kept in one")
-    for path in sorted(folder.glob("*.db")):
-        with path.open("rb") as file:
-            begin = file.read(len(_SQLITE))
-        if path.with_suffix(NAME_SUFFIX).exists() and begin not in (b"", _SQLITE):
-            raise refused(f"{path} is no database: put the right one back, or take it away")
+async def _check_empty(path: Path) -> None:
+    """Refuse a file of sessions without a word that is none."""
+    try:
+        await (await Reservations.open(path)).aclose()
+        return
+    except sqlite3.Error as error:
+        problem = str(error)
+    raise refused(f"{path} cannot be used: {problem}; put the right one back, or take it away")
+
+
+def _unavailable(message: str) -> Unavailable:
+    return Unavailable(
+        message,
+        kind=ErrorKind.HOST_CONFIGURATION_NEEDED,
+        retry=RetryClass.RETRYABLE,
+        retry_after_ms=RETRY_MS,
+    )
 
 
 def _keep_name(path: Path, name: str) -> None:

@@ -217,7 +217,7 @@ async def stream(request: Request, caller: Caller, *, run_id: str, frames: Frame
     feed = caller.tenant.runtime.events().subscribe_run(run_id, until_terminal=True)
     await feed.open()
     try:
-        response = FeedResponse(feed, frames, streams=streams, principal=caller.principal.key)
+        response = FeedResponse(feed, frames, streams=streams, reading=caller.reading)
     except BaseException:
         await feed.aclose()
         raise

@@ -8,13 +8,21 @@ from pathlib import Path
 from typing import Final, cast
 from urllib.error import URLError
 from urllib.parse import urlsplit
-from urllib.request import urlopen
+from urllib.request import (
+    HTTPDefaultErrorHandler,
+    HTTPErrorProcessor,
+    HTTPHandler,
+    HTTPSHandler,
+    OpenerDirector,
+)
 
 import jwt
 from jwt import PyJWK, PyJWKSet
 
 from windlass.parts import Clock
+from windlass_server.limits import RETRY_MS
 from windlass_server.principal import NAME_PATTERN, ROLES, Principal
+from windlass_server.problems import Problem
 from windlass_server.settings import JwtSettings, is_loopback, refused
 
 JWKS_BYTES_MAX: Final = 1_048_576
@@ -27,6 +35,16 @@ LEEWAY_S: Final = 30
 """How far the clock of the issuer may be off, seconds."""
 TOKEN_CHARS_MAX: Final = 8_192
 _NAME: Final = re.compile(NAME_PATTERN)
+_HALF: Final = re.compile(r"[\ud800-\udfff]")
+"""Half a character: JSON can say it, and nothing can be called so."""
+
+
+def _opener() -> OpenerDirector:
+    """Return what asks an issuer itself: no proxy of the environment, and nobody whom it leads to."""
+    opener = OpenerDirector()
+    for handler in (HTTPHandler, HTTPSHandler, HTTPErrorProcessor, HTTPDefaultErrorHandler):
+        opener.add_handler(handler())
+    return opener
 
 
 class KeySource:
@@ -40,17 +58,27 @@ class KeySource:
         self._lock = asyncio.Lock()
         address = urlsplit(place)
         self._is_address = address.scheme in ("http", "https")
+        self._is_known = not self._is_address
+        """Whether the issuer has ever said what its keys are."""
         if address.scheme == "http" and not is_loopback(address.hostname or ""):
             raise refused(f"the keys of an issuer are fetched by https, found {place}")
         if not self._is_address:
             self._keys = _key_file(Path(place))
 
     async def key(self, key_id: str) -> PyJWK | None:
-        """Return a key; None if the issuer has none of this id."""
-        if self._is_address and self._is_due(key_id):
+        """Return a key; None if the issuer has none of this id.
+
+        Raises:
+            Problem: the issuer has never been reached, so nobody can tell.
+        """
+        # Who brings a key that is not known waits for the answer that may have it.
+        is_asking = self._lock.locked() and key_id not in self._keys
+        if self._is_address and (is_asking or self._is_due(key_id)):
             async with self._lock:
                 if self._is_due(key_id):
                     await self._fetch()
+        if not self._is_known:
+            raise Problem(503, "tokens cannot be checked now: come back later", retry_s=RETRY_MS // 1000)
         return self._keys.get(key_id)
 
     def _is_due(self, key_id: str) -> bool:
@@ -63,14 +91,16 @@ class KeySource:
     async def _fetch(self) -> None:
         self._asked_at = self._clock.monotonic()
         try:
-            self._keys = await asyncio.to_thread(self._download)
+            async with asyncio.timeout(JWKS_TIMEOUT_S):
+                self._keys = await asyncio.to_thread(self._download)
+            self._is_known = True
         except (URLError, HTTPException, OSError, jwt.PyJWTError, ValueError):
             # The keys that are known go on to count: an issuer that is away locks nobody out.
             return
 
     def _download(self) -> Mapping[str, PyJWK]:
-        with urlopen(self._place, timeout=JWKS_TIMEOUT_S) as answer:
-            return _key_set(cast(bytes, answer.read(JWKS_BYTES_MAX)))
+        with _opener().open(self._place, timeout=JWKS_TIMEOUT_S) as answer:
+            return _key_set(answer.read(JWKS_BYTES_MAX))
 
 
 def _key_file(path: Path) -> Mapping[str, PyJWK]:
@@ -93,7 +123,11 @@ class Tokens:
         self._source = KeySource(settings.jwks, clock)
 
     async def principal(self, token: str) -> Principal | None:
-        """Return who a token is of; None if anything about it is wrong."""
+        """Return who a token is of; None if anything about it is wrong.
+
+        Raises:
+            Problem: the keys of its issuer are not known yet.
+        """
         if len(token) > TOKEN_CHARS_MAX:
             return None
         settings = self._settings
@@ -111,7 +145,7 @@ class Tokens:
                 leeway=LEEWAY_S,
                 options={"require": ["exp", "iss", "aud", settings.user_claim, settings.tenant_claim]},
             )
-        except (jwt.PyJWTError, ValueError):
+        except (jwt.PyJWTError, ValueError, RecursionError):
             return None
         tenant, user = claims.get(settings.tenant_claim), claims.get(settings.user_claim)
         if not (_is_name(tenant) and _is_name(user)):
@@ -131,4 +165,4 @@ def _roles(claim: object) -> frozenset[str]:
 
 
 def _is_name(value: object) -> bool:
-    return isinstance(value, str) and _NAME.fullmatch(value) is not None
+    return isinstance(value, str) and _NAME.fullmatch(value) is not None and _HALF.search(value) is None

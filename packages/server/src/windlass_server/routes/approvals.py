@@ -14,7 +14,9 @@ from windlass_server.guard import PREFIX, Caller
 from windlass_server.limits import PAGE_DEFAULT, PAGE_MAX
 from windlass_server.models import Accepted, Answer, ApprovalPage, ApprovalView
 from windlass_server.problems import Problem, not_found
+from windlass_server.repeats import once
 from windlass_server.routes.catalog import After, Limit
+from windlass_server.starting import IdempotencyKey
 
 router = APIRouter(prefix=PREFIX, tags=["approvals"])
 _REQUEST: Final = re.compile(r"[a-z]+:(?P<run>[^\x00-\x1f\x7f\ud800-\udfff]{1,512}):\d+:[^:]+:\d+")
@@ -51,6 +53,7 @@ async def answer(
     caller: CallerDep,
     request_id: RequestId,
     given: Annotated[Answer, body_example(approve={"optionId": "approve"}, words={"text": "Only ten."})],
+    key: IdempotencyKey = None,
 ) -> Response:
     """Answer a request: with one of its options, with words, or with both.
 
@@ -58,9 +61,22 @@ async def answer(
     request may be sent along; then it is refused if the arguments are others. A request that was answered
     is a conflict, which says what was answered.
     """
+    route = f"approvals/{request_id}"
+    async with once(caller, key, route=route, body=given, keeps_end=True) as is_done:
+        return await _answer(caller, request_id, given=given, is_done=is_done)
+
+
+async def _answer(caller: Caller, request_id: str, *, given: Answer, is_done: bool) -> Response:
     found = await _find(caller, request_id)
     if found is None:
-        raise await _settled(caller, request_id)
+        problem = await _settled(caller, request_id)
+        if is_done and problem.ids:
+            # The same request again, which was taken before.
+            return reply(Accepted(session_id=problem.ids["session_id"], run_id=problem.ids["run_id"]), 202)
+        raise problem
+    accepted = Accepted(session_id=found.session_id, run_id=found.run_id)
+    if is_done:
+        return reply(accepted, 202)
     response = InputResponse(
         request_id=request_id,
         option_id=given.option_id,
@@ -69,7 +85,7 @@ async def answer(
         responder=caller.principal.user,
     )
     await caller.tenant.runtime.answer_session(found.session_id, [response])
-    return reply(Accepted(session_id=found.session_id, run_id=found.run_id), 202)
+    return reply(accepted, 202)
 
 
 def _whose(caller: Caller) -> str | None:

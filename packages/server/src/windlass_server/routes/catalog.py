@@ -1,10 +1,9 @@
 """Sessions as a catalogue: finding, reading, copying and removing them."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Query, Response
-from fastapi.responses import StreamingResponse
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
 from windlass.catalog import SessionStatus
@@ -18,8 +17,10 @@ from windlass_server.feed_ndjson import MEDIA_TYPE
 from windlass_server.guard import PREFIX, Caller
 from windlass_server.limits import PAGE_DEFAULT, PAGE_MAX
 from windlass_server.models import Deleted, Fork, HistoryPage, SafePoints, SessionPage, SessionView
+from windlass_server.repeats import once
 from windlass_server.routes.sessions import SessionId
 from windlass_server.starting import IdempotencyKey, session_id_for, token_of
+from windlass_server.streams import LinesResponse, Streams
 from windlass_server.wire import Wire
 
 router = APIRouter(prefix=PREFIX, tags=["catalogue"])
@@ -133,7 +134,8 @@ async def fork(
     await own_history(caller, session_id)
     at = None if wanted is None else wanted.at
     name = session_id_for(caller, key, kind=f"fork of {session_id}")
-    info = await caller.tenant.runtime.sessions.fork(session_id, at=at, session_id_new=name)
+    async with once(caller, key, route=f"sessions/{session_id}/fork", body=wanted or Fork()):
+        info = await caller.tenant.runtime.sessions.fork(session_id, at=at, session_id_new=name)
     token = await token_of(caller, name)
     return reply(seen(SessionView, info, continuation_token=token), 201)
 
@@ -144,19 +146,24 @@ async def fork(
     responses=answers(200, '{"kind":"header","format":"windlass-session"}\n', 404, media_type=MEDIA_TYPE),
     summary="A session as lines of JSON",
 )
-async def export(caller: CallerDep, session_id: SessionId) -> Response:
+async def export(request: Request, caller: CallerDep, *, session_id: SessionId) -> Response:
     """Send everything that is stored of a session.
 
-    The last line holds a checksum of the others.
+    The last line holds a checksum of the others. It counts as a stream while it is sent.
     """
     await own_history(caller, session_id)
-    headers = {"content-disposition": 'attachment; filename="session.jsonl"'}
-    return StreamingResponse(_lines(caller, session_id), media_type=MEDIA_TYPE, headers=headers)
+    streams: Streams = request.app.state.streams
+    lines, principal = _lines(caller, session_id), caller.principal.key
+    response = LinesResponse(lines, MEDIA_TYPE, streams=streams, principal=principal)
+    response.headers["content-disposition"] = 'attachment; filename="session.jsonl"'
+    # How long it takes is up to the client, and must not keep others from being answered.
+    caller.slot.release()
+    return response
 
 
-async def _lines(caller: Caller, session_id: str) -> AsyncIterator[str]:
+async def _lines(caller: Caller, session_id: str) -> AsyncGenerator[bytes]:
     async for line in caller.tenant.runtime.sessions.export(session_id):
-        yield f"{line}\n"
+        yield f"{line}\n".encode()
 
 
 @router.get(

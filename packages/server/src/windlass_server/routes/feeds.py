@@ -12,8 +12,9 @@ from windlass_server import feed_ndjson, feed_sse, feed_steerable
 from windlass_server.access import CallerDep, own_run, own_session
 from windlass_server.docs import answers
 from windlass_server.guard import PREFIX, Caller
-from windlass_server.limits import TYPES_MAX
+from windlass_server.limits import REPLAY_PAUSE_S, REPLAY_PAUSE_S_MAX, TYPES_MAX
 from windlass_server.owned import OwnedStream
+from windlass_server.paced import PacedStream
 from windlass_server.problems import Problem
 from windlass_server.routes.runs import RunId
 from windlass_server.routes.sessions import SessionId
@@ -36,6 +37,20 @@ class FeedQuery(Wire):
     """Else `Accept` decides: Server-Sent Events unless it names `application/x-ndjson`."""
     shape: Literal["events", "steerable"] = "events"
     """`steerable` gives the few kinds of events that a simple chat needs, and then `[DONE]`."""
+
+
+class ReplayQuery(Wire):
+    """How a run is shown again."""
+
+    after: str | None = None
+    """The `id` of the last event that was seen; everything when left out."""
+    format: Literal["sse", "ndjson"] | None = None
+    """Else `Accept` decides."""
+    speed: Annotated[float, Field(ge=0.1, le=1_000, description="2 is twice as fast as it was.")] = 1.0
+    pause_max: Annotated[
+        float,
+        Field(alias="pause_max", ge=0, le=REPLAY_PAUSE_S_MAX, description="The longest pause, seconds."),
+    ] = REPLAY_PAUSE_S
 
 
 class AllQuery(Wire):
@@ -108,6 +123,31 @@ async def of_run(
     return await _response(request, caller, feed=feed, query=query)
 
 
+@router.get(
+    "/runs/{run_id:path}/replay", responses=_ANSWERS, response_class=Response, summary="Watch a run again"
+)
+async def replay(
+    *,
+    request: Request,
+    caller: CallerDep,
+    run_id: RunId,
+    query: Annotated[ReplayQuery, Query()],
+    last: LastEventId = None,
+) -> Response:
+    """Send the events of a run from its beginning, with the pauses that there were; nothing is run.
+
+    The stream ends with the event that ended the run, or where the run is now. Pieces of answers are not
+    kept, so answers come whole.
+    """
+    await own_run(caller, run_id)
+    runtime, plain = caller.tenant.runtime, FeedQuery(after=query.after, format=query.format)
+    options = StreamOptions(follow=False)
+    inner = runtime.events().subscribe_run(run_id, _cursor(plain, last), options=options, until_terminal=True)
+    clock = runtime.ports.machine.clock
+    feed = PacedStream(inner, clock, speed=query.speed, pause_s_max=query.pause_max)
+    return await _response(request, caller, feed=feed, query=plain)
+
+
 @router.get("/events", responses=_OF_ALL, response_class=Response, summary="Watch all your sessions")
 async def of_all(
     *, request: Request, caller: CallerDep, query: Annotated[AllQuery, Query()], last: LastEventId = None
@@ -147,7 +187,7 @@ async def _response(
     try:
         place = encode_cursor(feed.cursor) if tells_place else None
         frames = _frames(request, query, streams, place=place)
-        response = FeedResponse(feed, frames, streams=streams, principal=caller.principal.key)
+        response = FeedResponse(feed, frames, streams=streams, reading=caller.reading)
     except BaseException:
         await feed.aclose()
         raise

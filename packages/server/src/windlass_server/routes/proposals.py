@@ -21,6 +21,7 @@ from windlass_server.proposal_models import (
     Ruling,
     WorkView,
 )
+from windlass_server.repeats import once
 from windlass_server.settings import ImproveSettings
 from windlass_server.starting import IdempotencyKey, agent_for, session_id_for, taken
 from windlass_server.wire import Wire
@@ -90,7 +91,8 @@ async def propose(
     agent = None if wanted.agent is None else agent_for(caller, wanted.agent)
     proposal_id = f"proposal-{session_id_for(caller, key, kind='proposal')}"
     work = Work(proposal_id, "propose", _now(caller), wanted.goal, agent)
-    desk.begin(work, lambda: desk.builder.propose(wanted.goal, agent=agent, proposal_id=proposal_id))
+    async with once(caller, key, route="proposals", body=wanted):
+        desk.begin(work, lambda: desk.builder.propose(wanted.goal, agent=agent, proposal_id=proposal_id))
     return reply(ProposalAccepted(proposal_id=proposal_id), 202)
 
 

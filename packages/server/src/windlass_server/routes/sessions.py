@@ -5,7 +5,7 @@ from typing import Annotated, Final
 
 from fastapi import APIRouter, Path, Response
 
-from windlass_protocol import InputResponse, RunStatus, UserContent
+from windlass_protocol import RunStatus, UserContent
 from windlass_server import examples
 from windlass_server.access import CallerDep, OwnSession, own_history, own_session
 from windlass_server.docs import answers, body_example, reply
@@ -13,6 +13,7 @@ from windlass_server.guard import PREFIX, Caller
 from windlass_server.limits import PAGE_MAX
 from windlass_server.models import Accepted, Cancel, NewMessage, NewSession
 from windlass_server.problems import Problem
+from windlass_server.repeats import once
 from windlass_server.reservations import Reserved
 from windlass_server.starting import (
     KEY_TAKEN,
@@ -67,6 +68,11 @@ async def create(
 
     The answer comes when it is durable; the run happens from then on. Watch it at `/sessions/{id}/events`.
     """
+    async with once(caller, key, route="sessions", body=wanted):
+        return await _create(caller, wanted, key=key)
+
+
+async def _create(caller: Caller, wanted: NewSession, *, key: str | None) -> Response:
     agent_id = agent_for(caller, wanted.agent)
     session_id = session_id_for(caller, key)
     run_id = first_run_id(session_id)
@@ -130,11 +136,17 @@ async def say(
     session = await own_session(caller, session_id)
     if (given.message is None) == (given.responses is None):
         raise Problem(422, "give either message or responses")
-    token = given.continuation_token
+    route, is_answer = f"sessions/{session_id}/messages", given.responses is not None
+    async with once(caller, key, route=route, body=given, keeps_end=is_answer) as is_done:
+        if given.responses is not None:
+            return await _answer(caller, session_id, given=given, is_done=is_done)
+        return await _say(caller, session, given=given, key=key)
+
+
+async def _say(caller: Caller, session: OwnSession, *, given: NewMessage, key: str | None) -> Response:
+    session_id, token = session.session_id, given.continuation_token
     run_id = run_id_for(caller, session_id, key=key, token=token)
     await check_token(caller, session_id, token=token, run_id=run_id)
-    if given.responses is not None:
-        return await _answer(caller, session_id, given.responses)
     assert given.message is not None, "one of the two was given"
     if given.delivery == "steer":
         return await _steer(caller, session, message=given.message, agent=given.agent, message_id=run_id)
@@ -144,10 +156,15 @@ async def say(
     return _accepted(session_id, run_id)
 
 
-async def _answer(caller: Caller, session_id: str, responses: tuple[InputResponse, ...]) -> Response:
-    # Who answers is who asks, whatever the body says.
-    signed = [one.model_copy(update={"responder": caller.principal.user}) for one in responses]
-    await caller.tenant.runtime.answer_session(session_id, signed)
+async def _answer(caller: Caller, session_id: str, *, given: NewMessage, is_done: bool) -> Response:
+    if not is_done:
+        token = given.continuation_token
+        run_id = run_id_for(caller, session_id, key=None, token=token)
+        await check_token(caller, session_id, token=token, run_id=run_id)
+        # Who answers is who asks, whatever the body says.
+        by = {"responder": caller.principal.user}
+        signed = [one.model_copy(update=by) for one in given.responses or ()]
+        await caller.tenant.runtime.answer_session(session_id, signed)
     return reply(Accepted(session_id=session_id, continuation_token=await token_of(caller, session_id)), 202)
 
 

@@ -1,0 +1,376 @@
+"""Clients that are slow, sly or gone: nobody else notices."""
+
+import asyncio
+import json
+import logging
+import socket
+from contextlib import closing, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+from weakref import ref
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.server.keyring import Keyring
+from tests.server.rig import FAST, TICK_S, Wire, ended, eventually, run, serving
+
+from windlass import Event
+from windlass_protocol import EventMeta
+from windlass_server import Settings
+from windlass_server.bodies import read_body
+from windlass_server.connection import Connection
+from windlass_server.limits import BATCH_BYTES, BODY_VALUES_MAX, FRAMES_BYTES_MAX
+from windlass_server.metrics import Metrics
+from windlass_server.problems import Problem
+from windlass_server.settings import Limits
+from windlass_server.streams import Streams
+
+pytestmark = pytest.mark.promise("L1")
+AT = "2026-01-01T00:00:00.000Z"
+
+
+def half_sent(key: str, path: str = "/v1/sessions") -> bytes:
+    """A request whose body does not come."""
+    head = (
+        f"POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\nContent-Length: 100\r\n"
+    )
+    return f"{head}Content-Type: application/json\r\n\r\n{{".encode()
+
+
+class Lost(Connection):
+    """A connection that soon takes a client for gone, and says so."""
+
+    head_s_max = 0.05
+    send_s_max = 0.05
+    count = 0
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        Lost.count += 1
+
+
+def test_an_export_that_nobody_reads_keeps_nobody_out_and_is_cut_off(tmp_path: Path) -> None:
+    async def main() -> None:
+        limits = replace(FAST, requests_max=1, wait_s_max=0.5, send_s_max=0.5)
+        serve = serving(tmp_path, settings=Settings(limits=limits), connection=Lost)
+        async with serve as server, server.client() as client:
+            begun = (await client.post("/sessions", json={"message": "x" * 900_000})).json()
+            address = f"/sessions/{begun['sessionId']}/messages"
+            for _ in range(8):
+                await ended(
+                    client, (await client.post(address, json={"message": "x" * 900_000})).json()["runId"]
+                )
+            await eventually(lambda: server.streams_open == 0)
+            before = Lost.count
+            with closing(socket.socket()) as deaf:
+                deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+                deaf.setblocking(False)
+                loop = asyncio.get_running_loop()
+                await loop.sock_connect(deaf, ("127.0.0.1", server.port))
+                path = f"/v1/sessions/{begun['sessionId']}/export"
+                await loop.sock_sendall(deaf, f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+                await eventually(lambda: server.streams_open == 1)
+                assert (await client.get("/agents")).status_code == 200
+                await eventually(lambda: server.streams_open == 0)
+                # And nothing that it did not take is kept for it.
+                await eventually(lambda: Lost.count > before)
+
+    run(main())
+
+
+def test_an_export_has_all_lines_and_a_place_among_the_streams(tmp_path: Path) -> None:
+    async def main() -> None:
+        settings = Settings(limits=replace(FAST, streams_max=1))
+        async with serving(tmp_path, settings=settings) as server, server.client() as client:
+            begun = (await client.post("/sessions", json={"message": "x" * 200_000})).json()
+            await ended(client, begun["runId"])
+            await eventually(lambda: server.streams_open == 0)
+            path = f"/sessions/{begun['sessionId']}"
+            lines = (await client.get(f"{path}/export")).text.splitlines()
+            assert json.loads(lines[-1])["lines"] == len(lines) - 1
+            await eventually(lambda: server.streams_open == 0)
+            wire = await Wire.get(server.port, f"{path}/events")
+            assert wire.status == 200
+            assert (await client.get(f"{path}/export")).status_code == 503
+
+    run(main())
+
+
+def test_bodies_that_do_not_come_take_the_places_of_their_sender_alone(tmp_path: Path) -> None:
+    async def main() -> None:
+        keys = Keyring(tmp_path / "keys.json")
+        ann, eve = keys.add("a", "acme", "ann"), keys.add("e", "other", "eve")
+        limits = replace(FAST, requests_max=3, requests_per_principal_max=2, wait_s_max=0.05)
+        settings = Settings(keys=keys.path, limits=limits)
+        async with (
+            serving(tmp_path / "data", settings=settings) as server,
+            server.client(eve) as bad,
+            server.client(ann) as good,
+        ):
+            wires = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(4)]
+            for _, writer in wires:
+                writer.write(half_sent(eve))
+            while (busy := await bad.get("/agents")).status_code == 200:
+                pass
+            assert (busy.status_code, busy.json()["code"]) == (503, "unavailable")
+            for _ in range(3):
+                assert (await good.get("/agents")).status_code == 200
+            for _, writer in wires:
+                writer.transport.abort()
+            while (await bad.get("/agents")).status_code != 200:
+                pass
+
+    run(main())
+
+
+def test_a_body_that_drips_behind_its_answer_is_not_listened_to_for_ever(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path, connection=Lost) as server:
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            head = "POST /v1/health HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n"
+            writer.write(head.encode())
+            assert b"405" in await reader.readline()
+            await reader.readuntil(b"\r\n\r\n")
+            with suppress(ConnectionError):
+                while not reader.at_eof():
+                    writer.write(b"x")
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(reader.read(65_536), TICK_S)
+            writer.transport.abort()
+
+    run(main())
+
+
+def test_a_request_whose_end_is_not_clear_is_refused_and_nothing_behind_it_is_read(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path) as server:
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            head = "POST /v1/health HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n"
+            behind = "GET /v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+            writer.write(f"{head}Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n{behind}".encode())
+            answer = await reader.read()
+            assert answer.count(b"HTTP/1.1") == 1
+            assert answer.startswith(b"HTTP/1.1 400")
+            writer.transport.abort()
+
+    run(main())
+
+
+def test_a_stream_does_not_outlive_its_key(tmp_path: Path) -> None:
+    async def main() -> None:
+        keys = Keyring(tmp_path / "keys.json")
+        ann, other = keys.add("a", "acme", "ann"), keys.add("b", "acme", "ann")
+        settings = Settings(keys=keys.path, limits=replace(FAST, heartbeat_s=0.05))
+        async with (
+            serving(tmp_path / "data", settings=settings) as server,
+            server.client(other) as client,
+        ):
+            session_id = (await client.post("/sessions", json={})).json()["sessionId"]
+            path = f"/sessions/{session_id}/events"
+            gone = await Wire.get(server.port, path, authorization=f"Bearer {ann}")
+            stays = await Wire.get(server.port, path, authorization=f"Bearer {other}")
+            keys.change("a", revoked=True)
+            told = [frame async for frame in gone.frames()]
+            assert told[-1].event == "reconnect"
+            said = await client.post(f"/sessions/{session_id}/messages", json={"message": "A secret."})
+            assert said.status_code == 202
+            async for frame in stays.frames():
+                assert frame.event != "reconnect"
+                if frame.type == "run.completed":
+                    break
+
+    run(main())
+
+
+def test_a_busy_stream_does_not_outlive_its_key_either(tmp_path: Path) -> None:
+    async def main() -> None:
+        keys = Keyring(tmp_path / "keys.json")
+        ann, other = keys.add("a", "acme", "ann"), keys.add("b", "acme", "ann")
+        # So often that every event finds that it is time to look.
+        settings = Settings(keys=keys.path, limits=replace(FAST, heartbeat_s=0.0001))
+        async with (
+            serving(tmp_path / "data", settings=settings) as server,
+            server.client(other) as client,
+        ):
+            session_id = (await client.post("/sessions", json={})).json()["sessionId"]
+            wire = await Wire.get(
+                server.port, f"/sessions/{session_id}/events", authorization=f"Bearer {ann}"
+            )
+            keys.change("a", revoked=True)
+            await client.post(f"/sessions/{session_id}/messages", json={"message": "A secret."})
+            assert not any("A secret." in frame.data for frame in [one async for one in wire.frames()])
+
+    run(main())
+
+
+def test_a_file_of_keys_that_cannot_be_read_changes_nothing_and_is_told_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        keys = Keyring(tmp_path / "keys.json")
+        ann = keys.add("a", "acme", "ann")
+        good = keys.path.read_text()
+        async with (
+            serving(tmp_path / "data", settings=Settings(keys=keys.path, limits=FAST)) as server,
+            server.client(ann) as client,
+            server.client("wrong") as stranger,
+        ):
+            for broken in (good[:40], "", json.dumps({"keys": [{"id": "x", "sha256": "hunter2"}]})):
+                caplog.clear()
+                keys.path.write_text(broken)
+                for _ in range(3):
+                    assert (await client.get("/agents")).status_code == 200
+                    refused = await stranger.get("/agents")
+                    assert refused.status_code == 401
+                    assert "keys.json" not in refused.text
+                [told] = [one for one in caplog.records if one.name == "windlass.server"]
+                assert told.levelno == logging.ERROR
+                assert "hunter2" not in told.getMessage()
+            keys.path.unlink()
+            keys.path.mkdir()
+            assert (await client.get("/agents")).status_code == 200
+            keys.path.rmdir()
+            keys.change("a", revoked=True)
+            assert (await client.get("/agents")).status_code == 401
+
+    run(main())
+
+
+CROSS = {"origin": "https://evil.example", "sec-fetch-site": "cross-site"}
+
+
+@pytest.mark.promise("T1")
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ({}, 202),
+        ({"origin": "http://127.0.0.1:{port}", "sec-fetch-site": "same-origin"}, 202),
+        ({"origin": "https://app.example.com", "sec-fetch-site": "cross-site"}, 202),
+        ({"sec-fetch-site": "none"}, 202),
+        (CROSS, 403),
+        ({"origin": "https://evil.example"}, 403),
+        ({"origin": "null"}, 403),
+        ({"origin": "http://127.0.0.1:1"}, 403),
+        ({"origin": "http://[::1"}, 403),
+        ({"sec-fetch-site": "cross-site"}, 403),
+        ({"sec-fetch-site": "same-site"}, 403),
+        ({"origin": "http://127.0.0.1:{port}", "sec-fetch-site": "cross-site"}, 403),
+    ],
+)
+def test_without_keys_a_page_of_another_site_changes_nothing(
+    tmp_path: Path, headers: dict[str, str], expected: int
+) -> None:
+    async def main() -> None:
+        settings = Settings(limits=FAST, cors_origins=("https://app.example.com",))
+        async with serving(tmp_path, settings=settings) as server, server.client() as client:
+            begun = (await client.post("/sessions", json={"message": "Hello."})).json()
+            await ended(client, begun["runId"])
+            path, given = (
+                f"/sessions/{begun['sessionId']}",
+                {name: value.replace("{port}", str(server.port)) for name, value in headers.items()},
+            )
+            answers = [
+                await client.post(f"{path}/cancel", headers=given),
+                await client.post(f"{path}/compact", headers=given),
+            ]
+            assert [one.status_code for one in answers] == [expected] * 2
+            removed = await client.delete(path, headers=given)
+            assert removed.status_code == (403 if expected == 403 else 200)
+
+    run(main())
+
+
+def test_what_a_page_of_another_site_may_read_its_browser_does_not_show_it(tmp_path: Path) -> None:
+    async def main() -> None:
+        settings = Settings(limits=FAST, cors_origins=("https://app.example.com",))
+        async with serving(tmp_path, settings=settings) as server, server.client() as client:
+            session_id = (await client.post("/sessions", json={"message": "Hello."})).json()["sessionId"]
+            for path in ("/sessions", f"/sessions/{session_id}/events?follow=false"):
+                found = await client.get(path, headers=CROSS)
+                assert found.status_code == 200
+                assert "access-control-allow-origin" not in found.headers
+
+    run(main())
+
+
+def event_of(size: int) -> Event:
+    return Event(type="custom.said", meta=EventMeta(at=AT), data={"message": "x" * size})
+
+
+def test_what_is_kept_for_readers_of_the_same_event_is_so_many_bytes() -> None:
+    streams = Streams(Limits(), Metrics())
+
+    def kept(size: int, count: int) -> int:
+        events = [event_of(size) for _ in range(count)]
+        assert all(streams.raw(one) == streams.raw(one) for one in events)
+        refs = [ref(one) for one in events]
+        events.clear()
+        return sum(one() is not None for one in refs)
+
+    assert kept(BATCH_BYTES, 10) == 0
+    size = BATCH_BYTES // 2
+    assert 0 < kept(size, 1_000) <= FRAMES_BYTES_MAX // size
+    assert kept(10, 10) == 10
+
+
+def test_a_body_may_have_so_many_values_and_a_text_as_many_commas_as_it_likes(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path) as server, server.client() as client:
+            headers = {"content-type": "application/json"}
+            members = ",".join(f'"k{at}":0' for at in range(95_000))
+            for body in ("{" + members + "}", '{"message":[' + '{"type":"x"},' * 80_000 + "0]}"):
+                answer = await client.post("/sessions", content=body, headers=headers)
+                assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
+                assert f"{BODY_VALUES_MAX:,}" in answer.json()["detail"]
+            wordy = await client.post("/sessions", json={"message": ',[{\\"' * 100_000})
+            assert wordy.status_code == 202
+
+    run(main())
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.text('a,[{"\\', max_size=9),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text('a,{"\\', max_size=3), inner, max_size=4)
+    ),
+    max_leaves=20,
+)
+
+
+def values_in(value: Any) -> int:
+    """Commas and opening brackets that are needed to write a value."""
+    if not isinstance(value, dict | list):
+        return 0
+    given = cast(dict[str, object] | list[object], value)
+    items = list(given.values()) if isinstance(given, dict) else given
+    return max(len(items), 1) + sum(map(values_in, items))
+
+
+@given(JSON)
+def test_values_are_counted_whatever_is_written_in_texts(value: object) -> None:
+    filled = [value, [0] * (BODY_VALUES_MAX - 2 - values_in(value))]
+    for more, is_taken in ((0, True), (1, False)):
+        raw = json.dumps([*filled, *[0] * more]).encode()
+
+        async def receive(raw: bytes = raw) -> dict[str, object]:
+            return {"type": "http.request", "body": raw}
+
+        async def read() -> bytes:
+            return await read_body(receive, Limits(), length="", kind="application/json")
+
+        if is_taken:
+            assert asyncio.run(read()) == raw
+        else:
+            with pytest.raises(Problem, match="too many values"):
+                asyncio.run(read())
+
+
+def test_a_name_that_no_file_can_have_is_not_there(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path) as server, server.client() as client:
+            found = await client.get(f"http://127.0.0.1:{server.port}/{'a' * 5_000}")
+            assert found.status_code == 404
+
+    run(main())

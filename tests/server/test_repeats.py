@@ -1,0 +1,121 @@
+"""Idempotency keys: the same request is the same work, another one is refused."""
+
+import asyncio
+from pathlib import Path
+
+import httpx2
+import pytest
+from tests.server.rig import Json, ended, payer, run, serving, waiting
+
+from windlass_server import reservations
+from windlass_server.reservations import Reservations
+
+TAKEN = "the Idempotency-Key (or the continuationToken) was used with another request"
+
+
+async def post(client: httpx2.AsyncClient, path: str, body: Json, key: str = "one") -> httpx2.Response:
+    return await client.post(path, json=body, headers={"idempotency-key": key})
+
+
+def refused(answer: httpx2.Response) -> bool:
+    return answer.status_code == 409 and answer.json()["detail"].startswith(TAKEN)
+
+
+def test_a_key_counts_beside_a_token(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path) as server, server.client() as client:
+            begun = (await client.post("/sessions", json={"message": "Hello."})).json()
+            path = f"/sessions/{begun['sessionId']}/messages"
+            first = {"message": "One.", "continuationToken": begun["continuationToken"]}
+            made = await post(client, path, first)
+            assert made.status_code == 202
+            other = {"message": "Two.", "continuationToken": made.json()["continuationToken"]}
+            assert refused(await post(client, path, other))
+            assert (await post(client, path, first)).json() == made.json()
+            # And a token is still for one alone.
+            assert (await post(client, path, {**first, "message": "Two."}, "two")).status_code == 409
+
+    run(main())
+
+
+def test_a_key_is_of_one_kind_of_message(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path) as server, server.client() as client:
+            begun = (await client.post("/sessions", json={"message": "Hello."})).json()
+            path = f"/sessions/{begun['sessionId']}/messages"
+            steered = {"message": "Left.", "delivery": "steer"}
+            assert (await post(client, path, steered)).status_code == 202
+            assert refused(await post(client, path, {"message": "Left."}))
+            assert (await post(client, path, {"message": "Left."}, "two")).status_code == 202
+            assert refused(await post(client, path, steered, "two"))
+
+    run(main())
+
+
+def test_of_two_requests_with_one_key_at_once_one_is_refused(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path) as server, server.client() as client:
+            for at in range(10):
+                both: tuple[Json, Json] = ({"message": "Hello."}, {})
+                answers = await asyncio.gather(*(post(client, "/sessions", one, f"k{at}") for one in both))
+                assert sorted(one.status_code for one in answers) == [202, 409]
+
+    run(main())
+
+
+@pytest.mark.parametrize("is_inbox", [True, False])
+def test_an_answer_with_a_key_can_be_sent_again(tmp_path: Path, is_inbox: bool) -> None:
+    async def main() -> None:
+        async with serving(tmp_path, [payer()]) as server, server.client() as client:
+            begun = (await client.post("/sessions", json={"message": "Pay."})).json()
+            found = await waiting(client, begun["runId"])
+            request_id = found["requests"][0]["requestId"]
+            path = f"/approvals/{request_id}" if is_inbox else f"/sessions/{begun['sessionId']}/messages"
+            answer: Json = {"optionId": "approve"}
+            body = answer if is_inbox else {"responses": [{**answer, "requestId": request_id}]}
+            made = await post(client, path, body)
+            assert made.status_code == 202
+            again = await post(client, path, body)
+            assert (again.status_code, again.json()) == (202, made.json())
+            await ended(client, begun["runId"])
+            assert (await post(client, path, body)).json() == made.json()
+            # Somebody else's key, and no key, is somebody who came too late.
+            assert (await post(client, path, body, "two")).status_code == 409
+            assert (await client.post(path, json=body)).status_code == 409
+
+    run(main())
+
+
+def test_a_key_whose_request_was_refused_is_free_again(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path) as server, server.client() as client:
+            assert (await post(client, "/sessions", {"message": "Hello.", "agent": "no"})).status_code == 422
+            assert (await post(client, "/sessions", {"message": "Hello."})).status_code == 202
+
+    run(main())
+
+
+def test_a_body_is_compared_by_what_it_means(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path) as server, server.client() as client:
+            first: Json = {"message": "Hello.", "metadata": {"a": "1", "b": "2"}}
+            made = await post(client, "/sessions", first)
+            again = await post(client, "/sessions", {"metadata": {"b": "2", "a": "1"}, "message": "Hello."})
+            assert (again.status_code, again.json()) == (202, made.json())
+            assert refused(await post(client, "/sessions", {"message": "Hello."}))
+
+    run(main())
+
+
+def test_only_the_newest_keys_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        monkeypatch.setattr(reservations, "KEYS_KEPT_MAX", 2)
+        table = await Reservations.open(tmp_path / "t.empty")
+        for name in ("a", "b", "c"):
+            assert await table.claim(name, "digest") is not None
+        assert await table.claim("c", "other") is None
+        assert await table.claim("b", "other") is None
+        assert await table.claim("a", "other") is not None
+        await table.aclose()
+
+    run(main())

@@ -1,0 +1,200 @@
+"""Files of tenants: damage stays where it is, and waiting costs no open store."""
+
+import asyncio
+import json
+import os
+from pathlib import Path
+from typing import Unpack
+
+import pytest
+from tests.server.keyring import Keyring
+from tests.server.rig import FAST, payer, run, serving, talker, waiting
+
+from windlass import Agent, Unavailable
+from windlass.options import RuntimeOptions
+from windlass.testing import Answer, ScriptedModel
+from windlass_server import Settings, Tenants
+from windlass_server.tenants import Tenant
+
+GARBAGE = b"not a database at all" * 100
+
+
+def test_a_damaged_tenant_is_unavailable_without_a_word_about_files(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        keys, data = Keyring(tmp_path / "keys.json"), tmp_path / "data"
+        holders = [keys.add(name, name, "ann") for name in ("torn", "folder", "empty")]
+        well = keys.add("well", "well", "ann")
+        async with serving(data, settings=Settings(keys=keys.path, limits=FAST)) as server:
+            (data / "torn.db").write_bytes(GARBAGE)
+            (data / "folder.db").mkdir()
+            (data / "empty.empty").write_bytes(GARBAGE)
+            for key in holders:
+                async with server.client(key) as client:
+                    answers = [await client.get("/sessions") for _ in range(3)]
+                assert {one.status_code for one in answers} == {503}
+                [text] = {one.text for one in answers}
+                assert json.loads(text)["code"] == "unavailable"
+                assert not any(word in text for word in ("torn", "folder", "empty", ".db", str(tmp_path)))
+            assert len([one for one in caplog.records if one.name == "windlass.server"]) == len(holders)
+            async with server.client(well) as client:
+                assert (await client.get("/sessions")).status_code == 200
+            (data / "torn.db").unlink()
+            async with server.client(holders[0]) as client:
+                assert (await client.get("/sessions")).status_code == 200
+
+    run(main())
+
+
+def test_a_damaged_file_of_sessions_without_a_word_is_not_kept_open(tmp_path: Path) -> None:
+    async def main() -> None:
+        tenants = Tenants(tmp_path, [talker()], durability="process")
+        await tenants.start()
+        (tmp_path / "a.empty").write_bytes(GARBAGE)
+
+        async def use() -> None:
+            with pytest.raises(Unavailable):
+                async with tenants.use("a"):
+                    pass
+
+        await use()
+        before = len(os.listdir("/proc/self/fd"))
+        for _ in range(5):
+            await use()
+        assert len(os.listdir("/proc/self/fd")) == before
+        await tenants.aclose()
+
+    run(main())
+
+
+def test_one_damaged_tenant_keeps_no_other_from_being_served(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path, [payer()]) as server, server.client() as client:
+            begun = (await client.post("/sessions", json={"message": "Pay."})).json()
+            await waiting(client, begun["runId"])
+        (tmp_path / "acme.db").write_bytes(GARBAGE)
+        (tmp_path / "acme.tenant").write_text("acme")
+        (tmp_path / "other.db").write_bytes((tmp_path / "local.db").read_bytes())
+        (tmp_path / "other.tenant").write_bytes(b"\xff\xfe")
+        async with serving(tmp_path, [payer()]) as server, server.client() as client:
+            assert (await client.get(f"/runs/{begun['runId']}")).status_code == 200
+
+    run(main())
+
+
+async def park(tenants: Tenants, name: str) -> str:
+    """Leave a run in a tenant that waits for a person; return what it asks."""
+    async with tenants.use(name) as tenant:
+        await tenant.runtime.start("payer", "Pay.", run_id="r1", owner="ann")
+        feed = tenant.runtime.events().subscribe_run("r1")
+        async for event in feed:
+            if event.type == "run.waiting":
+                break
+        await feed.aclose()
+        return (await tenant.runtime.run_requests("r1"))[0].request_id
+
+
+def tenants_of(folder: Path, *more: Agent, open_max: int, **options: Unpack[RuntimeOptions]) -> Tenants:
+    return Tenants(folder, [payer(), talker(), *more], durability="process", open_max=open_max, **options)
+
+
+def test_a_run_that_waits_for_a_person_keeps_no_store_open(tmp_path: Path) -> None:
+    async def main() -> None:
+        tenants = tenants_of(tmp_path, open_max=2)
+        await tenants.start()
+        asked = {name: await park(tenants, name) for name in ("a", "b", "c")}
+        assert tenants.open_count == 2
+        # Whoever answers opens it again, and the run goes on.
+        async with tenants.use("a") as tenant:
+            handle = tenant.runtime.handle("r1")
+            await handle.answer(asked["a"], option_id="approve")
+            assert (await handle.wait()).output == "All done."
+        await tenants.aclose()
+
+    run(main())
+
+
+def test_a_lower_limit_of_open_tenants_keeps_no_server_from_starting(tmp_path: Path) -> None:
+    async def main() -> None:
+        first = tenants_of(tmp_path, open_max=3)
+        await first.start()
+        for name in ("a", "b", "c"):
+            await park(first, name)
+        await first.aclose()
+        again = tenants_of(tmp_path, open_max=1)
+        await again.start()
+        assert again.open_count == 0
+        async with again.use("b") as tenant:
+            assert len(await tenant.runtime.run_requests("r1")) == 1
+        await again.aclose()
+
+    run(main())
+
+
+def test_a_run_that_waits_for_a_moment_keeps_its_store_open(tmp_path: Path) -> None:
+    async def main() -> None:
+        tenants = tenants_of(tmp_path, open_max=1, approval_expires_ms=3_600_000)
+        await tenants.start()
+        await park(tenants, "a")
+        with pytest.raises(Unavailable, match="busy"):
+            await park(tenants, "b")
+        await tenants.aclose()
+        again = tenants_of(tmp_path, open_max=1, approval_expires_ms=3_600_000)
+        await again.start()
+        assert again.open_count == 1
+        await again.aclose()
+
+    run(main())
+
+
+def slow(gate: asyncio.Event) -> Agent:
+    return Agent("slow", model=ScriptedModel(lambda _: Answer("Done.", gate=gate)))
+
+
+def test_what_was_begun_goes_on_after_a_restart_however_low_the_limit_is(tmp_path: Path) -> None:
+    async def main() -> None:
+        gate = asyncio.Event()
+        first = tenants_of(tmp_path, slow(gate), open_max=2)
+        await first.start()
+        for name in ("a", "b"):
+            async with first.use(name) as tenant:
+                await tenant.runtime.start("slow", "Hello.", run_id="r1")
+        await first.aclose()
+        again = tenants_of(tmp_path, slow(gate), open_max=1)
+        await again.start()
+        assert again.open_count == 2
+        gate.set()
+        for name in ("a", "b"):
+            async with again.use(name) as tenant:
+                assert (await tenant.runtime.handle("r1").wait()).output == "Done."
+        async with again.use("c"):
+            assert again.open_count == 1
+        await again.aclose()
+
+    run(main())
+
+
+def test_a_tenant_in_which_something_begins_while_it_is_closed_is_opened_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def is_parked(self: Tenant) -> bool:
+        return True
+
+    async def main() -> None:
+        gate = asyncio.Event()
+        tenants = tenants_of(tmp_path, slow(gate), open_max=1)
+        await tenants.start()
+        async with tenants.use("a") as tenant:
+            await tenant.runtime.start("slow", "Hello.", run_id="r1")
+        monkeypatch.setattr(Tenant, "is_parked", is_parked)
+        with pytest.raises(Unavailable, match="busy"):
+            async with tenants.use("b"):
+                pass
+        assert tenants.open_count == 1
+        gate.set()
+        async with tenants.use("a") as tenant:
+            assert (await tenant.runtime.handle("r1").wait()).output == "Done."
+        await tenants.aclose()
+
+    run(main())

@@ -2,6 +2,7 @@
 
 import os
 import pty
+import select
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ import pytest
 
 from windlass_cli.app import main
 
+SILENT_S_MAX = 60
 COMMAND = (sys.executable, "-m", "windlass_cli")
 
 
@@ -92,6 +94,8 @@ class Typed:
         return self._process.wait(timeout=60)
 
     def _read(self) -> str:
+        ready, _, _ = select.select([self._mine], [], [], SILENT_S_MAX)
+        assert ready, f"it says nothing more:\n{self.seen}"
         try:
             piece = os.read(self._mine, 4096).decode("utf-8", "replace")
         except OSError:  # the other side is closed

@@ -4,19 +4,24 @@
 """
 
 import asyncio
+import json
 import socket
+import subprocess
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import cast
 
 import acp
 from acp import schema
+from tests.cli.commands import COMMAND
 
 from windlass import Agent, AgentRuntime
 from windlass.demo import agent as demo
 from windlass.question import ask_question
 from windlass.testing import ScriptedModel, call, say
 from windlass_cli.acp.agent import EditorAgent
+from windlass_cli.acp.lines import LINE_BYTES_MAX, Lines
 from windlass_protocol import JsonObject
 
 Answer = Callable[[schema.ToolCallUpdate], Awaitable[str | None]]
@@ -71,7 +76,7 @@ async def connected(runtime: AgentRuntime, agent: Agent, person: Person) -> Asyn
     near, far = socket.socketpair()
     reader, writer = await asyncio.open_connection(sock=near)
     mine = EditorAgent(runtime, agent, user="ann")
-    serving = asyncio.ensure_future(acp.run_agent(cast(acp.Agent, mine), writer, reader))
+    serving = asyncio.ensure_future(acp.run_agent(cast(acp.Agent, mine), Lines(reader, writer)))
     their_reader, their_writer = await asyncio.open_connection(sock=far)
     connection = acp.connect_to_agent(cast(acp.Client, person), their_writer, their_reader)
     try:
@@ -165,5 +170,55 @@ def test_parts_of_a_prompt_are_words() -> None:
             page = await runtime.sessions.history(session.session_id)
             assert page.items[0].content == "weather\n\nfile:///b.txt"
             assert "weather says" in person.words
+
+    asyncio.run(asyncio.wait_for(story(), 30))
+
+
+def test_no_line_ends_the_agent_and_each_is_answered(tmp_path: Path) -> None:
+    broken = (b"garbage", b"\xff\xfe", b"[" * 5_000, b'{"id":%s}' % (b"9" * 5_000), b'{"a":NaN}')
+    odd = (b"5", b'"x"', b"null", b"[]", b"{}", b'{"id":[],"result":1}', b'{"id":true,"method":"x"}')
+    mine = (b'{"id":7,"method":5}', b'{"id":7,"error":"no"}', b'{"id":7}')
+    hello = b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}'
+    long = b"x" * (LINE_BYTES_MAX + 1)
+    answers = {-32700: [*broken, long], -32600: [*odd, *mine]}
+    sent = b"\n".join([line for lines in answers.values() for line in lines] + [b" ", hello, b""])
+    with subprocess.Popen(
+        [*COMMAND, "acp"], cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(sent)
+        process.stdin.flush()
+        for code, lines in answers.items():
+            for line in lines:
+                answer = json.loads(process.stdout.readline())
+                assert answer["error"]["code"] == code, line[:40]
+                assert answer["id"] == (7 if line in mine else None), line[:40]
+        assert json.loads(process.stdout.readline())["result"]["agentInfo"]["name"] == "windlass"
+        process.stdin.close()
+        assert process.wait(30) == 0
+
+
+def test_two_prompts_at_once_are_answered_in_turn_and_ended_together() -> None:
+    async def never(_: schema.ToolCallUpdate) -> str | None:
+        await asyncio.Event().wait()
+        return None
+
+    async def story() -> None:
+        person = Person(never)
+        async with AgentRuntime.in_memory([demo]) as runtime, connected(runtime, demo, person) as editor:
+            session = await editor.new_session(cwd="/", mcp_servers=[])
+            name = session.session_id
+            first, second = (
+                asyncio.ensure_future(editor.prompt(session_id=name, prompt=[acp.text_block("pay")]))
+                for _ in range(2)
+            )
+            await person.asked.wait()
+            while len((await runtime.sessions.runs(session_id=name)).items) < 2:
+                await editor.list_sessions()
+            await editor.list_sessions()
+            await editor.cancel(session_id=name)
+            stops = [(await turn).stop_reason for turn in (first, second)]
+            assert stops == ["cancelled", "cancelled"]
 
     asyncio.run(asyncio.wait_for(story(), 30))

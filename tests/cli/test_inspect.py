@@ -12,6 +12,18 @@ from windlass import AgentRuntime
 from windlass.demo import agent as demo
 
 Row = dict[str, object]
+LONG_CALL = '''
+from windlass import Agent, tool
+from windlass.testing import ScriptedModel, call, say
+
+@tool(mode="external", effect="once")
+def send(body: str, to: str) -> str:
+    """Send a letter."""
+    return "sent"
+
+letter = {"body": "harmless " * 40, "to": "somebody@else.example"}
+agent = Agent("a", model=ScriptedModel([call("send", letter), say("Done.")]), tools=[send])
+'''
 
 
 @pytest.fixture(autouse=True)
@@ -77,6 +89,43 @@ def test_an_approval_answered_later_and_the_run_taken_up_again(capsys: pytest.Ca
     late = run_here(capsys, "approvals", "answer", request_id, "deny")
     assert (late.code, "settled already: approve" in late.err) == (2, True)
     assert run_here(capsys, "approvals", "list").err.endswith("Nobody is being asked anything.\n")
+
+
+def test_what_is_to_be_approved_is_shown_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "app.py").write_text(LONG_CALL, encoding="utf-8")
+    assert run_here(capsys, "--agents", "app.py:agent", "run", "go").code == 3
+    listed = run_here(capsys, "approvals", "list")
+    request_id = listed.out.splitlines()[0]
+    for words in ("harmless " * 40, "somebody@else.example", "Run send?", "answers: approve"):
+        assert words in listed.out, words
+    assert "answer REQUEST ANSWER" in listed.err, "it does not say which"
+    answered = run_here(capsys, "approvals", "answer", request_id, "deny", "--text", "not there")
+    assert answered.code == 0
+    assert "somebody@else.example" in answered.err
+    assert "Answered: deny not there." in answered.err
+
+
+def test_a_run_is_forked_at_its_end_and_exported_with_its_session(capsys: pytest.CaptureFixture[str]) -> None:
+    run_here(capsys, "run", "--session", "s", "weather")
+    run_here(capsys, "run", "--session", "s", "hello")
+    last, first = (str(row["runId"]) for row in lines(capsys, "runs", "list"))
+    assert run_here(capsys, "runs", "fork", first, "--name", "early").out == "early\n"
+    assert run_here(capsys, "runs", "fork", last, "--name", "late").out == "late\n"
+    early, late, whole = (run_here(capsys, "sessions", "show", name).out for name in ("early", "late", "s"))
+    assert "weather says" in early
+    assert "user: hello" not in early
+    assert late == whole
+    assert "user: hello" in whole
+    assert run_here(capsys, "runs", "fork", last, "--at", "9999").code == 2
+    run_here(capsys, "run", "--session", "w", "pay")
+    run_here(capsys, "run", "--session", "w", "hello")
+    queued = str(lines(capsys, "runs", "list", "--limit", "1")[0]["runId"])
+    ran = run_here(capsys, "runs", "fork", queued)
+    assert (ran.code, "it has not begun" in ran.err) == (2, True)
+    exported = run_here(capsys, "runs", "export", first).out.splitlines()
+    assert exported[1:-1] == run_here(capsys, "sessions", "export", "s").out.splitlines()[1:-1]
+    assert run_here(capsys, "runs", "export", first, "--to", "s.jsonl").code == 0
+    assert run_here(capsys, "--store", "other.db", "sessions", "import", "s.jsonl").out == "s\n"
 
 
 def test_a_run_as_tree_waterfall_decisions_stream_and_json(capsys: pytest.CaptureFixture[str]) -> None:
@@ -179,6 +228,8 @@ def test_names_of_nothing_are_told(capsys: pytest.CaptureFixture[str]) -> None:
         ("runs", "tail"),
         ("runs", "resume"),
         ("runs", "cancel"),
+        ("runs", "fork"),
+        ("runs", "export"),
         ("trace",),
         ("decisions",),
     ):

@@ -1,5 +1,6 @@
 """`run` and `chat`: streams, exit codes, approvals inline, and runs that are kept."""
 
+import asyncio
 import json
 import signal
 from pathlib import Path
@@ -67,6 +68,15 @@ def test_a_program_that_runs_its_agent_at_its_end_names_the_line(
         assert ran.out == ""
 
 
+def test_a_pipe_answers_nothing_and_a_chat_ends_as_its_last_run_did() -> None:
+    waits = run_apart(Path(), "chat", words="pay\n1\n")
+    assert waits.code == 3
+    assert "windlass approvals list" in waits.err
+    assert "paid " not in waits.out
+    assert run_apart(Path(), "chat", words="weather\n").code == 0
+    assert run_apart(Path(), "run", "pay", words="1\n").code == 3
+
+
 def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_here(capsys, "--version").out == f"windlass {windlass.__version__}\n"
 
@@ -91,12 +101,28 @@ def test_what_the_model_says_cannot_move_the_cursor(tmp_path: Path) -> None:
         'agent = Agent("a", model=ScriptedModel([say("red \\x1b[31m and \\x9b2J \\u202e back")]))\n'
     )
     (tmp_path / "app.py").write_text(text, encoding="utf-8")
-    typed = Typed(tmp_path, ["--agents", "app.py:agent", "run", "hello"])
+    agents = ("--agents", "app.py:agent")
+    typed = Typed(tmp_path, [*agents, "run", "--session", "s", "hello"])
     typed.until("back")
     assert typed.end() == 0
-    assert "\x1b[31m and" not in typed.seen
-    assert "\x9b" not in typed.seen
-    assert "\u202e" not in typed.seen
+    run_id = json.loads(run_apart(tmp_path, "runs", "list", "--json").out)["runId"]
+    seen = typed.seen
+    for command in (
+        ("runs", "resume", run_id),
+        ("runs", "tail", run_id),
+        ("runs", "tail", "--json", run_id),
+        ("sessions", "show", "--json", "s"),
+        ("sessions", "export", "s"),
+    ):
+        typed = Typed(tmp_path, [*agents, *command])
+        assert typed.end() == 0, typed.seen
+        assert "back" in typed.seen, command
+        seen += typed.seen
+    assert "\x1b[31m and" not in seen
+    assert "\x9b" not in seen
+    assert "\u202e" not in seen
+    piped = run_apart(tmp_path, "sessions", "export", "s").out
+    assert "\u202e" in piped, "what a machine reads is as it was"
 
 
 def test_an_approval_is_asked_for_on_the_terminal_with_what_will_be_done(tmp_path: Path) -> None:
@@ -110,6 +136,19 @@ def test_an_approval_is_asked_for_on_the_terminal_with_what_will_be_done(tmp_pat
     assert typed.end() == 0
 
 
+def test_what_was_typed_before_the_question_was_shown_is_no_answer(tmp_path: Path) -> None:
+    typed = Typed(tmp_path, ["chat", "--session", "s"])
+    typed.type("pay\napprove\n1")  # all of it before anything is shown
+    typed.until("3 deny")
+    typed.type("perhaps\napprove")
+    typed.until("Type a number")
+    typed.type("deny")
+    typed.until("✗ pay")
+    typed.type("/quit")
+    assert typed.end() == 0
+    assert "paid " not in typed.seen
+
+
 def test_ctrl_c_keeps_the_run_and_says_how_to_go_on(tmp_path: Path) -> None:
     typed = Typed(tmp_path, ["run", "pay"])
     typed.until("> ")
@@ -117,6 +156,20 @@ def test_ctrl_c_keeps_the_run_and_says_how_to_go_on(tmp_path: Path) -> None:
     assert typed.end() == 130
     assert "windlass runs resume" in typed.seen
     assert "Traceback" not in typed.seen
+
+
+def test_an_interrupt_while_a_run_begins_says_that_it_may_have(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def interrupted(*_: object, **__: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr("windlass_cli.keeping.start", interrupted)
+    ran = run_here(capsys, "run", "hello")
+    assert ran.code == 130
+    assert "may have begun" in ran.err
+    assert "windlass runs list" in ran.err
 
 
 def test_a_chat_remembers(tmp_path: Path) -> None:

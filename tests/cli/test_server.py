@@ -131,6 +131,10 @@ def test_sessions_are_copied_and_removed_and_runs_cancelled(capsys: Capture) -> 
     assert run_here(capsys, "runs", "cancel", run_id, "--reason", "no").err.strip() == "cancelled"
     copy = run_here(capsys, "sessions", "fork", session_id).out.strip()
     assert "Leave --name out" in run_here(capsys, "sessions", "fork", session_id, "--name", "x").err
+    ended = run_here(capsys, "runs", "fork", run_id).out.strip()
+    told = [run_here(capsys, "sessions", "show", name).out for name in (copy, ended)]
+    assert told[0] == told[1] != ""
+    assert '"kind":"end"' in run_here(capsys, "runs", "export", run_id).out
     assert run_here(capsys, "sessions", "delete", copy, "--yes").code == 0
     assert "there is no session" in run_here(capsys, "sessions", "show", copy).err
 

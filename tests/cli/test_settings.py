@@ -54,7 +54,7 @@ def test_what_the_file_says_is_typed() -> None:
     [
         ('stroe = "x"', "Did you mean store?"),
         ("[server]\nprot = 1", "Did you mean server.port?"),
-        ("zzzzzzzz = 1", "It knows agents, data, store"),
+        ("zzzzzzzz = 1", "It knows agents, goals, data, store"),
         ('durability = "ram"', "one of power, process"),
         ("store = 7", "store is a text"),
         ("[store]\nx = 1", "no setting store.x"),
@@ -95,3 +95,10 @@ def test_config_shows_every_setting_and_where_it_comes_from(
         assert setting.key in ran.out
     assert "option --store" in " ".join(ran.out.split())
     assert "9999" in ran.out
+
+
+def test_a_password_in_an_address_is_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    ran = run_here(capsys, "--server", "https://ann:open-sesame@example.org", "config")
+    assert ran.code == 0
+    assert "example.org" in ran.out
+    assert "open-sesame" not in ran.out

@@ -212,6 +212,31 @@ def test_no_more_calls_of_a_tool_run_than_it_allows_also_in_a_second_event_loop(
     assert most == 2
 
 
+def test_a_tool_that_breaks_off_by_itself_has_failed_and_a_caller_who_breaks_off_is_heard():
+    started = asyncio.Event()
+
+    @tool(mode="read")
+    async def gives_up() -> None:
+        raise asyncio.CancelledError
+
+    @tool(mode="read")
+    async def hangs() -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    async def main() -> None:
+        router = ToolRouter([gives_up, hangs])
+        result = await router.dispatch(asked("gives_up"))
+        assert (result.success, "broke off by itself" in str(result.error)) == (False, True)
+        waiting = asyncio.ensure_future(router.dispatch(asked("hangs")))
+        await started.wait()
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+
+    run(main())
+
+
 def test_a_tool_may_end_the_loop():
     @tool
     async def stop(reason: str) -> ToolResult:

@@ -1,4 +1,4 @@
-"""The feed over all sessions: everything that is yours, in order, and nothing else."""
+"""The feed over all sessions: everything that is yours, in order, no more."""
 
 import asyncio
 from dataclasses import replace

@@ -5,6 +5,7 @@ from pathlib import Path
 from tests.server.keyring import Keyring
 from tests.server.rig import FAST, ended, payer, run, serving, waiting
 
+from windlass.options import RuntimeOptions
 from windlass_server import Settings
 
 
@@ -15,9 +16,9 @@ def test_an_approver_answers_for_others_and_sees_nothing_else(tmp_path: Path) ->
         boss = keys.add("boss", "acme", "boss", roles=["approver"])
         stranger = keys.add("eve", "evil", "eve", roles=["approver"])
         settings = Settings(keys=keys.path, limits=FAST)
-        team = {"responders": ["boss"], "four_eyes": True}
+        team: RuntimeOptions = {"responders": ["boss"], "four_eyes": True}
         async with (
-            serving(tmp_path / "data", [payer()], settings=settings, **team) as server,  # pyright: ignore[reportArgumentType] options
+            serving(tmp_path / "data", [payer()], settings=settings, **team) as server,
             server.client(ann) as asks,
             server.client(boss) as approves,
             server.client(bob) as other,

@@ -1,4 +1,4 @@
-"""Numbers, failures and versions: what many runs tell together, each user of their own."""
+"""Numbers, failures and versions: what many runs tell, each user of their own."""
 
 from collections.abc import Sequence
 from pathlib import Path

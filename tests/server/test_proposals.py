@@ -1,4 +1,4 @@
-"""Proposals over HTTP: made and tried behind the answer, and nobody's but an improver's."""
+"""Proposals over HTTP: made and tried behind the answer, for improvers alone."""
 
 import json
 from collections.abc import Sequence

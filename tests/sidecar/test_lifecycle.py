@@ -4,6 +4,9 @@ import asyncio
 import json
 import logging
 import os
+import re
+import signal
+import socket
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -36,6 +39,7 @@ class Pipes:
         self.in_fd, self.write_fd = os.pipe()
         self.read_fd, self.out_fd = os.pipe()
         self.err_read_fd, self.err_fd = os.pipe()
+        self.near, self.far = socket.socketpair()
         self.stdio = Stdio(self.in_fd, self.out_fd, Stderr(self.err_fd))
 
     def send(self, method: str, call_id: int = 1) -> None:
@@ -55,6 +59,8 @@ class Pipes:
         return [message for line in found.splitlines() for message in read(line)]
 
     def close(self) -> None:
+        self.near.close()
+        self.far.close()
         for fd in (self.in_fd, self.read_fd, self.err_read_fd, self.err_fd, self.write_fd, self.out_fd):
             with suppress(OSError):
                 os.close(fd)
@@ -160,6 +166,49 @@ def test_a_host_that_reads_no_more_ends_it(pipes: Pipes) -> None:
     play(story())
 
 
+@pytest.mark.parametrize("end", ["eof", "half", "signal"])
+def test_a_host_that_never_reads_is_not_in_the_way_of_the_end(
+    pipes: Pipes, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    """Its pipe is full, so are we, and frames wait that are not looked at."""
+    monkeypatch.setattr("windlass_sidecar.transport.SEND_BYTES_MAX", 1_000)
+    for name in ("DRAIN_S", "EOF_DRAIN_S", "CLOSE_S", "FLUSH_S"):
+        monkeypatch.setattr(lifecycle, name, 0.05)
+    if end == "half":  # some hosts have sockets in place of pipes
+        os.dup2(pipes.near.fileno(), pipes.in_fd)
+        os.dup2(pipes.far.fileno(), pipes.write_fd)
+    os.set_blocking(pipes.out_fd, False)
+    with suppress(BlockingIOError):
+        while True:
+            os.write(pipes.out_fd, b" " * 4_096)
+    os.set_blocking(pipes.out_fd, True)
+    is_answered, send = asyncio.Event(), StdioJsonRpcTransport.send
+
+    async def watched(self: StdioJsonRpcTransport, body: bytes) -> None:
+        if b"iii" in body:
+            is_answered.set()
+        await send(self, body)
+
+    monkeypatch.setattr(StdioJsonRpcTransport, "send", watched)
+
+    async def story() -> None:
+        ping = json.dumps({"jsonrpc": "2.0", "id": "i" * 2_000, "method": "system.ping"}).encode() + b"\n"
+        os.write(pipes.write_fd, ping)
+        running = asyncio.ensure_future(run(Options(quiet_ready=True), pipes.stdio))
+        await is_answered.wait()
+        os.write(pipes.write_fd, ping)
+        match end:
+            case "eof":
+                pipes.end()
+            case "half":
+                pipes.far.shutdown(socket.SHUT_WR)
+            case _:
+                os.kill(os.getpid(), signal.SIGTERM)
+        await running
+
+    play(story())
+
+
 def test_a_parent_that_is_gone_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     gone = threading.Event()
     parents = iter([7, 7, 1])
@@ -233,6 +282,18 @@ def test_what_nobody_reads_is_dropped_and_stops_nobody() -> None:
     for _ in range(300):
         errors.write(b"x" * 10_000)
     assert not errors.flush(0.01)
+    os.set_blocking(reader, False)
+    heard = b""
+    while not errors.flush(0.01):
+        with suppress(BlockingIOError):
+            heard += os.read(reader, 1_000_000)
+    errors.write(b"again")
+    while not heard.endswith(b"again"):
+        with suppress(BlockingIOError):
+            heard += os.read(reader, 1_000_000)
+    [count] = re.findall(rb"\n\[([0-9,]+) bytes were dropped: nobody read them\]\nagain", heard)
+    assert int(count.replace(b",", b"")) == 3_000_000 - heard.count(b"x")
+    errors.write(b"x" * 1_000_000)
     os.close(reader)
     assert errors.flush(10)
     os.close(writer)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from threading import Timer
 from typing import cast
 
 import pytest
@@ -61,6 +62,24 @@ def touch(path: str) -> str:
 def pay(path: str) -> str:
     """The same, but never twice."""
     return touch(path)
+
+@tool(mode="read")
+async def loud() -> str:
+    """Write much to stderr."""
+    for _ in range(30):
+        sys.stderr.write("x" * 100_000)
+    os.write(2, b"by its number")
+    return "said"
+
+@tool(mode="read")
+async def gives_up() -> str:
+    """Cancel what nobody cancelled."""
+    raise asyncio.CancelledError
+
+@tool(mode="read")
+async def interrupts() -> str:
+    """Play Ctrl-C."""
+    raise KeyboardInterrupt
 
 not_a_tool = 5
 '''
@@ -306,7 +325,7 @@ def wait_for(path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--tools", "no_such_module"), "ModuleNotFoundError"),
+        (("--tools", "no_such_module"), "there is no module no_such_module"),
         (("--store", "mytools.py"), "windlass-sidecar: "),
     ],
 )
@@ -337,3 +356,46 @@ def test_a_host_that_reads_neither_stderr_nor_stdout_is_not_in_the_way_of_its_en
             child.stdin.write(json.dumps(body).encode() + b"\n")
         child.stdin.close()
         assert child.wait(WAIT_S) == 0
+
+
+def test_a_host_that_does_not_read_stderr_holds_up_no_tool(folder: Path) -> None:
+    program = [sys.executable, "-m", "windlass_sidecar", "--tools", "mytools"]
+    with subprocess.Popen(
+        program,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": SOURCES},
+    ) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        assert child.stderr is not None
+        watchdog = Timer(WAIT_S, child.kill)
+        watchdog.start()
+        for number in (1, 2):
+            call = {"jsonrpc": "2.0", "id": number, "method": "tool.invoke", "params": {"name": "loud"}}
+            child.stdin.write(json.dumps(call).encode() + b"\n")
+            child.stdin.flush()
+            while (answer := json.loads(child.stdout.readline())).get("id") != number:
+                pass
+            assert answer["result"]["data"] == "said"
+        child.stdin.close()
+        assert child.wait(WAIT_S) == 0
+        watchdog.cancel()
+
+
+@pytest.mark.parametrize("name", ["gives_up", "interrupts"])
+def test_whatever_a_tool_raises_is_answered_and_ends_nothing(folder: Path, name: str) -> None:
+    with Process("--tools", "mytools", folder=folder) as process:
+        process.method("lifecycle.ready")
+        answer = process.call("tool.invoke", {"name": name})
+        result = cast(JsonObject, answer["result"])
+        assert result["success"] is False
+        assert ("broke off by itself" in str(result)) == (name == "gives_up")
+        process.call("agent.chat.stream", asked(name), call_id=2)
+        told = process.until(lambda message: "toolResult" in str(message.get("params")))
+        assert cast(JsonObject, params_of(told)["toolResult"])["success"] is False
+        assert params_of(process.method("stream.done"))["ok"] is True
+        process.close()
+        assert process.ended() == 0

@@ -342,3 +342,19 @@ def test_a_stream_that_cannot_be_told_any_more_says_so_and_can_be_asked_for_agai
             assert params_of(again[-1])["ok"] is True
 
     play(story())
+
+
+def test_a_session_that_cannot_be_marked_is_no_failure_of_its_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def broken(app: object, session_id: str | None, *, is_active: bool) -> None:
+        raise Unavailable("the disk is full", kind=ErrorKind.JOURNAL_FAILURE, retry=RetryClass.RETRYABLE)
+
+    monkeypatch.setattr("windlass_sidecar.methods.chat.set_active", broken)
+
+    async def story() -> None:
+        async with sidecar() as client:
+            for name in ("s1", "s2"):
+                told = await client.stream(streamId=name, sessionId="trip", messages=HELLO)
+                assert params_of(told[-1]) == {"streamId": name, "ok": True}
+            assert len(client.app.streams) == 0
+
+    play(story())

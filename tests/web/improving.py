@@ -1,4 +1,4 @@
-"""A server for the tests of the inspector whose agent can be improved, by a Builder that plays a model."""
+"""A server for the tests of the inspector: its agent can be improved."""
 
 import argparse
 import sys

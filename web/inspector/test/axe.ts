@@ -8,7 +8,7 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.mi
 /** What axe finds, each with the elements that it is about; and whether the page is wider than the screen. */
 export async function flaws(page: Page): Promise<readonly string[]> {
   // Given by the tester, past the policy of the server, which takes no script from anybody else.
-  await page.evaluate(AXE);
+  if (await page.evaluate(() => !("axe" in globalThis))) await page.evaluate(AXE);
   return page.evaluate(async () => {
     const { axe } = globalThis as unknown as { axe: { run: (options: object) => Promise<{ violations: { id: string; nodes: { html: string }[] }[] }> } };
     const found = (await axe.run({ resultTypes: ["violations"] })).violations.map(({ id, nodes }) => `${id}: ${nodes.slice(0, 3).map(({ html }) => html.slice(0, 200)).join(" ")}`);

@@ -74,6 +74,11 @@ export class Windlass {
     return (await answer.json()) as T;
   }
 
+  /** Waits until a path is answered with a status. */
+  async until(path: string, status: number): Promise<void> {
+    for (;;) if ((await fetch(`${this.url}/v1${path}`)).status === status) return;
+  }
+
   /** Says something to an agent in a session of its own, and waits until its run ends or waits for somebody. */
   async run(agent: string, message: string, more: object = {}): Promise<{ readonly sessionId: string; readonly runId: string }> {
     const begun = await this.post<{ sessionId: string; runId: string }>("/sessions", { agent, message, ...more });

@@ -4,12 +4,13 @@ import { afterAll, beforeAll, it } from "vitest";
 import { inBrowser, openPage, Windlass } from "./rig.js";
 
 const FOLDER = fileURLToPath(new URL("../../../docs/images", import.meta.url));
-const SIZE = { width: 1_080, height: 660 };
+const SIZE = { width: 1_200, height: 720 };
 const PHONE = { width: 390, height: 720 };
 
 /** Not a test: draws the pictures of the documentation, when asked to. */
 inBrowser("pictures for the documentation", () => {
   const server = new Windlass();
+  const other = new Windlass([], "tests.web.improving");
   const paths: [name: string, path: string, text: RegExp | string][] = [];
   beforeAll(async () => {
     if (process.env["SCREENSHOTS"] === undefined) return;
@@ -20,6 +21,12 @@ inBrowser("pictures for the documentation", () => {
     await server.run("demo", "Pay the train.");
     const waiting = await server.run("demo", "Use weather, then pay.");
     const shaky = await server.run("shaky", "How is the station?");
+    await server.run("broken", "Try.");
+    await other.start();
+    for (const name of ["Ada", "Bob", "Eve"]) await other.run("clerk", `Where is the parcel of ${name}`, { goal: "parcels" });
+    const { proposalId } = await other.post("/proposals", { goal: "parcels", agent: "clerk" });
+    await other.until(`/proposals/${proposalId ?? ""}`, 200);
+    await other.post(`/proposals/${proposalId ?? ""}/check`, {});
     mkdirSync(FOLDER, { recursive: true });
     paths.push(
       ["chat", `/chat/${waiting.sessionId}`, "Approve pay?"],
@@ -27,11 +34,11 @@ inBrowser("pictures for the documentation", () => {
       ["sessions", "/sessions", /Pay the train/u],
       ["run", `/runs/${shaky.runId}?at=10`, "Call of"],
       ["waterfall", `/runs/${waiting.runId}?view=waterfall&at=5`, "Model call"],
-      ["decisions", "/decisions?view=failures", /no station answers/u],
-      ["overview", "/overview?range=1h", /^\d of \d/u],
+      ["decisions", `/decisions?run=${shaky.runId}`, "It failed"],
+      ["overview", "/overview?range=1h", "Tools that fail"],
     );
   });
-  afterAll(() => server.end());
+  afterAll(() => Promise.all([server.end(), other.end()]));
 
   it.skipIf(process.env["SCREENSHOTS"] === undefined)("are drawn", async () => {
     for (const [name, path, text] of paths) {
@@ -40,6 +47,10 @@ inBrowser("pictures for the documentation", () => {
       await page.screenshot({ path: `${FOLDER}/${name}.png`, animations: "disabled" });
       await page.context().close();
     }
+    const { page: proposals } = await openPage(other.url, "/decisions?view=proposals", { viewport: SIZE });
+    await proposals.getByText(/\d mended/u).waitFor();
+    await proposals.screenshot({ path: `${FOLDER}/proposal.png`, animations: "disabled" });
+    await proposals.context().close();
     const { page } = await openPage(server.url, paths[0]?.[1] ?? "/", { viewport: PHONE, colorScheme: "dark" });
     await page.getByText("Approve pay?").first().waitFor();
     await page.screenshot({ path: `${FOLDER}/phone.png`, animations: "disabled" });

@@ -3,6 +3,8 @@
 const MS_PER_S = 1_000;
 const S_PER_MIN = 60;
 const MICROS_PER_CENT = 10_000;
+/** Less than this is nothing in four digits. */
+const MICROS_SHOWN = 100;
 const MICROS = 1_000_000;
 
 /** A time span: 850 ms, 1.2 s, 3 min 20 s. */
@@ -16,6 +18,7 @@ export function formatDuration(ms: number): string {
 /** Money, given in millionths of a dollar; small amounts keep their digits. */
 export function formatCost(micros: number): string {
   if (micros === 0) return "$0";
+  if (micros < MICROS_SHOWN) return `$${(micros / MICROS).toFixed(6)}`;
   return `$${(micros / MICROS).toFixed(micros < MICROS_PER_CENT ? 4 : 2)}`;
 }
 

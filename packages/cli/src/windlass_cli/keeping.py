@@ -4,11 +4,26 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from windlass_cli.problems import Exit
-from windlass_cli.session import Session
+from windlass_cli.session import Session, start
 from windlass_cli.watch import Watch
 
 if TYPE_CHECKING:
     from windlass_cli.session import Place, PlacedRun
+
+
+async def started(
+    session: Session, place: "Place", agent: str, *, words: str, session_id: str | None
+) -> "PlacedRun":
+    """Start a run; when the command is interrupted meanwhile, say that it may have begun.
+
+    Raises:
+        AgentError: it was refused.
+    """
+    try:
+        return await start(place, agent, words=words, session_id=session_id)
+    except asyncio.CancelledError:
+        session.terminal.say("It may have begun, and is kept then. See: windlass runs list")
+        raise
 
 
 async def watched(session: Session, place: "Place", *, watch: Watch, handle: "PlacedRun") -> Exit:

@@ -1,6 +1,6 @@
 """Lists of what a store holds: as a table for people, as lines for machines."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
 
@@ -11,6 +11,7 @@ from windlass_cli.shapes import show_table, to_json
 if TYPE_CHECKING:
     from windlass.catalog import Page
     from windlass_cli.session import Place
+    from windlass_cli.terminal import Terminal
 
 T = TypeVar("T")
 
@@ -19,12 +20,19 @@ T = TypeVar("T")
 class Shape(Generic[T]):
     """How a kind of things is listed."""
 
-    header: tuple[str, ...]
-    row: Callable[[T], tuple[str, ...]]
+    show: "Callable[[Terminal, Iterable[T]], int]"
+    """Writes them and returns how many there are."""
     nothing: str
     """What is said when there are none."""
     then: str = ""
     """What can be done with them."""
+
+
+def table(
+    header: tuple[str, ...], row: Callable[[T], tuple[str, ...]]
+) -> "Callable[[Terminal, Iterable[T]], int]":
+    """Return how things are listed, each in a row."""
+    return lambda terminal, items: show_table(terminal, header, rows=map(row, items))
 
 
 def show_list(
@@ -43,7 +51,7 @@ def show_list(
             for one in page.items:
                 session.terminal.line(to_json(one))
             return Exit.DONE
-        count = show_table(session.terminal, shape.header, rows=map(shape.row, page.items))
+        count = shape.show(session.terminal, page.items)
         if not count:
             session.terminal.say(shape.nothing)
         elif page.next is not None:

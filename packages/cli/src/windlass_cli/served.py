@@ -177,6 +177,12 @@ class ServedSessions:
         """Return a page of what was said."""
         return await known(self._client.sessions.history(session_id, after=after, limit=limit))
 
+    async def stored(self, session_id: str) -> "AsyncGenerator[Event]":
+        """Yield what is stored of a session, up to now."""
+        async for event in self._client.events(session_id=session_id, follow=False):
+            if event.index is None:
+                yield event
+
     async def trace(self, run_id: str) -> TraceInfo:
         """Return what a run did."""
         return await known(self._client.runs.trace(run_id))

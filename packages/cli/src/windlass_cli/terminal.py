@@ -1,14 +1,19 @@
 """The terminal: what is written for people, what for machines, and what is asked."""
 
 import asyncio
+import json
+import os
 import sys
+import termios
 import threading
+from contextlib import suppress
 from typing import Final, TextIO
 
 from rich.console import Console
 from rich.text import Text
 
 _KEPT: Final = frozenset("\n\t")
+_READ_BYTES: Final = 4096
 
 
 class Terminal:
@@ -18,6 +23,8 @@ class Terminal:
         self.out = Console(file=out, highlight=False, markup=False, soft_wrap=True)
         self.err = Console(file=err, highlight=False, markup=False, soft_wrap=True)
         self._source = source
+        self._typed = b""
+        """What was read of a terminal and belongs to the next line."""
 
     @property
     def is_interactive(self) -> bool:
@@ -28,15 +35,26 @@ class Terminal:
         """Write a line about what happens."""
         self.err.print(Text(plain(text), style=style))
 
+    def show(self, text: str, style: str = "") -> None:
+        """Write a line of what was asked for, to be read by people."""
+        self.out.print(Text(plain(text), style=style))
+
     def write(self, text: str) -> None:
         """Write a piece of the answer, as it comes."""
         self.out.file.write(plain(text) if self.out.is_terminal else text)
         self.out.file.flush()
 
     def line(self, text: str) -> None:
-        """Write a line for machines, as it is."""
-        self.out.file.write(f"{text}\n")
+        """Write a line for machines, as it is; on a terminal what could move the cursor is escaped."""
+        self.out.file.write(f"{escaped(text) if self.out.is_terminal else text}\n")
         self.out.file.flush()
+
+    def forget(self) -> None:
+        """Drop what was typed so far: it was no answer to what is asked next."""
+        if self._source.isatty():
+            self._typed = b""
+            with suppress(termios.error):  # the terminal is gone, and so is what was typed
+                termios.tcflush(self._source.fileno(), termios.TCIFLUSH)
 
     async def ask(self, prompt: str) -> str | None:
         """Return what a person types; None at the end of the input."""
@@ -49,7 +67,7 @@ class Terminal:
 
         def read() -> None:
             try:
-                line = self._source.readline()
+                line = self._read_typed() if self._source.isatty() else self._source.readline()
             except (OSError, ValueError):  # the terminal is gone
                 line = ""
             if not loop.is_closed():
@@ -62,12 +80,29 @@ class Terminal:
         line = await answer
         return line.rstrip("\r\n") if line else None
 
+    def _read_typed(self) -> str:
+        """Read a line of a terminal without a buffer that `forget` could not empty."""
+        while b"\n" not in self._typed:
+            piece = os.read(self._source.fileno(), _READ_BYTES)
+            self._typed += piece
+            if not piece:
+                break
+        line, end, self._typed = self._typed.partition(b"\n")
+        return (line + end).decode("utf-8", "replace")
+
 
 def plain(text: str) -> str:
     """Return a text without what would move the cursor or lie about directions."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() or char in _KEPT else "�" for char in text)
+
+
+def escaped(text: str) -> str:
+    """Return JSON, or any line, with escapes for all that `plain` would replace."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in text)
 
 
 def standard_terminal() -> Terminal:

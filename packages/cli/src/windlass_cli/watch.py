@@ -131,7 +131,9 @@ class Watch:
     async def _choice(self, request: "InputRequest") -> tuple[str | None, str | None]:
         """Return the option and the words of an answer; neither at the end of the input."""
         self.leave()
-        self.terminal.say(f"? {request.prompt}", "bold yellow")
+        # Whoever typed it had not seen the question.
+        self.terminal.forget()
+        self.terminal.say(f"? {asked(request)}", "bold yellow")
         options = {option.id: option for option in request.options or ()}
         for number, option in enumerate(options.values(), start=1):
             self.terminal.say(f"  {number} {option.id}: {option.label}")
@@ -149,6 +151,7 @@ class Watch:
                 return matches[0], None
             if word and is_open:
                 return None, line
+            self.terminal.forget()
             self.terminal.say(f"Type a number, or one of: {', '.join(names)}", "dim")
 
     def _piece(self, text: str) -> None:
@@ -165,6 +168,13 @@ class Watch:
         if self._is_open:
             self.terminal.write("\n")
             self._is_open = False
+
+
+def asked(request: "InputRequest") -> str:
+    """Return what a person is asked, with all of what is to be done."""
+    if request.kind is not windlass_protocol.InputKind.RECOVERY:
+        return request.prompt  # it has the arguments in it
+    return f"{request.prompt}\n{json.dumps(request.action.input, indent=2)}"
 
 
 def _objects(value: "JsonValue") -> list[JsonObject]:

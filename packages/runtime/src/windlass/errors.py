@@ -12,7 +12,7 @@
 are stable, texts are not. A message never carries a payload.
 """
 
-from asyncio import CancelledError
+from asyncio import CancelledError, current_task
 from collections.abc import Sequence
 from typing import ClassVar, Final, Self, TypedDict, Unpack
 
@@ -125,6 +125,12 @@ def is_for_us(error: BaseException) -> bool:
     Whatever else the host's code raises, `SystemExit` included, is a failure of that code.
     """
     return isinstance(error, CancelledError | KeyboardInterrupt | GeneratorExit)
+
+
+def is_told_to_end() -> bool:
+    """Whether this task was cancelled from outside; if not, whoever it waited for was."""
+    task = current_task()
+    return task is not None and task.cancelling() > 0
 
 
 CLASS_OF_KIND: dict[ErrorKind, type[AgentError]] = {

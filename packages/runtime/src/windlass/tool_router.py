@@ -12,7 +12,7 @@ from typing import Final, ParamSpec, TypeVar, Unpack, cast
 from weakref import WeakKeyDictionary
 
 from windlass.definitions import wrong
-from windlass.errors import Denied, Rejected
+from windlass.errors import Denied, Rejected, is_told_to_end
 from windlass.tool_arguments import Arguments, arguments_of
 from windlass.tool_context import ToolContext
 from windlass.tool_limits import CLOSE_NAMES_MAX, NAME_CHARS_MAX, NAMES_SHOWN_MAX
@@ -120,8 +120,13 @@ class ToolRouter:
             return failure(error.message)
         if not consent_granted and _needs_consent(item, arguments):
             raise _no_consent(item, call)
-        async with self._gates.of(item):
-            run = await run_tool(item, arguments.values, context=context or _direct(call))
+        try:
+            async with self._gates.of(item):
+                run = await run_tool(item, arguments.values, context=context or _direct(call))
+        except asyncio.CancelledError:
+            if is_told_to_end():
+                raise
+            return failure(f"{item.name} broke off by itself; whether it did anything is not known")
         return run.result
 
 

@@ -23,7 +23,7 @@ class SseFrames:
         self._place = place
 
     def opening(self) -> bytes:
-        """Return how soon to come back when the connection breaks, and where if that is known."""
+        """Return how soon to come back, and where if that is known."""
         place = b"" if self._place is None else b"id: %b\n" % self._place.encode()
         return b"retry: %d\n%b\n" % (self._retry_ms, place)
 

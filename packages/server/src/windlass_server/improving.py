@@ -45,7 +45,7 @@ class Improving:
 
     @property
     def works(self) -> tuple[Work, ...]:
-        """What is under way or has failed, the newest first; what went well is in the proposal."""
+        """What is under way or has failed, the newest first."""
         return tuple(reversed(self._works.values()))
 
     def begin(self, work: Work, job: Callable[[], Coroutine[object, object, object]]) -> None:

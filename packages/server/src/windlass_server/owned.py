@@ -1,4 +1,4 @@
-"""The events of all sessions of one user, out of everything that happens in a tenant."""
+"""The events of all sessions of one user, out of those of a whole tenant."""
 
 from collections import OrderedDict, deque
 from collections.abc import Collection

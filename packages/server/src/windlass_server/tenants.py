@@ -106,7 +106,9 @@ class Tenants:
         """Tenants of which the log says why they cannot be opened."""
 
     async def check(self, expected: Iterable[str] = ()) -> None:
-        """See before anything is served that it can be; `expected` are tenants that will come.
+        """See before anything is served that it can be.
+
+        `expected` are tenants that will come.
 
         Raises:
             Rejected: a file of an expected tenant is none, or nobody provides the model of an agent.

@@ -157,7 +157,7 @@ class Tokens:
 
 
 def _roles(claim: object) -> frozenset[str]:
-    """Return the roles that a claim names, as a list or as words; others are somebody else's."""
+    """Return the roles of ours that a claim names, as a list or as words."""
     named = claim.split() if isinstance(claim, str) else claim
     if not isinstance(named, list):
         return frozenset()

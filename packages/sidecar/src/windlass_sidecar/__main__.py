@@ -4,10 +4,10 @@ import argparse
 import asyncio
 import os
 import sys
+import traceback
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from windlass.errors import AgentError
 from windlass_sidecar import __version__
@@ -16,6 +16,7 @@ from windlass_sidecar.limits import HALF_FRAME_S, PRINTED_S
 from windlass_sidecar.logs import LEVELS
 from windlass_sidecar.stdio import Stdio, take_stdio
 
+INTERRUPTED: Final = 130
 _EPILOG = (
     "Frames go to stdout, one JSON-RPC 2.0 message on each line; logs and all that tools print to stderr."
 )
@@ -55,9 +56,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
         stdio = take_stdio()
     except OSError as error:
         sys.exit(f"windlass-sidecar: stdin, stdout and stderr must be open: {error.strerror}")
-    with suppress(KeyboardInterrupt):
+    code = INTERRUPTED
+    try:
         asyncio.run(_live(options, stdio))
-    os._exit(130)
+    except KeyboardInterrupt:
+        pass
+    except Exception:  # noqa: BLE001 - it is told here: stderr is a pipe that ends with the process
+        traceback.print_exc()
+        code = 1
+    stdio.finish(PRINTED_S)
+    os._exit(code)
 
 
 async def _live(options: Options, stdio: Stdio) -> NoReturn:

@@ -28,6 +28,7 @@ from windlass_sidecar.limits import (
 )
 from windlass_sidecar.logs import set_up
 from windlass_sidecar.methods.protocol import CATALOGUE, READY, SHUTDOWN
+from windlass_sidecar.own_tools import guarded
 from windlass_sidecar.peers import Host
 from windlass_sidecar.rpc import Peer
 from windlass_sidecar.stdio import Stdio
@@ -58,7 +59,7 @@ async def run(options: Options, stdio: Stdio) -> None:
     """
     handler = set_up(stdio.errors, options.log_level)
     host = Host()
-    app = await App.open(options.store, load_tools(options.tools), host=host)
+    app = await App.open(options.store, guarded(load_tools(options.tools)), host=host)
     handler.scribe, app.settings = app.scribe, Settings(options.log_level)
     transport = StdioJsonRpcTransport(stdio.in_fd, stdio.out_fd, half_frame_s=options.half_frame_s)
     host.link = peer = Peer(transport, app, methods=CATALOGUE)
@@ -76,7 +77,9 @@ async def run(options: Options, stdio: Stdio) -> None:
     with suppress(TimeoutError):
         async with asyncio.timeout(CLOSE_NOW_S if is_gone else CLOSE_S):
             await app.aclose()
-    await peer.notify(SHUTDOWN, {"reason": reason})
+    with suppress(TimeoutError):
+        async with asyncio.timeout(FLUSH_S):  # a host that does not read has no room for it
+            await peer.notify(SHUTDOWN, {"reason": reason})
     await transport.flush(FLUSH_S)
 
 

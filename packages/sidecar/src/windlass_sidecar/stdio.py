@@ -29,8 +29,10 @@ class Stdio:
         """Let what was printed and logged get out, for so long at most."""
         if self.printing is not None:
             sys.stdout.flush()
+            sys.stderr.flush()
             # Nobody but children can print now, and without them the thread comes to its end.
-            os.dup2(STDERR, STDOUT)
+            for fd in (STDOUT, STDERR):
+                os.dup2(self.errors.fd, fd)
             self.printing.join(timeout_s)
         self.errors.flush(timeout_s)
 
@@ -38,24 +40,30 @@ class Stdio:
 class Stderr:
     """Bytes for stderr, written in a thread: who does not read them stops nobody.
 
-    What does not fit any more is dropped.
+    What does not fit any more is dropped, and a line says so once there is room again.
     """
 
     def __init__(self, fd: int, *, bytes_max: int = LOG_BYTES_MAX) -> None:
-        self._fd = fd
+        self.fd = fd
         self._bytes_max = bytes_max
         self._waiting: deque[bytes] = deque()
         self._size = 0
+        self._dropped = 0
         self._changed = Condition()
         Thread(target=self._work, name="sidecar-stderr", daemon=True).start()
 
     def write(self, data: bytes) -> None:
         """Add some bytes, or drop them if too much waits."""
         with self._changed:
-            if self._size + len(data) <= self._bytes_max:
-                self._waiting.append(data)
-                self._size += len(data)
-                self._changed.notify_all()
+            if self._size + len(data) > self._bytes_max:
+                self._dropped += len(data)
+                return
+            if self._dropped:
+                data = f"\n[{self._dropped:,} bytes were dropped: nobody read them]\n".encode() + data
+                self._dropped = 0
+            self._waiting.append(data)
+            self._size += len(data)
+            self._changed.notify_all()
 
     def flush(self, timeout_s: float) -> bool:
         """Wait until everything is written; say whether it is."""
@@ -69,7 +77,7 @@ class Stderr:
                 data = self._waiting.popleft()
             # A host that has closed it wants to know nothing.
             with suppress(OSError):
-                write_all(self._fd, data)
+                write_all(self.fd, data)
             with self._changed:
                 self._size -= len(data)
                 self._changed.notify_all()
@@ -87,10 +95,11 @@ def write_all(fd: int, data: bytes) -> None:
 
 
 def take_stdio() -> Stdio:
-    """Take stdin and stdout away from everybody else in the process.
+    """Take stdin, stdout and stderr away from everybody else in the process.
 
-    From now on whatever is printed, by Python, by C or by a child process, goes to stderr, and whoever reads
-    stdin finds it empty. Call it before any code of the user is loaded.
+    From now on whatever is printed, by Python, by C or by a child process, goes to stderr by way of a thread,
+    so that a host which does not read it stops nobody; and whoever reads stdin finds it empty. Call it before
+    any code of the user is loaded.
     """
     errors = Stderr(os.dup(STDERR))
     in_fd, out_fd = os.dup(STDIN), os.dup(STDOUT)
@@ -99,11 +108,14 @@ def take_stdio() -> Stdio:
     os.close(nothing)
     reader, writer = os.pipe()
     os.dup2(writer, STDOUT)
+    os.dup2(writer, STDERR)
     os.close(writer)
     printing = Thread(target=_forward, args=(reader, errors), name="sidecar-printed", daemon=True)
     printing.start()
     # One that was made for a file would look for its place in the pipe.
-    sys.stdout = os.fdopen(STDOUT, "w", buffering=1, errors="backslashreplace", closefd=False)
+    sys.stdout, sys.stderr = (
+        os.fdopen(fd, "w", buffering=1, errors="backslashreplace", closefd=False) for fd in (STDOUT, STDERR)
+    )
     return Stdio(in_fd, out_fd, errors, printing)
 
 

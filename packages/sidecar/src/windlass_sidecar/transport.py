@@ -7,6 +7,7 @@ read holds up nobody but itself.
 import asyncio
 import logging
 import os
+import select
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
@@ -53,7 +54,12 @@ class StdioJsonRpcTransport:
         self._has_room = asyncio.Event()
         self._has_room.set()
         self._is_over = False
+        self._may_take = asyncio.Event()
+        """Set while there is room, and for good once the host has closed its end."""
+        self._may_take.set()
+        self._is_closed = False
         Thread(target=self._work, name="sidecar-stdin", daemon=True).start()
+        Thread(target=self._watch, name="sidecar-closed", daemon=True).start()
 
     async def frames(self) -> AsyncIterator[Frame]:
         """Yield what the host sends, until it closes its end or nobody reads ours.
@@ -84,12 +90,17 @@ class StdioJsonRpcTransport:
         Nothing happens when the host reads no more.
         """
         self._sender.put(body + b"\n")
-        await self.room()
-
-    async def room(self) -> None:
-        """Return once there is room for a frame, or nobody reads any more."""
         self._look()
         await self._has_room.wait()
+
+    async def room(self) -> None:
+        """Return once there is room for what a frame is answered, or nobody reads any more.
+
+        A host that has closed its end is listened to without: what is left in the pipe is little, and behind
+        it is the end.
+        """
+        self._look()
+        await self._may_take.wait()
 
     @property
     def is_broken(self) -> bool:
@@ -149,6 +160,17 @@ class StdioJsonRpcTransport:
                 data = b""
             self._post(self._read.put_nowait, data)
 
+    def _watch(self) -> None:
+        """Wait until the host closes its end: the end itself may be behind much that is not read yet."""
+        waiting = select.poll()
+        waiting.register(self._in_fd, getattr(select, "POLLRDHUP", 0))
+        waiting.poll()
+        self._post(self._close)
+
+    def _close(self) -> None:
+        self._is_closed = True
+        self._look()
+
     def _post(self, call: Callable[..., None], *given: object) -> None:
         # The loop may be gone before its threads are.
         with suppress(RuntimeError):
@@ -159,6 +181,10 @@ class StdioJsonRpcTransport:
             self._has_room.clear()
         else:
             self._has_room.set()
+        if self._sender.is_full and not self._is_closed:
+            self._may_take.clear()
+        else:
+            self._may_take.set()
         if self._sender.is_broken and not self._is_over:
             self._is_over = True
             self._read.put_nowait(b"")

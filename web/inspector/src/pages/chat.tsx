@@ -119,7 +119,7 @@ function Actions({ item, onFork }: { readonly item: MessageItem; readonly onFork
   const isOpen = item.calls.some(({ status }) => UNDER_WAY.has(status));
   if (item.isLive || item.id === "pending" || isOpen) return null;
   return (
-    <p className={classes("mt-1 flex gap-3 text-xs transition-opacity hover-only:opacity-0 group-hover/row:opacity-100 group-focus-within/row:opacity-100", isOwn && "justify-end")}>
+    <p className="text-xs hover-only:opacity-0 group-hover/row:opacity-100 group-focus-within/row:opacity-100">
       <button
         type="button"
         className={classes("cursor-pointer rounded text-agent-muted underline decoration-dotted hover:text-agent-text", FOCUS)}

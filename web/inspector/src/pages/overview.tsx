@@ -69,12 +69,12 @@ function Plots({ stats: { total, buckets }, range }: { readonly stats: Stats; re
   const of = (pick: (bucket: StatsBucket) => number | undefined): readonly (number | undefined)[] => buckets.map(pick);
   const share = Math.round((total.failed / Math.max(total.runs, 1)) * 100);
   return (
-    <div className="grid grid-cols-1 gap-4 sm:grid-cols-2 lg:grid-cols-6">
+    <div className="grid grid-cols-2 gap-4 max-sm:gap-2 lg:grid-cols-6">
       <Plot className="lg:col-span-2" title="Runs" total={formatCount(total.runs)} kind="bars" format={formatCount} ends={ends} series={[{ label: "begun", values: of(({ runs }) => runs), color: "text-agent-accent" }]} />
       <Plot className="lg:col-span-2" title="Failed" total={`${formatCount(total.failed)} · ${share} %`} kind="bars" format={formatCount} ends={ends} series={[{ label: "failed", values: of(({ failed }) => failed), color: "text-agent-danger" }]} />
       <Plot
         className="lg:col-span-2"
-        title="Time they took"
+        title="Time they took, p50"
         total={total.p50Ms === undefined ? "–" : formatDuration(total.p50Ms)}
         kind="lines"
         format={formatDuration}
@@ -85,7 +85,7 @@ function Plots({ stats: { total, buckets }, range }: { readonly stats: Stats; re
         ]}
       />
       <Plot className="lg:col-span-3" title="Tokens" total={formatShort(tokensOf(total))} kind="bars" format={formatShort} ends={ends} series={[{ label: "tokens", values: of(tokensOf), color: "text-agent-accent" }]} />
-      <Plot className="sm:max-lg:col-span-2 lg:col-span-3" title="Cost" total={formatCost(total.costMicros)} kind="bars" format={formatCost} ends={ends} series={[{ label: "cost", values: of(({ costMicros }) => costMicros), color: "text-agent-success" }]} />
+      <Plot className="max-lg:col-span-2 lg:col-span-3" title="Cost" total={formatCost(total.costMicros)} kind="bars" format={formatCost} ends={ends} series={[{ label: "cost", values: of(({ costMicros }) => costMicros), color: "text-agent-success" }]} />
     </div>
   );
 }

@@ -25,8 +25,8 @@ export function Heading({ title, parent, facts, children }: HeadingProps): React
   }, [title]);
   return (
     <header className="flex min-h-14 flex-wrap items-center gap-x-4 gap-y-2 border-b border-agent-border px-4 py-2">
-      <div className="flex min-w-0 flex-1 basis-60 items-center gap-3">
-        <div className="min-w-0">
+      <div className="flex min-w-0 flex-1 basis-60 flex-wrap items-center gap-x-3 gap-y-1">
+        <div className="max-w-full min-w-0">
           {parent !== undefined && <Link href={parent.href} className={classes("block w-fit rounded text-xs text-agent-muted hover:text-agent-text hover:underline", FOCUS)}>{parent.label}</Link>}
           <h1 className="truncate text-base font-semibold" title={title}>{title}</h1>
         </div>

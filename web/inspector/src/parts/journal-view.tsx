@@ -29,7 +29,7 @@ export function JournalView({ records, isRaw, selected, onSelect }: JournalViewP
   return (
     <div className="flex min-h-0 min-w-0 flex-1 flex-col">
       <div className="flex items-center gap-3 px-4 py-2">
-        <input type="search" aria-label="Filter records" placeholder="Filter: a type, a tool, any text" className={classes(SMALL_FIELD, "w-80! min-w-0 shrink")} value={filter} onChange={(event) => { change({ filter: event.target.value }); }} />
+        <input type="search" aria-label="Filter records" placeholder="Filter: a type, a tool, any text" className={classes(SMALL_FIELD, "min-w-60")} value={filter} onChange={(event) => { change({ filter: event.target.value }); }} />
         <p role="status" className="text-xs whitespace-nowrap text-agent-muted">{shown.length.toLocaleString("en-US")} of {records.length.toLocaleString("en-US")}</p>
       </div>
       {shown.length === 0 ? (

@@ -38,7 +38,7 @@ export function Plot({ title, total, series, kind, format, ends, className }: Pl
   const most = Math.max(...series.map(({ values }) => mostOf(values)), 0);
   const words = series.map(({ label, values }) => `${label}: at most ${format(mostOf(values))}`).join("; ");
   return (
-    <figure className={classes(CARD, "flex min-w-0 flex-col gap-3 p-4", className)}>
+    <figure className={classes(CARD, "flex min-w-0 flex-col gap-3 p-4 max-sm:p-3", className)}>
       <figcaption className="flex flex-wrap items-baseline justify-between gap-x-3">
         <span className="text-xs text-agent-muted">{title}</span>
         {series.length > 1 && (

@@ -40,7 +40,7 @@ export function CopyButton({ text, label = "Copy" }: { readonly text: string; re
     );
   };
   return (
-    <button type="button" className={classes(BUTTONS.default, "min-h-7 px-2 py-0.5 text-xs")} onClick={copy}>
+    <button type="button" className={classes(BUTTONS.default, "min-h-7! px-2! py-0.5! text-xs!")} onClick={copy}>
       <span aria-live="polite">{isCopied ? "Copied" : label}</span>
     </button>
   );

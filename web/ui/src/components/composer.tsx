@@ -68,7 +68,7 @@ export function Composer({ chat, draft = "", placeholder = "Say something", isRe
         <textarea
           id={id}
           rows={2}
-          className={classes(FIELD, "min-w-40 flex-1 resize-none")}
+          className={classes(FIELD, "min-w-40 flex-1 resize-none max-sm:order-first max-sm:basis-full")}
           placeholder={isSteering ? "Steer the run under way" : placeholder}
           value={text}
           aria-describedby={`${id}-help`}
@@ -77,6 +77,7 @@ export function Composer({ chat, draft = "", placeholder = "Say something", isRe
           onPaste={(event: ClipboardEvent) => { if (attach(event.clipboardData.files)) event.preventDefault(); }}
         />
         <span id={`${id}-help`} className="sr-only">Enter sends, Shift and Enter begins a line, Escape stops the agent.</span>
+        <span aria-hidden className="flex-1 sm:hidden" />
         <Buttons chat={chat} canSend={canSend} isSteering={isSteering} onQueue={() => { say("queue"); }} />
       </div>
       </div>

@@ -46,7 +46,7 @@ export function MessageList(props: MessageListProps): ReactNode {
         aria-label={label}
         tabIndex={0}
         onScroll={onScroll}
-        className={classes("h-full overflow-y-auto overscroll-contain px-4 py-3", FOCUS)}
+        className={classes("h-full overflow-y-auto overscroll-contain px-4 pt-3 pb-6", FOCUS)}
       >
         <div className="mx-auto max-w-3xl">{items.length === 0 ? empty : <Rows items={items} options={options} frame={frame} />}</div>
       </div>
@@ -68,7 +68,7 @@ interface RowsProps {
 
 function PlainRows({ items, options }: RowsProps): ReactNode {
   return (
-    <div className="flex flex-col gap-4">
+    <div className="flex flex-col gap-5">
       {items.map((item) => (
         <Row key={item.id} item={item} {...options} />
       ))}
@@ -89,7 +89,7 @@ function VirtualRows({ items, options, frame }: RowsProps): ReactNode {
       {rows.getVirtualItems().map(({ index, key, start }) => {
         const item = items[index];
         return (
-          <div key={key} ref={rows.measureElement} data-index={index} className="absolute top-0 left-0 w-full pb-4" style={{ transform: `translateY(${start}px)` }}>
+          <div key={key} ref={rows.measureElement} data-index={index} className="absolute top-0 left-0 w-full pb-5" style={{ transform: `translateY(${start}px)` }}>
             {item !== undefined && <Row item={item} {...options} />}
           </div>
         );

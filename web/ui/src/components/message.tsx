@@ -34,18 +34,23 @@ function Message({ item, onAnswer, renderers, actions }: RowOptions & { readonly
   const isUser = message.role === "user";
   return (
     <article aria-label={isUser ? "You said" : "The agent said"} aria-busy={isLive} className={classes("group/row flex", isUser && "justify-end")}>
-      <div className={classes("min-w-0 max-w-full text-sm text-agent-text", isUser && "max-w-[85%] rounded-2xl bg-agent-raised px-4 py-2", !isUser && "w-full")}>
+      <div className={classes("relative min-w-0 max-w-full text-sm text-agent-text", isUser && "max-w-[85%] rounded-2xl bg-agent-raised px-4 py-2", !isUser && "w-full")}>
         {reasoning !== "" && <Reasoning text={reasoning} isLive={isLive && message.content === ""} />}
-        {isUser ? <p className="whitespace-pre-wrap break-words">{message.content}</p> : message.content !== "" && <Markdown text={message.content} />}
+        <Words text={message.content} isUser={isUser} />
         <Attachments attachments={attachments} />
         {isLive && <span aria-hidden className="inline-block h-4 w-1.5 translate-y-0.5 bg-agent-accent motion-safe:animate-pulse" />}
         {calls.map((view) => (
           <ToolCallRenderer key={view.key} view={view} onAnswer={onAnswer} renderers={renderers} />
         ))}
-        {actions?.(item)}
+        <div className={classes("absolute top-full", isUser ? "right-2" : "left-0")}>{actions?.(item)}</div>
       </div>
     </article>
   );
+}
+
+function Words({ text, isUser }: { readonly text: string; readonly isUser: boolean }): ReactNode {
+  if (text === "") return null;
+  return isUser ? <p className="whitespace-pre-wrap break-words">{text}</p> : <Markdown text={text} />;
 }
 
 /** What came with a message, by its name: it is shown to the model, and nothing here opens it. */

@@ -2,14 +2,13 @@
 
 import os
 import sys
-from typing import Final, cast
+from typing import cast
 
 import acp
 
 from windlass import Agent, AgentRuntime
 from windlass_cli.acp.agent import EditorAgent
-
-FRAME_BYTES_MAX: Final = 16 * 1_048_576
+from windlass_cli.acp.lines import Lines
 
 
 async def serve(runtime: AgentRuntime, agent: Agent, *, user: str) -> None:
@@ -18,13 +17,14 @@ async def serve(runtime: AgentRuntime, agent: Agent, *, user: str) -> None:
     sys.stdout = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     try:
-        reader, writer = await acp.stdio_streams(limit=FRAME_BYTES_MAX)
+        reader, writer = await acp.stdio_streams()
     finally:
         sys.stdout = kept
     # What it does not offer it has no methods for; the library answers for them.
     mine = EditorAgent(runtime, agent, user=user)
     try:
         # The library counts going on with a session among what may change; the protocol does not any more.
-        await acp.run_agent(cast(acp.Agent, mine), writer, reader, use_unstable_protocol=True)
+        lines = Lines(reader, writer)
+        await acp.run_agent(cast(acp.Agent, mine), lines, use_unstable_protocol=True)
     finally:
         await mine.aclose()

@@ -9,12 +9,16 @@ from windlass_cli.listing import Shape, show_list
 from windlass_cli.problems import Exit, Problem
 from windlass_cli.records import run_records
 from windlass_cli.session import Session, finish, session_of
-from windlass_cli.shapes import to_json, when
+from windlass_cli.shapes import when
+from windlass_cli.watch import asked
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from windlass.client import ApprovalInfo
     from windlass.ports.listing import OpenRequest
     from windlass_cli.session import Place
+    from windlass_cli.terminal import Terminal
 
 app = typer.Typer(no_args_is_help=True, help="Requests to people: list, answer.")
 Id = Annotated[str, typer.Argument(help="The request.")]
@@ -39,25 +43,28 @@ def list_requests(
     )
 
 
-def _row(one: "OpenRequest | ApprovalInfo") -> tuple[str, ...]:
-    request, options = one.request, one.request.options or ()
-    times = (when(one.asked_at), when(request.expires_at))
-    answers, arguments = "|".join(option.id for option in options), to_json(request.action.input)
-    return (
-        request.request_id,
-        one.agent_id,
-        str(getattr(request.action, "tool_name", "–")),
-        *times,
-        answers,
-        arguments,
+def _block(one: "OpenRequest | ApprovalInfo") -> str:
+    """Return a request with all of what is to be done: nobody answers what was not shown."""
+    request = one.request
+    until = "" if request.expires_at is None else f", expires {when(request.expires_at)}"
+    answers = ", ".join(option.id for option in request.options or ()) or "--text …"
+    lines = (
+        f"{one.agent_id}, run {one.run_id}, asked {when(one.asked_at)}{until}",
+        *asked(request).splitlines(),
+        f"answers: {answers}",
     )
+    return "\n  ".join((request.request_id, *lines))
+
+
+def _show(terminal: "Terminal", items: "Iterable[OpenRequest | ApprovalInfo]") -> int:
+    blocks = [_block(one) for one in items]
+    for block in blocks:
+        terminal.write(f"{block}\n")
+    return len(blocks)
 
 
 _LIST: Final = Shape(
-    ("request", "agent", "tool", "asked", "expires", "answers", "arguments"),
-    _row,
-    "Nobody is being asked anything.",
-    "Answer with: windlass approvals answer REQUEST approve",
+    _show, "Nobody is being asked anything.", "Answer with: windlass approvals answer REQUEST ANSWER"
 )
 
 
@@ -87,11 +94,13 @@ async def _answer(self: Session, request_id: str, *, option: str | None, text: s
                 "it is answered already, and whoever drives the run has not taken the answer yet",
                 f"Go on with it here: windlass runs resume {found.run_id}",
             )
+        self.terminal.say(_block(found))
         try:
             await handle.answer(request_id, option, text=text, responder=self.user)
         except windlass.Conflict:  # somebody was faster
             raise await _gone(runtime, request_id) from None
-    self.terminal.say(f"Answered. Go on with it: windlass runs resume {found.run_id}")
+    said = " ".join(filter(None, (option, text)))
+    self.terminal.say(f"Answered: {said}. Go on with it: windlass runs resume {found.run_id}")
     return Exit.DONE
 
 

@@ -4,9 +4,9 @@ from typing import Annotated, Final
 
 import typer
 
-from windlass_cli.keeping import watched
+from windlass_cli.keeping import started, watched
 from windlass_cli.problems import Exit
-from windlass_cli.session import Session, finish, new_session, session_of, start
+from windlass_cli.session import Session, finish, new_session, session_of
 from windlass_cli.watch import Watch
 
 QUIT: Final = frozenset({"/quit", "/exit", "/q"})
@@ -22,6 +22,8 @@ def chat(
 ) -> None:
     """Talk to an agent. Everything is kept: go on with --session where you stopped.
 
+    The exit code is that of the last run, see windlass run --help.
+
     Example: windlass chat --session monday
     """
     self = session_of(context)
@@ -29,7 +31,7 @@ def chat(
 
 
 async def _chat(self: Session, *, agent: str | None, session_id: str | None) -> Exit:
-    terminal = self.terminal
+    terminal, code = self.terminal, Exit.DONE
     async with self.place(drives=True) as place:
         chosen = await self.agent_at(place, agent)
         name = session_id or await new_session(place, chosen)
@@ -39,7 +41,7 @@ async def _chat(self: Session, *, agent: str | None, session_id: str | None) -> 
             if words in QUIT:
                 break
             if words:
-                handle = await start(place, chosen, words=words, session_id=name)
+                handle = await started(self, place, chosen, words=words, session_id=name)
                 watch = Watch(terminal, self.user, is_asking=terminal.is_interactive)
-                await watched(self, place, watch=watch, handle=handle)
-    return Exit.DONE
+                code = await watched(self, place, watch=watch, handle=handle)
+    return code

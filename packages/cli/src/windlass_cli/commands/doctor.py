@@ -47,9 +47,9 @@ async def _doctor(session: Session) -> Exit:
         mark, style = (
             ("✓", "green") if not finding.hint else ("✗", "red") if finding.is_fatal else ("!", "yellow")
         )
-        session.terminal.out.print(f"{mark} {finding.what}: {finding.state}", style=style)
+        session.terminal.show(f"{mark} {finding.what}: {finding.state}", style)
         if finding.hint:
-            session.terminal.out.print(f"    {finding.hint}")
+            session.terminal.show(f"    {finding.hint}")
     is_ill = any(finding.hint and finding.is_fatal for finding in findings)
     return Exit.FAILED if is_ill else Exit.DONE
 

@@ -54,9 +54,7 @@ def decisions(context: typer.Context, run_id: Id, *, as_json: Json = False) -> N
         if not show_table(self.terminal, ("", "intent", "chosen", "options", "outcome"), rows=rows):
             self.terminal.say("It chose nothing.")
         for problem in found.problems:
-            self.terminal.out.print(
-                f"{problem.severity.value}: {short(problem.description, 400)}", style="yellow"
-            )
+            self.terminal.show(f"{problem.severity.value}: {short(problem.description, 400)}", "yellow")
         return Exit.DONE
 
     finish(work())

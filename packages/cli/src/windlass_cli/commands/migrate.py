@@ -50,7 +50,7 @@ async def _migrate(session: Session, *, is_trial: bool, with_copy: bool, as_json
             told = {"path": str(store.path), "from": store.found, "to": store.known, "isMigrated": is_done}
             session.terminal.line(to_json({**told, "backup": kept}))
         else:
-            session.terminal.out.print(_words(store, copy, is_trial=is_trial))
+            session.terminal.show(_words(store, copy, is_trial=is_trial))
     return Exit.DONE
 
 

@@ -9,6 +9,7 @@ from windlass_cli.problems import Problem
 from windlass_cli.session import session_of
 from windlass_cli.settings import FILE
 from windlass_cli.shapes import show_table
+from windlass_harness.redact import mask_text
 
 _AGENT: Final = '''"""The agent of this project; try it: windlass run weather."""
 
@@ -86,7 +87,7 @@ def config(context: typer.Context) -> None:
     """
     session = session_of(context)
     rows = (
-        (one.setting.key, one.value or "–", one.source, one.setting.variable, one.setting.words)
+        (one.setting.key, mask_text(one.value) or "–", one.source, one.setting.variable, one.setting.words)
         for one in session.settings.values.values()
     )
     show_table(session.terminal, ("setting", "value", "from", "variable", "what it is"), rows=rows)

@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
-from windlass_cli.keeping import watched
+from windlass_cli.keeping import started, watched
 from windlass_cli.problems import Exit
-from windlass_cli.session import Session, finish, session_of, start
+from windlass_cli.session import Session, finish, session_of
 from windlass_cli.watch import Watch
 
 
@@ -34,5 +34,5 @@ def run(
 async def _run(self: Session, watch: Watch, *, words: str, agent: str | None, session_id: str | None) -> Exit:
     async with self.place(drives=True) as place:
         chosen = await self.agent_at(place, agent)
-        handle = await start(place, chosen, words=words, session_id=session_id)
+        handle = await started(self, place, chosen, words=words, session_id=session_id)
         return await watched(self, place, watch=watch, handle=handle)

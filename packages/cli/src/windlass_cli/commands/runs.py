@@ -2,15 +2,17 @@
 
 import difflib
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from windlass import parts
+from windlass_cli.commands import sessions
 from windlass_cli.keeping import watched
-from windlass_cli.listing import Shape, show_list
-from windlass_cli.problems import Exit
-from windlass_cli.records import ENDS, at_of, run_records
+from windlass_cli.listing import Shape, show_list, table
+from windlass_cli.problems import Exit, Problem
+from windlass_cli.records import ENDS, at_of, last_of_run, run_records, session_of_run
 from windlass_cli.session import finish, known_run, session_of
 from windlass_cli.shapes import cost, lasted, moment, short, to_json, tokens, when
 from windlass_cli.spans import show_tree
@@ -21,7 +23,9 @@ if TYPE_CHECKING:
     from windlass.ports.listing import RunInfo
     from windlass_cli.session import Place
 
-app = typer.Typer(no_args_is_help=True, help="Runs: list, show, tail, resume, cancel, replay, diff.")
+app = typer.Typer(
+    no_args_is_help=True, help="Runs: list, show, tail, resume, cancel, replay, diff, fork, export."
+)
 Id = Annotated[str, typer.Argument(help="The run.")]
 Json = Annotated[bool, typer.Option("--json", help="A line of JSON for each.")]
 LINE_CHARS: Final = 400
@@ -63,8 +67,7 @@ def _row(one: "RunInfo | RunRow") -> tuple[str, ...]:
 
 
 _LIST: Final = Shape(
-    ("run", "status", "agent", "began", "took", "tokens", "cost", "session"),
-    _row,
+    table(("run", "status", "agent", "began", "took", "tokens", "cost", "session"), _row),
     'No such runs. Begin one: windlass run "…"',
 )
 
@@ -136,7 +139,7 @@ def resume(context: typer.Context, run_id: Id, *, as_json: Json = False) -> None
                 result = await handle.wait()
                 self.terminal.say(f"It has ended. See what it did: windlass runs show {run_id}")
                 if not as_json:
-                    self.terminal.line(result.output)
+                    self.terminal.write(f"{result.output}\n")
                 return watch.end(result, run_id=run_id)
             return await watched(self, runtime, watch=watch, handle=handle)
 
@@ -188,7 +191,7 @@ def diff(
         lines = list(difflib.unified_diff(one, other, first, second, n=2, lineterm=""))
         for line in lines:
             style = {"+": "green", "-": "red"}.get(line[:1], "")
-            self.terminal.out.print(line, style=style)
+            self.terminal.show(line, style)
         return Exit.FAILED if lines else Exit.DONE
 
     finish(work())
@@ -220,6 +223,56 @@ def replay(
                 last = now
         watch.leave()
         return Exit.DONE
+
+    finish(work())
+
+
+@app.command()
+def fork(
+    context: typer.Context,
+    run_id: Id,
+    *,
+    at: Annotated[
+        int | None, typer.Option(min=1, help="The number of a record; the run's last when left out.")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="The id of the new session.")] = None,
+) -> None:
+    """Begin a new session as that of a run was when the run had ended.
+
+    Example: windlass runs fork 019a8f… --name another-way
+    """
+    self = session_of(context)
+
+    async def work() -> Exit:
+        async with self.place() as runtime:
+            await known_run(runtime, run_id)
+            session_id, last = await session_of_run(runtime, run_id), at or await last_of_run(runtime, run_id)
+            if last is None:
+                hint = f"See what it waits behind: windlass runs list --session {session_id}"
+                raise Problem("it has not begun", hint)
+            return await sessions.fork_session(self, runtime, session_id=session_id, at=last, name=name)
+
+    finish(work())
+
+
+@app.command()
+def export(
+    context: typer.Context,
+    run_id: Id,
+    *,
+    to: Annotated[Path | None, typer.Option(help="A new file; the output when left out.")] = None,
+) -> None:
+    """Write the session of a run as lines of JSON, with a checksum at the end.
+
+    Example: windlass runs export 019a8f… --to run.jsonl
+    """
+    self = session_of(context)
+
+    async def work() -> Exit:
+        async with self.place() as runtime:
+            await known_run(runtime, run_id)
+            session_id = await session_of_run(runtime, run_id)
+            return await sessions.export_session(self, runtime, session_id=session_id, to=to)
 
     finish(work())
 

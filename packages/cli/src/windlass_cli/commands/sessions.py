@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 import windlass
-from windlass_cli.listing import Shape, show_list
+from windlass_cli.listing import Shape, show_list, table
 from windlass_cli.problems import Exit, Problem
 from windlass_cli.session import Session, finish, session_of
 from windlass_cli.shapes import cost, to_json, tokens, when
@@ -56,8 +56,7 @@ def _row(one: "SessionInfo | client.SessionInfo") -> tuple[str, ...]:
 
 
 _LIST: Final = Shape(
-    ("session", "status", "agent", "changed", "runs", "tokens", "cost", "title"),
-    _row,
+    table(("session", "status", "agent", "changed", "runs", "tokens", "cost", "title"), _row),
     "No such sessions. Begin one: windlass chat",
 )
 
@@ -118,13 +117,25 @@ def fork(
 
     async def work() -> Exit:
         async with self.place() as runtime:
-            await _known(runtime, session_id)
-            made = await runtime.sessions.fork(session_id, at=at, session_id_new=name)
-        self.terminal.line(made.session_id)
-        self.terminal.say(f"Go on with it: windlass chat --session {made.session_id}", "dim")
-        return Exit.DONE
+            return await fork_session(self, runtime, session_id=session_id, at=at, name=name)
 
     finish(work())
+
+
+async def fork_session(
+    self: Session, runtime: "Place", *, session_id: str, at: int | None, name: str | None
+) -> Exit:
+    """Fork a session; say what the new one is called.
+
+    Raises:
+        Problem: there is no such session.
+        AgentError: it cannot be forked there.
+    """
+    await _known(runtime, session_id)
+    made = await runtime.sessions.fork(session_id, at=at, session_id_new=name)
+    self.terminal.line(made.session_id)
+    self.terminal.say(f"Go on with it: windlass chat --session {made.session_id}", "dim")
+    return Exit.DONE
 
 
 @app.command()
@@ -138,24 +149,34 @@ def export(
 
     Example: windlass sessions export monday --to monday.jsonl
     """
-    finish(_export(session_of(context), session_id, to=to))
+    self = session_of(context)
+
+    async def work() -> Exit:
+        async with self.place() as runtime:
+            return await export_session(self, runtime, session_id=session_id, to=to)
+
+    finish(work())
 
 
-async def _export(self: Session, session_id: str, *, to: Path | None) -> Exit:
-    async with self.place() as runtime:
-        await _known(runtime, session_id)
-        if to is None:
+async def export_session(self: Session, runtime: "Place", *, session_id: str, to: Path | None) -> Exit:
+    """Write a session to a new file, or to the output.
+
+    Raises:
+        Problem: there is no such session, or the file cannot be written.
+    """
+    await _known(runtime, session_id)
+    if to is None:
+        async for line in runtime.sessions.export(session_id):
+            self.terminal.line(line.rstrip("\n"))
+        return Exit.DONE
+    count = 0
+    try:
+        with to.open("x", encoding="utf-8") as file:
             async for line in runtime.sessions.export(session_id):
-                self.terminal.line(line.rstrip("\n"))
-            return Exit.DONE
-        count = 0
-        try:
-            with to.open("x", encoding="utf-8") as file:
-                async for line in runtime.sessions.export(session_id):
-                    file.write(line.rstrip("\n") + "\n")
-                    count += 1
-        except OSError as error:
-            raise Problem(f"{to} cannot be written: {error.strerror}") from None
+                file.write(line.rstrip("\n") + "\n")
+                count += 1
+    except OSError as error:
+        raise Problem(f"{to} cannot be written: {error.strerror}") from None
     self.terminal.say(f"{to}: {count:,} lines")
     return Exit.DONE
 
@@ -203,6 +224,7 @@ def delete(
             if not yes:
                 if not self.terminal.is_interactive:
                     raise Problem("nobody is here to ask", "Say that you mean it: --yes")
+                self.terminal.forget()
                 answer = await self.terminal.ask(f"Remove {session_id}, {known.run_count} runs? [y/N] ")
                 if (answer or "").strip().lower() not in {"y", "yes"}:
                     return Exit.CANCELLED

@@ -66,7 +66,7 @@ class StepPrompt:
 
 
 async def prompt_of(
-    row: RunRow, journal: Journal, content: ContentStore, *, step_index: int
+    row: RunRow, journal: Journal, *, content: ContentStore, step_index: int
 ) -> StepPrompt | None:
     """Return what a model was asked in a step; None if the run has no such step.
 
@@ -147,7 +147,7 @@ async def _prompt(
 
 
 def _given(state: LoopState, after: Sequence[Record]) -> dict[str, Resolved]:
-    """What resolvers gave, by their names; what holds for a step is written down behind it."""
+    """What resolvers gave, by name; what holds for a step is noted behind it."""
     run = state.run
     assert run is not None, "a step is one of a run"
     found = dict(state.session.resolved)
@@ -163,7 +163,7 @@ def _given(state: LoopState, after: Sequence[Record]) -> dict[str, Resolved]:
 async def _resolved(
     package: RuntimePackage, given: dict[str, Resolved], *, content: ContentStore
 ) -> RuntimePackage:
-    """A package with what its resolvers gave: first what holds for long, then what holds for the step."""
+    """A package with what its resolvers gave: what holds for a step comes last."""
     specs = package.resolvers or ()
     for spec in sorted(specs, key=lambda one: one.scope is ResolverScope.STEP):
         known = given.get(spec.name)

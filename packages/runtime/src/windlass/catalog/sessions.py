@@ -252,14 +252,14 @@ class Sessions:
         if row is None:
             raise unknown_run(run_id)
         index = number_of(step_index, "step_index")
-        return await prompt_of(row, self._store, self._content, step_index=index)
+        return await prompt_of(row, self._store, content=self._content, step_index=index)
 
     # whole sessions
 
     async def safe_points(
         self, session_id: str, *, before: int | None = None, limit: int = 1_000
     ) -> tuple[int, ...]:
-        """Return records at which a fork can begin, in order: the newest ones below `before`.
+        """Return records at which a fork can begin, in order: the newest below `before`.
 
         Raises:
             Conflict: there is no such session.

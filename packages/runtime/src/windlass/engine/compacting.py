@@ -10,12 +10,12 @@ from pydantic import JsonValue
 
 from windlass.engine.answer import Collector
 from windlass.engine.binding import Binding
-from windlass.engine.cut import TooLate, is_told_to_end, within
+from windlass.engine.cut import TooLate, within
 from windlass.engine.listening import Asked, listen
 from windlass.engine.masking import MaskedAnswer
 from windlass.engine.prompt import to_llm
 from windlass.engine.results import broken_off, model_error
-from windlass.errors import Unavailable, is_for_us
+from windlass.errors import Unavailable, is_for_us, is_told_to_end
 from windlass.limits import (
     ON_COMPACTION_TIMEOUT_MS,
     REMINDER_CHARS_MAX,

@@ -58,12 +58,6 @@ async def cut(
     return Late()
 
 
-def is_told_to_end() -> bool:
-    """Whether this task was cancelled from outside; if not, whoever it waited for was."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
-
-
 class _Watch:
     """Looks at the clock for whoever waits; one timer costs less than `asyncio.wait`."""
 

@@ -12,7 +12,6 @@ from windlass.engine.answer import Collector, elapsed_ms
 from windlass.engine.binding import NOBODY, Binder, Binding
 from windlass.engine.compacting import Patience, compact
 from windlass.engine.consent import deciders_of
-from windlass.engine.cut import is_told_to_end
 from windlass.engine.delegating import delegated, reviewed, with_subagents
 from windlass.engine.delivery import deliver
 from windlass.engine.failures import log_failure
@@ -38,7 +37,7 @@ from windlass.engine.shared import Shared
 from windlass.engine.steady import Steady
 from windlass.engine.turns import Turns
 from windlass.engine.writer import SessionWriter
-from windlass.errors import AgentError, Rejected, Unavailable, is_for_us
+from windlass.errors import AgentError, Rejected, Unavailable, is_for_us, is_told_to_end
 from windlass.hooks import AFTER_MODEL_CALL, BEFORE_MODEL_CALL
 from windlass.limits import MODEL_TIMEOUT_MS
 from windlass.ports.journal import Standing

@@ -204,5 +204,5 @@ class Listing(Protocol):
         ...
 
     async def waiting(self, *, owner: str | None = None, agent_id: str | None = None) -> Waiting:
-        """Return how much waits for people, of one owner or of all, of one agent or of all."""
+        """Return how much waits for people; of one owner or agent if one is named."""
         ...

@@ -135,7 +135,7 @@ def analyze(run: Run, failure: Failure, *, culprit: WireDecision | None) -> Fail
 
 
 def _root_cause(blamed: str | None, error: str | None) -> str:
-    """What a failure comes down to: words if there are any; a code alone says too little."""
+    """What a failure comes down to, in words: a code alone says too little."""
     if blamed is not None and error is not None and _CODE.fullmatch(blamed):
         return error if blamed in error or blamed in _EMPTY else f"{blamed}: {error}"
     return blamed or error or "Unknown"

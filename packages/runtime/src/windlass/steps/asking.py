@@ -8,11 +8,10 @@ from typing import Final
 from pydantic import JsonValue
 
 from windlass.engine.answer import Collector, elapsed_ms
-from windlass.engine.cut import is_told_to_end
 from windlass.engine.listening import Asked, listen
 from windlass.engine.masking import MaskedAnswer
 from windlass.engine.results import broken_off, model_error
-from windlass.errors import is_for_us
+from windlass.errors import is_for_us, is_told_to_end
 from windlass.limits import MODEL_TIMEOUT_MS
 from windlass.ports.model import LLMMessage, LLMProvider
 from windlass.steps.run import StepRun, at

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 from windlass.engine.answer import elapsed_ms
 from windlass.engine.making import made
 from windlass.engine.results import Results, failed
-from windlass.engine.work import is_told_to_end
+from windlass.errors import is_told_to_end
 from windlass.steps.calls import Ready, Refused
 from windlass.steps.run import Shown, StepRun, at
 from windlass.tool_context import ToolContext

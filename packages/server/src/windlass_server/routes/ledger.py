@@ -78,7 +78,7 @@ async def failures(caller: CallerDep, query: Annotated[FailuresQuery, Query()]) 
     summary="The versions of an agent",
 )
 async def versions(caller: CallerDep, agent: Agent) -> Response:
-    """Return the versions of an agent that your runs were made with, and what they came to.
+    """Return the versions of an agent that your runs had, and what they came to.
 
     Rates and means have 95 % confidence intervals.
     """
@@ -102,7 +102,7 @@ async def versions(caller: CallerDep, agent: Agent) -> Response:
     summary="Two versions of an agent",
 )
 async def compare(*, caller: CallerDep, agent: Agent, old: Version, new: Version) -> Response:
-    """Return how two versions of an agent did in your runs, and how sure the difference is.
+    """Return how two versions of an agent did, and how sure the difference is.
 
     The new one is better, or worse, only if the whole interval of the difference says so.
     """

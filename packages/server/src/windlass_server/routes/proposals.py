@@ -75,10 +75,10 @@ async def propose(
     wanted: Annotated[NewProposal, body_example(prices={"goal": "prices", "agent": "clerk"})],
     key: IdempotencyKey = None,
 ) -> Response:
-    """Let the model of the server look at the runs of a goal and propose a change to their agent.
+    """Let the model of the server propose a change to the agent of a goal.
 
-    The answer comes at once; the proposal is in the list when it is made. The same key after a restart of
-    the server goes on where it was.
+    It looks at recorded runs. The answer comes at once; the proposal is in the list when it is made. The same
+    key after a restart of the server goes on where it was.
     """
     desk, settings = _desk(request, caller), _settings(request)
     if settings.model is None:
@@ -110,9 +110,10 @@ async def check(
     proposal_id: ProposalId,
     wanted: Annotated[CheckWish | None, body_example(some={}, more={"repeats": 3})] = None,
 ) -> Response:
-    """Do recorded runs again with both versions, and compare how they do; nothing else happens.
+    """Do recorded runs again with both versions, and compare how they do.
 
-    The models are asked for real. The answer comes at once; the check is in the proposal when it is done.
+    Nothing else happens. The models are asked for real. The answer comes at once; the check is in the
+    proposal when it is done.
     """
     desk = _desk(request, caller)
     made = (await _find(desk, proposal_id)).proposal
@@ -174,7 +175,7 @@ async def refuse(
     summary="A proposal",
 )
 async def get(request: Request, caller: CallerDep, *, proposal_id: ProposalId) -> Response:
-    """Return a proposal: the change, the runs that show why, how it did, and what people said."""
+    """Return a proposal: the change, its evidence, how it did, what people said."""
     desk = _desk(request, caller)
     return reply(_view(desk, await _find(desk, proposal_id)))
 

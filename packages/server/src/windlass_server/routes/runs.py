@@ -91,7 +91,7 @@ async def decisions(caller: CallerDep, run_id: RunId) -> Response:
     summary="What the model was asked",
 )
 async def prompt(*, caller: CallerDep, run_id: RunId, step_index: StepIndex) -> Response:
-    """Return the instructions, tools and messages that the model got in a step of a run.
+    """Return the instructions, tools and messages that the model got in a step.
 
     They are made again from the journal and the version of the agent that the run is pinned to; `unknown`
     says what cannot be known. Of several attempts at a step it is the last one.

@@ -50,7 +50,7 @@ class StatsQuery(Wire):
     summary="Your runs over time, in numbers",
 )
 async def stats(caller: CallerDep, query: Annotated[StatsQuery, Query()]) -> Response:
-    """Return how many of your runs began, how they ended, how long they took and what they cost.
+    """Return how many of your runs began, how they ended, and what they took.
 
     The last day when nothing is said, in hours. Runs of subagents are a part of the run that they work for,
     unless `agent` names theirs.

@@ -1,5 +1,6 @@
 """`agent.chat.*` and `agent.input.*`: durable chats, and what people answer."""
 
+import logging
 from typing import Final
 
 from pydantic import JsonValue
@@ -12,6 +13,8 @@ from windlass_sidecar.errors import not_found
 from windlass_sidecar.methods.sessions import set_active
 from windlass_sidecar.params import Name, Params
 from windlass_sidecar.rpc import Later, Method, method
+
+_LOG: Final = logging.getLogger(__name__)
 
 
 class ChatCancel(Params):
@@ -32,14 +35,22 @@ async def stream(app: App, params: ChatStream) -> Later:
     session_id = params.session_id
     known = app.streams.reserve(params.stream_id or app.new_id())
     handle = await app.streams.begin(known, params, owners=lambda: _owners(app, session_id))
-    if session_id is not None:
-        await set_active(app, session_id, is_active=True)
+    await _note(app, session_id, is_active=True)
 
     async def ended() -> None:
-        if session_id is not None:
-            await set_active(app, session_id, is_active=False)
+        await _note(app, session_id, is_active=False)
 
     return Later({"streamId": handle.run_id}, lambda: app.streams.tell(known, ended))
+
+
+async def _note(app: App, session_id: str | None, *, is_active: bool) -> None:
+    """Note whether a session is at work; a note that fails is no failure of the stream."""
+    if session_id is None:
+        return
+    try:
+        await set_active(app, session_id, is_active=is_active)
+    except Exception as error:  # noqa: BLE001 - the run is durable and must be told to its end
+        _LOG.error("a session cannot be marked: %s", type(error).__name__)
 
 
 async def _owners(app: App, session_id: str | None) -> JsonObject:

@@ -118,3 +118,45 @@ def test_a_proposal_is_listed_shown_checked_and_settled(
     [row] = data(capsys, "proposals", "list")
     assert row["status"] == "refused"
     assert cast(Row, row["settled"])["reason"] == "too dear"
+
+
+STUCK = """
+import asyncio
+from windlass import tool
+
+@tool(mode="read", name="wait")
+async def wait() -> str:
+    with open("begun", "a") as file:
+        file.write("begun ")
+    waits.set()
+    await asyncio.Event().wait()
+
+waits = asyncio.Event()
+stuck = Agent("stuck", model=ScriptedModel(lambda _: call("wait")), tools=[wait])
+agents = [agent, stuck]
+"""
+
+
+def test_a_check_leaves_runs_under_way_alone(
+    proposal_id: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    more = f"{AGENT}from windlass.testing import call\n{STUCK}"
+    (tmp_path / "more.py").write_text(more, encoding="utf-8")
+    monkeypatch.setenv("WINDLASS_AGENTS", "more.py:agents")
+    agents = load_agents("more.py:agents", tmp_path)
+    [waits] = load("more.py:waits", asyncio.Event, folder=tmp_path)
+
+    async def leave() -> None:
+        async with await AgentRuntime.open("shop.db", agents=agents, durability="process") as runtime:
+            await runtime.start("stuck", "Wait.", run_id="left")
+            await waits.wait()
+
+    def stored() -> str:
+        return run_here(capsys, "runs", "tail", "left", "--no-follow", "--json").out
+
+    asyncio.run(leave())
+    before = stored()
+    checked = run_here(capsys, "builder", "proposals", "check", proposal_id, "--goals", "more.py:goals")
+    assert checked.code == 0, checked.err
+    assert (tmp_path / "begun").read_text(encoding="utf-8") == "begun "
+    assert stored() == before

@@ -3,7 +3,7 @@
 import asyncio
 import getpass
 from collections.abc import AsyncGenerator, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, cast
@@ -13,7 +13,7 @@ import typer
 import windlass
 from windlass import parts
 from windlass_cli.problems import Exit, Problem
-from windlass_cli.settings import LOCAL, OWNER, Settings
+from windlass_cli.settings import KEY, LOCAL, OWNER, Settings
 from windlass_cli.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -96,6 +96,9 @@ class Session:
         """Open what is asked: the server that was named, else the store.
 
         With `drives` the store goes on with what was left unfinished in it; a server does so by itself.
+
+        Raises:
+            Problem: the key would go to a server that only a file names.
         """
         if not self.settings.server:
             async with self.working() if drives else self.reading() as runtime:
@@ -104,8 +107,18 @@ class Session:
         from windlass.client import Client  # noqa: PLC0415 - slow to import
         from windlass_cli.served import Served  # noqa: PLC0415 - slow to import
 
+        self._check_key()
         async with Client(self.settings.server, key=self.key) as client:
             yield Served(client)
+
+    def _check_key(self) -> None:
+        """See that the key goes to a server that whoever has it has named."""
+        named = self.settings.values["server"]
+        if self.key is not None and named.is_from_file:
+            raise Problem(
+                f"{KEY} is set, and the server is named by {named.source}: a key is not sent where a file says",
+                f"Name the server yourself, with --server or {named.setting.variable}; or unset {KEY}.",
+            )
 
     def _check_store(self) -> None:
         if self.settings.server:
@@ -135,12 +148,28 @@ class Session:
             yield runtime
 
     @asynccontextmanager
+    async def knowing(self) -> "AsyncGenerator[AgentRuntime]":
+        """Open the store with the agents to look at both: nothing in it is driven.
+
+        Raises:
+            Problem: there is none.
+        """
+        runtime = await self._opened(self.agents())
+        # It is not entered, and so goes on with nothing.
+        async with aclosing(runtime):
+            yield runtime
+
+    @asynccontextmanager
     async def reading(self) -> "AsyncGenerator[AgentRuntime]":
         """Open the store to look at it, and to answer: nothing in it is driven.
 
         Raises:
             Problem: there is none.
         """
+        async with await self._opened(()) as runtime:
+            yield runtime
+
+    async def _opened(self, agents: "tuple[Agent, ...]") -> "AgentRuntime":
         self._check_store()
         settings = self.settings
         _check_file(settings.store)
@@ -148,9 +177,9 @@ class Session:
             raise Problem(
                 f"there is no store {settings.store}", 'Make one: windlass run "…", or name it: --store PATH'
             )
-        runtime = await windlass.AgentRuntime.open(settings.store, agents=(), durability=settings.durability)
-        async with runtime:
-            yield runtime
+        return await windlass.AgentRuntime.open(
+            settings.store, agents=agents, durability=settings.durability
+        )
 
 
 async def start(place: "Place", agent: str, *, words: str, session_id: str | None) -> "PlacedRun":

@@ -20,6 +20,7 @@ from windlass.client.limits import (
     REQUESTS,
     RETRY_WAIT_MS_MAX,
 )
+from windlass.client.masking import KeyMask
 from windlass.client.means import Means
 from windlass.errors import AgentError, Ambiguous
 from windlass_harness.retry import RetryPolicy, next_retry_delay_ms, parse_retry_after_ms
@@ -54,6 +55,7 @@ class Link:
     def __init__(self, address: Address, means: Means, *, retries: RetryPolicy = REQUESTS) -> None:
         self._address = address
         self.means = means
+        self.mask = KeyMask()
         self._retries = retries
         self._streams: WeakSet[Closing] = WeakSet()
         self._http = httpx2.AsyncClient(
@@ -82,7 +84,7 @@ class Link:
         Raises:
             AgentError: the server refuses, cannot be reached, or answers what this route does not.
         """
-        raw = await self._sent(call)
+        raw = self.mask.json(await self._sent(call), _LIMITS)
         try:
             return decode(kind, raw, limits=_LIMITS)
         except CodecError as error:
@@ -141,6 +143,7 @@ class Link:
         headers = {"accept": accept}
         token = self._address.token()
         if token is not None:
+            self.mask.add(token)
             headers["authorization"] = f"Bearer {token}"
         if call.key is not None:
             headers["idempotency-key"] = call.key
@@ -170,6 +173,7 @@ class Link:
             raw = b""
         told = response.headers.get("retry-after")
         after_ms = None if told is None else parse_retry_after_ms(told, now=self.means.clock.now())
+        raw = self.mask.json(raw, _LIMITS)
         return error_of(response.status_code, raw, retry_after_ms=after_ms)
 
     async def lines(self, call: Call, *, chars_max: int) -> AsyncGenerator[str]:
@@ -186,13 +190,16 @@ class Link:
                 async for piece in response.aiter_text():
                     *whole, rest = (rest + piece).split("\n")
                     for line in whole:
-                        yield line
+                        yield self._masked(line)
                     if len(rest) > chars_max:
                         raise NotWindlass(f"a line is too long: over the limit of {chars_max:,} characters")
             except httpx2.RequestError as error:
                 raise self.fault(error) from None
         if rest:
-            yield rest
+            yield self._masked(rest)
+
+    def _masked(self, line: str) -> str:
+        return self.mask.json(line.encode(), _LIMITS).decode()
 
     def fault(self, error: httpx2.RequestError) -> AgentError:
         """Return what a failure of the connection means."""

@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 from tests.cli.commands import run_here
 
-from windlass import AgentRuntime
+from windlass import Agent, AgentRuntime, tool
 from windlass.improve import Builder, Goal
 from windlass.loading import load, load_agents
 from windlass.testing import ScriptedModel, by_history, call, say
@@ -121,17 +121,14 @@ def test_a_proposal_is_listed_shown_checked_and_settled(
 
 
 STUCK = """
-import asyncio
 from windlass import tool
+from windlass.testing import call
 
 @tool(mode="read", name="wait")
 async def wait() -> str:
-    with open("begun", "a") as file:
-        file.write("begun ")
-    waits.set()
-    await asyncio.Event().wait()
+    open("driven", "w").close()
+    return "over"
 
-waits = asyncio.Event()
 stuck = Agent("stuck", model=ScriptedModel(lambda _: call("wait")), tools=[wait])
 agents = [agent, stuck]
 """
@@ -140,16 +137,22 @@ agents = [agent, stuck]
 def test_a_check_leaves_runs_under_way_alone(
     proposal_id: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    more = f"{AGENT}from windlass.testing import call\n{STUCK}"
-    (tmp_path / "more.py").write_text(more, encoding="utf-8")
+    (tmp_path / "more.py").write_text(f"{AGENT}{STUCK}", encoding="utf-8")
     monkeypatch.setenv("WINDLASS_AGENTS", "more.py:agents")
-    agents = load_agents("more.py:agents", tmp_path)
-    [waits] = load("more.py:waits", asyncio.Event, folder=tmp_path)
 
     async def leave() -> None:
-        async with await AgentRuntime.open("shop.db", agents=agents, durability="process") as runtime:
-            await runtime.start("stuck", "Wait.", run_id="left")
-            await waits.wait()
+        begun = asyncio.Event()
+
+        @tool(mode="read", name="wait")
+        async def wait() -> str:
+            begun.set()
+            await asyncio.Event().wait()
+            return "never"
+
+        stuck = Agent("stuck", model=ScriptedModel(lambda _: call("wait")), tools=[wait])
+        async with await AgentRuntime.open("shop.db", agents=[stuck], durability="process") as runtime:
+            await runtime.start(stuck, "Wait.", run_id="left")
+            await begun.wait()
 
     def stored() -> str:
         return run_here(capsys, "runs", "tail", "left", "--no-follow", "--json").out
@@ -158,5 +161,5 @@ def test_a_check_leaves_runs_under_way_alone(
     before = stored()
     checked = run_here(capsys, "builder", "proposals", "check", proposal_id, "--goals", "more.py:goals")
     assert checked.code == 0, checked.err
-    assert (tmp_path / "begun").read_text(encoding="utf-8") == "begun "
+    assert not (tmp_path / "driven").exists()
     assert stored() == before

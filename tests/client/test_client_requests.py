@@ -418,3 +418,15 @@ def test_what_must_not_happen_twice_is_not_repeated_behind_a_gateway_that_gave_u
                 assert len(fake.requests) == before + 1
 
     run(main())
+
+
+def test_a_key_that_others_can_read_on_the_way_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    for url in ("http://127.0.0.1:1", "http://[::1]:1", "http://localhost:1", "https://far.example"):
+        Client(url, key="wl_s3cret").open()
+    Client("http://far.example").open()
+    assert not caplog.records
+    for _ in range(2):
+        Client("http://far.example", key="wl_s3cret").open()
+    [told] = caplog.records
+    assert "the key for http://far.example is sent without TLS" in told.getMessage()
+    assert "s3cret" not in told.getMessage()

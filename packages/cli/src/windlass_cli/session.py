@@ -3,8 +3,8 @@
 import asyncio
 import getpass
 from collections.abc import AsyncGenerator, Coroutine
-from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass, field
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, cast
 
@@ -154,10 +154,10 @@ class Session:
         Raises:
             Problem: there is none.
         """
-        runtime = await self._opened(self.agents())
-        # It is not entered, and so goes on with nothing.
-        async with aclosing(runtime):
-            yield runtime
+        known = windlass.AgentRuntime.in_memory(self.agents()).ports.registry
+        async with self.reading() as runtime:
+            # The one that is open knows no agent, and the one that knows them is not opened.
+            yield windlass.AgentRuntime(replace(runtime.ports, registry=known))
 
     @asynccontextmanager
     async def reading(self) -> "AsyncGenerator[AgentRuntime]":
@@ -166,10 +166,6 @@ class Session:
         Raises:
             Problem: there is none.
         """
-        async with await self._opened(()) as runtime:
-            yield runtime
-
-    async def _opened(self, agents: "tuple[Agent, ...]") -> "AgentRuntime":
         self._check_store()
         settings = self.settings
         _check_file(settings.store)
@@ -177,9 +173,9 @@ class Session:
             raise Problem(
                 f"there is no store {settings.store}", 'Make one: windlass run "…", or name it: --store PATH'
             )
-        return await windlass.AgentRuntime.open(
-            settings.store, agents=agents, durability=settings.durability
-        )
+        runtime = await windlass.AgentRuntime.open(settings.store, agents=(), durability=settings.durability)
+        async with runtime:
+            yield runtime
 
 
 async def start(place: "Place", agent: str, *, words: str, session_id: str | None) -> "PlacedRun":

@@ -1,7 +1,9 @@
 """The way to one server: requests, repeated where that is safe, and streams."""
 
+import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
+from functools import lru_cache
 from typing import Final, Protocol, TypeVar
 from weakref import WeakSet
 
@@ -11,6 +13,7 @@ from windlass.client.address import Address
 from windlass.client.calls import Call
 from windlass.client.errors import Broken, NotWindlass, Unreachable, error_of, is_passing
 from windlass.client.limits import (
+    ADDRESSES_WARNED_MAX,
     ANSWER_BYTES_MAX,
     ANSWER_LEVELS_MAX,
     ANSWER_S,
@@ -29,6 +32,7 @@ from windlass_protocol import CodecError, CodecLimits, decode, encode
 T = TypeVar("T")
 
 _LIMITS: Final = CodecLimits(message_bytes_max=ANSWER_BYTES_MAX, depth_max=ANSWER_LEVELS_MAX)
+_LOG: Final = logging.getLogger(__name__)
 _JSON: Final = "application/json"
 _NOT_SENT: Final = (
     httpx2.ConnectError,
@@ -58,6 +62,8 @@ class Link:
         self.mask = KeyMask()
         self._retries = retries
         self._streams: WeakSet[Closing] = WeakSet()
+        if address.is_open_to_others:
+            _warn_of(address.shown)
         self._http = httpx2.AsyncClient(
             headers={"accept-encoding": "identity", "user-agent": "windlass"},
             timeout=httpx2.Timeout(ANSWER_S, connect=CONNECT_S, pool=None),
@@ -212,6 +218,12 @@ class Link:
             f"the connection to {self._address.shown} broke before the answer was there ({kind}): look "
             "whether it happened, or send it again with the same idempotency key"
         )
+
+
+@lru_cache(maxsize=ADDRESSES_WARNED_MAX)
+def _warn_of(shown: str) -> None:
+    """Say once of an address that its key can be read on the way."""
+    _LOG.warning("the key for %s is sent without TLS: whoever is on the way can read it; use https", shown)
 
 
 def _may_repeat(call: Call, error: AgentError) -> bool:

@@ -41,7 +41,7 @@ async def _chat(self: Session, *, agent: str | None, session_id: str | None) -> 
             if words in QUIT:
                 break
             if words:
-                handle = await started(self, place, chosen, words=words, session_id=name)
+                handle = await started(self, place, agent=chosen, words=words, session_id=name)
                 watch = Watch(terminal, self.user, is_asking=terminal.is_interactive)
                 code = await watched(self, place, watch=watch, handle=handle)
     return code

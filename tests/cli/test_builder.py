@@ -105,6 +105,9 @@ def test_a_proposal_is_listed_shown_checked_and_settled(
     assert "open" in listed.out
     assert data(capsys, "proposals", "list", "--goal", "others") == []
     assert "Nobody says crowns." in run_here(capsys, "builder", "proposals", "show", proposal_id).out
+    unnamed = run_here(capsys, "builder", "proposals", "check", proposal_id)
+    assert unnamed.code == 2
+    assert "Name them: --goals app.py:goals" in unnamed.err
     checked = run_here(capsys, "builder", "proposals", "check", proposal_id, "--goals", "shop.py:goals")
     assert checked.code == 0, checked.err
     [state] = [cast(Row, one["state"]) for one in data(capsys, "proposals", "show", proposal_id)]

@@ -80,6 +80,8 @@ def test_a_change_of_a_file_starts_it_again_and_a_slip_waits_for_the_next(tmp_pa
         ({"WINDLASS_SERVER_JWT_ISSUER": "https://id.example.com"}, "Set server.jwt_audience too."),
         ({"WINDLASS_SERVER_CORS_ORIGINS": "*"}, "would be everybody's"),
         ({"WINDLASS_SERVER_KEYS": "no-such-file.json"}, "no-such-file.json"),
+        ({"WINDLASS_STORE": "one.db"}, "leave out: variable WINDLASS_STORE"),
+        ({"WINDLASS_GOALS": "nowhere:goals"}, "there is no module nowhere"),
     ],
 )
 def test_a_server_that_would_be_open_or_half_set_up_does_not_start(
@@ -97,3 +99,21 @@ def test_a_server_that_would_be_open_or_half_set_up_does_not_start(
     assert ran.code in {1, 2}
     assert told in ran.err
     assert "Traceback" not in ran.err
+
+
+def test_proposals_are_served_for_the_goals_that_are_set(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(
+        f"{AGENT.format(name='clerk')}from windlass.improve import Contains, Goal\n"
+        'goals = [Goal("prices", criteria=[Contains("crowns")])]\n',
+        encoding="utf-8",
+    )
+    (tmp_path / "windlass.toml").write_text(
+        'agents = "shop.py:agent"\ngoals = "shop.py:goals"\n[server]\nbuilder_model = "demo/demo"\n',
+        encoding="utf-8",
+    )
+    body = json.dumps({"goal": "prices", "agent": "clerk"}).encode()
+    with serving(tmp_path, "serve", "--port", "0") as child:
+        where = f"{address(child)}/v1/proposals"
+        request = urllib.request.Request(where, body, {"content-type": "application/json"})
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            assert answer.status == 202

@@ -54,7 +54,7 @@ def test_what_the_file_says_is_typed() -> None:
     [
         ('stroe = "x"', "Did you mean store?"),
         ("[server]\nprot = 1", "Did you mean server.port?"),
-        ("zzzzzzzz = 1", "It knows agents, data, store"),
+        ("zzzzzzzz = 1", "It knows agents, goals, data, store"),
         ('durability = "ram"', "one of power, process"),
         ("store = 7", "store is a text"),
         ("[store]\nx = 1", "no setting store.x"),

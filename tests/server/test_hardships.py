@@ -4,7 +4,8 @@ import asyncio
 import json
 import logging
 import socket
-from contextlib import closing, suppress
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -14,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.server.keyring import Keyring
-from tests.server.rig import FAST, TICK_S, Wire, ended, eventually, run, serving
+from tests.server.rig import FAST, TICK_S, Server, Wire, ended, eventually, run, serving
 
 from windlass import Event
 from windlass_protocol import EventMeta
@@ -51,31 +52,43 @@ class Lost(Connection):
         Lost.count += 1
 
 
+@asynccontextmanager
+async def unread_export(folder: Path, limits: Limits, connection: type[Connection]) -> AsyncGenerator[Server]:
+    """A server of which somebody wants a large export, and does not take it."""
+    serve = serving(folder, settings=Settings(limits=limits), connection=connection)
+    async with serve as server, server.client() as client:
+        begun = (await client.post("/sessions", json={"message": "x" * 900_000})).json()
+        address = f"/sessions/{begun['sessionId']}/messages"
+        for _ in range(8):
+            said = await client.post(address, json={"message": "x" * 900_000})
+            await ended(client, said.json()["runId"])
+        await eventually(lambda: server.streams_open == 0)
+        with closing(socket.socket()) as deaf:
+            deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+            deaf.setblocking(False)
+            loop = asyncio.get_running_loop()
+            await loop.sock_connect(deaf, ("127.0.0.1", server.port))
+            path = f"/v1/sessions/{begun['sessionId']}/export"
+            await loop.sock_sendall(deaf, f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+            await eventually(lambda: server.streams_open == 1)
+            yield server
+
+
 def test_an_export_that_nobody_reads_keeps_nobody_out_and_is_cut_off(tmp_path: Path) -> None:
     async def main() -> None:
-        limits = replace(FAST, requests_max=1, wait_s_max=0.5, send_s_max=0.5)
-        serve = serving(tmp_path, settings=Settings(limits=limits), connection=Lost)
-        async with serve as server, server.client() as client:
-            begun = (await client.post("/sessions", json={"message": "x" * 900_000})).json()
-            address = f"/sessions/{begun['sessionId']}/messages"
-            for _ in range(8):
-                await ended(
-                    client, (await client.post(address, json={"message": "x" * 900_000})).json()["runId"]
-                )
+        limits = replace(FAST, requests_max=1, wait_s_max=0.05, send_s_max=1)
+        async with unread_export(tmp_path, limits, Connection) as server, server.client() as client:
+            assert (await client.get("/agents")).status_code == 200
             await eventually(lambda: server.streams_open == 0)
+
+    run(main())
+
+
+def test_nothing_is_kept_for_a_client_that_does_not_take_it(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with unread_export(tmp_path, FAST, Lost):
             before = Lost.count
-            with closing(socket.socket()) as deaf:
-                deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
-                deaf.setblocking(False)
-                loop = asyncio.get_running_loop()
-                await loop.sock_connect(deaf, ("127.0.0.1", server.port))
-                path = f"/v1/sessions/{begun['sessionId']}/export"
-                await loop.sock_sendall(deaf, f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
-                await eventually(lambda: server.streams_open == 1)
-                assert (await client.get("/agents")).status_code == 200
-                await eventually(lambda: server.streams_open == 0)
-                # And nothing that it did not take is kept for it.
-                await eventually(lambda: Lost.count > before)
+            await eventually(lambda: Lost.count > before)
 
     run(main())
 

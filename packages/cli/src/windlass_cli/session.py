@@ -18,6 +18,7 @@ from windlass_cli.terminal import Terminal
 
 if TYPE_CHECKING:
     from windlass import Agent, AgentRuntime, RunHandle
+    from windlass.improve import Goal
     from windlass_cli.served import Served, ServedRun
 
     Place = AgentRuntime | Served
@@ -52,6 +53,20 @@ class Session:
 
             self._loaded.append(load_agents(self.settings.agents, self.settings.folder))
         return self._loaded[0]
+
+    def goals(self, place: str | None = None) -> "tuple[Goal, ...]":
+        """Return the goals that were named, here or by the settings; none if nobody did.
+
+        Raises:
+            Rejected: they cannot be loaded.
+        """
+        named = place or self.settings.text("goals")
+        if not named:
+            return ()
+        from windlass.improve import Goal  # noqa: PLC0415 - slow to import
+        from windlass.loading import load  # noqa: PLC0415 - slow to import
+
+        return load(named, Goal, folder=self.settings.folder)
 
     def agent(self, name: str | None) -> "Agent":
         """Return the agent of a name; the first one if nobody said.

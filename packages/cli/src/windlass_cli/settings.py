@@ -63,6 +63,7 @@ class Setting:
 
 SETTINGS: Final = (
     Setting("agents", "windlass.demo:agent", "your agents: module:name or file.py:name"),
+    Setting("goals", "", "what runs are for, as the Builder wants it: module:name or file.py:name"),
     Setting("data", "windlass-data", "the folder that keeps everything"),
     Setting("store", "", "a file of its own; that of the folder when empty"),
     Setting(
@@ -76,6 +77,8 @@ SETTINGS: Final = (
     Setting("server.jwt_issuer", "", "whose tokens are taken"),
     Setting("server.jwt_audience", "", "whom tokens must be for"),
     Setting("server.jwt_jwks", "", "the public keys of the issuer: a file or an https address"),
+    Setting("server.jwt_roles_claim", "", "the claim of tokens with the roles approver and improver"),
+    Setting("server.builder_model", "", "the model that proposes changes to agents; nobody does when empty"),
     Setting("server.cors_origins", "", "web pages that may call the server, with commas between them"),
 )
 _BY_KEY: Final = {setting.key: setting for setting in SETTINGS}

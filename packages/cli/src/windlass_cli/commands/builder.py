@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Annotated, Final, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -26,8 +26,6 @@ GoalId = Annotated[str, typer.Argument(help="The goal, as runs were started with
 Id = Annotated[str, typer.Argument(help="The proposal.")]
 Json = Annotated[bool, typer.Option("--json", help="As JSON.")]
 Reason = Annotated[str, typer.Option(help="Why.")]
-NO_MODEL: Final = "demo/nobody"
-"""Reading, checking and settling ask no model of the Builder's own."""
 
 
 @app.command()
@@ -138,7 +136,7 @@ def _tell(session: Session, found: "Report", *, as_json: bool) -> None:
 async def _builder(runtime: "AgentRuntime", goals: "tuple[Goal, ...]" = ()) -> "AsyncGenerator[Builder]":
     from windlass import improve  # noqa: PLC0415 - slow to import
 
-    async with improve.Builder(NO_MODEL, runtime=runtime, goals=goals) as builder:
+    async with improve.Builder(None, runtime=runtime, goals=goals) as builder:
         yield builder
 
 
@@ -221,7 +219,9 @@ def check(
     context: typer.Context,
     proposal_id: Id,
     *,
-    goals: Annotated[str, typer.Option(help="Your goals: module:name or file.py:name.")],
+    goals: Annotated[
+        str | None, typer.Option(help="Your goals: module:name or file.py:name; the setting when left out.")
+    ] = None,
     repeats: Annotated[int, typer.Option(min=1, max=20, help="How often each run is done again.")] = 1,
     as_json: Json = False,
 ) -> None:
@@ -234,9 +234,11 @@ def check(
     session = session_of(context)
 
     async def work() -> Exit:
-        from windlass import improve, loading  # noqa: PLC0415 - slow to import
-
-        known = loading.load(goals, improve.Goal, folder=session.settings.folder)
+        known = session.goals(goals)
+        if not known:
+            raise Problem(
+                "a change is tried for goals, and there are none", "Name them: --goals app.py:goals"
+            )
         async with session.working() as runtime, _builder(runtime, known) as builder:
             await _state(builder, proposal_id)
             found = await builder.check(proposal_id, repeats=repeats)

@@ -63,6 +63,11 @@ def serve_agents(
 ) -> NoReturn:
     """Serve until a signal ends it; `also` gets the address once there is one."""
     settings, terminal = session.settings, session.terminal
+    if settings.text("store"):
+        raise Problem(
+            "a server keeps a store for each tenant in a folder, and one file was named",
+            f"Name a folder, with data or WINDLASS_DATA, and leave out: {settings.values['store'].source}.",
+        )
     agents = session.agents()
     where = server_settings(session, port)
     settings.data.mkdir(exist_ok=True)
@@ -86,20 +91,18 @@ def server_settings(session: Session, port: int | None) -> "Settings":
 
     Raises:
         Problem: only a part of what tokens need is set.
-        Rejected: it would be open to others than this machine.
+        Rejected: it would be open to others than this machine, or the file of keys is not there.
     """
     settings = session.settings
     keys, origins = settings.text("server.keys"), settings.text("server.cors_origins")
-    if keys and not (settings.folder / keys).is_file():
-        raise Problem(
-            f"there is no file of keys {settings.folder / keys}",
-            "Make a key: python -m windlass_server --new-key ID TENANT USER",
-        )
     return windlass_server.Settings(
         host=settings.host,
         port=settings.port if port is None else port,
         keys=settings.folder / keys if keys else None,
         jwt=_tokens(session),
+        improve=windlass_server.ImproveSettings(
+            settings.text("server.builder_model") or None, session.goals()
+        ),
         cors_origins=tuple(origin.strip() for origin in origins.split(",") if origin.strip()),
     )
 
@@ -111,7 +114,9 @@ def _tokens(session: Session) -> "JwtSettings | None":
     if not all(given):
         missing = _JWT[[bool(one) for one in given].index(False)]
         raise Problem(f"tokens need {', '.join(_JWT)}", f"Set {missing} too.")
-    return windlass_server.JwtSettings(*given)
+    return windlass_server.JwtSettings(
+        *given, roles_claim=session.settings.text("server.jwt_roles_claim") or None
+    )
 
 
 async def _watched(session: Session) -> Exit:

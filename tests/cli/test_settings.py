@@ -117,7 +117,10 @@ def test_a_key_is_not_sent_to_a_server_that_only_a_file_names(
     assert "the server is named by windlass.toml" in ran.err
     assert "--server or WINDLASS_SERVER" in ran.err
     assert "s3cret" not in ran.err
-    for name_it in (lambda: ("--server", nobody), lambda: monkeypatch.setenv("WINDLASS_SERVER", nobody) or ()):
+    for name_it in (
+        lambda: ("--server", nobody),
+        lambda: monkeypatch.setenv("WINDLASS_SERVER", nobody) or (),
+    ):
         assert "would be sent" in run_here(capsys, *name_it(), "runs", "list").err
     monkeypatch.delenv("WINDLASS_SERVER")
     monkeypatch.delenv("WINDLASS_KEY")

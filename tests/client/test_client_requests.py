@@ -373,7 +373,9 @@ def test_a_server_that_repeats_the_key_does_not_spread_it(
 ) -> None:
     caplog.set_level(logging.INFO)
     refusal = f'{{"code": "denied", "detail": "{"x" * 990}{echo}", "ids": {{"runId": "{echo}"}}}}'.encode()
-    event = f'{{"type": "x.y", "data": {{"{echo}": ["{echo}"]}}, "schemaVersion": 1, "meta": {{"at": "2026-01-31T09:30:00.000Z"}}}}'
+    meta = '{"at": "2026-01-31T09:30:00.000Z"}'
+    data = f'{{"{echo}": ["{echo}"]}}'
+    event = f'{{"type": "x.y", "data": {data}, "schemaVersion": 1, "meta": {meta}}}'
     stream = f"id: {echo}\ndata: {event}\n\nevent: error\ndata: {refusal.decode()}\n\n".encode()
 
     async def main() -> None:

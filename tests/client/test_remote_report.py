@@ -13,7 +13,7 @@ from windlass.ports.model import LLMMessage, LLMStreamChunk
 from windlass.question import OPTION_CHARS_MAX, QUESTION_CHARS_MAX
 from windlass_protocol import InputRequest, RunResult, RunSnapshot
 
-QUESTION = {
+QUESTION: dict[str, Any] = {
     "prompt": "Run pay?",
     "options": [{"id": "approve", "label": "Yes"}, {"id": "deny", "label": "No"}],
 }
@@ -64,7 +64,13 @@ def test_a_question_here_is_no_larger_than_a_question_may_be() -> None:
 
 
 @pytest.mark.parametrize(
-    "more", [{"kind": "approval"}, {}, {"kind": "question", "argumentsHash": "sha256:" + "0" * 64}, {"kind": "question"}]
+    "more",
+    [
+        {"kind": "approval"},
+        {},
+        {"kind": "question", "argumentsHash": "sha256:" + "0" * 64},
+        {"kind": "question"},
+    ],
 )
 def test_consent_to_what_is_not_shown_whole_can_only_be_denied_here(more: dict[str, Any]) -> None:
     options = [{"id": "approve", "label": "Yes"}, {"id": "deny", "label": "No"}]
@@ -125,7 +131,9 @@ def test_a_question_that_nobody_can_be_asked_ends_the_work() -> None:
     report = Report(run_id="r", asked=Asked(request_id="q", question=QUESTION))
     before = LLMMessage("tool", report.model_dump_json(), name="remote")
     with pytest.raises(Rejected, match="did not complete: two options have the same id"):
-        going_on(before, LLMMessage("tool", "two options have the same id", name="ask_question", is_error=True))
+        going_on(
+            before, LLMMessage("tool", "two options have the same id", name="ask_question", is_error=True)
+        )
 
 
 def test_a_server_that_asks_without_end_is_given_up() -> None:

@@ -116,11 +116,16 @@ class Session:
         named = self.settings.values["server"]
         if self.key is not None and named.is_from_file:
             raise Problem(
-                f"{KEY} is set, and the server is named by {named.source}: a key is not sent where a file says",
+                f"{KEY} is set, and the server is named by {named.source}: no key is sent where a file says",
                 f"Name the server yourself, with --server or {named.setting.variable}; or unset {KEY}.",
             )
 
-    def _check_store(self) -> None:
+    def check_store(self) -> None:
+        """Refuse a command that works on a store when a server was named.
+
+        Raises:
+            Problem: one was.
+        """
         if self.settings.server:
             raise Problem(
                 "this command works on a store, and a server was named",
@@ -135,7 +140,7 @@ class Session:
         """
         from windlass import telemetry  # noqa: PLC0415 - slow to import
 
-        self._check_store()
+        self.check_store()
         settings = self.settings
         _check_file(settings.store)
         _make_folder(settings.store.parent)
@@ -166,7 +171,7 @@ class Session:
         Raises:
             Problem: there is none.
         """
-        self._check_store()
+        self.check_store()
         settings = self.settings
         _check_file(settings.store)
         if not settings.store.is_file():

@@ -134,7 +134,9 @@ async def replay(
     query: Annotated[ReplayQuery, Query()],
     last: LastEventId = None,
 ) -> Response:
-    """Send the events of a run from its beginning, with the pauses that there were; nothing is run.
+    """Send the events of a run again, with the pauses that there were.
+
+    Nothing is run.
 
     The stream ends with the event that ended the run, or where the run is now. Pieces of answers are not
     kept, so answers come whole.

@@ -431,7 +431,7 @@ def test_words_that_are_changed_take_back_all_that_came_after_them(tmp_path: Pat
             await tell(client, chat("c", said("leave it")), "payer")
             asks = await tell(client, chat("c", said("Pay.", "u2")), "payer")
             await tell(client, chat("c", said("leave it now"), messageId="u1"), "payer")
-            left = await ended(client, asks.id)
+            left = await ended(client, str(asks.id))
             assert left["run"]["status"] == "cancelled"
             assert (await client.get("/approvals")).json()["requests"] == []
 

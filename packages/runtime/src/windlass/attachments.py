@@ -55,7 +55,7 @@ def read_place(place: str) -> Address | Inline | Unreadable:
 
 
 def check_parts(request: RunRequest) -> None:
-    """Refuse pictures and files that nobody could read: they would stay in the session.
+    """Refuse pictures and files that nobody could read: they would stay for ever.
 
     Raises:
         Rejected: one is neither an address nor a data URL with its bytes.

@@ -215,7 +215,7 @@ async def _run_called(caller: Caller, thread: Thread, name: str) -> RunRow | Non
 
 
 async def _is_shared(caller: Caller, thread: Thread, row: RunRow) -> bool:
-    """Whether what came before a run is the same in its session and in the one that the chat is now."""
+    """Whether the chat still holds all that came before a run."""
     if row.first_seq <= FIRST_RUN_SEQ:
         return True
     session_id = thread.session_id
@@ -230,7 +230,7 @@ async def _is_shared(caller: Caller, thread: Thread, row: RunRow) -> bool:
 
 
 async def _cancel_from(caller: Caller, thread: Thread, row: RunRow) -> None:
-    """Cancel a run, and those of the chat behind it: what is left must not go on to act."""
+    """Cancel a run and those behind it: what a chat has left must not act."""
     runtime, later = caller.tenant.runtime, [row.run_id]
     for status in frozenset(RunStatus) - ENDED:
         after = None

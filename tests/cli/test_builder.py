@@ -81,7 +81,7 @@ def test_reports_of_a_goal_and_of_a_run(proposal_id: str, capsys: pytest.Capture
     [
         (("report", "nothing"), "no run was ever started for the goal nothing"),
         (("failures", "nothing"), "goal_id"),
-        (("compare", "prices"), "versions: there is nothing to compare"),
+        (("compare", "prices"), "version: there is nothing to compare"),
         (("compare", "prices", "one"), "Name both"),
         (("run", "nobody"), "windlass runs list"),
         (("proposals", "show", "nobody"), "windlass builder proposals list"),

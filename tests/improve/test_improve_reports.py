@@ -60,7 +60,7 @@ def test_a_report_is_about_one_thing(app: Path) -> None:
             report(query)
         with pytest.raises(Rejected, match="about one of"):
             report(query, goal_id="parcels", run_id="run-1")
-        with pytest.raises(Rejected, match="runs of 1 versions"):
+        with pytest.raises(Rejected, match="runs of one version"):
             report(query, goal_id="parcels", view="versions")
         with pytest.raises(Conflict, match="nobody ever recorded"):
             report(query, run_id="ghost")

@@ -9,6 +9,7 @@ import { Boundary } from "./parts/boundary.js";
 import { GLOBAL_KEYS, KeysDialog, useKeys } from "./parts/keys.js";
 import { Login } from "./parts/login.js";
 import { Shell } from "./parts/shell.js";
+import { KEY_HINT } from "./parts/styles.js";
 import { ApprovalsPage } from "./pages/approvals.js";
 import { ChatPage } from "./pages/chat.js";
 import { DecisionsPage } from "./pages/decisions.js";
@@ -52,15 +53,17 @@ function Live(): ReactNode {
 
 function Page({ path }: { readonly path: readonly string[] }): ReactNode {
   const [page = "chat", first, second] = path;
+  // The ids of subagents have slashes, and may be typed as they are.
+  const id = first === undefined ? undefined : path.slice(1).join("/");
   switch (page) {
     case "chat":
-      return <ChatPage sessionId={first} />;
+      return <ChatPage sessionId={id} />;
     case "approvals":
       return <ApprovalsPage />;
     case "sessions":
-      return first === undefined ? <SessionsPage /> : <SessionPage key={first} sessionId={first} />;
+      return id === undefined ? <SessionsPage /> : <SessionPage key={id} sessionId={id} />;
     case "runs":
-      return first === undefined ? <SessionsPage /> : <RunPage key={first} runId={first} />;
+      return id === undefined ? <SessionsPage /> : <RunPage key={id} runId={id} />;
     case "diff":
       return <DiffPage first={first} second={second} />;
     case "decisions":
@@ -77,7 +80,7 @@ function Nowhere(): ReactNode {
     <>
       <Heading title="Nothing here" />
       <Empty title="There is no such page.">
-        <p>The address may be mistyped. <TextLink href="/chat">Go to the chat</TextLink>, or press <kbd>g</kbd> <kbd>s</kbd> for the sessions.</p>
+        <p>The address may be mistyped. <TextLink href="/chat">Go to the chat</TextLink><span className={KEY_HINT}>, or press <kbd>g</kbd> <kbd>s</kbd> for the sessions</span>.</p>
       </Empty>
     </>
   );

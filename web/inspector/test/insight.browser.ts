@@ -19,13 +19,13 @@ inBrowser("versions and proposals", () => {
     await page.getByText("It never says the number.").waitFor();
     await page.getByRole("group", { name: "Change of instructions" }).getByText("Always name the number of the parcel.").waitFor();
     await page.getByRole("button", { name: "Check it" }).click();
-    await page.getByText("2 mended").waitFor();
+    await page.getByText("2 fixed").waitFor();
     expect(await flaws(page)).toEqual([]);
     await page.getByText("runs that were done again").click();
     await page.getByLabel(/What you say to it/u).fill("Too long for a text message.");
     await page.getByRole("button", { name: "Refuse" }).click();
     await page.getByText(/: Too long for a text message\./u).waitFor();
-    expect(await page.getByRole("button", { name: "Accept" }).count()).toBe(0);
+    expect(await page.getByRole("button", { name: "Approve" }).count()).toBe(0);
     expect(faults).toEqual([]);
     await page.context().close();
   });

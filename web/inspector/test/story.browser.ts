@@ -22,8 +22,13 @@ inBrowser("the first five minutes", () => {
 
     await server.kill();
     await page.getByText("Reconnecting; nothing is lost.").waitFor();
+    const unreached = page.getByText(/^The server could not be reached/u);
+    await page.getByRole("button", { name: "Approve", exact: true }).click();
+    await expect.poll(() => unreached.count()).toBe(2);
     await server.start();
     await page.getByText("Reconnecting; nothing is lost.").waitFor({ state: "hidden" });
+    // What could not be said before is no longer told: it can be said now.
+    await expect.poll(() => unreached.count()).toBe(0);
 
     await page.getByRole("button", { name: "Approve", exact: true }).click();
     await page.getByText(/paid 1 cents/u).first().waitFor();

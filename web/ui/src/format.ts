@@ -17,7 +17,7 @@ export function formatDuration(ms: number): string {
 
 /** Money, given in millionths of a dollar; small amounts keep their digits. */
 export function formatCost(micros: number): string {
-  if (micros === 0) return "$0";
+  if (Math.round(micros) === 0) return "$0";
   if (micros < MICROS_SHOWN) return `$${(micros / MICROS).toFixed(6)}`;
   return `$${(micros / MICROS).toFixed(micros < MICROS_PER_CENT ? 4 : 2)}`;
 }
@@ -62,4 +62,9 @@ function escaped(character: string): string {
 /** A text that is cut to a length, with a sign that it was. */
 export function cut(text: string, charsMax: number): string {
   return text.length <= charsMax ? text : `${text.slice(0, charsMax - 1)}…`;
+}
+
+/** Words of an error as a sentence begins; a name at their front stays as it is. */
+export function sentence(text: string): string {
+  return /^[a-z]+(?:[ ,;:]|$)/u.test(text) ? text.charAt(0).toUpperCase() + text.slice(1) : text;
 }

@@ -42,4 +42,4 @@ export { CostMeter } from "./components/cost-meter.js";
 export type { CostMeterProps } from "./components/cost-meter.js";
 export { BUTTONS, CARD, classes, CODE, FIELD, FOCUS } from "./components/styles.js";
 export { CopyButton } from "./components/code-block.js";
-export { cut, formatBytes, formatCost, formatCount, formatDuration, formatExactly, formatValue } from "./format.js";
+export { cut, formatBytes, formatCost, formatCount, formatDuration, formatExactly, formatValue, sentence } from "./format.js";

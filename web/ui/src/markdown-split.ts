@@ -28,7 +28,7 @@ export function splitMarkdown(text: string): readonly string[] {
 }
 
 /** The fence that is open behind a line. */
-function fenceAfter(line: string, fence: string | undefined): string | undefined {
+export function fenceAfter(line: string, fence: string | undefined): string | undefined {
   const mark = FENCE.exec(line)?.[1];
   if (fence === undefined) return mark;
   return mark?.startsWith(fence) === true && line.trim() === mark ? undefined : fence;

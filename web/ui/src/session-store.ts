@@ -8,6 +8,8 @@ export interface SessionView {
   readonly conversation: Conversation;
   readonly items: readonly ChatItem[];
   readonly connection: FeedState;
+  /** How often the connection came back after it broke. */
+  readonly reconnects: number;
   /** Why the feed ended for good. */
   readonly error: Error | undefined;
 }
@@ -24,6 +26,7 @@ export const EMPTY_VIEW: SessionView = {
   conversation: EMPTY_CONVERSATION,
   items: [],
   connection: { status: "connecting" },
+  reconnects: 0,
   error: undefined,
 };
 
@@ -46,6 +49,7 @@ export class SessionStore {
   private readonly listeners = new Set<() => void>();
   private stop: AbortController | undefined;
   private cursor: string | undefined;
+  private isBroken = false;
   private pending: { readonly event: Event; readonly cursor: string | undefined }[] = [];
   private cancelFlush: (() => void) | undefined;
   private onFlushed: (() => void) | undefined;
@@ -107,7 +111,10 @@ export class SessionStore {
   private async follow(stop: AbortController): Promise<void> {
     const { signal } = stop;
     const onState = (connection: FeedState): void => {
-      if (!signal.aborted) this.change({ connection });
+      if (signal.aborted) return;
+      const isBack = this.isBroken && connection.status === "open";
+      if (connection.status !== "connecting") this.isBroken = connection.status === "waiting";
+      this.change({ connection, reconnects: this.view.reconnects + (isBack ? 1 : 0) });
     };
     for await (const item of this.transport.events(this.sessionId, { after: this.cursor, signal, onState })) {
       if (signal.aborted) return;

@@ -9,7 +9,7 @@ export function formatAgo(at: string, nowMs: number): string {
   const ms = nowMs - Date.parse(at);
   const size = Math.abs(ms);
   const text = sizeOf(size);
-  if (size < MINUTE_MS) return "now";
+  if (size < MINUTE_MS) return ms >= 0 ? "just now" : "in a moment";
   return ms > 0 ? `${text} ago` : `in ${text}`;
 }
 
@@ -34,4 +34,9 @@ export function shortId(id: string): string {
 /** A large count in few characters: 1.2k, 3.4M. */
 export function formatShort(count: number): string {
   return new Intl.NumberFormat("en-US", { notation: "compact", maximumFractionDigits: 1 }).format(count);
+}
+
+/** A count with its word: 1 run, 2 runs. */
+export function plural(count: number, word: string): string {
+  return `${count.toLocaleString("en-US")} ${word}${count === 1 ? "" : "s"}`;
 }

@@ -50,6 +50,16 @@ export const recentSessionsQuery = queryOptions({
   refetchInterval: () => pollMs(LIVE_MS * 2),
 });
 
+/** What the sessions that wait for somebody are called, by their ids. */
+export const waitingTitlesQuery = queryOptions({
+  queryKey: ["sessions", "waiting", "titles"],
+  queryFn: async ({ signal }): Promise<ReadonlyMap<string, string>> => {
+    const { sessions } = await client.listSessions({ status: "waiting", limit: PAGE }, { signal });
+    return new Map(sessions.map(({ sessionId, title }) => [sessionId, title ?? ""]));
+  },
+  refetchInterval: () => pollMs(SLOW_MS),
+});
+
 export const sessionQuery = (sessionId: string) =>
   queryOptions({
     queryKey: ["session", sessionId],

@@ -1,6 +1,7 @@
 /** Records in words, for people who read a journal. */
 import { actionName, isKnown, type Event, type KnownEvent, type RuntimeActionResult } from "@windlass/protocol";
 import { formatCost, formatCount, formatDuration, formatValue } from "@windlass/ui";
+import { plural } from "./format.js";
 
 /** How a row looks. */
 export type Tone = "plain" | "model" | "tool" | "wait" | "good" | "bad";
@@ -32,7 +33,7 @@ const TELLERS: Tellers = {
   "message.completed": ({ message }) => ({ title: "Model said", detail: message ?? "", tone: "model", depth: 1 }),
   "step.started": ({ modelId, stepIndex, promptMessageCount }) => ({
     title: `Model call ${stepIndex + 1}`,
-    detail: [modelId, promptMessageCount === undefined ? undefined : `${promptMessageCount} messages`].filter((part) => part !== undefined).join(", "),
+    detail: [modelId, promptMessageCount === undefined ? undefined : plural(promptMessageCount, "message")].filter((part) => part !== undefined).join(", "),
     tone: "model",
   }),
   "step.completed": ({ usage = {}, latencyMs }) => ({
@@ -40,7 +41,7 @@ const TELLERS: Tellers = {
     detail: [
       latencyMs === undefined ? undefined : formatDuration(latencyMs),
       `${formatCount(usage.inputTokens ?? 0)} in, ${formatCount(usage.outputTokens ?? 0)} out`,
-      usage.costMicros === undefined || usage.costMicros === 0 ? undefined : formatCost(usage.costMicros),
+      usage.costMicros === undefined ? undefined : formatCost(usage.costMicros),
     ].filter((part) => part !== undefined).join(", "),
     tone: "model",
     depth: 1,
@@ -54,7 +55,7 @@ const TELLERS: Tellers = {
     tone: decision.decision === "deny" ? "bad" : decision.decision === "ask" ? "wait" : "plain",
     depth: 1,
   }),
-  "action.started": ({ toolName, mode, effect }) => ({ title: `Tool ${toolName} began`, detail: [mode, effect].filter((part) => part !== undefined).join(", "), tone: "tool", depth: 1 }),
+  "action.started": ({ toolName, mode, effect }) => ({ title: `Tool ${toolName} began`, detail: kindOf(mode, effect), tone: "tool", depth: 1 }),
   "action.result": ({ result, status, durationMs, error }) => ({
     title: `${nameOf(result)} ${status}${durationMs === undefined ? "" : ` in ${formatDuration(durationMs)}`}`,
     detail: error?.message ?? formatValue(result.output),
@@ -79,6 +80,11 @@ const TELLERS: Tellers = {
   "recovery.completed": () => ({ title: "Recovery is done", tone: "good" }),
   "problem.reported": () => ({ title: "Problem reported", tone: "bad" }),
 };
+
+/** What a call may do, in words. */
+export function kindOf(mode: string | undefined, effect: string | undefined): string {
+  return [mode === undefined ? "" : `mode ${mode}`, effect === undefined ? "" : `effect ${effect}`].filter((part) => part !== "").join(", ");
+}
 
 function nameOf(result: RuntimeActionResult): string {
   switch (result.kind) {

@@ -1,17 +1,20 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { actionName } from "@windlass/protocol";
 import type { Answer, Approval, ApprovalPage } from "@windlass/protocol/client";
-import { classes, FOCUS } from "@windlass/ui";
+import { classes, cut, FOCUS, formatExactly } from "@windlass/ui";
 import { useEffect, useRef, useState, type ReactNode } from "react";
 import { client } from "../lib/api.js";
-import { formatAgo } from "../lib/format.js";
-import { approvalsQuery } from "../lib/queries.js";
+import { formatAgo, shortId } from "../lib/format.js";
+import { approvalsQuery, waitingTitlesQuery } from "../lib/queries.js";
 import { useQueryState } from "../lib/router.js";
 import { Ago, Code, Empty, Failure, Heading, Loading, TextLink, useNow } from "../parts/basics.js";
 import { ApprovalPanel } from "../parts/approval-panel.js";
 import { useKeys } from "../parts/keys.js";
+import { KEY_HINT } from "../parts/styles.js";
 
 const SOON_MS = 5_000;
+/** More than a row has room for. */
+const ASKED_CHARS_MAX = 120;
 const NONE: readonly Approval[] = [];
 
 /** Everything that waits for a person. */
@@ -52,7 +55,7 @@ export function ApprovalsPage(): ReactNode {
   return (
     <>
       <Heading title="Approvals">
-        <p className="hidden text-xs text-agent-muted sm:block"><kbd>j</kbd> <kbd>k</kbd> move, <kbd>a</kbd> approve, <kbd>d</kbd> deny, <kbd>s</kbd> for the session</p>
+        <p className="hidden text-xs text-agent-muted sm:block pointer-coarse:hidden"><kbd>j</kbd> <kbd>k</kbd> move, <kbd>a</kbd> approve, <kbd>d</kbd> deny, <kbd>s</kbd> for the session</p>
       </Heading>
       {answer.error !== null && <Failure error={answer.error} />}
       {error !== null && <Failure error={error} onRetry={() => void refetch()} />}
@@ -62,7 +65,7 @@ export function ApprovalsPage(): ReactNode {
         <div className="flex min-h-0 flex-1 flex-col md:flex-row">
           <Inbox approvals={approvals} selected={selected} onSelect={select} />
           {selected === undefined ? (
-            <Empty title="This request is no longer open."><p>It was answered, it lapsed, or its run ended. Choose another one, or press <kbd>j</kbd>.</p></Empty>
+            <Empty title="This request is no longer open."><p>It was answered, it lapsed, or its run ended. Choose another one<span className={KEY_HINT}>, or press <kbd>j</kbd></span>.</p></Empty>
           ) : (
             <ApprovalPanel
               key={selected.request.requestId}
@@ -111,8 +114,21 @@ interface InboxProps {
   readonly onSelect: (approval: Approval) => void;
 }
 
+/** What is asked for, in a line: it tells two requests apart. */
+function askedFor({ kind, prompt, action }: Approval["request"]): string {
+  const text = kind === "question" ? prompt : formatExactly(action.input);
+  return cut(text.split("\n").map((line) => line.trim()).join(" "), ASKED_CHARS_MAX);
+}
+
+/** The session that a request belongs to: its title, or the end of its id. */
+function placeOf({ sessionId, rootSessionId }: Approval, titles: ReadonlyMap<string, string> | undefined): string {
+  const title = titles?.get(rootSessionId ?? sessionId) ?? "";
+  return title === "" ? `session ${shortId(sessionId)}` : title;
+}
+
 function Inbox({ approvals, selected, onSelect }: InboxProps): ReactNode {
   const now = useNow(SOON_MS);
+  const { data: titles } = useQuery(waitingTitlesQuery);
   const current = useRef<HTMLButtonElement>(null);
   useEffect(() => {
     current.current?.scrollIntoView({ block: "nearest" });
@@ -135,6 +151,8 @@ function Inbox({ approvals, selected, onSelect }: InboxProps): ReactNode {
                 <span className="truncate font-mono">{request.kind === "question" ? "question" : actionName(request.action)}</span>
                 {approval.askedAt != null && <span className="text-xs text-agent-muted"><Ago at={approval.askedAt} nowMs={now} /></span>}
               </span>
+              <span className="truncate">{placeOf(approval, titles)}</span>
+              <span className="truncate font-mono text-xs">{askedFor(request)}</span>
               <span className="truncate text-xs text-agent-muted">{approval.agentId ?? "an agent"}{request.expiresAt !== undefined && `, lapses ${formatAgo(request.expiresAt, now)}`}</span>
             </button>
           </li>

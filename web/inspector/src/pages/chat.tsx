@@ -44,13 +44,13 @@ function Chat({ sessionId, draft, wanted, onSession }: ChatProps): ReactNode {
   const chat = useChatStream({ sessionId, agent: agent?.agentId, onSession });
   const { actions, error: forkError } = useFork(sessionId, chat.conversation.run?.agentId);
   const plan = planOf(chat.conversation);
-  const troubles = [agents.error, forkError, chat.error].filter((error) => error != null);
+  const troubles = [agents.data === undefined ? agents.error : null, forkError, chat.error].filter((error) => error != null);
   const isNew = sessionId === undefined;
   return (
     <section aria-label="Chat" className="flex min-h-0 min-w-0 flex-1 flex-col">
       {isNew ? <NewHeading agents={agents.data ?? []} agent={agent} draft={draft} /> : <SessionHeading chat={chat} sessionId={sessionId} />}
       <Connection chat={chat} />
-      <MessageList items={chat.items} onAnswer={chat.answer} actions={actions} label="Conversation" empty={isNew && <Welcome agent={agent} />} />
+      <MessageList items={chat.items} onAnswer={chat.answer} reconnects={chat.reconnects} actions={actions} label="Conversation" empty={isNew && <Welcome agent={agent} />} />
       {plan.length > 1 && chat.isStreaming && <OrchestrationPlanCard steps={plan} className="mx-4 mb-2" />}
       {troubles.map((error) => <Failure key={error.message} error={error} />)}
       <Composer chat={chat} draft={draft} isReady={!isNew || agent !== undefined} />

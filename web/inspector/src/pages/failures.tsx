@@ -2,7 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import type { FailureCause, FailureGroup } from "@windlass/protocol/client";
 import { CARD, classes, formatCount } from "@windlass/ui";
 import type { ReactNode } from "react";
-import { shortId } from "../lib/format.js";
+import { plural, shortId } from "../lib/format.js";
 import { failuresQuery } from "../lib/queries.js";
 import { to } from "../lib/router.js";
 import { Empty, Failure, Loading, TextLink } from "../parts/basics.js";
@@ -19,7 +19,7 @@ const KINDS: Readonly<Record<string, readonly [title: string, advice: string]>> 
   timeout: ["It took too long", "Raise the limit of the tool, or make the tool answer sooner."],
   provider: ["The model could not be reached", "Look at the provider's status, the key and the limits of rate."],
   invalid_arguments: ["Arguments did not fit", "Describe the tool's arguments better; examples help."],
-  tool_error: ["A tool failed", "The words are the tool's own: mend the tool, or say when not to use it."],
+  tool_error: ["A tool failed", "The words are the tool's own: fix the tool, or say when not to use it."],
   goal_missed: ["It ended without reaching its goal", "Read what it said last, and what it could have done instead."],
   unknown: ["No reason is known", "Open a run and look at its last records."],
 };
@@ -32,14 +32,14 @@ export function Failures({ agent }: { readonly agent: string | undefined }): Rea
   if (data === undefined) return <Loading />;
   if (data.groups.length === 0) {
     return (
-      <Empty title={data.runs === 0 ? "No run has ended yet." : `None of ${formatCount(data.runs)} runs failed.`}>
+      <Empty title={data.runs === 0 ? "No run has ended yet." : data.runs === 1 ? "The one run did not fail." : `None of ${formatCount(data.runs)} runs failed.`}>
         <p>Runs that fail are grouped here by why they did, with the newest of each to look into. A call that failed in a run that went well is in <TextLink href="/overview">the overview</TextLink>, under the tools.</p>
       </Empty>
     );
   }
   return (
     <div className="flex min-h-0 flex-1 flex-col gap-4 overflow-y-auto p-4">
-      <p className="text-sm text-agent-muted">{formatCount(data.failed)} of {data.isAll ? "" : "the newest "}{formatCount(data.runs)} runs failed.</p>
+      <p className="text-sm text-agent-muted">{formatCount(data.failed)} of {data.isAll ? "" : "the newest "}{plural(data.runs, "run")} failed.</p>
       {data.groups.map((group) => <Group key={group.kind} group={group} />)}
     </div>
   );

@@ -2,7 +2,7 @@ import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import type { RunNumbers, Stats, StatsBucket } from "@windlass/protocol/client";
 import { CARD, classes, formatCost, formatCount, formatDuration } from "@windlass/ui";
 import { useId, type ReactNode } from "react";
-import { formatShort } from "../lib/format.js";
+import { formatShort, plural } from "../lib/format.js";
 import { agentsQuery, runsQuery, statsQuery } from "../lib/queries.js";
 import { useQueryState } from "../lib/router.js";
 import { Ago, Empty, Failure, Heading, Loading, Select, TextLink, useNow } from "../parts/basics.js";
@@ -109,7 +109,7 @@ function Waiting({ waiting }: { readonly waiting: Stats["waiting"] }): ReactNode
   const now = useNow();
   const { data } = useInfiniteQuery(runsQuery({ status: "waiting" }));
   const shown = data?.pages[0]?.runs.slice(0, WAITING_MAX) ?? [];
-  const aside = waiting.requests > 0 && <p className="text-xs text-agent-muted"><TextLink href="/approvals">Answer {waiting.requests === 1 ? "1 request" : `${formatCount(waiting.requests)} requests`}</TextLink>{waiting.oldestAskedAt !== undefined && <>, the oldest of <Ago at={waiting.oldestAskedAt} nowMs={now} /></>}</p>;
+  const aside = waiting.requests > 0 && <p className="text-xs text-agent-muted"><TextLink href="/approvals">Answer {plural(waiting.requests, "request")}</TextLink>{waiting.oldestAskedAt !== undefined && <>, the oldest asked <Ago at={waiting.oldestAskedAt} nowMs={now} /></>}</p>;
   return (
     <Panel title={`Waiting runs (${formatCount(waiting.runs)})`} aside={aside}>
       {waiting.runs === 0 && <p className="px-4 pb-4 text-sm text-agent-muted">Nothing waits for anybody.</p>}

@@ -4,7 +4,7 @@ import { ApiError, type ProposalView, type ProposalWork, type Verdict } from "@w
 import { BUTTONS, CARD, classes, FIELD, FOCUS, formatValue } from "@windlass/ui";
 import { useId, useState, type ReactNode } from "react";
 import { client } from "../lib/api.js";
-import { shortId } from "../lib/format.js";
+import { plural, shortId } from "../lib/format.js";
 import { lineDiff } from "../lib/line-diff.js";
 import { proposalsQuery } from "../lib/queries.js";
 import { Link, to, useQueryState } from "../lib/router.js";
@@ -59,7 +59,7 @@ function NotForYou(): ReactNode {
 function NoProposals(): ReactNode {
   return (
     <Empty title="Nothing is proposed.">
-      <p>The Builder looks at runs that failed a goal, and proposes a change to the agent: other instructions, a better description of a tool, another budget. It stands here with the runs that speak for it, until somebody accepts or refuses it.</p>
+      <p>The Builder looks at runs that failed a goal, and proposes a change to the agent: other instructions, a better description of a tool, another budget. It stands here with the runs that speak for it, until somebody approves or refuses it.</p>
       <p>Ask for one: <Code>{`curl ${location.origin}/v1/proposals -H 'content-type: application/json' -d '{"goal": "GOAL"}'`}</Code></p>
     </Empty>
   );
@@ -150,12 +150,12 @@ function Checked({ check }: { readonly check: ProposalCheck }): ReactNode {
     <div className="flex flex-col gap-3">
       <h3 className="font-semibold">Checked on recorded runs</h3>
       <p>
-        <span className="text-agent-success">{fixed} mended</span>, <span className={broken > 0 ? "text-agent-danger-text" : "text-agent-muted"}>{broken} broken</span>
+        <span className="text-agent-success">{fixed} fixed</span>, <span className={broken > 0 ? "text-agent-danger-text" : "text-agent-muted"}>{broken} broken</span>
         {diverged > 0 && <span className="text-agent-muted">, {diverged} went another way than what was recorded: those tell less</span>}
       </p>
       <ComparisonTable comparison={comparison} />
       <details className="text-xs">
-        <summary className={classes("w-fit cursor-pointer rounded", FOCUS)}>{replays.length} runs that were done again</summary>
+        <summary className={classes("w-fit cursor-pointer rounded", FOCUS)}>{plural(replays.length, "run")} that {replays.length === 1 ? "was" : "were"} done again</summary>
         <ul className="mt-2 flex flex-col gap-1">
           {replays.map((replay, at) => (
             <li key={at} className="flex flex-wrap items-center gap-2">
@@ -173,7 +173,7 @@ function Checked({ check }: { readonly check: ProposalCheck }): ReactNode {
 
 type Given = "approve" | "refuse" | "check";
 
-/** Accepts or refuses what was read: a proposal that changed meanwhile is not settled. */
+/** Approves or refuses what was read: a proposal that changed meanwhile is not settled. */
 function Settle({ view: { proposal, check, work } }: { readonly view: ProposalView }): ReactNode {
   const [reason, setReason] = useState("");
   const id = useId();
@@ -190,13 +190,13 @@ function Settle({ view: { proposal, check, work } }: { readonly view: ProposalVi
   const isChecking = work.some(({ kind, status }) => kind === "check" && status === "working");
   return (
     <form className={classes(CARD, "flex flex-col gap-3 p-4")} onSubmit={(event) => { event.preventDefault(); }}>
-      {check === undefined && <p className="text-agent-muted">It was not checked yet. A check does recorded runs again with the change, and says what it mends and breaks.</p>}
+      {check === undefined && <p className="text-agent-muted">It was not checked yet. A check does recorded runs again with the change, and says what it fixes and breaks.</p>}
       <div className="flex flex-col gap-1">
         <label htmlFor={id} className="text-xs text-agent-muted">What you say to it (kept with your name)</label>
         <textarea id={id} rows={2} className={FIELD} value={reason} onChange={(event) => { setReason(event.target.value); }} />
       </div>
       <div className="flex flex-wrap gap-2">
-        <button type="button" className={BUTTONS.primary} disabled={act.isPending} onClick={() => { act.mutate("approve"); }}>Accept</button>
+        <button type="button" className={BUTTONS.primary} disabled={act.isPending} onClick={() => { act.mutate("approve"); }}>Approve</button>
         <button type="button" className={BUTTONS.danger} disabled={act.isPending} onClick={() => { act.mutate("refuse"); }}>Refuse</button>
         <button type="button" className={BUTTONS.default} disabled={act.isPending || isChecking} onClick={() => { act.mutate("check"); }}>{check === undefined ? "Check it" : "Check it again"}</button>
       </div>

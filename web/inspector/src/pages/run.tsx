@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import type { Event, RunResult } from "@windlass/protocol";
 import type { RunInfo } from "@windlass/protocol/client";
-import { DecisionCard, formatCost, formatCount } from "@windlass/ui";
+import { DecisionCard, formatCost, formatCount, sentence } from "@windlass/ui";
 import { useCallback, useMemo, useState, type ReactNode } from "react";
 import { client } from "../lib/api.js";
 import { shortId } from "../lib/format.js";
@@ -91,7 +91,7 @@ function Links({ info }: { readonly info: RunInfo }): ReactNode {
         onChange={(other) => { if (other !== "") navigate(to(["diff", runId, other])); }}
       />
       {!isOver(status) && <button type="button" className={SMALL_DANGER} onClick={stop}>Cancel the run</button>}
-      {error !== undefined && <span role="alert" className="text-agent-danger-text">{error}</span>}
+      {error !== undefined && <span role="alert" className="text-agent-danger-text">{sentence(error)}</span>}
     </div>
   );
 }
@@ -99,7 +99,7 @@ function Links({ info }: { readonly info: RunInfo }): ReactNode {
 function RunFacts({ info: { run, result } }: { readonly info: RunInfo }): ReactNode {
   const usage = result?.usage;
   const tokens = (usage?.inputTokens ?? 0) + (usage?.outputTokens ?? 0);
-  const facts = [run.agentId, run.modelId, tokens > 0 ? `${formatCount(tokens)} tokens` : "", usage?.costMicros === undefined || usage.costMicros === 0 ? "" : formatCost(usage.costMicros)];
+  const facts = [run.agentId, run.modelId, tokens > 0 ? `${formatCount(tokens)} tokens` : "", usage?.costMicros === undefined ? "" : formatCost(usage.costMicros)];
   return (
     <>
       <Status status={run.status} />
@@ -111,7 +111,7 @@ function RunFacts({ info: { run, result } }: { readonly info: RunInfo }): ReactN
 function Trouble({ result }: { readonly result: RunResult }): ReactNode {
   return (
     <p role="note" className="border-b border-l-4 border-agent-border border-l-agent-danger px-4 py-2 text-sm break-words">
-      <strong>{result.error?.code}</strong> {result.error?.message}
+      <strong>{result.error?.code}</strong> {sentence(result.error?.message ?? "")}
     </p>
   );
 }

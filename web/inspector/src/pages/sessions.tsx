@@ -151,7 +151,7 @@ function Used({ usage }: { readonly usage: Usage | undefined }): ReactNode {
   return (
     <>
       <span className={NUMBER}>{tokens === 0 ? "–" : <>{formatShort(tokens)}<span className="sr-only"> tokens</span></>}</span>
-      <span className={NUMBER}>{usage?.costMicros === undefined || usage.costMicros === 0 ? "–" : formatCost(usage.costMicros)}</span>
+      <span className={NUMBER}>{usage?.costMicros === undefined ? "–" : formatCost(usage.costMicros)}</span>
     </>
   );
 }

@@ -3,7 +3,7 @@ import type { Estimate, VersionComparison, VersionTally } from "@windlass/protoc
 import type { Version } from "@windlass/protocol/client";
 import { CARD, classes, formatCost, formatCount, formatDuration } from "@windlass/ui";
 import type { ReactNode } from "react";
-import { formatShort } from "../lib/format.js";
+import { formatShort, plural } from "../lib/format.js";
 import { compareQuery, versionsQuery } from "../lib/queries.js";
 import { useQueryState } from "../lib/router.js";
 import { Ago, Empty, Failure, Loading, Select, Status, useNow } from "../parts/basics.js";
@@ -38,7 +38,7 @@ function VersionsOf({ agent }: { readonly agent: string }): ReactNode {
   if (versions.length === 0) return <Empty title={`No run of ${agent} has ended yet.`}><p>Every run is pinned to a version of its agent. As soon as two versions have run, they can be compared here.</p></Empty>;
   const old = pick(versions, query.get("old")) ?? versions[1];
   const next = pick(versions, query.get("new")) ?? versions[0];
-  const options = versions.map(({ tally }) => [tally.fingerprint, `${nameOf(tally)}${tally.fingerprint === current ? " (now)" : ""}, ${formatCount(tally.runs)} runs`] as const);
+  const options = versions.map(({ tally }) => [tally.fingerprint, `${nameOf(tally)}${tally.fingerprint === current ? " (now)" : ""}, ${plural(tally.runs, "run")}`] as const);
   return (
     <div className="flex min-h-0 flex-1 flex-col gap-4 overflow-y-auto p-4">
       {old === undefined || next === undefined ? (
@@ -133,8 +133,9 @@ function told(estimate: Estimate | undefined, format: (value: number) => string)
   return estimate === undefined ? "–" : format(estimate.value);
 }
 
+/** How sure a number is. None of them can be less than 0, whatever the mathematics of few runs says. */
 function rangeOf(estimate: Estimate | undefined, format: (value: number) => string): string {
-  return estimate?.low === undefined || estimate.high === undefined ? "" : `${format(estimate.low)} to ${format(estimate.high)}`;
+  return estimate?.low === undefined || estimate.high === undefined ? "" : `${format(Math.max(estimate.low, 0))} to ${format(estimate.high)}`;
 }
 
 function signed(value: number, format: (value: number) => string): string {

@@ -8,6 +8,7 @@ import { formatAgo, shortId } from "../lib/format.js";
 import { toolsQuery } from "../lib/queries.js";
 import { to } from "../lib/router.js";
 import { Ago, Facts, TextLink, useNow } from "./basics.js";
+import { KEY_HINT } from "./styles.js";
 
 const SECOND_MS = 1_000;
 
@@ -59,7 +60,7 @@ function Consent({ approval, isDenying, isSending, onDenying, onAnswer }: Approv
       </div>
       <p className="text-sm break-words whitespace-pre-wrap text-agent-muted">{wordsOf(request)}</p>
       <div className="flex flex-col gap-1">
-        <label htmlFor={id} className="text-xs text-agent-muted">Reason (the agent is told; Enter denies)</label>
+        <label htmlFor={id} className="text-xs text-agent-muted">Reason (the agent is told<span className={KEY_HINT}>; Enter denies</span>)</label>
         <textarea
           id={id}
           ref={field}
@@ -94,7 +95,7 @@ function OptionButton({ option, isDisabled, onPick }: { readonly option: InputOp
   const key = KEYS[option.id];
   return (
     <button type="button" className={BUTTONS[option.style ?? "default"]} disabled={isDisabled} title={option.description} aria-keyshortcuts={key} onClick={onPick}>
-      {option.label}{key !== undefined && <kbd aria-hidden className="text-xs opacity-80">{key}</kbd>}
+      {option.label}{key !== undefined && <kbd aria-hidden className={classes("text-xs opacity-80", KEY_HINT)}>{key}</kbd>}
     </button>
   );
 }

@@ -1,6 +1,6 @@
 /** Small things that every page is made of. */
 import { ApiError, ConnectionError, ProtocolError } from "@windlass/protocol/client";
-import { BUTTONS, CARD, classes, FOCUS } from "@windlass/ui";
+import { BUTTONS, CARD, classes, FOCUS, sentence } from "@windlass/ui";
 import { useEffect, useId, useState, type ComponentPropsWithoutRef, type ReactNode } from "react";
 import { formatAgo } from "../lib/format.js";
 import { Link } from "../lib/router.js";
@@ -56,7 +56,7 @@ export function Code({ children }: { readonly children: ReactNode }): ReactNode 
 export function Failure({ error, onRetry }: { readonly error: Error; readonly onRetry?: (() => void) | undefined }): ReactNode {
   return (
     <div role="alert" className={classes(CARD, "m-4 flex flex-col gap-2 border-l-4 border-l-agent-danger p-4 text-sm")}>
-      <p className="font-medium">{error.message}</p>
+      <p className="font-medium">{sentence(error.message)}</p>
       <p className="text-agent-muted">{adviceFor(error)}</p>
       {onRetry !== undefined && (
         <p><button type="button" className={BUTTONS.default} onClick={onRetry}>Try again</button></p>

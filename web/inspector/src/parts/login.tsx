@@ -1,5 +1,5 @@
 import { ApiError } from "@windlass/protocol/client";
-import { BUTTONS, CARD, classes, FIELD } from "@windlass/ui";
+import { BUTTONS, CARD, classes, FIELD, sentence } from "@windlass/ui";
 import { useId, useState, type ReactNode } from "react";
 import { door, tryKey } from "../lib/api.js";
 import { Code } from "./basics.js";
@@ -58,5 +58,5 @@ export function Login(): ReactNode {
 
 function reasonFor(failure: unknown): string {
   if (failure instanceof ApiError && failure.kind === "unauthorized") return "The server does not take this key. It may be mistyped, expired or revoked.";
-  return failure instanceof Error ? failure.message : "The server could not be asked.";
+  return failure instanceof Error ? sentence(failure.message) : "The server could not be asked.";
 }

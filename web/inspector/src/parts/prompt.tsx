@@ -4,6 +4,7 @@ import type { PromptMessage, StepPrompt } from "@windlass/protocol/client";
 import { attachmentsOf } from "@windlass/protocol";
 import { classes, CODE, CopyButton, cut, FOCUS, formatValue } from "@windlass/ui";
 import { useState, type ReactNode } from "react";
+import { plural } from "../lib/format.js";
 import { promptQuery } from "../lib/queries.js";
 import { Loading } from "./basics.js";
 
@@ -23,7 +24,7 @@ export function Prompt({ runId, stepIndex, count }: PromptProps): ReactNode {
   const { data, error } = useQuery({ ...promptQuery(runId, stepIndex), enabled: isOpen });
   return (
     <details className="text-xs" onToggle={(event) => { setIsOpen(event.currentTarget.open); }}>
-      <summary className={classes("w-fit cursor-pointer rounded font-medium", FOCUS)}>Exact prompt{count !== undefined && <span className="font-normal text-agent-muted"> {count === 1 ? "1 message" : `${count} messages`}</span>}</summary>
+      <summary className={classes("w-fit cursor-pointer rounded font-medium", FOCUS)}>Exact prompt{count !== undefined && <span className="font-normal text-agent-muted"> {plural(count, "message")}</span>}</summary>
       {error !== null && <p role="alert" className="mt-2 text-agent-danger-text">{error.message}</p>}
       {isOpen && data === undefined && error === null && <Loading label="Rebuilding the prompt" />}
       {data !== undefined && <Whole prompt={data} />}

@@ -4,7 +4,7 @@ import { classes, CODE, CopyButton, cut, FOCUS, formatCost, formatCount, formatD
 import { useMemo, type ReactNode } from "react";
 import { callFacts, stepFacts, type CallFacts, type StepFacts } from "../lib/facts.js";
 import { to } from "../lib/router.js";
-import { tell } from "../lib/tell.js";
+import { kindOf, tell } from "../lib/tell.js";
 import { ButtonLink, Empty, TextLink } from "./basics.js";
 import { Prompt } from "./prompt.js";
 import { SMALL_BUTTON } from "./styles.js";
@@ -58,7 +58,7 @@ function Call({ call }: { readonly call: CallFacts }): ReactNode {
   const { result, started } = call;
   return (
     <section aria-label={`Call of ${call.name}`} className="flex flex-col gap-3">
-      <p className="font-medium">Call of <span className="font-mono">{call.name}</span>{started !== undefined && <span className="text-xs text-agent-muted"> {[started.mode, started.effect].filter((part) => part !== undefined).join(", ")}</span>}</p>
+      <p className="font-medium">Call of <span className="font-mono">{call.name}</span>{started !== undefined && <span className="text-xs text-agent-muted"> {kindOf(started.mode, started.effect)}</span>}</p>
       <Block title="Arguments" text={formatValue(call.input)} />
       {call.decisions.map((decision, at) => <Verdict key={at} decision={decision} />)}
       {call.answers.map(({ outcome, by, text }, at) => (

@@ -21,14 +21,16 @@ export function Tabs({ tabs, value, onChange, label }: TabsProps): ReactNode {
   const current = tabs.find(({ id }) => id === value) ?? tabs[0];
   return (
     <Radix.Root value={current?.id ?? ""} onValueChange={onChange} className="flex min-h-0 flex-1 flex-col">
-      <Radix.List aria-label={label} className="flex gap-1 overflow-x-auto border-b border-agent-border px-3">
+      <Radix.List aria-label={label} className="flex gap-1 overflow-x-auto border-b border-agent-border px-3 max-sm:gap-0 max-sm:px-1">
         {tabs.map(({ id, label: text }) => (
           <Radix.Trigger
             key={id}
             value={id}
             className={classes(
-              "min-h-10 cursor-pointer border-b-2 border-transparent px-3 text-sm whitespace-nowrap text-agent-muted data-[state=active]:border-agent-accent data-[state=active]:font-medium data-[state=active]:text-agent-text",
+              "min-h-10 shrink-0 cursor-pointer border-b-2 border-transparent px-3 text-sm max-sm:px-2 whitespace-nowrap text-agent-muted data-[state=active]:border-agent-accent data-[state=active]:font-medium data-[state=active]:text-agent-text",
               FOCUS,
+              // Inside: what scrolls sideways cuts off what sticks out above.
+              "focus-visible:-outline-offset-2!",
             )}
           >
             {text}

@@ -36,6 +36,7 @@ export function Waterfall({ trace, nowMs, selected, onSelect }: WaterfallProps):
   return (
     <div className="flex min-h-0 min-w-0 flex-1 flex-col">
       <p className="flex justify-between px-4 py-1 text-xs text-agent-muted"><span>0</span><span>{formatDuration(wholeMs)}</span></p>
+      <p className="px-4 pb-1 text-xs text-agent-muted">From record to record: the time of a call has the writing of its records in it. The timeline tells how long the tool alone took.</p>
       <VirtualList
         items={rows}
         label="Spans"

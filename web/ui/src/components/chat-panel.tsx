@@ -1,4 +1,5 @@
 import { useId, type ReactNode } from "react";
+import { sentence } from "../format.js";
 import { useChatStream, type ChatStream, type ChatStreamOptions } from "../hooks/use-chat-stream.js";
 import { Composer } from "./composer.js";
 import { CostMeter } from "./cost-meter.js";
@@ -30,10 +31,10 @@ export function ChatPanel(props: ChatPanelProps): ReactNode {
         <CostMeter usage={chat.conversation.usage.session} />
       </header>
       <Connection chat={chat} />
-      <MessageList items={chat.items} onAnswer={chat.answer} renderers={renderers} empty={empty} label={title} />
+      <MessageList items={chat.items} onAnswer={chat.answer} renderers={renderers} reconnects={chat.reconnects} empty={empty} label={title} />
       {plan.length > 1 && chat.isStreaming && <OrchestrationPlanCard steps={plan} className="mx-4 mb-2" />}
       {chat.error !== undefined && (
-        <p role="alert" className="border-t border-agent-border px-4 py-2 text-sm text-agent-danger-text">{chat.error.message}</p>
+        <p role="alert" className="border-t border-agent-border px-4 py-2 text-sm text-agent-danger-text">{sentence(chat.error.message)}</p>
       )}
       <Composer chat={chat} placeholder={placeholder} />
     </section>

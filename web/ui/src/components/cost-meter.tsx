@@ -21,7 +21,7 @@ export function CostMeter({ usage, budget, className }: CostMeterProps): ReactNo
     `${formatCount(inputTokens)} in`,
     `${formatCount(outputTokens)} out`,
     ...(usage.toolCalls > 0 ? [usage.toolCalls === 1 ? "1 call" : `${formatCount(usage.toolCalls)} calls`] : []),
-    ...(costMicros === undefined || costMicros === 0 ? [] : [formatCost(costMicros)]),
+    ...(costMicros === undefined ? [] : [formatCost(costMicros)]),
   ];
   const share = shareOf(budget, { tokens: inputTokens + outputTokens, costMicros: costMicros ?? 0, steps: usage.steps, toolCalls: usage.toolCalls });
   return (

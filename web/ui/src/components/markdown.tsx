@@ -2,7 +2,9 @@
 import { memo, useMemo, type ComponentPropsWithoutRef, type ReactNode } from "react";
 import ReactMarkdown, { type Components, type Options } from "react-markdown";
 import remarkGfm from "remark-gfm";
+import { keepBreaks } from "../markdown-breaks.js";
 import { splitMarkdown } from "../markdown-split.js";
+import { closeTail } from "../markdown-tail.js";
 import { CodeBlock } from "./code-block.js";
 import { classes, FOCUS } from "./styles.js";
 
@@ -12,7 +14,7 @@ const ELEMENTS = [
   "p", "pre", "strong", "sup", "section", "table", "tbody", "td", "th", "thead", "tr", "ul",
 ] as const;
 const ADDRESS = /^(?:https?:\/\/|mailto:)/iu;
-const REMARK: Options["remarkPlugins"] = [[remarkGfm, { singleTilde: false }]];
+const REMARK: Options["remarkPlugins"] = [[remarkGfm, { singleTilde: false }], keepBreaks];
 
 /** An address that a link may have; undefined if it may not be one. */
 export function safeAddress(address: string): string | undefined {
@@ -92,13 +94,20 @@ const Part = memo(function Part({ text }: { readonly text: string }): ReactNode 
   );
 });
 
+/** What is written. */
+export interface MarkdownProps {
+  readonly text: string;
+  /** Whether it grows: what is open at its end is shown as if it were closed, with a cursor behind it. */
+  readonly isLive?: boolean | undefined;
+}
+
 /** What a model wrote. While it grows only its last part is read again. */
-export const Markdown = memo(function Markdown({ text }: { readonly text: string }): ReactNode {
+export const Markdown = memo(function Markdown({ text, isLive = false }: MarkdownProps): ReactNode {
   const parts = useMemo(() => splitMarkdown(text), [text]);
   return (
-    <div className="min-w-0 break-words leading-relaxed">
+    <div className={classes("min-w-0 break-words leading-relaxed", isLive && "agent-live")}>
       {parts.map((part, at) => (
-        <Part key={at} text={part} />
+        <Part key={at} text={isLive && at === parts.length - 1 ? closeTail(part) : part} />
       ))}
     </div>
   );

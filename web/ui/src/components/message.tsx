@@ -3,7 +3,7 @@ import { Collapsible } from "radix-ui";
 import { memo, type ReactNode } from "react";
 import { Markdown } from "./markdown.js";
 import { RequestCard } from "./request-card.js";
-import { formatBytes } from "../format.js";
+import { formatBytes, sentence } from "../format.js";
 import { classes, FOCUS } from "./styles.js";
 import { ToolCallRenderer, type ToolRenderer } from "./tool-call.js";
 
@@ -11,6 +11,8 @@ import { ToolCallRenderer, type ToolRenderer } from "./tool-call.js";
 export interface RowOptions {
   readonly onAnswer?: ((response: InputResponse) => Promise<void> | void) | undefined;
   readonly renderers?: Readonly<Record<string, ToolRenderer>> | undefined;
+  /** How often the connection came back: what did not get through before is no longer told. */
+  readonly reconnects?: number | undefined;
   /** What can be done with a message, drawn below it. Give the same function each time. */
   readonly actions?: ((item: MessageItem) => ReactNode) | undefined;
 }
@@ -23,24 +25,24 @@ export const Row = memo(function Row({ item, ...options }: RowOptions & { readon
     case "note":
       return <NoteRow note={item.note} />;
     case "request":
-      return options.onAnswer === undefined ? null : <RequestCard request={item.request} onAnswer={options.onAnswer} />;
+      return options.onAnswer === undefined ? null : <RequestCard request={item.request} onAnswer={options.onAnswer} reconnects={options.reconnects} />;
   }
 });
 
 export type MessageItem = Extract<ChatItem, { kind: "message" }>;
 
-function Message({ item, onAnswer, renderers, actions }: RowOptions & { readonly item: MessageItem }): ReactNode {
+function Message({ item, onAnswer, renderers, reconnects, actions }: RowOptions & { readonly item: MessageItem }): ReactNode {
   const { message, calls, reasoning = "", attachments, isLive } = item;
   const isUser = message.role === "user";
   return (
     <article aria-label={isUser ? "You said" : "The agent said"} aria-busy={isLive} className={classes("group/row flex", isUser && "justify-end")}>
       <div className={classes("relative min-w-0 max-w-full text-sm text-agent-text", isUser && "max-w-[85%] rounded-2xl bg-agent-raised px-4 py-2", !isUser && "w-full")}>
         {reasoning !== "" && <Reasoning text={reasoning} isLive={isLive && message.content === ""} />}
-        <Words text={message.content} isUser={isUser} />
+        <Words text={message.content} isUser={isUser} isLive={isLive} />
         <Attachments attachments={attachments} />
-        {isLive && <span aria-hidden className="inline-block h-4 w-1.5 translate-y-0.5 bg-agent-accent motion-safe:animate-pulse" />}
+        {isLive && message.content === "" && <span aria-hidden className="inline-block h-4 w-1.5 translate-y-0.5 bg-agent-accent motion-safe:animate-pulse" />}
         {calls.map((view) => (
-          <ToolCallRenderer key={view.key} view={view} onAnswer={onAnswer} renderers={renderers} />
+          <ToolCallRenderer key={view.key} view={view} onAnswer={onAnswer} renderers={renderers} reconnects={reconnects} />
         ))}
         <div className={classes("absolute top-full", isUser ? "right-2" : "left-0")}>{actions?.(item)}</div>
       </div>
@@ -48,9 +50,9 @@ function Message({ item, onAnswer, renderers, actions }: RowOptions & { readonly
   );
 }
 
-function Words({ text, isUser }: { readonly text: string; readonly isUser: boolean }): ReactNode {
+function Words({ text, isUser, isLive }: { readonly text: string; readonly isUser: boolean; readonly isLive: boolean }): ReactNode {
   if (text === "") return null;
-  return isUser ? <p className="whitespace-pre-wrap break-words">{text}</p> : <Markdown text={text} />;
+  return isUser ? <p className="whitespace-pre-wrap break-words">{text}</p> : <Markdown text={text} isLive={isLive} />;
 }
 
 /** What came with a message, by its name: it is shown to the model, and nothing here opens it. */
@@ -90,7 +92,7 @@ function NoteRow({ note }: { readonly note: Note }): ReactNode {
     case "error":
       return (
         <p className={classes("border-l-4 pl-3 text-sm", note.isPassing ? "border-l-agent-warning text-agent-muted" : "border-l-agent-danger text-agent-danger-text")}>
-          {note.isPassing ? `${note.text} It is tried again.` : note.text}
+          {note.isPassing ? `${sentence(note.text)} It is tried again.` : sentence(note.text)}
         </p>
       );
     case "cancelled":

@@ -2,7 +2,8 @@
 import { actionName, type InputOption, type InputRequest, type InputResponse, type JsonValue } from "@windlass/protocol";
 import { RadioGroup } from "radix-ui";
 import { useId, useState, type ReactNode } from "react";
-import { formatExactly } from "../format.js";
+import { formatExactly, sentence } from "../format.js";
+import { useErrorUntil } from "../hooks/use-error-until.js";
 import { BUTTONS, CARD, classes, CODE, FIELD, FOCUS } from "./styles.js";
 
 /** A request, and who takes the answer. */
@@ -12,6 +13,8 @@ export interface RequestCardProps {
   readonly onAnswer: (response: InputResponse) => Promise<void> | void;
   /** The moment, in milliseconds since 1970; that of the machine when absent. */
   readonly nowMs?: number | undefined;
+  /** How often the connection came back: an answer that did not get through is told until it does. */
+  readonly reconnects?: number | undefined;
 }
 
 const APPROVAL_OPTIONS: readonly InputOption[] = [
@@ -35,8 +38,9 @@ function isApproval({ kind, options, display }: InputRequest): boolean {
  * It shows the arguments as they will be used, and the answer carries their digest: consent to something else does
  * not count.
  */
-export function ApprovalCard({ request, onAnswer, nowMs }: RequestCardProps): ReactNode {
-  const { state, send } = useAnswer(request, onAnswer, nowMs);
+export function ApprovalCard(props: RequestCardProps): ReactNode {
+  const { request } = props;
+  const { state, send } = useAnswer(props);
   const [reason, setReason] = useState("");
   const { action } = request;
   const options = request.options ?? APPROVAL_OPTIONS;
@@ -104,8 +108,9 @@ function sorted(value: JsonValue): JsonValue {
 }
 
 /** Asks a question: options to pick from, words, or both. */
-export function QuestionCard({ request, onAnswer, nowMs }: RequestCardProps): ReactNode {
-  const { state, send } = useAnswer(request, onAnswer, nowMs);
+export function QuestionCard(props: RequestCardProps): ReactNode {
+  const { request } = props;
+  const { state, send } = useAnswer(props);
   const [optionId, setOptionId] = useState("");
   const [text, setText] = useState("");
   const options = request.options ?? [];
@@ -140,13 +145,10 @@ interface AnswerState {
 
 type Given = Pick<InputResponse, "optionId" | "text">;
 
-function useAnswer(
-  { requestId, argumentsHash, expiresAt }: InputRequest,
-  onAnswer: RequestCardProps["onAnswer"],
-  nowMs = Date.now(),
-): { readonly state: AnswerState; readonly send: (given: Given) => void } {
+function useAnswer({ request, onAnswer, nowMs = Date.now(), reconnects = 0 }: RequestCardProps): { readonly state: AnswerState; readonly send: (given: Given) => void } {
+  const { requestId, argumentsHash, expiresAt } = request;
   const [isSent, setIsSent] = useState(false);
-  const [error, setError] = useState<string>();
+  const [error, setError] = useErrorUntil(reconnects);
   const isExpired = expiresAt !== undefined && Date.parse(expiresAt) <= nowMs;
   const send = (given: Given): void => {
     setIsSent(true);
@@ -156,10 +158,10 @@ function useAnswer(
     ) as InputResponse;
     Promise.resolve(onAnswer(response)).catch((failure: unknown) => {
       setIsSent(false);
-      setError(failure instanceof Error ? failure.message : "The answer did not get through.");
+      setError(failure instanceof Error ? failure : new Error("The answer did not get through."));
     });
   };
-  return { state: { isDone: isSent || isExpired, isExpired, error }, send };
+  return { state: { isDone: isSent || isExpired, isExpired, error: error && sentence(error.message) }, send };
 }
 
 interface FrameProps {

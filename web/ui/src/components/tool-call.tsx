@@ -16,6 +16,8 @@ export interface ToolCallProps {
   /** Draws the inside of calls, by the name of the tool. */
   readonly renderers?: Readonly<Record<string, ToolRenderer>> | undefined;
   readonly isOpen?: boolean | undefined;
+  /** How often the connection came back. */
+  readonly reconnects?: number | undefined;
 }
 
 const SHOWN: Readonly<Record<CallStatus, { readonly sign: string; readonly text: string; readonly color: string }>> = {
@@ -31,7 +33,7 @@ const SHOWN: Readonly<Record<CallStatus, { readonly sign: string; readonly text:
 const RESULT_CHARS_MAX = 20_000;
 
 /** A call with its arguments, how it goes, and what came of it. What tools say is text and nothing else. */
-export const ToolCallRenderer = memo(function ToolCallRenderer({ view, onAnswer, renderers, isOpen }: ToolCallProps): ReactNode {
+export const ToolCallRenderer = memo(function ToolCallRenderer({ view, onAnswer, renderers, isOpen, reconnects }: ToolCallProps): ReactNode {
   const { requiresApproval } = useToolCallStatus(view);
   const { call, request } = view;
   const Own = renderers !== undefined && Object.hasOwn(renderers, call.name) ? renderers[call.name] : undefined;
@@ -48,7 +50,7 @@ export const ToolCallRenderer = memo(function ToolCallRenderer({ view, onAnswer,
       </Collapsible.Root>
       {isAsked && (
         <div className="px-3 pb-3">
-          <RequestCard key={request.requestId} request={request} onAnswer={onAnswer} />
+          <RequestCard key={request.requestId} request={request} onAnswer={onAnswer} reconnects={reconnects} />
         </div>
       )}
     </div>
@@ -59,7 +61,7 @@ function Header({ view }: { readonly view: CallView }): ReactNode {
   const { isDestructive } = useToolCallStatus(view);
   const { call, status, progress, subagent } = view;
   const { sign, text, color } = SHOWN[status];
-  const name = subagent === undefined ? call.name : `${call.name} → ${subagent.name}`;
+  const name = subagent === undefined || subagent.name === call.name ? call.name : `${call.name} → ${subagent.name}`;
   return (
     <>
       <span aria-hidden className={classes("w-4 text-center", color, status === "running" && "motion-safe:animate-pulse")}>{sign}</span>

@@ -4,6 +4,7 @@ import { useCallback, useMemo, useState } from "react";
 import { useTransport } from "../context.js";
 import type { Transport } from "../transport.js";
 import { toError } from "./use-async.js";
+import { useErrorUntil } from "./use-error-until.js";
 import { useSession } from "./use-session.js";
 
 /** Where to chat. */
@@ -33,7 +34,9 @@ export interface ChatStream {
   /** Whether files may come with a message. */
   readonly canAttach: boolean;
   readonly connection: FeedState;
-  /** What went wrong last on the way to the agent; what went wrong in a run is in the items. */
+  /** How often the connection came back after it broke. */
+  readonly reconnects: number;
+  /** What went wrong last on the way to the agent, until the connection is back; what went wrong in a run is in the items. */
   readonly error: Error | undefined;
   /** Says something. Rejects if it did not get through; it may then be said again. */
   readonly sendUserMessage: (content: UserContent, delivery?: "queue" | "steer") => Promise<void>;
@@ -63,7 +66,7 @@ export function useChatStream(options: ChatStreamOptions = {}): ChatStream {
   const view = useSession(sessionId, options.transport);
   const [local, setMessages] = useState(initialMessages);
   const [pending, setPending] = useState<Pending>();
-  const [error, setError] = useState<Error>();
+  const [error, setError] = useErrorUntil(view.reconnects);
   const { conversation } = view;
   const said = useMemo(() => conversation.chat.messages.filter(({ role }) => role === "user").length, [conversation.chat.messages]);
   const isPending = pending !== undefined && said <= pending.after;
@@ -77,7 +80,7 @@ export function useChatStream(options: ChatStreamOptions = {}): ChatStream {
       setError(toError(failure));
       throw failure;
     }
-  }, []);
+  }, [setError]);
 
   const sendUserMessage = useCallback(
     (content: UserContent, delivery?: "queue" | "steer") =>
@@ -129,6 +132,7 @@ export function useChatStream(options: ChatStreamOptions = {}): ChatStream {
     canSteer: transport.features.steer,
     canAttach: transport.features.attachments,
     connection: view.connection,
+    reconnects: view.reconnects,
     error: error ?? view.error,
     sendUserMessage,
     cancel,

@@ -88,8 +88,7 @@ def _goal(
         case "versions":
             known = list(dict.fromkeys(one.fingerprint for one in facts if one.fingerprint is not None))
             if versions is None and len(known) < 2:
-                raise bad_request(
-                    f"goal {name} has runs of {len(known)} versions: there is nothing to compare"
-                )
+                told = "one version" if known else "no version"
+                raise bad_request(f"goal {name} has runs of {told}: there is nothing to compare")
             old, new = versions or (known[1], known[0])
             return versions_report(name, facts, old=old, new=new)

@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 from tests.cli.commands import run_here
 
-from windlass import AgentRuntime
+from windlass import Agent, AgentRuntime, tool
 from windlass.improve import Builder, Goal
 from windlass.loading import load, load_agents
 from windlass.testing import ScriptedModel, by_history, call, say
@@ -118,3 +118,48 @@ def test_a_proposal_is_listed_shown_checked_and_settled(
     [row] = data(capsys, "proposals", "list")
     assert row["status"] == "refused"
     assert cast(Row, row["settled"])["reason"] == "too dear"
+
+
+STUCK = """
+from windlass import tool
+from windlass.testing import call
+
+@tool(mode="read", name="wait")
+async def wait() -> str:
+    open("driven", "w").close()
+    return "over"
+
+stuck = Agent("stuck", model=ScriptedModel(lambda _: call("wait")), tools=[wait])
+agents = [agent, stuck]
+"""
+
+
+def test_a_check_leaves_runs_under_way_alone(
+    proposal_id: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "more.py").write_text(f"{AGENT}{STUCK}", encoding="utf-8")
+    monkeypatch.setenv("WINDLASS_AGENTS", "more.py:agents")
+
+    async def leave() -> None:
+        begun = asyncio.Event()
+
+        @tool(mode="read", name="wait")
+        async def wait() -> str:
+            begun.set()
+            await asyncio.Event().wait()
+            return "never"
+
+        stuck = Agent("stuck", model=ScriptedModel(lambda _: call("wait")), tools=[wait])
+        async with await AgentRuntime.open("shop.db", agents=[stuck], durability="process") as runtime:
+            await runtime.start(stuck, "Wait.", run_id="left")
+            await begun.wait()
+
+    def stored() -> str:
+        return run_here(capsys, "runs", "tail", "left", "--no-follow", "--json").out
+
+    asyncio.run(leave())
+    before = stored()
+    checked = run_here(capsys, "builder", "proposals", "check", proposal_id, "--goals", "more.py:goals")
+    assert checked.code == 0, checked.err
+    assert not (tmp_path / "driven").exists()
+    assert stored() == before

@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 from tests.cli.commands import run_here
 
+from windlass import Unavailable
+from windlass.adapters.journals import sqlite_versions
 from windlass.adapters.journals.sqlite_schema import MIGRATIONS, connect, prepare
+from windlass.adapters.journals.sqlite_versions import back_up, version_of
 
 NEWEST = len(MIGRATIONS)
 
@@ -62,9 +65,55 @@ def test_all_stores_of_the_folder_and_no_copy_if_none_is_wanted(
     folder.mkdir()
     for name in ("ann.db", "local.db"):
         older(folder / name)
+    (folder / "ann.tenant").write_text("ann", encoding="utf-8")
     assert run_here(capsys, "migrate", "--no-backup").code == 0
     assert [version(folder / name) for name in ("ann.db", "local.db")] == [NEWEST, NEWEST]
     assert not list(folder.glob("*.bak"))
+
+
+def test_a_file_of_somebody_else_in_the_folder_is_left_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "windlass-data"
+    folder.mkdir()
+    older(folder / "local.db")
+    (folder / "other.db").write_text("something else entirely " * 100, encoding="utf-8")
+    assert run_here(capsys, "migrate").code == 0
+    assert version(folder / "local.db") == NEWEST
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640])
+def test_a_copy_is_for_the_same_eyes_as_the_store(tmp_path: Path, mode: int) -> None:
+    old = tmp_path / "old.db"
+    older(old)
+    old.chmod(mode)
+    assert back_up(version_of(old)).stat().st_mode & 0o777 == mode
+
+
+def test_a_copy_has_its_name_once_it_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = tmp_path / "old.db"
+    older(old)
+
+    def killed(_: int) -> None:
+        assert not list(tmp_path.glob("*.bak"))
+        raise OSError("killed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sqlite_versions.os, "fsync", killed)
+        with pytest.raises(Unavailable):
+            back_up(version_of(old))
+    assert not [*tmp_path.glob("*.bak*"), *tmp_path.glob("*.part*")]
+
+
+def test_a_copy_is_named_by_what_it_is_and_not_by_what_the_store_was(tmp_path: Path) -> None:
+    old = tmp_path / "old.db"
+    older(old)
+    seen = version_of(old)
+    with closing(connect(old)) as connection:
+        prepare(connection, old, durability="process")
+    copy = back_up(seen)
+    assert copy.name == f"old.db.v{NEWEST}.bak"
+    assert version(copy) == NEWEST
 
 
 def test_a_newer_store_is_refused_and_the_others_stay_as_they_are(
@@ -74,6 +123,7 @@ def test_a_newer_store_is_refused_and_the_others_stay_as_they_are(
     folder.mkdir()
     for name in ("ann.db", "local.db"):
         older(folder / name)
+    (folder / "ann.tenant").write_text("ann", encoding="utf-8")
     with closing(sqlite3.connect(folder / "local.db")) as connection:
         connection.execute("PRAGMA user_version = 99")
     ran = run_here(capsys, "migrate")

@@ -144,6 +144,8 @@ def test_what_was_typed_before_the_question_was_shown_is_no_answer(tmp_path: Pat
     typed.until("Type a number")
     typed.type("deny")
     typed.until("✗ pay")
+    typed.type("/nope")
+    typed.until("There is no /nope; there is /quit.")
     typed.type("/quit")
     assert typed.end() == 0
     assert "paid " not in typed.seen

@@ -149,7 +149,7 @@ def test_ctrl_c_leaves_a_run_that_goes_on_at_the_server(tmp_path: Path, server: 
 
 def test_commands_of_a_store_say_that_they_are(capsys: Capture) -> None:
     Path("x.jsonl").write_text("", encoding="utf-8")
-    for command in (("sessions", "import", "x.jsonl"), ("acp",)):
+    for command in (("sessions", "import", "x.jsonl"), ("acp",), ("doctor",)):
         ran = run_here(capsys, *command)
         assert (ran.code, "works on a store, and a server was named" in ran.err) == (2, True), ran
     assert "variable WINDLASS_SERVER" in run_here(capsys, "config").out

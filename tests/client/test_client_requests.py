@@ -1,6 +1,7 @@
 """Requests of the client: repeated where that is safe, and their errors."""
 
 import asyncio
+import json
 import logging
 import traceback
 from pathlib import Path
@@ -361,3 +362,73 @@ def test_a_client_can_be_closed_and_opened_again() -> None:
                 assert (await asyncio.wait_for(client.health(), 5)).status == "ok"
 
     run(main())
+
+
+KEY = "wl_s3cret/key"
+
+
+@pytest.mark.parametrize("echo", [KEY, KEY.replace("/", "\\/"), "\\u0077" + KEY[1:]])
+def test_a_server_that_repeats_the_key_does_not_spread_it(
+    echo: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    refusal = f'{{"code": "denied", "detail": "{"x" * 990}{echo}", "ids": {{"runId": "{echo}"}}}}'.encode()
+    meta = '{"at": "2026-01-31T09:30:00.000Z"}'
+    data = f'{{"{echo}": ["{echo}"]}}'
+    event = f'{{"type": "x.y", "data": {data}, "schemaVersion": 1, "meta": {meta}}}'
+    stream = f"id: {echo}\ndata: {event}\n\nevent: error\ndata: {refusal.decode()}\n\n".encode()
+
+    async def main() -> None:
+        answers = [
+            reply(403, refusal),
+            reply(200, f'{{"status": "ok", "version": "{echo}"}}'.encode()),
+            reply(200, f'{{"a": "{echo}"}}\n"{echo}"'.encode()),
+            reply(200, b"", content_type=f"text/{KEY}"),
+            reply(200, stream, content_type="text/event-stream"),
+        ]
+        async with faking(*answers) as fake, client_of(fake.port, key=KEY) as client:
+            with pytest.raises(Denied) as refused:
+                await client.health()
+            texts = [str(refused.value), str(refused.value.info())]
+            assert (await client.health()).version == "[key]"
+            lines = [line async for line in client.sessions.export("s")]
+            assert [json.loads(line) for line in lines] == [{"a": "[key]"}, "[key]"]
+            with pytest.raises(NotWindlass) as other:
+                await anext(client.events(run_id="r"))
+            feed = client.events(run_id="r")
+            texts += [str(other.value), repr(await anext(feed))]
+            with pytest.raises(Denied) as ended:
+                await anext(feed)
+            texts.append(str(ended.value))
+        assert not [text for text in [*texts, caplog.text] if "s3cret" in text]
+
+    run(main())
+
+
+def test_what_must_not_happen_twice_is_not_repeated_behind_a_gateway_that_gave_up() -> None:
+    async def main() -> None:
+        gateway = b"HTTP/1.1 502 Bad Gateway\r\ncontent-length: 4\r\n\r\nnope"
+        async with faking(gateway) as fake, client_of(fake.port) as client:
+            for ask in (
+                lambda: client.approvals.answer("q", "approve"),
+                lambda: client.sessions.cancel("s"),
+                lambda: client.sessions.delete("s"),
+            ):
+                before = len(fake.requests)
+                with pytest.raises(Ambiguous):
+                    await ask()
+                assert len(fake.requests) == before + 1
+
+    run(main())
+
+
+def test_a_key_that_others_can_read_on_the_way_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    for url in ("http://127.0.0.1:1", "http://[::1]:1", "http://localhost:1", "https://far.example"):
+        Client(url, key="wl_s3cret").open()
+    Client("http://far.example").open()
+    assert not caplog.records
+    for _ in range(2):
+        Client("http://far.example", key="wl_s3cret").open()
+    [told] = caplog.records
+    assert "the key for http://far.example is sent without TLS" in told.getMessage()
+    assert "s3cret" not in told.getMessage()

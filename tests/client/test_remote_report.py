@@ -1,15 +1,19 @@
 """What a remote agent reports, and what it is told of an answer."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from windlass.client import RunInfo
+from windlass.client.remote_model import ROUNDS_MAX, RemoteModel
 from windlass.client.remote_report import Asked, Report, reply_to, report_of
+from windlass.errors import Rejected
+from windlass.ports.model import LLMMessage, LLMStreamChunk
 from windlass.question import OPTION_CHARS_MAX, QUESTION_CHARS_MAX
 from windlass_protocol import InputRequest, RunResult, RunSnapshot
 
-QUESTION = {
+QUESTION: dict[str, Any] = {
     "prompt": "Run pay?",
     "options": [{"id": "approve", "label": "Yes"}, {"id": "deny", "label": "No"}],
 }
@@ -49,13 +53,44 @@ def test_a_run_is_reported_when_it_ended_or_asks_what_nobody_has_answered() -> N
 def test_a_question_here_is_no_larger_than_a_question_may_be() -> None:
     option = {"id": "x" * (OPTION_CHARS_MAX + 1), "label": "too long to be picked"}
     known = {"id": "yes", "label": "y" * 1_000}
-    report = report_of(info("waiting", asking(prompt="?" * 10_000, options=[option, known])))
+    asks = asking(prompt="?" * 10_000, options=[option, known], kind="question")
+    report = report_of(info("waiting", asks))
     assert report is not None
     assert report.asked is not None
     question = report.asked.question
     assert len(str(question["prompt"])) == QUESTION_CHARS_MAX
     assert str(question["prompt"]).endswith("the whole request is on the server]")
     assert question["options"] == [{"id": "yes", "label": "y" * OPTION_CHARS_MAX}]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"kind": "approval"},
+        {},
+        {"kind": "question", "argumentsHash": "sha256:" + "0" * 64},
+        {"kind": "question"},
+    ],
+)
+def test_consent_to_what_is_not_shown_whole_can_only_be_denied_here(more: dict[str, Any]) -> None:
+    options = [{"id": "approve", "label": "Yes"}, {"id": "deny", "label": "No"}]
+    asks = asking(prompt="x" * QUESTION_CHARS_MAX + "; rm -rf /", options=options, allowFreeform=True, **more)
+    report = report_of(info("waiting", asks))
+    assert report is not None
+    assert report.asked is not None
+    question = report.asked.question
+    assert question["options"] == [{"id": "deny", "label": "Deny"}]
+    assert question["allow_freeform"] is False
+    assert len(str(question["prompt"])) == QUESTION_CHARS_MAX
+    assert "Approve it on the server, or deny it." in str(question["prompt"])
+
+
+def test_consent_that_is_shown_whole_can_be_given_here() -> None:
+    options = [{"id": "approve", "label": "Yes"}, {"id": "deny", "label": "No"}]
+    report = report_of(info("waiting", asking(prompt="x" * QUESTION_CHARS_MAX, options=options)))
+    assert report is not None
+    assert report.asked is not None
+    assert report.asked.question["options"] == options
 
 
 def test_data_that_no_result_can_hold_is_an_error() -> None:
@@ -81,3 +116,32 @@ def test_what_nobody_answered_is_a_no(
     reply = reply_to(Report(run_id="r", asked=asked), answered)
     assert (reply.run_id, reply.request_id, reply.arguments_hash) == ("r", "q", "h")
     assert (reply.option_id, reply.text) == (option, text)
+
+
+def going_on(*messages: LLMMessage) -> list[LLMStreamChunk]:
+    async def main() -> list[LLMStreamChunk]:
+        tools: list[dict[str, Any]] = [{"name": "ask_question"}]
+        told = [LLMMessage("user", "Go."), *messages]
+        return [chunk async for chunk in RemoteModel("m").stream(told, tools=tools)]
+
+    return asyncio.run(main())
+
+
+def test_a_question_that_nobody_can_be_asked_ends_the_work() -> None:
+    report = Report(run_id="r", asked=Asked(request_id="q", question=QUESTION))
+    before = LLMMessage("tool", report.model_dump_json(), name="remote")
+    with pytest.raises(Rejected, match="did not complete: two options have the same id"):
+        going_on(
+            before, LLMMessage("tool", "two options have the same id", name="ask_question", is_error=True)
+        )
+
+
+def test_a_server_that_asks_without_end_is_given_up() -> None:
+    report = Report(run_id="r", asked=Asked(request_id="q", question=QUESTION)).model_dump_json()
+    asks = LLMMessage("tool", report, name="remote")
+    answered = LLMMessage("tool", '{"optionId": "approve"}', name="ask_question")
+    rounds = [asks, answered] * (ROUNDS_MAX - 1)
+    assert going_on(*rounds, asks)
+    with pytest.raises(Rejected, match="over the limit of 100 questions"):
+        going_on(*rounds, asks, answered, asks)
+    assert going_on(*rounds, asks, answered, LLMMessage("user", "Something else."), asks)

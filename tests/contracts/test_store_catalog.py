@@ -347,6 +347,11 @@ def test_runs_of_subagents_count_only_for_their_own_agent(play: Play) -> None:
         assert [cell.count for cell in (await other.counted_runs(day)).cells] == [1]
         below = await other.counted_runs(replace(day, agent_id="a2"))
         assert [cell.count for cell in below.cells] == [1]
+        waiting = (("r2", RunStatus.WAITING),)
+        drafts = (replace(fact("run.waiting", "r2", at=LATER), agent_id="a2"),)
+        await store.append(Batch(mine, 1, drafts, standing=Standing.WAITING, runs=waiting))
+        assert await other.waiting() == Waiting(0, 0, None)
+        assert await other.waiting(agent_id="a2") == Waiting(1, 0, None)
 
     play(story)
 

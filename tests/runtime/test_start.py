@@ -21,8 +21,10 @@ from windlass_protocol import (
     DeferDecision,
     DenyDecision,
     ErrorKind,
+    FilePart,
     HookRight,
     HookSpec,
+    ImagePart,
     InterruptDecision,
     ModifyDecision,
     OutputContract,
@@ -36,6 +38,7 @@ from windlass_protocol import (
     SchemaVersion,
     SourceKind,
     SourceRef,
+    TextPart,
 )
 
 HOST_NEEDED = (ErrorKind.HOST_CONFIGURATION_NEEDED, RetryClass.HOST_CONFIGURATION_NEEDED)
@@ -498,5 +501,32 @@ def test_a_wrong_part_of_a_message_is_named(message: list[object], place: str) -
         async with AgentRuntime.in_memory([shop()]) as runtime:
             with pytest.raises(Rejected, match=f"start: {place} cannot be used"):
                 await runtime.start("shop", cast("Any", message))
+
+    play(story())
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "data:image/png;base64,iVBORw0KGgo",
+        "data:image/png;base64,!!!!",
+        "blob:http://x/1",
+        "file:///etc/x",
+        "",
+    ],
+)
+def test_what_nobody_could_read_is_refused_where_it_comes_in(place: str) -> None:
+    parts = (TextPart(text="See:"), ImagePart(image=place))
+    file = (FilePart(data=place, media_type="application/pdf"),)
+
+    async def story() -> None:
+        async with AgentRuntime.in_memory([shop()]) as runtime:
+            with pytest.raises(Rejected, match=r"message\.1 cannot be used: it"):
+                await runtime.start("shop", parts)
+            await (await runtime.start("shop", "Hi.", session_id="s")).wait()
+            with pytest.raises(Rejected, match=r"message\.0 cannot be used: it"):
+                await runtime.steer("shop", file, session_id="s")
+            good = (ImagePart(image="data:image/png;base64,aGk="), ImagePart(image=f"sha256:{'0' * 64}"))
+            await (await runtime.start("shop", good, session_id="s")).wait()
 
     play(story())

@@ -55,7 +55,7 @@ def test_an_approver_answers_for_others_and_sees_nothing_else(tmp_path: Path) ->
                 late = await who.post(path, json={"optionId": "deny"})
                 assert late.status_code == 409
                 assert "approved (approve) by boss" in late.json()["detail"]
-                assert late.json()["ids"]["run_id"] == begun["runId"]
+                assert late.json()["ids"]["runId"] == begun["runId"]
             for nobody in (other, away):
                 assert (await nobody.post(path, json={"optionId": "deny"})).status_code == 404
 

@@ -68,6 +68,8 @@ def test_a_change_is_proposed_tried_and_answered_by_name(tmp_path: Path) -> None
             assert made["proposal"]["differences"][0]["path"] == "/agent/instructions"
             again = await client.post("/proposals", json=wanted, headers=headers)
             assert again.json()["proposalId"] == proposal_id
+            other = await client.post("/proposals", json={"goal": "parcels"}, headers=headers)
+            assert (other.status_code, other.json()["code"]) == (409, "conflict")
 
             assert (await client.post(f"/proposals/{proposal_id}/check", json={})).status_code == 202
             checked = await settled(client, proposal_id)

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
 from typing import TYPE_CHECKING, Final, TypedDict, TypeVar, Unpack
 
 from windlass import Conflict
-from windlass.client import ApprovalInfo, Client, NotFound, RunRow, SessionInfo, TraceInfo
+from windlass.client import ApprovalInfo, Client, NotFound, NotWindlass, RunRow, SessionInfo, TraceInfo
 from windlass_cli.problems import Problem
 
 if TYPE_CHECKING:
@@ -76,7 +76,8 @@ class Served:
                 raise Problem(
                     f"there is no session {session_id}", f"Leave --session out: {_NAMED}."
                 ) from None
-        assert begun.run_id is not None, "words begin a run"
+        if begun.run_id is None:
+            raise NotWindlass("the server took words and names no run that they begin")
         return ServedRun(self.client, begun.run_id)
 
     async def agent(self, name: str | None) -> str:
@@ -120,7 +121,8 @@ class ServedRun:
             async for _ in feed:
                 pass
         result = (await known(self._client.runs.get(self.run_id))).result
-        assert result is not None, "the feed of a run ends with it"
+        if result is None:
+            raise NotWindlass("the server ended the feed of a run that goes on")
         return result
 
     async def requests(self) -> "tuple[InputRequest, ...]":

@@ -4,7 +4,7 @@ import asyncio
 import getpass
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, cast
 
@@ -13,7 +13,7 @@ import typer
 import windlass
 from windlass import parts
 from windlass_cli.problems import Exit, Problem
-from windlass_cli.settings import LOCAL, OWNER, Settings
+from windlass_cli.settings import KEY, LOCAL, OWNER, Settings
 from windlass_cli.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -96,6 +96,9 @@ class Session:
         """Open what is asked: the server that was named, else the store.
 
         With `drives` the store goes on with what was left unfinished in it; a server does so by itself.
+
+        Raises:
+            Problem: the key would go to a server that only a file names.
         """
         if not self.settings.server:
             async with self.working() if drives else self.reading() as runtime:
@@ -104,10 +107,25 @@ class Session:
         from windlass.client import Client  # noqa: PLC0415 - slow to import
         from windlass_cli.served import Served  # noqa: PLC0415 - slow to import
 
+        self._check_key()
         async with Client(self.settings.server, key=self.key) as client:
             yield Served(client)
 
-    def _check_store(self) -> None:
+    def _check_key(self) -> None:
+        """See that the key goes to a server that whoever has it has named."""
+        named = self.settings.values["server"]
+        if self.key is not None and named.is_from_file:
+            raise Problem(
+                f"{KEY} is set, and the server is named by {named.source}: no key is sent where a file says",
+                f"Name the server yourself, with --server or {named.setting.variable}; or unset {KEY}.",
+            )
+
+    def check_store(self) -> None:
+        """Refuse a command that works on a store when a server was named.
+
+        Raises:
+            Problem: one was.
+        """
         if self.settings.server:
             raise Problem(
                 "this command works on a store, and a server was named",
@@ -122,7 +140,7 @@ class Session:
         """
         from windlass import telemetry  # noqa: PLC0415 - slow to import
 
-        self._check_store()
+        self.check_store()
         settings = self.settings
         _check_file(settings.store)
         _make_folder(settings.store.parent)
@@ -135,13 +153,25 @@ class Session:
             yield runtime
 
     @asynccontextmanager
+    async def knowing(self) -> "AsyncGenerator[AgentRuntime]":
+        """Open the store with the agents to look at both: nothing in it is driven.
+
+        Raises:
+            Problem: there is none.
+        """
+        known = windlass.AgentRuntime.in_memory(self.agents()).ports.registry
+        async with self.reading() as runtime:
+            # The one that is open knows no agent, and the one that knows them is not opened.
+            yield windlass.AgentRuntime(replace(runtime.ports, registry=known))
+
+    @asynccontextmanager
     async def reading(self) -> "AsyncGenerator[AgentRuntime]":
         """Open the store to look at it, and to answer: nothing in it is driven.
 
         Raises:
             Problem: there is none.
         """
-        self._check_store()
+        self.check_store()
         settings = self.settings
         _check_file(settings.store)
         if not settings.store.is_file():

@@ -91,6 +91,8 @@ class Value:
     setting: Setting
     value: str
     source: str
+    is_from_file: bool = False
+    """Whether a file says so, which may be somebody else's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,11 +166,14 @@ def load_settings(
         if given is None:
             given, source = environment.get(setting.variable), f"variable {setting.variable}"
         found: object = given
-        if found is None and setting.key in written:
+        is_from_file = found is None and setting.key in written
+        if is_from_file:
             found, source = written[setting.key], str(path)
         if found is None:
             found, source = setting.default, "default"
-        values[setting.key] = Value(setting, _checked(setting, found, source), source)
+        values[setting.key] = Value(
+            setting, _checked(setting, found, source), source, is_from_file=is_from_file
+        )
     return Settings(values, path.absolute().parent if written else Path.cwd())
 
 

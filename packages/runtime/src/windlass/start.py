@@ -11,6 +11,7 @@ from typing import Final, cast
 
 from pydantic import JsonValue
 
+from windlass.attachments import check_parts
 from windlass.delivery import check_sink
 from windlass.engine.cut import TooLate, within
 from windlass.engine.judge import settled, timed_out
@@ -154,13 +155,14 @@ async def check_start(
     `message_id` is that of words to a run under way.
 
     Raises:
-        Rejected: a port is missing, or the package cannot be run.
+        Rejected: a port is missing, the package cannot be run, or nobody could read what was said.
         Unavailable: nobody provides the model.
         Denied: the start policy does not allow it.
     """
     policy = _check_ports(ports, request.run_id)
     check_ids(ports, request, message_id=message_id)
     check_json(request)
+    check_parts(request)
     effective = await effective_package(ports, request)
     provider_of(ports, effective.package, run_id=request.run_id)
     summary_provider_of(ports, effective.package, run_id=request.run_id)

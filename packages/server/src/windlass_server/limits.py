@@ -87,6 +87,8 @@ THREAD_ANSWERS_MAX: Final = 64
 """Answers in one request of a chat client."""
 THREAD_REWINDS_MAX: Final = 64
 """How often the answers of one chat can be asked for anew."""
+THREAD_GAP_MAX: Final = 4
+"""Sessions of one chat in a row that were deleted, behind which later ones are still found."""
 THREAD_RUNS_SEARCHED_MAX: Final = 5
 """Newest runs of a session among which the one is looked for that asked what a chat client answers."""
 DRAIN_S: Final = 5

@@ -1,19 +1,21 @@
 """Chats of other clients: which session a name means, and what is done in it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from fastapi import Request
 
+from windlass import Conflict
 from windlass.ports.feed import StreamOptions
 from windlass.ports.journal import RunRow
+from windlass_harness.views.runs import RUN_ENDS
 from windlass_protocol import RunStatus, UserContent
 from windlass_server.access import OwnSession, own_session
 from windlass_server.chat.gate import Past, View
 from windlass_server.chat.words import Given
 from windlass_server.guard import Caller
-from windlass_server.limits import THREAD_REWINDS_MAX, THREAD_RUNS_SEARCHED_MAX
+from windlass_server.limits import THREAD_GAP_MAX, THREAD_REWINDS_MAX, THREAD_RUNS_SEARCHED_MAX
 from windlass_server.models import RunWishes
 from windlass_server.problems import Problem, not_found
 from windlass_server.starting import derived, start, taken
@@ -21,9 +23,7 @@ from windlass_server.streams import FeedResponse, Frames, Streams
 
 FIRST_RUN_SEQ: Final = 2
 """The record with which the first run of a session begins, at the latest: nothing was said before it."""
-ENDED: Final = frozenset(
-    {RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED, RunStatus.BUDGET_EXHAUSTED}
-)
+ENDED: Final = frozenset(RUN_ENDS.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +63,13 @@ async def find_thread(caller: Caller, name: str) -> Thread:
     if session is None:
         session = await _own(caller, name)
         first_id = first_id if session is None else session.session_id
-    thread = Thread(first_id, session, first_id)
-    while session is not None and thread.rewinds < THREAD_REWINDS_MAX:
-        later = Thread(_later_id(thread), None, first_id, thread.rewinds + 1)
-        session = await _own(caller, later.session_id)
-        thread = thread if session is None else replace(later, session=session)
+    thread, count = Thread(first_id, session, first_id), 1
+    # Whoever deletes a session that the chat has left does not lose the chat.
+    while count <= min(thread.rewinds + 1 + THREAD_GAP_MAX, THREAD_REWINDS_MAX):
+        later_id = _rewound(first_id, count)
+        session = await _own(caller, later_id)
+        thread = thread if session is None else Thread(later_id, session, first_id, count)
+        count += 1
     return thread
 
 
@@ -110,6 +112,20 @@ async def speak(
     await start(caller, message, wishes=wishes, ids=(thread.session_id, run_id), agent_id=agent_id)
     if thread.session is not None and thread.session.reserved is not None:
         await caller.tenant.reservations.release(thread.session_id)
+
+
+async def is_last(
+    caller: Caller, thread: Thread, *, run_id: str, message: UserContent, agent_id: str
+) -> bool:
+    """Return whether a run is the last of a chat, and was begun with these words."""
+    page = await caller.tenant.runtime.sessions.runs(session_id=thread.session_id, limit=1)
+    if [run.run_id for run in page.items] != [run_id]:
+        return False
+    try:
+        await speak(caller, thread, run_id=run_id, message=message, agent_id=agent_id, wishes=RunWishes())
+    except Conflict:
+        return False
+    return True
 
 
 async def past_of(caller: Caller, run_id: str) -> Past:
@@ -166,19 +182,21 @@ async def answer(caller: Caller, thread: Thread, *, given: Sequence[Given], need
 async def rewind(caller: Caller, thread: Thread, *, name: str) -> Thread:
     """Return the chat as it was before a run, to go on from there in a new session.
 
-    The run is cancelled if it is under way; the old session stays as it is. A chat that is there already is
-    returned as it is.
+    The run is cancelled if it is under way, and so are those behind it; the old session stays as it is. A
+    chat that is there already is returned as it is.
 
     Raises:
-        Problem: the chat has no such run, or went back too often.
+        Problem: the chat has no such run, left it when it went back, or went back too often.
     """
     row = await _run_called(caller, thread, name)
     if row is None:
         raise Problem(409, "this was not said here: only what was said in this chat can be asked for anew")
     if thread.rewinds >= THREAD_REWINDS_MAX:
         raise Problem(409, f"the chat went back {THREAD_REWINDS_MAX} times, the limit: begin another chat")
-    runtime, user = caller.tenant.runtime, caller.principal.user
-    await runtime.cancel_run(row.run_id, by=user, reason="It is asked for anew.")
+    if not await _is_shared(caller, thread, row):
+        raise Problem(409, "the chat went back before this was said: only what it still holds comes anew")
+    await _cancel_from(caller, thread, row)
+    runtime = caller.tenant.runtime
     later_id = _later_id(thread)
     if row.first_seq > FIRST_RUN_SEQ:
         at = row.first_seq - 1
@@ -194,6 +212,36 @@ async def _run_called(caller: Caller, thread: Thread, name: str) -> RunRow | Non
         if row is not None:
             return row
     return None
+
+
+async def _is_shared(caller: Caller, thread: Thread, row: RunRow) -> bool:
+    """Whether the chat still holds all that came before a run."""
+    if row.first_seq <= FIRST_RUN_SEQ:
+        return True
+    session_id = thread.session_id
+    for _ in range(thread.rewinds):
+        if session_id == row.session_id:
+            return True
+        info = await caller.tenant.store.listed_session(session_id)
+        if info is None or info.predecessor_id is None or (info.predecessor_seq or 0) < row.first_seq - 1:
+            return False
+        session_id = info.predecessor_id
+    return session_id == row.session_id
+
+
+async def _cancel_from(caller: Caller, thread: Thread, row: RunRow) -> None:
+    """Cancel a run and those behind it: what a chat has left must not act."""
+    runtime, later = caller.tenant.runtime, [row.run_id]
+    for status in frozenset(RunStatus) - ENDED:
+        after = None
+        while True:
+            page = await runtime.sessions.runs(session_id=thread.session_id, status=status, after=after)
+            later += [run.run_id for run in page.items if not 0 < run.first_seq < row.first_seq]
+            after = page.next
+            if after is None:
+                break
+    for run_id in later:
+        await runtime.cancel_run(run_id, by=caller.principal.user, reason="It is asked for anew.")
 
 
 def _later_id(thread: Thread) -> str:

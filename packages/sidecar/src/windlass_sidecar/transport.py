@@ -161,10 +161,7 @@ class StdioJsonRpcTransport:
             self._post(self._read.put_nowait, data)
 
     def _watch(self) -> None:
-        """Wait until the host closes its end.
-
-        The end itself may be behind much that is not read yet.
-        """
+        """Wait until the host closes its end, however much is unread before that."""
         waiting = select.poll()
         waiting.register(self._in_fd, getattr(select, "POLLRDHUP", 0))
         waiting.poll()

@@ -223,6 +223,21 @@ def test_what_cannot_be_sent_is_refused(part: JsonObject, problem: str) -> None:
         sent(OPENAI, user(part))
 
 
+@pytest.mark.parametrize("wire", [OPENAI, ANTHROPIC])
+def test_what_could_not_be_sent_before_is_told_to_be_missing(wire: Wire) -> None:
+    old = user({"type": "image", "image": "blob:x"}, {"type": "file", "data": "?", "filename": "a.pdf"})
+    body = json.dumps(sent(wire, old, LLMMessage("user", "And now?"))["messages"])
+    assert "[image left out: it is neither an http address" in body
+    assert "[file a.pdf left out: " in body
+    assert "And now?" in body
+
+
+def test_files_that_an_api_did_not_take_before_are_told_to_be_missing() -> None:
+    part: JsonObject = {"type": "file", "data": "https://a.b/c.pdf", "mediaType": "application/pdf"}
+    [first, _] = sent(OPENAI, user(part), LLMMessage("user", "And now?"))["messages"]
+    assert first["content"].startswith("[file left out: Chat Completions takes no files by their address")
+
+
 def test_settings_have_their_place_and_unknown_ones_pass() -> None:
     settings = ModelSettings(max_tokens=7, body={"reasoning_effort": "low"}, headers={"x-team": "blue"})
     _, [asked] = ask(OPENAI, Reply(OPENAI.text(["ok"])), settings=settings)

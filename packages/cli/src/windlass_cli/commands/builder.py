@@ -227,7 +227,8 @@ def check(
 ) -> None:
     """Do recorded runs again with and without the change, and compare how they do.
 
-    Tools answer from the record; models are asked for real. Exit code 1 if the change breaks runs.
+    Tools answer from the record; models are asked for real. Runs under way are left alone. Exit code 1 if the
+    change breaks more than it mends.
 
     Example: windlass builder proposals check proposal-019a8f… --goals app.py:goals
     """
@@ -239,7 +240,7 @@ def check(
             raise Problem(
                 "a change is tried for goals, and there are none", "Name them: --goals app.py:goals"
             )
-        async with session.working() as runtime, _builder(runtime, known) as builder:
+        async with session.knowing() as runtime, _builder(runtime, known) as builder:
             await _state(builder, proposal_id)
             found = await builder.check(proposal_id, repeats=repeats)
             await _show_state(session, builder, proposal_id, as_json=as_json)

@@ -2,17 +2,21 @@
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from windlass import parts
 from windlass_cli.problems import Exit, Problem
 from windlass_cli.session import Session, finish, session_of
+from windlass_cli.settings import LOCAL
 from windlass_cli.shapes import to_json
 
 if TYPE_CHECKING:
     from windlass.adapters.journals.sqlite_versions import StoreVersion
+
+TENANT_SUFFIX: Final = ".tenant"
+"""Of the file with the name of a tenant, which a server keeps beside its store."""
 
 
 def migrate(
@@ -60,10 +64,15 @@ def _stores(session: Session) -> list[Path]:
         if not settings.store.is_file():
             raise Problem(f"there is no store {settings.store}", "Name a file: --store PATH")
         return [settings.store]
-    found = sorted(settings.data.glob("*.db"))
+    # Another file of this kind is somebody else's: a server leaves it alone as well.
+    found = [path for path in sorted(settings.data.glob("*.db")) if _is_ours(path)]
     if not found:
         raise Problem(f"there are no stores in {settings.data}", "Name one: --store PATH")
     return found
+
+
+def _is_ours(path: Path) -> bool:
+    return path.name == LOCAL or path.with_suffix(TENANT_SUFFIX).exists()
 
 
 def _words(store: "StoreVersion", copy: Path | None, *, is_trial: bool) -> str:

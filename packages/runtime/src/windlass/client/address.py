@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from typing import Final
 from urllib.parse import quote, urlsplit
 
@@ -46,6 +47,12 @@ class Address:
         """The address as errors name it."""
         return self.url.rstrip("/")
 
+    @property
+    def is_open_to_others(self) -> bool:
+        """Whether whoever is on the way reads the key: no TLS, and another machine."""
+        parts = urlsplit(self.url)
+        return self.key is not None and parts.scheme == "http" and not _is_loopback(parts.hostname or "")
+
     def token(self) -> str | None:
         """Return what is sent along with a request.
 
@@ -82,6 +89,13 @@ def check_url(url: object) -> str:
     if parts.username is not None or parts.password is not None:
         raise bad_request("url holds a name or a password: give the key as key=…")
     return url
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
 
 
 def _check_key(key: str) -> str:

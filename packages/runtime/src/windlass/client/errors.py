@@ -90,7 +90,7 @@ _BY_STATUS: Final[Mapping[int, str]] = {
     409: "conflict",
     410: "cursor_expired",
     429: "rate_limited",
-    502: "unavailable",
+    502: "ambiguous",
     503: "unavailable",
     504: "ambiguous",
 }

@@ -115,7 +115,7 @@ class EventFeed:
             if response.status_code == _NOTHING_MORE:
                 self._is_over = True
                 return
-            _check_type(response)
+            self._check_type(response)
             self._has_opened = True
             try:
                 async with aclosing(self._taken(response)) as events:
@@ -142,7 +142,7 @@ class EventFeed:
                     self._is_over = True
                     return
                 if part.event == "error":
-                    raise stream_error(part.data)
+                    raise stream_error(self._masked(part.data))
                 event = self._new(part) if part.data else None
                 if event is not None:
                     yield event
@@ -152,17 +152,26 @@ class EventFeed:
         self._failures += 1
 
     def _new(self, part: httpx2.ServerSentEvent) -> Event | None:
-        event = _event(part.data)
+        event = _event(self._masked(part.data))
         verdict = self._place.take(event)
         if verdict == "gap":
             raise _Missing
-        self._cursor = part.id or self._cursor
+        self._cursor = self._link.mask.text(part.id or "") or self._cursor
         if verdict == "seen":
             return None
         self._failures = self._gaps = 0
         # Its last deliveries may come behind the end of a run, and then nothing.
         self._has_ended = self._has_ended or (self._is_of_run and ends_run(event))
         return event
+
+    def _masked(self, data: str) -> str:
+        return self._link.mask.json(data.encode("utf-8", "replace"), _LIMITS).decode()
+
+    def _check_type(self, response: httpx2.Response) -> None:
+        told = response.headers.get("content-type", "").partition(";")[0].strip()
+        if told.lower() != _SSE:
+            found = self._link.mask.text(told)[:64] or "no content type"
+            raise NotWindlass(f"expected a feed ({_SSE}), found {found}: is it a server of Windlass?")
 
     def _bear(self, error: AgentError) -> None:
         """Count a failure; raise it if trying again does not help."""
@@ -175,14 +184,6 @@ class EventFeed:
         self._failures += 1
         if not self._has_opened and self._failures >= self._policy.max_attempts:
             raise error
-
-
-def _check_type(response: httpx2.Response) -> None:
-    found = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if found != _SSE:
-        raise NotWindlass(
-            f"expected a feed ({_SSE}), found {found[:64] or 'no content type'}: is it a server of Windlass?"
-        )
 
 
 def _event(data: str) -> Event:

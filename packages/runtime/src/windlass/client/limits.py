@@ -16,6 +16,12 @@ LINE_CHARS_MAX: Final = 4 * 1_048_576
 URL_CHARS_MAX: Final = 2_048
 KEY_CHARS_MAX: Final = 16_384
 """An API key or a token."""
+KEYS_KEPT_MAX: Final = 16
+"""Keys that were sent, the last ones: they are taken out of what a server says."""
+MASKED_CHARS_MIN: Final = 6
+"""A shorter key is in any text."""
+ADDRESSES_WARNED_MAX: Final = 1_000
+"""Addresses of which the log has said that their keys can be read on the way."""
 ID_CHARS_MAX: Final = 512
 CONNECT_S: Final = 10.0
 """How long it may take to reach a server, seconds."""

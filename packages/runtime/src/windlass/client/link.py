@@ -1,7 +1,9 @@
 """The way to one server: requests, repeated where that is safe, and streams."""
 
+import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
+from functools import lru_cache
 from typing import Final, Protocol, TypeVar
 from weakref import WeakSet
 
@@ -11,6 +13,7 @@ from windlass.client.address import Address
 from windlass.client.calls import Call
 from windlass.client.errors import Broken, NotWindlass, Unreachable, error_of, is_passing
 from windlass.client.limits import (
+    ADDRESSES_WARNED_MAX,
     ANSWER_BYTES_MAX,
     ANSWER_LEVELS_MAX,
     ANSWER_S,
@@ -20,6 +23,7 @@ from windlass.client.limits import (
     REQUESTS,
     RETRY_WAIT_MS_MAX,
 )
+from windlass.client.masking import KeyMask
 from windlass.client.means import Means
 from windlass.errors import AgentError, Ambiguous
 from windlass_harness.retry import RetryPolicy, next_retry_delay_ms, parse_retry_after_ms
@@ -28,6 +32,7 @@ from windlass_protocol import CodecError, CodecLimits, decode, encode
 T = TypeVar("T")
 
 _LIMITS: Final = CodecLimits(message_bytes_max=ANSWER_BYTES_MAX, depth_max=ANSWER_LEVELS_MAX)
+_LOG: Final = logging.getLogger(__name__)
 _JSON: Final = "application/json"
 _NOT_SENT: Final = (
     httpx2.ConnectError,
@@ -54,8 +59,11 @@ class Link:
     def __init__(self, address: Address, means: Means, *, retries: RetryPolicy = REQUESTS) -> None:
         self._address = address
         self.means = means
+        self.mask = KeyMask()
         self._retries = retries
         self._streams: WeakSet[Closing] = WeakSet()
+        if address.is_open_to_others:
+            _warn_of(address.shown)
         self._http = httpx2.AsyncClient(
             headers={"accept-encoding": "identity", "user-agent": "windlass"},
             timeout=httpx2.Timeout(ANSWER_S, connect=CONNECT_S, pool=None),
@@ -82,7 +90,7 @@ class Link:
         Raises:
             AgentError: the server refuses, cannot be reached, or answers what this route does not.
         """
-        raw = await self._sent(call)
+        raw = self.mask.json(await self._sent(call), _LIMITS)
         try:
             return decode(kind, raw, limits=_LIMITS)
         except CodecError as error:
@@ -141,6 +149,7 @@ class Link:
         headers = {"accept": accept}
         token = self._address.token()
         if token is not None:
+            self.mask.add(token)
             headers["authorization"] = f"Bearer {token}"
         if call.key is not None:
             headers["idempotency-key"] = call.key
@@ -170,6 +179,7 @@ class Link:
             raw = b""
         told = response.headers.get("retry-after")
         after_ms = None if told is None else parse_retry_after_ms(told, now=self.means.clock.now())
+        raw = self.mask.json(raw, _LIMITS)
         return error_of(response.status_code, raw, retry_after_ms=after_ms)
 
     async def lines(self, call: Call, *, chars_max: int) -> AsyncGenerator[str]:
@@ -186,13 +196,16 @@ class Link:
                 async for piece in response.aiter_text():
                     *whole, rest = (rest + piece).split("\n")
                     for line in whole:
-                        yield line
+                        yield self._masked(line)
                     if len(rest) > chars_max:
                         raise NotWindlass(f"a line is too long: over the limit of {chars_max:,} characters")
             except httpx2.RequestError as error:
                 raise self.fault(error) from None
         if rest:
-            yield rest
+            yield self._masked(rest)
+
+    def _masked(self, line: str) -> str:
+        return self.mask.json(line.encode(), _LIMITS).decode()
 
     def fault(self, error: httpx2.RequestError) -> AgentError:
         """Return what a failure of the connection means."""
@@ -205,6 +218,12 @@ class Link:
             f"the connection to {self._address.shown} broke before the answer was there ({kind}): look "
             "whether it happened, or send it again with the same idempotency key"
         )
+
+
+@lru_cache(maxsize=ADDRESSES_WARNED_MAX)
+def _warn_of(shown: str) -> None:
+    """Say once of an address that its key can be read on the way."""
+    _LOG.warning("the key for %s is sent without TLS: whoever is on the way can read it; use https", shown)
 
 
 def _may_repeat(call: Call, error: AgentError) -> bool:

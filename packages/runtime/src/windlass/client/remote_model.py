@@ -12,6 +12,8 @@ from windlass_protocol import CodecError, ErrorKind, FinishReason, RetryClass, T
 
 JsonObject = dict[str, JsonValue]
 
+ROUNDS_MAX: Final = 100
+"""How often one piece of work may ask a person."""
 _ASK: Final = "ask_question"
 
 
@@ -44,13 +46,15 @@ class RemoteModel:
         last = messages[-1]
         if last.role != "tool":
             yield self._call(messages, REMOTE, self._task(last.content))
+        elif last.is_error:
+            # Also a question that nobody can be asked: the server would only ask it again.
+            raise _failed(last.content)
         elif last.name == _ASK:
             yield self._call(messages, REMOTE, _answer(messages, last))
-        elif last.is_error:
-            raise _failed(last.content)
         else:
             report = _report(last)
             if report.asked is not None:
+                _check_rounds(messages)
                 yield self._call(messages, _ASK, _question(report.asked, tools or ()))
             else:
                 yield LLMStreamChunk(usage=_usage(report.usage))
@@ -70,6 +74,16 @@ class RemoteModel:
     def _call(self, messages: Sequence[LLMMessage], name: str, arguments: JsonObject) -> LLMStreamChunk:
         number = sum(len(message.tool_calls) for message in messages) + 1
         return LLMStreamChunk(tool_call_delta=ToolCall(id=f"remote-{number}", name=name, arguments=arguments))
+
+
+def _check_rounds(messages: Sequence[LLMMessage]) -> None:
+    asked = 0
+    for message in reversed(messages):
+        if message.role == "user":
+            break
+        asked += message.name == _ASK
+    if asked >= ROUNDS_MAX:
+        raise _failed(f"it asks without end: over the limit of {ROUNDS_MAX} questions for one piece of work")
 
 
 def _question(asked: Asked, tools: Iterable[JsonObject]) -> JsonObject:

@@ -7,7 +7,7 @@ from pydantic_core import to_json
 
 from windlass.client.answers import RunInfo
 from windlass.question import OPTION_CHARS_MAX, OPTIONS_MAX, QUESTION_CHARS_MAX
-from windlass_protocol import InputRequest, RunResult, RunStatus, Usage
+from windlass_protocol import InputKind, InputRequest, RunResult, RunStatus, Usage
 
 JsonObject = dict[str, JsonValue]
 
@@ -19,6 +19,7 @@ REPORT_BYTES_MAX: Final = 90_000
 ERROR_CHARS_MAX: Final = 2_000
 _DENY: Final = "deny"
 _CUT: Final = "\n[… cut; the whole request is on the server]"
+_CUT_CONSENT: Final = "\n[… cut: it is too long to be approved here. Approve it on the server, or deny it.]"
 
 
 class Asked(BaseModel):
@@ -98,10 +99,16 @@ def _fitting(text: str) -> str:
 
 
 def _question(request: InputRequest) -> JsonObject:
-    """Return what a person is asked here; the arguments of the call are in the prompt."""
+    """Return what a person is asked here; the arguments of the call are in the prompt.
+
+    Nobody can say yes to a call that was not shown whole.
+    """
     prompt = request.prompt or "?"
     if len(prompt) > QUESTION_CHARS_MAX:
-        prompt = prompt[: QUESTION_CHARS_MAX - len(_CUT)] + _CUT
+        if _is_consent(request):
+            denial: JsonObject = {"id": _DENY, "label": "Deny"}
+            return {"prompt": _cut(prompt, _CUT_CONSENT), "options": [denial], "allow_freeform": False}
+        prompt = _cut(prompt, _CUT)
     options: list[JsonValue] = [
         {"id": option.id, "label": (option.label or option.id)[:OPTION_CHARS_MAX]}
         for option in (request.options or ())[:OPTIONS_MAX]
@@ -112,6 +119,16 @@ def _question(request: InputRequest) -> JsonObject:
         "options": options,
         "allow_freeform": not options or bool(request.allow_freeform),
     }
+
+
+def _is_consent(request: InputRequest) -> bool:
+    """Whether a yes lets a call run; whatever looks like it counts."""
+    ids = {option.id for option in request.options or ()}
+    return request.kind is not InputKind.QUESTION or request.arguments_hash is not None or _DENY in ids
+
+
+def _cut(prompt: str, mark: str) -> str:
+    return prompt[: QUESTION_CHARS_MAX - len(mark)] + mark
 
 
 def reply_to(report: Report, answered: JsonObject) -> Reply:

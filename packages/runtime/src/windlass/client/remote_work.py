@@ -8,7 +8,7 @@ from pydantic import Field, JsonValue
 
 from windlass.client.address import Address
 from windlass.client.client import Client
-from windlass.client.errors import NotFound, is_passing
+from windlass.client.errors import NotFound, NotWindlass, is_passing
 from windlass.client.limits import FEEDS
 from windlass.client.remote_report import REMOTE, Reply, Report, report_of
 from windlass.errors import AgentError, Ambiguous, Conflict
@@ -129,7 +129,8 @@ class _Work:
             # As a header has it: the key of a call is made of names, which may hold anything.
             idempotency_key=sha256(self.ctx.idempotency_key.encode()).hexdigest(),
         )
-        assert begun.run_id is not None, "a message begins a run"
+        if begun.run_id is None:
+            raise NotWindlass("the server took a message and names no run that it begins")
         return await _followed(client, begun.run_id)
 
 

@@ -18,11 +18,11 @@ from windlass_server.problems import Problem
 from windlass_server.routes.agui import AgentName
 from windlass_server.threads import (
     ENDED,
-    Thread,
     answer,
     begun_thread,
     check_agent,
     find_thread,
+    is_last,
     past_of,
     rewind,
     speak,
@@ -74,7 +74,13 @@ async def _said(caller: Caller, given: ChatRequest, last: JsonObject, *, agent_i
     if message is None or not isinstance(name, str) or not name:
         raise Problem(422, "the last message is neither a user's, with an id and words, nor one with answers")
     thread = await find_thread(caller, given.id)
-    if await _is_anew(caller, thread, given=given, name=name):
+    run_id = thread.run_id(name)
+    if given.trigger == "submit-message" and given.message_id is not None:
+        # The same change again is the same run.
+        is_anew = not await is_last(caller, thread, run_id=run_id, message=message, agent_id=agent_id)
+    else:
+        is_anew = await _is_anew(caller, given, run_id=run_id)
+    if is_anew:
         thread = await rewind(caller, thread, name=name)
     run_id = thread.run_id(name)
     is_again = await caller.tenant.store.run(run_id) is not None
@@ -83,12 +89,12 @@ async def _said(caller: Caller, given: ChatRequest, last: JsonObject, *, agent_i
     return AiRun(thread.session_id, run_id, view)
 
 
-async def _is_anew(caller: Caller, thread: Thread, *, given: ChatRequest, name: str) -> bool:
+async def _is_anew(caller: Caller, given: ChatRequest, *, run_id: str) -> bool:
     """Whether an answer is wanted in the place of the one that is there."""
     if given.trigger == "submit-message":
-        return given.message_id is not None
+        return False
     # The answer that is named was replaced before: this is the same request again.
-    row = await caller.tenant.store.run(thread.run_id(name))
+    row = await caller.tenant.store.run(run_id)
     return row is None or given.message_id is None or given.message_id == row.run_id
 
 

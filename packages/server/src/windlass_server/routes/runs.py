@@ -5,6 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Response
 from pydantic import Field
 
+from windlass_harness.views.runs import RUN_ENDS
 from windlass_protocol import DecisionRun, RunStatus
 from windlass_protocol.limits import INTEGER_MAX
 from windlass_server import examples
@@ -28,7 +29,6 @@ from windlass_server.wire import Wire
 router = APIRouter(prefix=PREFIX, tags=["runs"])
 RunId = Annotated[str, Path(description="A run.", examples=["019a8f…"])]
 StepIndex = Annotated[int, Path(ge=0, le=INTEGER_MAX, description="A step, from 0.", examples=[0])]
-_ENDED = frozenset({RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED, RunStatus.BUDGET_EXHAUSTED})
 
 
 class RunQueryParams(Wire):
@@ -135,7 +135,7 @@ async def get(caller: CallerDep, run_id: RunId) -> Response:
     await own_run(caller, run_id)
     runtime = caller.tenant.runtime
     snapshot = await runtime.run_snapshot(run_id)
-    is_over = snapshot.status in _ENDED
+    is_over = snapshot.status in RUN_ENDS.values()
     result = await runtime.run_result(run_id) if is_over else None
     requests = () if is_over else await runtime.run_requests(run_id)
     return reply(RunView.model_construct(run=snapshot, result=result, requests=requests))

@@ -7,6 +7,7 @@ from fastapi import APIRouter, Query, Response
 from pydantic import Field
 
 from windlass.catalog import RunStats
+from windlass.catalog.stats import BUCKET_S_MAX
 from windlass.ports.recorded import RunLook
 from windlass_server import examples
 from windlass_server.access import CallerDep
@@ -19,7 +20,6 @@ from windlass_server.wire import Wire
 router = APIRouter(prefix=PREFIX, tags=["numbers"])
 FAILING_TOOLS_MAX: Final = 20
 SPAN_DEFAULT: Final = timedelta(days=1)
-BUCKET_S_MAX: Final = 366 * 86_400
 _MOMENT: Final = r"^(?:19[7-9]\d|2\d{3})-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?(?:Z|[+-]\d\d:\d\d)$"
 _EXAMPLES: Final[list[object]] = ["2026-01-01T00:00:00Z"]
 Since = Annotated[

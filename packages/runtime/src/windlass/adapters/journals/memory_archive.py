@@ -84,7 +84,7 @@ class MemoryArchive(MemoryTables):
             for one in requests.values()
             if agent_id in (None, one.agent_id)
         ]
-        return count_waiting(rows, asked, sessions=self._index.sessions, owner=owner)
+        return count_waiting(rows, asked, sessions=self._index.sessions, owner=owner, agent_id=agent_id)
 
     async def appends(self, session_id: str, *, after: int = 0, limit: int = 64) -> tuple[StoredAppend, ...]:
         self._check_open()

@@ -47,10 +47,12 @@ def count_waiting(
     *,
     sessions: Mapping[str, SessionInfo],
     owner: str | None,
+    agent_id: str | None,
 ) -> Waiting:
-    """Return how much waits for people."""
-    known = ((row, sessions.get(row.session_id)) for row in rows if row.status is RunStatus.WAITING)
-    count = sum(info is not None and owner in (None, info.owner) for _, info in known)
+    """Return how much waits for people; runs of subagents count for their agent alone."""
+    known = [sessions.get(row.session_id) for row in rows if row.status is RunStatus.WAITING]
+    infos = [info for info in known if info is not None and owner in (None, info.owner)]
+    count = sum(agent_id is not None or info.parent_session_id is None for info in infos)
     theirs = [one.asked_at for one in asked if owner in (None, one.owner)]
     return Waiting(count, len(theirs), min(theirs, default=None))
 

@@ -56,13 +56,15 @@ class CountReads:
         )
 
     def waiting(self, owner: str | None, agent_id: str | None) -> Waiting:
-        """Return how much waits for people."""
+        """Return how much waits for people; runs of subagents count for their agent alone."""
         runs, requests = _WAITING, _ASKED
         given: list[Value] = []
         if owner is not None:
             runs, requests = f"{runs} AND c.owner = ?", f"{requests} AND a.owner = ?"
             given.append(owner)
-        if agent_id is not None:
+        if agent_id is None:
+            runs = f"{runs} AND c.parent IS NULL"
+        else:
             runs, requests = f"{runs} AND r.agent_id = ?", f"{requests} AND a.agent_id = ?"
             given.append(agent_id)
         [(count,)] = cast("list[tuple[int]]", self._connection.execute(runs, given).fetchall())

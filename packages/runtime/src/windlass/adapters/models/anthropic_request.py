@@ -6,7 +6,7 @@ from typing import Final, cast
 
 from windlass.adapters.models.anthropic_thoughts import REDACTED, THINKING, thoughts_of
 from windlass.adapters.models.names import wire_call_id, wire_name
-from windlass.adapters.models.parts import Media, Text, contents
+from windlass.adapters.models.parts import Media, Text, check_newest, contents
 from windlass.adapters.models.settings import MAX_TOKENS, ModelSettings
 from windlass.adapters.models.turns import Turns, system_count
 from windlass.ports.model import LLMMessage
@@ -30,8 +30,9 @@ def anthropic_body(
     """Return the body of a request.
 
     Raises:
-        Rejected: a part of a message cannot be sent.
+        Rejected: a part of the newest message cannot be sent.
     """
+    check_newest(messages)
     first = system_count(messages)
     system = [_text(one.content) for one in messages[:first] if one.content.strip()]
     said = anthropic_messages(messages[first:], turns)

@@ -7,12 +7,11 @@ from typing import cast
 from pydantic_core import to_json
 
 from windlass.adapters.models.names import wire_call_id, wire_name
-from windlass.adapters.models.parts import Media, Text, contents
+from windlass.adapters.models.parts import Media, Text, check_newest, contents
 from windlass.adapters.models.settings import ModelSettings
 from windlass.adapters.models.turns import Turns, system_count
 from windlass.ports.model import LLMMessage
-from windlass.ports.model_errors import ModelFault, ModelRejected
-from windlass_protocol import JsonObject, JsonValue, RetryClass, ToolCall
+from windlass_protocol import JsonObject, JsonValue, ToolCall
 
 _NO_ARGUMENTS: JsonObject = {"type": "object", "properties": {}}
 
@@ -60,8 +59,9 @@ def openai_messages(messages: Sequence[LLMMessage], turns: Turns[JsonObject]) ->
     """Return the messages; those that say nothing are left out, systems' are joined.
 
     Raises:
-        Rejected: a part of a message cannot be sent.
+        Rejected: a part of the newest message cannot be sent.
     """
+    check_newest(messages, _limit)
     first = system_count(messages)
     words = "\n\n".join(message.content for message in messages[:first] if message.content)
     said = turns.of(messages[first:])
@@ -100,10 +100,16 @@ def _message(message: LLMMessage, reasoning_field: str | None) -> JsonObject | N
 
 
 def _user(message: LLMMessage) -> JsonValue:
-    parts = list(contents(message))
+    parts = list(contents(message, _limit))
     if all(isinstance(part, Text) for part in parts):
         return "\n\n".join(part.text for part in parts if isinstance(part, Text))
     return [_part(part) for part in parts]
+
+
+def _limit(part: Media) -> str | None:
+    if part.is_image or part.url is None:
+        return None
+    return "Chat Completions takes no files by their address: send the file as a data URL"
 
 
 def _part(part: Text | Media) -> JsonObject:
@@ -111,12 +117,6 @@ def _part(part: Text | Media) -> JsonObject:
         return {"type": "text", "text": part.text}
     if part.is_image:
         return {"type": "image_url", "image_url": {"url": part.url or part.data_url}}
-    if part.url is not None:
-        raise ModelRejected(
-            "Chat Completions takes no files by their address: send the file as a data URL",
-            fault=ModelFault.INVALID_REQUEST,
-            retry=RetryClass.NOT_RETRYABLE,
-        )
     return {"type": "file", "file": {"filename": part.filename or "file", "file_data": part.data_url}}
 
 

@@ -1,0 +1,70 @@
+"""Pictures and files of a message: whether anybody could read them."""
+
+import base64
+import binascii
+import re
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import unquote_to_bytes
+
+from windlass.refusals import bad_request
+from windlass_protocol import FilePart, ImagePart, RunRequest
+
+_DATA_URL: Final = re.compile(r"data:(?P<media>[^;,]*)(?P<options>(?:;[^;,]*)*),", re.IGNORECASE)
+_ADDRESS: Final = re.compile(r"https?://", re.IGNORECASE)
+_CONTENT_ID: Final = re.compile(r"sha256:[0-9a-f]{64}")
+"""What a provider of the host may know how to read; those of the runtime do not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where somebody else has the bytes."""
+
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Inline:
+    """Bytes that came with the message; `media_type` is empty if it was not said."""
+
+    media_type: str
+    raw: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """What nobody can read, and why."""
+
+    problem: str
+
+
+def read_place(place: str) -> Address | Inline | Unreadable:
+    """Return what a part of a message points to."""
+    if _ADDRESS.match(place):
+        return Address(place)
+    found = _DATA_URL.match(place)
+    if found is None:
+        return Unreadable("it is neither an http address nor a data URL")
+    raw = unquote_to_bytes(place[found.end() :])
+    if not found["options"].lower().endswith(";base64"):
+        return Inline(found["media"], raw)
+    try:
+        return Inline(found["media"], base64.b64decode(raw, validate=True))
+    except binascii.Error:
+        return Unreadable("its data URL is no base64")
+
+
+def check_parts(request: RunRequest) -> None:
+    """Refuse pictures and files that nobody could read: they would stay for ever.
+
+    Raises:
+        Rejected: one is neither an address nor a data URL with its bytes.
+    """
+    for number, part in enumerate(request.input):
+        match part:
+            case ImagePart(image=place) | FilePart(data=place):
+                found = read_place(place)
+            case _:
+                continue
+        if isinstance(found, Unreadable) and not _CONTENT_ID.fullmatch(place):
+            raise bad_request(f"message.{number} cannot be used: {found.problem}", request.run_id)

@@ -19,6 +19,8 @@ inBrowser("the inbox of approvals", () => {
     const list = page.getByRole("list", { name: /requests/u }).getByRole("button");
     await page.getByRole("heading", { name: "Run pay?" }).waitFor();
     expect(await list.count()).toBe(3);
+    // Rows say where they come from, and what is asked for.
+    await list.filter({ hasText: "pay two" }).filter({ hasText: '"cents": 1' }).waitFor();
     await page.getByRole("group", { name: "Arguments of pay" }).getByText('"cents": 1').waitFor();
 
     await page.keyboard.press("j");

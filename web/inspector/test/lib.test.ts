@@ -39,6 +39,12 @@ const ONE_CALL: readonly Draft[] = [
   ["session.waiting", { wait: "next-user-message" }],
 ];
 
+it("records are told in good words", () => {
+  const told = journal(ONE_CALL).map(tell);
+  expect(told[4]?.detail).toBe("m, 1 message");
+  expect(told[9]?.detail).toBe("mode read");
+});
+
 describe("where a fork begins", () => {
   const records = [...journal(ONE_CALL)];
 

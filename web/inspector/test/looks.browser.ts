@@ -63,6 +63,24 @@ inBrowser("the look of the inspector", () => {
     await page.context().close();
   });
 
+  it("on a phone every view can be reached, and no key is named", async () => {
+    const { page } = await openPage(server.url, "/decisions", { viewport: PHONE, hasTouch: true, isMobile: true });
+    const last = await page.getByRole("tab", { name: "Proposals" }).boundingBox();
+    expect((last?.x ?? PHONE.width) + (last?.width ?? 0)).toBeLessThanOrEqual(PHONE.width);
+    await page.goto(`${server.url}/approvals`);
+    await page.getByText("Asked by").waitFor();
+    expect(await page.locator("kbd").filter({ visible: true }).count()).toBe(0);
+    await page.context().close();
+  });
+
+  it("an id with slashes may stand in the address as it is", async () => {
+    const { page } = await openPage(server.url, "/overview");
+    const asked = page.waitForRequest(/\/v1\/runs\/subagent%3As%2F2%2Fdemo-3$/u);
+    await page.goto(`${server.url}/runs/subagent:s/2/demo-3`);
+    await asked;
+    await page.context().close();
+  });
+
   it("dark is what the system says, and what is chosen stays", async () => {
     const { page } = await openPage(server.url, "/overview", { colorScheme: "dark" });
     const background = (): Promise<string> => page.evaluate(() => getComputedStyle(document.body).backgroundColor);

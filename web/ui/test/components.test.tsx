@@ -56,9 +56,20 @@ describe("an approval", () => {
     const onAnswer = vi.fn(() => Promise.reject(new Error("the server is away")));
     render(<ApprovalCard request={APPROVAL} onAnswer={onAnswer} />);
     fireEvent.click(screen.getByRole("button", { name: "Approve" }));
-    expect((await screen.findByRole("alert")).textContent).toBe("the server is away");
+    expect((await screen.findByRole("alert")).textContent).toBe("The server is away");
     fireEvent.click(screen.getByRole("button", { name: "Approve" }));
     await waitFor(() => { expect(onAnswer).toHaveBeenCalledTimes(2); });
+  });
+
+  it("that did not get through says so until the connection is back", async () => {
+    const onAnswer = vi.fn(() => Promise.reject(new Error("the server is away")));
+    const { rerender } = render(<ApprovalCard request={APPROVAL} onAnswer={onAnswer} reconnects={0} />);
+    fireEvent.click(screen.getByRole("button", { name: "Approve" }));
+    await screen.findByRole("alert");
+    rerender(<ApprovalCard request={APPROVAL} onAnswer={onAnswer} reconnects={0} />);
+    expect(screen.queryByRole("alert")).not.toBeNull();
+    rerender(<ApprovalCard request={APPROVAL} onAnswer={onAnswer} reconnects={1} />);
+    expect(screen.queryByRole("alert")).toBeNull();
   });
 
   it("that has lapsed cannot be answered", () => {

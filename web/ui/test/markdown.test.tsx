@@ -4,6 +4,7 @@ import { renderToStaticMarkup } from "react-dom/server";
 import { describe, expect, it, test, vi } from "vitest";
 import { Markdown, safeAddress } from "../src/components/markdown.js";
 import { splitMarkdown } from "../src/markdown-split.js";
+import { closeTail } from "../src/markdown-tail.js";
 
 const ELEMENTS = new Set(
   "A BLOCKQUOTE BR BUTTON CODE DEL DIV EM FIGCAPTION FIGURE HR INPUT LI OL P PRE SECTION SPAN STRONG SUP TABLE TBODY TD TH THEAD TR UL".split(" "),
@@ -77,7 +78,7 @@ describe("hostile text", () => {
     const whole = HOSTILE.join("\n\n");
     const { container, rerender } = render(<Markdown text="" />);
     for (let end = 0; end <= whole.length; end += 5) {
-      rerender(<Markdown text={whole.slice(0, end)} />);
+      rerender(<Markdown text={whole.slice(0, end)} isLive />);
       expect(faults(container), whole.slice(0, end).slice(-40)).toEqual([]);
     }
   }, 60_000);
@@ -122,6 +123,39 @@ test("code has its language, and is copied as it is", () => {
   fireEvent.click(screen.getByRole("button", { name: "Copy" }));
   expect(written).toHaveBeenCalledWith("const a = '<b>';");
   vi.unstubAllGlobals();
+});
+
+test("line breaks stay, once each; those in code and between blocks are what they were", () => {
+  const { container } = render(<Markdown text={"One\ntwo  \n*three\nfour*\n\n- a\n- b\n\n`x\ny`"} />);
+  expect(container.querySelector("p")?.innerHTML.replaceAll("\n", "")).toBe("One<br>two<br><em>three<br>four</em>");
+  expect(container.querySelectorAll("br")).toHaveLength(3);
+});
+
+test.each([
+  ["Now **steep si", "Now **steep si**"],
+  ["Now **steep ", "Now **steep**"],
+  ["Now **steep*", "Now **steep**"],
+  ["Now **", "Now "],
+  ["Done **well**", "Done **well**"],
+  ["**bold and *both", "**bold and *both***"],
+  ["A `piece of", "A `piece of`"],
+  ["A `piece of` and `", "A `piece of` and "],
+  ["~~gone", "~~gone~~"],
+  ["2 * 3 and 2*3 and a_name_of", "2 * 3 and 2*3 and a_name_of"],
+  ["\\*no mark", "\\*no mark"],
+  ["- **one\n- two", "- **one\n- two"],
+  ["* item _x", "* item _x_"],
+  ["```\n**code", "```\n**code"],
+  ["`**` and **x", "`**` and **x**"],
+])("while it is written, %j is shown as %j", (text, expected) => {
+  expect(closeTail(text)).toBe(expected);
+});
+
+test("what is finished is shown as it is", () => {
+  const { container, rerender } = render(<Markdown text="Now **steep si" isLive />);
+  expect(container.querySelector("strong")?.textContent).toBe("steep si");
+  rerender(<Markdown text="Now **steep si" />);
+  expect(container.textContent).toBe("Now **steep si");
 });
 
 const TEXTS = [

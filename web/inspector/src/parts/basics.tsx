@@ -137,7 +137,8 @@ export function useNow(tickMs = TICK_MS): number {
 
 /** How long ago something was; the exact moment is in its title. */
 export function Ago({ at, nowMs }: { readonly at: string; readonly nowMs: number }): ReactNode {
-  return <time dateTime={at} title={new Date(at).toLocaleString()} className="whitespace-nowrap">{formatAgo(at, nowMs)}</time>;
+  // What has happened is never to come, though clocks differ and the moment is that of the last tick.
+  return <time dateTime={at} title={new Date(at).toLocaleString()} className="whitespace-nowrap">{formatAgo(at, Math.max(nowMs, Date.parse(at)))}</time>;
 }
 
 /** A link in a text. */

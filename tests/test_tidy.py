@@ -26,7 +26,7 @@ RATCHET: dict[tuple[str, str], int] = {
     # ASGI calls an application with scope, receive and send.
     ("positional-parameters", "packages/server/src/windlass_server/guard.py::Guard.__call__"): 3,
     ("positional-parameters", "packages/server/src/windlass_server/pages.py::Pages.__call__"): 3,
-    ("positional-parameters", "packages/server/src/windlass_server/streams.py::FeedResponse.__call__"): 3,
+    ("positional-parameters", "packages/server/src/windlass_server/streams.py::StreamResponse.__call__"): 3,
     # The recorder is called as it is documented elsewhere, and programs that do so exist.
     ("parameters", "packages/runtime/src/windlass/recorder/recorder.py::Runtime.decide"): 8,
     ("parameters", "packages/runtime/src/windlass/recorder/recorder.py::Runtime.record_outcome"): 8,

@@ -18,6 +18,7 @@ from tests.web.chat_agents import agents
 from windlass import Agent
 from windlass.testing import Answer, ScriptedModel, say
 from windlass_server import Settings, threads
+from windlass_server.limits import THREAD_MESSAGES_MAX
 from windlass_server.settings import Limits
 
 Json = dict[str, Any]
@@ -208,7 +209,7 @@ def test_huge_histories_are_refused_and_agents_that_are_not_there_are_not_found(
     async def main() -> None:
         settings = Settings(limits=Limits(body_bytes_max=600_000))
         async with serving(tmp_path, settings=settings) as server, server.client() as client:
-            many = agui("t", "r", *(user("") for _ in range(10_001)))
+            many = agui("t", "r", *(user("") for _ in range(THREAD_MESSAGES_MAX + 1)))
             assert (await client.post("/agui/talker", json=many)).status_code == 422
             large = agui("t", "r", user("x" * 600_001))
             assert (await client.post("/agui/talker", json=large)).status_code == 413

@@ -1,4 +1,4 @@
-"""A connection that does not wait for ever: for what is wanted, nor to be listened to."""
+"""A connection that does not wait for ever, for words or to be listened to."""
 
 import asyncio
 from typing import ClassVar

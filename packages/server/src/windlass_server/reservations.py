@@ -1,4 +1,4 @@
-"""What a server knows beside a store: sessions without a word in them, and used keys."""
+"""What is known beside a store: sessions without a word in them, used keys."""
 
 import asyncio
 import sqlite3

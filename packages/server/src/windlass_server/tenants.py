@@ -125,7 +125,7 @@ class Tenants:
                 await _check_empty(empty)
 
     async def start(self) -> None:
-        """Open every tenant that has runs to go on with, also if they are more than the limit.
+        """Open every tenant that has runs to go on with, also above the limit.
 
         One that cannot be opened is left out, and the log says why.
         """
@@ -191,7 +191,7 @@ class Tenants:
             _LOG.error("the tenant of %s.db cannot be opened: %s", stem, error, exc_info=error)
 
     async def _is_due(self, path: Path) -> bool:
-        """Whether a store that is not open has something that goes on, now or at some time."""
+        """Whether something goes on in a store that is closed, now or some time."""
         store = await SqliteStore.open(path, durability=self._durability)
         try:
             if not await store.unfinished():

@@ -40,7 +40,7 @@ _HALF: Final = re.compile(r"[\ud800-\udfff]")
 
 
 def _opener() -> OpenerDirector:
-    """Return what asks an issuer itself: no proxy of the environment, and nobody whom it leads to."""
+    """Return what asks an issuer itself, without proxies and redirects."""
     opener = OpenerDirector()
     for handler in (HTTPHandler, HTTPSHandler, HTTPErrorProcessor, HTTPDefaultErrorHandler):
         opener.add_handler(handler())

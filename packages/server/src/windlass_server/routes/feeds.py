@@ -134,10 +134,10 @@ async def replay(
     query: Annotated[ReplayQuery, Query()],
     last: LastEventId = None,
 ) -> Response:
-    """Send the events of a run from its beginning, with the pauses that there were; nothing is run.
+    """Send the events of a run again, with the pauses that there were.
 
-    The stream ends with the event that ended the run, or where the run is now. Pieces of answers are not
-    kept, so answers come whole.
+    Nothing is run. The stream ends with the event that ended the run, or where the run is now. Pieces of
+    answers are not kept, so answers come whole.
     """
     await own_run(caller, run_id)
     runtime, plain = caller.tenant.runtime, FeedQuery(after=query.after, format=query.format)

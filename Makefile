@@ -26,7 +26,7 @@ help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 16
 
 dev: $(VENV)/.ready $(INSPECTOR)  ## the server, the inspector and a demo agent; needs no key, prints its address
-	$(BIN)/windlass dev --no-reload
+	$(BIN)/windlass dev --no-reload $(if $(PORT),--port $(PORT))
 
 inspector: $(INSPECTOR)  ## build the web app into the server's package
 

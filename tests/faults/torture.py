@@ -24,10 +24,12 @@ from tests.faults.kills import SIX_STEPS, exhaustive, scratch, seeded
 from tests.faults.lossy import generations
 from tests.faults.rig import warm
 from tests.faults.rivals import sleepers, start_together
+from tests.server.crowd import crowds
 from tests.sim.runner import start
 
 PAGE: Final = Path(__file__).parents[2] / "benchmarks" / "TORTURE.md"
 SHOWN_MAX: Final = 10
+CROWD_TURNS: Final = 3
 SIMULATORS: Final = 2
 """Processes that share the seeds of simulations."""
 _SIMULATED: Final = re.compile(
@@ -83,6 +85,18 @@ def simulations(args: argparse.Namespace) -> dict[str, Any]:
     return {"trials": sums[0], "kills": sums[1], "wrong": sums[2] + lost, "violations": violations}
 
 
+def crowd(args: argparse.Namespace) -> dict[str, Any]:
+    with scratch(args.place) as folder:
+        told = asyncio.run(crowds(Path(folder), readers=args.trials, turns=CROWD_TURNS))
+    wrong = told["violations"]
+    return {
+        "trials": told["readers"],
+        "kills": told["reconnects"],
+        "wrong": len(wrong),
+        "violations": wrong[:SHOWN_MAX],
+    }
+
+
 PARTS: Final[dict[str, Part]] = {
     "every-point": every_point,
     "kills": kills,
@@ -90,6 +104,7 @@ PARTS: Final[dict[str, Part]] = {
     "zombies": zombies,
     "disks": disks,
     "simulations": simulations,
+    "crowd": crowd,
 }
 ALL: Final[tuple[tuple[str, str, str], ...]] = (
     ("R2", "every-point", ""),
@@ -101,6 +116,7 @@ ALL: Final[tuple[tuple[str, str, str], ...]] = (
     ("R4", "zombies", "--trials 10 --first 1 --mutant fenceless"),
     ("R3", "disks", "--trials 10000 --first 1"),
     ("R9", "simulations", "--trials 10000 --first 0"),
+    ("F1", "crowd", "--trials 10000"),
 )
 """The parts of a whole night, each with its promise."""
 
@@ -155,7 +171,8 @@ def _page(rows: list[tuple[str, str, dict[str, Any]]]) -> str:
         "In `disks` a trial is a crash of the machine: each write that was not synced is kept, dropped, torn",
         "or garbage. In `simulations` it is a seed: the real engine in one event loop, with faults, crashes",
         "and jumps of the clock. `make test` plays 2,400 seeds and 2,800 crashes of disks: a seed takes",
-        "about 25 ms, spread over the whole engine: 10,000 do not fit into a minute on two cores.",
+        "about 25 ms, spread over the whole engine: 10,000 do not fit into a minute on two cores. In `crowd`",
+        "it is a reader of a feed of a server, and a kill one of its connections: every record comes once.",
         "",
         "| id | part and options | trials | kills | repeated with key | parked | wrong | seconds |",
         "|---|---|---|---|---|---|---|---|",

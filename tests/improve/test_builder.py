@@ -169,6 +169,15 @@ def test_a_change_to_an_agent_that_has_changed_is_refused(tmp_path: Path) -> Non
     asyncio.run(later())
 
 
+def test_nobody_else_owns_what_the_builder_owns() -> None:
+    async def story() -> None:
+        async with opened(clerk()) as runtime:
+            with pytest.raises(Rejected, match="owner cannot be windlass-builder"):
+                await runtime.start("clerk", "Hi.", owner="windlass-builder")
+
+    asyncio.run(story())
+
+
 def test_a_draft_that_cannot_be_used_is_sent_back_with_the_reason() -> None:
     other_run: JsonObject = {**FIX, "evidence": ["ghost"]}
     no_tool: JsonObject = {**FIX, "changes": [{"part": "tool_description", "target": "pay", "text": "Pay."}]}

@@ -3,13 +3,25 @@
 import asyncio
 import json
 import random
+import resource
+import sys
 import time
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, Final
 
-from tests.server.rig import FAST, Wire, ended, serving, talker
+import httpx2
+from tests.server.rig import FAST, Json, Wire, ended, serving, talker
 
 from windlass_server import Settings
+
+READER_PROCESSES: Final = 2
+PATIENCE: Final = 5
+"""So many times as long as it is told a reader may wait before it comes back."""
+FILES_BESIDE: Final = 500
+"""Open files of a server that are no connections of readers."""
 
 
 @dataclass(slots=True)
@@ -30,9 +42,9 @@ async def one(
     while not seen or seen[-1] < last:
         wire = await Wire.get(port, path, **({"last_event_id": cursor} if cursor else {}))
         if wire.status == 503:
-            # The server lets only so many in at once, and says when to come back.
+            # The server lets only so many in at once, and says when to come back; not all at the same moment.
             wire.cut()
-            await asyncio.sleep(float(wire.headers["retry-after"]))
+            await asyncio.sleep(float(wire.headers["retry-after"]) * (1 + PATIENCE * chance.random()))
             continue
         assert wire.status == 200, wire.status
         while line := await wire.reader.readline():
@@ -55,24 +67,14 @@ async def one(
 async def crowd(folder: Path, *, readers: int, turns: int, cut: float = 0.05) -> Tally:
     """Let readers watch a session; none misses or repeats a record."""
     tally, chance = Tally(), random.Random(11)
-    settings = Settings(limits=FAST)
-    agents = [talker(words="One two three four five.")]
-    async with serving(folder, agents, settings=settings) as server, server.client() as client:
-        session_id = (await client.post("/sessions", json={})).json()["sessionId"]
-        path = f"/sessions/{session_id}/events"
-        said = f"/sessions/{session_id}/messages"
-        # How many records a turn has is known after the first one.
-        run_id = (await client.post(said, json={"message": "Hello."})).json()["runId"]
-        await ended(client, run_id)
-        first = (await client.get(f"{path}?follow=false&format=ndjson")).text.splitlines()
-        per_turn = len(first) - 1  # the session begins once
-        last = 1 + per_turn * turns
+    async with stage(folder, readers=readers) as scene:
+        last = await scene.last(turns)
         began = time.process_time()
         reading = [
             asyncio.create_task(
                 one(
-                    server.port,
-                    path,
+                    scene.port,
+                    scene.path,
                     last=last,
                     chance=random.Random(chance.random()),
                     tally=tally,
@@ -81,10 +83,111 @@ async def crowd(folder: Path, *, readers: int, turns: int, cut: float = 0.05) ->
             )
             for _ in range(readers)
         ]
-        for _ in range(turns - 1):
-            run_id = (await client.post(said, json={"message": "Hello."})).json()["runId"]
-            await ended(client, run_id)
+        await scene.say(turns - 1)
         for seen in await asyncio.gather(*reading):
             assert seen == list(range(1, last + 1)), seen
         tally.cpu_s = time.process_time() - began
     return tally
+
+
+async def crowds(folder: Path, *, readers: int, turns: int, cut: float = 0.05) -> dict[str, Any]:
+    """The same with readers in processes of their own: one may not have so many files.
+
+    Returns how many readers there were, how often they were cut off, and what they found wrong.
+    """
+    share = readers // READER_PROCESSES
+    allowed = raise_limit()
+    if allowed < readers + FILES_BESIDE:
+        need = f"{readers:,} readers need {readers + FILES_BESIDE:,} open files"
+        words = f"{need}, and {allowed:,} are allowed: ulimit -n"
+        return {"readers": 0, "reconnects": 0, "violations": [words]}
+    async with stage(folder, readers=readers) as scene:
+        last = await scene.last(turns)
+        given = [str(part) for part in (scene.port, scene.path, last, share, cut)]
+        children = [
+            await asyncio.create_subprocess_exec(
+                sys.executable, "-m", __name__, *given, str(number), stdout=asyncio.subprocess.PIPE
+            )
+            for number in range(READER_PROCESSES)
+        ]
+        await scene.say(turns - 1)
+        told = [(await child.communicate())[0] for child in children]
+    found = [
+        json.loads(text or b'{"readers": 0, "reconnects": 0, "violations": ["ended early"]}') for text in told
+    ]
+    return {
+        "readers": sum(one["readers"] for one in found),
+        "reconnects": sum(one["reconnects"] for one in found),
+        "violations": [words for one in found for words in one["violations"]],
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A session to watch, in which one turn is over."""
+
+    port: int
+    path: str
+    session_id: str
+    client: httpx2.AsyncClient
+
+    async def say(self, turns: int) -> None:
+        """Let so many turns happen, one after the other."""
+        for _ in range(turns):
+            said = f"/sessions/{self.session_id}/messages"
+            run_id = (await self.client.post(said, json={"message": "Hello."})).json()["runId"]
+            await ended(self.client, run_id)
+
+    async def last(self, turns: int) -> int:
+        """The number of the last record after so many turns: the first one tells."""
+        first = (await self.client.get(f"{self.path}?follow=false&format=ndjson")).text.splitlines()
+        per_turn = len(first) - 1  # the session begins once
+        return 1 + per_turn * turns
+
+
+@asynccontextmanager
+async def stage(folder: Path, *, readers: int) -> AsyncGenerator[Scene]:
+    """A server that lets so many readers in, and a session with one turn."""
+    room = max(FAST.streams_per_principal_max, 2 * readers)
+    limits = replace(FAST, streams_max=max(FAST.streams_max, room), streams_per_principal_max=room)
+    agents = [talker(words="One two three four five.")]
+    async with serving(folder, agents, settings=Settings(limits=limits)) as server, server.client() as client:
+        session_id = (await client.post("/sessions", json={})).json()["sessionId"]
+        scene = Scene(server.port, f"/sessions/{session_id}/events", session_id, client)
+        await scene.say(1)
+        yield scene
+
+
+def raise_limit() -> int:
+    """Allow as many open files as this process may have; return how many."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    return most
+
+
+async def watching(
+    port: int, path: str, *, last: int, readers: int, chance: random.Random, cut: float
+) -> Json:
+    """Let readers watch from a process of their own; return what they found."""
+    tally = Tally()
+    each = [
+        one(port, path, last=last, chance=random.Random(chance.random()), tally=tally, cut=cut)
+        for _ in range(readers)
+    ]
+    found = await asyncio.gather(*each, return_exceptions=True)
+    wrong = [str(seen)[:500] for seen in found if seen != list(range(1, last + 1))]
+    return {"readers": readers, "reconnects": tally.reconnects, "violations": wrong}
+
+
+def main() -> None:
+    """Watch as the command says, and print what was found."""
+    port, path, last, readers, cut, seed = sys.argv[1:]
+    raise_limit()
+    reading = watching(
+        int(port), path, last=int(last), readers=int(readers), chance=random.Random(int(seed)), cut=float(cut)
+    )
+    sys.stdout.write(json.dumps(asyncio.run(reading)))
+
+
+if __name__ == "__main__":
+    main()

@@ -231,8 +231,20 @@ def test_consent_holds_for_the_arguments_that_were_shown(tmp_path: Path) -> None
             other = consent(interrupt["id"], approved=True, argumentsHash=f"sha256:{'0' * 64}")
             refused = await follow(client, "payer", agui("t", "r2", resume=[other]))
             assert refused.ends[-1]["code"] == "rejected"
-            odd = consent(interrupt["id"], optionId=7)
-            assert (await client.post("/agui/payer", json=agui("t", "r2", resume=[odd]))).status_code == 422
+            for odd in (
+                {"optionId": 7},
+                {"approved": False, "optionId": "approve"},
+                {"approved": False, "optionId": "approve_session"},
+                {"approved": True, "optionId": "deny"},
+                {"approved": "false", "optionId": "approve"},
+            ):
+                resume = [consent(interrupt["id"], **odd)]
+                answer = await client.post("/agui/payer", json=agui("t", "r2", resume=resume))
+                assert answer.status_code == 422
+                data = {"requestId": interrupt["id"], **odd}
+                parts = [{"type": "data-answer", "data": data}]
+                body = chat("t", {"id": "u2", "role": "user", "parts": parts})
+                assert (await client.post("/ai/payer/chat", json=body)).status_code == 422
             shown = interrupt["metadata"]["windlass"]["argumentsHash"]
             right = consent(interrupt["id"], approved=True, argumentsHash=shown)
             done = await follow(client, "payer", agui("t", "r2", *asked.messages, resume=[right]))

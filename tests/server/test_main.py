@@ -64,6 +64,12 @@ def test_a_file_of_keys_that_cannot_be_read_is_refused(
     keys.write_text('{"keys": [{"id": "a"}]}', encoding="utf-8")
     assert main(["--keys", str(keys)]) == 2
     assert "cannot be read" in capsys.readouterr().err
+    entry = {"id": "a", "sha256": "0" * 64, "tenant": "acme", "user": "windlass-builder"}
+    keys.write_text(json.dumps({"keys": [entry]}), encoding="utf-8")
+    assert main(["--keys", str(keys)]) == 2
+    assert "cannot be read" in capsys.readouterr().err
+    assert main(["--new-key", "a", "acme", "windlass-builder"]) == 2
+    assert "no user is called windlass-builder" in capsys.readouterr().err
     assert main(["--jwt-issuer", "i", "--jwt-audience", "a", "--jwt-jwks", str(tmp_path / "missing")]) == 2
     assert "missing" in capsys.readouterr().err
 

@@ -68,6 +68,7 @@ WORTHLESS: dict[str, Callable[[Issuer], str]] = {
     "no audience": lambda issuer: issuer.token(aud=None),
     "no tenant": lambda issuer: issuer.token(tenant=None),
     "no user": lambda issuer: issuer.token(user=None),
+    "a user whose name is kept": lambda issuer: issuer.token(user="windlass-builder"),
     "a tenant that is no text": lambda issuer: issuer.token(tenant=["acme"]),
     "an empty tenant": lambda issuer: issuer.token(tenant=""),
     "a tenant with a line in it": lambda issuer: issuer.token(tenant="a\nb"),

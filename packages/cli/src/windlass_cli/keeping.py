@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 async def started(
-    session: Session, place: "Place", agent: str, *, words: str, session_id: str | None
+    session: Session, place: "Place", *, agent: str, words: str, session_id: str | None
 ) -> "PlacedRun":
-    """Start a run; when the command is interrupted meanwhile, say that it may have begun.
+    """Start a run; when the command is interrupted, say that it may have begun.
 
     Raises:
         AgentError: it was refused.

@@ -52,9 +52,9 @@ async def session_of_run(place: "Place", run_id: str) -> str:
 
 
 async def last_of_run(place: "Place", run_id: str) -> int | None:
-    """Return the number of a run's last record, or of what the session notes behind it.
+    """Return the number of a run's last record, notes of the session included.
 
-    None of a run that has not begun.
+    None for a run that has not begun.
     """
     last: int | None = None
     async for record in _of_session(place, await session_of_run(place, run_id)):

@@ -107,7 +107,12 @@ class Session:
         async with Client(self.settings.server, key=self.key) as client:
             yield Served(client)
 
-    def _check_store(self) -> None:
+    def check_store(self) -> None:
+        """Refuse a command that works on a store when a server was named.
+
+        Raises:
+            Problem: one was.
+        """
         if self.settings.server:
             raise Problem(
                 "this command works on a store, and a server was named",
@@ -122,7 +127,7 @@ class Session:
         """
         from windlass import telemetry  # noqa: PLC0415 - slow to import
 
-        self._check_store()
+        self.check_store()
         settings = self.settings
         _check_file(settings.store)
         _make_folder(settings.store.parent)
@@ -141,7 +146,7 @@ class Session:
         Raises:
             Problem: there is none.
         """
-        self._check_store()
+        self.check_store()
         settings = self.settings
         _check_file(settings.store)
         if not settings.store.is_file():

@@ -45,7 +45,7 @@ class Terminal:
         self.out.file.flush()
 
     def line(self, text: str) -> None:
-        """Write a line for machines, as it is; on a terminal what could move the cursor is escaped."""
+        """Write a line for machines; on a terminal, what could move its cursor escaped."""
         self.out.file.write(f"{escaped(text) if self.out.is_terminal else text}\n")
         self.out.file.flush()
 

@@ -1,6 +1,8 @@
 """An agent to try things with: no key, no network, no cost."""
 
-from typing import Final
+from typing import Annotated, Final
+
+from pydantic import Field
 
 from windlass.agent import Agent
 from windlass.tool_context import ToolContext
@@ -10,9 +12,9 @@ DEMO_MODEL: Final = "demo/paced"
 
 
 @tool(mode="read")
-async def weather(city: str) -> str:
+async def weather(city: Annotated[str, Field(examples=["Oslo"])]) -> str:
     """Say what the weather is in a city; nobody is asked, because it only reads."""
-    return f"Rain all day in {city or 'Oslo'}, 9 degrees."
+    return f"Rain all day in {city}, 9 degrees."
 
 
 @tool(mode="external", effect="idempotent")

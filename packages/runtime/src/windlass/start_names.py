@@ -2,10 +2,10 @@
 
 from windlass.errors import Rejected
 from windlass.ports.journal import Store
-from windlass.refusals import contract_violation, invalid_package, kept_name, notes_name
+from windlass.refusals import bad_request, contract_violation, invalid_package, kept_name, notes_name
 from windlass.runtime_ports import RuntimePorts
 from windlass.setup_check import check_id
-from windlass_harness.ledger.names import is_notes
+from windlass_harness.ledger.names import BUILDER, is_notes
 from windlass_harness.loop.family import is_childs
 from windlass_harness.loop.notes import Child
 from windlass_harness.redact import mask_text
@@ -16,13 +16,16 @@ def check_ids(ports: RuntimePorts, request: RunRequest, *, message_id: str | Non
     """Refuse names that would be masked, or read as others: nobody finds such runs.
 
     Raises:
-        Rejected: one holds a registered secret, or looks like one; or it turns the direction of text.
+        Rejected: one holds a registered secret, or looks like one; it turns the direction of text; or
+            the owner is the Builder.
     """
     names = ("run_id", "agent_id", "session_id", "turn_id", "owner")
     given = {name: getattr(request, name) for name in names} | {"message_id": message_id}
     for name, value in given.items():
         if value is not None:
             check_id(value, name)
+    if request.owner == BUILDER and request.agent_id != BUILDER:
+        raise bad_request(f"owner cannot be {BUILDER}: that is whom the sessions of the Builder belong to")
     hide = ports.scribe.redactor.text
     hidden = [name for name, value in given.items() if value is not None and hide(value) != value]
     if hidden:

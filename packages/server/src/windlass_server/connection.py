@@ -1,4 +1,4 @@
-"""A connection that does not wait for ever, for words or to be listened to."""
+"""A connection that does not wait for ever, for words or to be heard."""
 
 import asyncio
 from typing import ClassVar

@@ -16,12 +16,12 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Final
 
-from pydantic import AwareDatetime, Field, ValidationError
+from pydantic import AfterValidator, AwareDatetime, Field, ValidationError
 
 from windlass import Rejected
 from windlass.parts import Clock, new_id
 from windlass_protocol import CodecError, decode
-from windlass_server.principal import NAME_PATTERN, Principal, Role
+from windlass_server.principal import KEPT_USERS, NAME_PATTERN, Principal, Role
 from windlass_server.settings import refused
 from windlass_server.wire import Text, Wire
 
@@ -32,13 +32,19 @@ _NOBODY: Final = sha256(b"nobody").hexdigest()
 _Name = Annotated[Text, Field(pattern=NAME_PATTERN)]
 
 
+def _not_kept(user: str) -> str:
+    if user in KEPT_USERS:
+        raise ValueError("this name is kept for the server: no user is called so")
+    return user
+
+
 class KeyEntry(Wire):
     """One key, as the file has it."""
 
     id: Annotated[Text, Field(pattern=r"^[a-z0-9]{1,64}$")]
     sha256: Annotated[Text, Field(pattern=r"^[0-9a-f]{64}$")]
     tenant: _Name
-    user: _Name
+    user: Annotated[_Name, AfterValidator(_not_kept)]
     expires_at: AwareDatetime | None = None
     revoked: bool = False
     operator: bool = False
@@ -124,7 +130,10 @@ def new_key(key_id: str, tenant: str, *, user: str) -> tuple[str, KeyEntry]:
         return f"wl_{key_id}_{secret}", KeyEntry.model_validate(given)
     except ValidationError:
         pass
-    raise refused("an id is small letters and digits, and tenant and user are names of 1 to 256 characters")
+    raise refused(
+        "an id is small letters and digits, and tenant and user are names of 1 to 256 characters "
+        f"(no user is called {' or '.join(KEPT_USERS)})"
+    )
 
 
 def digest(secret: str) -> str:

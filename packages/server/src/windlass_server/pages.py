@@ -17,9 +17,9 @@ from windlass_server.guard import PREFIX
 FOLDER: Final = Path(__file__).with_name("inspector") / "dist"
 """Where `make inspector` puts the app; it is in wheels, and not in the repository."""
 NOT_BUILT: Final = (
-    "The inspector is not built in this checkout.\n\n"
-    "Build it with:  make inspector\n"
-    "and start the server again. It needs Node 20.19 or newer, once; a wheel has it inside.\n\n"
+    "The inspector is not in this installation.\n\n"
+    "In a checkout:  make inspector, then install packages/server again and start the server.\n"
+    "It needs Node 20.19 or newer, once; the wheels that  make wheels  makes have it inside.\n\n"
     f"The server itself works without it: see {PREFIX}/openapi.json and docs/server.md.\n"
 )
 _HASHED: Final = "/assets/"

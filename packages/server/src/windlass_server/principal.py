@@ -4,10 +4,13 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final, Literal, get_args
 
+from windlass_harness.ledger.names import BUILDER
 from windlass_protocol import SourceKind, SourceRef
 
 NAME_PATTERN: Final = r"^[^\x00-\x1f\x7f]{1,256}$"
 """The name of a tenant or a user."""
+KEPT_USERS: Final = frozenset({BUILDER})
+"""Names that no user has: what is theirs is made of what belongs to others."""
 
 Role = Literal["approver", "improver"]
 """What a user may do beside minding their own sessions.

@@ -1,5 +1,6 @@
 """Errors as clients see them: problem+json with codes that never change."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -47,6 +48,8 @@ _CODES: Final[dict[int, str]] = {
     HTTPStatus.SERVICE_UNAVAILABLE: "unavailable",
 }
 _ISSUES_MAX: Final = 16
+_NAME: Final = re.compile(r"[\w.-]+")
+"""What a request calls a part of itself."""
 
 
 class ProblemBody(Wire):
@@ -136,10 +139,7 @@ async def on_problem(request: Request, error: Exception) -> Response:
         case AgentError():
             return of_agent_error(error).response()
         case RequestValidationError():
-            issues = [
-                {"path": "/".join(map(str, issue["loc"])), "message": str(issue["msg"])}
-                for issue in error.errors()
-            ]
+            issues = [{"path": _path(issue["loc"]), "message": str(issue["msg"])} for issue in error.errors()]
             words = "the request does not fit this route"
             if issues:
                 words += f": {issues[0]['path']}: {issues[0]['message']}"
@@ -152,6 +152,11 @@ async def on_problem(request: Request, error: Exception) -> Response:
         case _:
             # The log has it; whoever asked must not learn what is inside.
             return Problem(500, "the server failed; nothing is known about what became of it").response()
+
+
+def _path(place: Sequence[str | int]) -> str:
+    """Return where a request does not fit, without the names of the types that were tried there."""
+    return "/".join(str(part) for part in place if _NAME.fullmatch(str(part)))
 
 
 def _methods(request: Request) -> list[str]:

@@ -1,4 +1,4 @@
-"""What is known beside a store: sessions without a word in them, used keys."""
+"""What a server knows beside a store: empty sessions, and used keys."""
 
 import asyncio
 import sqlite3

@@ -142,7 +142,7 @@ class Reading:
 
 
 class StreamResponse(Response):
-    """Sends something until it ends, the client goes, or the server does.
+    """Sends what takes long, until it ends or the client or the server goes.
 
     It has a place among the streams, and a client that takes nothing of it is cut off.
     """
@@ -173,7 +173,7 @@ class StreamResponse(Response):
             await self._close()
 
     async def _pump(self, send: Send) -> bytes | None:
-        """Send everything; return what to send at the end, None to cut it off."""
+        """Send everything; return what to send at the end, if it is one."""
         raise NotImplementedError
 
     async def _close(self) -> None:
@@ -235,7 +235,7 @@ class FeedResponse(StreamResponse):
         await self._feed.aclose()
 
     async def _may_go_on(self) -> bool:
-        """Whether the server goes on and the reader may, as often as it beats."""
+        """Whether server and reader are still there; looked at per heartbeat."""
         if self._streams.is_closing:
             return False
         now = asyncio.get_running_loop().time()

@@ -191,7 +191,7 @@ class Tenants:
             _LOG.error("the tenant of %s.db cannot be opened: %s", stem, error, exc_info=error)
 
     async def _is_due(self, path: Path) -> bool:
-        """Whether something goes on in a store that is closed, now or some time."""
+        """Whether a store that is not open has something to go on with, ever."""
         store = await SqliteStore.open(path, durability=self._durability)
         try:
             if not await store.unfinished():

@@ -21,7 +21,7 @@ from jwt import PyJWK, PyJWKSet
 
 from windlass.parts import Clock
 from windlass_server.limits import RETRY_MS
-from windlass_server.principal import NAME_PATTERN, ROLES, Principal
+from windlass_server.principal import KEPT_USERS, NAME_PATTERN, ROLES, Principal
 from windlass_server.problems import Problem
 from windlass_server.settings import JwtSettings, is_loopback, refused
 
@@ -40,7 +40,7 @@ _HALF: Final = re.compile(r"[\ud800-\udfff]")
 
 
 def _opener() -> OpenerDirector:
-    """Return what asks an issuer itself, without proxies and redirects."""
+    """Return what asks an issuer itself: without proxies and redirects."""
     opener = OpenerDirector()
     for handler in (HTTPHandler, HTTPSHandler, HTTPErrorProcessor, HTTPDefaultErrorHandler):
         opener.add_handler(handler())
@@ -148,7 +148,7 @@ class Tokens:
         except (jwt.PyJWTError, ValueError, RecursionError):
             return None
         tenant, user = claims.get(settings.tenant_claim), claims.get(settings.user_claim)
-        if not (_is_name(tenant) and _is_name(user)):
+        if not (_is_name(tenant) and _is_name(user)) or user in KEPT_USERS:
             return None
         roles = (
             _roles(claims.get(settings.roles_claim)) if settings.roles_claim is not None else frozenset[str]()

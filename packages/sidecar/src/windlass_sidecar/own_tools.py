@@ -9,7 +9,7 @@ from windlass import Tool, ToolRouter
 
 
 def guarded(tools: ToolRouter) -> ToolRouter:
-    """Return the same tools; one that is async and raises KeyboardInterrupt has failed.
+    """Return the same tools; one that raises KeyboardInterrupt has failed.
 
     Nobody types Ctrl-C in a tool here: signals go to the loop, which such an exception would end.
     """

@@ -94,7 +94,7 @@ class StdioJsonRpcTransport:
         await self._has_room.wait()
 
     async def room(self) -> None:
-        """Return once there is room for what a frame is answered, or nobody reads any more.
+        """Return once there is room for an answer, or nobody reads any more.
 
         A host that has closed its end is listened to without: what is left in the pipe is little, and behind
         it is the end.
@@ -161,7 +161,7 @@ class StdioJsonRpcTransport:
             self._post(self._read.put_nowait, data)
 
     def _watch(self) -> None:
-        """Wait until the host closes its end: the end itself may be behind much that is not read yet."""
+        """Wait until the host closes its end, however much is unread before that."""
         waiting = select.poll()
         waiting.register(self._in_fd, getattr(select, "POLLRDHUP", 0))
         waiting.poll()

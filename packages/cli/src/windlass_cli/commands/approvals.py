@@ -44,7 +44,7 @@ def list_requests(
 
 
 def _block(one: "OpenRequest | ApprovalInfo") -> str:
-    """Return a request with all of what is to be done: nobody answers what was not shown."""
+    """Return a request with all of what is to be done."""
     request = one.request
     until = "" if request.expires_at is None else f", expires {when(request.expires_at)}"
     answers = ", ".join(option.id for option in request.options or ()) or "--text …"

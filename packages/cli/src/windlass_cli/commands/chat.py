@@ -40,8 +40,10 @@ async def _chat(self: Session, *, agent: str | None, session_id: str | None) -> 
             words = line.strip()
             if words in QUIT:
                 break
-            if words:
-                handle = await started(self, place, chosen, words=words, session_id=name)
+            if words.startswith("/"):
+                terminal.say(f"There is no {words.split()[0]}; there is /quit.", "yellow")
+            elif words:
+                handle = await started(self, place, agent=chosen, words=words, session_id=name)
                 watch = Watch(terminal, self.user, is_asking=terminal.is_interactive)
                 code = await watched(self, place, watch=watch, handle=handle)
     return code

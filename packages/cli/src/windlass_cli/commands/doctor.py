@@ -38,6 +38,7 @@ def doctor(context: typer.Context) -> None:
     Example: windlass doctor
     """
     session = session_of(context)
+    session.check_store()
     finish(_doctor(session))
 
 

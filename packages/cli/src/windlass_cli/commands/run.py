@@ -34,5 +34,5 @@ def run(
 async def _run(self: Session, watch: Watch, *, words: str, agent: str | None, session_id: str | None) -> Exit:
     async with self.place(drives=True) as place:
         chosen = await self.agent_at(place, agent)
-        handle = await started(self, place, chosen, words=words, session_id=session_id)
+        handle = await started(self, place, agent=chosen, words=words, session_id=session_id)
         return await watched(self, place, watch=watch, handle=handle)

@@ -1,11 +1,16 @@
-"""Names of the sessions with notes: what was said of runs, and not in them.
+"""Names that are kept for the runtime: of the Builder, and of sessions with notes.
 
-They are kept for the runtime: nobody else begins, brings in or removes a session of such a name, or speaks
-to one. What is in them counts as a person's word.
+Notes are what was said of runs, and not in them. Nobody else begins, brings in or removes a session of such a
+name, or speaks to one. What is in them counts as a person's word.
 """
 
 from typing import Final
 
+BUILDER: Final = "windlass-builder"
+"""The agent that proposes changes, the goal of its runs, and who owns their sessions.
+
+No user is called so: those sessions quote runs of everybody.
+"""
 NOTES: Final = "notes:"
 """What the names of these sessions begin with, and of no other."""
 PROPOSALS: Final = NOTES + "proposals"

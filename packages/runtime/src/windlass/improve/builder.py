@@ -29,6 +29,7 @@ from windlass.registry import register_agent
 from windlass.setup_check import check_items, check_part
 from windlass_harness.budget import BudgetLimit
 from windlass_harness.ledger.goals import Attempt, GoalScore, evaluation, judged_decision
+from windlass_harness.ledger.names import BUILDER
 from windlass_harness.ledger.proposals import ProposalState, ProposalStatus
 from windlass_protocol import (
     DecisionRunStatus,
@@ -42,10 +43,6 @@ from windlass_protocol import (
     RunStatus,
 )
 
-GOAL: Final = "windlass-builder"
-"""The goal of the Builder's own runs, so that they are not among those that it reads."""
-OWNER: Final = "windlass-builder"
-"""Who owns the sessions that proposals are made in."""
 BY_CHARS_MAX: Final = 256
 REASON_CHARS_MAX: Final = 4_000
 EVALUATED_RUNS_MAX: Final = 1_000
@@ -157,9 +154,9 @@ class Builder:
         problem = ""
         for attempt in range(1, ATTEMPTS_MAX + 1):
             run_id = f"{proposal_id}/{attempt}"
-            # The owner keeps it out of a session of this name that somebody else has.
+            # The goal keeps it from what the Builder reads, the owner from sessions that somebody else has.
             handle = await self._runtime.start(
-                thinker, words, session_id=proposal_id, run_id=run_id, goal_id=GOAL, owner=OWNER
+                thinker, words, session_id=proposal_id, run_id=run_id, goal_id=BUILDER, owner=BUILDER
             )
             result = await handle.wait()
             if result.status is not RunStatus.COMPLETED:

@@ -12,12 +12,11 @@ from windlass.registry import Registry
 from windlass.tool_failed import ToolFailed
 from windlass.tools import Tool, ToolOptions, tool
 from windlass_harness.budget import BudgetLimit
+from windlass_harness.ledger.names import BUILDER
 from windlass_harness.ledger.telling import report_text
 from windlass_harness.views.content import as_text
 from windlass_protocol import Taint, ToolMode, ToolOutput, ToolOutputType
 
-BUILDER: Final = "windlass-builder"
-"""The agent that proposes changes."""
 RUNS_LISTED_MAX: Final = 30
 SHOWN_CHARS_MAX: Final = 20_000
 """What a tool shows of a run."""

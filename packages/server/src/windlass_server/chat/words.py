@@ -6,6 +6,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
 
+from windlass_harness.loop.people import APPROVE, APPROVE_SESSION, DENY
 from windlass_protocol import InputKind, InputRequest, InputResponse, UserContent
 from windlass_server.limits import THREAD_ANSWERS_MAX, THREAD_MESSAGES_MAX
 from windlass_server.models import JsonObject, Name
@@ -14,6 +15,7 @@ from windlass_server.wire import Text, Wire
 
 _CONTENT: Final[TypeAdapter[UserContent]] = TypeAdapter(UserContent)
 _MEDIA: Final = frozenset({"image", "audio", "video", "document", "binary"})
+_CONSENTS: Final = {APPROVE: True, APPROVE_SESSION: True, DENY: False}
 _NOT_ANSWERED: Final = "The question was not answered."
 ANSWER_PART: Final = "data-answer"
 """A part of a message that answers a request which has no chunk of its own."""
@@ -80,10 +82,10 @@ class Given:
         """Return it as the answer to a request."""
         option_id, text = self.option_id, self.text
         if request.kind is InputKind.APPROVAL and option_id is None and self.approved is not None:
-            option_id = "approve" if self.approved else "deny"
+            option_id = APPROVE if self.approved else DENY
         if self.is_abandoned:
             is_question = request.kind is InputKind.QUESTION
-            option_id = "deny" if request.kind is InputKind.APPROVAL else None
+            option_id = DENY if request.kind is InputKind.APPROVAL else None
             text = _NOT_ANSWERED if is_question and request.allow_freeform else None
         return InputResponse(
             request_id=self.request_id,
@@ -112,13 +114,12 @@ def _given(request_id: str, payload: Mapping[str, JsonValue]) -> Given:
         raise _unfit("optionId, text and argumentsHash of an answer are texts")
     option_id, text, arguments_hash = (value if isinstance(value, str) else None for value in texts.values())
     approved = payload.get("approved")
-    return Given(
-        request_id,
-        option_id or None,
-        text,
-        approved=approved if isinstance(approved, bool) else None,
-        arguments_hash=arguments_hash,
-    )
+    if approved is not None and not isinstance(approved, bool):
+        raise _unfit("approved of an answer is true or false")
+    # Nobody's no is taken for a yes, so what says both is neither.
+    if approved is not None and option_id in _CONSENTS and approved is not _CONSENTS[option_id]:
+        raise _unfit("approved and optionId of an answer contradict each other: send one of them")
+    return Given(request_id, option_id or None, text, approved=approved, arguments_hash=arguments_hash)
 
 
 def words_of(message: Mapping[str, JsonValue]) -> UserContent | None:

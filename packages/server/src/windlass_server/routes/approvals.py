@@ -72,7 +72,7 @@ async def _answer(caller: Caller, request_id: str, *, given: Answer, is_done: bo
         problem = await _settled(caller, request_id)
         if is_done and problem.ids:
             # The same request again, which was taken before.
-            return reply(Accepted(session_id=problem.ids["session_id"], run_id=problem.ids["run_id"]), 202)
+            return reply(Accepted(session_id=problem.ids["sessionId"], run_id=problem.ids["runId"]), 202)
         raise problem
     accepted = Accepted(session_id=found.session_id, run_id=found.run_id)
     if is_done:
@@ -124,7 +124,7 @@ async def _settled(caller: Caller, request_id: str) -> Problem:
         for record in records:
             told = _resolution(record, request_id)
             if told is not None:
-                ids = {"session_id": run.session_id, "run_id": run.run_id, "request_id": request_id}
+                ids = {"sessionId": run.session_id, "runId": run.run_id, "requestId": request_id}
                 return Problem(409, told, ids=ids)
     return not_found("request")
 

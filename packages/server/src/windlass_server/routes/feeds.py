@@ -136,8 +136,10 @@ async def replay(
 ) -> Response:
     """Send the events of a run again, with the pauses that there were.
 
-    Nothing is run. The stream ends with the event that ended the run, or where the run is now. Pieces of
-    answers are not kept, so answers come whole.
+    Nothing is run.
+
+    The stream ends with the event that ended the run, or where the run is now. Pieces of answers are not
+    kept, so answers come whole.
     """
     await own_run(caller, run_id)
     runtime, plain = caller.tenant.runtime, FeedQuery(after=query.after, format=query.format)

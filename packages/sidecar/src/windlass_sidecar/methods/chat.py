@@ -44,7 +44,7 @@ async def stream(app: App, params: ChatStream) -> Later:
 
 
 async def _note(app: App, session_id: str | None, *, is_active: bool) -> None:
-    """Note whether a session is at work; a note that fails is no failure of the stream."""
+    """Note whether a session is at work; the stream does not fail with it."""
     if session_id is None:
         return
     try:

@@ -12,6 +12,7 @@ RESULT_CHARS_MAX: Final = 400
 """What is repeated of the result of a tool."""
 _WORDS: Final = re.compile(r"[a-z0-9]+")
 _PIECES: Final = re.compile(r"\S+\s*|\s+")
+_PLACE: Final = re.compile(r"\b(?:in|to|at|for) ([A-Z]\w+(?: [A-Z]\w+)*)")
 _ALL: Final = frozenset({"everything", "all", "tour", "demo"})
 _LEVELS_MAX: Final = 8
 _NESTED: Final = frozenset({"anyOf", "oneOf"})
@@ -104,12 +105,18 @@ def _introduction(tools: Sequence[JsonObject]) -> str:
 
 
 def _value(schema: JsonValue, request: str, level: int = 0) -> JsonValue:
-    """Return a value that fits a simple schema; texts are what the user said."""
+    """Return a value that fits a simple schema.
+
+    Texts are what the user said; where there are examples, the place that they named, or the first example.
+    """
     if not isinstance(schema, dict) or level > _LEVELS_MAX:
         return {}
     for name in ("const", "default"):
         if name in schema:
             return schema[name]
+    named = _PLACE.search(request)
+    if named is not None and schema.get("type") == "string" and "examples" in schema:
+        return named[1]
     for name in ("enum", "examples", "anyOf", "oneOf"):
         choices = schema.get(name)
         if isinstance(choices, list) and choices:

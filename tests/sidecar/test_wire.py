@@ -1,7 +1,6 @@
 """What the sidecar sends by itself is what spec/ says, from ready to shutdown."""
 
 from pathlib import Path
-from typing import cast
 
 import pytest
 from tests.protocol.judges import Case, schema_accepts
@@ -11,6 +10,7 @@ from tests.sidecar.test_host import INPUT, OPEN_FILE
 
 from windlass_protocol import JsonObject, JsonValue, SidecarErrorKind
 from windlass_sidecar.methods.protocol import HOST_METHODS, NOTIFICATIONS
+from windlass_sidecar.pump import Teller
 
 TYPES = {
     "lifecycle.ready": "SidecarReady",
@@ -100,6 +100,21 @@ def test_every_message_of_a_whole_story_is_of_the_type_that_the_spec_has_for_its
     assert {case.name for case in cases} == TYPES.keys(), "the story leaves none out"
 
 
+def test_pieces_that_only_some_models_send_are_of_the_spec_too() -> None:
+    teller = Teller()
+    told = [
+        *teller.step_began({}),
+        *teller.thoughts({"reasoningDelta": "hm"}),
+        *teller.arguments({"callId": "c", "inputDelta": "{", "toolName": "t"}),
+        *teller.arguments({"callId": "c", "inputDelta": "}"}),
+        *teller.step_began({}),
+        *teller.result({"result": {"callId": "c", "output": None}, "status": "completed"}),
+    ]
+    assert len(told) == 5
+    for method, params in told:
+        check({"jsonrpc": "2.0", "method": method, "params": {"streamId": "s", **params}})
+
+
 def test_the_sidecar_lists_what_it_sends_with_the_types_of_the_spec() -> None:
     listed = {name: kind.__name__ for name, kind in {**NOTIFICATIONS, **HOST_METHODS}.items()}
     assert listed == TYPES
@@ -124,4 +139,4 @@ def test_the_sidecar_lists_what_it_sends_with_the_types_of_the_spec() -> None:
 )
 def test_a_message_that_the_spec_does_not_name_fails_its_test(message: JsonObject, words: str) -> None:
     with pytest.raises(AssertionError, match=words):
-        check(cast(JsonObject, {"jsonrpc": "2.0", **message}))
+        check({"jsonrpc": "2.0", **message})

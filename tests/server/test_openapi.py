@@ -5,6 +5,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
+from urllib.parse import urlencode
 
 import httpx2
 import pytest
@@ -17,6 +18,7 @@ from tests.server.test_doors import routes
 
 from windlass_server import Settings, Tenants, create_app
 from windlass_server.guard import PREFIX, PUBLIC
+from windlass_server.limits import TARGET_BYTES_MAX
 
 CASES = 6
 """Of each kind, for each route."""
@@ -85,6 +87,10 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Generator[Target]:
 
 Case = Callable[..., None]
 schema = schemathesis.openapi.from_dict(DOCUMENT)
+# What is too large is refused before anybody looks at what is in it.
+cast(Any, schema).config.checks.negative_data_rejection.expected_statuses = [
+    *("400", "401", "403", "404", "405", "406", "409", "413", "415", "422", "428", "429", "5xx")
+]
 turn = itertools.count()
 UNTYPED = cast(Any, checks)
 LEFT_OUT = [
@@ -92,6 +98,11 @@ LEFT_OUT = [
     UNTYPED.unsupported_method,  # an id may have a slash in it, so one address may be that of two routes
 ]
 each_case = cast("Callable[[Case], Case]", cast(Any, schema).parametrize())
+
+
+def given(case: Any) -> dict[str, Any]:
+    """The query of a case."""
+    return case.query or {}
 
 
 @each_case
@@ -116,6 +127,8 @@ def test_no_request_makes_the_server_fail_or_answer_what_the_document_does_not_s
             **case.path_parameters,
             **{name: known[name] for name in case.path_parameters if name in known},
         }
+    if len(urlencode(list(given(case).items()), doseq=True)) > TARGET_BYTES_MAX // 2:
+        return  # an address that is too long is 414 on every route, see test_limits.py
     case.call_and_validate(
         base_url=target.address,
         timeout=TIMEOUT_S,

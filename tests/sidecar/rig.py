@@ -205,7 +205,9 @@ class Process:
             self.child.stdin.close()
 
     def ask(self, method: str, params: JsonValue = None, *, call_id: str | int = 1) -> None:
-        message = {"jsonrpc": "2.0", "id": call_id, "method": method, "params": params}
+        self.send({"jsonrpc": "2.0", "id": call_id, "method": method, "params": params})
+
+    def send(self, message: JsonObject) -> None:
         self.write(json.dumps(message).encode() + b"\n")
 
     def next(self) -> JsonObject | None:

@@ -1,38 +1,10 @@
 /** What the sidecar's streams say. All of it is open: more may come. */
 import { z } from "zod";
 
-import { FinishReason, InputRequest, ToolCall, ToolResult, Usage, type ToolMode } from "./generated/index.js";
+import type { StreamChunk, StreamDone, StreamError, ToolMode } from "./generated/index.js";
 import { open, type JsonObject } from "./wire.js";
 
-/** A piece of a stream; it has one of these, or `finishReason` with `usage`. */
-export const StreamChunk = open({
-  streamId: z.string(),
-  /** A piece of the answer. */
-  delta: z.string().optional(),
-  reasoningDelta: z.string().optional(),
-  /** A piece of the arguments of a call. */
-  toolCallDelta: open({ id: z.string(), name: z.string().optional(), argumentsDelta: z.string() }).optional(),
-  /** A call, whole. */
-  toolCall: ToolCall.optional(),
-  /** What came of a call; `id` is that of the call. */
-  toolResult: ToolResult.optional(),
-  /** What people are asked; see `SidecarClient.answer`. */
-  inputRequests: z.array(InputRequest).optional(),
-  /** Why the model stopped; a step is over. */
-  finishReason: FinishReason.optional(),
-  usage: Usage.optional(),
-  /** The step is tried again: what it said so far is void. */
-  restart: z.boolean().optional(),
-});
-export type StreamChunk = z.infer<typeof StreamChunk>;
-
-/** A stream failed; `stream.done` follows. */
-export const StreamError = open({ streamId: z.string(), kind: z.string(), message: z.string() });
-export type StreamError = z.infer<typeof StreamError>;
-
-/** A stream is over. */
-export const StreamDone = open({ streamId: z.string(), ok: z.boolean(), cancelled: z.boolean().optional() });
-export type StreamDone = z.infer<typeof StreamDone>;
+export { StreamChunk, StreamDone, StreamError } from "./generated/index.js";
 
 /** What a stream says, in order; `done` is the last. */
 export type StreamNotice =

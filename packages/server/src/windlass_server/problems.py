@@ -155,7 +155,7 @@ async def on_problem(request: Request, error: Exception) -> Response:
 
 
 def _path(place: Sequence[str | int]) -> str:
-    """Return where a request does not fit, without the names of the types that were tried there."""
+    """Return where a request does not fit, without names of types."""
     return "/".join(str(part) for part in place if _NAME.fullmatch(str(part)))
 
 

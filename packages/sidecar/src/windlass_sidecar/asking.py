@@ -8,7 +8,7 @@ from pydantic import JsonValue, ValidationError
 
 from windlass import RunHandle
 from windlass.errors import AgentError, Conflict
-from windlass_protocol import Event, InputRequest, JsonObject
+from windlass_protocol import Event, HostInputRequest, InputRequest, JsonObject
 from windlass_sidecar.errors import RpcError
 from windlass_sidecar.limits import ASKED_MAX
 from windlass_sidecar.params import Params
@@ -69,14 +69,9 @@ class Asker:
 
     async def _ask_once(self, request: InputRequest, problem: str | None) -> str | None:
         """Return why the answer does not count; None if there is nothing more to do."""
-        params: JsonObject = {
-            "streamId": self._handle.run_id,
-            "request": request.model_dump(mode="json", by_alias=True),
-        }
-        if problem is not None:
-            params["problem"] = problem
+        params = HostInputRequest(stream_id=self._handle.run_id, request=request, problem=problem)
         try:
-            given = await self._host.call(INPUT, params)
+            given = await self._host.call(INPUT, params.model_dump(mode="json", by_alias=True))
             if given is None:
                 return None
             answer = Answer.model_validate(given)

@@ -9,7 +9,7 @@ from windlass import Tool, ToolContext, ToolFailed
 from windlass.tool_json import json_tool
 from windlass.tool_router import ToolRouter
 from windlass.tools import ToolOptions
-from windlass_protocol import JsonObject, ToolResult
+from windlass_protocol import HostToolCall, JsonObject, ToolCall, ToolResult
 from windlass_sidecar.errors import RpcError, invalid_params
 from windlass_sidecar.params import Params
 from windlass_sidecar.rpc import read_params
@@ -97,16 +97,16 @@ def _said(about: HostTool) -> dict[str, object]:
 async def _called(
     ask: Ask, name: str, *, arguments: JsonObject, context: ToolContext, stream_id: str
 ) -> ToolResult:
-    params: JsonObject = {
-        "streamId": stream_id,
-        "sessionId": context.session_id,
-        "call": {"id": context.call_id, "name": name, "arguments": arguments},
-        "idempotencyKey": context.idempotency_key,
-        "attempt": context.attempt,
-        "timeoutMs": context.timeout_ms,
-    }
+    params = HostToolCall(
+        stream_id=stream_id,
+        session_id=context.session_id,
+        call=ToolCall(id=context.call_id, name=name, arguments=arguments),
+        idempotency_key=context.idempotency_key,
+        attempt=context.attempt,
+        timeout_ms=context.timeout_ms,
+    )
     try:
-        answer = await ask(CALL, params)
+        answer = await ask(CALL, params.model_dump(mode="json", by_alias=True))
         return ToolResult.model_validate(answer)
     except RpcError as error:
         problem = error.message

@@ -13,7 +13,7 @@ from threading import Thread
 from typing import Final
 
 from windlass.loading import load_tools
-from windlass_protocol import encode
+from windlass_protocol import ListenInfo, SidecarReady, SidecarShutdown, encode
 from windlass_sidecar import PROTOCOL_VERSION, __version__
 from windlass_sidecar.app import App, Settings
 from windlass_sidecar.health import health
@@ -79,7 +79,7 @@ async def run(options: Options, stdio: Stdio) -> None:
             await app.aclose()
     with suppress(TimeoutError):
         async with asyncio.timeout(FLUSH_S):  # a host that does not read has no room for it
-            await peer.notify(SHUTDOWN, {"reason": reason})
+            await peer.notify(SHUTDOWN, SidecarShutdown(reason=reason).model_dump(mode="json", by_alias=True))
     await transport.flush(FLUSH_S)
 
 
@@ -87,8 +87,13 @@ async def _say_ready(app: App, peer: Peer[App], stdio: Stdio, *, is_quiet: bool)
     if not is_quiet:
         facts = encode(await health(app))
         stdio.errors.write(READY_MARK.encode() + facts + b"\n")
-    params = {"version": __version__, "protocolVersion": PROTOCOL_VERSION, "pid": os.getpid()}
-    await peer.notify(READY, {**params, "listenInfo": {"transport": "stdio"}})
+    ready = SidecarReady(
+        version=__version__,
+        protocol_version=PROTOCOL_VERSION,
+        pid=os.getpid(),
+        listen_info=ListenInfo(transport="stdio"),
+    )
+    await peer.notify(READY, ready.model_dump(mode="json", by_alias=True))
 
 
 async def _drain(app: App, peer: Peer[App], *, is_eof: bool) -> None:

@@ -89,7 +89,9 @@ class Teller:
         result = cast(JsonObject, data["result"])
         error = data.get("error")
         is_good = data.get("status") == "completed"
-        told: JsonObject = {"id": result["callId"], "name": result.get("toolName"), "success": is_good}
+        told: JsonObject = {"id": result["callId"], "success": is_good}
+        if result.get("toolName") is not None:
+            told["name"] = result["toolName"]
         if is_good:
             told["data"] = result.get("output")
         else:

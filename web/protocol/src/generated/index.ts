@@ -12,5 +12,6 @@ export * from "./policy.js";
 export * from "./rpc.js";
 export * from "./runs.js";
 export * from "./sessions.js";
+export * from "./sidecar.js";
 export * from "./tools.js";
 export * from "./traces.js";

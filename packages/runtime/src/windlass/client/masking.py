@@ -30,7 +30,7 @@ class KeyMask:
         return said
 
     def json(self, raw: bytes, limits: CodecLimits) -> bytes:
-        """Return JSON without the keys, however its texts are written; the same bytes if it has none."""
+        """Return JSON without the keys, however its texts are written."""
         for key in self._keys:
             raw = raw.replace(key.encode(), MASK.encode())
         # A text with escapes is another one than its bytes say.

@@ -3,8 +3,18 @@
 from collections.abc import Mapping
 from typing import Annotated, Final
 
-from pydantic import Field, JsonValue
+from pydantic import BaseModel, Field, JsonValue
 
+from windlass_protocol import (
+    HostInputRequest,
+    HostRequestCancelled,
+    HostToolCall,
+    SidecarReady,
+    SidecarShutdown,
+    StreamChunk,
+    StreamDone,
+    StreamError,
+)
 from windlass_sidecar import PROTOCOL_VERSION, __version__
 from windlass_sidecar.app import App
 from windlass_sidecar.errors import Code
@@ -19,8 +29,17 @@ from windlass_sidecar.rpc import WITHDRAWN, Method, method
 READY: Final = "lifecycle.ready"
 SHUTDOWN: Final = "lifecycle.shutdown"
 FEATURES: Final = ("batches", "durable-streams", "host-input", "host-tools", "tool-loop")
-NOTIFICATIONS: Final = (READY, SHUTDOWN, CHUNK, DONE, ERROR, WITHDRAWN)
-HOST_METHODS: Final = (CALL, INPUT)
+NOTIFICATIONS: Final[Mapping[str, type[BaseModel]]] = {
+    READY: SidecarReady,
+    SHUTDOWN: SidecarShutdown,
+    CHUNK: StreamChunk,
+    DONE: StreamDone,
+    ERROR: StreamError,
+    WITHDRAWN: HostRequestCancelled,
+}
+"""What the sidecar tells its host by itself, and the type of the parameters."""
+HOST_METHODS: Final[Mapping[str, type[BaseModel]]] = {CALL: HostToolCall, INPUT: HostInputRequest}
+"""What it asks its host, and the type of the parameters."""
 _FEATURES_MAX: Final = 64
 
 

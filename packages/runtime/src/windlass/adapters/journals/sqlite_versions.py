@@ -81,7 +81,7 @@ def _new_part(path: Path) -> Path:
 
 
 def _copied(path: Path, part: Path) -> int:
-    """Copy a store, and return the version of the copy: it may be newer than when it was looked at."""
+    """Copy a store; return the version of the copy, which may be newer."""
     with closing(_connect(path)) as source, closing(sqlite3.connect(part, isolation_level=None)) as target:
         source.backup(target)
         [(found,)] = target.execute("PRAGMA quick_check(1)").fetchall()

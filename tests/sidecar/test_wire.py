@@ -1,0 +1,127 @@
+"""What the sidecar sends by itself is what spec/ says, from ready to shutdown."""
+
+from pathlib import Path
+from typing import cast
+
+import pytest
+from tests.protocol.judges import Case, schema_accepts
+from tests.sidecar.frames import check
+from tests.sidecar.rig import Process, params_of
+from tests.sidecar.test_host import INPUT, OPEN_FILE
+
+from windlass_protocol import JsonObject, JsonValue, SidecarErrorKind
+from windlass_sidecar.methods.protocol import HOST_METHODS, NOTIFICATIONS
+
+TYPES = {
+    "lifecycle.ready": "SidecarReady",
+    "lifecycle.shutdown": "SidecarShutdown",
+    "stream.chunk": "StreamChunk",
+    "stream.error": "StreamError",
+    "stream.done": "StreamDone",
+    "host.tool.call": "HostToolCall",
+    "host.input.request": "HostInputRequest",
+    "host.request.cancelled": "HostRequestCancelled",
+}
+TOOLS = '''
+from windlass import tool
+from windlass.question import ask_question
+
+@tool(mode="read")
+async def weather(city: str) -> str:
+    """Say what the weather is."""
+    return "rain"
+
+@tool(mode="external")
+async def mail(text: str) -> str:
+    """Send a mail."""
+    return "sent"
+
+all_of_them = [weather, mail, ask_question]
+'''
+
+
+def start(child: Process, stream_id: str, tool: JsonValue, **params: JsonValue) -> None:
+    """Begin a stream whose model calls one tool."""
+    name = tool["name"] if isinstance(tool, dict) else tool
+    asked: JsonValue = [{"role": "user", "content": str(name).replace("_", " ")}]
+    given: JsonObject = {"provider": "demo", "model": "m", "messages": asked, "tools": [tool], **params}
+    answer = child.call("agent.chat.stream", {**given, "streamId": stream_id})
+    assert answer["result"] == {"streamId": stream_id}
+
+
+def answer(child: Process, request: JsonObject, result: JsonObject) -> None:
+    child.send({"jsonrpc": "2.0", "id": request["id"], "result": result})
+
+
+def ended(child: Process) -> JsonObject:
+    done = params_of(child.method("stream.done"))
+    return {name: value for name, value in done.items() if name != "streamId"}
+
+
+def story(child: Process) -> None:
+    """A chat with each thing that can happen in one, and the end."""
+    child.method("lifecycle.ready")
+    child.call("protocol.describe", INPUT)
+    start(child, "tool", "weather")
+    assert ended(child) == {"ok": True}
+    start(child, "host tool", OPEN_FILE)
+    answer(child, child.method("host.tool.call"), {"success": True, "data": {"lines": 3}})
+    assert ended(child) == {"ok": True}
+    start(child, "approval", "mail")
+    answer(child, child.method("host.input.request"), {"optionId": "maybe"})
+    again = child.method("host.input.request")
+    assert "problem" in params_of(again)
+    answer(child, again, {"optionId": "approve"})
+    assert ended(child) == {"ok": True}
+    start(child, "question", "ask_question")
+    answer(child, child.method("host.input.request"), {"text": "in Oslo"})
+    assert ended(child) == {"ok": True}
+    start(child, "cancel", OPEN_FILE)
+    child.method("host.tool.call")
+    child.ask("agent.chat.cancel", {"streamId": "cancel"}, call_id=2)
+    assert ended(child) == {"ok": False, "cancelled": True}
+    start(child, "failure", "weather", budget={"maxSteps": 1})
+    failure = params_of(child.method("stream.error"))
+    assert failure["kind"] == SidecarErrorKind.BUDGET_EXHAUSTED
+    assert ended(child) == {"ok": False}
+    child.ask("system.shutdown")
+    assert child.rest()[-1]["method"] == "lifecycle.shutdown"
+
+
+def test_every_message_of_a_whole_story_is_of_the_type_that_the_spec_has_for_its_method(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "story_tools.py").write_text(TOOLS, "utf-8")
+    with Process("--tools", "story_tools:all_of_them", folder=tmp_path) as child:
+        story(child)
+    sent = [message for message in child.heard if "method" in message]
+    cases = [Case(TYPES[str(one["method"])], str(one["method"]), one["params"]) for one in sent]
+    assert [(str(case), case.value) for case in cases if not schema_accepts(case)] == []
+    assert {case.name for case in cases} == TYPES.keys(), "the story leaves none out"
+
+
+def test_the_sidecar_lists_what_it_sends_with_the_types_of_the_spec() -> None:
+    listed = {name: kind.__name__ for name, kind in {**NOTIFICATIONS, **HOST_METHODS}.items()}
+    assert listed == TYPES
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        ({"method": "stream.unheard", "params": {}}, "not in the table"),
+        ({"method": "host.tool.call", "params": {"id": "x"}}, "not in the table"),
+        ({"id": "1", "method": "stream.done", "params": {"streamId": "s", "ok": True}}, "not in the table"),
+        ({"method": "stream.done", "params": {"streamId": "s", "ok": True, "okay": 1}}, "okay"),
+        (
+            {
+                "method": "stream.chunk",
+                "params": {"streamId": "s", "toolCallDelta": {"id": "c", "argumentsDelta": "", "odd": 1}},
+            },
+            "odd",
+        ),
+    ],
+    ids=["unknown", "a request without id", "a notification with one", "a field", "a field within"],
+)
+def test_a_message_that_the_spec_does_not_name_fails_its_test(message: JsonObject, words: str) -> None:
+    with pytest.raises(AssertionError, match=words):
+        check(cast(JsonObject, {"jsonrpc": "2.0", **message}))

@@ -48,7 +48,7 @@ inBrowser("pictures for the documentation", () => {
       await page.context().close();
     }
     const { page: proposals } = await openPage(other.url, "/decisions?view=proposals", { viewport: SIZE });
-    await proposals.getByText(/\d mended/u).waitFor();
+    await proposals.getByText(/\d fixed/u).waitFor();
     await proposals.screenshot({ path: `${FOLDER}/proposal.png`, animations: "disabled" });
     await proposals.context().close();
     const { page } = await openPage(server.url, paths[0]?.[1] ?? "/", { viewport: PHONE, colorScheme: "dark" });

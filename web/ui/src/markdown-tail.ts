@@ -58,21 +58,34 @@ function endOfCode(words: string, mark: string, from: number): number | undefine
   return undefined;
 }
 
+interface Beside {
+  readonly before: string;
+  readonly after: string;
+}
+
 /** Closes what a mark closes, or opens it; returns whether it opened something. */
-function take(open: Mark[], mark: Mark, { before, after }: { readonly before: string; readonly after: string }): boolean {
-  const canClose = before.trim() !== "" && !(mark.sign === "_" && WORD.test(after));
-  for (let top = open.at(-1); canClose && mark.count > 0 && top?.sign === mark.sign; top = open.at(-1)) {
+function take(open: Mark[], mark: Mark, beside: Beside): boolean {
+  const top = open.at(-1);
+  if (top?.sign === mark.sign && canClose(mark, beside)) {
     const count = Math.min(top.count, mark.count);
     top.count -= count;
     mark.count -= count;
     if (top.count === 0) open.pop();
-    else return false;
+    return mark.count > 0 && take(open, mark, beside);
   }
-  // A single star or a line inside a word is most often no mark.
-  const isInside = WORD.test(before) && (mark.sign === "_" || mark.count === 1);
-  const canOpen = mark.count > 0 && !isInside && (after === "" || after.trim() !== "");
-  if (canOpen) open.push(mark);
-  return canOpen;
+  const isOpening = canOpen(mark, beside);
+  if (isOpening) open.push(mark);
+  return isOpening;
+}
+
+function canClose({ sign }: Mark, { before, after }: Beside): boolean {
+  return before.trim() !== "" && !(sign === "_" && WORD.test(after));
+}
+
+/** A single star or a line inside a word is most often no mark. */
+function canOpen({ sign, count }: Mark, { before, after }: Beside): boolean {
+  const isInside = WORD.test(before) && (sign === "_" || count === 1);
+  return !isInside && (after === "" || after.trim() !== "");
 }
 
 function finish(words: string, open: readonly Mark[]): string {

@@ -44,7 +44,7 @@ function Chat({ sessionId, draft, wanted, onSession }: ChatProps): ReactNode {
   const chat = useChatStream({ sessionId, agent: agent?.agentId, onSession });
   const { actions, error: forkError } = useFork(sessionId, chat.conversation.run?.agentId);
   const plan = planOf(chat.conversation);
-  const troubles = [agents.data === undefined ? agents.error : null, forkError, chat.error].filter((error) => error != null);
+  const troubles = [loadingError(agents), forkError, chat.error].filter((error) => error != null);
   const isNew = sessionId === undefined;
   return (
     <section aria-label="Chat" className="flex min-h-0 min-w-0 flex-1 flex-col">
@@ -56,6 +56,11 @@ function Chat({ sessionId, draft, wanted, onSession }: ChatProps): ReactNode {
       <Composer chat={chat} draft={draft} isReady={!isNew || agent !== undefined} />
     </section>
   );
+}
+
+/** Why something is not here; what is here already is good enough if it cannot be asked for again. */
+function loadingError({ isLoadingError, error }: { readonly isLoadingError: boolean; readonly error: Error | null }): Error | null {
+  return isLoadingError ? error : null;
 }
 
 /** What can be done with the messages of a session: copies of it that begin there. */

@@ -107,6 +107,7 @@ def test_the_same_run_again_is_the_same_run_and_other_words_under_its_name_are_r
             assert first.messages == again.messages == late.messages
             other = await follow(ann, "talker", agui("t", "r", user("Something else.")))
             assert other.ends[-1]["code"] == "conflict"
+            assert "the runId" in str(other.ends[-1]["message"]), "it is told by the name that the client has"
             begun = (await ann.get("/runs")).json()["runs"]
             assert len(begun) == 1
             assert begun[0]["runId"] in json.dumps(first.messages)

@@ -107,13 +107,19 @@ def agent_for(caller: Caller, wished: str | None, *, known: str | None = None) -
 
 
 async def start(
-    caller: Caller, message: UserContent, *, wishes: RunWishes, ids: tuple[str, str], agent_id: str
+    caller: Caller,
+    message: UserContent,
+    *,
+    wishes: RunWishes,
+    ids: tuple[str, str],
+    agent_id: str,
+    told: str = KEY_TAKEN,
 ) -> RunHandle:
     """Start a run of the caller; `ids` are those of its session and its own.
 
     Raises:
-        Conflict: there is a run of this id that was asked for with something else: the ids of runs are made
-            of keys and tokens.
+        Conflict: there is a run of this id that was asked for with something else, as `told` says: the ids
+            of runs are made of keys, tokens, and the names that clients have for runs.
     """
     session_id, run_id = ids
     options: RunOptions = {
@@ -133,4 +139,4 @@ async def start(
     except Conflict:
         if await caller.tenant.store.run(run_id) is None:
             raise
-    raise taken(KEY_TAKEN)
+    raise taken(told)

@@ -23,6 +23,9 @@ from windlass_server.streams import FeedResponse, Frames, Streams
 
 FIRST_RUN_SEQ: Final = 2
 """The record with which the first run of a session begins, at the latest: nothing was said before it."""
+NAME_TAKEN: Final = (
+    "the run of this name (the runId, or the id of the message) had other words: choose another"
+)
 ENDED: Final = frozenset(RUN_ENDS.values())
 
 
@@ -109,7 +112,8 @@ async def speak(
         requests = await caller.tenant.runtime.session_requests(thread.session_id)
         if any(not request.is_answered for request in requests):
             raise taken("the run under way asks something: answer that first")
-    await start(caller, message, wishes=wishes, ids=(thread.session_id, run_id), agent_id=agent_id)
+    ids = (thread.session_id, run_id)
+    await start(caller, message, wishes=wishes, ids=ids, agent_id=agent_id, told=NAME_TAKEN)
     if thread.session is not None and thread.session.reserved is not None:
         await caller.tenant.reservations.release(thread.session_id)
 

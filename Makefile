@@ -38,7 +38,7 @@ wheels: $(VENV)/.ready $(INSPECTOR)  ## build every wheel into dist/, that of th
 	for package in $(PACKAGES); do $(BIN)/pip wheel -q --no-deps --no-build-isolation -w dist $$package; done
 
 test: check  ## every check and every test
-	$(MAKE) --no-print-directory -j3 python-tests hard-tests apart-tests web-tests client-tests browser-tests
+	$(MAKE) --no-print-directory -j2 python-tests hard-tests apart-tests web-tests client-tests browser-tests
 
 check: $(VENV)/.ready node_modules/.ready  ## format, lint, types, contracts, drift
 	$(BIN)/ruff format --check $(SOURCES)

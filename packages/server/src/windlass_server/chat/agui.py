@@ -18,7 +18,7 @@ from windlass_protocol import InputKind, RunStatus, ToolOutput, ToolOutputType
 from windlass_server.chat import beats
 from windlass_server.chat.agui_messages import JsonObject, Transcript, others_of
 from windlass_server.chat.gate import WHOLE, Gate, View
-from windlass_server.chat.sse import HEARTBEAT, MEDIA_TYPE, sse
+from windlass_server.chat.sse import ChatFrames, sse
 from windlass_server.chat.telling import Telling
 from windlass_server.problems import Problem
 
@@ -235,13 +235,12 @@ class AguiFold:
                 used[name] = used.get(name, 0) + count
 
     def _end(self, beat: beats.Waits | beats.Ended) -> Iterable[JsonObject]:
+        yield from self._close()
         if isinstance(beat, beats.Waits):
-            yield from self._close()
             yield from self._suspend(beat)
             interrupts: list[JsonValue] = [_interrupt(ask) for ask in beat.asks]
             yield self._finished({"type": "interrupt", "interrupts": interrupts})
         else:
-            yield from self._close()
             for key in self._subagents:
                 yield {"type": "SUBAGENT_ERROR", "subagentRunId": key, "message": "the run has ended"}
             yield self._outcome(beat)
@@ -289,42 +288,9 @@ class AguiFold:
         return {"type": "MESSAGES_SNAPSHOT", "messages": list[JsonValue](messages)}
 
 
-class AguiFrames:
-    """Frames of one run of AG-UI, see `Frames`."""
-
-    media_type = MEDIA_TYPE
-
-    def __init__(self, run: AguiRun) -> None:
-        self._fold = AguiFold(run)
-
-    def opening(self) -> bytes:
-        """Return that the run began."""
-        return sse(self._fold.opening())
-
-    def event(self, event: Event, raw: bytes, *, cursor: str) -> bytes:
-        """Return what an event is in AG-UI, often nothing."""
-        return sse(self._fold.take(event))
-
-    def is_last(self, event: Event) -> bool:
-        """Whether the run is over, as AG-UI sees it."""
-        return self._fold.is_over
-
-    def heartbeat(self) -> bytes:
-        """Return a comment."""
-        return HEARTBEAT
-
-    def reconnect(self, retry_ms: int) -> bytes:
-        """Return that the server ends: the same request again goes on with the run."""
-        words = "the server ends: the run goes on, send the same request again"
-        return sse([self._fold.failure("unavailable", words)])
-
-    def failure(self, problem: Problem) -> bytes:
-        """Return why the stream ends."""
-        return sse([self._fold.failure(problem.named_code, problem.detail)])
-
-    def closing(self) -> bytes:
-        """Return nothing: the last event says it."""
-        return b""
+def agui_frames(run: AguiRun) -> ChatFrames:
+    """Return the frames of a run of AG-UI; the last event says that it is over."""
+    return ChatFrames(AguiFold(run), "the server ends: the run goes on, send the same request again")
 
 
 def refused(run: AguiRun, problem: Problem) -> bytes:

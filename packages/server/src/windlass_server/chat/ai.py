@@ -15,9 +15,8 @@ from windlass_harness.views.content import as_text
 from windlass_protocol import InputKind, InputOutcome, RunStatus, ToolOutputType, Usage
 from windlass_server.chat import beats
 from windlass_server.chat.gate import WHOLE, Gate, View
-from windlass_server.chat.sse import HEARTBEAT, MEDIA_TYPE, sse
+from windlass_server.chat.sse import ChatFrames
 from windlass_server.chat.telling import Telling
-from windlass_server.problems import Problem
 
 JsonObject = dict[str, JsonValue]
 HEADER: Final = "x-vercel-ai-ui-message-stream"
@@ -207,11 +206,10 @@ class AiFold:
         yield {"type": "tool-approval-request", **chunk, "reason": request.prompt}
 
     def _end(self, beat: beats.Waits | beats.Ended) -> Iterable[JsonObject]:
+        yield from self._step_end()
         if isinstance(beat, beats.Waits):
-            yield from self._step_end()
             yield {"type": "finish", "finishReason": "tool-calls"}
         else:
-            yield from self._step_end()
             yield from self._outcome(beat)
         self.is_over = True
 
@@ -225,49 +223,16 @@ class AiFold:
                 yield {"type": "finish", "finishReason": "interrupted", "messageMetadata": used}
             case _:
                 code = "budget_exhausted" if beat.status is RunStatus.BUDGET_EXHAUSTED else beat.error_code
-                yield failure(code or "internal", beat.error_message or f"the run is {beat.status}")
+                yield self.failure(code or "internal", beat.error_message or f"the run is {beat.status}")
+
+    def failure(self, code: str, message: str) -> JsonObject:
+        """Return the chunk of an error; its text begins with the code."""
+        return {"type": "error", "errorText": f"{code}: {message}"}
 
 
-class AiFrames:
-    """Frames of one UI message stream, see `Frames`."""
-
-    media_type = MEDIA_TYPE
-
-    def __init__(self, run: AiRun) -> None:
-        self._fold = AiFold(run)
-
-    def opening(self) -> bytes:
-        """Return that the message begins."""
-        return sse(self._fold.opening())
-
-    def event(self, event: Event, raw: bytes, *, cursor: str) -> bytes:
-        """Return what an event is in this stream, often nothing."""
-        return sse(self._fold.take(event))
-
-    def is_last(self, event: Event) -> bool:
-        """Whether the message is finished, for now or for good."""
-        return self._fold.is_over
-
-    def heartbeat(self) -> bytes:
-        """Return a comment."""
-        return HEARTBEAT
-
-    def reconnect(self, retry_ms: int) -> bytes:
-        """Return that the server ends: the stream can be resumed."""
-        return sse([failure("unavailable", "the server ends: the run goes on, resume the stream")]) + _DONE
-
-    def failure(self, problem: Problem) -> bytes:
-        """Return why the stream ends."""
-        return sse([failure(problem.named_code, problem.detail)]) + _DONE
-
-    def closing(self) -> bytes:
-        """Return the end."""
-        return _DONE
-
-
-def failure(code: str, message: str) -> JsonObject:
-    """Return the chunk of an error; its text begins with the code."""
-    return {"type": "error", "errorText": f"{code}: {message}"}
+def ai_frames(run: AiRun) -> ChatFrames:
+    """Return the frames of a UI message stream."""
+    return ChatFrames(AiFold(run), "the server ends: the run goes on, resume the stream", _DONE)
 
 
 def _is_approval(ask: beats.Ask) -> bool:

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Path, Request, Response
 from windlass import AgentError
 from windlass_server import examples
 from windlass_server.access import CallerDep
-from windlass_server.chat.agui import AguiFrames, AguiRun, refused
+from windlass_server.chat.agui import AguiRun, agui_frames, refused
 from windlass_server.chat.gate import WHOLE, View
 from windlass_server.chat.sse import MEDIA_TYPE
 from windlass_server.chat.words import RunAgentInput, given_in, words_of
@@ -52,7 +52,7 @@ async def run(
     plain = AguiRun(given.thread_id, given.run_id, "", "")
     try:
         shown = await (_resumed(caller, given) if given.resume else _begun(caller, given, agent_id=agent_id))
-        return await stream(request, caller, run_id=shown.own_run_id, frames=AguiFrames(shown))
+        return await stream(request, caller, run_id=shown.own_run_id, frames=agui_frames(shown))
     except AgentError as error:
         return Response(refused(plain, of_agent_error(error)), media_type=MEDIA_TYPE)
 

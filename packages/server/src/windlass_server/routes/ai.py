@@ -7,7 +7,7 @@ from fastapi import APIRouter, Path, Request, Response
 
 from windlass_server import examples
 from windlass_server.access import CallerDep
-from windlass_server.chat.ai import HEADER, VERSION, AiFrames, AiRun
+from windlass_server.chat.ai import HEADER, VERSION, AiRun, ai_frames
 from windlass_server.chat.gate import WHOLE
 from windlass_server.chat.sse import MEDIA_TYPE
 from windlass_server.chat.words import ChatRequest, Given, answers_in, said_in
@@ -120,6 +120,6 @@ async def resume(*, request: Request, caller: CallerDep, agent: AgentName, chat_
 
 
 async def _stream(request: Request, caller: Caller, shown: AiRun) -> Response:
-    response = await stream(request, caller, run_id=shown.run_id, frames=AiFrames(shown))
+    response = await stream(request, caller, run_id=shown.run_id, frames=ai_frames(shown))
     response.headers[HEADER] = VERSION
     return response

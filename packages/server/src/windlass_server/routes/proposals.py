@@ -142,10 +142,7 @@ async def approve(
 
     Whoever runs the server makes the change, with `builder.apply`, and gives the new agent to it.
     """
-    desk, given = _desk(request, caller), ruling or Ruling()
-    await _check_read(desk, proposal_id, given)
-    state = await desk.builder.approve(proposal_id, by=caller.principal.user, reason=given.reason)
-    return reply(_view(desk, state))
+    return await _settle(request, caller, proposal_id=proposal_id, given=ruling or Ruling(), is_yes=True)
 
 
 @router.post(
@@ -162,10 +159,7 @@ async def refuse(
     ruling: Annotated[Ruling | None, body_example(words={"reason": "It makes it slower."})] = None,
 ) -> Response:
     """Keep your no, with your name and your words."""
-    desk, given = _desk(request, caller), ruling or Ruling()
-    await _check_read(desk, proposal_id, given)
-    state = await desk.builder.refuse(proposal_id, by=caller.principal.user, reason=given.reason)
-    return reply(_view(desk, state))
+    return await _settle(request, caller, proposal_id=proposal_id, given=ruling or Ruling(), is_yes=False)
 
 
 @router.get(
@@ -198,11 +192,16 @@ async def _find(desk: Improving, proposal_id: str) -> ProposalState:
     raise not_found("proposal")
 
 
-async def _check_read(desk: Improving, proposal_id: str, given: Ruling) -> None:
-    """Refuse what is said to another version than the one that was read."""
+async def _settle(
+    request: Request, caller: Caller, *, proposal_id: str, given: Ruling, is_yes: bool
+) -> Response:
+    """Keep what somebody says, unless they read another version."""
+    desk = _desk(request, caller)
     made = (await _find(desk, proposal_id)).proposal
     if given.fingerprint not in (None, made.fingerprint):
         raise Problem(409, "the proposal makes another version than this: read it, then decide")
+    say = desk.builder.approve if is_yes else desk.builder.refuse
+    return reply(_view(desk, await say(proposal_id, by=caller.principal.user, reason=given.reason)))
 
 
 def _view(desk: Improving, state: ProposalState) -> ProposalView:

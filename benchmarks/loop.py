@@ -13,9 +13,9 @@ from time import process_time
 
 from benchmarks.measure import Row, compare
 from windlass import Agent, AgentRuntime, LLMMessage, LLMStreamChunk, RunHandle, Tool, ToolCall, tool
-from windlass.adapters.models.anthropic_request import anthropic_body, anthropic_turns
-from windlass.adapters.models.openai_request import openai_body, openai_messages, openai_turns
-from windlass.adapters.models.settings import ModelSettings
+from windlass.adapters.models.anthropic import anthropic_body, anthropic_turns
+from windlass.adapters.models.openai import openai_body, openai_messages, openai_turns
+from windlass.adapters.models.transport import ModelSettings
 from windlass_protocol import JsonObject
 
 TOOLS = (1, 20, 100)

@@ -17,9 +17,9 @@ from typing import Any, Final, Protocol
 
 from benchmarks.measure import start_up
 from windlass.adapters.journals.sqlite_recorded import RecordedStore
+from windlass.ledger import BuilderQuery, Runtime
+from windlass.ledger.index import catch_up
 from windlass.ports.recorded import NumberedRow
-from windlass.recorder import BuilderQuery, Runtime
-from windlass.recorder.finishing import catch_up
 
 PAIRS: Final = (100, 1_000, 20_000)
 ROUNDS: Final = 5
@@ -290,7 +290,7 @@ def report(*, many: int = MANY_RUNS, few: int = FEW_RUNS) -> str:
     seen = [visible_runs(kind) for kind in ("ours", "baseline")]
     cells = [f"{count} of {PROCESSES * RUNS_EACH}, {failed} processes failed" for count, failed in seen]
     lines.append(f"| {PROCESSES} processes, {RUNS_EACH} runs each: found after | {cells[0]} | {cells[1]} |")
-    code = "from windlass.recorder import Runtime, DecisionType"
+    code = "from windlass.ledger import Runtime, DecisionType"
     row = start_up("import", code, to="pydantic", other="import pydantic")
     lines.append(f"| CPU of `{code}` | {row.cost:.0f} ms | – |")
     return "\n".join(lines) + "\n"

@@ -19,7 +19,7 @@ from benchmarks.samples import TEXT
 from windlass.adapters.journals import sqlite_schema
 from windlass.adapters.journals.sqlite import SqliteStore
 from windlass.adapters.journals.sqlite_schema import Durability
-from windlass.ports.journal import Batch, JsonObject
+from windlass.ports.store import Batch, JsonObject
 from windlass_harness.loop.drafts import Draft
 
 APPENDS: Final = 1_000

@@ -5,10 +5,9 @@ import json
 from collections.abc import Sequence
 
 from windlass import Agent, AgentRuntime, LLMMessage, tool
-from windlass.improve import Builder, Contains, Goal, report, report_text
-from windlass.recorder import BuilderQuery
+from windlass.ledger import Builder, BuilderQuery, Contains, Goal, report, report_text
 from windlass.testing import ScriptedModel, by_history, call, say
-from windlass.testing.scripted import Answer
+from windlass.testing.models import Answer
 
 
 @tool(mode="read")

@@ -28,27 +28,27 @@ RATCHET: dict[tuple[str, str], int] = {
     ("positional-parameters", "packages/server/src/windlass_server/pages.py::Pages.__call__"): 3,
     ("positional-parameters", "packages/server/src/windlass_server/streams.py::StreamResponse.__call__"): 3,
     # The recorder is called as it is documented elsewhere, and programs that do so exist.
-    ("parameters", "packages/runtime/src/windlass/recorder/recorder.py::Runtime.decide"): 8,
-    ("parameters", "packages/runtime/src/windlass/recorder/recorder.py::Runtime.record_outcome"): 8,
-    ("positional-parameters", "packages/runtime/src/windlass/recorder/recorder.py::Runtime.decide"): 8,
+    ("parameters", "packages/runtime/src/windlass/ledger/recorder.py::Runtime.decide"): 8,
+    ("parameters", "packages/runtime/src/windlass/ledger/recorder.py::Runtime.record_outcome"): 8,
+    ("positional-parameters", "packages/runtime/src/windlass/ledger/recorder.py::Runtime.decide"): 8,
     (
         "positional-parameters",
-        "packages/runtime/src/windlass/recorder/recorder.py::Runtime.decide_and_execute",
+        "packages/runtime/src/windlass/ledger/recorder.py::Runtime.decide_and_execute",
     ): 5,
-    ("positional-parameters", "packages/runtime/src/windlass/recorder/recorder.py::Runtime.end_run"): 3,
+    ("positional-parameters", "packages/runtime/src/windlass/ledger/recorder.py::Runtime.end_run"): 3,
     (
         "positional-parameters",
-        "packages/runtime/src/windlass/recorder/recorder.py::Runtime.quick_decision",
+        "packages/runtime/src/windlass/ledger/recorder.py::Runtime.quick_decision",
     ): 4,
     (
         "positional-parameters",
-        "packages/runtime/src/windlass/recorder/recorder.py::Runtime.record_outcome",
+        "packages/runtime/src/windlass/ledger/recorder.py::Runtime.record_outcome",
     ): 8,
     (
         "positional-parameters",
-        "packages/runtime/src/windlass/recorder/recorder.py::Runtime.report_problem",
+        "packages/runtime/src/windlass/ledger/recorder.py::Runtime.report_problem",
     ): 5,
-    ("positional-parameters", "packages/runtime/src/windlass/recorder/recorder.py::Runtime.start_run"): 3,
+    ("positional-parameters", "packages/runtime/src/windlass/ledger/recorder.py::Runtime.start_run"): 3,
 }
 """What is over a budget today: (rule, place) to the number found, each with its reason in a comment.
 

@@ -18,8 +18,8 @@ from tests.cli.commands import COMMAND
 
 from windlass import Agent, AgentRuntime
 from windlass.demo import agent as demo
-from windlass.question import ask_question
 from windlass.testing import ScriptedModel, call, say
+from windlass.tools.question import ask_question
 from windlass_cli.acp.agent import EditorAgent
 from windlass_cli.acp.lines import LINE_BYTES_MAX, Lines
 from windlass_protocol import JsonObject

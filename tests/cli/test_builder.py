@@ -9,14 +9,14 @@ import pytest
 from tests.cli.commands import run_here
 
 from windlass import Agent, AgentRuntime, tool
-from windlass.improve import Builder, Goal
+from windlass.ledger import Builder, Goal
 from windlass.loading import load, load_agents
 from windlass.testing import ScriptedModel, by_history, call, say
 
 AGENT = """
 import json
 from windlass import Agent
-from windlass.improve import Contains, Goal
+from windlass.ledger import Contains, Goal
 from windlass.testing import ScriptedModel, say
 
 def answers(messages):

@@ -103,7 +103,7 @@ def test_a_server_that_would_be_open_or_half_set_up_does_not_start(
 
 def test_proposals_are_served_for_the_goals_that_are_set(tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text(
-        f"{AGENT.format(name='clerk')}from windlass.improve import Contains, Goal\n"
+        f"{AGENT.format(name='clerk')}from windlass.ledger import Contains, Goal\n"
         'goals = [Goal("prices", criteria=[Contains("crowns")])]\n',
         encoding="utf-8",
     )

@@ -15,7 +15,7 @@ from windlass import Agent, AgentRuntime, Rejected, tool
 from windlass.client import Client, RemoteAgent
 from windlass.package import compile_package, package_json
 from windlass.ports.model import LLMUsage
-from windlass.run_handle import RunHandle
+from windlass.runtime.runs import RunHandle
 from windlass.testing import ScriptedModel, by_history, call, fail, say
 from windlass_harness.budget import BudgetLimit
 from windlass_protocol import Event, RunResult

@@ -6,11 +6,10 @@ from typing import Any
 import pytest
 
 from windlass.client import RunInfo
-from windlass.client.remote_model import ROUNDS_MAX, RemoteModel
-from windlass.client.remote_report import Asked, Report, reply_to, report_of
+from windlass.client.remote import ROUNDS_MAX, Asked, RemoteModel, Report, reply_to, report_of
 from windlass.errors import Rejected
 from windlass.ports.model import LLMMessage, LLMStreamChunk
-from windlass.question import OPTION_CHARS_MAX, QUESTION_CHARS_MAX
+from windlass.tools.question import OPTION_CHARS_MAX, QUESTION_CHARS_MAX
 from windlass_protocol import InputRequest, RunResult, RunSnapshot
 
 QUESTION: dict[str, Any] = {

@@ -7,8 +7,7 @@ from typing import Protocol
 
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.adapters.journals.sqlite import SqliteStore
-from windlass.ports.content import ContentStore
-from windlass.ports.journal import Appended, Batch, Claim, JsonObject, NewRun, Standing, Store
+from windlass.ports.store import Appended, Batch, Claim, ContentStore, JsonObject, NewRun, Standing, Store
 from windlass_harness.loop.drafts import Draft
 from windlass_protocol import Record
 

@@ -9,16 +9,26 @@ from tests.contracts.stores import AT, NOW_MS, AnyStore, Play, claim, play_in_me
 
 from windlass.adapters.journals.codec import content_ref
 from windlass.errors import Conflict, Denied, Rejected
-from windlass.ports.archive import KeptContent, KeptItem, SessionCopy, StoredAppend
-from windlass.ports.journal import CANCEL, START, STEER, Batch, Claim, NewRun, Standing, Store
-from windlass.ports.listing import (
+from windlass.ports.store import (
+    CANCEL,
+    START,
+    STEER,
+    Batch,
+    Claim,
     CountFilter,
+    KeptContent,
+    KeptItem,
+    NewRun,
     RunCell,
     RunCounts,
     RunFilter,
     RunTimes,
+    SessionCopy,
     SessionFilter,
     SessionStatus,
+    Standing,
+    Store,
+    StoredAppend,
     Waiting,
 )
 from windlass_harness.loop.drafts import Draft, Post

@@ -18,7 +18,7 @@ from tests.contracts.stores import (
 
 from windlass.errors import Conflict, Rejected
 from windlass.limits import CONTENT_BYTES_MAX, INBOX_ITEM_BYTES_MAX, INBOX_ITEMS_MAX, INBOX_STARTS_MAX
-from windlass.ports.journal import (
+from windlass.ports.store import (
     START,
     Arrivals,
     Batch,

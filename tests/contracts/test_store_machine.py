@@ -18,7 +18,7 @@ from tests.faults.disk import fast_folder
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.adapters.journals.sqlite import SqliteStore
 from windlass.errors import Conflict
-from windlass.ports.journal import START, Appended, Batch, Claim, Posted, Standing
+from windlass.ports.store import START, Appended, Batch, Claim, Posted, Standing
 
 T = TypeVar("T")
 

@@ -18,7 +18,7 @@ from tests.contracts.stores import (
 
 from windlass.errors import Conflict, Rejected
 from windlass.limits import INBOX_ITEM_BYTES_MAX, INBOX_ITEMS_MAX
-from windlass.ports.journal import START, Batch, InboxItem, JsonObject, NewRun, RunRow
+from windlass.ports.store import START, Batch, InboxItem, JsonObject, NewRun, RunRow
 from windlass_harness.loop.drafts import Draft, Post
 from windlass_protocol import RunStatus
 

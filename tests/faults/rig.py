@@ -22,14 +22,13 @@ from windlass.adapters.system import SystemClock, chance, new_id
 from windlass.errors import Conflict
 from windlass.feed import Feed
 from windlass.policy import allow_start
-from windlass.ports.journal import Appended, Batch
 from windlass.ports.model import LLMMessage, LLMStreamChunk
-from windlass.registry import Registry, register_agent
-from windlass.run_handle import RunHandle
-from windlass.runtime_ports import Machine, RuntimePorts
+from windlass.ports.store import Appended, Batch
+from windlass.runtime.registry import Machine, Registry, RuntimePorts, register_agent
+from windlass.runtime.runs import RunHandle
 from windlass.scribe import RedactingScribe
 from windlass.testing import Answer, Failpoints, FailpointStore, ScriptedModel, call, say
-from windlass.testing.wrapped_store import FullStore
+from windlass.testing.stores import FullStore
 from windlass_protocol import InputRequest, JsonObject, Record
 
 WAIT_S: Final = 20.0

@@ -9,9 +9,9 @@ from tests.faults.rig import runtime_on
 
 from windlass import Agent, AgentRuntime, LLMProvider
 from windlass.adapters.journals.memory import MemoryStore
-from windlass.runtime_ports import Machine
+from windlass.runtime.registry import Machine
 from windlass.testing import FakeClock, run_in_fake_time, seeded_random, sequential_ids
-from windlass.testing.wrapped_store import FullStore
+from windlass.testing.stores import FullStore
 from windlass.tools import Tool
 from windlass_harness.views.runs import RUN_ENDS
 from windlass_protocol import Record

@@ -9,14 +9,12 @@ import pytest
 from tests.faults.test_host_code import calling, played
 
 from windlass import Agent, AgentRuntime, Change, ToolFailed, Veto, hook, tool
-from windlass.agent_output import output_contract
-from windlass.limits import MODEL_PART_BYTES_MAX, OUTPUT_BYTES_MAX
+from windlass.agent import output_contract
+from windlass.limits import FAILURE_CHARS_MAX, MODEL_PART_BYTES_MAX, OUTPUT_BYTES_MAX, THREADS_MAX
 from windlass.testing import ScriptedModel, call, say
-from windlass.testing.scripted import by_history
-from windlass.tool_limits import FAILURE_CHARS_MAX, THREADS_MAX
-from windlass.tool_result import is_light
-from windlass.tool_run import failure_text
-from windlass.tool_thread import in_thread
+from windlass.testing.models import by_history
+from windlass.tools.calling import failure_text, in_thread
+from windlass.tools.results import is_light
 from windlass_protocol import ToolResult
 
 HALF: Final = "caf\udce9"

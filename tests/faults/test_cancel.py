@@ -12,9 +12,9 @@ from tests.faults.scene import Scene, agent_of, ends_of, records_of
 
 from windlass import Agent, AgentRuntime, ToolContext, tool
 from windlass.engine.tasks import GRACE_S
-from windlass.run_handle import RunHandle
+from windlass.runtime.runs import RunHandle
 from windlass.testing import ScriptedModel, by_history, call, say
-from windlass.testing.wrapped_store import WrappedStore
+from windlass.testing.stores import WrappedStore
 from windlass_protocol import RunStatus
 
 STEPS_MAX: Final = 2_000

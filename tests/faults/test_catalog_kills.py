@@ -17,7 +17,7 @@ from tests.runtime.catalog.test_archive import catalogue
 
 from windlass.adapters.journals.sqlite import SqliteStore
 from windlass.testing import call, say
-from windlass.testing.failpoints import Failpoints, FailpointStore
+from windlass.testing.stores import Failpoints, FailpointStore
 from windlass_protocol import Record
 
 OTHERS: Final = "other"

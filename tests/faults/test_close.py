@@ -9,7 +9,7 @@ from tests.faults.scene import Scene, agent_of
 from windlass import AgentRuntime, tool
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.testing import ScriptedModel, call, say
-from windlass.testing.scripted import by_history
+from windlass.testing.models import by_history
 
 WAIT_S: Final = 100.0
 

@@ -13,10 +13,10 @@ from tests.faults.scene import records_of
 from tests.runtime.engine.compaction_rig import TASK, Guide, is_summary, walker
 
 from windlass.adapters.journals.sqlite import SqliteStore
-from windlass.ports.journal import Appended, Batch
 from windlass.ports.model import LLMMessage
+from windlass.ports.store import Appended, Batch
 from windlass.testing import Answer
-from windlass.testing.wrapped_store import WrappedStore
+from windlass.testing.stores import WrappedStore
 
 STEPS: Final = 400
 THRESHOLD: Final = 8_000

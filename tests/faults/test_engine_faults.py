@@ -15,9 +15,9 @@ from windlass.adapters.journals.memory import MemoryStore
 from windlass.adapters.journals.sqlite import SqliteStore
 from windlass.engine.patience import ATTEMPTS_MAX, DELAY_S_MAX
 from windlass.limits import OWNER_LEASE_MS, TOOL_OUTPUT_CHARS_MAX
-from windlass.ports.journal import Appended, Batch
+from windlass.ports.store import Appended, Batch
 from windlass.testing import FakeClock, ScriptedModel, by_history, call, say
-from windlass.testing.wrapped_store import FullStore, WrappedStore
+from windlass.testing.stores import FullStore, WrappedStore
 from windlass_harness.loop.drafts import Draft
 from windlass_protocol import ErrorKind, Record, RetryClass
 

@@ -11,9 +11,9 @@ from tests.contracts.stores import NOW_MS, claim, numbers, write
 
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.adapters.journals.sqlite import SqliteStore
-from windlass.ports.journal import Store
+from windlass.ports.store import Store
 from windlass.testing import Failpoints, FailpointStore
-from windlass.testing.wrapped_store import WrappedStore
+from windlass.testing.stores import WrappedStore
 
 
 def test_the_point_of_a_number_is_found_by_counting() -> None:

@@ -16,7 +16,7 @@ from windlass.engine.driver import Driver
 from windlass.engine.engine import BUG_ATTEMPTS_MAX
 from windlass.limits import MODEL_IDLE_TIMEOUT_MS, WAIT_MS_MAX
 from windlass.ports.model import LLMStreamChunk
-from windlass.runtime_ports import Machine
+from windlass.runtime.registry import Machine
 from windlass.testing import (
     Answer,
     FakeClock,
@@ -27,7 +27,7 @@ from windlass.testing import (
     seeded_random,
     sequential_ids,
 )
-from windlass.testing.scripted import by_history
+from windlass.testing.models import by_history
 from windlass.tools import Tool
 from windlass_protocol import AllowDecision, AskDecision, PolicyKind, PolicyRef, RunResult
 

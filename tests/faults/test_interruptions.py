@@ -6,7 +6,7 @@ from typing import Final
 from tests.faults.scene import Scene, agent_of, records_of
 
 from windlass.testing import Answer, ScriptedModel, say
-from windlass.testing.wrapped_store import WrappedStore
+from windlass.testing.stores import WrappedStore
 from windlass_harness.loop.rules import INTERRUPTIONS_MAX
 from windlass_protocol import RunStatus
 

@@ -9,7 +9,7 @@ from windlass import Agent, AgentRuntime, Rejected, tool
 from windlass.adapters.journals.faults import rejected
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.limits import INBOX_ITEM_BYTES_MAX, RECORD_BYTES_MAX
-from windlass.ports.journal import Appended, Batch, JsonObject, NewRun, Posted
+from windlass.ports.store import Appended, Batch, JsonObject, NewRun, Posted
 from windlass.testing import ScriptedModel, call, say
 from windlass_protocol import InputResponse, RunRequest, RunResult
 

@@ -16,7 +16,7 @@ from tests.faults.disk import fast_folder
 from windlass.adapters.journals.sqlite import SqliteStore
 from windlass.adapters.journals.sqlite_schema import PAGE_BYTES
 from windlass.errors import Corrupt, Rejected
-from windlass.ports.journal import Standing
+from windlass.ports.store import Standing
 from windlass_protocol import ContentRef
 
 HEAD_BYTES: Final = 24

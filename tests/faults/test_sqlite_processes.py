@@ -16,7 +16,7 @@ from windlass.adapters.journals import sqlite_owners
 from windlass.adapters.journals.sqlite import SqliteStore
 from windlass.errors import Conflict
 from windlass.limits import OWNER_LEASE_MS
-from windlass.ports.journal import Standing
+from windlass.ports.store import Standing
 
 ROOT: Final = Path(__file__).parents[2]
 WORKER: Final = """
@@ -24,7 +24,7 @@ import asyncio, sys
 from tests.contracts.stores import NOW_MS, claim, write
 from windlass.errors import Conflict
 from windlass.adapters.journals.sqlite import SqliteStore
-from windlass.ports.journal import Standing
+from windlass.ports.store import Standing
 
 async def main(path, name, count):
     store = await SqliteStore.open(path)

@@ -19,8 +19,8 @@ from windlass.adapters.system import SystemClock, chance, new_id
 from windlass.engine.writer import SessionWriter
 from windlass.errors import Ambiguous, Conflict, Unavailable
 from windlass.ports.clock import Clock
-from windlass.ports.journal import Appended, Batch
-from windlass.runtime_ports import Machine
+from windlass.ports.store import Appended, Batch
+from windlass.runtime.registry import Machine
 from windlass.testing import Failpoints, FaultRates, FaultyStore, seeded_random
 
 T = TypeVar("T")

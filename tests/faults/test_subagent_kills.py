@@ -11,9 +11,9 @@ from tests.faults.scene import ends_of, records_of
 
 from windlass import Agent, tool
 from windlass.adapters.journals.sqlite import SqliteStore
-from windlass.ports.journal import Appended, Batch
+from windlass.ports.store import Appended, Batch
 from windlass.testing import Answer, ScriptedModel, by_history, call, say
-from windlass.testing.wrapped_store import WrappedStore
+from windlass.testing.stores import WrappedStore
 
 WAIT_S: Final = 30.0
 APPENDS: Final = 14

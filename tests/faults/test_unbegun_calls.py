@@ -10,9 +10,9 @@ from pydantic import JsonValue
 from tests.runtime.runtime_rig import play, until
 
 from windlass import Agent, AgentRuntime, ToolContext, tool
-from windlass.run_handle import RunHandle
+from windlass.runtime.runs import RunHandle
 from windlass.testing import Answer, ScriptedModel, by_history, call, say
-from windlass_harness.policy_rules import CallFacts
+from windlass_harness.policy import CallFacts
 from windlass_protocol import AllowDecision, DenyDecision, PolicyDecision
 
 CALLS: Final = 4

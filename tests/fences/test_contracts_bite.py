@@ -127,9 +127,9 @@ def test_an_import_that_a_tier_may_not_have_is_named_with_its_line(
         ),
         (
             "engine/planted.py",
-            "import windlass.runtime",
+            "import windlass.runtime.core",
             "Inside the runtime",
-            "windlass.engine.planted -> windlass.runtime",
+            "windlass.engine.planted -> windlass.runtime.core",
         ),
         (
             "adapters/journals/planted.py",
@@ -147,7 +147,7 @@ def test_an_import_that_a_tier_may_not_have_is_named_with_its_line(
             "builder.py",
             "import windlass.adapters.system",
             "Few name adapters",
-            "windlass.builder -> windlass.adapters.system",
+            "windlass.runtime.builder -> windlass.adapters.system",
         ),
         (
             "adapters/journals/planted.py",

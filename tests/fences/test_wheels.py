@@ -49,8 +49,8 @@ COMMANDS = {"sidecar"}
 SUFFIXES = {".py", ".typed"}
 COMMAND_TIMEOUT_S = 60
 NEEDS_AN_EXTRA = {
-    "windlass.adapters.mcp": ("connection", "guard", "http", "results", "stdio"),
-    "windlass.adapters.telemetry": ("meters", "otlp"),
+    "windlass.adapters.mcp": ("connection", "transports"),
+    "windlass.adapters.telemetry": ("otlp",),
     "windlass.adapters.models": ("anthropic_client", "openai_client", "sdk_options"),
     "windlass.adapters.storage": (
         "migrations",

@@ -3,7 +3,7 @@
 import pytest
 from pydantic import JsonValue
 
-from windlass_harness.origin import Origin, is_real_user, mark, origin_of
+from windlass_harness.compaction import Origin, is_real_user, mark, origin_of
 from windlass_protocol import AssistantMessage, UserMessage
 
 

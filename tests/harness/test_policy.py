@@ -9,8 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from windlass_harness.policy import decide, decide_tool_mode
-from windlass_harness.policy_rules import STRENGTH, CallFacts, Effect, PolicySet, Rule
+from windlass_harness.policy import STRENGTH, CallFacts, Effect, PolicySet, Rule, decide, decide_tool_mode
 from windlass_harness.shell import classify_shell_command
 from windlass_harness.shell.model import Severity
 from windlass_protocol import PolicyDecision, ToolMode

@@ -2,7 +2,7 @@
 
 import pytest
 
-from windlass_harness.policy_programs import runs_anything
+from windlass_harness.policy import runs_anything
 from windlass_harness.shell.tables_runners import INTERPRETERS, SHELLS, WRAPPERS
 
 

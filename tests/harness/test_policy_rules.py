@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass_harness.policy_rules import RULES_MAX, CallFacts, PolicySet, Rule, matches_name
+from windlass_harness.policy import RULES_MAX, CallFacts, PolicySet, Rule, matches_name
 from windlass_protocol import ToolMode
 
 Case = dict[str, Any]

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from windlass_harness.redact_keys import KEY_CHARS_MAX, is_secret_key
+from windlass_harness.redact.shapes import KEY_CHARS_MAX, is_secret_key
 
 ROOT = Path(__file__).parents[2]
 Case = dict[str, Any]

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass_harness.redact_shapes import SHAPES, Shape, mask_shape, mask_shapes, may_hold_secret
+from windlass_harness.redact.shapes import SHAPES, Shape, mask_shape, mask_shapes, may_hold_secret
 
 ROOT = Path(__file__).parents[2]
 TYPESCRIPT = ROOT / "web/harness/src/redact-shapes.ts"

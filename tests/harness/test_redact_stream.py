@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass_harness.redact import MASK, Redactor
-from windlass_harness.redact_stream import HOLD_CHARS_MAX
+from windlass_harness.redact.text import HOLD_CHARS_MAX
 
 ROOT = Path(__file__).parents[2]
 Case = dict[str, Any]

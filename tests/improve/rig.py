@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Unpack
 
 from windlass import Agent, AgentRuntime, BudgetLimit, LLMMessage, LLMUsage, tool
-from windlass.improve import Builder, Contains, Goal
-from windlass.options import RunOptions
+from windlass.ledger import Builder, Contains, Goal
+from windlass.runtime.compose import RunOptions
 from windlass.testing import ScriptedModel, call, say
-from windlass.testing.scripted import Answer, Writer
+from windlass.testing.models import Answer, Writer
 from windlass_protocol import JsonObject, encode
 
 GOAL = Goal(

@@ -7,9 +7,8 @@ import pytest
 from tests.improve.rig import BETTER, FIX, GOAL, builder, clerk, looked_up, opened, run
 
 from windlass import Conflict, Denied, Rejected, tool
-from windlass.improve import Builder, FailureKind, Proposal, ProposalStatus, report, report_text
-from windlass.options import RunOptions
-from windlass.recorder import BuilderQuery
+from windlass.ledger import Builder, BuilderQuery, FailureKind, Proposal, ProposalStatus, report, report_text
+from windlass.runtime.compose import RunOptions
 from windlass_protocol import JsonObject, VersionVerdict
 
 
@@ -313,7 +312,7 @@ def test_a_run_that_goes_on_is_not_judged_yet(monkeypatch: pytest.MonkeyPatch) -
 def test_the_next_call_judges_the_runs_that_the_one_before_had_no_room_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("windlass.improve.builder.EVALUATED_RUNS_MAX", 2)
+    monkeypatch.setattr("windlass.ledger.builder.EVALUATED_RUNS_MAX", 2)
 
     async def story() -> None:
         async with opened(clerk(), customers="ABCDE") as runtime, builder(runtime) as made:

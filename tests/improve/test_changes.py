@@ -5,7 +5,7 @@ from tests.improve.rig import clerk
 
 from windlass import Agent, BudgetLimit, Rejected, Rule
 from windlass.dynamic import dynamic
-from windlass.improve.changes import Draft, apply_changes, package_differences, version_of, wire_changes
+from windlass.ledger.changes import Draft, apply_changes, package_differences, version_of, wire_changes
 from windlass.testing import ScriptedModel, say
 from windlass_harness.policy import PolicySet
 from windlass_protocol import JsonObject, ProposalChange, ProposalPart

@@ -8,7 +8,7 @@ import pytest
 from tests.harness.ledger.samples import answer, run
 
 from windlass import LLMMessage, LLMUsage, Rejected, Unavailable
-from windlass.improve import (
+from windlass.ledger import (
     Attempt,
     Check,
     Contains,
@@ -20,10 +20,10 @@ from windlass.improve import (
     Judge,
     Limit,
 )
-from windlass.improve.proposing import criteria_of
-from windlass.improve.scoring import Models, score_attempt
+from windlass.ledger.builder import criteria_of
+from windlass.ledger.goals import Models, score_attempt
 from windlass.testing import ScriptedModel, say
-from windlass.testing.scripted import Answer
+from windlass.testing.models import Answer
 from windlass_protocol import DecisionRunStatus, JsonObject
 
 SCHEMA: JsonObject = {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}}

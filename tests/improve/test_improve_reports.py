@@ -9,8 +9,7 @@ from tests.improve.rig import GOAL, builder, clerk, opened
 from tests.recorder.samples import decide
 
 from windlass import BudgetLimit, Conflict, Rejected
-from windlass.improve import report, report_json, report_text
-from windlass.recorder import BuilderQuery, Runtime
+from windlass.ledger import BuilderQuery, Runtime, report, report_json, report_text
 from windlass_protocol import JsonObject
 
 

@@ -21,12 +21,12 @@ from tests.improve.rig import (
 from windlass import Agent, AgentRuntime, HookCall, LLMMessage, PolicySet, Rejected, Rule, hook, tool
 from windlass.adapters.journals import codec
 from windlass.dynamic import dynamic
-from windlass.improve import Builder, CheckReport, Contains, Exact, FailureKind, Goal, replaying
-from windlass.options import RunOptions
-from windlass.question import ask_question
-from windlass.recorder import Runtime
+from windlass.ledger import Builder, CheckReport, Contains, Exact, FailureKind, Goal, Runtime
+from windlass.ledger import replays as replaying
+from windlass.runtime.compose import RunOptions
 from windlass.testing import ScriptedModel, call, say
-from windlass.testing.scripted import Answer
+from windlass.testing.models import Answer
+from windlass.tools.question import ask_question
 from windlass_protocol import JsonObject, VersionVerdict
 
 

@@ -9,9 +9,9 @@ from tests.improve.rig import BETTER, GOAL, builder, clerk, opened
 
 from windlass import Conflict, Denied
 from windlass.adapters.journals.sqlite_recorded import RecordedStore
-from windlass.improve import ProposalStatus
+from windlass.ledger import ProposalStatus
+from windlass.ledger.hosted import PortStore
 from windlass.ports.recorded import NumberedRow, RunStore
-from windlass.recorder.hosted import PortStore
 
 
 def before_the_next(type_: str, act: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:

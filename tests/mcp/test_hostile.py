@@ -13,8 +13,8 @@ import pytest
 from tests.mcp.rig import TOKEN, friendly, http_server, opened, raw, told, use
 
 from windlass import Unavailable
-from windlass.adapters.mcp.http import BoundedTransport
-from windlass.adapters.mcp.limits import MESSAGE_BYTES_MAX
+from windlass.adapters.mcp.server import MESSAGE_BYTES_MAX
+from windlass.adapters.mcp.transports import BoundedTransport
 from windlass.mcp import McpServer, McpServers
 
 START_MS = 1

@@ -12,7 +12,7 @@ from tests.mcp.rig import TOKEN, friendly, http_server, opened, raw, told, use
 
 from windlass import Rejected, Tool, ToolContext, ToolRouter
 from windlass.mcp import Elicitation, McpServer, McpServers
-from windlass.tool_context import ToolControl
+from windlass.tools.context import ToolControl
 from windlass_protocol import EffectClass, ToolMode
 
 

@@ -14,8 +14,7 @@ import pytest
 from tools.files import ROOT
 from windlass import Agent, LLMMessage, run_sync, tool
 from windlass.adapters.models import AnthropicProvider, ModelSettings, OpenAICompatProvider, PromptedTools
-from windlass.ports.model import LLMProvider, LLMStreamChunk
-from windlass.ports.model_errors import ModelRejected, is_context_overflow
+from windlass.ports.model import LLMProvider, LLMStreamChunk, ModelRejected, is_context_overflow
 from windlass_protocol import JsonObject, RunStatus
 
 pytest.importorskip("xllamacpp", reason="a real model is asked by make test-real alone")

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from windlass.recorder import Runtime
+from windlass.ledger import Runtime
 
 OPTIONS: Final[list[dict[str, object]]] = [
     {"id": "ask", "description": "Ask directly"},

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.recorder.samples import GOAL, OPTIONS, anything, decide
 
-from windlass.recorder import BuilderQuery, RecordingError, Run, RunStatus, Runtime
+from windlass.ledger import BuilderQuery, RecordingError, Run, RunStatus, Runtime
 
 Call = Callable[[Runtime], object]
 
@@ -104,7 +104,7 @@ def test_without_a_run_a_call_says_so_and_does_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str
 ) -> None:
     call, answer = NO_RUN[name]
-    with caplog.at_level(logging.WARNING, "windlass.recorder"):
+    with caplog.at_level(logging.WARNING, "windlass.ledger"):
         assert call(Runtime(tmp_path)) == answer
     assert "there is no current run: call start_run first" in caplog.text
     with pytest.raises(RecordingError, match="there is no current run"):
@@ -117,7 +117,7 @@ def test_a_wrong_call_is_logged_and_does_what_it_can(
 ) -> None:
     call, answer, words = WRONG[name]
     runtime = started(tmp_path, strict=False)
-    with caplog.at_level(logging.WARNING, "windlass.recorder"):
+    with caplog.at_level(logging.WARNING, "windlass.ledger"):
         assert call(runtime) == answer
     assert words in caplog.text
     runtime.end_run(True)

@@ -10,7 +10,7 @@ from threading import Barrier, Thread
 import pytest
 from tests.recorder.samples import GOAL, OPTIONS, decide, record
 
-from windlass.recorder import BuilderQuery, RunStatus, Runtime
+from windlass.ledger import BuilderQuery, RunStatus, Runtime
 
 THREADS = 8
 DECISIONS = 200

@@ -12,9 +12,9 @@ from tests.recorder.samples import GOAL, decide, record
 
 from windlass import Agent, AgentRuntime
 from windlass.adapters.journals.sqlite_recorded import take_in_left
+from windlass.ledger import BuilderQuery, RecordingError, RunStatus, Runtime
+from windlass.ledger.spool import FilePlace
 from windlass.ports.recorded import NumberedRow
-from windlass.recorder import BuilderQuery, RecordingError, RunStatus, Runtime
-from windlass.recorder.places import FilePlace
 from windlass.testing import ScriptedModel, say
 
 WHERE = ["memory", "file"]

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from windlass import recorder
+from windlass import ledger
 
 HEAVY = {
     "asyncio",
@@ -25,7 +25,7 @@ NAMES = {
 }  # fmt: skip
 PROBE = """
 import json, sys
-from windlass.recorder import Runtime, DecisionType
+from windlass.ledger import Runtime, DecisionType
 print(json.dumps(list(sys.modules)))
 """
 
@@ -37,11 +37,11 @@ def test_recording_is_light_to_import() -> None:
 
 
 def test_everything_documented_can_be_imported() -> None:
-    assert set(dir(recorder)) >= NAMES
+    assert set(dir(ledger)) >= NAMES
     for name in NAMES:
-        assert getattr(recorder, name).__name__ == name
+        assert getattr(ledger, name).__name__ == name
 
 
 def test_what_is_not_there_is_told() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'Nothing'"):
-        getattr(recorder, "Noth" + "ing")
+        getattr(ledger, "Noth" + "ing")

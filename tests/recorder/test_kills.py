@@ -7,12 +7,12 @@ import pytest
 from tests.recorder.samples import GOAL, child, decide, record
 
 from windlass.adapters.journals.spool import Spool
-from windlass.recorder import BuilderQuery, Run, RunStatus, Runtime, query
+from windlass.ledger import BuilderQuery, Run, RunStatus, Runtime, query
 
 CALLS = """
 import os, signal, sys
 from pathlib import Path
-from windlass.recorder import Runtime, DecisionEvaluation
+from windlass.ledger import Runtime, DecisionEvaluation
 
 folder, last, durability = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 runtime = Runtime(folder / "store", durability=durability)
@@ -41,7 +41,7 @@ CALL_COUNT = 13
 DECISIONS_AFTER = (0, 0, 1, 1, 2, 2, 2, 3, 3, 3, 3, 4, 4)
 MANY = """
 import os, signal, sys
-from windlass.recorder import Runtime
+from windlass.ledger import Runtime
 
 runtime = Runtime(sys.argv[1])
 runtime.start_run("goal")
@@ -51,7 +51,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 WRITER = """
 import sys
-from windlass.recorder import Runtime
+from windlass.ledger import Runtime
 
 runtime = Runtime(sys.argv[1], strict=True)
 for number in range(int(sys.argv[2])):

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 from tests.recorder.samples import GOAL, decide
 
+from windlass.ledger import BuilderQuery, DecisionEvaluation, RecordingError, RunStatus, Runtime
+from windlass.ledger import hosted as notes
+from windlass.ledger.hosted import Notes
+from windlass.ledger.spool import open_ledger
 from windlass.ports.recorded import NumberedRow
-from windlass.recorder import BuilderQuery, DecisionEvaluation, RecordingError, RunStatus, Runtime, notes
-from windlass.recorder.notes import Notes
-from windlass.recorder.places import open_ledger
-from windlass_harness.ledger.evaluations import EVALUATED, evaluation_session
+from windlass_harness.ledger.goals import EVALUATED, evaluation_session
 from windlass_protocol import FailureKind, JsonObject
 
 
@@ -141,7 +142,7 @@ def test_a_run_whose_process_is_gone_was_interrupted(tmp_path: Path, monkeypatch
     with Runtime(tmp_path) as runtime:
         run_id = runtime.start_run(GOAL)
         decide(runtime)
-    monkeypatch.setattr("windlass.recorder.query.STUCK_AFTER_MS", -1)
+    monkeypatch.setattr("windlass.ledger.query.STUCK_AFTER_MS", -1)
     with BuilderQuery(tmp_path) as query:
         [facts] = query.get_facts(GOAL)
         assert (facts.failure, facts.has_succeeded) == (FailureKind.INTERRUPTED, False)

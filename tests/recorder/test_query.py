@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from tests.recorder.samples import GOAL, OPTIONS, decide, record
 
-from windlass.recorder import BuilderQuery, FailureAnalysis, RecordingError, RunStatus, RunSummary, Runtime
-from windlass.recorder.query import COMMON_FAILURES_MAX
-from windlass_harness.ledger.causes import cause_of
+from windlass.ledger import BuilderQuery, FailureAnalysis, RecordingError, RunStatus, RunSummary, Runtime
+from windlass.ledger.query import COMMON_FAILURES_MAX
+from windlass_harness.ledger.failures import cause_of
 from windlass_protocol import FailureKind
 
 HOSTILE = [

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.recorder.samples import GOAL, OPTIONS, decide
 
-from windlass.recorder import (
+from windlass.ledger import (
     BuilderQuery,
     DecisionEvaluation,
     DecisionType,
@@ -21,8 +21,8 @@ from windlass_protocol import DecisionRunStatus
 from windlass_protocol import DecisionType as WireDecisionType
 
 EXAMPLE = """
-from windlass.recorder import Runtime
-from windlass.recorder import DecisionType
+from windlass.ledger import Runtime
+from windlass.ledger import DecisionType
 
 # Initialize runtime
 runtime = Runtime(STORAGE)

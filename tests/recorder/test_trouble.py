@@ -15,10 +15,11 @@ from tests.recorder.samples import GOAL, decide, record
 from windlass.adapters.journals import spool, sqlite_schema
 from windlass.adapters.journals.sqlite_recorded import RecordedStore
 from windlass.errors import AgentError, Conflict, Rejected, Unavailable
+from windlass.ledger import BuilderQuery, RecordingError, RunStatus, Runtime
+from windlass.ledger import index as finishing
+from windlass.ledger.reading import Session
+from windlass.ledger.spool import BATCH_RECORDS
 from windlass.ports.recorded import NumberedRow, RunStore
-from windlass.recorder import BuilderQuery, RecordingError, RunStatus, Runtime, finishing
-from windlass.recorder.places import BATCH_RECORDS
-from windlass.recorder.reading import Session
 
 
 def full_disk(*_: object) -> int:
@@ -82,7 +83,7 @@ def test_a_database_that_is_busy_does_not_stop_the_recording(
     rival = sqlite3.connect(tmp_path / "recorder.db", isolation_level=None)
     rival.execute("BEGIN IMMEDIATE")
     runtime = Runtime(tmp_path)
-    with caplog.at_level(logging.WARNING, "windlass.recorder"):
+    with caplog.at_level(logging.WARNING, "windlass.ledger"):
         run_id = record(runtime)
     assert "recorded, but not in the journal yet" in caplog.text
     with pytest.raises(Unavailable):
@@ -196,7 +197,7 @@ def test_a_recorder_that_is_gone_leaves_its_run_to_nobody(tmp_path: Path) -> Non
 
 KILLED = """
 import os, signal, sys
-from windlass.recorder import Runtime
+from windlass.ledger import Runtime
 
 runtime = Runtime(sys.argv[1])
 runtime.start_run("g")

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from pydantic_core import to_json
 from tests.recorder.samples import GOAL, anything, decide
 
-from windlass.recorder import BuilderQuery, Run, Runtime
-from windlass.recorder.plain import INTEGER_MAX, SIZES, plain
+from windlass.ledger import BuilderQuery, Run, Runtime
+from windlass.ledger.plain import INTEGER_MAX, SIZES, plain
 from windlass_harness import redact
 from windlass_protocol import parse
 

@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.agent import Agent
 from windlass.package import compile_package
-from windlass.ports.journal import Appended, Batch, JsonObject, NewRun, Posted
-from windlass.run_handle import RunHandle
+from windlass.ports.store import Appended, Batch, JsonObject, NewRun, Posted
+from windlass.runtime.runs import RunHandle
 from windlass.testing import ScriptedModel, say
 from windlass.tools import tool
 from windlass_protocol import ContentRef, Event, RunRequest, RuntimePackage

@@ -5,14 +5,13 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from windlass.agent import Agent
-from windlass.agent_output import output_contract
+from windlass.agent import Agent, output_contract
 from windlass.errors import Rejected
 from windlass.hooks import hook
-from windlass.ports.hook import HookCall
+from windlass.limits import SUBAGENT_LEVELS_MAX
+from windlass.ports.host import HookCall
 from windlass.ports.model import LLMMessage, LLMStreamChunk
 from windlass.testing import ScriptedModel
-from windlass.tool_limits import SUBAGENT_LEVELS_MAX
 from windlass.tools import tool
 from windlass_harness.budget import BudgetLimit
 from windlass_harness.policy import PolicySet, Rule

@@ -17,17 +17,15 @@ from tests.runtime.runtime_rig import (
 
 from windlass.adapters.journals.sqlite import SqliteStore
 from windlass.adapters.system import SystemClock
-from windlass.agent import Agent
-from windlass.agent_output import Output
-from windlass.binder import CHANGES_CHARS_MAX, PACKAGES_MAX, RuntimeBinder, difference
-from windlass.compose import AgentRuntime, RuntimeOptions
+from windlass.agent import Agent, Output
 from windlass.errors import Rejected, Unavailable
 from windlass.package import fingerprint, package_json
 from windlass.policy import allow_start
 from windlass.refusals import invalid_package
-from windlass.registry import register_agent
-from windlass.run_handle import RunHandle
-from windlass.runtime_ports import Machine, PackageChange, RuntimePorts
+from windlass.runtime.binding import CHANGES_CHARS_MAX, PACKAGES_MAX, RuntimeBinder, difference
+from windlass.runtime.compose import AgentRuntime, RuntimeOptions
+from windlass.runtime.registry import Machine, PackageChange, RuntimePorts, register_agent
+from windlass.runtime.runs import RunHandle
 from windlass.scribe import RedactingScribe
 from windlass.testing import Answer, ScriptedModel, by_history, call, say, seeded_random, sequential_ids
 from windlass.tools import tool

@@ -7,15 +7,14 @@ from tests.runtime.runtime_rig import CountingStore, look, mail, model_of, packa
 
 from windlass.adapters.system import SystemClock
 from windlass.agent import Agent
-from windlass.builder import AgentRuntimeBuilder
-from windlass.compose import AgentRuntime
 from windlass.errors import Rejected
 from windlass.feed import Feed
 from windlass.hooks import hook
 from windlass.policy import RulesPolicy, allow_start
-from windlass.ports.hook import HookCall
-from windlass.ports.sink import Delivery
-from windlass.runtime_ports import PackageChange, ToolRoute
+from windlass.ports.host import Delivery, HookCall
+from windlass.runtime.builder import AgentRuntimeBuilder
+from windlass.runtime.compose import AgentRuntime
+from windlass.runtime.registry import PackageChange, ToolRoute
 from windlass.testing import FakeClock, ScriptedModel, call, say, seeded_random, sequential_ids
 from windlass.tools import tool
 from windlass_harness.loop.rules import Rules

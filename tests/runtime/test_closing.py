@@ -12,9 +12,9 @@ from tests.runtime.runtime_rig import play, shop
 
 from windlass.adapters.journals.sqlite import SqliteStore
 from windlass.adapters.journals.sqlite_schema import Connection, Cursor, Value, connect
-from windlass.compose import AgentRuntime
 from windlass.errors import Unavailable
 from windlass.ports.feed import EventStream
+from windlass.runtime.compose import AgentRuntime
 from windlass.testing import Answer, ScriptedModel
 
 

@@ -9,11 +9,11 @@ import pytest
 from tests.runtime.runtime_rig import look, mail, model_of, play, shop, until
 
 from windlass import Agent, AgentRuntime, run_sync
-from windlass.compose import RuntimeOptions
 from windlass.errors import Rejected, Unavailable
 from windlass.policy import RulesPolicy
-from windlass.ports.sink import Delivery
-from windlass.runtime_ports import Machine
+from windlass.ports.host import Delivery
+from windlass.runtime.compose import RuntimeOptions
+from windlass.runtime.registry import Machine
 from windlass.testing import (
     Answer,
     FakeClock,

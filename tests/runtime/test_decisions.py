@@ -12,18 +12,18 @@ from tests.runtime.runtime_rig import play, shop, until
 
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.agent import Agent
-from windlass.compose import AgentRuntime, RunOptions
 from windlass.errors import Conflict, Rejected
 from windlass.feed import Feed
 from windlass.policy import allow_start
 from windlass.ports.model import LLMUsage
-from windlass.question import ask_question
-from windlass.runtime_ports import PackageChange
+from windlass.runtime.compose import AgentRuntime, RunOptions
+from windlass.runtime.registry import PackageChange
 from windlass.testing import ScriptedModel, by_history, call, fail, say
-from windlass.testing.clock import FakeClock
+from windlass.testing.time import FakeClock
 from windlass.tools import tool
+from windlass.tools.question import ask_question
 from windlass_harness.views import DecisionsState, fold_decisions
-from windlass_harness.views.choices import ANSWER
+from windlass_harness.views.decisions import ANSWER
 from windlass_protocol import (
     ContentRef,
     DecisionRun,

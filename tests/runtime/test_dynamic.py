@@ -21,8 +21,8 @@ from windlass.feed import Feed
 from windlass.limits import RESOLVER_TIMEOUT_MS_MAX, RESOLVERS_PER_AGENT_MAX, TOOLS_PER_AGENT_MAX
 from windlass.package import compile_package, fingerprint, package_difference
 from windlass.policy import allow_start
-from windlass.run_handle import RunHandle
-from windlass.skill_files import Skill
+from windlass.runtime.runs import RunHandle
+from windlass.skills import Skill
 from windlass.testing import Answer, ScriptedModel, by_history, call, say
 from windlass_protocol import ErrorKind, RunResult
 

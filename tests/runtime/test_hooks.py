@@ -8,7 +8,7 @@ from windlass.agent import Agent
 from windlass.errors import Rejected
 from windlass.hooks import POINTS, Hook, hook
 from windlass.limits import HOOK_TIMEOUT_MS_MAX, HOOKS_PER_AGENT_MAX
-from windlass.ports.hook import HookCall
+from windlass.ports.host import HookCall
 from windlass_protocol import HookFailure, HookPhase, HookRight, HookSpec
 
 LOOSE_HOOK: Any = hook

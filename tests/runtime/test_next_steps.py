@@ -13,8 +13,8 @@ from tests.runtime.runtime_rig import model_of, play, shop, until
 
 from windlass import Agent, AgentError, AgentRuntime, HookCall, hook, tool
 from windlass.dynamic import dynamic
-from windlass.question import ask_question
 from windlass.testing import ScriptedModel, call, say
+from windlass.tools.question import ask_question
 from windlass_protocol import CompactionConfig, ErrorCode, ErrorKind, RunStatus
 
 LOOSE: Any = AgentRuntime

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from windlass.agent_output import output_contract
+from windlass.agent import output_contract
 from windlass.engine.output_check import check_output
 from windlass.limits import (
     PATTERN_CHARS_MAX,

@@ -6,8 +6,7 @@ import pytest
 from tests.runtime.runtime_rig import package_of, request
 
 from windlass.policy import RulesPolicy, allow_start, strongest
-from windlass_harness.policy import PolicySet, Rule, decide
-from windlass_harness.policy_rules import CallFacts
+from windlass_harness.policy import CallFacts, PolicySet, Rule, decide
 from windlass_protocol import (
     AllowDecision,
     AskDecision,

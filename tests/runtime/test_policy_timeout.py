@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from windlass import Agent, AgentRuntime, Denied, Rejected, tool
 from windlass.limits import POLICY_TIMEOUT_MS
-from windlass.runtime_ports import Machine
+from windlass.runtime.registry import Machine
 from windlass.testing import (
     FakeClock,
     ScriptedModel,
@@ -19,7 +19,7 @@ from windlass.testing import (
     seeded_random,
     sequential_ids,
 )
-from windlass_harness.policy_rules import CallFacts
+from windlass_harness.policy import CallFacts
 from windlass_protocol import AllowDecision, PolicyDecision, PolicyKind, PolicyRef, RunRequest, RuntimePackage
 
 ALLOW: Final = AllowDecision(code="ok", reason="Yes.", policy_refs=(PolicyRef(kind=PolicyKind.HOST, id="p"),))

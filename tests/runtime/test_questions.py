@@ -11,9 +11,9 @@ from tests.runtime.runtime_rig import play, until
 from windlass import Agent, AgentRuntime, PolicySet, Rule, tool
 from windlass.errors import Conflict, Rejected
 from windlass.ports.model import LLMMessage, LLMStreamChunk
-from windlass.question import OPTIONS_MAX, ask_question
-from windlass.run_handle import RunHandle
+from windlass.runtime.runs import RunHandle
 from windlass.testing import Answer, ScriptedModel, by_history, call, say
+from windlass.tools.question import OPTIONS_MAX, ask_question
 from windlass_protocol import InputRequest, JsonObject, SessionCapabilities
 
 COLOURS: list[JsonObject] = [{"id": "red", "label": "Deep red"}, {"id": "blue", "label": "Blue"}]

@@ -7,8 +7,8 @@ from windlass.agent import Agent
 from windlass.errors import Rejected
 from windlass.hooks import hook
 from windlass.package import fingerprint, package_json
-from windlass.ports.hook import HookCall
-from windlass.registry import Registry, register_agent, register_package
+from windlass.ports.host import HookCall
+from windlass.runtime.registry import Registry, register_agent, register_package
 from windlass_protocol import ErrorKind, HookSpec, RetryClass
 
 

@@ -5,11 +5,11 @@ import asyncio
 import pytest
 from tests.runtime.runtime_rig import model_of, play, shop, until
 
-from windlass.compose import AgentRuntime
 from windlass.errors import Rejected
+from windlass.runtime.compose import AgentRuntime
 from windlass.testing import ScriptedModel, by_history, call, say
-from windlass.tool_context import ToolContext
 from windlass.tools import tool
+from windlass.tools.context import ToolContext
 from windlass_protocol import ErrorKind, Event, RunCursor, RunStatus
 
 ASKS = [call("mail", {"to": "ada"}), say("done")]

@@ -12,16 +12,15 @@ from tests.runtime.runtime_rig import CountingStore, model_of, play, request, sh
 from windlass.adapters.journals.sqlite import SqliteStore
 from windlass.adapters.system import SystemClock, chance, new_id
 from windlass.agent import Agent
-from windlass.compose import AgentRuntime, RuntimeOptions
 from windlass.errors import AgentError, Conflict, Denied, Rejected, Unavailable
 from windlass.feed import Feed
 from windlass.policy import allow_start
 from windlass.ports.feed import EventFilter
 from windlass.ports.model import LLMUsage
-from windlass.runs import Runs, record_of
-from windlass.runtime_ports import Machine
+from windlass.runtime.compose import AgentRuntime, RuntimeOptions
+from windlass.runtime.registry import Machine
+from windlass.runtime.runs import Runs, TypedResult, record_of, typed_result
 from windlass.testing import Answer, FakeClock, ScriptedModel, call, fail, run_in_fake_time, say
-from windlass.typed_result import TypedResult, typed_result
 from windlass_harness.budget import BudgetLimit
 from windlass_harness.views.runs import fold_runs
 from windlass_protocol import (
@@ -612,7 +611,7 @@ def test_a_secret_is_not_in_the_inbox_either() -> None:
 def test_a_package_is_kept_once_and_looked_for_again_only_when_very_many_were_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("windlass.delegation.KEPT_MAX", 2)
+    monkeypatch.setattr("windlass.runtime.start.KEPT_MAX", 2)
 
     async def story() -> None:
         store = CountingStore()

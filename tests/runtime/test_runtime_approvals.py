@@ -12,14 +12,14 @@ import pytest
 from tests.runtime.runtime_rig import CountingStore, play, shop, until
 
 from windlass.adapters.system import SystemClock
-from windlass.compose import AgentRuntime, RuntimeOptions
-from windlass.dispatch import DISPATCHES_MAX, ApprovalDesk
 from windlass.engine.mail import DISPATCHED
 from windlass.errors import Rejected, Unavailable
 from windlass.feed import Feed
 from windlass.policy import allow_start
-from windlass.ports.journal import JsonObject, NewRun, Posted, SessionRow
-from windlass.run_handle import RunHandle
+from windlass.ports.store import JsonObject, NewRun, Posted, SessionRow
+from windlass.runtime.approvals import DISPATCHES_MAX, ApprovalDesk
+from windlass.runtime.compose import AgentRuntime, RuntimeOptions
+from windlass.runtime.runs import RunHandle
 from windlass.testing import FakeClock, ScriptedModel, by_history, call, run_in_fake_time, say
 from windlass_protocol import (
     ErrorKind,
@@ -140,7 +140,7 @@ def test_a_dispatcher_that_fails_is_logged_by_kind_and_leaves_the_request_open(
 ) -> None:
     async def story() -> None:
         ear = Ear()
-        logging.getLogger("windlass.dispatch").addHandler(ear)
+        logging.getLogger("windlass.runtime.approvals").addHandler(ear)
         async with memory(Desk(reply), responders=["ada"]) as runtime:
             handle = await runtime.start("shop", "go")
             await until(handle, "run.waiting")
@@ -148,7 +148,7 @@ def test_a_dispatcher_that_fails_is_logged_by_kind_and_leaves_the_request_open(
             (asked,) = await handle.requests()
             await handle.answer(asked.request_id, "approve", responder="ada")
             assert (await handle.wait()).output == "done"
-        logging.getLogger("windlass.dispatch").removeHandler(ear)
+        logging.getLogger("windlass.runtime.approvals").removeHandler(ear)
 
     play(story())
     assert [record.getMessage() for record in caplog.records] == [told]
@@ -426,7 +426,7 @@ def test_a_session_that_cannot_be_read_hides_no_open_request_of_another(
             await done.wait()
         assert sorted(session_id for _, session_id, _ in desk.asked) == ["a", "c"]
 
-    with caplog.at_level(logging.ERROR, "windlass.dispatch"):
+    with caplog.at_level(logging.ERROR, "windlass.runtime.approvals"):
         play(story())
     assert caplog.messages == ["open requests of session b could not be looked for: recovery_repair_needed"]
 

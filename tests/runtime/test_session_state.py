@@ -26,15 +26,15 @@ from windlass import (
     tool,
 )
 from windlass.adapters.journals.memory import MemoryStore
-from windlass.ports.journal import Posted
-from windlass.run_handle import RunHandle
+from windlass.limits import STATE_KEY_CHARS_MAX, STATE_LEVELS_MAX, STATE_VALUE_BYTES_MAX
+from windlass.ports.store import Posted
+from windlass.runtime.runs import RunHandle
 from windlass.testing import ScriptedModel, by_history, call, say
-from windlass.tool_limits import STATE_KEY_CHARS_MAX, STATE_LEVELS_MAX, STATE_VALUE_BYTES_MAX
-from windlass.tool_run import run_tool
-from windlass.tool_state import STEPS_KEY, SessionValues, ToolState
 from windlass.toolbox import Workspace, todo_tool
+from windlass.tools.calling import run_tool
+from windlass.tools.context import STEPS_KEY, SessionValues, ToolState
 from windlass_harness.loop.authored import STATE_TOO_LARGE
-from windlass_harness.policy_rules import CallFacts
+from windlass_harness.policy import CallFacts
 from windlass_protocol import AllowDecision, DenyDecision, JsonObject, JsonValue, ToolResult
 
 SECRET = "correct-horse-battery"

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 from tests.runtime.runtime_rig import look, package_of, shop
 
-from windlass.agent_output import output_contract
+from windlass.agent import output_contract
 from windlass.errors import Rejected
-from windlass.package_check import check_contract, check_package
+from windlass.package import check_contract, check_package
 from windlass_protocol import (
     AgentSnapshot,
     ErrorKind,

@@ -12,20 +12,19 @@ from tests.runtime.runtime_rig import play, until
 
 from windlass import Agent, AgentRuntime, hook, tool
 from windlass.adapters.models.demo import DemoModel
+from windlass.agent import agent_tool
 from windlass.errors import Conflict, Denied, Rejected
 from windlass.parts import Machine
-from windlass.ports.hook import HookCall
+from windlass.ports.host import HookCall
 from windlass.ports.model import LLMMessage, LLMUsage
-from windlass.question import ask_question
-from windlass.run_handle import RunHandle
+from windlass.runtime.runs import RunHandle
 from windlass.scribe import RedactingScribe
-from windlass.subagents import agent_tool
 from windlass.testing import Answer, FakeClock, ScriptedModel, by_history, call, fail, run_in_fake_time, say
+from windlass.tools.question import ask_question
 from windlass_harness.budget import BudgetLimit
 from windlass_harness.loop.drafts import Draft, Post
 from windlass_harness.loop.rules import Rules
-from windlass_harness.policy import PolicySet, Rule
-from windlass_harness.policy_rules import CallFacts
+from windlass_harness.policy import CallFacts, PolicySet, Rule
 from windlass_protocol import (
     AllowDecision,
     DenyDecision,

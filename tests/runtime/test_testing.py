@@ -7,10 +7,10 @@ import pytest
 
 from windlass import Agent, AgentRuntime, testing, tool
 from windlass.errors import Rejected, Unavailable
-from windlass.options import RuntimeOptions
 from windlass.parts import Machine
 from windlass.ports.clock import Clock, IdFactory, Random
 from windlass.ports.model import LLMMessage, LLMProvider, LLMStreamChunk, LLMUsage, ToolCallDelta
+from windlass.runtime.compose import RuntimeOptions
 from windlass.testing import (
     Answer,
     FakeClock,
@@ -23,7 +23,7 @@ from windlass.testing import (
     seeded_random,
     sequential_ids,
 )
-from windlass.testing.fake_time import IDLE_S_MAX
+from windlass.testing.time import IDLE_S_MAX
 from windlass_protocol import ErrorKind, FinishReason, JsonObject, RetryClass, ToolCall
 
 T = TypeVar("T")
@@ -327,7 +327,7 @@ def test_in_fake_time_an_hour_of_sleeps_and_timeouts_takes_a_moment():
 
 def test_fake_time_waits_for_threads_and_finds_those_who_wait_for_nothing(monkeypatch: pytest.MonkeyPatch):
     assert run_in_fake_time(asyncio.to_thread(lambda: 5), clock=FakeClock()) == 5
-    monkeypatch.setattr("windlass.testing.fake_time.REAL_WAIT_S_MAX", 0.0)
+    monkeypatch.setattr("windlass.testing.time.REAL_WAIT_S_MAX", 0.0)
 
     async def stuck() -> None:
         await asyncio.Event().wait()

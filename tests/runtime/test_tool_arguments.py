@@ -12,10 +12,10 @@ from tests.runtime.runtime_rig import play
 
 from windlass import Agent, AgentRuntime
 from windlass.errors import Rejected
+from windlass.limits import ARGUMENT_BYTES_MAX, ARGUMENT_LEVELS_MAX
 from windlass.testing import ScriptedModel, call, say
-from windlass.tool_arguments import arguments_hash, arguments_of
-from windlass.tool_limits import ARGUMENT_BYTES_MAX, ARGUMENT_LEVELS_MAX
 from windlass.tools import tool
+from windlass.tools.calling import arguments_hash, arguments_of
 from windlass_protocol import ErrorKind, RetryClass
 
 

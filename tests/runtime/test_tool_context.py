@@ -4,8 +4,8 @@ from dataclasses import FrozenInstanceError
 import pytest
 from pydantic import JsonValue
 
-from windlass.tool_context import ToolContext, ToolControl, idempotency_key
-from windlass.tool_limits import PROGRESS_BYTES_MAX, PROGRESS_REPORTS_MAX
+from windlass.limits import PROGRESS_BYTES_MAX, PROGRESS_REPORTS_MAX
+from windlass.tools.context import ToolContext, ToolControl, idempotency_key
 
 
 def test_a_context_made_by_hand_needs_three_ids():

@@ -1,6 +1,6 @@
 import pytest
 
-from windlass.tool_docstring import Docstring, read_docstring
+from windlass.tools.schema import Docstring, read_docstring
 
 GOOGLE = """Find a thing.
 

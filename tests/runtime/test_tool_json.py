@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from windlass import Rejected, ToolCall, ToolContext, ToolRouter
-from windlass.tool_json import json_tool
+from windlass.tools import json_tool
 from windlass_protocol import JsonObject, ToolResult
 
 SCHEMA: JsonObject = {

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, SecretStr
 
-from windlass.tool_limits import REPR_CHARS_MAX, RESULT_LEVELS_MAX, RESULT_VALUES_MAX
-from windlass.tool_result import NoJsonForm, result_value, tool_result
+from windlass.limits import REPR_CHARS_MAX, RESULT_LEVELS_MAX, RESULT_VALUES_MAX
+from windlass.tools.results import NoJsonForm, result_value, tool_result
 from windlass_protocol import ToolResult, encode
 from windlass_protocol.limits import CodecLimits
 
@@ -164,7 +164,7 @@ def test_a_result_goes_as_deep_as_its_limit_and_not_deeper():
 
 
 def test_a_value_that_unfolds_without_end_is_cut(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("windlass.tool_result.RESULT_VALUES_MAX", 3)
+    monkeypatch.setattr("windlass.tools.results.RESULT_VALUES_MAX", 3)
     assert RESULT_VALUES_MAX == 1_000_000
     omitted = {"$omitted": "more than 3 values"}
     assert result_value([Colour.RED, 2]) == ["red", omitted]

@@ -5,9 +5,9 @@ from typing import Any, TypeVar
 import pytest
 
 from windlass.errors import Denied, Rejected
-from windlass.tool_context import ToolContext
-from windlass.tool_router import ToolRouter, unknown_tool
 from windlass.tools import ToolFailed, tool
+from windlass.tools.context import ToolContext
+from windlass.tools.router import ToolRouter, unknown_tool
 from windlass_harness.completion import is_terminal_result
 from windlass_protocol import ErrorKind, JsonObject, RetryClass, ToolCall, ToolResult
 

@@ -6,11 +6,11 @@ from typing import Any, TypeVar
 
 import pytest
 
-from windlass import tool_thread
-from windlass.tool_context import ToolContext
-from windlass.tool_limits import FAILED_CHARS_MAX, FAILURE_CHARS_MAX
-from windlass.tool_run import ToolRun, failure_text, run_tool
+from windlass.limits import FAILED_CHARS_MAX, FAILURE_CHARS_MAX
 from windlass.tools import Tool, ToolFailed, tool
+from windlass.tools import calling as tool_thread
+from windlass.tools.calling import ToolRun, failure_text, run_tool
+from windlass.tools.context import ToolContext
 from windlass_protocol import ToolResult
 
 T = TypeVar("T")

@@ -8,10 +8,9 @@ import pytest
 from pydantic import Field
 
 from windlass.errors import Rejected
-from windlass.limits import TOOL_TIMEOUT_MS
-from windlass.tool_context import ToolContext
-from windlass.tool_limits import FAILED_CHARS_MAX
+from windlass.limits import FAILED_CHARS_MAX, TOOL_TIMEOUT_MS
 from windlass.tools import Tool, ToolFailed, tool
+from windlass.tools.context import ToolContext
 from windlass_protocol import ApprovalRule, EffectClass, ErrorKind, JsonObject, ToolMode
 
 

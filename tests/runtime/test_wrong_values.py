@@ -12,12 +12,12 @@ from tests.runtime.runtime_rig import look, model_of, play, shop
 
 from windlass import Agent, AgentRuntime, BudgetLimit, RunHandle, hook, run_sync, tool
 from windlass.adapters.journals.sqlite import SqliteStore
-from windlass.builder import AgentRuntimeBuilder
-from windlass.compose import RunOptions, RuntimeOptions
 from windlass.errors import AgentError, Rejected
 from windlass.hooks import HookOptions
 from windlass.limits import WAIT_MS_MAX
-from windlass.runtime_ports import ToolRoute
+from windlass.runtime.builder import AgentRuntimeBuilder
+from windlass.runtime.compose import RunOptions, RuntimeOptions
+from windlass.runtime.registry import ToolRoute
 from windlass.tools import ToolOptions
 from windlass_protocol import ErrorKind, InputResponse, RetryClass
 

@@ -33,9 +33,9 @@ from windlass import (
     ToolFailed,
     tool,
 )
-from windlass.compose import RuntimeOptions
 from windlass.hooks import hook
-from windlass.ports.hook import Change, HookCall
+from windlass.ports.host import Change, HookCall
+from windlass.runtime.compose import RuntimeOptions
 from windlass.testing import FakeClock, ScriptedModel, by_history, call, say
 from windlass_protocol import InputResponse, JsonObject, SourceRef
 

@@ -11,7 +11,7 @@ from tests.security.bank import DONE, Bank, asked, codes, ended, pay, play
 from windlass import AgentRuntime, Rejected, tool
 from windlass.engine.approval_text import PROMPT_CHARS_MAX, SPACES_MAX, approval_prompt
 from windlass.testing import call
-from windlass.tool_arguments import arguments_hash
+from windlass.tools.calling import arguments_hash
 from windlass_protocol import InputRequest, JsonObject, JsonValue, canonical
 
 _ESCAPE = re.compile(r"\\(?:\\|\[([0-9,]+) spaces\]|u([0-9a-f]{4})|U([0-9a-f]{8})|.)")

@@ -8,10 +8,9 @@ import pytest
 from tests.security.bank import DONE, Bank, codes, ended, machine, play, results
 
 from windlass import Agent, AgentRuntime, BudgetLimit, LLMMessage, LLMUsage, ToolFailed, tool
-from windlass.limits import CONTENT_BYTES_MAX, TOOL_OUTPUT_CHARS_MAX
+from windlass.limits import ARGUMENT_BYTES_MAX, CONTENT_BYTES_MAX, FAILED_CHARS_MAX, TOOL_OUTPUT_CHARS_MAX
 from windlass.testing import Answer, FakeClock, ScriptedModel, call, run_in_fake_time, say
-from windlass.testing.scripted import Call
-from windlass.tool_limits import ARGUMENT_BYTES_MAX, FAILED_CHARS_MAX
+from windlass.testing.models import Call
 from windlass_harness.loop.rules import CALLS_PER_STEP_MAX, Rules
 from windlass_protocol import JsonObject, RunResult, ToolResult
 

@@ -9,10 +9,10 @@ from tests.security.bank import DONE, Bank, asked, codes, ended, pay, play, resu
 
 from windlass import Agent, AgentRuntime, PolicySet, Rejected, Rule, tool
 from windlass.policy import RulesPolicy
-from windlass.ports.policy import ToolPolicy
+from windlass.ports.host import ToolPolicy
 from windlass.testing import ScriptedModel, by_history, call, say
 from windlass.tools import ToolOptions
-from windlass_harness.policy_rules import CallFacts
+from windlass_harness.policy import CallFacts
 from windlass_protocol import (
     AllowDecision,
     AskDecision,

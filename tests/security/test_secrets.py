@@ -26,10 +26,9 @@ from windlass import (
     ToolFailed,
     tool,
 )
-from windlass.limits import TOOL_OUTPUT_CHARS_MAX
+from windlass.limits import FAILED_CHARS_MAX, FAILURE_CHARS_MAX, TOOL_OUTPUT_CHARS_MAX
 from windlass.testing import Answer, ScriptedModel, by_history, call, fail, say
-from windlass.testing.scripted import Call
-from windlass.tool_limits import FAILED_CHARS_MAX, FAILURE_CHARS_MAX
+from windlass.testing.models import Call
 from windlass_harness.redact import Redactor
 from windlass_protocol import ErrorKind, Event, JsonObject, RetryClass
 

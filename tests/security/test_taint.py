@@ -9,8 +9,7 @@ from tests.runtime.runtime_rig import play, until
 
 from windlass import Agent, AgentRuntime, tool
 from windlass.testing import Answer, ScriptedModel, by_history, call, say
-from windlass_harness.policy import PolicySet
-from windlass_harness.policy_rules import Rule
+from windlass_harness.policy import PolicySet, Rule
 from windlass_protocol import RunStatus
 
 

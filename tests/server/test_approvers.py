@@ -5,7 +5,7 @@ from pathlib import Path
 from tests.server.keyring import Keyring
 from tests.server.rig import FAST, ended, payer, run, serving, waiting
 
-from windlass.options import RuntimeOptions
+from windlass.runtime.compose import RuntimeOptions
 from windlass_server import Settings
 
 

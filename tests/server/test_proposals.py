@@ -13,7 +13,7 @@ from tests.server.waiting import until
 
 from windlass import LLMMessage, Rejected
 from windlass.testing import ScriptedModel, call, say
-from windlass.testing.scripted import Answer
+from windlass.testing.models import Answer
 from windlass_protocol import JsonObject, encode
 from windlass_server import ImproveSettings, Settings
 

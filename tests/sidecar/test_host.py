@@ -9,7 +9,7 @@ from tests.sidecar.rig import Client, params_of, play, said, sidecar
 from tests.sidecar.test_streams import chunks, mail
 
 from windlass import tool
-from windlass.question import ask_question
+from windlass.tools.question import ask_question
 from windlass_protocol import JsonObject, JsonValue
 
 OPEN_FILE: JsonObject = {

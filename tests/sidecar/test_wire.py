@@ -24,7 +24,7 @@ TYPES = {
 }
 TOOLS = '''
 from windlass import tool
-from windlass.question import ask_question
+from windlass.tools.question import ask_question
 
 @tool(mode="read")
 async def weather(city: str) -> str:

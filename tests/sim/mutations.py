@@ -22,8 +22,8 @@ from windlass.engine.writer import SessionWriter
 from windlass.errors import Ambiguous
 from windlass.feed.bus import Feed
 from windlass.feed.line import SessionLine, StoreLine
-from windlass.ports.journal import Appended, Claim, Posted
-from windlass.testing.wrapped_store import WrappedStore
+from windlass.ports.store import Appended, Claim, Posted
+from windlass.testing.stores import WrappedStore
 from windlass_harness.loop.effects import Plan, RunTool
 from windlass_harness.loop.events import (
     AnswersGiven,

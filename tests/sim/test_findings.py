@@ -10,7 +10,7 @@ from windlass.adapters.journals.memory import MemoryStore
 from windlass.errors import Unavailable
 from windlass.feed import Feed
 from windlass.policy import allow_start
-from windlass.ports.journal import Batch, InboxItem, NewRun, Standing
+from windlass.ports.store import Batch, InboxItem, NewRun, Standing
 from windlass.testing import FakeClock, ScriptedModel, call, fail, run_in_fake_time, say
 from windlass_harness.loop.drafts import Draft
 from windlass_harness.loop.rules import Rules

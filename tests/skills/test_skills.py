@@ -7,11 +7,7 @@ from pathlib import Path
 import pytest
 
 from windlass import Agent, Rejected, ToolCall, ToolRouter
-from windlass.package import compile_package, fingerprint, package_difference
-from windlass.skill_files import load_skills
-from windlass.skills import Skills
-from windlass.testing import ScriptedModel, call, say
-from windlass.tool_limits import (
+from windlass.limits import (
     SKILL_BYTES_MAX,
     SKILL_DESCRIPTION_CHARS_MAX,
     SKILL_FILE_BYTES_MAX,
@@ -19,6 +15,9 @@ from windlass.tool_limits import (
     SKILL_LEVELS_MAX,
     SKILLS_MAX,
 )
+from windlass.package import compile_package, fingerprint, package_difference
+from windlass.skills import Skills, load_skills
+from windlass.testing import ScriptedModel, call, say
 
 
 def write(root: Path, name: str, text: str | None = None) -> Path:

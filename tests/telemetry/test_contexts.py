@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.ports.telemetry import TraceContext
-from windlass.telemetry.contexts import context_in, run_key, session_context, span_number, trace_number
+from windlass.telemetry.spans import context_in, run_key, session_context, span_number, trace_number
 from windlass_protocol import JsonObject, Record
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"

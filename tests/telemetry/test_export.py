@@ -13,8 +13,9 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from tests.telemetry.collector import Collector, running_collector
 
 from windlass import Agent, AgentRuntime, Rejected, ToolFailed, Unavailable, telemetry, tool
-from windlass.recorder import Runtime as Recorder
-from windlass.telemetry import limits, watch
+from windlass.ledger import Runtime as Recorder
+from windlass.telemetry import spans as limits
+from windlass.telemetry import watch
 from windlass.testing import ScriptedModel, by_history, call, say
 from windlass_harness.tracing import TraceState, fold_trace
 from windlass_protocol import ErrorKind, JsonObject, Record, RetryClass
@@ -270,7 +271,7 @@ def test_names_that_a_model_makes_up_do_not_fill_the_metrics(collector: Collecto
             assert await exported.flush()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("windlass.adapters.telemetry.meters.LABEL_VALUES_MAX", 5)
+        patch.setattr("windlass.adapters.telemetry.otlp.LABEL_VALUES_MAX", 5)
         asyncio.run(story())
 
     labels = {point["gen_ai.tool.name"] for point, _ in collector.metrics["windlass.tool.errors"]}
@@ -309,7 +310,7 @@ def test_many_runs_at_once_are_all_told_apart(collector: Collector, kept: int) -
         root = roots[span.parent_id or span.span_id]
         assert span.trace_id == root.trace_id
         assert span.attributes["windlass.run.id"] == root.attributes["windlass.run.id"]
-    runs = collector.metrics["windlass.runs"]
+    runs = collector.metrics["windlass.runtime.runs"]
     assert runs == [({"gen_ai.agent.name": "clerk", "windlass.run.outcome": "completed"}, float(count))]
 
 
@@ -481,7 +482,7 @@ def test_a_fork_does_not_export_what_it_has_from_another_session(collector: Coll
     ended = [span.attributes["windlass.run.id"] for span in collector.named("invoke_agent clerk")]
     assert ended == ["r", "q"]
     assert counted(collector) == {"invoke_agent clerk": 2, "chat scripted": 3, "execute_tool look": 1}
-    assert collector.metrics["windlass.runs"][0][1] == 2
+    assert collector.metrics["windlass.runtime.runs"][0][1] == 2
 
 
 def test_a_run_that_cannot_be_understood_does_not_hide_the_others(

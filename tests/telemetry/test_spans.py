@@ -146,7 +146,7 @@ def test_metrics_count_tokens_times_runs_waits_and_errors(collector: Collector) 
         "gen_ai.provider.name": "scripted",
         "gen_ai.request.model": "scripted",
     }
-    runs = _points(collector, "windlass.runs")
+    runs = _points(collector, "windlass.runtime.runs")
     assert runs == [({"gen_ai.agent.name": "clerk", "windlass.run.outcome": "completed"}, 1)]
     ((labels, count),) = _points(collector, "windlass.tool.errors")
     assert (labels["gen_ai.tool.name"], labels["error.type"], count) == ("broken", "failed", 1)
@@ -155,7 +155,7 @@ def test_metrics_count_tokens_times_runs_waits_and_errors(collector: Collector) 
     tools = {labels["gen_ai.tool.name"] for labels, _ in _points(collector, "gen_ai.execute_tool.duration")}
     assert tools == {"mail", "broken"}
     assert _points(collector, "gen_ai.invoke_agent.duration")
-    assert "windlass.runs.unfinished" not in collector.metrics, "nothing is unfinished"
+    assert "windlass.runtime.runs.unfinished" not in collector.metrics, "nothing is unfinished"
 
 
 def _points(collector: Collector, metric: str) -> list[tuple[dict[str, object], float]]:
@@ -172,7 +172,7 @@ def test_runs_that_have_not_ended_are_counted(collector: Collector) -> None:
 
     export_run(collector, agent, follow=wait)
 
-    assert _points(collector, "windlass.runs.unfinished") == [({"gen_ai.agent.name": "clerk"}, 1)]
+    assert _points(collector, "windlass.runtime.runs.unfinished") == [({"gen_ai.agent.name": "clerk"}, 1)]
     assert [span.name for span in collector.spans] == ["chat scripted"], (
         "what has not ended is not a span yet"
     )
@@ -310,7 +310,7 @@ def test_a_trace_that_nobody_wants_to_see_is_counted_and_not_sent(collector: Col
     asyncio.run(main())
 
     assert collector.spans == []
-    assert _points(collector, "windlass.runs")
+    assert _points(collector, "windlass.runtime.runs")
 
 
 def test_the_same_start_in_another_trace_is_the_same_run() -> None:

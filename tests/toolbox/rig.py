@@ -12,12 +12,10 @@ from pydantic import JsonValue
 
 from windlass.engine.judge import settled
 from windlass.errors import Rejected
-from windlass.tool_arguments import arguments_of
-from windlass.tool_context import CompactionContext, ToolContext, ToolControl
-from windlass.tool_run import run_tool
-from windlass.tool_state import SessionValues, ToolState
 from windlass.toolbox import Workspace
 from windlass.tools import Tool
+from windlass.tools.calling import arguments_of, run_tool
+from windlass.tools.context import CompactionContext, SessionValues, ToolContext, ToolControl, ToolState
 from windlass_harness.loop.authored import changed
 from windlass_protocol import JsonObject
 

@@ -17,10 +17,9 @@ from threading import Event, Lock, Thread
 from tests.toolbox.rig import SECRET
 
 from windlass.toolbox.folder import Folder
-from windlass.toolbox.grepping import query_of, search
-from windlass.toolbox.lines import Window
-from windlass.toolbox.reading import read_excerpt
-from windlass.toolbox.writing import Draft, write
+from windlass.toolbox.read import Window, read_excerpt
+from windlass.toolbox.search import query_of, search
+from windlass.toolbox.write import Draft, write
 from windlass.tools import ToolFailed
 
 HONEST = "honest"

@@ -13,12 +13,11 @@ from typing import cast
 import pytest
 from tests.toolbox.rig import Failed, gone, play, tool_of, use
 
-from windlass.tool_context import ToolControl
 from windlass.toolbox import Workspace
-from windlass.toolbox.commands import PASSED, Shell, command_environment, run_command
 from windlass.toolbox.folder import Folder
 from windlass.toolbox.limits import COMMAND_CHARS_MAX, OUTPUT_BYTES_MAX, OUTPUT_LINES_MAX
-from windlass.toolbox.streamed import Streamed
+from windlass.toolbox.shell import PASSED, Shell, Streamed, command_environment, run_command
+from windlass.tools.context import ToolControl
 
 if sys.platform != "linux":
     pytest.skip("the ends of processes are watched by means of Linux", allow_module_level=True)

@@ -21,7 +21,7 @@ from windlass.toolbox.limits import (
     OUTPUT_LINES_MAX,
     WRITE_CHARS_MAX,
 )
-from windlass.toolbox.lines import Window, read_window
+from windlass.toolbox.read import Window, read_window
 
 NUMBER_CHARS = 7
 

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.toolbox.rig import SECRET, Failed, play, text, tool_of, use
 
-from windlass.tool_context import ToolControl
 from windlass.toolbox import Workspace, limits
 from windlass.toolbox.limits import GLOB_CHARS_MAX, GLOB_PARTS_MAX, GREP_FILE_BYTES_MAX, OUTPUT_LINES_MAX
-from windlass.toolbox.patterns import path_pattern
+from windlass.toolbox.search import path_pattern
+from windlass.tools.context import ToolControl
 
 FILES = (
     "a.py",
@@ -127,8 +127,8 @@ def test_a_listing_ends_at_its_limit_and_says_so(tmp_path: Path) -> None:
 def test_a_search_looks_at_so_many_entries_and_no_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("windlass.toolbox.walking.WALK_ENTRIES_MAX", 3)
-    monkeypatch.setattr("windlass.toolbox.walking.WALK_LEVELS_MAX", 1)
+    monkeypatch.setattr("windlass.toolbox.folder.WALK_ENTRIES_MAX", 3)
+    monkeypatch.setattr("windlass.toolbox.folder.WALK_LEVELS_MAX", 1)
     for name in ("a", "b", "c"):
         (tmp_path / name).touch()
     assert find(tmp_path, "*") == ["a", "b", "c"]

@@ -8,7 +8,7 @@ from tests.toolbox.rig import Failed, play, text
 from tests.toolbox.web_rig import OTHER, PUBLIC, Canary, canary, redirect, reply, web
 
 from windlass.toolbox import web_fetch_tool
-from windlass.toolbox.web_address import PORTS, is_public, target_of
+from windlass.toolbox.fetch import PORTS, is_public, target_of
 from windlass.tools import ToolFailed
 
 URLS_MIN = 80
@@ -259,7 +259,7 @@ def test_a_fetch_takes_so_long_and_no_longer(monkeypatch: pytest.MonkeyPatch) ->
         await reader.read()
 
     async def story() -> None:
-        monkeypatch.setattr("windlass.toolbox.web_fetch.FETCH_TIMEOUT_S", 0.05)
+        monkeypatch.setattr("windlass.toolbox.fetch.FETCH_TIMEOUT_S", 0.05)
         async with web({"/": drip}) as world:
             with pytest.raises(Failed, match="did not come within"):
                 await text(web_fetch_tool(network=world.network()), url="http://slow.example/")

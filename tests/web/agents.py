@@ -7,9 +7,9 @@ from windlass import Agent, Rejected, tool
 from windlass.adapters.models.demo import DemoModel
 from windlass.demo import agent as demo
 from windlass.ports.model import LLMMessage, LLMUsage
-from windlass.question import ask_question
 from windlass.testing import Answer, ScriptedModel, call, fail, say
-from windlass.testing.scripted import Call
+from windlass.testing.models import Call
+from windlass.tools.question import ask_question
 from windlass_protocol import ErrorKind, JsonValue, RetryClass
 
 PACE_S: Final = 0.05

@@ -6,8 +6,8 @@ from typing import Final
 from windlass import Agent, tool
 from windlass.adapters.models.demo import DemoModel
 from windlass.ports.model import LLMMessage, LLMUsage
-from windlass.question import ask_question
 from windlass.testing import Answer, ScriptedModel, call, fail, say
+from windlass.tools.question import ask_question
 from windlass_protocol import JsonValue
 
 PACE_S: Final = 0.03

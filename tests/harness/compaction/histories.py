@@ -5,9 +5,7 @@ from collections.abc import Iterator, Sequence
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from windlass_harness.compaction import estimate_tokens
-from windlass_harness.compaction.shape import summary_message
-from windlass_harness.origin import Origin, mark
+from windlass_harness.compaction import Origin, estimate_tokens, mark, summary_message
 from windlass_protocol import (
     AssistantMessage,
     CompactionConfig,

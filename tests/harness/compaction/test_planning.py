@@ -22,22 +22,26 @@ from tests.harness.compaction.histories import (
 )
 
 from windlass_harness.compaction import (
+    MATERIAL_TOKENS_MIN,
+    SUMMARY_TOKENS_MAX,
     CompactionPlan,
     Estimate,
+    Origin,
     apply,
     compact,
     completed_data,
     estimate_tokens,
     fit_summary,
     input_tokens,
+    is_real_user,
+    mark,
+    origin_of,
     plan,
     should_compact,
+    summary_message,
+    summary_of,
     summary_request,
 )
-from windlass_harness.compaction.planning import SUMMARY_TOKENS_MAX
-from windlass_harness.compaction.prompt import MATERIAL_TOKENS_MIN
-from windlass_harness.compaction.shape import summary_message, summary_of
-from windlass_harness.origin import Origin, is_real_user, mark, origin_of
 from windlass_protocol import (
     CompactionConfig,
     ModelMessage,

@@ -16,13 +16,14 @@ from tests.harness.compaction.test_planning import LONG, size, work
 from windlass_harness.compaction import (
     CompactionPlan,
     Estimate,
+    Origin,
     apply,
     estimate_tokens,
+    mark,
     plan,
+    summary_message,
     summary_request,
 )
-from windlass_harness.compaction.shape import summary_message
-from windlass_harness.origin import Origin, mark
 from windlass_protocol import (
     AssistantMessage,
     FilePart,

@@ -5,18 +5,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.harness.compaction.histories import calls, result, results, says, user
 
-from windlass_harness.compaction import compact, estimate_tokens
-from windlass_harness.compaction.shape import (
+from windlass_harness.compaction import (
     SUMMARY_HEAD,
+    Origin,
     clip_middle,
     clip_tokens,
+    compact,
+    estimate_tokens,
     long_results,
+    mark,
     safe_cuts,
     summary_message,
     summary_of,
     trim,
 )
-from windlass_harness.origin import Origin, mark
 from windlass_protocol import (
     ApprovalRequestPart,
     ApprovalResponsePart,

@@ -3,7 +3,7 @@
 from tests.harness.ledger.samples import answer, decision, run
 from tests.harness.views.journal import Facts, Journal
 
-from windlass_harness.ledger.evaluations import EVALUATED, evaluation_session, with_evaluations
+from windlass_harness.ledger.goals import EVALUATED, evaluation_session, with_evaluations
 from windlass_harness.loop.drafts import ID_CHARS_MAX
 
 

@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 from tests.harness.ledger.samples import answer, decision, problem, run
 
 from windlass_harness.ledger import blamed, classify, find_loops, kind_of_code
-from windlass_harness.ledger.failures import TOLD_CHARS_MAX
-from windlass_harness.ledger.loops import REPEATS_MIN, STALL_DECISIONS_MIN
+from windlass_harness.ledger.failures import REPEATS_MIN, STALL_DECISIONS_MIN, TOLD_CHARS_MAX
 from windlass_protocol import (
     Decision,
     DecisionEvaluation,

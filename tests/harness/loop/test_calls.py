@@ -28,8 +28,8 @@ from tests.harness.loop.stage import (
 from windlass_harness.loop.effects import CallModel, JudgeCall, RunTool
 from windlass_harness.loop.events import AskedCall, CallRefused, CallReturned
 from windlass_harness.loop.rules import DEFER_MS_MIN, Rules
-from windlass_harness.views.content import DENIED
-from windlass_harness.views.steps import NOT_EXECUTED
+from windlass_harness.views.history import NOT_EXECUTED
+from windlass_harness.views.payloads import DENIED
 from windlass_protocol import ActionStatus, DeferDecision, FinishReason, ToolMessage, ToolResultPart
 
 THREE = calls(call("look", "a"), call("put", "b"), call("send", "c"))

@@ -29,7 +29,7 @@ from tests.harness.loop.test_calls import outputs
 from windlass_harness.loop.effects import JudgeCall
 from windlass_harness.loop.events import CancelAsked, RunRefused, RunWithdrawn, Stopped
 from windlass_harness.views import fold_runs
-from windlass_harness.views.steps import INTERRUPTED, NOT_EXECUTED
+from windlass_harness.views.history import INTERRUPTED, NOT_EXECUTED
 from windlass_protocol import ErrorCode, ErrorInfo, ErrorKind, RetryClass
 
 CANCEL = CancelAsked("r1", by="ann", reason="enough")

@@ -22,8 +22,7 @@ from tests.harness.loop.stage import (
     says,
 )
 
-from windlass_harness.compaction.tokens import estimate_tokens
-from windlass_harness.compaction.weights import Weights
+from windlass_harness.compaction import Weights, estimate_tokens
 from windlass_harness.loop.compacting import prompt_tokens
 from windlass_harness.loop.effects import CallModel, Compact
 from windlass_harness.loop.events import (

@@ -11,7 +11,7 @@ from windlass_harness.loop.events import CancelAsked, DeliverySettled, HooksRan,
 from windlass_harness.loop.hooked import AFTER_RUN_TERMINAL
 from windlass_harness.loop.rules import Dedupe, Rules, SinkRule
 from windlass_harness.loop.snapshot import dump_loop, load_loop
-from windlass_harness.views.deliveries import Deliveries
+from windlass_harness.views.runs import Deliveries
 from windlass_protocol import ErrorCode, ErrorInfo, ErrorKind, JsonObject, RetryClass, RunMode
 
 BOX = SinkRule("box")

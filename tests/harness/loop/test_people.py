@@ -29,7 +29,7 @@ from windlass_harness.loop.events import AnswersGiven, CancelAsked, Plea, Reques
 from windlass_harness.loop.notes import CONSENTED, Grant
 from windlass_harness.loop.rules import Rules
 from windlass_harness.loop.snapshot import dump_loop, load_loop
-from windlass_harness.views.content import SKIPPED
+from windlass_harness.views.payloads import SKIPPED
 from windlass_protocol import InputResponse
 
 HASH = hash_of({"n": 1})

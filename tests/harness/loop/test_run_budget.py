@@ -24,7 +24,7 @@ from tests.harness.loop.test_calls import outputs
 
 from windlass_harness.loop.effects import CallModel, JudgeCall
 from windlass_harness.loop.events import AnswersGiven, ModelAnswered
-from windlass_harness.views.steps import NOT_EXECUTED
+from windlass_harness.views.history import NOT_EXECUTED
 from windlass_protocol import ErrorInfo, FinishReason, InputResponse
 from windlass_protocol.limits import INTEGER_MAX
 

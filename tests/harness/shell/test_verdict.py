@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from windlass_harness.policy import decide
-from windlass_harness.policy_rules import CallFacts, PolicySet, Rule
+from windlass_harness.policy import CallFacts, PolicySet, Rule, decide
 from windlass_harness.shell import ShellConfig, classify_shell_command
 from windlass_harness.shell.grade import severity_of
 from windlass_harness.shell.tables_code import MESSAGES

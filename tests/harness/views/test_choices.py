@@ -4,7 +4,7 @@ import pytest
 from tests.harness.views.journal import ERROR, SPENT, Facts, Journal, at, call, request, some
 
 from windlass_harness.views import DecisionsState, fold_decisions, with_options
-from windlass_harness.views.choices import ANSWER, LINE_CHARS_MAX, TEXT_CHARS_MAX
+from windlass_harness.views.decisions import ANSWER, LINE_CHARS_MAX, TEXT_CHARS_MAX
 from windlass_protocol import (
     Decision,
     DecisionRun,

@@ -4,7 +4,7 @@ import pytest
 from pydantic import JsonValue
 from tests.harness.views.journal import Facts, call
 
-from windlass_harness.views.content import as_text, output_of, tool_call, tool_result
+from windlass_harness.views.payloads import as_text, output_of, tool_call, tool_result
 from windlass_protocol import ToolCallAction, ToolOutput
 
 

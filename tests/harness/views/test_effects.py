@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from tests.harness.views.journal import Facts, Journal, at, request, streams
 
 from windlass_harness.views import fold_chat, fold_session
-from windlass_harness.views.steps import INTERRUPTED, NOT_EXECUTED
+from windlass_harness.views.history import INTERRUPTED, NOT_EXECUTED
 from windlass_protocol import Record, ToolMessage, ToolOutputType, ToolResultPart
 
 TURN: Facts = {"sequence": 0, "turnId": "t0"}

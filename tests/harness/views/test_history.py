@@ -5,10 +5,9 @@ from hypothesis import given, settings
 from tests.harness.compaction.histories import orphans
 from tests.harness.views.journal import Facts, Journal, at, call, request, sessions, streams
 
-from windlass_harness.compaction import apply, completed_data, plan
-from windlass_harness.origin import Origin, origin_of
+from windlass_harness.compaction import Origin, apply, completed_data, origin_of, plan
 from windlass_harness.views import CallStage, fold_session
-from windlass_harness.views.steps import INTERRUPTED, NOT_EXECUTED
+from windlass_harness.views.history import INTERRUPTED, NOT_EXECUTED
 from windlass_protocol import (
     AssistantMessage,
     CompactionConfig,

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from pydantic import JsonValue, ValidationError
 from tests.harness.views.journal import SHAPES, Facts, at, call
 
-from windlass_harness.views.content import action_name, tool_output
 from windlass_harness.views.fold import read
-from windlass_harness.views.reading import (
+from windlass_harness.views.payloads import (
+    action_name,
     read_reasoning,
     read_requested,
     read_result,
@@ -18,6 +18,7 @@ from windlass_harness.views.reading import (
     read_started,
     read_step_completed,
     read_step_started,
+    tool_output,
 )
 from windlass_protocol import (
     ActionResultData,

@@ -13,7 +13,7 @@ from windlass_harness.views import (
     fold_session,
 )
 from windlass_harness.views.family import ChildSession
-from windlass_harness.views.snapshot import dump_state, load_state
+from windlass_harness.views.fold import dump_state, load_state
 from windlass_protocol import EffectClass, JsonObject, ResolverScope, RunStatus, SessionAgent
 
 AGENT: Facts = {"modelReference": {"id": "acme/one"}, "system": "Help.", "tools": []}

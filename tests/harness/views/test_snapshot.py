@@ -3,7 +3,7 @@
 from tests.harness.views.journal import Journal
 
 from windlass_harness.views import SessionState, UsageState, dump_state, fold_session, load_state
-from windlass_harness.views.snapshot import VIEW_VERSION
+from windlass_harness.views.fold import VIEW_VERSION
 
 STATE = fold_session(Journal().begin().answer("a", "b").run("a").result("b").records)
 STORED = dump_state(STATE)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from windlass import Agent, AgentRuntime, ToolContext, tool
 from windlass.ports.model import LLMUsage
-from windlass.run_handle import RunHandle
+from windlass.runtime.runs import RunHandle
 from windlass.testing import Answer, ScriptedModel, by_history, call, say
 
 GUARD_S = 20

@@ -15,14 +15,15 @@ from tests.runtime.catalog.rig import PAYS, agent, approve, lines_of, made, open
 from windlass import AgentRuntime
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.adapters.journals.sqlite import SqliteStore
-from windlass.catalog import Sessions, SessionStatus, importing
-from windlass.catalog.restoring import own_runs
+from windlass.catalog import Sessions, SessionStatus
+from windlass.catalog import archive as importing
+from windlass.catalog.archive import own_runs
 from windlass.errors import Conflict, Rejected
 from windlass.feed import Feed
-from windlass.ports.archive import KeptItem, SessionCopy, StoredAppend
-from windlass.runtime_ports import Machine
+from windlass.ports.store import KeptItem, SessionCopy, StoredAppend
+from windlass.runtime.registry import Machine
 from windlass.testing import FakeClock, call, say, seeded_random, sequential_ids
-from windlass.testing.wrapped_store import FullStore
+from windlass.testing.stores import FullStore
 from windlass_harness.views.listing import Told
 from windlass_protocol import ContentRef, Record, RunStatus
 

@@ -8,8 +8,8 @@ from tests.runtime.catalog.rig import PAYS, agent, approve, play, until
 
 from windlass import AgentRuntime
 from windlass.errors import Conflict
+from windlass.ledger import BuilderQuery
 from windlass.ports.feed import CursorExpired, StreamOptions
-from windlass.recorder import BuilderQuery
 from windlass.testing import call, say
 from windlass_protocol import RunStatus, SessionCursor
 

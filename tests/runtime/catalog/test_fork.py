@@ -6,9 +6,10 @@ import pytest
 from tests.runtime.catalog.rig import PAYS, agent, approve, made, play, until
 
 from windlass import AgentRuntime
-from windlass.catalog import SessionInfo, SessionStatus, forking
+from windlass.catalog import SessionInfo, SessionStatus
+from windlass.catalog import archive as forking
 from windlass.errors import Conflict, Rejected
-from windlass.ports.archive import Archive
+from windlass.ports.store import Archive
 from windlass.testing import call, say
 from windlass_harness.loop.events import Moment
 from windlass_harness.views import fold_session

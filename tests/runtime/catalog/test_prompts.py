@@ -12,13 +12,13 @@ from tests.runtime.shifting import STORY_S_MAX
 
 from windlass import Agent, AgentRuntime, Conflict, LLMMessage, Rejected, tool
 from windlass.catalog import StepPrompt
-from windlass.catalog.prompting import NOT_KEPT, QUESTIONS
+from windlass.catalog.reading import NOT_KEPT, QUESTIONS
 from windlass.dynamic import dynamic
 from windlass.hooks import hook
-from windlass.ports.hook import Change, HookCall
+from windlass.ports.host import Change, HookCall
 from windlass.ports.model import LLMStreamChunk
-from windlass.question import ask_question
 from windlass.testing import Answer, ScriptedModel, call, say
+from windlass.tools.question import ask_question
 from windlass_protocol import JsonObject
 
 Asked = tuple[list[LLMMessage], list[JsonObject], float | None]

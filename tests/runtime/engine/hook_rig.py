@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from windlass.agent import Agent
-from windlass.compose import AgentRuntime
+from windlass.ports.host import Delivery
 from windlass.ports.model import LLMMessage
-from windlass.ports.sink import Delivery
+from windlass.runtime.compose import AgentRuntime
 from windlass.testing import Answer, ScriptedModel, call, say
 from windlass.tools import tool
 from windlass_protocol import Event, JsonObject, RunResult

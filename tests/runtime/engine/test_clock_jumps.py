@@ -11,8 +11,8 @@ from windlass.engine.engine import SWEEP_S
 from windlass.errors import Unavailable
 from windlass.feed import Feed
 from windlass.policy import allow_start
-from windlass.ports.journal import Appended, Batch, Standing
 from windlass.ports.model import LLMMessage, LLMStreamChunk
+from windlass.ports.store import Appended, Batch, Standing
 from windlass.testing import Answer, FakeClock, ScriptedModel, call, fail, run_in_fake_time, say
 from windlass_harness.loop.rules import Rules
 from windlass_harness.retry import RetryPolicy

@@ -14,13 +14,12 @@ from windlass import Agent, AgentRuntime, tool
 from windlass.engine.compaction_rules import compaction_rule
 from windlass.engine.reach import LEFT_MS
 from windlass.errors import Conflict, Rejected, Unavailable
-from windlass.package import compile_package
-from windlass.package_check import check_package
-from windlass.ports.journal import Claim
+from windlass.package import check_package, compile_package
 from windlass.ports.model import LLMMessage, LLMUsage
+from windlass.ports.store import Claim
 from windlass.testing import Answer, ScriptedModel, always_replay, call, fail, say
-from windlass.tool_context import CompactionContext
 from windlass.tools import Tool
+from windlass.tools.context import CompactionContext
 from windlass_harness.loop.rules import COMPACTION_THRESHOLD_TOKENS
 from windlass_protocol import CompactionConfig, ErrorInfo, ErrorKind, Record, RetryClass, RunStatus
 

@@ -9,7 +9,6 @@ import pytest
 from pydantic import BaseModel
 from tests.runtime.engine.hook_rig import CHARGE, Ledger, Told, events_of, play, run, shop
 
-from windlass.compose import AgentRuntime
 from windlass.engine.binding import Binding
 from windlass.engine.cut import Late, Raised, Returned, cut
 from windlass.engine.hooks import BoundHook, Hooks
@@ -22,7 +21,8 @@ from windlass.limits import (
     HOOK_WORDS_CHARS_MAX,
     TOOL_OUTPUT_CHARS_MAX,
 )
-from windlass.ports.hook import Change, HookCall, Veto
+from windlass.ports.host import Change, HookCall, Veto
+from windlass.runtime.compose import AgentRuntime
 from windlass.testing import FakeClock, call, say
 from windlass_harness.loop.effects import RunTool
 from windlass_harness.loop.events import CallReturned

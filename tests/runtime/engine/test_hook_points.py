@@ -9,14 +9,14 @@ import pytest
 from pydantic import BaseModel, JsonValue
 from tests.runtime.engine.hook_rig import CHARGE, Ledger, Told, events_of, play, run, shop
 
-from windlass.compose import AgentRuntime
 from windlass.hooks import POINTS, hook
-from windlass.ports.hook import Change, HookAnswer, HookCall, Veto
+from windlass.ports.host import Change, HookAnswer, HookCall, Veto
 from windlass.ports.model import LLMUsage
+from windlass.runtime.compose import AgentRuntime
 from windlass.testing import Answer as Scripted
 from windlass.testing import ScriptedModel, by_history, call, fail, say
-from windlass.tool_arguments import arguments_hash
 from windlass.tools import tool
+from windlass.tools.calling import arguments_hash
 from windlass_protocol import AllowDecision, HookSpec, JsonObject, PolicyKind, PolicyRef
 
 LOOSE_HOOK: Any = hook

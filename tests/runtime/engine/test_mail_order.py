@@ -11,11 +11,11 @@ from windlass import AgentRuntime
 from windlass.adapters.journals.faults import rejected
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.engine.engine import SWEEP_S
-from windlass.ports.journal import Appended, Batch
 from windlass.ports.model import LLMMessage
-from windlass.run_handle import RunHandle
+from windlass.ports.store import Appended, Batch
+from windlass.runtime.runs import RunHandle
 from windlass.testing import Answer, ScriptedModel, say
-from windlass.testing.wrapped_store import WrappedStore
+from windlass.testing.stores import WrappedStore
 from windlass_protocol import RunStatus
 
 WAIT_S: Final = 100.0

@@ -12,9 +12,9 @@ from windlass.engine.engine import SWEEP_S
 from windlass.engine.mailbox import PAGE_ITEMS, Mailbox
 from windlass.engine.writer import Lost
 from windlass.limits import INBOX_STARTS_MAX
-from windlass.ports.journal import START, Batch, InboxItem, JsonObject
+from windlass.ports.store import START, Batch, InboxItem, JsonObject
 from windlass.testing import Answer, FakeClock, ScriptedModel, run_in_fake_time
-from windlass.testing.wrapped_store import WrappedStore
+from windlass.testing.stores import WrappedStore
 from windlass_protocol import RunStatus
 
 WAIT_S: Final = 100.0

@@ -19,11 +19,11 @@ from windlass.feed import Feed
 from windlass.limits import OWNER_LEASE_MS
 from windlass.package import compile_package
 from windlass.policy import allow_start
-from windlass.ports.journal import Claim, Standing
-from windlass.run_handle import RunHandle
-from windlass.runtime_ports import Machine
+from windlass.ports.store import Claim, Standing
+from windlass.runtime.registry import Machine
+from windlass.runtime.runs import RunHandle
 from windlass.testing import Answer, ScriptedModel, call, say, seeded_random, sequential_ids
-from windlass.testing.wrapped_store import WrappedStore
+from windlass.testing.stores import WrappedStore
 from windlass_harness.loop.rules import DEFAULT_RULES, Rules
 from windlass_protocol import ErrorKind, RetryClass, RunRequest, RunStatus, RuntimePackage
 

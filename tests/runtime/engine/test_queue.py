@@ -8,10 +8,10 @@ from tests.faults.scene import Scene, agent_of, ends_of, records_of
 
 from windlass import Agent, AgentRuntime, tool
 from windlass.engine.engine import SWEEP_S
-from windlass.ports.journal import Appended, Batch, Standing
-from windlass.run_handle import RunHandle
+from windlass.ports.store import Appended, Batch, Standing
+from windlass.runtime.runs import RunHandle
 from windlass.testing import Answer, ScriptedModel, call, say
-from windlass.testing.wrapped_store import WrappedStore
+from windlass.testing.stores import WrappedStore
 from windlass_protocol import RunStatus
 
 WAIT_S: Final = 100.0

@@ -12,7 +12,7 @@ from windlass.adapters.journals.memory import MemoryStore
 from windlass.feed import Feed
 from windlass.feed.line import Floor
 from windlass.ports.feed import EventStream, LiveAnswer
-from windlass.ports.journal import Batch, Claim, NewRun, Store
+from windlass.ports.store import Batch, Claim, NewRun, Store
 from windlass_harness.loop.drafts import Draft, number, place
 from windlass_protocol import Event, PrivacyClass, Record, RunStatus
 

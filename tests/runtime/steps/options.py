@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypedDict
 
-from windlass.ports.content import ContentStore
+from windlass.ports.host import ToolPolicy
 from windlass.ports.model import LLMProvider
-from windlass.ports.policy import ToolPolicy
+from windlass.ports.store import ContentStore
 from windlass.steps import Grammar, HandleEvent, HarnessTool
 from windlass_harness.redact import Redactor
 from windlass_harness.retry import RetryPolicy

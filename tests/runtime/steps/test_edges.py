@@ -6,9 +6,9 @@ from hashlib import sha256
 import pytest
 from tests.runtime.steps.steps_rig import Stage, add, inside, new_session, play, staged
 
-from windlass.compose import create_tool_loop_harness
 from windlass.errors import Rejected
 from windlass.ports.model import LLMUsage
+from windlass.runtime.compose import create_tool_loop_harness
 from windlass.steps import ToolLoopHarnessConfig
 from windlass.steps import create_tool_loop_harness as without_a_machine
 from windlass.testing import FakeClock, ScriptedModel, call, fail, say

@@ -10,8 +10,8 @@ from windlass.errors import Corrupt, Rejected, Unavailable
 from windlass.ports.model import JsonObject, LLMMessage, LLMStreamChunk, LLMUsage
 from windlass.steps.asking import NUDGE
 from windlass.testing import Answer, ScriptedModel, call, fail, say
-from windlass.tool_state import STEPS_KEY
 from windlass.tools import tool
+from windlass.tools.context import STEPS_KEY
 from windlass_harness.redact import Redactor
 from windlass_harness.retry import RetryPolicy
 from windlass_protocol import (

@@ -2,12 +2,11 @@
 
 from tests.runtime.steps.steps_rig import Stage, inside, play
 
+from windlass.limits import STATE_VALUE_BYTES_MAX
 from windlass.testing import Answer, ScriptedModel, call, say
-from windlass.tool_context import ToolContext
-from windlass.tool_limits import STATE_VALUE_BYTES_MAX
-from windlass.tool_state import STEPS_KEY
 from windlass.toolbox import todo_reminder, todo_tool
 from windlass.tools import ToolFailed, tool
+from windlass.tools.context import STEPS_KEY, ToolContext
 from windlass_harness.loop.authored import STATE_TOO_LARGE
 from windlass_protocol import JsonValue
 

@@ -11,8 +11,8 @@ from tests.runtime.steps.steps_rig import Stage, new_session, play
 from windlass.errors import Unavailable
 from windlass.steps import Grammar, read_session, write_session
 from windlass.testing import Answer, ScriptedModel, by_history, call, say
-from windlass.tool_context import ToolContext
 from windlass.tools import tool
+from windlass.tools.context import ToolContext
 from windlass_protocol import (
     ErrorKind,
     InputResponse,

@@ -16,7 +16,7 @@ interface Agent {
 }
 
 const windlass = new Windlass();
-beforeAll(() => windlass.start());
+beforeAll(() => windlass.runtime.start());
 afterAll(() => windlass.end());
 
 const kinds: readonly (readonly [string, (url: string, threadId: string, messages?: Message[]) => Agent])[] = [
@@ -151,7 +151,7 @@ describe.each(kinds)("HttpAgent %s", (version, make) => {
     });
     await expect(broken).rejects.toThrow();
     expect(told(agent)).toHaveLength(2);
-    await windlass.start();
+    await windlass.runtime.start();
     const events = await run(agent, { runId: "the-run" });
     expect(events.at(-1)?.outcome).toEqual({ type: "success" });
     const runs = await windlass.get<{ runs: unknown[] }>(`/runs?session=${ids?.sessionId ?? ""}`);

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { Windlass, type Ids } from "./rig.js";
 
 const windlass = new Windlass();
-beforeAll(() => windlass.start());
+beforeAll(() => windlass.runtime.start());
 afterAll(() => windlass.end());
 
 /** The state of a chat in memory, as `useChat` keeps it in React. */

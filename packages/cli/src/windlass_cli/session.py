@@ -18,7 +18,7 @@ from windlass_cli.terminal import Terminal
 
 if TYPE_CHECKING:
     from windlass import Agent, AgentRuntime, RunHandle
-    from windlass.improve import Goal
+    from windlass.ledger import Goal
     from windlass_cli.served import Served, ServedRun
 
     Place = AgentRuntime | Served
@@ -63,7 +63,7 @@ class Session:
         named = place or self.settings.text("goals")
         if not named:
             return ()
-        from windlass.improve import Goal  # noqa: PLC0415 - slow to import
+        from windlass.ledger import Goal  # noqa: PLC0415 - slow to import
         from windlass.loading import load  # noqa: PLC0415 - slow to import
 
         return load(named, Goal, folder=self.settings.folder)

@@ -42,9 +42,19 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_NAMES = {
-    "budget": (
+_HOMES = {
+    "windlass_harness": (
         "budget",
+        "compaction",
+        "completion",
+        "policy",
+        "redact",
+        "retry",
+        "shell",
+        "tracing",
+        "views",
+    ),
+    "windlass_harness.budget": (
         "BudgetLimit",
         "BudgetState",
         "consume_budget",
@@ -52,14 +62,30 @@ _NAMES = {
         "remaining",
         "would_exceed",
     ),
-    "compaction": ("compaction",),
-    "completion": ("completion", "is_terminal_result"),
-    "policy": ("policy", "CallFacts", "PolicySet", "Rule", "decide_tool_mode"),
-    "redact": ("redact", "Redactor", "sanitize_for_trace"),
-    "retry": ("retry", "ErrorFacts", "RetryPolicy", "classify_error", "next_retry_delay_ms", "should_retry"),
-    "shell": ("shell", "ShellConfig", "ShellReason", "ShellVerdict", "classify_shell_command"),
-    "tracing": ("tracing",),
-    "views": ("views",),
+    "windlass_harness.completion": ("is_terminal_result",),
+    "windlass_harness.policy": (
+        "CallFacts",
+        "PolicySet",
+        "Rule",
+        "decide_tool_mode",
+    ),
+    "windlass_harness.redact": (
+        "Redactor",
+        "sanitize_for_trace",
+    ),
+    "windlass_harness.retry": (
+        "ErrorFacts",
+        "RetryPolicy",
+        "classify_error",
+        "next_retry_delay_ms",
+        "should_retry",
+    ),
+    "windlass_harness.shell": (
+        "ShellConfig",
+        "ShellReason",
+        "ShellVerdict",
+        "classify_shell_command",
+    ),
 }
 
-__getattr__, __dir__ = _lazy_names(__name__, {name: home for home, names in _NAMES.items() for name in names})
+__getattr__, __dir__ = _lazy_names(__name__, _HOMES)

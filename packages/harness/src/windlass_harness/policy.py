@@ -1,33 +1,14 @@
-"""May this tool be called? Rules, mode, grade and taint in, one decision out.
+"""What a policy is made of: rules, the set of them, and the facts of a call."""
 
-Effects in order of strength: deny, interrupt, defer, ask, modify, allow. The strongest that applies
-decides, so a deny cannot be undone by any other rule, and the order of rules means nothing. What applies:
+from __future__ import annotations
 
-- every rule that matches;
-- without a matching allow or modify rule, the default: declared reads and safe writes are allowed;
-  destructive, local and external tools, and all whose mode is only guessed from their name, ask;
-- floors that no ordinary grant lowers: a dangerous shell command asks, a cautious one asks unless a rule
-  grants it, and once a session has read untrusted content and private data, every way out asks.
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from typing import TYPE_CHECKING, Final, Literal, assert_never, cast, get_args
 
-Nobody there to ask means no: an unattended ask is a deny.
-"""
+from pydantic import JsonValue, ValidationError
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final, assert_never
-
-from pydantic import JsonValue
-
-from windlass_harness.policy_checks import as_mode
-from windlass_harness.policy_rules import (
-    GRANTS,
-    STRENGTH,
-    CallFacts,
-    Effect,
-    PolicySet,
-    Rule,
-    is_tainted,
-)
 from windlass_protocol import (
     AllowDecision,
     AskDecision,
@@ -40,6 +21,448 @@ from windlass_protocol import (
     PolicyRef,
     ToolMode,
 )
+
+if TYPE_CHECKING:
+    from windlass_harness.shell.model import Severity
+
+
+def as_tuple(value: object, what: str, *, of: str) -> tuple[object, ...]:
+    """Return a tuple; a list is taken for one, a single text or anything else is not."""
+    if isinstance(value, str):
+        raise ValueError(f"{what} takes a tuple of {of}, found a text: write ({value!r},)")
+    if not isinstance(value, (tuple, list)):
+        raise ValueError(f"{what} takes a tuple of {of}, found {kind_of(value)}")
+    return tuple(cast(Iterable[object], value))
+
+
+def as_texts(value: object, what: str, *, of: str) -> tuple[str, ...]:
+    """Return a tuple of texts; see `as_tuple`."""
+    items = as_tuple(value, what, of=of)
+    for item in items:
+        if not isinstance(item, str):
+            raise ValueError(f"{what} takes {of} as texts, found {kind_of(item)}")
+    return cast(tuple[str, ...], items)
+
+
+def as_commands(value: object) -> tuple[tuple[str, ...], ...]:
+    """Return the words of every command as tuples."""
+    commands = as_tuple(value, "commands", of="commands")
+    return tuple(as_texts(words, "a command", of="words") for words in commands)
+
+
+def as_labels(value: object, what: str, *, known: Sequence[str]) -> frozenset[str]:
+    """Return a set of known labels; a list or tuple is taken for one, a text is not."""
+    if isinstance(value, str):
+        raise ValueError(f"{what} takes a set, found a text: write {{{value!r}}}")
+    if not isinstance(value, (frozenset, set, tuple, list)):
+        raise ValueError(f"{what} takes a set, found {kind_of(value)}")
+    labels = tuple(cast(Iterable[object], value))
+    for label in labels:
+        check_choice(label, what, known=known)
+    return frozenset(cast(tuple[str, ...], labels))
+
+
+def as_mode(value: object) -> ToolMode:
+    """Return the mode of this name."""
+    if isinstance(value, ToolMode):
+        return value
+    check_choice(value, "declared", known=tuple(ToolMode))
+    return ToolMode(value)
+
+
+def check_choice(value: object, what: str, *, known: Sequence[str]) -> None:
+    """Refuse a value that is not one of the known ones."""
+    if value not in known:
+        raise ValueError(f"{what} must be one of {', '.join(known)}, found {value!r}")
+
+
+def check_flag(value: object, what: str) -> None:
+    """Refuse a value that is not True or False: the text "no" counts as true."""
+    if not isinstance(value, bool):
+        raise ValueError(f"{what} must be True or False, found {value!r}")
+
+
+def check_id(value: object) -> None:
+    """Refuse an id that no decision could name."""
+    if not isinstance(value, str):
+        raise ValueError(f"the id of a rule must be a text, found {kind_of(value)}")
+    try:
+        PolicyRef(kind=PolicyKind.PERMISSION, id=value)
+    except ValidationError:
+        raise ValueError(
+            f"the id of a rule has 1 to 512 characters, none of them a control character, found {value!r}"
+        ) from None
+
+
+def check_mapping(value: object, what: str) -> None:
+    """Refuse what is not a mapping."""
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{what} must be a mapping, found {kind_of(value)}")
+
+
+def check_json(value: Mapping[str, object], what: str) -> None:
+    """Refuse arguments that no decision could carry."""
+    try:
+        AskDecision.model_validate({"code": "x", "reason": "x", "policyRefs": (), "arguments": dict(value)})
+    except ValidationError:
+        raise ValueError(f"{what} must have texts as names and hold JSON values only") from None
+
+
+def check_text(value: object, what: str) -> None:
+    """Refuse what is not a text."""
+    if not isinstance(value, str):
+        raise ValueError(f"{what} must be a text, found {kind_of(value)}")
+
+
+def kind_of(value: object) -> str:
+    """Name the type of a value for a message."""
+    return "None" if value is None else f"a value of type {type(value).__name__}"
+
+
+RUNNERS: Final = frozenset(
+    """
+    . aa-exec ansible ansible-playbook ash at awk bash batch bb bc bpython builtin bun bunx busybox
+    bwrap caffeinate catchsegv cgexec choom chroot chrt clickhouse clickhouse-client clisp clojure cmd
+    command cpulimit cqlsh crontab cscript csh csi daemonize dash dbus-run-session dc deno direnv doas
+    dotnet-script duckdb dzdo ed elixir elvish emacs emacsclient entr env erl es eval ex exec expect
+    fakeroot faketime find firejail fish flatpak-spawn flock forfiles gawk gdb ghc ghci gnuplot gosu
+    groovy gsudo gtime guile heaptrack hyperfine iex ionice ipython irb java jjs jrunscript jshell julia
+    kotlin ksh latex ld.so linux32 linux64 lldb loksh ltrace lua luajit lualatex luatex m4 mariadb mawk
+    maxima mksh mongo mongosh mosh mysql nano nawk nc ncat nice nix-shell node nodejs nohup npx nsenter
+    nu numactl nvim ocaml octave oksh osascript parallel pdflatex pdftex pdksh perl pexec php pipx
+    perf pkexec pnpx posh powershell prlimit proot psql pwsh py pypy python R racket rbash rc
+    red retry rlwrap
+    Rscript rsync ruby run0 runas rundll runghc runuser rvim rzsh sash sbcl scala scp screen
+    script sed sem setarch
+    setpriv setsid sftp sg sh socat source sqlcmd sqlite sqlite3 ssh sshpass stdbuf strace su su-exec
+    sudo sudoedit swift systemd-cat systemd-inhibit systemd-run taskset tclsh tcsh telnet tex texlua
+    time timeout tmux torsocks toybox trap ts-node tsx unbuffer unshare uvx valgrind vi view
+    vim vimdiff watch
+    wine wish wscript wsl xargs xelatex xonsh xvfb-run yash zsh
+    """.split()
+)
+
+FAMILIES: Final = {
+    "asdf": "exec",
+    "bazel": "run",
+    "bundle": "exec",
+    "cargo": "run",
+    "conda": "run",
+    "ctr": "run",
+    "docker": "exec run",
+    "dotnet": "exec run",
+    "flatpak": "run",
+    "git": "bisect config submodule",
+    "go": "generate run tool",
+    "gradle": "",
+    "hatch": "run",
+    "ip": "netns",
+    "just": "",
+    "kubectl": "debug exec run",
+    "make": "",
+    "mamba": "run",
+    "mise": "exec run x",
+    "mvn": "",
+    "nix": "develop run shell",
+    "npm": "exec run run-script start test x",
+    "pdm": "run",
+    "pipenv": "run",
+    "pnpm": "dlx exec run start test",
+    "podman": "exec run",
+    "poetry": "run",
+    "pyenv": "exec",
+    "rails": "console runner",
+    "rake": "",
+    "rbenv": "exec",
+    "rye": "run",
+    "snap": "run",
+    "tar": "",
+    "uv": "run tool",
+    "vagrant": "ssh",
+    "yarn": "dlx exec node run start test",
+}
+"""Programs with subcommands, and which of these run whatever they are given."""
+
+_SUFFIX: Final = re.compile(r"(?:[-.]?[0-9][0-9.]*)?(?:-dbg)?(?:\.(?:exe|cmd|bat|com))?$")
+
+
+def runs_anything(words: tuple[str, ...]) -> bool:
+    """Say whether commands that start with these words can run any program.
+
+    The first word is read without its folder, version and case: /usr/bin/Python3.11 is python.
+    A setting
+    before the program can change what it runs.
+    """
+    if "=" in words[0]:
+        return True
+    base = words[0].replace("\\", "/").rpartition("/")[2]
+    names = {base, base.lower(), _SUFFIX.sub("", base.lower())}
+    if not names.isdisjoint(RUNNERS):
+        return True
+    # A program with subcommands needs one that is named and harmless; an option may stand for anything.
+    return any(
+        len(words) == 1
+        or words[1].startswith(("-", "+"))
+        or not set(words[1:]).isdisjoint(FAMILIES[name].split())
+        for name in names & FAMILIES.keys()
+    )
+
+
+Effect = Literal["allow", "modify", "ask", "defer", "interrupt", "deny"]
+"""What a rule says of a call, weakest first: of two that match, the later one wins."""
+
+Taint = Literal["untrusted", "private"]
+"""What a session has read: content that anybody may have written, and data that must not get out."""
+
+_TAINTS: Final = get_args(Taint)
+RULES_MAX: Final = 1_000
+RESERVED_PREFIXES: Final = ("default.", "floor.")
+GRANTS: Final[frozenset[Effect]] = frozenset({"allow", "modify"})
+STRENGTH: Final[dict[Effect, int]] = {effect: rank for rank, effect in enumerate(get_args(Effect))}
+GRADE: Final[dict[Severity, int]] = {"safe": 0, "caution": 1, "dangerous": 2}
+WAIT_MS_MAX: Final = 2**53 - 1  # the largest whole number that every language can hold
+
+
+@dataclass(frozen=True, slots=True)
+class CallFacts:
+    """What is known of a tool call before it is made.
+
+    `commands` holds the words of every simple command of a shell call, as written. Leave it empty unless
+    the call is nothing but such commands joined by `;`, `&&`, `||` and `|`: with a redirection or a
+    substitution the words are not the whole story. `is_outbound` says whether the call can carry data out;
+    None takes every call to do so but a declared local one that is graded safe.
+
+    Lists are taken for tuples and sets, and the name of a mode for the mode.
+
+    Raises:
+        ValueError: a field is of the wrong type, or a mode, grade or taint is not known.
+    """
+
+    tool: str
+    declared: ToolMode | None = None
+    _: KW_ONLY
+    shell: Severity | None = None
+    commands: tuple[tuple[str, ...], ...] = ()
+    taint: frozenset[Taint] = frozenset()
+    is_outbound: bool | None = None
+    arguments: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+
+    def __post_init__(self) -> None:
+        check_text(self.tool, "tool")
+        if self.declared is not None:
+            object.__setattr__(self, "declared", as_mode(self.declared))
+        if self.shell is not None:
+            check_choice(self.shell, "shell", known=tuple(GRADE))
+        object.__setattr__(self, "commands", as_commands(self.commands))
+        object.__setattr__(self, "taint", as_labels(self.taint, "taint", known=_TAINTS))
+        if self.is_outbound is not None:
+            check_flag(self.is_outbound, "is_outbound")
+        check_mapping(self.arguments, "arguments")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule of a policy: what it says, and of which calls.
+
+    A rule matches a call if all that it names fits; what it leaves out fits everything. `tools` are exact
+    names in which `*` stands for any characters. `commands` are the first words of shell commands: a grant
+    needs every command of the call to start so, any other rule needs one. A shell call whose commands are not
+    known may run any of them: no grant by commands covers it, and every other rule about commands does.
+    `tainted` is about sessions that have read both untrusted content and private data.
+
+    An allow or modify rule is a grant. It covers a dangerous shell command only with
+    `max_shell="dangerous"`, and a tainted session's way out only with `tainted=True`. A grant with `modes`
+    never covers a tool that declares no mode, because its mode is only guessed from its name (unless the
+    policy trusts names); a grant without `modes` covers declared and undeclared tools alike.
+
+    Lists are taken for tuples and sets, and the names of modes for the modes.
+
+    Raises:
+        ValueError: a field is of the wrong type or holds what is not known, parts of the rule do not go
+            together or match nothing, or it would always allow a program that runs whatever it is given.
+    """
+
+    id: str
+    effect: Effect
+    _: KW_ONLY
+    reason: str = ""
+    tools: tuple[str, ...] = ("*",)
+    modes: frozenset[ToolMode] | None = None
+    min_shell: Severity | None = None
+    max_shell: Severity | None = None
+    commands: tuple[str, ...] = ()
+    tainted: bool | None = None
+    arguments: Mapping[str, JsonValue] | None = None
+    resume_after_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        check_id(self.id)
+        where = f"rule {self.id}"
+        if self.id.startswith(RESERVED_PREFIXES):
+            raise ValueError(f"{where}: ids that start with {' or '.join(RESERVED_PREFIXES)} are taken")
+        check_choice(self.effect, f"{where}: effect", known=tuple(STRENGTH))
+        check_text(self.reason, f"{where}: reason")
+        self._check_answer(where)
+        self._check_scope(where)
+        self._check_shell(where)
+
+    def _check_answer(self, where: str) -> None:
+        if (self.arguments is not None) != (self.effect == "modify"):
+            raise ValueError(f"{where}: arguments belong to modify rules, and to all of them")
+        if self.arguments is not None:
+            check_mapping(self.arguments, f"{where}: arguments")
+            check_json(self.arguments, f"{where}: arguments")
+        if self.resume_after_ms is not None and (
+            self.effect != "defer" or not _is_wait(self.resume_after_ms)
+        ):
+            raise ValueError(
+                f"{where}: resume_after_ms belongs to defer rules and is a whole number of 0 or more"
+            )
+
+    def _check_scope(self, where: str) -> None:
+        tools = as_texts(self.tools, f"{where}: tools", of="names")
+        if not tools:
+            raise ValueError(
+                f"{where}: tools is empty, so it matches nothing; leave it out to match every tool"
+            )
+        object.__setattr__(self, "tools", tools)
+        if self.modes is not None:
+            names = as_labels(self.modes, f"{where}: modes", known=tuple(ToolMode))
+            if not names:
+                raise ValueError(
+                    f"{where}: modes is empty, so it matches nothing; leave it out to match every mode"
+                )
+            object.__setattr__(self, "modes", frozenset(map(ToolMode, names)))
+        if self.tainted is not None:
+            check_flag(self.tainted, f"{where}: tainted")
+
+    def _check_shell(self, where: str) -> None:
+        for name, grade in (("min_shell", self.min_shell), ("max_shell", self.max_shell)):
+            if grade is not None:
+                check_choice(grade, f"{where}: {name}", known=tuple(GRADE))
+        if self.min_shell and self.max_shell and GRADE[self.min_shell] > GRADE[self.max_shell]:
+            raise ValueError(f"{where}: min_shell is above max_shell, so it matches nothing")
+        object.__setattr__(self, "commands", as_texts(self.commands, f"{where}: commands", of="commands"))
+        for command in self.commands:
+            _check_command(self, command)
+
+    def matches(self, call: CallFacts, *, mode: ToolMode, is_mode_sure: bool) -> bool:
+        """Say whether the rule is about this call, whose mode may be a guess."""
+        return (
+            any(matches_name(pattern, call.tool) for pattern in self.tools)
+            and self._fits_mode(mode, is_mode_sure=is_mode_sure)
+            and self._fits_shell(call)
+            and self.tainted in {None, is_tainted(call)}
+        )
+
+    def _fits_mode(self, mode: ToolMode, *, is_mode_sure: bool) -> bool:
+        if self.modes is None:
+            return True
+        return mode in self.modes and (is_mode_sure or self.effect not in GRANTS)
+
+    def _fits_shell(self, call: CallFacts) -> bool:
+        if call.shell is None:
+            return self.min_shell is None and self.max_shell is None and not self.commands
+        grade = GRADE[call.shell]
+        return (
+            grade >= GRADE[self.min_shell or "safe"]
+            and grade <= GRADE[self.max_shell or "dangerous"]
+            and self._fits_commands(call)
+        )
+
+    def _fits_commands(self, call: CallFacts) -> bool:
+        if not self.commands or self.is_blind(call):
+            return True
+        starts = [tuple(command.split(" ")) for command in self.commands]
+        fits = [any(words[: len(start)] == start for start in starts) for words in call.commands]
+        return bool(fits) and all(fits) if self.effect in GRANTS else any(fits)
+
+    def is_blind(self, call: CallFacts) -> bool:
+        """Say whether the rule holds because nobody knows what a shell call runs."""
+        is_unknown = call.shell is not None and not call.commands
+        return is_unknown and bool(self.commands) and self.effect not in GRANTS
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySet:
+    """The rules that hold together; their order means nothing.
+
+    `version` is named in every decision. `trusts_names` takes a mode guessed from a tool's name for a
+    declared one; leave it off unless you know every tool.
+
+    Raises:
+        ValueError: two rules have one id, there are too many of them, or a field is of the wrong type. A
+            list of rules is taken for a tuple.
+    """
+
+    rules: tuple[Rule, ...] = ()
+    _: KW_ONLY
+    version: str | None = None
+    trusts_names: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rules", _as_rules(self.rules))
+        if self.version is not None:
+            check_text(self.version, "version")
+        check_flag(self.trusts_names, "trusts_names")
+        if len(self.rules) > RULES_MAX:
+            raise ValueError(f"too many rules: {len(self.rules)}, limit {RULES_MAX}")
+        seen: set[str] = set()
+        for rule in self.rules:
+            if rule.id in seen:
+                raise ValueError(f"two rules have the id {rule.id}; give each its own")
+            seen.add(rule.id)
+
+
+def is_tainted(call: CallFacts) -> bool:
+    """Say whether the session could be made to carry private data out."""
+    return call.taint >= {"untrusted", "private"}
+
+
+def matches_name(pattern: str, name: str) -> bool:
+    """Compare a name with a pattern: exact, but `*` stands for any characters."""
+    first, *rest = pattern.split("*")
+    if not rest:
+        return name == pattern
+    *middle, last = rest
+    if len(name) < len(first) + len(last) or not name.startswith(first) or not name.endswith(last):
+        return False
+    at, end = len(first), len(name) - len(last)
+    for part in middle:
+        found = name.find(part, at, end)
+        if found < 0:
+            return False
+        at = found + len(part)
+    return True
+
+
+def _as_rules(value: object) -> tuple[Rule, ...]:
+    if isinstance(value, Rule):
+        raise ValueError("rules takes a tuple of rules, found one rule: write PolicySet((rule,))")
+    return tuple(_as_rule(rule) for rule in as_tuple(value, "rules", of="rules"))
+
+
+def _as_rule(value: object) -> Rule:
+    if not isinstance(value, Rule):
+        raise ValueError(f"each of rules must be a Rule, found {kind_of(value)}")
+    return value
+
+
+def _is_wait(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= WAIT_MS_MAX
+
+
+def _check_command(rule: Rule, command: str) -> None:
+    if not _COMMAND.fullmatch(command):
+        raise ValueError(f"rule {rule.id}: a command is plain words with one space between them: {command!r}")
+    if rule.effect in GRANTS and runs_anything(tuple(command.split(" "))):
+        raise ValueError(
+            f"rule {rule.id}: {command!r} can run any program, so it cannot always be allowed; "
+            "name the program that it should run, or ask each time"
+        )
+
+
+_COMMAND: Final = re.compile(r"[A-Za-z0-9_./:@+,=-]+(?: [A-Za-z0-9_./:@+,=-]+)*")
 
 _PREFIXES: Final[dict[ToolMode, tuple[str, ...]]] = {
     ToolMode.READ: ("get_", "list_", "read_", "search_"),

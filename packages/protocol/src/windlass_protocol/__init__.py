@@ -24,21 +24,27 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_CODEC = (
-    "CodecError",
-    "CodecErrorCode",
-    "CodecLimits",
-    "JsonObject",
-    "JsonValue",
-    "canonical",
-    "decode",
-    "decode_trusted",
-    "encode",
-    "encode_trusted",
-    "parse",
-)
+_HOMES = {
+    **{
+        f"windlass_protocol.generated.{module}": tuple(
+            name for name, home in _MODULE_OF.items() if home == module
+        )
+        for module in dict.fromkeys(_MODULE_OF.values())
+    },
+    # Last: JsonObject is a name of the codec, and of a generated module.
+    "windlass_protocol.codec": (
+        "CodecError",
+        "CodecErrorCode",
+        "CodecLimits",
+        "JsonObject",
+        "JsonValue",
+        "canonical",
+        "decode",
+        "decode_trusted",
+        "encode",
+        "encode_trusted",
+        "parse",
+    ),
+}
 
-__getattr__, __dir__ = _lazy_names(
-    __name__,
-    {name: f"generated.{module}" for name, module in _MODULE_OF.items()} | dict.fromkeys(_CODEC, "codec"),
-)
+__getattr__, __dir__ = _lazy_names(__name__, _HOMES)

@@ -1,30 +1,27 @@
-"""Packages whose names are imported when they are first asked for."""
+"""Packages that import their public names on first use."""
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
 
 
 def lazy_names(
-    package: str, homes: Mapping[str, str], *, guests: Mapping[str, str] | None = None
+    package: str, homes: Mapping[str, tuple[str, ...]]
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """Return the `__getattr__` and `__dir__` of a package.
 
-    `homes` names the module of each public name; a name that is a module of its own has itself as its home.
-    `guests` are names of other packages that are public here too, with the full name of their module.
+    `homes` lists the public names of each module. A module that is public itself is a name of its package.
     """
-    away = guests or {}
+    home_of = {name: home for home, names in homes.items() for name in names}
 
     def get(name: str) -> object:
         if name == "__all__":
             return names()
-        if name in away:
-            return getattr(import_module(away[name]), name)
-        if name not in homes:
+        if name not in home_of:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        home = import_module(f"{package}.{homes[name]}")
-        return home if homes[name] == name else getattr(home, name)
+        home = home_of[name]
+        return import_module(f"{home}.{name}") if home == package else getattr(import_module(home), name)
 
     def names() -> list[str]:
-        return sorted({*homes, *away})
+        return sorted(home_of)
 
     return get, names

@@ -2,46 +2,202 @@
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
-from typing import Final, cast
+from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import lru_cache
+from hashlib import sha256
+from typing import Annotated, Final, cast
+
+from pydantic import Field, JsonValue, PydanticUserError, TypeAdapter
+from pydantic.errors import PydanticInvalidForJsonSchema
 
 import windlass
-from windlass.agent_output import Output, output_contract
-from windlass.definitions import check_name, check_text, check_whole, kind_of, wrong
-from windlass.delivery import check_sink
 from windlass.dynamic import Dynamic, Placed, Resolver, words_of
+from windlass.errors import check_name, check_text, check_whole, kind_of, wrong
 from windlass.hooks import Hook, check_hook
 from windlass.limits import (
+    DESCRIPTION_CHARS_MAX,
     HOOKS_PER_AGENT_MAX,
+    INSTRUCTIONS_CHARS_MAX,
+    NAME_CHARS_MAX,
+    PACKAGE_BYTES_MAX,
+    RECEIPT_BYTES_MAX,
     RESOLVERS_PER_AGENT_MAX,
     SINKS_PER_AGENT_MAX,
+    SUBAGENT_LEVELS_MAX,
+    SUBAGENTS_MAX,
     TOOLS_PER_AGENT_MAX,
 )
 from windlass.output_schema import schema_problem
 from windlass.ports.model import LLMProvider
-from windlass.skill_files import Skill
-from windlass.skills import Skills
-from windlass.tool_limits import (
-    DESCRIPTION_CHARS_MAX,
-    INSTRUCTIONS_CHARS_MAX,
-    NAME_CHARS_MAX,
-    SUBAGENT_LEVELS_MAX,
-    SUBAGENTS_MAX,
-)
-from windlass.tools import Tool
+from windlass.skills import Skill, Skills
+from windlass.tools import Tool, ToolFailed, tool
+from windlass.tools.schema import PlainSchema, plain_schema
 from windlass_harness.budget import BudgetLimit
-from windlass_harness.loop.rules import RECENT_MESSAGES
+from windlass_harness.loop.rules import RECENT_MESSAGES, Dedupe, SinkRule
 from windlass_harness.policy import PolicySet
 from windlass_protocol import (
+    CodecError,
+    CodecLimits,
     CompactionConfig,
+    EffectClass,
     HookSpec,
+    JsonObject,
     OutputContract,
     OutputSinkSpec,
     ResolverPart,
     RunResult,
+    SchemaVersion,
+    ToolMode,
     UserContent,
+    canonical,
+    parse,
 )
 from windlass_protocol.limits import INTEGER_MAX
+
+_LIMITS: Final = CodecLimits(message_bytes_max=PACKAGE_BYTES_MAX)
+_FIRST: Final = SchemaVersion(major=1, minor=0, patch=0)
+
+Output = type | Mapping[str, object] | OutputContract
+"""A type that pydantic knows (a model, a dataclass, list[int]), a JSON Schema, or a whole contract."""
+
+
+def output_contract(output: object, name: str) -> OutputContract:
+    """Return the contract for an output; `name` is for a schema without a name.
+
+    Raises:
+        Rejected: it is no schema, or a type without one.
+    """
+    if isinstance(output, OutputContract):
+        return output
+    if isinstance(output, Mapping):
+        schema = cast(JsonObject, dict(cast(Mapping[str, object], output)))
+        given = schema.get("$id") or schema.get("title")
+        return _contract(given if isinstance(given, str) else name, schema)
+    return _contract(getattr(output, "__name__", name), _schema_of(output))
+
+
+def schema_hash(schema: JsonObject) -> str:
+    """Return the digest of a schema: `sha256:` and that of its canonical form.
+
+    Raises:
+        Rejected: it is not JSON.
+    """
+    try:
+        return f"sha256:{sha256(canonical(schema, _LIMITS)).hexdigest()}"
+    except CodecError as error:
+        problem = error.message
+    raise wrong(f"the output schema is not JSON: {problem}")
+
+
+def _contract(schema_id: str, schema: JsonObject) -> OutputContract:
+    return OutputContract.model_validate(
+        {
+            "schema_id": schema_id,
+            "schema_version": _FIRST,
+            "schema": schema,
+            "content_hash": schema_hash(schema),
+        }
+    )
+
+
+def _schema_of(output: object) -> JsonObject:
+    made: JsonObject = {}
+    try:
+        if not isinstance(output, str | bytes):
+            # A text would be taken for the name of a type, and evaluated.
+            made = TypeAdapter(cast(type[object], output)).json_schema(schema_generator=PlainSchema)
+    except (PydanticUserError, PydanticInvalidForJsonSchema, TypeError):
+        made = {}
+    if not made:
+        raise wrong(
+            f"output is a model, a dataclass, a JSON Schema or an OutputContract, found {_named(output)}"
+        )
+    return plain_schema(made)
+
+
+def _named(output: object) -> str:
+    return getattr(output, "__name__", type(output).__name__)
+
+
+MESSAGE_CHARS_MAX: Final = 100_000
+"""What a subagent is told."""
+ITSELF: Final = ""
+"""Stands for the package of the agent whose tool it is."""
+_KNOWN_MAX: Final = 1_024
+_WORDS: Final = (
+    'You are the subagent "{name}".\n'
+    "{description}\n"
+    "The caller delegated the following task to you. Complete it and return the final result directly.\n\n"
+    "Caller message:\n{message}"
+)
+_HERE: Final = (
+    "Delegate a piece of work to a copy of yourself, which has your tools but knows nothing of this "
+    "conversation. Say all that it has to know; its answer is the result. Calls that you make at once are "
+    "worked on side by side."
+)
+
+Message = Annotated[str, Field(min_length=1, max_length=MESSAGE_CHARS_MAX)]
+
+
+async def _delegate(message: Message, *, output_schema: dict[str, JsonValue] | None = None) -> JsonValue:
+    """Give a piece of work to somebody else.
+
+    Args:
+        message: The task, with all that is needed to do it: nothing else of this conversation is known there.
+        output_schema: A JSON Schema that the result must fit, if it has to be data.
+    """
+    raise ToolFailed("subagents are run by a runtime, and there is none here")
+
+
+@lru_cache(_KNOWN_MAX)
+def subagent_tool(name: str, description: str, *, package_id: str) -> Tool[..., object]:
+    """Return the tool that stands for a subagent.
+
+    A call changes nothing by itself: what the subagent does is asked about when it does it.
+    """
+    told = description or f"Give work to the agent {name}."
+    made = tool(_delegate, name=name, description=told, mode=ToolMode.READ, effect=EffectClass.IDEMPOTENT)
+    return replace(made, delegates=package_id)
+
+
+agent_tool: Final = subagent_tool("agent", _HERE, package_id=ITSELF)
+"""Lets a model delegate to a copy of itself in a fresh session; give it to an agent as one of its tools."""
+
+
+def subagent_words(name: str, description: str | None, *, message: str) -> str:
+    """Return what a subagent is told of its task."""
+    about = f"Description: {description}\n" if description else ""
+    return _WORDS.format(name=name, description=about, message=message)
+
+
+_RECEIPT = CodecLimits(message_bytes_max=RECEIPT_BYTES_MAX)
+
+
+def check_sink(spec: OutputSinkSpec) -> SinkRule:
+    """Return what the loop has to know of a sink.
+
+    Raises:
+        Rejected: it is not known what the dedupe policy means.
+    """
+    try:
+        return SinkRule(spec.sink_id, Dedupe(spec.dedupe_policy or Dedupe.RUN))
+    except ValueError:
+        names = ", ".join(member.value for member in Dedupe)
+    raise wrong(f"output sink {spec.sink_id}: dedupe_policy is one of {names}; found {spec.dedupe_policy!r}")
+
+
+def receipt_of(receipt: object) -> JsonObject | None:
+    """Return what is kept of a receipt: nothing if it is no object, or too large.
+
+    The delivery was made all the same, so a bad receipt is no failure.
+    """
+    if not isinstance(receipt, dict):
+        return None
+    try:
+        return cast(JsonObject, parse(canonical(cast(JsonObject, receipt), _RECEIPT), _RECEIPT))
+    except CodecError:
+        return None
+
 
 _LOG: Final = logging.getLogger(__name__)
 TEMPERATURE_MAX: Final = 2.0

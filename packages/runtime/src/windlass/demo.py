@@ -5,8 +5,8 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from windlass.agent import Agent
-from windlass.tool_context import ToolContext
 from windlass.tools import tool
+from windlass.tools.context import ToolContext
 
 DEMO_MODEL: Final = "demo/paced"
 

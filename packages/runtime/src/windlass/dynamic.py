@@ -8,10 +8,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Final
 
-from windlass.definitions import check_name, check_text, check_whole, kind_of, wrong
-from windlass.limits import RESOLVER_TIMEOUT_MS, RESOLVER_TIMEOUT_MS_MAX
-from windlass.tool_limits import INSTRUCTIONS_CHARS_MAX
-from windlass.tool_state import SessionValues
+from windlass.errors import check_name, check_text, check_whole, kind_of, wrong
+from windlass.limits import INSTRUCTIONS_CHARS_MAX, RESOLVER_TIMEOUT_MS, RESOLVER_TIMEOUT_MS_MAX
+from windlass.tools.context import SessionValues
 from windlass_protocol import ResolverPart, ResolverScope, ResolverSpec, SourceRef
 
 INSTRUCTIONS: Final = "instructions"

@@ -13,8 +13,8 @@ from typing import Final, TypeVar, cast
 from windlass.agent import Agent
 from windlass.errors import AgentError, Rejected
 from windlass.script import while_loading
-from windlass.tool_router import ToolRouter
 from windlass.tools import Tool
+from windlass.tools.router import ToolRouter
 from windlass_protocol import ErrorKind, RetryClass
 
 T = TypeVar("T")

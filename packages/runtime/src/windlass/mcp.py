@@ -3,10 +3,10 @@
 The client of the protocol is the extra `windlass[mcp]`; it is imported when the first server is opened.
 """
 
-from windlass.adapters.mcp.link import McpChange as McpChange
 from windlass.adapters.mcp.server import McpOptions as McpOptions
 from windlass.adapters.mcp.server import McpServer as McpServer
 from windlass.adapters.mcp.server import McpToolOptions as McpToolOptions
+from windlass.adapters.mcp.servers import McpChange as McpChange
 from windlass.adapters.mcp.servers import McpServers as McpServers
-from windlass.ports.elicitation import Elicitation as Elicitation
-from windlass.ports.elicitation import ElicitationHandler as ElicitationHandler
+from windlass.ports.host import Elicitation as Elicitation
+from windlass.ports.host import ElicitationHandler as ElicitationHandler

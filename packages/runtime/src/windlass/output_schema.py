@@ -18,7 +18,7 @@ from windlass.limits import (
     SCHEMA_PROPERTIES_MAX,
 )
 from windlass.output_pattern import pattern_problem
-from windlass_harness.redact_keys import is_secret_key
+from windlass_harness.redact.shapes import is_secret_key
 from windlass_protocol import CodecError, CodecLimits, JsonObject, canonical, parse
 
 Path = tuple[str, ...]

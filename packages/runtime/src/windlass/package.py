@@ -5,18 +5,19 @@ schemas and metadata, policy rules, hooks, output contracts, sinks, budget, skil
 fingerprints. It does not cover the code of functions, what resolvers give, and what is volatile.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 from hashlib import sha256
 from typing import Final, cast
 
-from pydantic import JsonValue
+from pydantic import JsonValue, ValidationError
 
-from windlass.agent import Agent
-from windlass.definitions import kind_of
-from windlass.ports.content import ContentStore
-from windlass.refusals import bad_request
-from windlass.tool_limits import PACKAGE_BYTES_MAX
+from windlass.agent import Agent, schema_hash
+from windlass.errors import AgentError, Rejected, kind_of
+from windlass.limits import PACKAGE_BYTES_MAX
+from windlass.output_schema import schema_problem
+from windlass.ports.store import ContentStore
+from windlass.refusals import bad_request, invalid_package
 from windlass_harness.budget import BudgetLimit
 from windlass_harness.policy import PolicySet, Rule
 from windlass_protocol import (
@@ -25,10 +26,13 @@ from windlass_protocol import (
     CodecLimits,
     CompactionConfig,
     ContentRef,
+    ErrorKind,
     JsonObject,
+    OutputContract,
     PolicyKind,
     PolicyRef,
     ProviderRoute,
+    RetryClass,
     RuntimePackage,
     SubagentSpec,
     canonical,
@@ -252,3 +256,74 @@ def _change(left: object, right: object) -> str:
     if left is None:
         return "added"
     return "removed" if right is None else "changed"
+
+
+_VERSION: Final = 1
+
+
+def check_package(package: object) -> RuntimePackage:
+    """Return a package that can be run.
+
+    A package that came as data was checked when it was read; this is for one that code made or changed.
+
+    Raises:
+        Rejected: it cannot be run; the message says what is wrong with it.
+    """
+    if not isinstance(package, RuntimePackage):
+        raise invalid_package(f"a runtime package is needed, found {type(package).__name__}")
+    if package.schema_version != _VERSION:
+        raise invalid_package(f"runtime package schema version must be {_VERSION}")
+    if not package.provider_route.route_id:
+        raise invalid_package("runtime package provider_route.route_id is required")
+    if not package.provider_route.model_id:
+        raise invalid_package("runtime package provider_route.model_id is required")
+    _check_shape(package)
+    _check_names(
+        "tools and subagents", [one.name for one in (*(package.tools or ()), *(package.subagents or ()))]
+    )
+    for contract in package.output_contracts or ():
+        check_contract(contract)
+    _check_names("hooks", [hook.hook_id for hook in package.hooks or ()])
+    _check_names("output sinks", [sink.sink_id for sink in package.output_sinks or ()])
+    return package
+
+
+def _check_shape(package: RuntimePackage) -> None:
+    try:
+        RuntimePackage.model_validate(package.model_dump(mode="json", by_alias=True, warnings=False))
+        compaction_config(package)
+        compaction_route(package)
+    except ValidationError as error:
+        # The message of pydantic quotes the value; the place and the kind of slip are enough.
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        problem = f"runtime package {place} is not valid ({first['type']})"
+    else:
+        return
+    raise invalid_package(problem)
+
+
+def _check_names(what: str, names: Iterable[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise invalid_package(f"runtime package {what}: two are called {name}; give each its own name")
+        seen.add(name)
+
+
+def check_contract(contract: OutputContract) -> None:
+    """See whether answers can be held against a contract.
+
+    Raises:
+        Rejected: its schema is none, could not be checked safely, or is not the one that its hash names.
+    """
+    found = schema_hash(contract.json_schema)
+    if contract.content_hash is not None and contract.content_hash != found:
+        raise _unusable(f"output contract {contract.schema_id}: its content hash is not that of its schema")
+    problem = schema_problem(contract.json_schema)
+    if problem is not None:
+        raise _unusable(f"output contract {contract.schema_id}: {problem}")
+
+
+def _unusable(message: str) -> AgentError:
+    return Rejected(message, kind=ErrorKind.STRUCTURED_OUTPUT_FAILURE, retry=RetryClass.REPAIR_NEEDED)

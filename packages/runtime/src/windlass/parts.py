@@ -18,35 +18,50 @@ if TYPE_CHECKING:
     from windlass.policy import RulesPolicy as RulesPolicy
     from windlass.policy import allow_start as allow_start
     from windlass.ports.clock import Clock as Clock
-    from windlass.ports.content import ContentStore as ContentStore
     from windlass.ports.feed import EventBus as EventBus
     from windlass.ports.feed import EventFilter as EventFilter
-    from windlass.ports.journal import Store as Store
-    from windlass.ports.policy import StartPolicy as StartPolicy
-    from windlass.ports.policy import ToolPolicy as ToolPolicy
-    from windlass.ports.sink import Delivery as Delivery
-    from windlass.ports.sink import OutputSink as OutputSink
-    from windlass.runtime_ports import Machine as Machine
+    from windlass.ports.host import Delivery as Delivery
+    from windlass.ports.host import OutputSink as OutputSink
+    from windlass.ports.host import StartPolicy as StartPolicy
+    from windlass.ports.host import ToolPolicy as ToolPolicy
+    from windlass.ports.store import ContentStore as ContentStore
+    from windlass.ports.store import Store as Store
+    from windlass.runtime.registry import Machine as Machine
     from windlass_harness.loop.rules import Rules as Rules
-    from windlass_harness.policy_rules import CallFacts as CallFacts
+    from windlass_harness.policy import CallFacts as CallFacts
 
 _HOMES = {
     "windlass.adapters.journals.memory": ("MemoryStore",),
     "windlass.adapters.journals.sqlite": ("SqliteStore",),
-    "windlass.adapters.system": ("SystemClock", "chance", "new_id", "variable"),
+    "windlass.adapters.system": (
+        "SystemClock",
+        "chance",
+        "new_id",
+        "variable",
+    ),
     "windlass.feed": ("Feed",),
-    "windlass.policy": ("RulesPolicy", "allow_start"),
+    "windlass.policy": (
+        "RulesPolicy",
+        "allow_start",
+    ),
     "windlass.ports.clock": ("Clock",),
-    "windlass.ports.content": ("ContentStore",),
-    "windlass.ports.feed": ("EventBus", "EventFilter"),
-    "windlass.ports.journal": ("Store",),
-    "windlass.ports.policy": ("StartPolicy", "ToolPolicy"),
-    "windlass.ports.sink": ("Delivery", "OutputSink"),
-    "windlass.runtime_ports": ("Machine",),
+    "windlass.ports.feed": (
+        "EventBus",
+        "EventFilter",
+    ),
+    "windlass.ports.host": (
+        "Delivery",
+        "OutputSink",
+        "StartPolicy",
+        "ToolPolicy",
+    ),
+    "windlass.ports.store": (
+        "ContentStore",
+        "Store",
+    ),
+    "windlass.runtime.registry": ("Machine",),
     "windlass_harness.loop.rules": ("Rules",),
-    "windlass_harness.policy_rules": ("CallFacts",),
+    "windlass_harness.policy": ("CallFacts",),
 }
 
-__getattr__, __dir__ = _lazy_names(
-    __name__, {}, guests={name: home for home, names in _HOMES.items() for name in names}
-)
+__getattr__, __dir__ = _lazy_names(__name__, _HOMES)

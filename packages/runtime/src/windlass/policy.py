@@ -9,8 +9,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from windlass.package import policy_ref
-from windlass_harness.policy import decide
-from windlass_harness.policy_rules import STRENGTH, CallFacts, PolicySet, Rule
+from windlass_harness.policy import STRENGTH, CallFacts, PolicySet, Rule, decide
 from windlass_protocol import (
     AllowDecision,
     AskDecision,

@@ -2,7 +2,7 @@
 
 from pydantic import JsonValue
 
-from windlass.tool_limits import PROBLEMS_MAX
+from windlass.limits import PROBLEMS_MAX
 from windlass_protocol import JsonObject
 
 

@@ -6,8 +6,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final, TypeVar, cast
 
-from windlass.definitions import kind_of
-from windlass.errors import Rejected
+from windlass.errors import Rejected, kind_of
 from windlass.refusals import bad_request
 from windlass_protocol import ErrorKind, RetryClass
 

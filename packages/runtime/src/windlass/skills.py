@@ -1,16 +1,280 @@
 """Skills: instructions that a model loads when it needs them."""
 
-from collections.abc import Iterator
+import json
+import os
+import re
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
 from difflib import get_close_matches
+from hashlib import sha256
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
-from windlass.definitions import wrong
-from windlass.skill_files import Skill, load_skills
-from windlass.tool_limits import CLOSE_NAMES_MAX, NAME_CHARS_MAX, NAMES_SHOWN_MAX, SKILLS_MAX
+from windlass.errors import Rejected, check_text, wrong
+from windlass.limits import (
+    CLOSE_NAMES_MAX,
+    NAME_CHARS_MAX,
+    NAMES_SHOWN_MAX,
+    SKILL_BYTES_MAX,
+    SKILL_DESCRIPTION_CHARS_MAX,
+    SKILL_FILE_BYTES_MAX,
+    SKILL_FILES_MAX,
+    SKILL_LEVELS_MAX,
+    SKILLS_MAX,
+)
 from windlass.tools import Tool, ToolFailed, tool
-from windlass_protocol import JsonObject
+from windlass_protocol import CodecError, JsonObject, canonical, parse
 from windlass_protocol.codec_errors import shown
+
+_FENCE: Final = "---"
+_KEY: Final = re.compile(r"([A-Za-z][A-Za-z0-9_-]*):(?:[ ]+(.*))?")
+_BLOCK: Final = re.compile(r"([>|])[+-]?")
+_READ: Final = ("name", "description")
+_SPECIAL: Final = "[]{}&*!%@`|>,?#-\"'"
+"""What a plain text does not begin with."""
+
+
+@dataclass(frozen=True, slots=True)
+class SkillText:
+    """What a SKILL.md says."""
+
+    name: str
+    description: str
+    body: str
+
+
+def read_skill_text(text: str, where: str) -> SkillText:
+    """Return what a SKILL.md says.
+
+    Raises:
+        Rejected: there is no front matter, or a part of it cannot be read.
+    """
+    lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
+    if lines[0].rstrip() != _FENCE:
+        raise wrong(f"{where}: the first line must be {_FENCE}, and name and description follow")
+    end = next((at for at, line in enumerate(lines[1:], 1) if line.rstrip() == _FENCE), None)
+    if end is None:
+        raise wrong(f"{where}: the front matter does not end; write {_FENCE} on a line of its own")
+    found = _fields(lines[1:end], where)
+    missing = [key for key in _READ if not found.get(key)]
+    if missing:
+        raise wrong(f"{where}: the front matter has no {' and no '.join(missing)}")
+    return SkillText(found["name"], found["description"], "\n".join(lines[end + 1 :]).strip())
+
+
+def _fields(lines: Sequence[str], where: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    at = 0
+    while at < len(lines):
+        line = lines[at]
+        at += 1
+        if not line.strip() or line.startswith("#"):
+            continue
+        match = _KEY.fullmatch(line.rstrip())
+        if match is None:
+            raise wrong(f"{where}: line {at + 1} is not `key: text`")
+        key, inside = match[1], at
+        while at < len(lines) and _is_inside(lines[at], is_list_fine=not match[2]):
+            at += 1
+        if key in found:
+            raise wrong(f"{where}: {key} is there twice")
+        found[key] = _value(match[2] or "", lines[inside:at], f"{where}: {key}") if key in _READ else key
+    return found
+
+
+def _is_inside(line: str, *, is_list_fine: bool) -> bool:
+    """Say whether a line belongs to the key above it."""
+    return not line.strip() or line[0] in " \t" or (is_list_fine and line.startswith("- "))
+
+
+def _value(first: str, more: Sequence[str], where: str) -> str:
+    block = _BLOCK.fullmatch(first)
+    if block:
+        return _joined(more, "\n" if block[1] == "|" else " ")
+    if not first:
+        raise wrong(f"{where} is a text on the same line, or a block after > or |")
+    if first[0] in "\"'":
+        if any(line.strip() for line in more):
+            raise wrong(f"{where}: a text in quotes ends on its line; use a block after > instead")
+        return _unquoted(first, where)
+    text = _joined([first, *more], " ")
+    if first[0] in _SPECIAL or ": " in text or " #" in text or text.endswith(":"):
+        raise wrong(f"{where} could be read as something else than a text; put it in double quotes")
+    return text
+
+
+def _joined(lines: Sequence[str], between: str) -> str:
+    return between.join(line.strip() for line in lines).strip()
+
+
+def _unquoted(text: str, where: str) -> str:
+    if text[0] == "'":
+        inner = text[1:-1]
+        if len(text) >= 2 and text.endswith("'") and "'" not in inner.replace("''", ""):
+            return inner.replace("''", "'").strip()
+    else:
+        try:
+            # A text in double quotes is the same in JSON, the rarer escapes of YAML apart.
+            return cast(str, parse(text)).strip()
+        except (CodecError, json.JSONDecodeError):
+            pass
+    raise wrong(f"{where}: the quotes do not match, or hold what JSON does not know")
+
+
+SKILL_FILE: Final = "SKILL.md"
+_NAME: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_FLAGS: Final = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Skill:
+    """Instructions for one kind of task, and the files that go with them."""
+
+    name: str
+    description: str
+    _: KW_ONLY
+    body: str
+    hash: str
+    """`sha256:` and the digest of all of it, files included."""
+    files: tuple[str, ...] = ()
+    """Their paths inside the folder of the skill."""
+    folder: Path | None = None
+
+    @property
+    def ref(self) -> str:
+        """What names the skill and its content in a package."""
+        return f"{self.name}@{self.hash}"
+
+
+def load_skills(folder: str | Path) -> tuple[Skill, ...]:
+    """Read the skills of a folder: one in each folder in it, sorted by name.
+
+    What begins with a dot is passed over, and so are files beside the folders.
+
+    Raises:
+        Rejected: a skill cannot be used, has a link in it, or is too large; the message says which and why.
+    """
+    root = Path(folder)
+    try:
+        found = [entry for entry in _entries(root) if not entry.is_file(follow_symlinks=False)]
+        if len(found) > SKILLS_MAX:
+            raise wrong(f"skills in {root}: found {len(found):,}, limit {SKILLS_MAX}")
+        return tuple(_skill(Path(entry.path)) for entry in found)
+    except OSError as error:
+        raise _unreadable(root, error) from None
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    """Return what is in a folder, by name; what begins with a dot is passed over."""
+    with os.scandir(folder) as entries:
+        found = [entry for entry in entries if not entry.name.startswith(".")]
+    return sorted(found, key=lambda entry: entry.name)
+
+
+def _skill(folder: Path) -> Skill:
+    where = f"skill {folder.name}"
+    files = _Files(where)
+    hashes = dict(files.walk(folder, "", level=1))
+    if files.text is None:
+        raise wrong(f"{where}: there is no {SKILL_FILE} in {folder}")
+    told = read_skill_text(files.text, f"{where}: {SKILL_FILE}")
+    name = _checked(told.name)
+    if name != folder.name:
+        raise wrong(f"{where}: its {SKILL_FILE} says that it is called {name}; give both the same name")
+    description = check_text(
+        " ".join(told.description.split()),
+        f"{where}: the description",
+        chars_max=SKILL_DESCRIPTION_CHARS_MAX,
+    )
+    content: JsonObject = {
+        "name": name,
+        "description": description,
+        "body": told.body,
+        "files": [[path, digest] for path, digest in sorted(hashes.items())],
+    }
+    return Skill(
+        name,
+        description,
+        body=told.body,
+        files=tuple(sorted(hashes)),
+        folder=folder.absolute(),
+        hash=f"sha256:{sha256(canonical(content)).hexdigest()}",
+    )
+
+
+@dataclass(slots=True)
+class _Files:
+    """One walk through the files of a skill."""
+
+    where: str
+    text: str | None = None
+    count: int = 0
+    size: int = 0
+
+    def walk(self, folder: Path, prefix: str, *, level: int) -> Iterator[tuple[str, str]]:
+        """Yield the files by their paths inside the skill, with their hashes."""
+        if level > SKILL_LEVELS_MAX:
+            raise wrong(f"{self.where}: more than {SKILL_LEVELS_MAX} folders inside one another")
+        if folder.is_symlink():
+            raise wrong(f"{self.where}: {prefix or folder.name} is a link; put the folder itself there")
+        for entry in _entries(folder):
+            path = prefix + entry.name
+            if entry.is_dir(follow_symlinks=False):
+                yield from self.walk(Path(entry.path), f"{path}/", level=level + 1)
+            elif path == SKILL_FILE:
+                self.text = self._text(Path(entry.path))
+            else:
+                yield path, self._hash(Path(entry.path), path)
+
+    def _text(self, path: Path) -> str:
+        content = self._read(path, SKILL_FILE, most=SKILL_BYTES_MAX)
+        try:
+            return content.decode("utf-8")
+        except UnicodeDecodeError:
+            pass
+        raise wrong(f"{self.where}: {SKILL_FILE} is not UTF-8")
+
+    def _hash(self, file: Path, path: str) -> str:
+        self.count += 1
+        if self.count > SKILL_FILES_MAX:
+            raise wrong(f"{self.where}: more than {SKILL_FILES_MAX} files")
+        if not path.isprintable():
+            raise wrong(f"{self.where}: the name of a file has characters that cannot be shown")
+        content = self._read(file, path, most=SKILL_FILE_BYTES_MAX - self.size)
+        self.size += len(content)
+        return sha256(content).hexdigest()
+
+    def _read(self, file: Path, path: str, *, most: int) -> bytes:
+        try:
+            # A link, or a pipe that nobody writes to, is refused here and not only by its name.
+            handle = os.open(file, _FLAGS)
+        except OSError as error:
+            raise _unreadable(file, error) from None
+        with os.fdopen(handle, "rb") as opened:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                raise wrong(f"{self.where}: {path} is not a file")
+            content = opened.read(most + 1)
+        if len(content) > most:
+            raise wrong(f"{self.where}: {path} is too large, or all files together; {most:,} bytes were left")
+        return content
+
+
+def _unreadable(path: Path, error: OSError) -> Rejected:
+    if path.is_symlink():
+        return wrong(f"{path} is a link; put the file itself there")
+    return wrong(f"{path} cannot be read: {error.strerror or type(error).__name__}")
+
+
+def _checked(name: str) -> str:
+    """Return the name of a skill, if it is one: `fill-forms`."""
+    if len(name) > NAME_CHARS_MAX or not _NAME.fullmatch(name):
+        raise wrong(
+            f"the name of a skill is lowercase letters and digits with single - between them, at most "
+            f"{NAME_CHARS_MAX} characters; found {shown(name, NAME_CHARS_MAX)}"
+        )
+    return name
+
 
 _INTRODUCTION: Final = (
     "These are your skills. When a task fits one, call load_skill with its name before you begin, and do as "

@@ -14,14 +14,15 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-__getattr__, __dir__ = _lazy_names(
-    __name__,
-    {
-        "create_app": "app",
-        "serve": "serving",
-        "ImproveSettings": "settings",
-        "JwtSettings": "settings",
-        "Settings": "settings",
-        "Tenants": "tenants",
-    },
-)
+_HOMES = {
+    "windlass_server.app": ("create_app",),
+    "windlass_server.serving": ("serve",),
+    "windlass_server.settings": (
+        "ImproveSettings",
+        "JwtSettings",
+        "Settings",
+    ),
+    "windlass_server.tenants": ("Tenants",),
+}
+
+__getattr__, __dir__ = _lazy_names(__name__, _HOMES)

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from windlass import Agent, AgentError
 from windlass.demo import agent as demo
-from windlass.improve.criteria import Goal
+from windlass.ledger.goals import Goal
 from windlass.loading import load
 from windlass_protocol import encode
 from windlass_server.keys import new_key

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 from fastapi import Depends, Request
 
 from windlass.catalog import SessionInfo
-from windlass.ports.journal import RunRow
+from windlass.ports.store import RunRow
 from windlass_server.guard import Caller
 from windlass_server.problems import not_found
 from windlass_server.reservations import Reserved

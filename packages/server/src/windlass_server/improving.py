@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from windlass import AgentError, AgentRuntime
-from windlass.improve import Builder
+from windlass.ledger import Builder
 from windlass_server.limits import RETRY_MS, WORKS_KEPT_MAX, WORKS_MAX
 from windlass_server.problems import Problem
 from windlass_server.settings import ImproveSettings

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from windlass import AgentRuntime
-from windlass.recorder import BuilderQuery
+from windlass.ledger import BuilderQuery
 from windlass_server.improving import Improving
 from windlass_server.settings import ImproveSettings
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final, Literal, get_args
 
-from windlass_harness.ledger.names import BUILDER
+from windlass_harness.ledger.proposals import BUILDER
 from windlass_protocol import SourceKind, SourceRef
 
 NAME_PATTERN: Final = r"^[^\x00-\x1f\x7f]{1,256}$"

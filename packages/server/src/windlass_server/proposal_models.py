@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, Strict
 
-from windlass.improve import ProposalStatus
+from windlass.ledger import ProposalStatus
 from windlass_protocol import (
     Proposal,
     ProposalAppliedData,

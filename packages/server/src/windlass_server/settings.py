@@ -6,8 +6,8 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from windlass import LLMProvider, Rejected
-from windlass.improve.criteria import Goal
-from windlass.setup_check import check_items
+from windlass.ledger.goals import Goal
+from windlass.refusals import check_items
 from windlass_protocol import ErrorKind, RetryClass
 from windlass_server import limits
 
@@ -29,7 +29,7 @@ class JwtSettings:
 
 @dataclass(frozen=True, slots=True)
 class ImproveSettings:
-    """What proposals to change agents are made and tried with; see `windlass.improve`.
+    """What proposals to change agents are made and tried with; see `windlass.ledger`.
 
     Raises:
         Rejected: a goal is none.

@@ -6,7 +6,7 @@ from typing import Annotated, Final
 from fastapi import Header
 
 from windlass import Conflict, RunHandle
-from windlass.options import RunOptions
+from windlass.runtime.compose import RunOptions
 from windlass_protocol import ErrorKind, RetryClass, UserContent
 from windlass_server.guard import Caller
 from windlass_server.limits import KEY_CHARS_MAX

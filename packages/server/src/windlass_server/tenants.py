@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Final, Unpack
 
 from windlass import Agent, AgentRuntime, Unavailable, telemetry
-from windlass.compose import Durability
-from windlass.options import RuntimeOptions
 from windlass.parts import SqliteStore, Store, SystemClock
 from windlass.refusals import missing_provider
-from windlass.runtime_ports import RuntimePorts
+from windlass.runtime.compose import Durability, RuntimeOptions
+from windlass.runtime.registry import RuntimePorts
 from windlass_protocol import ErrorKind, RetryClass, RunStatus
 from windlass_server.insight import Insight
 from windlass_server.limits import RETRY_MS, TENANTS_OPEN_MAX

@@ -8,7 +8,7 @@ from fastapi import Request
 
 from windlass import Conflict
 from windlass.ports.feed import StreamOptions
-from windlass.ports.journal import RunRow
+from windlass.ports.store import RunRow
 from windlass_harness.views.runs import RUN_ENDS
 from windlass_protocol import RunStatus, UserContent
 from windlass_server.access import OwnSession, own_session

@@ -6,9 +6,8 @@ from typing import Annotated, Final, Literal, cast
 from pydantic import Field, JsonValue, ValidationError
 
 from windlass import Tool, ToolContext, ToolFailed
-from windlass.tool_json import json_tool
-from windlass.tool_router import ToolRouter
-from windlass.tools import ToolOptions
+from windlass.tools import ToolOptions, json_tool
+from windlass.tools.router import ToolRouter
 from windlass_protocol import HostToolCall, JsonObject, ToolCall, ToolResult
 from windlass_sidecar.errors import RpcError, invalid_params
 from windlass_sidecar.params import Params

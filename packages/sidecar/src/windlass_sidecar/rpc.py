@@ -15,7 +15,7 @@ from typing import Final, Generic, Protocol, TypeVar, cast
 from pydantic import JsonValue, ValidationError
 
 from windlass.errors import AgentError
-from windlass.tool_thread import in_own_thread
+from windlass.tools.calling import in_own_thread
 from windlass_protocol import (
     CodecError,
     JsonObject,

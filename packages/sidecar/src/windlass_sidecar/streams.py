@@ -18,7 +18,7 @@ from windlass import Agent, AgentRuntime, RunHandle, ToolRouter
 from windlass.errors import AgentError
 from windlass.limits import CONTENT_BYTES_MAX
 from windlass.ports.model import LLMProvider
-from windlass.registry import register_agent
+from windlass.runtime.registry import register_agent
 from windlass_protocol import (
     BudgetLimits,
     CodecLimits,

@@ -26,7 +26,7 @@ from windlass.adapters.journals.sqlite_schema import APPLICATION_ID, Durability,
 from windlass.adapters.journals.sqlite_writes import Transaction
 from windlass.errors import AgentError, Ambiguous, Conflict, Corrupt, Rejected, Unavailable
 from windlass.limits import OWNER_LEASE_MS
-from windlass.ports.journal import Batch, Standing
+from windlass.ports.store import Batch, Standing
 from windlass_protocol import ErrorKind, RetryClass
 
 
@@ -556,7 +556,7 @@ DIES = """
 import asyncio, os, signal, sys
 from tests.contracts.stores import claim, write
 from windlass.parts import SqliteStore
-from windlass.ports.journal import Standing
+from windlass.ports.store import Standing
 
 async def story():
     store = await SqliteStore.open(sys.argv[1])

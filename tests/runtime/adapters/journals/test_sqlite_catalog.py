@@ -17,8 +17,7 @@ from windlass.adapters.journals.sqlite_listed import requests_query, runs_query,
 from windlass.adapters.journals.sqlite_schema import Connection, Cursor, Value, connect, prepare
 from windlass.catalog import Sessions
 from windlass.errors import Corrupt
-from windlass.ports.journal import Batch
-from windlass.ports.listing import RunFilter, SessionFilter, SessionStatus
+from windlass.ports.store import Batch, RunFilter, SessionFilter, SessionStatus
 from windlass_protocol import RunStatus
 
 

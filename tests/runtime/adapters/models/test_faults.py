@@ -29,11 +29,10 @@ from tests.runtime.adapters.models.wire import (
 
 from windlass import Agent, AgentRuntime, LLMMessage, Rejected, Unavailable
 from windlass.adapters.models import ModelSettings
-from windlass.adapters.models.faults import translate
-from windlass.adapters.models.settings import EVENT_BYTES_MAX
-from windlass.adapters.models.sse import EventDecoder
+from windlass.adapters.models.errors import translate
+from windlass.adapters.models.transport import EVENT_BYTES_MAX, EventDecoder
 from windlass.errors import AgentError
-from windlass.ports.model_errors import ModelFault, ModelRejected, ModelUnavailable, is_context_overflow
+from windlass.ports.model import ModelFault, ModelRejected, ModelUnavailable, is_context_overflow
 from windlass_harness.loop.rules import Rules
 from windlass_harness.retry import RetryPolicy
 from windlass_protocol import ErrorKind, JsonObject, JsonValue, RetryClass, RunStatus

@@ -12,9 +12,9 @@ from tests.runtime.adapters.models.wire import HI, OPENAI, Heard, Reply, hear, p
 
 from windlass import Agent, LLMMessage, LLMStreamChunk, tool
 from windlass.adapters.models import ModelSettings, PromptedTools
-from windlass.adapters.models.prompted_words import prompted, step_schema, take_words
-from windlass.adapters.models.turns import Turns
-from windlass.ports.model_errors import ModelFault, ModelUnavailable
+from windlass.adapters.models.messages import Turns
+from windlass.adapters.models.prompted import prompted, step_schema, take_words
+from windlass.ports.model import ModelFault, ModelUnavailable
 from windlass.testing import Answer, ScriptedModel, say
 from windlass_protocol import JsonObject, RunStatus, ToolCall
 

@@ -8,11 +8,10 @@ import pytest
 from tests.runtime.adapters.models.wire import ANTHROPIC, OPENAI, Json, Reply, Wire, ask
 
 from windlass.adapters.models import ModelSettings
-from windlass.adapters.models.names import wire_call_id, wire_name
-from windlass.adapters.models.openai_request import is_strict
-from windlass.adapters.models.settings import MAX_TOKENS
-from windlass.ports.model import LLMMessage
-from windlass.ports.model_errors import ModelRejected
+from windlass.adapters.models.messages import wire_call_id, wire_name
+from windlass.adapters.models.openai import is_strict
+from windlass.adapters.models.transport import MAX_TOKENS
+from windlass.ports.model import LLMMessage, ModelRejected
 from windlass_protocol import JsonObject, ToolCall
 
 PNG = base64.b64encode(b"\x89PNG").decode()

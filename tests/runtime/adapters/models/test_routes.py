@@ -57,7 +57,7 @@ def test_what_is_missing_is_named(name: str, remedy: str) -> None:
 @pytest.mark.parametrize("extra", ["openai", "anthropic"])
 def test_a_missing_extra_says_what_to_install(extra: str) -> None:
     with (
-        patch("windlass.adapters.models.host.find_spec", return_value=None),
+        patch("windlass.adapters.models.transport.find_spec", return_value=None),
         pytest.raises(Unavailable, match=rf"pip install 'windlass\[{extra}\]'"),
     ):
         provider_for(f"{extra}/x", KEYS)
@@ -131,7 +131,7 @@ def test_a_host_can_say_who_answers_instead() -> None:
 
 def test_nothing_loads_an_sdk_before_a_request() -> None:
     program = (
-        "import sys, windlass.compose; from windlass.adapters.models import provider_for\n"
+        "import sys, windlass.runtime.compose; from windlass.adapters.models import provider_for\n"
         "keys = {'OPENAI_API_KEY': 'k', 'ANTHROPIC_API_KEY': 'k'}\n"
         "provider_for('openai/x', keys); provider_for('anthropic/x', keys)\n"
         "print([name for name in ('openai', 'anthropic', 'httpx2') if name in sys.modules])"

@@ -15,10 +15,10 @@ from tests.runtime.adapters.models.wire import OPENAI, WIRES, Reply, Wire, servi
 
 from windlass import Agent, AgentRuntime, LLMProvider, tool
 from windlass.adapters.models import ModelSettings, PromptedTools
-from windlass.adapters.models.anthropic_request import anthropic_messages, anthropic_turns
-from windlass.adapters.models.openai_request import openai_messages, openai_turns
-from windlass.adapters.models.prompted_words import prompted, take_words
-from windlass.adapters.models.turns import Turns
+from windlass.adapters.models.anthropic import anthropic_messages, anthropic_turns
+from windlass.adapters.models.messages import Turns
+from windlass.adapters.models.openai import openai_messages, openai_turns
+from windlass.adapters.models.prompted import prompted, take_words
 from windlass.errors import Rejected
 from windlass.ports.model import LLMMessage
 from windlass_protocol import ToolCall

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from windlass.client import ApprovalInfo
-    from windlass.ports.listing import OpenRequest
+    from windlass.ports.store import OpenRequest
     from windlass_cli.session import Place
     from windlass_cli.terminal import Terminal
 

@@ -14,8 +14,8 @@ from windlass_cli.shapes import short, show_table, to_json, when
 
 if TYPE_CHECKING:
     from windlass import AgentRuntime
-    from windlass.improve import Builder, Goal, ProposalState
-    from windlass.improve.reports import Report, View
+    from windlass.ledger import Builder, Goal, ProposalState
+    from windlass.ledger.reports import Report, View
 
 app = typer.Typer(no_args_is_help=True, help="Reports of the ledger: goals, failures, versions, proposals.")
 proposals = typer.Typer(
@@ -80,11 +80,11 @@ def run(
 
     async def ask(runtime: "AgentRuntime") -> "Report":
         # The ledger is no small import.
-        from windlass import improve, recorder  # noqa: PLC0415 - slow to import
+        from windlass import ledger  # noqa: PLC0415 - slow to import
 
         await known_run(runtime, run_id)
-        with recorder.BuilderQuery(runtime=runtime) as query:
-            return await asyncio.to_thread(improve.report, query, run_id=run_id)
+        with ledger.BuilderQuery(runtime=runtime) as query:
+            return await asyncio.to_thread(ledger.report, query, run_id=run_id)
 
     _show(session, ask, as_json=as_json)
 
@@ -98,15 +98,15 @@ def _report(
     as_json: bool,
 ) -> NoReturn:
     async def ask(runtime: "AgentRuntime") -> "Report":
-        from windlass import improve, recorder  # noqa: PLC0415 - slow to import
+        from windlass import ledger  # noqa: PLC0415 - slow to import
 
-        with recorder.BuilderQuery(runtime=runtime) as query:
+        with ledger.BuilderQuery(runtime=runtime) as query:
             if not await asyncio.to_thread(query.list_runs_for_goal, goal, 1):
                 raise Problem(
                     f"no run was ever started for the goal {goal}",
                     "Runs belong to a goal that they are started with: runtime.start(…, goal_id=…)",
                 )
-            return await asyncio.to_thread(improve.report, query, goal_id=goal, view=view, versions=versions)
+            return await asyncio.to_thread(ledger.report, query, goal_id=goal, view=view, versions=versions)
 
     _show(session, ask, as_json=as_json)
 
@@ -121,12 +121,12 @@ def _show(session: Session, ask: "Callable[[AgentRuntime], Awaitable[Report]]", 
 
 
 def _tell(session: Session, found: "Report", *, as_json: bool) -> None:
-    from windlass import improve  # noqa: PLC0415 - slow to import
+    from windlass import ledger  # noqa: PLC0415 - slow to import
 
     if as_json:
-        session.terminal.line(to_json(improve.report_json(found)))
+        session.terminal.line(to_json(ledger.report_json(found)))
     else:
-        session.terminal.show(improve.report_text(found, width=min(session.terminal.out.width, 100)))
+        session.terminal.show(ledger.report_text(found, width=min(session.terminal.out.width, 100)))
 
 
 # proposals
@@ -134,9 +134,9 @@ def _tell(session: Session, found: "Report", *, as_json: bool) -> None:
 
 @asynccontextmanager
 async def _builder(runtime: "AgentRuntime", goals: "tuple[Goal, ...]" = ()) -> "AsyncGenerator[Builder]":
-    from windlass import improve  # noqa: PLC0415 - slow to import
+    from windlass import ledger  # noqa: PLC0415 - slow to import
 
-    async with improve.Builder(None, runtime=runtime, goals=goals) as builder:
+    async with ledger.Builder(None, runtime=runtime, goals=goals) as builder:
         yield builder
 
 
@@ -208,7 +208,7 @@ def show(context: typer.Context, proposal_id: Id, *, as_json: Json = False) -> N
 
 
 async def _show_state(session: Session, builder: "Builder", proposal_id: str, *, as_json: bool) -> None:
-    from windlass.improve import reports  # noqa: PLC0415 - slow to import
+    from windlass.ledger import reports  # noqa: PLC0415 - slow to import
 
     state = await _state(builder, proposal_id)
     _tell(session, reports.ProposalReport(state), as_json=as_json)

@@ -20,7 +20,7 @@ from windlass_cli.watch import Watch
 
 if TYPE_CHECKING:
     from windlass.client import RunRow
-    from windlass.ports.listing import RunInfo
+    from windlass.ports.store import RunInfo
     from windlass_cli.session import Place
 
 app = typer.Typer(

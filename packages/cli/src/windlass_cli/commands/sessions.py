@@ -14,7 +14,7 @@ from windlass_cli.shapes import cost, to_json, tokens, when
 
 if TYPE_CHECKING:
     from windlass import client
-    from windlass.ports.listing import SessionInfo
+    from windlass.ports.store import SessionInfo
     from windlass_cli.session import Place
 
 app = typer.Typer(no_args_is_help=True, help="Sessions: list, show, fork, export, import, delete.")

@@ -9,27 +9,21 @@ from typing import TYPE_CHECKING
 from windlass_protocol.lazy import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
-    from windlass_harness.ledger.diffing import differences as differences
-    from windlass_harness.ledger.facts import RunFacts as RunFacts
-    from windlass_harness.ledger.facts import run_facts as run_facts
     from windlass_harness.ledger.failures import Failure as Failure
+    from windlass_harness.ledger.failures import Loop as Loop
     from windlass_harness.ledger.failures import blamed as blamed
     from windlass_harness.ledger.failures import classify as classify
+    from windlass_harness.ledger.failures import find_loops as find_loops
     from windlass_harness.ledger.failures import kind_of_code as kind_of_code
     from windlass_harness.ledger.goals import Attempt as Attempt
     from windlass_harness.ledger.goals import GoalScore as GoalScore
+    from windlass_harness.ledger.goals import RunFacts as RunFacts
     from windlass_harness.ledger.goals import Verdict as Verdict
-    from windlass_harness.ledger.intervals import mean as mean
-    from windlass_harness.ledger.intervals import mean_difference as mean_difference
-    from windlass_harness.ledger.intervals import paired_difference as paired_difference
-    from windlass_harness.ledger.intervals import rate as rate
-    from windlass_harness.ledger.intervals import rate_difference as rate_difference
-    from windlass_harness.ledger.intervals import t_quantile as t_quantile
-    from windlass_harness.ledger.loops import Loop as Loop
-    from windlass_harness.ledger.loops import find_loops as find_loops
+    from windlass_harness.ledger.goals import run_facts as run_facts
     from windlass_harness.ledger.proposals import ProposalsState as ProposalsState
     from windlass_harness.ledger.proposals import ProposalState as ProposalState
     from windlass_harness.ledger.proposals import ProposalStatus as ProposalStatus
+    from windlass_harness.ledger.proposals import differences as differences
     from windlass_harness.ledger.proposals import fold_proposals as fold_proposals
     from windlass_harness.ledger.reports import FailuresReport as FailuresReport
     from windlass_harness.ledger.reports import GoalReport as GoalReport
@@ -49,45 +43,38 @@ if TYPE_CHECKING:
     from windlass_harness.ledger.versions import Sample as Sample
     from windlass_harness.ledger.versions import compare_attempts as compare_attempts
     from windlass_harness.ledger.versions import compare_versions as compare_versions
+    from windlass_harness.ledger.versions import mean as mean
+    from windlass_harness.ledger.versions import mean_difference as mean_difference
+    from windlass_harness.ledger.versions import paired_difference as paired_difference
+    from windlass_harness.ledger.versions import rate as rate
+    from windlass_harness.ledger.versions import rate_difference as rate_difference
+    from windlass_harness.ledger.versions import t_quantile as t_quantile
     from windlass_harness.ledger.versions import tally as tally
 
-_NAMES = {
-    "diffing": ("differences",),
-    "facts": (
-        "RunFacts",
-        "run_facts",
-    ),
-    "failures": (
+_HOMES = {
+    "windlass_harness.ledger.failures": (
         "Failure",
+        "Loop",
         "blamed",
         "classify",
+        "find_loops",
         "kind_of_code",
     ),
-    "goals": (
+    "windlass_harness.ledger.goals": (
         "Attempt",
         "GoalScore",
+        "RunFacts",
         "Verdict",
+        "run_facts",
     ),
-    "intervals": (
-        "mean",
-        "mean_difference",
-        "paired_difference",
-        "rate",
-        "rate_difference",
-        "t_quantile",
-    ),
-    "loops": (
-        "Loop",
-        "find_loops",
-    ),
-    "proposals": (
-        "ProposalsState",
+    "windlass_harness.ledger.proposals": (
         "ProposalState",
         "ProposalStatus",
+        "ProposalsState",
+        "differences",
         "fold_proposals",
     ),
-    "telling": ("report_text",),
-    "reports": (
+    "windlass_harness.ledger.reports": (
         "FailuresReport",
         "GoalReport",
         "ProposalReport",
@@ -99,18 +86,25 @@ _NAMES = {
         "run_report",
         "versions_report",
     ),
-    "tapes": (
+    "windlass_harness.ledger.tapes": (
         "Tape",
         "TapedCall",
         "call_key",
         "read_tape",
     ),
-    "versions": (
+    "windlass_harness.ledger.telling": ("report_text",),
+    "windlass_harness.ledger.versions": (
         "Sample",
         "compare_attempts",
         "compare_versions",
+        "mean",
+        "mean_difference",
+        "paired_difference",
+        "rate",
+        "rate_difference",
+        "t_quantile",
         "tally",
     ),
 }
 
-__getattr__, __dir__ = _lazy_names(__name__, {name: home for home, names in _NAMES.items() for name in names})
+__getattr__, __dir__ = _lazy_names(__name__, _HOMES)

@@ -5,18 +5,28 @@ says. What looks at the outside (a schema validator, a function, a model) is not
 the verdict.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Final, Literal, assert_never
 
 from pydantic import JsonValue
 
-from windlass_harness.ledger.failures import blamed
+from windlass_harness.ledger.failures import blamed, classify
+from windlass_harness.ledger.proposals import EVALUATIONS
+from windlass_harness.ledger.versions import Sample
+from windlass_harness.loop.drafts import ID_CHARS_MAX
+from windlass_harness.views.decisions import RunDraft
+from windlass_harness.views.fold import read
+from windlass_harness.views.runs import run_id_of
 from windlass_protocol import (
+    DecisionEvaluatedData,
     DecisionEvaluation,
     DecisionRun,
     DecisionRunStatus,
     DecisionType,
+    FailureKind,
+    Record,
     canonical,
 )
 
@@ -174,3 +184,86 @@ def evaluation(found: GoalScore) -> DecisionEvaluation:
 def _shown(value: JsonValue) -> str:
     text = value if isinstance(value, str) else canonical(value).decode()
     return repr(text if len(text) <= SHOWN_CHARS_MAX else f"{text[: SHOWN_CHARS_MAX - 1]}…")
+
+
+EVALUATED: Final = "decision.evaluated"
+
+
+def evaluation_session(run_id: str) -> str:
+    """Return the session of the judgements of a run."""
+    named = EVALUATIONS + run_id
+    if len(named) <= ID_CHARS_MAX:
+        return named
+    return f"{EVALUATIONS}sha256:{sha256(run_id.encode('utf-8', 'surrogatepass')).hexdigest()}"
+
+
+def with_evaluations(run: DecisionRun, records: Iterable[Record]) -> DecisionRun:
+    """Return a run with the judgements in the records of its session of judgements.
+
+    The newest judgement of a decision counts; one of a decision that nobody knows is left out.
+    """
+    draft = RunDraft(run)
+    is_judged = False
+    for record in records:
+        if record.type == EVALUATED and run_id_of(record) == run.id:
+            data = read(DecisionEvaluatedData, record.data)
+            is_judged = draft.judge(data.decision_id, data.evaluation) or is_judged
+    return draft.freeze() if is_judged else run
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """One run in numbers."""
+
+    run_id: str
+    status: DecisionRunStatus
+    started_at: str
+    goal_id: str = ""
+    agent_id: str | None = None
+    fingerprint: str | None = None
+    """The version of the agent; None for a run that somebody recorded."""
+    duration_ms: int | None = None
+    tokens: int | None = None
+    cost_micros: int | None = None
+    failure: FailureKind | None = None
+    cause: str = ""
+    """Why it failed, in words."""
+    decision_id: str | None = None
+    """The decision that is to blame."""
+    is_judged: bool = False
+    """Whether somebody held it against its goal."""
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it counts: a run that goes on is neither success nor failure."""
+        return self.status is not DecisionRunStatus.RUNNING
+
+    @property
+    def has_succeeded(self) -> bool:
+        """Whether it completed, and was not judged to have missed its goal."""
+        return self.has_ended and self.failure is None
+
+    @property
+    def sample(self) -> Sample:
+        """The run as comparisons take it."""
+        return Sample(self.has_succeeded, self.cost_micros, self.duration_ms, self.tokens)
+
+
+def run_facts(run: DecisionRun) -> RunFacts:
+    """Return what is counted of a run."""
+    failure = classify(run)
+    return RunFacts(
+        run_id=run.id,
+        status=run.status,
+        started_at=run.started_at,
+        goal_id=run.goal_id,
+        agent_id=run.agent_id,
+        fingerprint=run.package_fingerprint,
+        duration_ms=run.duration_ms,
+        tokens=run_tokens(run),
+        cost_micros=None if run.usage is None else run.usage.cost_micros,
+        failure=None if failure is None else failure.kind,
+        cause="" if failure is None else failure.told,
+        decision_id=None if failure is None else failure.decision_id,
+        is_judged=any(one.evaluation is not None for one in run.decisions),
+    )

@@ -1,12 +1,15 @@
 """Proposals: what was proposed, how it did, what people said, what became of it."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
+from pydantic import JsonValue
+
 from windlass_harness.views.fold import START, Position, fold, read
 from windlass_protocol import (
+    PackageDifference,
     Proposal,
     ProposalAppliedData,
     ProposalCheck,
@@ -108,3 +111,51 @@ _HANDLERS: Final[dict[str, Callable[[_Draft, Record], None]]] = {
     "proposal.settled": _Draft.settled,
     "proposal.applied": _Draft.applied,
 }
+
+BUILDER: Final = "windlass-builder"
+"""The agent that proposes changes, the goal of its runs, and who owns their sessions.
+
+No user is called so: those sessions quote runs of everybody.
+"""
+NOTES: Final = "notes:"
+"""What the names of these sessions begin with, and of no other."""
+PROPOSALS: Final = NOTES + "proposals"
+"""The session of all proposals of a store."""
+EVALUATIONS: Final = NOTES + "evaluation/"
+"""What the names of the sessions with judgements of a run begin with."""
+
+
+def is_notes(session_id: str) -> bool:
+    """Whether a session is of those that are kept for notes."""
+    return session_id.startswith(NOTES)
+
+
+def differences(before: JsonValue, after: JsonValue) -> tuple[PackageDifference, ...]:
+    """Return every place at which two values differ; what one lacks is absent there."""
+    return tuple(_differ(before, after, ""))
+
+
+def _differ(before: JsonValue, after: JsonValue, path: str) -> Iterator[PackageDifference]:
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key in sorted(before.keys() | after.keys()):
+            place = f"{path}/{_escaped(key)}"
+            if key not in after:
+                yield PackageDifference(path=place, before=before[key])
+            elif key not in before:
+                yield PackageDifference(path=place, after=after[key])
+            else:
+                yield from _differ(before[key], after[key], place)
+    elif isinstance(before, list) and isinstance(after, list):
+        shared = min(len(before), len(after))
+        for at in range(shared):
+            yield from _differ(before[at], after[at], f"{path}/{at}")
+        for at in range(shared, len(before)):
+            yield PackageDifference(path=f"{path}/{at}", before=before[at])
+        for at in range(shared, len(after)):
+            yield PackageDifference(path=f"{path}/{at}", after=after[at])
+    elif before != after or type(before) is not type(after):
+        yield PackageDifference(path=path, before=before, after=after)
+
+
+def _escaped(key: str) -> str:
+    return key.replace("~", "~0").replace("/", "~1")

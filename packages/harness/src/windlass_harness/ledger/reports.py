@@ -5,13 +5,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from windlass_harness.ledger.causes import cause_of
-from windlass_harness.ledger.facts import RunFacts, run_facts
-from windlass_harness.ledger.failures import Failure, classify
-from windlass_harness.ledger.intervals import rate
-from windlass_harness.ledger.loops import Loop, find_loops
+from windlass_harness.ledger.failures import Failure, Loop, cause_of, classify, find_loops
+from windlass_harness.ledger.goals import RunFacts, run_facts
 from windlass_harness.ledger.proposals import ProposalState
-from windlass_harness.ledger.versions import compare_versions, tally
+from windlass_harness.ledger.versions import compare_versions, rate, tally
 from windlass_harness.views.ledger import describe_decision
 from windlass_protocol import DecisionRun, Estimate, FailureKind, VersionComparison, VersionTally
 

@@ -12,9 +12,14 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from windlass_harness.views.content import as_text, question_outcome, tool_output
 from windlass_harness.views.fold import read, text_in
-from windlass_harness.views.reading import read_requested, read_started
+from windlass_harness.views.payloads import (
+    as_text,
+    question_outcome,
+    read_requested,
+    read_started,
+    tool_output,
+)
 from windlass_harness.views.runs import run_id_of
 from windlass_protocol import (
     ActionResultData,

@@ -2,15 +2,133 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import atan, cos, exp, lgamma, pi, sqrt, tan
+from typing import Final
 
-from windlass_harness.ledger.intervals import (
-    mean,
-    mean_difference,
-    paired_difference,
-    rate,
-    rate_difference,
-)
 from windlass_protocol import Estimate, VersionComparison, VersionTally, VersionVerdict
+
+Z: Final = 1.959963984540054
+"""The 97.5 % quantile of the normal distribution."""
+_INSIDE: Final = 0.95
+_STEPS: Final = 20
+_PIECES: Final = 64
+_MANY: Final = 1e6
+"""Degrees of freedom from which on t is the normal distribution."""
+
+
+def rate(succeeded: float, total: int) -> Estimate | None:
+    """Return a success rate with its Wilson interval; None without a trial.
+
+    A trial that succeeds by half counts as half.
+    """
+    if total == 0:
+        return None
+    share, spread = succeeded / total, Z * Z / total
+    middle = (share + spread / 2) / (1 + spread)
+    half = Z * sqrt(share * (1 - share) / total + spread / (4 * total)) / (1 + spread)
+    # At the ends the arithmetic misses 0 and 1 by the last digit.
+    low = 0.0 if succeeded == 0 else middle - half
+    high = 1.0 if succeeded == total else middle + half
+    return Estimate(value=share, low=low, high=high)
+
+
+def rate_difference(old: tuple[int, int], new: tuple[int, int]) -> Estimate | None:
+    """Return how much more often the new one succeeds, with Newcombe's interval.
+
+    Each is how many succeeded, and of how many; None without a trial of either.
+    """
+    before, after = rate(*old), rate(*new)
+    if before is None or after is None:
+        return None
+    gain = after.value - before.value
+    low = gain - sqrt((after.value - _low(after)) ** 2 + (_high(before) - before.value) ** 2)
+    high = gain + sqrt((_high(after) - after.value) ** 2 + (before.value - _low(before)) ** 2)
+    return Estimate(value=gain, low=low, high=high)
+
+
+def paired_difference(old: Sequence[float], new: Sequence[float]) -> Estimate | None:
+    """Return how much more often the new one succeeds on the same runs.
+
+    Each value is the share of attempts at a run that succeeded, in the same order for both. The interval is
+    that of Bonett and Price; for shares between 0 and 1 it is wider than need be. None without runs.
+    """
+    gains = [after - before for before, after in zip(old, new, strict=True)]
+    if not gains:
+        return None
+    total = len(gains) + 2
+    won = (sum(gain for gain in gains if gain > 0) + 1) / total
+    lost = (sum(-gain for gain in gains if gain < 0) + 1) / total
+    middle = won - lost
+    half = Z * sqrt((won + lost - middle * middle) / total)
+    return Estimate(value=sum(gains) / len(gains), low=max(middle - half, -1.0), high=min(middle + half, 1.0))
+
+
+def mean(values: Sequence[float]) -> Estimate | None:
+    """Return a mean with its t interval; None without values."""
+    if not values:
+        return None
+    middle = sum(values) / len(values)
+    if len(values) == 1:
+        return Estimate(value=middle)
+    error = sqrt(_variance(values) / len(values))
+    half = t_quantile(len(values) - 1) * error
+    return Estimate(value=middle, low=middle - half, high=middle + half)
+
+
+def mean_difference(old: Sequence[float], new: Sequence[float]) -> Estimate | None:
+    """Return how much more the new values are, with Welch's interval.
+
+    None if either has no values; no interval if either has only one.
+    """
+    if not old or not new:
+        return None
+    gain = sum(new) / len(new) - sum(old) / len(old)
+    if len(old) == 1 or len(new) == 1:
+        return Estimate(value=gain)
+    parts = [_variance(values) / len(values) for values in (old, new)]
+    total = sum(parts)
+    if total == 0:
+        return Estimate(value=gain, low=gain, high=gain)
+    shares = [part / total for part in parts]
+    freedom = 1 / (shares[0] ** 2 / (len(old) - 1) + shares[1] ** 2 / (len(new) - 1))
+    half = t_quantile(freedom) * sqrt(total)
+    return Estimate(value=gain, low=gain - half, high=gain + half)
+
+
+def t_quantile(freedom: float) -> float:
+    """Return the 97.5 % quantile of Student's t, for one degree of freedom or more.
+
+    With t = sqrt(n) tan(x) the density is that of cos(x) ** (n - 1), a smooth curve that falls: its integral
+    is found by Simpson's rule, and the angle by Newton's steps, which come from below and never overshoot.
+    """
+    if freedom >= _MANY:
+        return Z
+    whole = sqrt(pi) / 2 * exp(lgamma(freedom / 2) - lgamma((freedom + 1) / 2))
+    angle = atan(Z / sqrt(freedom))
+    for _ in range(_STEPS):
+        missing = _INSIDE * whole - _integral(freedom - 1, angle)
+        angle += missing / cos(angle) ** (freedom - 1)
+    return sqrt(freedom) * tan(angle)
+
+
+def _integral(power: float, angle: float) -> float:
+    """The integral of cos(x) ** power from 0 to an angle."""
+    step = angle / _PIECES
+    inner = sum((4 if at % 2 else 2) * cos(at * step) ** power for at in range(1, _PIECES))
+    return (1 + inner + cos(angle) ** power) * step / 3
+
+
+def _variance(values: Sequence[float]) -> float:
+    middle = sum(values) / len(values)
+    return sum((value - middle) ** 2 for value in values) / (len(values) - 1)
+
+
+def _low(estimate: Estimate) -> float:
+    return estimate.value if estimate.low is None else estimate.low
+
+
+def _high(estimate: Estimate) -> float:
+    return estimate.value if estimate.high is None else estimate.high
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ from windlass_harness.loop.refused import denied
 from windlass_harness.loop.rules import DEFAULT_RULES, Rules
 from windlass_harness.loop.state import LoopState
 from windlass_harness.times import ms_of
-from windlass_harness.views.steps import Call, CallStage, Step
+from windlass_harness.views.history import Call, CallStage, Step
 from windlass_protocol import (
     AssistantMessage,
     BudgetName,

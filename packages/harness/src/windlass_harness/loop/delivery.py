@@ -18,8 +18,7 @@ from windlass_harness.loop.events import DeliverySettled, Moment
 from windlass_harness.loop.hooked import AFTER_RUN_TERMINAL
 from windlass_harness.loop.rules import Dedupe, Rules, SinkRule
 from windlass_harness.loop.state import LoopState
-from windlass_harness.views.deliveries import DeliveryState
-from windlass_harness.views.runs import RunState
+from windlass_harness.views.runs import DeliveryState, RunState
 from windlass_protocol import CodecLimits, RunResult, RunStatus, canonical
 
 JsonObject = dict[str, JsonValue]

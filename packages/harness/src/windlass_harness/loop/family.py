@@ -18,8 +18,8 @@ from windlass_harness.loop.events import ChildSaid, Delegation, Moment
 from windlass_harness.loop.notes import NOTHING_USED, Child, objects_in
 from windlass_harness.loop.rules import Rules
 from windlass_harness.loop.state import LoopState
+from windlass_harness.views.history import Call, CallStage
 from windlass_harness.views.runs import RunState
-from windlass_harness.views.steps import Call, CallStage
 from windlass_protocol import InputOutcome
 
 JsonObject = dict[str, JsonValue]

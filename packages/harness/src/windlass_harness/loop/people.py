@@ -9,7 +9,7 @@ from windlass_harness.loop.drafts import Draft, within_limit
 from windlass_harness.loop.events import AnswersGiven, CallAsks, CallJudged, Moment, RequestDispatched
 from windlass_harness.loop.state import LoopState
 from windlass_harness.times import ms_of
-from windlass_harness.views.steps import Call
+from windlass_harness.views.history import Call
 from windlass_protocol import (
     CodecError,
     CodecLimits,

@@ -8,7 +8,7 @@ from windlass_harness.loop.drafts import Draft
 from windlass_harness.loop.events import Moment
 from windlass_harness.loop.notes import CallNotes
 from windlass_harness.loop.state import LoopState
-from windlass_harness.views.steps import Call, CallStage
+from windlass_harness.views.history import Call, CallStage
 from windlass_protocol import InputOutcome
 
 JsonObject = dict[str, JsonValue]

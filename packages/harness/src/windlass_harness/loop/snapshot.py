@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from windlass_harness.loop.compacted import Compacting
 from windlass_harness.loop.notes import CallNotes, Grant, RunNotes
 from windlass_harness.loop.state import LoopState
-from windlass_harness.views.deliveries import Deliveries
-from windlass_harness.views.session_state import SessionState
-from windlass_harness.views.snapshot import dump_state, load_state
+from windlass_harness.views.fold import dump_state, load_state
+from windlass_harness.views.runs import Deliveries
+from windlass_harness.views.session import SessionState
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Final, cast
 from pydantic import JsonValue
 
 from windlass_harness.budget import would_exceed
-from windlass_harness.compaction.weights import Weights
+from windlass_harness.compaction import Weights
 from windlass_harness.loop import failures
 from windlass_harness.loop.compacted import COMPACTION_RECORDS, Compacting
 from windlass_harness.loop.drafts import Draft
@@ -35,11 +35,9 @@ from windlass_harness.loop.notes import (
 from windlass_harness.loop.output_notes import OUTPUT_RECORDS, note_output
 from windlass_harness.loop.rules import DEFER_MS_MIN
 from windlass_harness.times import ms_of
-from windlass_harness.views.deliveries import DELIVERY_RECORDS, Deliveries
-from windlass_harness.views.runs import RunState
-from windlass_harness.views.session import SessionDraft
-from windlass_harness.views.session_state import SessionState
-from windlass_harness.views.steps import Call
+from windlass_harness.views.history import Call
+from windlass_harness.views.runs import DELIVERY_RECORDS, Deliveries, RunState
+from windlass_harness.views.session import SessionDraft, SessionState
 from windlass_protocol import (
     AssistantMessage,
     BudgetName,

@@ -53,7 +53,7 @@ from windlass_harness.loop.refused import refused
 from windlass_harness.loop.rules import DEFAULT_RULES, Rules
 from windlass_harness.loop.state import LoopState
 from windlass_harness.retry import next_retry_delay_ms, should_retry
-from windlass_harness.views.steps import Call, CallStage
+from windlass_harness.views.history import Call, CallStage
 from windlass_protocol import RecoveryChoice
 
 JsonObject = dict[str, JsonValue]

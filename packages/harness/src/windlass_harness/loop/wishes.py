@@ -17,7 +17,7 @@ from windlass_harness.loop.events import (
     Steered,
 )
 from windlass_harness.loop.state import LoopState
-from windlass_harness.views.session_state import SessionStatus
+from windlass_harness.views.session import SessionStatus
 
 JsonObject = dict[str, JsonValue]
 Wish = RunAsked | Steered | AnswersGiven | RequestDispatched | CancelAsked | RunWithdrawn | RunRefused

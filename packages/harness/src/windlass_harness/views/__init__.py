@@ -5,17 +5,20 @@ last call returned. Any state can be stored with `dump_state` and read back with
 """
 
 from windlass_harness.views.chat import ChatState, fold_chat, step_message_id
-from windlass_harness.views.choices import with_options
-from windlass_harness.views.decisions import DecisionsState, fold_decisions
+from windlass_harness.views.decisions import DecisionsState, fold_decisions, with_options
 from windlass_harness.views.events import to_event, to_sse
-from windlass_harness.views.fold import Gap, Position
-from windlass_harness.views.history import History
+from windlass_harness.views.fold import VIEW_VERSION, Gap, Position, dump_state, load_state
+from windlass_harness.views.history import Call, CallStage, History, OpenStep
 from windlass_harness.views.ledger import describe_decision, narrate, summarize_run
 from windlass_harness.views.runs import RunsState, RunState, fold_runs
-from windlass_harness.views.session import fold_session
-from windlass_harness.views.session_state import SessionState, SessionStatus, TurnState, TurnStatus, Wait
-from windlass_harness.views.snapshot import VIEW_VERSION, dump_state, load_state
-from windlass_harness.views.steps import Call, CallStage, OpenStep
+from windlass_harness.views.session import (
+    SessionState,
+    SessionStatus,
+    TurnState,
+    TurnStatus,
+    Wait,
+    fold_session,
+)
 from windlass_harness.views.usage import RunTime, Tally, UsageState, add_usage, fold_usage
 
 __all__ = [

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from windlass_harness.views.content import (
+from windlass_harness.views.fold import START, Position, fold, read
+from windlass_harness.views.payloads import (
     SKIPPED,
     as_text,
     question_outcome,
@@ -18,7 +19,6 @@ from windlass_harness.views.content import (
     tool_output,
     tool_result,
 )
-from windlass_harness.views.fold import START, Position, fold, read
 from windlass_harness.views.runs import RUN_ENDS, run_id_of
 from windlass_protocol import (
     ActionResultData,

@@ -7,24 +7,740 @@ recorded for no run, count as orphans. The narrative is written when the run end
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-from windlass_harness.views.choices import Pending, Words
-from windlass_harness.views.decision_runs import ENDS, RunDraft, begun
-from windlass_harness.views.decision_steps import STEP_RECORDS, StepsDraft
-from windlass_harness.views.fold import START, Position, fold, read
+from pydantic import JsonValue
+from pydantic_core import to_json
+
+from windlass_harness.times import elapsed_ms
+from windlass_harness.views.fold import START, Position, fold, read, text_in
+from windlass_harness.views.ledger import narrate
+from windlass_harness.views.payloads import (
+    SKIPPED,
+    question_outcome,
+    read_reasoning,
+    read_requested,
+    read_said,
+)
 from windlass_harness.views.runs import run_id_of
+from windlass_harness.views.usage import NO_USAGE, add_usage
 from windlass_protocol import (
+    ActionResultData,
+    ActionStatus,
+    AssistantPart,
+    CompactionCompletedData,
+    CompactionFailedData,
+    Decision,
     DecisionEvaluatedData,
+    DecisionEvaluation,
     DecisionOutcomeData,
     DecisionRecordedData,
     DecisionRun,
+    DecisionRunStatus,
+    DecisionType,
+    HookFailedData,
+    InputKind,
+    InputOutcome,
     InputRequest,
+    InputRequestedData,
+    InputResolvedData,
+    InterruptDecision,
+    JsonObject,
+    MessageReceivedData,
+    Option,
+    Outcome,
+    OutputFailedData,
+    OutputRejectedData,
+    PolicyDecidedData,
+    Problem,
     ProblemReportedData,
+    ProblemSeverity,
+    ReasoningPart,
     Record,
+    RecoveryChoice,
+    RecoveryEffectFoundData,
+    RecoveryEffectSettledData,
+    RunBudgetExhaustedData,
+    RunFailedData,
+    RunMetrics,
     RunStartedData,
+    SessionMovedData,
+    StepCompletedData,
+    StepFailedData,
+    StepRetryingData,
+    StepStartedData,
+    SubagentCalledData,
+    SubagentCompletedData,
+    TextPart,
+    ToolCallPart,
+    ToolSpec,
+    Usage,
 )
+from windlass_protocol.limits import INTEGER_MAX
+from windlass_protocol.unchecked import changed
+
+ENDS: Final = {
+    "run.completed": DecisionRunStatus.COMPLETED,
+    "run.failed": DecisionRunStatus.FAILED,
+    "run.cancelled": DecisionRunStatus.CANCELLED,
+    "run.budget_exhausted": DecisionRunStatus.FAILED,
+}
+"""The records that end a run, and the status each one leaves."""
+
+
+def begun(data: RunStartedData, at: str) -> DecisionRun:
+    """Return a run that has just begun."""
+    return DecisionRun(
+        id=data.run_id,
+        goal_id=data.goal_id or "",
+        goal_description=data.goal_description,
+        started_at=at,
+        status=DecisionRunStatus.RUNNING,
+        decisions=(),
+        problems=(),
+        metrics=_NO_METRICS,
+        input_data=data.input_data,
+        agent_id=data.agent_id,
+        package_id=data.package_id,
+        package_fingerprint=data.package_fingerprint,
+    )
+
+
+class RunDraft:
+    """A recorded run that takes changes; decisions are found by their ids."""
+
+    def __init__(self, run: DecisionRun) -> None:
+        self.run = run
+        """All of it but its decisions and problems, which `freeze` adds."""
+        self._decisions = {decision.id: decision for decision in run.decisions}
+        self._problems: list[Problem] = list(run.problems)
+        self._nodes = dict.fromkeys(run.metrics.nodes_executed)
+
+    def freeze(self) -> DecisionRun:
+        """Return the run as it is now."""
+        outcomes = [one.outcome for one in self._decisions.values() if one.outcome is not None]
+        succeeded = sum(outcome.success for outcome in outcomes)
+        metrics = RunMetrics(
+            total_decisions=len(self._decisions),
+            successful_decisions=succeeded,
+            failed_decisions=len(outcomes) - succeeded,
+            total_tokens=_total(outcome.tokens_used for outcome in outcomes),
+            total_latency_ms=_total(outcome.latency_ms for outcome in outcomes),
+            nodes_executed=tuple(self._nodes),
+        )
+        return self.run.model_copy(
+            update={
+                "decisions": tuple(self._decisions.values()),
+                "problems": tuple(self._problems),
+                "metrics": metrics,
+            }
+        )
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has not ended."""
+        return self.run.status is DecisionRunStatus.RUNNING
+
+    @property
+    def has_critical_problem(self) -> bool:
+        """Whether something is known that made it fail."""
+        return any(problem.severity is ProblemSeverity.CRITICAL for problem in self._problems)
+
+    def decide(self, decision: Decision) -> None:
+        """Take a choice; the same id again replaces the one before."""
+        self._decisions[decision.id] = decision
+        self._nodes.setdefault(decision.node_id)
+
+    def settle(self, decision_id: str, outcome: Outcome) -> bool:
+        """Take what came of a choice; False if nobody knows it."""
+        return self._change(decision_id, {"outcome": outcome})
+
+    def judge(self, decision_id: str, evaluation: DecisionEvaluation) -> bool:
+        """Take a judgement of a choice; False if nobody knows it."""
+        return self._change(decision_id, {"evaluation": evaluation})
+
+    def delegate(self, decision_id: str, child: JsonObject) -> None:
+        """Take that a choice gave work to another session."""
+        decision = self._decisions[decision_id]
+        context = {**(decision.input_context or {}), **child}
+        self._change(decision_id, {"decision_type": DecisionType.DELEGATION, "input_context": context})
+
+    def _change(self, decision_id: str, update: dict[str, object]) -> bool:
+        decision = self._decisions.get(decision_id)
+        if decision is None:
+            return False
+        self._decisions[decision_id] = changed(decision, update)
+        return True
+
+    def report(self, problem: Problem) -> None:
+        """Take a problem."""
+        self._problems.append(problem)
+
+    def charge(self, usage: Usage | None) -> None:
+        """Take what a model call used."""
+        if usage is not None:
+            total = add_usage(self.run.usage or NO_USAGE, usage)
+            self.run = self.run.model_copy(update={"usage": total})
+
+    def pursue(self, words: str) -> None:
+        """Take what somebody asked for, if no goal was given."""
+        if self.run.goal_description is None:
+            self.run = self.run.model_copy(update={"goal_description": words})
+
+    def move(self, fingerprint: str) -> None:
+        """Take that it goes on under another version of its agent."""
+        self.run = self.run.model_copy(update={"package_fingerprint": fingerprint})
+
+    def end(self, record: Record) -> None:
+        """Take its end, which is the first one."""
+        output = record.data.get("outputData")
+        self.run = self.run.model_copy(
+            update={
+                "status": ENDS[record.type],
+                "completed_at": record.at,
+                "duration_ms": elapsed_ms(self.run.started_at, record.at),
+                "output_data": output if isinstance(output, dict) else None,
+            }
+        )
+        given = text_in(record.data, "narrative")
+        narrative = narrate(self.freeze()) if given is None else given
+        self.run = self.run.model_copy(update={"narrative": narrative})
+
+
+def _total(amounts: Iterable[int | None]) -> int:
+    """A sum stops at the largest number that a record can hold."""
+    return min(sum(amount or 0 for amount in amounts), INTEGER_MAX)
+
+
+_NO_METRICS: Final = RunMetrics(
+    total_decisions=0,
+    successful_decisions=0,
+    failed_decisions=0,
+    total_tokens=0,
+    total_latency_ms=0,
+    nodes_executed=(),
+)
+
+TEXT_CHARS_MAX: Final = 2_000
+"""What a decision keeps of a text, of arguments and of a result."""
+LINE_CHARS_MAX: Final = 160
+"""What is told of them in one line."""
+ANSWER: Final = "final answer"
+"""The option to call nothing; no tool can be called so."""
+_STEP: Final = "step_"
+_TOOL_CALL: Final = "tool_call"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A call that the model asked for."""
+
+    call_id: str
+    tool_name: str
+    input: JsonValue
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """An answer of the model while its records arrive."""
+
+    run_id: str
+    model_id: str | None = None
+    reasoning: str = ""
+    text: str = ""
+    calls: tuple[Asked, ...] = ()
+
+    def with_parts(self, parts: Iterable[AssistantPart]) -> "Words":
+        """Return the answer with what comes next of it; a call that is there is not added."""
+        words = self
+        for part in parts:
+            match part:
+                case TextPart():
+                    words = replace(words, text=cut(words.text + part.text))
+                case ReasoningPart():
+                    words = replace(words, reasoning=cut(words.reasoning + part.text))
+                case ToolCallPart() if not part.provider_executed:
+                    words = words.with_call(part)
+                case _:
+                    pass
+        return words
+
+    def with_call(self, part: ToolCallPart) -> "Words":
+        """Return the answer with another call."""
+        if any(call.call_id == part.tool_call_id for call in self.calls):
+            return self
+        asked = Asked(part.tool_call_id, part.tool_name, short(part.input))
+        return replace(self, calls=(*self.calls, asked))
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A decision of the loop without an outcome, and what its model call used."""
+
+    run_id: str
+    decision_id: str
+    what: str
+    """The tool, or `ANSWER`."""
+    tokens: int = 0
+    latency_ms: int = 0
+    text: str = ""
+    """The words of an answer."""
+
+
+def choices(
+    words: Words, data: StepCompletedData, *, run: DecisionRun, at: str
+) -> list[tuple[str | None, Decision, Pending]]:
+    """Return the decisions of a step with the ids of their calls; an answer has none."""
+    usage = data.usage or NO_USAGE
+    spent = (usage.input_tokens or 0) + (usage.output_tokens or 0), data.latency_ms or 0
+    context: JsonObject = {"turnId": data.turn_id, "stepIndex": data.step_index}
+    if words.model_id is not None:
+        context["modelId"] = words.model_id
+    if run.package_fingerprint is not None:
+        context["packageFingerprint"] = run.package_fingerprint
+    step, node = f"{_STEP}{data.step_index}", run.agent_id or "unknown"
+    if not words.calls:
+        decision = Decision(
+            id=step,
+            timestamp=at,
+            node_id=node,
+            intent="answer",
+            decision_type=DecisionType.TERMINATION,
+            options=(Option(id=ANSWER, description=line(words.text), action_type="generate"),),
+            chosen_option_id=ANSWER,
+            reasoning=words.reasoning or words.text,
+            input_context=context,
+        )
+        return [(None, decision, Pending(words.run_id, step, ANSWER, *spent, text=words.text))]
+    made: list[tuple[str | None, Decision, Pending]] = []
+    for number, call in enumerate(words.calls):
+        decision_id = f"{step}.{number}"
+        decision = _call_decision(words, call, decision_id=decision_id, node=node, at=at)
+        decision = decision.model_copy(update={"input_context": {**context, "callId": call.call_id}})
+        used = spent if number == 0 else (0, 0)
+        made.append((call.call_id, decision, Pending(words.run_id, decision_id, call.tool_name, *used)))
+    return made
+
+
+def _call_decision(words: Words, call: Asked, *, decision_id: str, node: str, at: str) -> Decision:
+    params: JsonObject = call.input if isinstance(call.input, dict) else {"input": call.input}
+    told = line(to_json(call.input).decode())
+    return Decision(
+        id=decision_id,
+        timestamp=at,
+        node_id=node,
+        intent=f"call {call.tool_name}",
+        decision_type=DecisionType.TOOL_SELECTION,
+        options=(Option(id=call.tool_name, description=told, action_type=_TOOL_CALL, action_params=params),),
+        chosen_option_id=call.tool_name,
+        reasoning="\n\n".join(part for part in (words.reasoning, words.text) if part),
+    )
+
+
+def with_options(run: DecisionRun, offered: Mapping[str, Iterable[ToolSpec]]) -> DecisionRun:
+    """Return a run whose choices of the loop say what else the model could have done.
+
+    `offered` has the tools of each version of the agent, by its fingerprint. A choice under another version
+    keeps the one option that it took.
+    """
+    menus = {
+        found: (
+            *(
+                Option(id=tool.name, description=line(tool.description or ""), action_type=_TOOL_CALL)
+                for tool in tools
+            ),
+            Option(id=ANSWER, description="Answer without a call.", action_type="generate"),
+        )
+        for found, tools in offered.items()
+    }
+    decisions = tuple(_among(decision, menus) for decision in run.decisions)
+    return run.model_copy(update={"decisions": decisions})
+
+
+def _among(decision: Decision, menus: Mapping[str, tuple[Option, ...]]) -> Decision:
+    menu = menus.get(str((decision.input_context or {}).get("packageFingerprint")))
+    if menu is None or not decision.id.startswith(_STEP):
+        return decision
+    taken = decision.options[0]
+    others = tuple(option for option in menu if option.id != taken.id)
+    return decision.model_copy(update={"options": (taken, *others)})
+
+
+def outcome(pending: Pending, *, at: str, result: JsonValue = None, error: str | None = None) -> Outcome:
+    """Return what came of a decision: it failed if there is an error."""
+    facts: dict[str, object] = {"success": error is None, "timestamp": at}
+    if error is None:
+        told = result if isinstance(result, str) else to_json(result).decode()
+        facts |= {"result": short(result), "summary": line(f"{pending.what}: {told}")}
+    else:
+        facts |= {"error": cut(error), "summary": line(f"{pending.what}: {error}")}
+    return Outcome.model_validate(
+        {**facts, "tokens_used": pending.tokens, "latency_ms": pending.latency_ms}, by_name=True
+    )
+
+
+def with_time(pending: Pending, took_ms: int) -> Pending:
+    """Return a choice whose action took so long, besides its model call."""
+    return replace(pending, latency_ms=pending.latency_ms + took_ms)
+
+
+def result_error(data: ActionResultData) -> tuple[str, str] | None:
+    """Return the code and the words of a result that is a failure or a refusal."""
+    if data.status is ActionStatus.COMPLETED and not data.result.is_error:
+        return None
+    if data.error is not None:
+        return data.error.code, data.error.message
+    told = data.result.output
+    return data.status.value, told if isinstance(told, str) else to_json(told).decode()
+
+
+def problem(
+    record: Record,
+    severity: ProblemSeverity,
+    *,
+    told: str,
+    cause: str,
+    decision_id: str | None = None,
+) -> Problem:
+    """Return a problem that a record tells of; its cause is a stable code."""
+    found = Problem(
+        id=f"problem_{record.seq}",
+        severity=severity,
+        description=cut(told),
+        timestamp=record.at,
+        root_cause=cause,
+    )
+    return found if decision_id is None else found.model_copy(update={"decision_id": decision_id})
+
+
+def cut(text: str, limit: int = TEXT_CHARS_MAX) -> str:
+    """Return a text, or its beginning with a mark if it is longer than may be."""
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def line(text: str) -> str:
+    """Return the beginning of a text in one line."""
+    return cut(" ".join(text[: 4 * LINE_CHARS_MAX].split()), LINE_CHARS_MAX)
+
+
+def short(value: JsonValue) -> JsonValue:
+    """Return a value, or the beginning of its JSON if that is longer than may be."""
+    text = value if isinstance(value, str) else to_json(value).decode()
+    return value if len(text) <= TEXT_CHARS_MAX else cut(text)
+
+
+OUTCOME_UNKNOWN: Final = "outcome_unknown"
+"""Code of a result that says that nobody knows it: such a choice stays pending."""
+_HANDED_OVER: Final = "handed_over"
+"""Code of a model call that was broken off in good order; nothing went wrong."""
+_BUDGET: Final = "budget_exhausted"
+_SENT_BACK: Final = "sent_back"
+_GIVEN_UP: Final = "An answer was sent back: "
+_ANSWERED_BY_PEOPLE: Final = (InputKind.QUESTION, None)
+
+
+class StepsDraft:
+    """The steps under way while records are applied."""
+
+    def __init__(
+        self,
+        words: Words | None,
+        calls: Mapping[str, Pending],
+        *,
+        answer: Pending | None,
+        questions: Mapping[str, InputRequest],
+    ) -> None:
+        self.words = words
+        self.calls = dict(calls)
+        self.answer = answer
+        self.questions = dict(questions)
+
+    def apply(self, record: Record, run: RunDraft) -> None:
+        """Take the next record of a run; one that has ended stays as it is."""
+        if run.is_open:
+            _STEP_HANDLERS[record.type](self, record, run)
+
+    def end(self, record: Record, run: RunDraft) -> None:
+        """Take the end of a run, before the run does."""
+        if record.type == "run.completed":
+            self._settle_answer(record, run)
+        elif record.type == "run.failed":
+            self._failed(record, run)
+        elif record.type == "run.budget_exhausted":
+            self._exhausted(record, run)
+        run_id = run.run.id
+        self.words = None if self.words is None or self.words.run_id == run_id else self.words
+        self.answer = None if self.answer is None or self.answer.run_id == run_id else self.answer
+        self.calls = {one: call for one, call in self.calls.items() if call.run_id != run_id}
+        self.questions = {
+            one: asked for one, asked in self.questions.items() if asked.action.call_id in self.calls
+        }
+
+    def _failed(self, record: Record, run: RunDraft) -> None:
+        error = read(RunFailedData, record.data).error
+        self._settle_answer(record, run, error=error.message)
+        # Only what a package runs has steps that say why; a run that somebody recorded has its own problems.
+        if run.run.package_fingerprint is not None and not run.has_critical_problem:
+            self._report(record, run, told=error.message, cause=error.kind.value, severity=_CRITICAL)
+
+    def _exhausted(self, record: Record, run: RunDraft) -> None:
+        data = read(RunBudgetExhaustedData, record.data)
+        named = ", ".join(name.value for name in data.exceeded)
+        told = f"The budget is used up: {named}." if data.error is None else data.error.message
+        self._report(record, run, told=told, cause=_BUDGET, severity=_CRITICAL)
+
+    # the run
+
+    def moved(self, record: Record, run: RunDraft) -> None:
+        run.move(read(SessionMovedData, record.data).to_fingerprint)
+
+    def heard(self, record: Record, run: RunDraft) -> None:
+        data = read(MessageReceivedData, record.data)
+        if data.delivery == "repair":
+            self._send_back(record, run, why=" ".join(data.context or ()))
+        elif data.delivery in (None, "turn"):
+            parts = [part.text for part in data.parts or () if isinstance(part, TextPart)]
+            words = data.message or "\n".join(parts)
+            if words:
+                run.pursue(cut(words))
+
+    def _send_back(self, record: Record, run: RunDraft, *, why: str) -> None:
+        """An answer that was rejected for its form has its outcome by now."""
+        answer = self.answer
+        if self._settle_answer(record, run, error=why) and answer is not None:
+            self._report(record, run, told=_GIVEN_UP + why, cause=_SENT_BACK, decision_id=answer.decision_id)
+
+    def summarised(self, record: Record, run: RunDraft) -> None:
+        run.charge(read(CompactionCompletedData, record.data).usage)
+
+    def not_summarised(self, record: Record, run: RunDraft) -> None:
+        data = read(CompactionFailedData, record.data)
+        run.charge(data.usage)
+        self._report(record, run, told=f"compaction: {data.message}", cause=data.code, severity=_MINOR)
+
+    # the model
+
+    def step_started(self, record: Record, run: RunDraft) -> None:
+        data = read(StepStartedData, record.data)
+        self._settle_answer(record, run)  # somebody spoke after it, which takes nothing from it
+        self.words = Words(run.run.id, data.model_id)
+
+    def reasoned(self, record: Record, run: RunDraft) -> None:
+        _, part = read_reasoning(record.data)
+        self.words = self._words(run).with_parts((part,))
+
+    def said(self, record: Record, run: RunDraft) -> None:
+        _, parts = read_said(record.data)
+        self.words = self._words(run).with_parts(parts)
+
+    def requested(self, record: Record, run: RunDraft) -> None:
+        _, parts = read_requested(record.data)
+        self.words = self._words(run).with_parts(parts)
+
+    def _words(self, run: RunDraft) -> Words:
+        words = self.words
+        return words if words is not None and words.run_id == run.run.id else Words(run.run.id)
+
+    def step_completed(self, record: Record, run: RunDraft) -> None:
+        data, words = read(StepCompletedData, record.data), self._words(run)
+        self.words = None
+        run.charge(data.usage)
+        for call_id, decision, pending in choices(words, data, run=run.run, at=record.at):
+            run.decide(decision)
+            if call_id is None:
+                self.answer = pending
+            else:
+                self.calls[call_id] = pending
+
+    def step_retrying(self, record: Record, run: RunDraft) -> None:
+        data = read(StepRetryingData, record.data)
+        self.words = None
+        run.charge(data.usage)
+        if data.code != _HANDED_OVER:
+            told = f"model call {data.step_index}, attempt {data.attempt}: {data.message or data.code}"
+            self._report(record, run, told=told, cause=data.code, severity=_MINOR)
+
+    def step_failed(self, record: Record, run: RunDraft) -> None:
+        data = read(StepFailedData, record.data)
+        self.words = None
+        run.charge(data.usage)
+        told = f"model call {data.step_index}: {data.message}"
+        self._report(record, run, told=told, cause=data.code, severity=_CRITICAL)
+
+    # what came of it
+
+    def policy_decided(self, record: Record, run: RunDraft) -> None:
+        data = read(PolicyDecidedData, record.data)
+        if isinstance(data.decision, InterruptDecision):
+            pending = self._pending(data.call_id, run)
+            decision_id = None if pending is None else pending.decision_id
+            told, cause = data.decision.reason, data.decision.code
+            self._report(record, run, told=told, cause=cause, severity=_CRITICAL, decision_id=decision_id)
+
+    def hook_failed(self, record: Record, run: RunDraft) -> None:
+        data = read(HookFailedData, record.data)
+        pending = self._pending(data.call_id, run)
+        decision_id = None if pending is None else pending.decision_id
+        told = f"hook {data.hook_id} at {data.point}: {data.error.message}"
+        self._report(record, run, told=told, cause=f"hook_{data.error.code}", decision_id=decision_id)
+
+    def subagent_called(self, record: Record, run: RunDraft) -> None:
+        data = read(SubagentCalledData, record.data)
+        pending = self._pending(data.call_id, run)
+        if pending is not None:
+            run.delegate(pending.decision_id, {"childSessionId": data.child_session_id})
+
+    def subagent_completed(self, record: Record, run: RunDraft) -> None:
+        run.charge(read(SubagentCompletedData, record.data).usage)
+
+    def action_result(self, record: Record, run: RunDraft) -> None:
+        data = read(ActionResultData, record.data)
+        failure = result_error(data)
+        pending = self._settle_call(
+            record,
+            run,
+            call_id=data.result.call_id,
+            result=data.result.output,
+            failure=failure,
+            took_ms=data.duration_ms or 0,
+        )
+        if pending is not None and failure is not None:
+            told = f"{pending.what}: {failure[1]}"
+            self._report(record, run, told=told, cause=failure[0], decision_id=pending.decision_id)
+
+    def effect_found(self, record: Record, run: RunDraft) -> None:
+        data = read(RecoveryEffectFoundData, record.data)
+        pending = self._pending(data.call_id, run)
+        if pending is not None and data.begun is not False:
+            told = f"{data.tool_name}: the call was interrupted before its result was known"
+            self._report(record, run, told=told, cause="interrupted", decision_id=pending.decision_id)
+
+    def effect_settled(self, record: Record, run: RunDraft) -> None:
+        data = read(RecoveryEffectSettledData, record.data)
+        if data.choice is RecoveryChoice.SKIP:
+            self._settle_call(record, run, call_id=data.call_id, failure=("skipped", SKIPPED.reason or ""))
+
+    def asked(self, record: Record, run: RunDraft) -> None:
+        data = read(InputRequestedData, record.data)
+        # What a subagent asks is about calls of its own, whatever they are called.
+        for request in data.requests if data.child_session_id is None else ():
+            if request.kind in _ANSWERED_BY_PEOPLE and self._pending(request.action.call_id, run) is not None:
+                self.questions[request.request_id] = request
+
+    def answered(self, record: Record, run: RunDraft) -> None:
+        for resolution in read(InputResolvedData, record.data).resolutions:
+            request = self.questions.pop(resolution.request_id, None)
+            told = None if request is None else question_outcome(request, resolution)
+            if request is None or told is None:
+                continue
+            is_answered = resolution.outcome is InputOutcome.ANSWERED
+            failure = None if is_answered else (resolution.outcome.value, "Nobody answered the question.")
+            pending = self._settle_call(
+                record, run, call_id=request.action.call_id, result=told.value, failure=failure
+            )
+            if pending is not None and failure is not None:
+                decision_id = pending.decision_id
+                self._report(
+                    record, run, told=failure[1], cause=failure[0], severity=_MINOR, decision_id=decision_id
+                )
+
+    def output_rejected(self, record: Record, run: RunDraft) -> None:
+        errors = read(OutputRejectedData, record.data).errors
+        told = "; ".join(f"{error.path or '/'}: {error.message}" for error in errors)
+        self._reject(record, run, told=f"The answer did not fit its contract: {told}", severity=_WARNING)
+
+    def output_failed(self, record: Record, run: RunDraft) -> None:
+        attempts = read(OutputFailedData, record.data).attempts
+        self._reject(
+            record, run, told=f"No answer fitted its contract in {attempts} attempts", severity=_CRITICAL
+        )
+
+    def _reject(self, record: Record, run: RunDraft, *, told: str, severity: ProblemSeverity) -> None:
+        answer = self.answer
+        decision_id = None if answer is None or answer.run_id != run.run.id else answer.decision_id
+        self._settle_answer(record, run, error=told)
+        self._report(
+            record, run, told=told, cause="output_contract", severity=severity, decision_id=decision_id
+        )
+
+    # small parts
+
+    def _pending(self, call_id: str | None, run: RunDraft) -> Pending | None:
+        pending = None if call_id is None else self.calls.get(call_id)
+        return None if pending is None or pending.run_id != run.run.id else pending
+
+    def _settle_call(
+        self,
+        record: Record,
+        run: RunDraft,
+        *,
+        call_id: str,
+        result: JsonValue = None,
+        failure: tuple[str, str] | None = None,
+        took_ms: int = 0,
+    ) -> Pending | None:
+        """Give a choice its outcome, unless nobody knows it; return what was pending."""
+        pending = self._pending(call_id, run)
+        if pending is None:
+            return None
+        del self.calls[call_id]
+        if failure is None or failure[0] != OUTCOME_UNKNOWN:
+            error = None if failure is None else failure[1]
+            used = with_time(pending, took_ms)
+            run.settle(pending.decision_id, outcome(used, at=record.at, result=result, error=error))
+        return pending
+
+    def _settle_answer(self, record: Record, run: RunDraft, *, error: str | None = None) -> bool:
+        answer = self.answer
+        if answer is None or answer.run_id != run.run.id:
+            return False
+        self.answer = None
+        result = outcome(answer, at=record.at, result=answer.text, error=error)
+        return run.settle(answer.decision_id, result)
+
+    def _report(
+        self,
+        record: Record,
+        run: RunDraft,
+        *,
+        told: str,
+        cause: str,
+        severity: ProblemSeverity = ProblemSeverity.WARNING,
+        decision_id: str | None = None,
+    ) -> None:
+        run.report(problem(record, severity, told=told, cause=cause, decision_id=decision_id))
+
+
+_CRITICAL: Final = ProblemSeverity.CRITICAL
+_WARNING: Final = ProblemSeverity.WARNING
+_MINOR: Final = ProblemSeverity.MINOR
+_STEP_HANDLERS: Final[dict[str, Callable[[StepsDraft, Record, RunDraft], None]]] = {
+    "session.moved": StepsDraft.moved,
+    "message.received": StepsDraft.heard,
+    "compaction.completed": StepsDraft.summarised,
+    "compaction.failed": StepsDraft.not_summarised,
+    "step.started": StepsDraft.step_started,
+    "reasoning.completed": StepsDraft.reasoned,
+    "message.completed": StepsDraft.said,
+    "actions.requested": StepsDraft.requested,
+    "step.completed": StepsDraft.step_completed,
+    "step.retrying": StepsDraft.step_retrying,
+    "step.failed": StepsDraft.step_failed,
+    "policy.decided": StepsDraft.policy_decided,
+    "hook.failed": StepsDraft.hook_failed,
+    "subagent.called": StepsDraft.subagent_called,
+    "subagent.completed": StepsDraft.subagent_completed,
+    "action.result": StepsDraft.action_result,
+    "recovery.effect_found": StepsDraft.effect_found,
+    "recovery.effect_settled": StepsDraft.effect_settled,
+    "input.requested": StepsDraft.asked,
+    "input.resolved": StepsDraft.answered,
+    "output.rejected": StepsDraft.output_rejected,
+    "output.failed": StepsDraft.output_failed,
+}
+STEP_RECORDS: Final = frozenset(_STEP_HANDLERS)
+"""The records of the loop that the ledger reads."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from typing import Final
 from pydantic import JsonValue
 
 from windlass_harness.views.chat import step_message_id
-from windlass_harness.views.content import tool_call, tool_output, tool_result
 from windlass_harness.views.fold import read, text_in
+from windlass_harness.views.payloads import tool_call, tool_output, tool_result
 from windlass_protocol import (
     ActionResultData,
     ActionsRequestedData,

@@ -1,11 +1,9 @@
 """The catalogue of a runtime: what `runtime.sessions` gives and takes."""
 
-from windlass.catalog.page import Page
-from windlass.catalog.prompting import StepPrompt
-from windlass.catalog.reading import RunTrace, SessionAt
+from windlass.catalog.reading import Page, RunTrace, SessionAt, StepPrompt
 from windlass.catalog.sessions import RunQuery, SessionQuery, Sessions
 from windlass.catalog.stats import RunNumbers, RunStats
-from windlass.ports.listing import OpenRequest, RunInfo, SessionInfo, SessionStatus
+from windlass.ports.store import OpenRequest, RunInfo, SessionInfo, SessionStatus
 
 __all__ = [
     "OpenRequest",

@@ -2,34 +2,96 @@
 
 from collections.abc import AsyncIterable, AsyncIterator, Iterable
 from datetime import datetime
-from typing import Final, TypedDict, Unpack
+from typing import Final, TypedDict, TypeVar, Unpack
 
-from windlass.catalog import exporting, forking, importing, reading
-from windlass.catalog.asking import member, name_of, number_of, words_of
-from windlass.catalog.page import PAGE_RECORDS_MAX, Page, check_limit, page_of, place_of
-from windlass.catalog.prompting import StepPrompt, prompt_of
-from windlass.catalog.reading import RunTrace, SessionAt
+from windlass.catalog import archive as exporting
+from windlass.catalog import archive as forking
+from windlass.catalog import archive as importing
+from windlass.catalog import reading
+from windlass.catalog.reading import (
+    PAGE_RECORDS_MAX,
+    Page,
+    RunTrace,
+    SessionAt,
+    StepPrompt,
+    check_limit,
+    page_of,
+    place_of,
+    prompt_of,
+)
 from windlass.catalog.stats import RunStats, count_filter, stats_of
 from windlass.engine.moments import moment
-from windlass.errors import Conflict
-from windlass.ports.content import ContentStore
+from windlass.errors import Conflict, kind_of
 from windlass.ports.feed import EventBus
-from windlass.ports.journal import Store
-from windlass.ports.listing import (
+from windlass.ports.store import (
+    ContentStore,
     OpenRequest,
     RunFilter,
     RunInfo,
     SessionFilter,
     SessionInfo,
     SessionStatus,
+    Store,
 )
-from windlass.refusals import bad_request, kept_name, notes_name, unknown_run, unknown_session
-from windlass.runtime_ports import Machine
-from windlass.setup_check import check_flag, check_id, check_options
-from windlass_harness.ledger.names import is_notes
+from windlass.refusals import (
+    bad_request,
+    check_flag,
+    check_id,
+    check_options,
+    kept_name,
+    notes_name,
+    unknown_run,
+    unknown_session,
+)
+from windlass.runtime.registry import Machine
+from windlass_harness.ledger.proposals import is_notes
 from windlass_harness.loop.family import is_childs
 from windlass_harness.redact import Redactor
+from windlass_harness.views.listing import words_in
 from windlass_protocol import ChatMessage, Record, RetryClass, RunStatus
+from windlass_protocol.codec_errors import shown
+
+StatusT = TypeVar("StatusT", SessionStatus, RunStatus)
+
+SEARCH_CHARS_MAX: Final = 256
+STATUS_SHOWN_CHARS_MAX: Final = 40
+"""What is quoted of a status that there is not."""
+
+
+def member(kind: type[StatusT], value: object) -> StatusT:
+    """Return a status."""
+    try:
+        return kind(value)
+    except ValueError:
+        pass
+    found = repr(shown(value, STATUS_SHOWN_CHARS_MAX)) if isinstance(value, str) else kind_of(value)
+    raise bad_request(f"status is one of {', '.join(one.value for one in kind)}, found {found}")
+
+
+def name_of(value: object, what: str) -> str | None:
+    """Return a name, if one is given."""
+    return None if value is None else check_id(value, what)
+
+
+def words_of(text: object) -> tuple[str, ...]:
+    """Return the words that are searched for, if there are any."""
+    if text is None:
+        return ()
+    if not isinstance(text, str) or len(text) > SEARCH_CHARS_MAX:
+        raise bad_request(f"text is a text of at most {SEARCH_CHARS_MAX} characters")
+    words = words_in(text)
+    if not words:
+        raise bad_request("text has no word to search for")
+    return words
+
+
+def number_of(value: object, what: str) -> int:
+    """Return the number of a record."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        found = value if type(value) is int else kind_of(value)
+        raise bad_request(f"{what} is the number of a record, found {found}")
+    return value
+
 
 DELETE_WAIT_MS: Final = 5_000
 """How long a delete waits for a driver that is about to let go of a session without a run."""

@@ -5,11 +5,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from windlass.definitions import check_whole, kind_of
 from windlass.engine.moments import stamp
-from windlass.ports.listing import CountFilter, RunCell, RunCounts, RunTimes, Waiting
-from windlass.refusals import bad_request
-from windlass.setup_check import check_id
+from windlass.errors import check_whole, kind_of
+from windlass.ports.store import CountFilter, RunCell, RunCounts, RunTimes, Waiting
+from windlass.refusals import bad_request, check_id
 from windlass_protocol import RunStatus
 
 BUCKETS_MAX: Final = 1_000

@@ -13,12 +13,17 @@ from windlass.client.answers import (
     SessionInfo,
     TraceInfo,
 )
-from windlass.client.client import Client
-from windlass.client.errors import Broken, NotFound, NotWindlass, RateLimited, Unauthenticated, Unreachable
-from windlass.client.means import Means
+from windlass.client.client import Client, RunQuery, RunWishes, SessionQuery
+from windlass.client.connection import (
+    Broken,
+    Means,
+    NotFound,
+    NotWindlass,
+    RateLimited,
+    Unauthenticated,
+    Unreachable,
+)
 from windlass.client.remote import RemoteAgent, RemoteOptions
-from windlass.client.runs import RunQuery
-from windlass.client.sessions import RunWishes, SessionQuery
 from windlass.ports.feed import CursorExpired
 
 __all__ = [

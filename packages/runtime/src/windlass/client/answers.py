@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 from pydantic import ConfigDict, JsonValue
 from pydantic.alias_generators import to_camel
 
-from windlass.ports.listing import SessionStatus
+from windlass.ports.store import SessionStatus
 from windlass_protocol import (
     ChatMessage,
     HarnessTrace,

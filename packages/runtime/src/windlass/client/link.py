@@ -9,10 +9,7 @@ from weakref import WeakSet
 
 import httpx2
 
-from windlass.client.address import Address
-from windlass.client.calls import Call
-from windlass.client.errors import Broken, NotWindlass, Unreachable, error_of, is_passing
-from windlass.client.limits import (
+from windlass.client.connection import (
     ADDRESSES_WARNED_MAX,
     ANSWER_BYTES_MAX,
     ANSWER_LEVELS_MAX,
@@ -22,9 +19,16 @@ from windlass.client.limits import (
     PROBLEM_BYTES_MAX,
     REQUESTS,
     RETRY_WAIT_MS_MAX,
+    Address,
+    Broken,
+    Call,
+    KeyMask,
+    Means,
+    NotWindlass,
+    Unreachable,
+    error_of,
+    is_passing,
 )
-from windlass.client.masking import KeyMask
-from windlass.client.means import Means
 from windlass.errors import AgentError, Ambiguous
 from windlass_harness.retry import RetryPolicy, next_retry_delay_ms, parse_retry_after_ms
 from windlass_protocol import CodecError, CodecLimits, decode, encode

@@ -6,18 +6,469 @@ Its model is a few rules (`remote_model`), and its one tool follows the run on t
 (`remote_work`).
 """
 
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
 from importlib.util import find_spec
-from typing import Final, TypedDict, Unpack
+from typing import Annotated, Final, TypedDict, Unpack, cast
 from urllib.parse import urlsplit
 
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic_core import to_json
+
 from windlass import parts
-from windlass.agent import Agent
-from windlass.client.address import Address, Key, check_url
-from windlass.client.remote_model import RemoteModel
-from windlass.client.remote_work import WORK_S, RemoteServer, remote_end, remote_tool
-from windlass.definitions import check_name, option_problem, wrong
-from windlass.question import ask_question
+from windlass.agent import MESSAGE_CHARS_MAX, Agent
+from windlass.client.answers import RunInfo
+from windlass.client.client import Client
+from windlass.client.connection import FEEDS, Address, Key, NotFound, NotWindlass, check_url, is_passing
+from windlass.errors import AgentError, Ambiguous, Conflict, Rejected, check_name, option_problem, wrong
+from windlass.hooks import Hook, hook
+from windlass.ports.host import HookCall
+from windlass.ports.model import LLMMessage, LLMStreamChunk, LLMUsage
+from windlass.tools import Tool, ToolFailed, tool
+from windlass.tools.context import ToolContext
+from windlass.tools.question import OPTION_CHARS_MAX, OPTIONS_MAX, QUESTION_CHARS_MAX, ask_question
+from windlass_harness.retry import RetryPolicy
+from windlass_protocol import (
+    CodecError,
+    EffectClass,
+    ErrorKind,
+    FinishReason,
+    InputKind,
+    InputRequest,
+    RetryClass,
+    RunMode,
+    RunResult,
+    RunStatus,
+    Taint,
+    ToolCall,
+    ToolMode,
+    Usage,
+    canonical,
+    parse,
+)
+
+JsonObject = dict[str, JsonValue]
+
+REMOTE: Final = "remote"
+"""The tool of a remote agent."""
+OUTPUT_CHARS_MAX: Final = 60_000
+"""What is taken of an answer; less than a model sees of one result."""
+REPORT_BYTES_MAX: Final = 90_000
+ERROR_CHARS_MAX: Final = 2_000
+_DENY: Final = "deny"
+_CUT: Final = "\n[… cut; the whole request is on the server]"
+_CUT_CONSENT: Final = "\n[… cut: it is too long to be approved here. Approve it on the server, or deny it.]"
+
+
+class Asked(BaseModel):
+    """A request to a person, as much of it as an answer needs."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    request_id: str
+    arguments_hash: str | None = None
+    question: JsonObject
+    """The arguments of `ask_question`: what the person is asked here."""
+
+
+class Report(BaseModel):
+    """How far a piece of work is: it ended, or it asks a person."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    run_id: str = ""
+    output: str | None = None
+    error: str | None = None
+    usage: Usage | None = None
+    asked: Asked | None = None
+
+
+class Reply(BaseModel):
+    """What a person said to a request."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    run_id: str
+    request_id: str
+    option_id: str | None = None
+    text: str | None = None
+    arguments_hash: str | None = None
+
+
+def report_of(info: RunInfo) -> Report | None:
+    """Return what to report of a run; None while it goes on by itself."""
+    run_id = info.run.run_id
+    if info.result is not None:
+        return _ended(info.result)
+    asked = next((request for request in info.requests if not request.is_answered), None)
+    if info.run.status is not RunStatus.WAITING or asked is None:
+        return None
+    return Report(
+        run_id=run_id,
+        asked=Asked(
+            request_id=asked.request_id, arguments_hash=asked.arguments_hash, question=_question(asked)
+        ),
+    )
+
+
+def _ended(result: RunResult) -> Report:
+    if result.status is not RunStatus.COMPLETED:
+        why = result.error.message if result.error is not None else result.reason
+        told = f"{result.status.value}: {why}" if why else result.status.value
+        return Report(run_id=result.run_id, error=told[:ERROR_CHARS_MAX], usage=result.usage)
+    if result.structured_output is None:
+        return Report(run_id=result.run_id, output=_fitting(result.output), usage=result.usage)
+    data = to_json(result.structured_output).decode()
+    if len(to_json(data)) > REPORT_BYTES_MAX:
+        told = f"its data is too large: over the limit of {REPORT_BYTES_MAX:,} bytes"
+        return Report(run_id=result.run_id, error=told, usage=result.usage)
+    return Report(run_id=result.run_id, output=data, usage=result.usage)
+
+
+def _fitting(text: str) -> str:
+    """Return as much of a text as one result can hold."""
+    most = OUTPUT_CHARS_MAX
+    shown = text[:most]
+    while len(to_json(shown)) > REPORT_BYTES_MAX:
+        most //= 2
+        shown = text[:most]
+    left = len(text) - len(shown)
+    return f"{shown}\n[… {left:,} characters left out …]" if left else shown
+
+
+def _question(request: InputRequest) -> JsonObject:
+    """Return what a person is asked here; the arguments of the call are in the prompt.
+
+    Nobody can say yes to a call that was not shown whole.
+    """
+    prompt = request.prompt or "?"
+    if len(prompt) > QUESTION_CHARS_MAX:
+        if _is_consent(request):
+            denial: JsonObject = {"id": _DENY, "label": "Deny"}
+            return {"prompt": _cut(prompt, _CUT_CONSENT), "options": [denial], "allow_freeform": False}
+        prompt = _cut(prompt, _CUT)
+    options: list[JsonValue] = [
+        {"id": option.id, "label": (option.label or option.id)[:OPTION_CHARS_MAX]}
+        for option in (request.options or ())[:OPTIONS_MAX]
+        if len(option.id) <= OPTION_CHARS_MAX
+    ]
+    return {
+        "prompt": prompt,
+        "options": options,
+        "allow_freeform": not options or bool(request.allow_freeform),
+    }
+
+
+def _is_consent(request: InputRequest) -> bool:
+    """Whether a yes lets a call run; whatever looks like it counts."""
+    ids = {option.id for option in request.options or ()}
+    return request.kind is not InputKind.QUESTION or request.arguments_hash is not None or _DENY in ids
+
+
+def _cut(prompt: str, mark: str) -> str:
+    return prompt[: QUESTION_CHARS_MAX - len(mark)] + mark
+
+
+def reply_to(report: Report, answered: JsonObject) -> Reply:
+    """Return what the server is told of an answer; one that was passed over is a no."""
+    asked = report.asked
+    assert asked is not None, "only a report that asks was answered"
+    option, text = answered.get("optionId"), answered.get("text")
+    given = (option if isinstance(option, str) else None, text if isinstance(text, str) else None)
+    if given == (None, None):
+        options = asked.question.get("options")
+        can_deny = isinstance(options, list) and any(
+            isinstance(one, dict) and one.get("id") == _DENY for one in options
+        )
+        given = (_DENY, None) if can_deny else (None, "Nobody answered.")
+    return Reply(
+        run_id=report.run_id,
+        request_id=asked.request_id,
+        option_id=given[0],
+        text=given[1],
+        arguments_hash=asked.arguments_hash,
+    )
+
+
+ROUNDS_MAX: Final = 100
+"""How often one piece of work may ask a person."""
+_ASK: Final = "ask_question"
+
+
+class RemoteModel:
+    """Answers for an agent whose work is done on another server.
+
+    Words to it become a call that gives them to the server. What that brings back is its answer, a question
+    to a person, or a failure; an answer to the question becomes another call.
+    """
+
+    route_id = "remote"
+    holds_beside_tools = True
+
+    def __init__(self, model_id: str, schema: JsonObject | None = None) -> None:
+        self.model_id = model_id
+        self._schema = schema
+
+    def with_output(self, schema: JsonObject) -> "RemoteModel":
+        """Return the same model; the server is told the schema."""
+        return RemoteModel(self.model_id, schema)
+
+    async def stream(
+        self,
+        messages: Sequence[LLMMessage],
+        *,
+        tools: Iterable[JsonObject] | None = None,
+        temperature: float | None = None,
+    ) -> AsyncGenerator[LLMStreamChunk]:
+        """Go on from the last message; see `LLMProvider`."""
+        last = messages[-1]
+        if last.role != "tool":
+            yield self._call(messages, REMOTE, self._task(last.content))
+        elif last.is_error:
+            # Also a question that nobody can be asked: the server would only ask it again.
+            raise _failed(last.content)
+        elif last.name == _ASK:
+            yield self._call(messages, REMOTE, _answer(messages, last))
+        else:
+            report = _report(last)
+            if report.asked is not None:
+                _check_rounds(messages)
+                yield self._call(messages, _ASK, _question_of(report.asked, tools or ()))
+            else:
+                yield LLMStreamChunk(usage=_usage(report.usage))
+                if report.output is None:
+                    raise _failed(report.error or "it ended without an answer")
+                yield LLMStreamChunk(content_delta=report.output)
+                yield LLMStreamChunk(finish_reason=FinishReason.STOP)
+                return
+        yield LLMStreamChunk(finish_reason=FinishReason.TOOL_CALLS)
+
+    def _task(self, words: str) -> JsonObject:
+        task: JsonObject = {"message": words}
+        if self._schema is not None:
+            task["output_schema"] = self._schema
+        return task
+
+    def _call(self, messages: Sequence[LLMMessage], name: str, arguments: JsonObject) -> LLMStreamChunk:
+        number = sum(len(message.tool_calls) for message in messages) + 1
+        return LLMStreamChunk(tool_call_delta=ToolCall(id=f"remote-{number}", name=name, arguments=arguments))
+
+
+def _check_rounds(messages: Sequence[LLMMessage]) -> None:
+    asked = 0
+    for message in reversed(messages):
+        if message.role == "user":
+            break
+        asked += message.name == _ASK
+    if asked >= ROUNDS_MAX:
+        raise _failed(f"it asks without end: over the limit of {ROUNDS_MAX} questions for one piece of work")
+
+
+def _question_of(asked: Asked, tools: Iterable[JsonObject]) -> JsonObject:
+    if all(tool["name"] != _ASK for tool in tools):
+        raise _failed("it waits for a person, and nobody can be asked here; it was told to end")
+    return asked.question
+
+
+def _answer(messages: Sequence[LLMMessage], told: LLMMessage) -> JsonObject:
+    """What a person said, for the request that is behind the question."""
+    asked = next(message for message in reversed(messages) if message.name == REMOTE)
+    reply: Reply = reply_to(_report(asked), _object(told.content))
+    return {"reply": cast(JsonObject, reply.model_dump(mode="json", exclude_none=True))}
+
+
+def _report(message: LLMMessage) -> Report:
+    return Report.model_validate(_object(message.content))
+
+
+def _object(text: str) -> JsonObject:
+    try:
+        found = parse(text)
+    except CodecError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _usage(used: Usage | None) -> LLMUsage | None:
+    if used is None:
+        return None
+    return LLMUsage(
+        input_tokens=used.input_tokens,
+        output_tokens=used.output_tokens,
+        cache_read_tokens=used.cache_read_tokens,
+        cache_write_tokens=used.cache_write_tokens,
+        reasoning_tokens=used.reasoning_tokens,
+        cost_micros=used.cost_micros,
+    )
+
+
+def _failed(why: str) -> Rejected:
+    return Rejected(
+        f"the remote agent did not complete: {why}",
+        kind=ErrorKind.SUBAGENT_FAILURE,
+        retry=RetryClass.NOT_RETRYABLE,
+    )
+
+
+WORK_S: Final = 3_600.0
+"""How long one piece of work may take, seconds."""
+END_MS: Final = 30_000
+"""How long telling a server that nobody waits for its work any more may take, milliseconds."""
+WORDS_CHARS_MAX: Final = 2 * MESSAGE_CHARS_MAX
+_LAST_WORDS: Final = RetryPolicy(max_attempts=8, base_delay_ms=250, max_delay_ms=5_000)
+_ENDED: Final = "The run that it worked for has ended."
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteServer:
+    """A server, and which of its agents is wanted."""
+
+    address: Address
+    agent: str | None
+    key_env: str | None
+
+    def client(self, retries: RetryPolicy | None = None) -> Client:
+        """Return a client of it."""
+        url, key = self.address.url, self.address.key
+        return Client(url, key=key) if retries is None else Client(url, key=key, retries=retries)
+
+    @property
+    def facts(self) -> JsonObject:
+        """What a package says of it: where it is, and where its key comes from."""
+        known = {"url": self.address.shown, "agent": self.agent, "keyEnv": self.key_env}
+        return {name: value for name, value in known.items() if value is not None}
+
+    async def session(self, client: Client, session_id: str) -> str:
+        """Return the session there that belongs to one here: always the same."""
+        key = sha256(canonical(["remote session", session_id])).hexdigest()
+        begun = await client.sessions.create(agent=self.agent, mode=RunMode.TASK, idempotency_key=key)
+        return begun.session_id
+
+
+def remote_tool(server: RemoteServer, timeout_s: float) -> Tool[..., object]:
+    """Return the tool that gives work to a server and waits for what comes of it.
+
+    A call begins nothing twice: its session there comes from the session here, and its message carries the
+    key of the call.
+    """
+
+    @tool(
+        name=REMOTE,
+        mode=ToolMode.READ,
+        effect=EffectClass.IDEMPOTENT,
+        reads=Taint.UNTRUSTED,
+        is_outbound=True,
+        timeout=timeout_s,
+        metadata={"remote": server.facts},
+    )
+    async def remote(
+        ctx: ToolContext,
+        message: Annotated[str, Field(max_length=WORDS_CHARS_MAX)] | None = None,
+        output_schema: dict[str, JsonValue] | None = None,
+        reply: Reply | None = None,
+    ) -> JsonObject:
+        """Give words to an agent of another server, and wait for what comes of them.
+
+        Args:
+            message: The task.
+            output_schema: A JSON Schema that the result must fit.
+            reply: What a person said to its request, instead of a task.
+        """
+        work = _Work(server, ctx, message or "", output_schema, reply)
+        return (await work.done()).model_dump(mode="json", by_alias=True, exclude_none=True)
+
+    return remote
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    server: RemoteServer
+    ctx: ToolContext
+    message: str
+    output_schema: JsonObject | None
+    reply: Reply | None
+
+    async def done(self) -> Report:
+        """Try until it is done; whoever waits sets the time."""
+        failures = 0
+        async with self.server.client() as client:
+            while True:
+                try:
+                    return await self._try(client)
+                except AgentError as error:
+                    # Everything that is sent here is known again, so it may be sent again.
+                    if not (is_passing(error) or isinstance(error, Ambiguous)):
+                        raise ToolFailed(f"the server refused: {error.message}") from None
+                    after_ms = error.retry_after_ms
+                failures += 1
+                await client.link.pause(failures, FEEDS, retry_after_ms=after_ms)
+
+    async def _try(self, client: Client) -> Report:
+        if self.reply is not None:
+            await _say(client, self.reply)
+            return await _followed(client, self.reply.run_id)
+        session_id = await self.server.session(client, self.ctx.session_id)
+        begun = await client.sessions.send(
+            session_id,
+            self.message,
+            agent=self.server.agent,
+            mode=RunMode.TASK,
+            output_schema=self.output_schema,
+            # As a header has it: the key of a call is made of names, which may hold anything.
+            idempotency_key=sha256(self.ctx.idempotency_key.encode()).hexdigest(),
+        )
+        if begun.run_id is None:
+            raise NotWindlass("the server took a message and names no run that it begins")
+        return await _followed(client, begun.run_id)
+
+
+async def _say(client: Client, reply: Reply) -> None:
+    try:
+        await client.approvals.answer(
+            reply.request_id, reply.option_id, text=reply.text, arguments_hash=reply.arguments_hash
+        )
+    except (Conflict, NotFound):
+        # It is answered: by this very call before a crash, or by somebody on the server.
+        return
+
+
+async def _followed(client: Client, run_id: str) -> Report:
+    """Return what to report of a run, once there is something."""
+    async with client.events(run_id=run_id) as feed:
+        while True:
+            report = report_of(await client.runs.get(run_id))
+            if report is not None:
+                return report
+            async for event in feed:
+                if event.type == "run.waiting":
+                    break
+            else:
+                return _last(report_of(await client.runs.get(run_id)))
+
+
+def _last(report: Report | None) -> Report:
+    if report is None:
+        raise ToolFailed("the server ended the feed of a run that goes on")
+    return report
+
+
+def remote_end(server: RemoteServer) -> Hook:
+    """Return what tells the server that nobody waits for its work any more."""
+
+    @hook("after_run_terminal", hook_id="remote_end", timeout_ms=END_MS)
+    async def end(seen: HookCall) -> None:
+        if seen.status == RunStatus.COMPLETED:
+            return
+        async with server.client(_LAST_WORDS) as client:
+            session_id = await server.session(client, seen.session_id)
+            if (await client.sessions.get(session_id)).run_count:
+                await client.sessions.cancel(session_id, reason=_ENDED)
+            else:
+                await client.sessions.delete(session_id)
+
+    return end
+
 
 _VARIABLE: Final = "key_env is the name of a variable of the environment, such as RESEARCH_KEY"
 

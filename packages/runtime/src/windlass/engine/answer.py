@@ -11,16 +11,14 @@ from typing import Final, cast
 from pydantic import JsonValue
 from pydantic_core import to_json
 
-from windlass.definitions import kind_of
 from windlass.engine.cut import cut
 from windlass.engine.masking import MaskedAnswer
 from windlass.engine.usage import usage_data
-from windlass.errors import AgentError, Rejected, Unavailable
-from windlass.limits import MODEL_PART_BYTES_MAX, MODEL_TEXT_CHARS_MAX
+from windlass.errors import AgentError, Rejected, Unavailable, kind_of
+from windlass.limits import ARGUMENT_BYTES_MAX, MODEL_PART_BYTES_MAX, MODEL_TEXT_CHARS_MAX, NAME_CHARS_MAX
 from windlass.ports.clock import Clock
 from windlass.ports.model import LLMStreamChunk, ToolCallDelta
-from windlass.tool_arguments import ARGUMENT_LIMITS
-from windlass.tool_limits import ARGUMENT_BYTES_MAX, NAME_CHARS_MAX
+from windlass.tools.calling import ARGUMENT_LIMITS
 from windlass_harness.loop.events import AskedCall, ModelAnswered
 from windlass_harness.loop.rules import CALLS_PER_STEP_MAX
 from windlass_harness.redact import Redactor

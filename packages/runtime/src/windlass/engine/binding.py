@@ -10,18 +10,16 @@ from typing import Final, Protocol
 
 from pydantic import JsonValue
 
-from windlass.delivery import check_sink
+from windlass.agent import check_sink
 from windlass.dynamic import Placed
 from windlass.engine.compaction_rules import compaction_rule
 from windlass.engine.hooks import NO_HOOKS, Hooks
 from windlass.limits import POLICY_TIMEOUT_MS
 from windlass.package import compaction_route
+from windlass.ports.host import OutputSink, ToolPolicy
 from windlass.ports.model import LLMProvider
-from windlass.ports.policy import ToolPolicy
-from windlass.ports.sink import OutputSink
 from windlass.skills import Skills
-from windlass.tool_pins import PIN
-from windlass.tools import Tool
+from windlass.tools import PIN, Tool
 from windlass_harness.loop.events import Note
 from windlass_harness.loop.rules import Rules
 from windlass_harness.redact import Redactor

@@ -16,22 +16,11 @@ from windlass.engine.masking import MaskedAnswer
 from windlass.engine.prompt import to_llm
 from windlass.engine.results import broken_off, model_error
 from windlass.errors import Unavailable, is_for_us, is_told_to_end
-from windlass.limits import (
-    ON_COMPACTION_TIMEOUT_MS,
-    REMINDER_CHARS_MAX,
-    REMINDERS_PER_TOOL_MAX,
-)
+from windlass.limits import ON_COMPACTION_TIMEOUT_MS, REMINDER_CHARS_MAX, REMINDERS_PER_TOOL_MAX
 from windlass.ports.model import window_tokens
-from windlass.tool_context import CompactionContext
-from windlass.tool_state import SessionValues
 from windlass.tools import Tool
-from windlass_harness.compaction import (
-    CompactionPlan,
-    completed_data,
-    plan,
-    plan_eviction,
-    summary_request,
-)
+from windlass.tools.context import CompactionContext, SessionValues
+from windlass_harness.compaction import CompactionPlan, completed_data, plan, plan_eviction, summary_request
 from windlass_harness.loop.effects import Compact
 from windlass_harness.loop.events import CompactionBroken, HistoryCompacted, ModelAnswered
 from windlass_harness.loop.state import LoopState

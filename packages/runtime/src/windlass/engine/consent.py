@@ -9,8 +9,8 @@ from windlass.engine.masking import masked
 from windlass.engine.moments import stamp
 from windlass.limits import WAIT_MS_MAX
 from windlass.ports.clock import Clock
-from windlass.tool_arguments import Arguments
 from windlass.tools import Tool
+from windlass.tools.calling import Arguments
 from windlass_harness.loop.effects import JudgeCall
 from windlass_harness.loop.events import Plea
 from windlass_harness.loop.notes import CONSENTED

@@ -7,17 +7,16 @@ from typing import Protocol
 from pydantic import JsonValue
 from pydantic_core import from_json
 
+from windlass.agent import subagent_tool
 from windlass.engine.binding import Binding
 from windlass.engine.judge import Judged
 from windlass.engine.points import after_call
 from windlass.engine.results import Results, failed, review
 from windlass.errors import AgentError
 from windlass.ports.clock import Clock
-from windlass.ports.content import ContentStore
-from windlass.subagents import subagent_tool
-from windlass.tool_arguments import Arguments
-from windlass.tool_run import ToolRun
+from windlass.ports.store import ContentStore
 from windlass.tools import Tool
+from windlass.tools.calling import Arguments, ToolRun
 from windlass_harness.loop.effects import ReviewReport, RunTool
 from windlass_harness.loop.events import CallJudged, CallRefused, CallReturned, Delegation, ModelAnswered
 from windlass_harness.loop.family import child_of

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 
-from windlass.delivery import receipt_of
+from windlass.agent import receipt_of
 from windlass.engine.cut import Late, Raised, cut
 from windlass.errors import AgentError, Conflict, Denied, Rejected, Unavailable
 from windlass.limits import DELIVERY_ATTEMPTS_MAX, DELIVERY_RETRY_DELAY_MS, DELIVERY_TIMEOUT_MS
 from windlass.ports.clock import Clock
-from windlass.ports.sink import Delivery, OutputSink
+from windlass.ports.host import Delivery, OutputSink
 from windlass_harness.loop.effects import Deliver
 from windlass_harness.loop.events import DeliverySettled
 from windlass_protocol import ErrorCode, ErrorInfo, ErrorKind, JsonObject, RetryClass

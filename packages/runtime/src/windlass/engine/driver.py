@@ -21,7 +21,7 @@ from windlass.engine.steady import Steady
 from windlass.engine.tasks import Tasks
 from windlass.engine.writer import Lost, SessionWriter
 from windlass.errors import Unavailable
-from windlass.ports.journal import Standing
+from windlass.ports.store import Standing
 from windlass_harness.loop.advance import advance
 from windlass_harness.loop.delivery import errands
 from windlass_harness.loop.effects import (

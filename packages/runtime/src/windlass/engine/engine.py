@@ -24,7 +24,7 @@ from windlass.engine.writer import Publisher, Scribe, SessionWriter
 from windlass.errors import AgentError, Ambiguous, Conflict, Rejected, Unavailable
 from windlass.limits import OWNER_LEASE_MS
 from windlass.ports.clock import IDLE, Clock
-from windlass.ports.journal import Claim, Store
+from windlass.ports.store import Claim, Store
 from windlass_harness.loop.rules import Rules
 from windlass_protocol import RetryClass
 

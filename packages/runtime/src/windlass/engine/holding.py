@@ -11,8 +11,14 @@ from typing import Final, cast
 
 from pydantic import JsonValue
 
-from windlass.ports.model import LLMMessage, LLMProvider, LLMStreamChunk, OutputProvider
-from windlass.ports.model_errors import ModelFault, ModelRejected
+from windlass.ports.model import (
+    LLMMessage,
+    LLMProvider,
+    LLMStreamChunk,
+    ModelFault,
+    ModelRejected,
+    OutputProvider,
+)
 from windlass_protocol import OutputContract
 
 JsonObject = dict[str, JsonValue]

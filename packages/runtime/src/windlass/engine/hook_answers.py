@@ -9,18 +9,20 @@ from typing import Final, cast
 
 from pydantic import JsonValue
 
-from windlass.definitions import kind_of
 from windlass.engine.answer import whole
+from windlass.errors import kind_of
 from windlass.hooks import POINTS
 from windlass.limits import (
+    ARGUMENT_BYTES_MAX,
+    ARGUMENT_LEVELS_MAX,
     HOOK_CONTEXT_CHARS_MAX,
     HOOK_CONTEXT_TEXTS_MAX,
     HOOK_WORDS_CHARS_MAX,
+    RESULT_LEVELS_MAX,
     TOOL_OUTPUT_CHARS_MAX,
 )
-from windlass.ports.hook import UNCHANGED, Change, HookCall, Veto
+from windlass.ports.host import UNCHANGED, Change, HookCall, Veto
 from windlass.ports.model import LLMMessage
-from windlass.tool_limits import ARGUMENT_BYTES_MAX, ARGUMENT_LEVELS_MAX, RESULT_LEVELS_MAX
 from windlass_protocol import CodecError, CodecLimits, HookRight, HookSpec, JsonObject, canonical, parse
 
 _ARGUMENTS: Final = CodecLimits(message_bytes_max=ARGUMENT_BYTES_MAX, depth_max=ARGUMENT_LEVELS_MAX)

@@ -25,9 +25,8 @@ from windlass.hooks import (
 )
 from windlass.limits import HOOK_STUCK_THREADS_MAX, HOOK_TIMEOUT_MS
 from windlass.ports.clock import Clock
-from windlass.ports.hook import UNCHANGED, Change, HookAnswer, HookCall, Veto
-from windlass.tool_run import failure_text
-from windlass.tool_thread import in_thread
+from windlass.ports.host import UNCHANGED, Change, HookAnswer, HookCall, Veto
+from windlass.tools.calling import failure_text, in_thread
 from windlass_harness.loop.events import Note
 from windlass_harness.loop.hooked import (
     AFTER_APPROVAL_DECISION,

@@ -17,16 +17,15 @@ from windlass.errors import Rejected, is_for_us
 from windlass.limits import POLICY_TIMEOUT_MS
 from windlass.policy import RulesPolicy, strongest
 from windlass.ports.clock import Clock
-from windlass.ports.policy import ToolPolicy
-from windlass.question import question_of
-from windlass.tool_arguments import Arguments, arguments_hash, arguments_of
-from windlass.tool_router import unknown_tool
+from windlass.ports.host import ToolPolicy
 from windlass.tools import SHELL_PARAMETER, Tool
+from windlass.tools.calling import Arguments, arguments_hash, arguments_of
+from windlass.tools.question import question_of
+from windlass.tools.router import unknown_tool
 from windlass_harness.loop.effects import JudgeCall
 from windlass_harness.loop.events import CallAsks, CallJudged, CallRefused, Plea
 from windlass_harness.loop.state import LoopState
-from windlass_harness.policy import decide_tool_mode
-from windlass_harness.policy_rules import CallFacts, Taint
+from windlass_harness.policy import CallFacts, Taint, decide_tool_mode
 from windlass_harness.redact import Redactor
 from windlass_harness.shell import classify_shell_command
 from windlass_protocol import (

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from windlass.ports.clock import Clock
-from windlass.ports.journal import Catalog, Standing
+from windlass.ports.store import Catalog, Standing
 
 
 class LateWakes:

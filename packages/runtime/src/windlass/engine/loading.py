@@ -4,7 +4,7 @@ import zlib
 from dataclasses import dataclass
 from typing import Final
 
-from windlass.ports.journal import Journal, Snapshots
+from windlass.ports.store import Journal, Snapshots
 from windlass_harness.loop.snapshot import dump_loop, load_loop
 from windlass_harness.loop.state import LoopState
 

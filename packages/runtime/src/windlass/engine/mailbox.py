@@ -10,7 +10,7 @@ from windlass.engine.mail import KINDS, Mail, next_run, sort
 from windlass.engine.patience import patiently
 from windlass.engine.writer import Lost
 from windlass.ports.clock import Clock
-from windlass.ports.journal import CANCEL, START, STEER, Inbox, InboxItem, RunRow
+from windlass.ports.store import CANCEL, START, STEER, Inbox, InboxItem, RunRow
 from windlass_harness.loop.drafts import within_limit
 
 PAGE_ITEMS: Final = 16

@@ -8,10 +8,9 @@ from pydantic import JsonValue
 from windlass.engine.cut import Raised, Returned, cut
 from windlass.engine.listening import LEAVE_S
 from windlass.engine.masking import MaskedAnswer
-from windlass.tool_arguments import Arguments
-from windlass.tool_context import ToolContext
-from windlass.tool_run import ToolRun, late, run_tool
 from windlass.tools import Tool
+from windlass.tools.calling import Arguments, ToolRun, late, run_tool
+from windlass.tools.context import ToolContext
 from windlass_harness.loop.effects import RunTool
 from windlass_harness.loop.events import CallUnbegun, LoopEvent
 

@@ -8,7 +8,7 @@ from pydantic_core import to_json
 
 from windlass.ports.feed import LiveAnswer
 from windlass_harness.redact import Redactor
-from windlass_harness.redact_stream import MaskedStream
+from windlass_harness.redact.text import MaskedStream
 
 JsonObject = dict[str, JsonValue]
 

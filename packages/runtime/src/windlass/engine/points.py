@@ -8,9 +8,9 @@ from windlass.engine.hooks import Outcome
 from windlass.engine.output_check import check_output
 from windlass.hooks import AFTER_TOOL_CALL, AFTER_VALIDATION, BEFORE_APPROVAL_REQUEST, BEFORE_VALIDATION
 from windlass.ports.clock import Clock
-from windlass.ports.hook import HookCall
-from windlass.tool_arguments import Arguments, arguments_of
-from windlass.tool_state import SessionValues
+from windlass.ports.host import HookCall
+from windlass.tools.calling import Arguments, arguments_of
+from windlass.tools.context import SessionValues
 from windlass_harness.loop.advance import last_text
 from windlass_harness.loop.effects import CallHooks, JudgeCall, RunTool
 from windlass_harness.loop.events import (

@@ -4,8 +4,8 @@ from pydantic import JsonValue
 from pydantic_core import to_json
 
 from windlass.ports.model import LLMMessage
-from windlass_harness.views.content import as_text
 from windlass_harness.views.history import HistoryDraft
+from windlass_harness.views.payloads import as_text
 from windlass_protocol import (
     AssistantMessage,
     ModelMessage,

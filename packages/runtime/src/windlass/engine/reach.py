@@ -8,7 +8,7 @@ from windlass.engine.mail import agent_of
 from windlass.engine.mailbox import each_item
 from windlass.engine.moments import moment
 from windlass.ports.clock import Clock
-from windlass.ports.journal import CANCEL, COMPACT, START, STEER, Store
+from windlass.ports.store import CANCEL, COMPACT, START, STEER, Store
 from windlass_harness.loop.state import LoopState
 
 _LOG: Final = logging.getLogger(__name__)

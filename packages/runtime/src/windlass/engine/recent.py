@@ -10,7 +10,7 @@ from typing import Final
 
 from windlass.engine.loading import Loaded
 from windlass.engine.prompt import Prompt
-from windlass_harness.compaction.tokens import BYTES_PER_TOKEN
+from windlass_harness.compaction import BYTES_PER_TOKEN
 
 SESSIONS_MAX: Final = 64
 BYTES_MAX: Final = 32 * 1_048_576

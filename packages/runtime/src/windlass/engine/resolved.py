@@ -7,15 +7,12 @@ from typing import Final, cast
 
 from pydantic_core import from_json
 
-from windlass.definitions import check_text, kind_of, wrong
 from windlass.dynamic import Placed
 from windlass.engine.binding import Binding
-from windlass.limits import TOOLS_PER_AGENT_MAX
-from windlass.skill_files import Skill
-from windlass.skills import Skills
-from windlass.tool_limits import INSTRUCTIONS_CHARS_MAX, PACKAGE_BYTES_MAX
-from windlass.tool_pins import PIN, as_pinned
-from windlass.tools import Tool
+from windlass.errors import check_text, kind_of, wrong
+from windlass.limits import INSTRUCTIONS_CHARS_MAX, PACKAGE_BYTES_MAX, TOOLS_PER_AGENT_MAX
+from windlass.skills import Skill, Skills
+from windlass.tools import PIN, Tool, as_pinned
 from windlass_protocol import CodecLimits, JsonObject, ResolverPart, ToolSpec, canonical
 
 _LIMITS: Final = CodecLimits(message_bytes_max=PACKAGE_BYTES_MAX, depth_max=128)

@@ -15,13 +15,13 @@ from windlass.engine.patience import patiently
 from windlass.engine.resolved import Part, check_fit, merged, part_of, part_under, read_part
 from windlass.errors import AgentError, Rejected, is_for_us
 from windlass.ports.clock import Clock
-from windlass.ports.content import ContentStore
-from windlass.tool_state import SessionValues
-from windlass.tool_thread import in_thread
+from windlass.ports.store import ContentStore
+from windlass.tools.calling import in_thread
+from windlass.tools.context import SessionValues
 from windlass_harness.loop.events import Note, Stopped
 from windlass_harness.loop.state import LoopState
 from windlass_harness.redact import mask_text
-from windlass_harness.views.resolved import Resolved, resolved_key
+from windlass_harness.views.session import Resolved, resolved_key
 from windlass_protocol import (
     CodecError,
     ErrorKind,

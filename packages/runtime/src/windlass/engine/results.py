@@ -13,16 +13,13 @@ from windlass.engine.judge import call_facts, timed_out
 from windlass.engine.masking import has_mask, masked, masked_end
 from windlass.engine.patience import patiently
 from windlass.errors import AgentError, Rejected, is_for_us
-from windlass.limits import CONTENT_BYTES_MAX, TOOL_OUTPUT_CHARS_MAX
+from windlass.limits import CONTENT_BYTES_MAX, FAILED_CHARS_MAX, TOOL_OUTPUT_CHARS_MAX
 from windlass.policy import RulesPolicy
 from windlass.ports.clock import Clock
-from windlass.ports.content import ContentStore
-from windlass.tool_arguments import Arguments, arguments_of
-from windlass.tool_limits import FAILED_CHARS_MAX
-from windlass.tool_result import is_light, result_value
-from windlass.tool_run import ToolRun, failure_text
-from windlass.tool_thread import in_own_thread
+from windlass.ports.store import ContentStore
 from windlass.tools import Tool, ToolFailed
+from windlass.tools.calling import Arguments, ToolRun, arguments_of, failure_text, in_own_thread
+from windlass.tools.results import is_light, result_value
 from windlass_harness.loop.effects import RunTool
 from windlass_harness.loop.events import CallRefused, CallReturned
 from windlass_harness.redact import Redactor, mask_text

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from windlass.ports.content import ContentStore
+from windlass.ports.store import ContentStore
 from windlass_protocol import ContentRef
 
 

@@ -6,9 +6,9 @@ from windlass.engine.delegating import Delegator
 from windlass.engine.lease import Lease
 from windlass.engine.masking import SecretInputs
 from windlass.ports.clock import Clock, Random
-from windlass.ports.content import ContentStore
 from windlass.ports.feed import EventBus
-from windlass.tool_router import ToolGates
+from windlass.ports.store import ContentStore
+from windlass.tools.router import ToolGates
 from windlass_harness.loop.rules import CALLS_PER_STEP_MAX
 
 

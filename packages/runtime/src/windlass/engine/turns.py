@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 
-from windlass.tool_router import ToolGates
 from windlass.tools import Tool
+from windlass.tools.router import ToolGates
 
 
 class Turns:

@@ -40,12 +40,11 @@ from windlass.engine.writer import SessionWriter
 from windlass.errors import AgentError, Rejected, Unavailable, is_for_us, is_told_to_end
 from windlass.hooks import AFTER_MODEL_CALL, BEFORE_MODEL_CALL
 from windlass.limits import MODEL_TIMEOUT_MS
-from windlass.ports.journal import Standing
 from windlass.ports.model import LLMMessage
-from windlass.tool_arguments import Arguments
-from windlass.tool_context import ToolContext, ToolControl
-from windlass.tool_state import ToolState
+from windlass.ports.store import Standing
 from windlass.tools import Tool, ToolFailed
+from windlass.tools.calling import Arguments
+from windlass.tools.context import ToolContext, ToolControl, ToolState
 from windlass_harness.loop.effects import (
     CallHooks,
     CallModel,

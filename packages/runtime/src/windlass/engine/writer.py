@@ -10,12 +10,12 @@ from typing import Final, Protocol
 from windlass.engine.patience import patiently
 from windlass.errors import AgentError, Ambiguous, Conflict
 from windlass.ports.clock import Clock
-from windlass.ports.journal import Appended, Batch, Claim, Journal, NewRun, Standing
+from windlass.ports.store import Appended, Batch, Claim, Journal, NewRun, Standing
 from windlass_harness.loop.drafts import Draft, number, place
 from windlass_harness.loop.state import LoopState
 from windlass_harness.redact import Redactor
-from windlass_harness.views.deliveries import DELIVERY_RECORDS
 from windlass_harness.views.listing import RUN_STATUSES
+from windlass_harness.views.runs import DELIVERY_RECORDS
 from windlass_protocol import Record, RunStatus
 
 

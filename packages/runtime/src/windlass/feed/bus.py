@@ -27,7 +27,7 @@ from windlass.ports.feed import (
     StreamOptions,
     refused,
 )
-from windlass.ports.journal import RunRow
+from windlass.ports.store import RunRow
 from windlass_harness.views.runs import RUN_ENDS, run_id_of
 from windlass_protocol import (
     AgentCursor,

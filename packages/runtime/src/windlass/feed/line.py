@@ -6,7 +6,7 @@ from typing import Final, Protocol
 
 from windlass.feed.limits import EVENTS_PER_READ
 from windlass.ports.feed import CursorExpired, FeedStore, refused
-from windlass.ports.journal import RunRow
+from windlass.ports.store import RunRow
 from windlass.refusals import unknown_run
 from windlass_harness.views.runs import RUN_ENDS
 from windlass_protocol import Record

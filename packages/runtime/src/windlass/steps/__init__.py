@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from windlass.steps.session import read_session as read_session
     from windlass.steps.session import write_session as write_session
 
-_NAMES = {
-    "contract": (
+_HOMES = {
+    "windlass.steps.contract": (
         "AgentTool",
         "Grammar",
         "HandleEvent",
@@ -32,10 +32,13 @@ _NAMES = {
         "StepResult",
         "ToolLoopHarnessConfig",
     ),
-    "loop": ("create_tool_loop_harness",),
-    "questions": ("answer_to",),
-    "run": ("state_of",),
-    "session": ("read_session", "write_session"),
+    "windlass.steps.loop": ("create_tool_loop_harness",),
+    "windlass.steps.questions": ("answer_to",),
+    "windlass.steps.run": ("state_of",),
+    "windlass.steps.session": (
+        "read_session",
+        "write_session",
+    ),
 }
 
-__getattr__, __dir__ = _lazy_names(__name__, {name: home for home, names in _NAMES.items() for name in names})
+__getattr__, __dir__ = _lazy_names(__name__, _HOMES)

@@ -13,9 +13,9 @@ from windlass.steps.harness import Harness
 from windlass.steps.output import FINAL_OUTPUT
 from windlass.steps.questions import APPROVAL_OPTIONS, ASK_QUESTION, question_request
 from windlass.steps.run import StepRun
-from windlass.tool_arguments import Arguments, arguments_hash, arguments_of
-from windlass.tool_router import unknown_tool
 from windlass.tools import Tool
+from windlass.tools.calling import Arguments, arguments_hash, arguments_of
+from windlass.tools.router import unknown_tool
 from windlass_harness.loop.events import AskedCall
 from windlass_protocol import (
     AllowDecision,

@@ -13,8 +13,8 @@ from windlass.steps.contract import StepFn, StepResult
 from windlass.steps.output import LATER, NOT_FULFILLED, ONCE, REMINDER, SCHEMA_ID, check_final, told
 from windlass.steps.performing import Outcome, output_as, perform, result_event, result_part, tool_part
 from windlass.steps.run import StepRun, at, at_turn, dump
+from windlass_harness.compaction import Origin, mark
 from windlass_harness.loop.events import ModelAnswered, OutputChecked
-from windlass_harness.origin import Origin, mark
 from windlass_protocol import (
     ActionStatus,
     AssistantMessage,

@@ -6,9 +6,9 @@ from enum import StrEnum
 from typing import Final, Protocol
 
 from windlass.ports.clock import Clock, Random
-from windlass.ports.content import ContentStore
+from windlass.ports.host import ToolPolicy
 from windlass.ports.model import LLMProvider
-from windlass.ports.policy import ToolPolicy
+from windlass.ports.store import ContentStore
 from windlass.tools import Tool
 from windlass_harness.redact import Redactor
 from windlass_harness.retry import RetryPolicy
@@ -133,4 +133,4 @@ class ToolLoopHarnessConfig:
     grammar: Grammar = Grammar.ONE_TURN
     clock: Clock | None = None
     random: Random | None = None
-    """Clock and chance; those of the machine when made with `windlass.compose`."""
+    """Clock and chance; those of the machine when made with `windlass.runtime.compose`."""

@@ -6,18 +6,17 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from windlass.definitions import check_name, check_text, wrong
-from windlass.errors import Rejected
+from windlass.errors import Rejected, check_name, check_text, wrong
+from windlass.limits import DESCRIPTION_CHARS_MAX
 from windlass.policy import RulesPolicy
 from windlass.ports.clock import Clock, Random
-from windlass.ports.content import ContentStore
-from windlass.ports.policy import ToolPolicy
+from windlass.ports.host import ToolPolicy
+from windlass.ports.store import ContentStore
 from windlass.steps.contract import AgentTool, HarnessTool, KeyedTool, ToolLoopHarnessConfig
 from windlass.steps.output import FINAL_OUTPUT
 from windlass.steps.questions import ASK_QUESTION, QUESTION_TOOL
-from windlass.tool_limits import DESCRIPTION_CHARS_MAX
-from windlass.tool_router import ToolGates
 from windlass.tools import Tool
+from windlass.tools.router import ToolGates
 from windlass_harness.policy import PolicySet
 from windlass_protocol import ContentRef, ErrorKind, JsonObject, RetryClass, RunMode
 
@@ -68,7 +67,9 @@ def prepare(config: ToolLoopHarnessConfig) -> Harness:
     """
     _check(config)
     if config.clock is None or config.random is None:
-        raise wrong("the steps need a clock and a random source; windlass.compose gives those of the machine")
+        raise wrong(
+            "the steps need a clock and a random source; windlass.runtime.compose gives those of the machine"
+        )
     tools: dict[str, Tool[..., object]] = {}
     keyed: dict[str, KeyedTool] = {}
     agents: dict[str, AgentTool] = {}

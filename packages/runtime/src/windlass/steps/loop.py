@@ -17,8 +17,7 @@ from windlass.steps.harness import Harness, prepare
 from windlass.steps.output import check_schema, output_tool
 from windlass.steps.resuming import Resumed, resume
 from windlass.steps.run import StepRun, at, at_turn, dump
-from windlass_harness.compaction import estimate_tokens
-from windlass_harness.origin import Origin, mark
+from windlass_harness.compaction import Origin, estimate_tokens, mark
 from windlass_protocol import (
     ErrorCode,
     ErrorInfo,

@@ -13,8 +13,7 @@ from windlass.engine.results import Results, failed
 from windlass.errors import is_told_to_end
 from windlass.steps.calls import Ready, Refused
 from windlass.steps.run import Shown, StepRun, at
-from windlass.tool_context import ToolContext
-from windlass.tool_state import STEPS_KEY, ToolState
+from windlass.tools.context import STEPS_KEY, ToolContext, ToolState
 from windlass_harness.completion import is_terminal_result
 from windlass_harness.loop.authored import STATE_TOO_LARGE, changed, state_problem
 from windlass_harness.loop.events import CallReturned, StateChange

@@ -14,7 +14,7 @@ from windlass.engine.masking import masked
 from windlass.errors import Corrupt
 from windlass.steps.contract import Grammar
 from windlass.steps.harness import Harness
-from windlass.tool_state import STEPS_KEY
+from windlass.tools.context import STEPS_KEY
 from windlass_protocol import (
     CausalIds,
     ErrorKind,

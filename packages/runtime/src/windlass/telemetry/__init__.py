@@ -7,9 +7,9 @@
 It needs the extra `windlass[otel]`, which is imported when an export is made and not before.
 """
 
-from windlass.telemetry.exporter import TelemetryExport
-from windlass.telemetry.opening import (
+from windlass.telemetry.exporter import (
     STATE_SUFFIX,
+    TelemetryExport,
     check_environment,
     export,
     export_from_environment,

@@ -7,20 +7,26 @@ the export. What the collector refuses for good is dropped, and counted.
 
 import asyncio
 import logging
+import os
 from collections import deque
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
-from types import TracebackType
-from typing import Final, Self
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType, TracebackType
+from typing import TYPE_CHECKING, Final, Self
+from urllib.parse import urlsplit
 
+from windlass.adapters.journals.locks import take_lock
+from windlass.adapters.telemetry.environment import Settings, settings
 from windlass.ports.clock import IDLE, Clock
-from windlass.ports.journal import Store
+from windlass.ports.store import Store
 from windlass.ports.telemetry import Attribute, Sent, Span, TelemetrySink
-from windlass.refusals import bad_request
-from windlass.telemetry.bookmark import Bookmark
-from windlass.telemetry.limits import (
+from windlass.refusals import bad_request, check_given, missing_port
+from windlass.runtime.core import CoreRuntime
+from windlass.telemetry.spans import (
     BATCH_CHARS_MAX,
     BATCH_SPANS_MAX,
     CLOSE_S,
@@ -31,8 +37,59 @@ from windlass.telemetry.limits import (
     RETRY_MAX_S,
 )
 from windlass.telemetry.watch import Watch
-from windlass.tool_thread import in_own_thread
-from windlass_protocol import Record
+from windlass.tools.calling import in_own_thread
+from windlass_protocol import JsonObject, Record
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.metrics.export import MetricExporter
+    from opentelemetry.sdk.trace.export import SpanExporter
+
+
+class Bookmark:
+    """A position in a file; without a path it is kept in memory alone."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._lock: int | None = None
+
+    def claim(self) -> bool:
+        """Return whether this is who exports, from now on until `release`.
+
+        Raises:
+            OSError: there is no such folder, or it cannot be written.
+        """
+        if self._path is not None and self._lock is None:
+            self._lock = take_lock(self._path.with_name(f"{self._path.name}.lock"))
+        return self._path is None or self._lock is not None
+
+    def load(self) -> int | None:
+        """Return the position that was kept; None if there is none to be read."""
+        if self._path is None:
+            return None
+        try:
+            text = self._path.read_text(encoding="ascii")
+        except (OSError, UnicodeError):
+            return None
+        return int(text) if text.strip().isdecimal() else None
+
+    def save(self, position: int) -> None:
+        """Keep a position, all of it or nothing.
+
+        Raises:
+            OSError: it could not be written.
+        """
+        if self._path is None:
+            return
+        fresh = self._path.with_name(f"{self._path.name}.new")
+        fresh.write_text(f"{position}\n", encoding="ascii")
+        fresh.replace(self._path)
+
+    def release(self) -> None:
+        """Let somebody else export."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
 
 _LOG: Final = logging.getLogger("windlass.telemetry")
 
@@ -277,3 +334,139 @@ def _chars(span: Span) -> int:
 
 def _length(value: Attribute) -> int:
     return len(value) if isinstance(value, str) else 1
+
+
+STATE_SUFFIX: Final = ".otel"
+"""Of the file beside a store that remembers how far its export is; the server and the command share it."""
+_OTLP: Final = "windlass.adapters.telemetry.otlp"
+
+
+def export(
+    runtime: CoreRuntime,
+    *,
+    endpoint: str | None = None,
+    state_path: str | Path | None = None,
+    capture_content: bool = False,
+    span_exporter: "SpanExporter | None" = None,
+    metric_exporter: "MetricExporter | None" = None,
+) -> TelemetryExport:
+    """Export the runs of a store as OpenTelemetry traces and metrics.
+
+    It goes on until it is closed. Enter it inside the runtime: `async with telemetry.export(runtime)`.
+
+    Args:
+        runtime: whose store is exported, whoever drives its runs.
+        endpoint: where an OTLP collector listens, such as `http://localhost:4318`. When left out, the
+            variables OTEL_EXPORTER_OTLP_… say it.
+        state_path: a file that remembers how far the export is, so that a restart goes on there. Only one of
+            the processes with the same file exports. When left out, or at first, only what happens from now
+            on is exported.
+        capture_content: whether messages, arguments, results and texts of errors are exported.
+        span_exporter: an exporter of the OpenTelemetry SDK, in place of OTLP.
+        metric_exporter: the same for metrics; with either of them nothing is sent by OTLP.
+
+    Raises:
+        Rejected: an argument or a variable cannot be used, or `windlass[otel]` is not installed.
+    """
+    words = "whether content is exported: True or False"
+    check_given(runtime, CoreRuntime, what="runtime", words="an AgentRuntime")
+    check_given(capture_content, bool, what="capture_content", words=words)
+    exporters = {"span_exporter": span_exporter, "metric_exporter": metric_exporter}
+    sink = _sink(_checked(endpoint), settings(needs_endpoint=False), exporters)
+    return _made(runtime, sink, state_path=state_path, with_content=capture_content)
+
+
+def export_from_environment(
+    runtime: CoreRuntime, *, state_path: str | Path | None = None, capture_content: bool = False
+) -> AbstractAsyncContextManager[TelemetryExport | None]:
+    """Export if the environment names a collector, and do nothing otherwise.
+
+    A collector is named by OTEL_EXPORTER_OTLP_ENDPOINT, or by that of one signal; OTEL_SDK_DISABLED,
+    OTEL_TRACES_EXPORTER=none and OTEL_METRICS_EXPORTER=none turn all of it, or one signal, off.
+
+    Raises:
+        Rejected: as for `export`.
+    """
+    chosen = settings(needs_endpoint=True)
+    if not chosen.is_wanted:
+        return nullcontext()
+    return _made(runtime, _sink(None, chosen, {}), state_path=state_path, with_content=capture_content)
+
+
+def check_environment() -> bool:
+    """Return whether the environment names a collector that can be exported to.
+
+    For servers, which want to know before the first store is open.
+
+    Raises:
+        Rejected: as for `export_from_environment`.
+    """
+    is_wanted = settings(needs_endpoint=True).is_wanted
+    if is_wanted:
+        _imported(_OTLP)
+    return is_wanted
+
+
+def trace_metadata() -> JsonObject:
+    """Return the current span, as metadata of a run that belongs into its trace.
+
+    `await runtime.start(agent, message, metadata=telemetry.trace_metadata())`. It is empty outside any span.
+    Whoever got a `traceparent` from elsewhere, as in the headers of a request, gives that.
+
+    Raises:
+        Rejected: `windlass[otel]` is not installed.
+    """
+    carrier: dict[str, str] = {}
+    _imported("opentelemetry.trace.propagation.tracecontext").TraceContextTextMapPropagator().inject(carrier)
+    return {**carrier}
+
+
+def _checked(endpoint: str | None) -> str | None:
+    if endpoint is None:
+        return None
+    words = "the address of a collector, such as http://localhost:4318"
+    parts = urlsplit(check_given(endpoint, str, what="endpoint", words=words))
+    if parts.scheme not in {"http", "https"} or not parts.netloc or parts.query or parts.fragment:
+        raise bad_request(f"endpoint must be {words}")
+    return endpoint
+
+
+def _imported(name: str) -> ModuleType:
+    try:
+        # The SDK is an extra, and takes a quarter of a second to import.
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        missing = error.name
+    raise bad_request(f"telemetry needs more than windlass alone ({missing}): pip install 'windlass[otel]'")
+
+
+def _sink(endpoint: str | None, chosen: Settings, exporters: Mapping[str, object]) -> "_Chosen":
+    sink: TelemetrySink = _imported(_OTLP).OtlpSink(endpoint, chosen, **exporters)
+    return _Chosen(sink, chosen)
+
+
+def _made(
+    runtime: CoreRuntime, chosen: "_Chosen", *, state_path: str | Path | None, with_content: bool
+) -> TelemetryExport:
+    ports, found = runtime.ports, chosen.settings
+    if ports.store is None:
+        raise missing_port("run journal")
+    return TelemetryExport(
+        Parts(
+            ports.store,
+            ports.machine.clock,
+            Watch(ports.store, ports.scribe.redactor, with_content=with_content),
+            chosen.sink,
+            Bookmark(None if state_path is None else Path(state_path)),
+            pause_s=found.pause_s or PAUSE_S,
+            metrics_s=found.metrics_s or METRICS_S,
+        )
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """Who takes the telemetry, and how often."""
+
+    sink: TelemetrySink
+    settings: Settings

@@ -4,20 +4,141 @@ The turn of a run is the run itself, so it has no span of its own here. Without 
 numbers and codes, and never a text that somebody wrote.
 """
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from typing import Final
 
 from pydantic import JsonValue
 
 from windlass.ports.telemetry import Attribute, Moment, Operation, Span, TraceContext
-from windlass.telemetry.attributes import attribute, clean_text, picked
-from windlass.telemetry.limits import ATTRIBUTE_CHARS_MAX, MOMENTS_PER_SPAN_MAX
+from windlass_harness.redact import Redactor
 from windlass_harness.times import ms_of
 from windlass_harness.tracing import LLM_SPAN, TOOL_SPAN, WAIT_SPAN
 from windlass_harness.views.fold import text_in
-from windlass_protocol import TraceEvent, TraceSpan
+from windlass_protocol import Record, TraceEvent, TraceSpan
+
+TRACEPARENT: Final = "traceparent"
+TRACESTATE: Final = "tracestate"
+TRACESTATE_CHARS_MAX: Final = 512
+
+_PARENT: Final = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
+_TRACE_ID: Final = re.compile(r"[0-9a-f]{32}")
+_SPAN_ID: Final = re.compile(r"[0-9a-f]{16}")
+_STATE: Final = re.compile(r"[\x20-\x7e]*")
+_SAMPLED: Final = 1
+
+
+def run_key(started: Record) -> str:
+    """Return what the ids of a run are made of; its namesake elsewhere has another."""
+    return "\n".join((started.session_id, str(started.data["runId"]), started.at))
+
+
+def trace_number(key: str) -> int:
+    """Return a trace id."""
+    return int.from_bytes(sha256(f"trace\n{key}".encode(errors="replace")).digest()[:16]) or 1
+
+
+def span_number(key: str, name: str) -> int:
+    """Return the id of a span of the run with that key."""
+    return int.from_bytes(sha256(f"span\n{key}\n{name}".encode(errors="replace")).digest()[:8]) or 1
+
+
+def child_number(key: str, child_run_id: str) -> int:
+    """Return the id of the call that started a subagent; both sides can make it."""
+    return span_number(key, f"subagent\n{child_run_id}")
+
+
+def context_in(carrier: Mapping[str, JsonValue]) -> TraceContext | None:
+    """Return the context that a `traceparent` carries; None without a valid one."""
+    text = carrier.get(TRACEPARENT)
+    found = _PARENT.fullmatch(text) if isinstance(text, str) else None
+    if found is None:
+        return None
+    version, trace_hex, span_hex, flags, more = found.groups()
+    trace_id, span_id = int(trace_hex, 16), int(span_hex, 16)
+    if version == "ff" or (version == "00" and more) or not trace_id or not span_id:
+        return None
+    state = carrier.get(TRACESTATE)
+    is_state = isinstance(state, str) and len(state) <= TRACESTATE_CHARS_MAX and _STATE.fullmatch(state)
+    return TraceContext(
+        trace_id,
+        span_id,
+        is_remote=True,
+        is_sampled=bool(int(flags, 16) & _SAMPLED),
+        trace_state=str(state) if is_state else "",
+    )
+
+
+def session_context(first: Record) -> TraceContext | None:
+    """Return the trace that a session was begun in, as its first record tells."""
+    given = first.data.get("trace") if first.type == "session.started" else None
+    if not isinstance(given, dict):
+        return None
+    trace_hex, span_hex = given.get("traceId"), given.get("spanId")
+    if not isinstance(trace_hex, str) or not _TRACE_ID.fullmatch(trace_hex) or not int(trace_hex, 16):
+        return None
+    is_span = isinstance(span_hex, str) and _SPAN_ID.fullmatch(span_hex)
+    parent_id = int(str(span_hex), 16) or None if is_span else None
+    return TraceContext(int(trace_hex, 16), parent_id, is_remote=parent_id is not None)
+
+
+PAGE_RECORDS: Final = 256
+"""Records that are read at once."""
+BATCH_SPANS_MAX: Final = 512
+"""Spans that are sent at once, apart from those that one record ends."""
+BATCH_CHARS_MAX: Final = 1_000_000
+"""Characters of attributes that are sent at once, apart from those of one record."""
+SESSIONS_KEPT_MAX: Final = 2_000
+"""Sessions with a run under way that are kept in memory; others are read again when they go on."""
+CONTEXTS_KEPT_MAX: Final = 2_000
+"""Traces of runs that are kept in memory for their subagents."""
+ANCESTORS_MAX: Final = 32
+"""How far up the trace of a subagent is looked for."""
+MOMENTS_PER_SPAN_MAX: Final = 128
+ATTRIBUTE_CHARS_MAX: Final = 1_024
+CONTENT_CHARS_MAX: Final = 16_384
+"""Of messages, arguments or a result on one span."""
+MESSAGES_PER_STEP_MAX: Final = 64
+"""Messages, and calls, that are kept for the content of one step."""
+
+PAUSE_S: Final = 5.0
+"""Between two looks at the journal, unless OTEL_BSP_SCHEDULE_DELAY says otherwise."""
+METRICS_S: Final = 60.0
+"""Between two reports of metrics, unless OTEL_METRIC_EXPORT_INTERVAL says otherwise."""
+RETRY_FIRST_S: Final = 1.0
+"""Before the second attempt at a batch; each wait is twice the one before it."""
+RETRY_MAX_S: Final = 60.0
+CLOSE_S: Final = 5.0
+"""How long closing waits for the collector."""
+
+
+def clean_text(text: str, limit: int = ATTRIBUTE_CHARS_MAX) -> str:
+    """Return a text as an attribute has it: cut, and without half characters."""
+    cut = text if len(text) <= limit else f"{text[: limit - 1]}…"
+    return cut.encode("utf-8", "replace").decode()
+
+
+def attribute(value: JsonValue) -> Attribute | None:
+    """Return a plain value as an attribute; None for what is not one."""
+    match value:
+        case str():
+            return clean_text(value)
+        case bool() | int() | float():
+            return value
+        case list() if all(isinstance(item, str) for item in value):
+            return tuple(clean_text(str(item)) for item in value[:16])
+        case _:
+            return None
+
+
+def picked(facts: Mapping[str, JsonValue], names: Mapping[str, str]) -> dict[str, Attribute]:
+    """Return the facts that have a name among attributes, under that name."""
+    found = ((name, attribute(facts.get(fact))) for fact, name in names.items())
+    return {name: value for name, value in found if value is not None}
+
 
 Facts = Mapping[str, JsonValue]
 
@@ -212,3 +333,112 @@ def _moment(event: TraceEvent, place: Place) -> Moment:
 
 def _snake(name: str) -> str:
     return re.sub(r"[A-Z]", lambda found: f"_{found[0].lower()}", name)
+
+
+JsonObject = dict[str, JsonValue]
+
+_INPUT = "gen_ai.input.messages"
+_OUTPUT = "gen_ai.output.messages"
+
+
+class Notes:
+    """The words of one run that belong to spans which have not ended yet."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+        self._asked: JsonObject | None = None
+        self._heard: list[JsonObject] = []
+        """What the model gets to hear with its next answer."""
+        self._heard_chars = 0
+        self._said: list[JsonObject] = []
+        """Parts of the answer that is being finished."""
+        self._arguments: dict[str, str] = {}
+        self._result: str | None = None
+        self._output: str | None = None
+
+    def take(self, record: Record) -> None:
+        """Note what a record says; before the spans that it ends are made."""
+        data = record.data
+        match record.type:
+            case "message.received":
+                text = _text(data)
+                self._hear(_message("user", text), len(text))
+            case "message.completed":
+                self._said.append({"type": "text", "content": _text(data)})
+            case "actions.requested":
+                self._ask(data.get("actions"))
+            case "action.result":
+                result = data.get("result")
+                self._return(result if isinstance(result, dict) else {})
+            case "run.completed":
+                self._output = text_in(data, "output")
+            case _:
+                pass
+
+    def chat(self, *, is_done: bool) -> dict[str, Attribute]:
+        """Return what a model call heard that was new, and what it said."""
+        found = {_INPUT: self._written(list[JsonValue](self._heard))} if self._heard else {}
+        if is_done:
+            if self._said:
+                answer: JsonObject = {"role": "assistant", "parts": list[JsonValue](self._said)}
+                found[_OUTPUT] = self._written([answer])
+            self._heard, self._said, self._heard_chars = [], [], 0
+        return dict(found)
+
+    def tool(self, call_id: str) -> dict[str, Attribute]:
+        """Return the arguments of a call, and its result if the last record was that."""
+        given = {
+            "gen_ai.tool.call.arguments": self._arguments.pop(call_id, None),
+            "gen_ai.tool.call.result": self._result,
+        }
+        self._result = None
+        return {name: value for name, value in given.items() if value is not None}
+
+    def agent(self) -> dict[str, Attribute]:
+        """Return what a run was asked, and what it answered."""
+        found: dict[str, Attribute] = {}
+        if self._asked is not None:
+            found[_INPUT] = self._written([self._asked])
+        if self._output is not None:
+            found[_OUTPUT] = self._written([_message("assistant", self._output)])
+        return found
+
+    def _hear(self, message: JsonObject, chars: int) -> None:
+        if self._asked is None:
+            self._asked = message
+        # What comes behind the limit would be cut off anyway.
+        if len(self._heard) < MESSAGES_PER_STEP_MAX and self._heard_chars < CONTENT_CHARS_MAX:
+            self._heard.append(message)
+            self._heard_chars += chars
+
+    def _ask(self, actions: JsonValue) -> None:
+        for action in actions if isinstance(actions, list) else ():
+            call = action if isinstance(action, dict) else {}
+            call_id, given = text_in(call, "callId") or "", call.get("input")
+            name = text_in(call, "toolName") or text_in(call, "name") or ""
+            if len(self._said) < MESSAGES_PER_STEP_MAX:
+                self._said.append({"type": "tool_call", "id": call_id, "name": name, "arguments": given})
+            if len(self._arguments) < MESSAGES_PER_STEP_MAX:
+                self._arguments[call_id] = self._written(given)
+
+    def _return(self, result: Mapping[str, JsonValue]) -> None:
+        text = self._result = self._written(result.get("output"))
+        part: JsonObject = {"type": "tool_call_response", "id": text_in(result, "callId"), "response": text}
+        self._hear({"role": "tool", "parts": [part]}, len(text))
+
+    def _written(self, value: JsonValue) -> str:
+        masked = self._redactor.value(value)
+        text = masked if isinstance(masked, str) else json.dumps(masked, ensure_ascii=False, default=str)
+        return clean_text(text, CONTENT_CHARS_MAX)
+
+
+def _message(role: str, text: str) -> JsonObject:
+    return {"role": role, "parts": [{"type": "text", "content": text}]}
+
+
+def _text(data: Mapping[str, JsonValue]) -> str:
+    parts = data.get("parts")
+    texts = [text_in(data, "message") or ""]
+    for part in parts if isinstance(parts, list) else ():
+        texts.append(text_in(part, "text") or "" if isinstance(part, dict) else "")
+    return "\n".join(text for text in texts if text)[:CONTENT_CHARS_MAX]

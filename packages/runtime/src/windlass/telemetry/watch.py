@@ -12,31 +12,27 @@ from typing import Final, TypeVar
 
 from pydantic import JsonValue
 
-from windlass.ports.journal import Store
+from windlass.ports.store import Store
 from windlass.ports.telemetry import Operation, Span, TraceContext
-from windlass.telemetry.content import Notes
-from windlass.telemetry.contexts import (
-    child_number,
-    context_in,
-    run_key,
-    session_context,
-    span_number,
-    trace_number,
-)
-from windlass.telemetry.limits import (
+from windlass.telemetry.spans import (
     ANCESTORS_MAX,
     CONTEXTS_KEPT_MAX,
     MOMENTS_PER_SPAN_MAX,
     PAGE_RECORDS,
     SESSIONS_KEPT_MAX,
-)
-from windlass.telemetry.spans import (
+    Notes,
     Place,
     RunFacts,
     agent_span,
     chat_span,
+    child_number,
+    context_in,
     operation_of,
+    run_key,
+    session_context,
+    span_number,
     tool_span,
+    trace_number,
     wait_span,
 )
 from windlass_harness.redact import Redactor

@@ -5,38 +5,58 @@ from typing import TYPE_CHECKING
 from windlass_protocol.lazy import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
-    from windlass.testing.cassette import Cassette as Cassette
-    from windlass.testing.chance import SeededRandom as SeededRandom
-    from windlass.testing.chance import SequentialIds as SequentialIds
-    from windlass.testing.chance import seeded_random as seeded_random
-    from windlass.testing.chance import sequential_ids as sequential_ids
-    from windlass.testing.clock import FakeClock as FakeClock
-    from windlass.testing.failpoints import Failpoints as Failpoints
-    from windlass.testing.failpoints import FailpointStore as FailpointStore
-    from windlass.testing.fake_time import run_in_fake_time as run_in_fake_time
-    from windlass.testing.faulty_store import FaultRates as FaultRates
-    from windlass.testing.faulty_store import FaultyStore as FaultyStore
-    from windlass.testing.replay import always_replay as always_replay
-    from windlass.testing.scripted import Answer as Answer
-    from windlass.testing.scripted import Request as Request
-    from windlass.testing.scripted import ScriptedModel as ScriptedModel
-    from windlass.testing.scripted import by_history as by_history
-    from windlass.testing.scripted import call as call
-    from windlass.testing.scripted import fail as fail
-    from windlass.testing.scripted import say as say
+    from windlass.testing.models import Answer as Answer
+    from windlass.testing.models import Cassette as Cassette
+    from windlass.testing.models import Request as Request
+    from windlass.testing.models import ScriptedModel as ScriptedModel
+    from windlass.testing.models import always_replay as always_replay
+    from windlass.testing.models import by_history as by_history
+    from windlass.testing.models import call as call
+    from windlass.testing.models import fail as fail
+    from windlass.testing.models import say as say
     from windlass.testing.simulator import SimulationReport as SimulationReport
     from windlass.testing.simulator import simulate as simulate
+    from windlass.testing.stores import Failpoints as Failpoints
+    from windlass.testing.stores import FailpointStore as FailpointStore
+    from windlass.testing.stores import FaultRates as FaultRates
+    from windlass.testing.stores import FaultyStore as FaultyStore
+    from windlass.testing.time import FakeClock as FakeClock
+    from windlass.testing.time import SeededRandom as SeededRandom
+    from windlass.testing.time import SequentialIds as SequentialIds
+    from windlass.testing.time import run_in_fake_time as run_in_fake_time
+    from windlass.testing.time import seeded_random as seeded_random
+    from windlass.testing.time import sequential_ids as sequential_ids
 
-_NAMES = {
-    "cassette": ("Cassette",),
-    "chance": ("SeededRandom", "SequentialIds", "seeded_random", "sequential_ids"),
-    "clock": ("FakeClock",),
-    "failpoints": ("FailpointStore", "Failpoints"),
-    "fake_time": ("run_in_fake_time",),
-    "faulty_store": ("FaultRates", "FaultyStore"),
-    "replay": ("always_replay",),
-    "scripted": ("Answer", "Request", "ScriptedModel", "by_history", "call", "fail", "say"),
-    "simulator": ("SimulationReport", "simulate"),
+_HOMES = {
+    "windlass.testing.models": (
+        "Answer",
+        "Cassette",
+        "Request",
+        "ScriptedModel",
+        "always_replay",
+        "by_history",
+        "call",
+        "fail",
+        "say",
+    ),
+    "windlass.testing.simulator": (
+        "SimulationReport",
+        "simulate",
+    ),
+    "windlass.testing.stores": (
+        "FailpointStore",
+        "Failpoints",
+        "FaultRates",
+        "FaultyStore",
+    ),
+    "windlass.testing.time": (
+        "FakeClock",
+        "SeededRandom",
+        "SequentialIds",
+        "run_in_fake_time",
+        "seeded_random",
+        "sequential_ids",
+    ),
 }
 
-__getattr__, __dir__ = _lazy_names(__name__, {name: home for home, names in _NAMES.items() for name in names})
+__getattr__, __dir__ = _lazy_names(__name__, _HOMES)

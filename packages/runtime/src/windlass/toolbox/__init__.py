@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING
 from windlass_protocol.lazy import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
+    from windlass.toolbox.fetch import web_fetch_tool as web_fetch_tool
     from windlass.toolbox.todo import todo_reminder as todo_reminder
     from windlass.toolbox.todo import todo_tool as todo_tool
-    from windlass.toolbox.web_fetch import web_fetch_tool as web_fetch_tool
     from windlass.toolbox.workspace import Workspace as Workspace
 
-_NAMES = {
-    "todo": ("todo_reminder", "todo_tool"),
-    "web_fetch": ("web_fetch_tool",),
-    "workspace": ("Workspace",),
+_HOMES = {
+    "windlass.toolbox.fetch": ("web_fetch_tool",),
+    "windlass.toolbox.todo": (
+        "todo_reminder",
+        "todo_tool",
+    ),
+    "windlass.toolbox.workspace": ("Workspace",),
 }
 
-__getattr__, __dir__ = _lazy_names(__name__, {name: home for home, names in _NAMES.items() for name in names})
+__getattr__, __dir__ = _lazy_names(__name__, _HOMES)

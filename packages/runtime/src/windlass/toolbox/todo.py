@@ -7,9 +7,9 @@ from typing import Annotated, Final, cast
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
 
-from windlass.tool_context import CompactionContext, ToolContext
 from windlass.toolbox.limits import TODO_ID_CHARS_MAX, TODO_ITEMS_MAX, TODO_TEXT_CHARS_MAX
 from windlass.tools import Tool, ToolFailed, tool
+from windlass.tools.context import CompactionContext, ToolContext
 
 STATE_KEY: Final = "windlass.todo"
 """Where the list is in the state of a session."""

@@ -5,14 +5,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from windlass.definitions import wrong
-from windlass.toolbox.commands import Shell, bash_tool, command_environment
-from windlass.toolbox.folder import Folder
-from windlass.toolbox.globbing import glob_tool
-from windlass.toolbox.grepping import grep_tool
-from windlass.toolbox.reading import read_file_tool
-from windlass.toolbox.state import Marks
-from windlass.toolbox.writing import write_file_tool
+from windlass.errors import wrong
+from windlass.toolbox.folder import Folder, Marks
+from windlass.toolbox.read import read_file_tool
+from windlass.toolbox.search import glob_tool, grep_tool
+from windlass.toolbox.shell import Shell, bash_tool, command_environment
+from windlass.toolbox.write import write_file_tool
 from windlass.tools import Tool
 
 

@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from pydantic_core import to_json
 
 from windlass import Event
-from windlass_harness.views.content import as_text
+from windlass_harness.views.payloads import as_text
 from windlass_protocol import InputKind, RunStatus, ToolOutput, ToolOutputType
 from windlass_server.chat import beats
 from windlass_server.chat.agui_messages import JsonObject, Transcript, others_of

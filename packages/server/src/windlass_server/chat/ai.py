@@ -11,7 +11,7 @@ from typing import Final, assert_never
 from pydantic import JsonValue
 
 from windlass import Event
-from windlass_harness.views.content import as_text
+from windlass_harness.views.payloads import as_text
 from windlass_protocol import InputKind, InputOutcome, RunStatus, ToolOutputType, Usage
 from windlass_server.chat import beats
 from windlass_server.chat.gate import WHOLE, Gate, View

@@ -10,14 +10,8 @@ from typing import Final
 from pydantic import JsonValue
 
 from windlass import Event
-from windlass_harness.views.content import (
-    SKIPPED,
-    question_outcome,
-    started_action,
-    tool_call,
-    tool_output,
-)
 from windlass_harness.views.fold import read, text_in
+from windlass_harness.views.payloads import SKIPPED, question_outcome, started_action, tool_call, tool_output
 from windlass_harness.views.runs import RUN_ENDS
 from windlass_protocol import (
     ActionInputAppendedData,

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Response
 from windlass.errors import Rejected
 from windlass.package import package_difference, package_of
 from windlass.ports.recorded import RunLook
-from windlass_harness.ledger.facts import RunFacts
+from windlass_harness.ledger.goals import RunFacts
 from windlass_harness.ledger.reports import failure_groups
 from windlass_harness.ledger.versions import compare_versions, tally
 from windlass_protocol import VersionTally

@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Request, Response
 
 from windlass.errors import Conflict
-from windlass.improve import ProposalState, ProposalStatus
+from windlass.ledger import ProposalState, ProposalStatus
 from windlass_server import examples
 from windlass_server.access import CallerDep
 from windlass_server.docs import answers, body_example, reply, seen

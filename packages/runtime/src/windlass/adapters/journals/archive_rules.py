@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from windlass.adapters.journals.codec import check_id, content_hash, encode_records
 from windlass.adapters.journals.faults import rejected
-from windlass.ports.archive import SessionCopy, StoredAppend
+from windlass.ports.store import SessionCopy, StoredAppend
 
 
 def encoded(copy: SessionCopy) -> SessionCopy:

@@ -5,7 +5,7 @@ from typing import Final
 
 from pydantic_core import from_json, to_json
 
-from windlass.ports.listing import NO_USAGE, SessionStatus
+from windlass.ports.store import NO_USAGE, SessionStatus
 from windlass_harness.views.listing import RunTold, Told
 from windlass_harness.views.runs import RUN_ENDS
 from windlass_harness.views.usage import add_usage

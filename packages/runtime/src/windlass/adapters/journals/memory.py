@@ -21,7 +21,7 @@ from windlass.adapters.journals.memory_archive import MemoryArchive
 from windlass.adapters.journals.memory_tables import Append, Item, Session
 from windlass.adapters.journals.rules import OPEN, check_fence, check_room, in_turns, new_run_ids
 from windlass.limits import SNAPSHOT_BYTES_MAX
-from windlass.ports.journal import (
+from windlass.ports.store import (
     CANCEL,
     START,
     Appended,

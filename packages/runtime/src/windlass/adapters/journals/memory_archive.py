@@ -10,20 +10,24 @@ from windlass.adapters.journals.memory_counted import count_runs, count_waiting
 from windlass.adapters.journals.memory_index import NO_FACTS, RunFacts, fits
 from windlass.adapters.journals.memory_tables import Append, Item, MemoryTables, Session
 from windlass.adapters.journals.rules import OPEN
-from windlass.ports.archive import KeptItem, SessionCopy, StoredAppend
-from windlass.ports.journal import RunRow, SessionRow, Standing
-from windlass.ports.listing import (
+from windlass.ports.store import (
     CountFilter,
+    KeptItem,
     OpenRequest,
     RunCounts,
     RunFilter,
     RunInfo,
+    RunRow,
+    SessionCopy,
     SessionFilter,
     SessionInfo,
+    SessionRow,
+    Standing,
+    StoredAppend,
     Waiting,
 )
-from windlass_harness.ledger.evaluations import evaluation_session
-from windlass_harness.ledger.names import is_notes
+from windlass_harness.ledger.goals import evaluation_session
+from windlass_harness.ledger.proposals import is_notes
 from windlass_protocol import ContentRef
 
 

@@ -4,13 +4,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from windlass.ports.journal import RunRow
-from windlass.ports.listing import (
+from windlass.ports.store import (
     CountFilter,
     OpenRequest,
     RunCell,
     RunCounts,
     RunInfo,
+    RunRow,
     RunTimes,
     SessionInfo,
     Waiting,

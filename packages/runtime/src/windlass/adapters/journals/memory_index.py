@@ -5,8 +5,15 @@ from typing import Final
 
 from windlass.adapters.journals.faults import not_owned
 from windlass.adapters.journals.listing_rules import ENDED, status_after, total_usage
-from windlass.ports.journal import Batch, RunRow
-from windlass.ports.listing import NO_USAGE, OpenRequest, SessionFilter, SessionInfo, SessionStatus
+from windlass.ports.store import (
+    NO_USAGE,
+    Batch,
+    OpenRequest,
+    RunRow,
+    SessionFilter,
+    SessionInfo,
+    SessionStatus,
+)
 from windlass_harness.views.listing import RunTold, Told, told_by, words_in
 from windlass_protocol import InputRequest, Usage
 

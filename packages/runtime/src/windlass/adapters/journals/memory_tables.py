@@ -6,7 +6,7 @@ from windlass.adapters.journals.codec import decode_records
 from windlass.adapters.journals.faults import CLOSED, deleted, unavailable
 from windlass.adapters.journals.memory_index import MemoryIndex
 from windlass.adapters.journals.rules import is_in_lease
-from windlass.ports.journal import RunRow, SessionRow, Standing
+from windlass.ports.store import RunRow, SessionRow, Standing
 from windlass_protocol import ContentRef, Record, RunStatus
 
 

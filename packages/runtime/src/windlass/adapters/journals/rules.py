@@ -6,7 +6,7 @@ from typing import Final
 
 from windlass.adapters.journals.faults import conflict, too_large
 from windlass.limits import INBOX_ITEMS_MAX, INBOX_STARTS_MAX, OWNER_LEASE_MS
-from windlass.ports.journal import START, Batch, NewRun, SessionRow
+from windlass.ports.store import START, Batch, NewRun, SessionRow
 from windlass_harness.loop.drafts import Post
 from windlass_protocol import RunStatus
 

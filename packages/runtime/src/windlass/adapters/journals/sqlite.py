@@ -31,27 +31,27 @@ from windlass.adapters.journals.sqlite_writer import CHECKPOINT_BYTES, Writer
 from windlass.adapters.journals.sqlite_writes import Transaction
 from windlass.errors import AgentError
 from windlass.limits import SNAPSHOT_BYTES_MAX
-from windlass.ports.archive import KeptItem, SessionCopy, StoredAppend
-from windlass.ports.journal import (
+from windlass.ports.store import (
     Appended,
     Arrivals,
     Batch,
     Claim,
+    CountFilter,
     InboxItem,
     JsonObject,
+    KeptItem,
     NewRun,
-    Posted,
-    RunRow,
-    SessionRow,
-)
-from windlass.ports.listing import (
-    CountFilter,
     OpenRequest,
+    Posted,
     RunCounts,
     RunFilter,
     RunInfo,
+    RunRow,
+    SessionCopy,
     SessionFilter,
     SessionInfo,
+    SessionRow,
+    StoredAppend,
     Waiting,
 )
 from windlass_harness.loop.drafts import Post

@@ -11,11 +11,9 @@ from windlass.adapters.journals.sqlite_integrity import START, StoredSession
 from windlass.adapters.journals.sqlite_reads import last_position
 from windlass.adapters.journals.sqlite_schema import OPEN_RUN
 from windlass.adapters.journals.sqlite_writes import Transaction
-from windlass.ports.archive import SessionCopy
-from windlass.ports.journal import SessionRow, Standing
-from windlass.ports.listing import RunInfo
-from windlass_harness.ledger.evaluations import evaluation_session
-from windlass_harness.ledger.names import is_notes
+from windlass.ports.store import RunInfo, SessionCopy, SessionRow, Standing
+from windlass_harness.ledger.goals import evaluation_session
+from windlass_harness.ledger.proposals import is_notes
 from windlass_harness.views.listing import words_in
 
 _APPEND: Final = "INSERT INTO appends VALUES (?, ?, ?, ?, ?, ?)"

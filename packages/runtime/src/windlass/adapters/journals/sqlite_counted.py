@@ -6,7 +6,7 @@ Nothing is kept for it: a look goes through the rows of the runs, a few microsec
 from typing import Final, cast
 
 from windlass.adapters.journals.sqlite_schema import Connection, Value
-from windlass.ports.listing import CountFilter, RunCell, RunCounts, RunTimes, Waiting
+from windlass.ports.store import CountFilter, RunCell, RunCounts, RunTimes, Waiting
 from windlass_protocol import RunStatus
 
 _DAY_MS: Final = 86_400_000.0

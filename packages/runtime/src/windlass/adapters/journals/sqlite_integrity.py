@@ -14,7 +14,7 @@ from typing import Final, Self, cast
 from windlass.adapters.journals.codec import decode_item, decode_records
 from windlass.adapters.journals.faults import corrupt
 from windlass.errors import Corrupt
-from windlass.ports.journal import InboxItem, SessionRow, Standing
+from windlass.ports.store import InboxItem, SessionRow, Standing
 from windlass_protocol import Record
 
 SESSION_KEYS_MAX: Final = 4_096

@@ -10,8 +10,8 @@ from pydantic_core import from_json
 from windlass.adapters.journals.listing_rules import load_usage
 from windlass.adapters.journals.sqlite_integrity import StoreKey
 from windlass.adapters.journals.sqlite_schema import Connection, Row, Value
-from windlass.ports.archive import KeptItem
-from windlass.ports.listing import (
+from windlass.ports.store import (
+    KeptItem,
     OpenRequest,
     RunFilter,
     RunInfo,

@@ -11,8 +11,7 @@ from pydantic_core import to_json
 from windlass.adapters.journals.faults import not_owned
 from windlass.adapters.journals.listing_rules import ENDED, dump_usage, load_usage, status_after, total_usage
 from windlass.adapters.journals.sqlite_schema import Connection
-from windlass.ports.journal import Batch
-from windlass.ports.listing import NO_USAGE, SessionStatus
+from windlass.ports.store import NO_USAGE, Batch, SessionStatus
 from windlass_harness.views.listing import Told, told_by, words_in
 from windlass_protocol import InputRequest
 

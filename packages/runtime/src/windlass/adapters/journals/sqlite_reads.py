@@ -22,8 +22,7 @@ from windlass.adapters.journals.sqlite_integrity import (
 )
 from windlass.adapters.journals.sqlite_listed import IndexReads
 from windlass.adapters.journals.sqlite_schema import OPEN_RUN, Connection
-from windlass.ports.archive import StoredAppend
-from windlass.ports.journal import Arrivals, InboxItem, RunRow, SessionRow
+from windlass.ports.store import Arrivals, InboxItem, RunRow, SessionRow, StoredAppend
 from windlass_protocol import Record, RunStatus
 
 _SESSION = f"SELECT {SESSION_COLUMNS} FROM sessions WHERE session_key = ?"

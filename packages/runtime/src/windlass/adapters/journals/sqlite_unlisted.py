@@ -7,8 +7,7 @@ from windlass.adapters.journals.sqlite_listing import IndexWrites
 from windlass.adapters.journals.sqlite_reads import Reads
 from windlass.adapters.journals.sqlite_schema import Connection
 from windlass_harness.views.listing import Told, content_hashes, told_by
-from windlass_harness.views.session import SessionDraft
-from windlass_harness.views.session_state import SessionState
+from windlass_harness.views.session import SessionDraft, SessionState
 
 _UNLISTED: Final = """SELECT u.session_key, s.session_id FROM unlisted u JOIN sessions s USING (session_key)
     ORDER BY (SELECT min(item) FROM runs r WHERE r.session_key = u.session_key)"""

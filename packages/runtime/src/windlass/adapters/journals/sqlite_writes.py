@@ -14,7 +14,7 @@ from windlass.adapters.journals.sqlite_listing import IndexWrites
 from windlass.adapters.journals.sqlite_owners import OwnerLocks
 from windlass.adapters.journals.sqlite_reads import find_session, last_position
 from windlass.adapters.journals.sqlite_schema import Connection
-from windlass.ports.journal import Appended, Batch, Claim, NewRun, Posted, SessionRow, Standing
+from windlass.ports.store import Appended, Batch, Claim, NewRun, Posted, SessionRow, Standing
 from windlass_protocol import ContentRef, RunStatus
 
 _NEW_SESSION: Final = "INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"

@@ -5,7 +5,7 @@ task keeps it: whatever breaks inside ends that task and no other.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Final, cast
 
@@ -20,39 +20,114 @@ from mcp_types import (
     CONNECTION_CLOSED,
     HEADER_MISMATCH,
     PARSE_ERROR,
+    AudioContent,
+    BlobResourceContents,
     CallToolRequest,
     CallToolRequestParams,
     CallToolResult,
+    ContentBlock,
     ElicitRequest,
     ElicitRequestFormParams,
     ElicitRequestParams,
     ElicitResult,
+    EmbeddedResource,
+    ImageContent,
     Implementation,
     InputRequiredResult,
     InputResponses,
     PaginatedRequestParams,
+    ResourceLink,
+    TextContent,
     Tool,
     ToolListChangedNotification,
 )
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
-from windlass.adapters.mcp.definition import PARTS, Definition
-from windlass.adapters.mcp.guard import GuardedStream, Streams
-from windlass.adapters.mcp.http import http_transport
-from windlass.adapters.mcp.limits import (
+from windlass.adapters.mcp.server import (
     ERROR_CHARS_MAX,
     INPUT_ROUNDS_MAX,
     LIST_TIMEOUT_MS,
     PAGES_MAX,
     TOOLS_PER_SERVER_MAX,
+    McpServer,
+    Trouble,
 )
-from windlass.adapters.mcp.results import value_of
-from windlass.adapters.mcp.server import McpServer
-from windlass.adapters.mcp.stdio import stdio_transport
-from windlass.adapters.mcp.trouble import Trouble
-from windlass.ports.elicitation import Elicitation
+from windlass.adapters.mcp.tools import PARTS, Definition
+from windlass.adapters.mcp.transports import GuardedStream, Streams, http_transport, stdio_transport
+from windlass.ports.host import Elicitation
+from windlass.schema_check import schema_faults
+from windlass.tools import ToolFailed
+from windlass.tools.results import result_value
 from windlass_protocol import JsonObject
 from windlass_protocol.codec_errors import shown
+
+_MADE = "the call was made; do not repeat it only because of this"
+
+
+def value_of(definition: Definition, result: CallToolResult) -> JsonValue:
+    """Return what a model is told of a result.
+
+    Raises:
+        ToolFailed: the tool failed, or its result is not what its server said.
+    """
+    parts = [_part(block) for block in result.content]
+    texts = [block.text for block in result.content if isinstance(block, TextContent)]
+    if result.is_error:
+        raise ToolFailed("\n".join(texts) or f"{definition.name} failed and does not say why")
+    has_structure = "structured_content" in result.model_fields_set and result.structured_content is not None
+    if definition.output_schema is not None:
+        _check(definition, result_value(result.structured_content), has_structure=has_structure)
+    if not has_structure:
+        return _joined(parts)
+    structured = result_value(result.structured_content)
+    # The texts of a structured result say the same again.
+    others: list[JsonValue] = [part for part in parts if not isinstance(part, str)]
+    return structured if not others else {"structured": structured, "content": others}
+
+
+def _check(definition: Definition, value: JsonValue, *, has_structure: bool) -> None:
+    schema = definition.output_schema
+    assert schema is not None, "only a result with a schema is checked"
+    if not has_structure:
+        raise ToolFailed(f"{definition.name} did not return the structured content that it promised; {_MADE}")
+    faults = schema_faults(schema, value)
+    if faults:
+        raise ToolFailed(
+            f"{definition.name} returned what does not fit its own schema: {'; '.join(faults)}; {_MADE}"
+        )
+
+
+def _joined(parts: Sequence[JsonValue]) -> JsonValue:
+    if all(isinstance(part, str) for part in parts):
+        return "\n".join(str(part) for part in parts)
+    return list(parts)
+
+
+def _part(block: ContentBlock) -> JsonValue:
+    match block:
+        case TextContent():
+            return result_value(block.text)
+        case ImageContent() | AudioContent():
+            return {"$omitted": f"{block.type} {block.mime_type}, {_size(block.data):,} bytes"}
+        case ResourceLink():
+            link: JsonObject = {"resource": str(block.uri), "name": block.name}
+            return link if block.description is None else {**link, "description": block.description}
+        case EmbeddedResource():
+            return _resource(block)
+
+
+def _resource(block: EmbeddedResource) -> JsonValue:
+    inside = block.resource
+    found: JsonObject = {"resource": str(inside.uri)}
+    if isinstance(inside, BlobResourceContents):
+        kind = inside.mime_type or "bytes"
+        return {**found, "$omitted": f"{kind}, {_size(inside.blob):,} bytes"}
+    return {**found, "text": inside.text}
+
+
+def _size(base64: str) -> int:
+    return len(base64) * 3 // 4 - base64[-2:].count("=")
+
 
 _RESULT: Final[TypeAdapter[CallToolResult | InputRequiredResult]] = TypeAdapter(
     CallToolResult | InputRequiredResult

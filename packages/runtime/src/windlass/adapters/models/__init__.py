@@ -8,22 +8,26 @@ from typing import TYPE_CHECKING
 from windlass_protocol.lazy import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
-    from windlass.adapters.models.anthropic_messages import AnthropicProvider as AnthropicProvider
+    from windlass.adapters.models.anthropic import AnthropicProvider as AnthropicProvider
     from windlass.adapters.models.demo import DemoModel as DemoModel
-    from windlass.adapters.models.openai_compat import OpenAICompatProvider as OpenAICompatProvider
+    from windlass.adapters.models.openai import OpenAICompatProvider as OpenAICompatProvider
     from windlass.adapters.models.prompted import PromptedTools as PromptedTools
     from windlass.adapters.models.routes import EnvironmentProviders as EnvironmentProviders
     from windlass.adapters.models.routes import provider_for as provider_for
     from windlass.adapters.models.routes import providers_from_environment as providers_from_environment
-    from windlass.adapters.models.settings import ModelSettings as ModelSettings
+    from windlass.adapters.models.transport import ModelSettings as ModelSettings
 
-_NAMES = {
-    "anthropic_messages": ("AnthropicProvider",),
-    "demo": ("DemoModel",),
-    "openai_compat": ("OpenAICompatProvider",),
-    "prompted": ("PromptedTools",),
-    "routes": ("EnvironmentProviders", "provider_for", "providers_from_environment"),
-    "settings": ("ModelSettings",),
+_HOMES = {
+    "windlass.adapters.models.anthropic": ("AnthropicProvider",),
+    "windlass.adapters.models.demo": ("DemoModel",),
+    "windlass.adapters.models.openai": ("OpenAICompatProvider",),
+    "windlass.adapters.models.prompted": ("PromptedTools",),
+    "windlass.adapters.models.routes": (
+        "EnvironmentProviders",
+        "provider_for",
+        "providers_from_environment",
+    ),
+    "windlass.adapters.models.transport": ("ModelSettings",),
 }
 
-__getattr__, __dir__ = _lazy_names(__name__, {name: home for home, names in _NAMES.items() for name in names})
+__getattr__, __dir__ = _lazy_names(__name__, _HOMES)

@@ -4,7 +4,7 @@ from httpx2 import Response
 from openai import AsyncOpenAI, AsyncStream, DefaultAsyncHttpxClient
 
 from windlass.adapters.models.sdk_options import sdk_options
-from windlass.adapters.models.settings import Address, ModelSettings
+from windlass.adapters.models.transport import Address, ModelSettings
 from windlass_protocol import JsonObject
 
 

@@ -4,11 +4,10 @@ import os
 from collections.abc import Awaitable, Callable
 from typing import Final, cast
 
-from windlass.adapters.models.anthropic_messages import AnthropicProvider
+from windlass.adapters.models.anthropic import AnthropicProvider
 from windlass.adapters.models.demo import DemoModel
-from windlass.adapters.models.host import not_set_up
-from windlass.adapters.models.openai_compat import OpenAICompatProvider
-from windlass.adapters.models.settings import Environment
+from windlass.adapters.models.openai import OpenAICompatProvider
+from windlass.adapters.models.transport import Environment, not_set_up
 from windlass.errors import Rejected
 from windlass.ports.model import LLMProvider
 from windlass_protocol import ErrorKind, RetryClass

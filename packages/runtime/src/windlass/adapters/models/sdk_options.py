@@ -5,7 +5,7 @@ from typing import TypedDict
 
 from httpx2 import AsyncClient, Timeout
 
-from windlass.adapters.models.settings import Address, ModelSettings
+from windlass.adapters.models.transport import Address, ModelSettings
 
 
 class SdkOptions(TypedDict):

@@ -1,0 +1,344 @@
+"""Keep secrets out of everything that is written or shown.
+
+Three nets, one over the other: the names of keys (`redact_keys`), the shapes of values (`redact_shapes`),
+and the exact values that the host registered, in every encoding they are likely to turn up in.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import InitVar, dataclass, field
+from enum import Enum
+from itertools import count
+from typing import Final, Protocol, cast, runtime_checkable
+
+from windlass_harness.redact.shapes import is_login_text, is_secret_key, mask_shapes, may_hold_secret
+from windlass_harness.redact.text import MASK as MASK
+from windlass_harness.redact.text import MaskedStream, Registered
+
+TOO_DEEP: Final = "[truncated:depth]"
+CYCLE: Final = "[cycle]"
+
+SECRET_CHARS_MIN: Final = 8  # a shorter one would turn up in ordinary text by chance
+SECRET_CHARS_MAX: Final = 16_384
+SECRETS_MAX: Final = 1_000
+DEPTH_MAX: Final = 64
+
+_Sequence = list[object] | tuple[object, ...]
+_Container = Mapping[object, object] | _Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class Redactor:
+    """Masks secrets by key name, by shape, and the registered ones by value.
+
+    Make one from the secrets and keep it: registering is dear, masking is not. A registered secret is masked
+    plain, escaped for JSON and HTML, URL-encoded, in hex, and in base64 at any offset and over any lines; one
+    of digits also in a number.
+
+    Raises:
+        ValueError: a secret is not a text, too short or too long, or there are too many of them; or
+            `secrets` is itself a text or a mapping, whose parts are not what was meant.
+    """
+
+    secrets: InitVar[Iterable[str]] = ()
+    _known: Registered = field(init=False, repr=False)
+    _has_digits: bool = field(init=False, repr=False)
+    _long_numbers: frozenset[float] = field(init=False, repr=False)
+    _plain_keys: set[tuple[object, ...]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self, secrets: Iterable[str]) -> None:
+        registered = _registered(secrets)
+        if len(registered) > SECRETS_MAX:
+            raise ValueError(f"too many secrets to register: {len(registered)}, limit {SECRETS_MAX}")
+        for index, secret in enumerate(registered):
+            if not SECRET_CHARS_MIN <= len(secret) <= SECRET_CHARS_MAX:
+                raise ValueError(
+                    f"secret number {index} has {len(secret)} characters; "
+                    f"register secrets of {SECRET_CHARS_MIN} to {SECRET_CHARS_MAX} characters"
+                )
+        object.__setattr__(self, "_known", Registered(registered))
+        object.__setattr__(self, "_has_digits", any(map(_DIGITS, registered)))
+        long = frozenset(float(secret) for secret in registered if _LONG_NUMBER(secret))
+        object.__setattr__(self, "_long_numbers", long)
+        object.__setattr__(self, "_plain_keys", set())
+
+    def text(self, text: str) -> str:
+        """Mask the secrets in a text; return the same object if there are none."""
+        masked = mask_shapes(self._known.mask(text))
+        return text if masked == text else masked
+
+    def stream(self) -> MaskedStream:
+        """Return a masker for one text that comes in pieces."""
+        return MaskedStream(self._known)
+
+    def is_secret_number(self, value: float) -> bool:
+        """Say whether a registered secret of digits is in a number as it is written."""
+        if not self._has_digits:
+            return False
+        is_long = abs(value) < _LONG_NUMBER_MAX and float(abs(value)) in self._long_numbers
+        return is_long or self._known.spans(_number_text(value)) != []
+
+    def value(self, value: object) -> object:
+        """Mask the secrets in a JSON value; return the same object if there are none.
+
+        The value itself is never changed. Under a secret's name every string and number is masked,
+        however deep; null, true and false stay. Keys are masked like any text. What lies deeper than
+        `DEPTH_MAX` or inside itself becomes a marker, and so does anything that is not JSON: what cannot
+        be looked into is not shown. A model of the wire becomes the JSON that it is written as. In a list,
+        what follows an option with a secret's name is masked: ["login", "--password", "x"].
+        """
+        if self.is_clean(value):
+            return value
+        return _Walk(self).value(value, 0, _Hide.NOTHING)
+
+    def is_clean(self, value: object) -> bool:
+        """Say quickly that there is nothing to mask; every record pays for this.
+
+        What is clean is plain JSON of Python's own types; anything else is not even looked into.
+        """
+        texts: list[str] = []
+        level: list[object] = [value]
+        for _ in range(DEPTH_MAX):
+            below = self._open(level, texts)
+            if below is None:
+                return False
+            if not below:
+                text = "\n".join(texts)
+                return not may_hold_secret(text) and not self._known.spans(text)
+            # A value that holds itself twice doubles with every level; one look at it is enough.
+            level = below if len(below) < _SHARING_MIN else list({id(item): item for item in below}.values())
+        return False
+
+    def _open(self, level: list[object], texts: list[str]) -> list[object] | None:
+        """Collect the texts of one level; return the next, or None if it needs a walk."""
+        below: list[object] = []
+        for item in level:
+            kind = type(item)
+            if kind is str:
+                texts.append(cast(str, item))
+            elif kind is dict:
+                entries = cast(dict[object, object], item)
+                # Records have few shapes, so the same keys come together again and again.
+                if (keys := tuple(entries)) not in self._plain_keys and not self._are_plain(keys):
+                    return None
+                below += entries.values()
+            elif kind is list or kind is tuple:
+                below += cast(_Sequence, item)
+            elif kind is int or kind is float:
+                if self._has_digits and self.is_secret_number(cast(float, item)):
+                    return None
+            elif isinstance(item, str):
+                texts.append(item)
+            elif item is not None and kind is not bool:
+                return None
+        return below
+
+    def _are_plain(self, keys: tuple[object, ...]) -> bool:
+        """Say, and remember, that nothing is secret because of these keys."""
+        # Under `value` may be what a `name` beside it says: that takes a look at both.
+        if "value" in keys or any(not isinstance(key, str) or is_secret_key(key) for key in keys):
+            return False
+        text = "\n".join(cast(tuple[str, ...], keys))
+        if may_hold_secret(text) or self._known.spans(text):
+            return False
+        if len(self._plain_keys) < _PLAIN_KEYS_MAX and len(keys) <= _KEYS_MAX:
+            self._plain_keys.add(keys)
+        return True
+
+
+def sanitize_for_trace(value: object) -> object:
+    """Mask secrets by key name and by shape; see `Redactor.value`."""
+    return _UNREGISTERED.value(value)
+
+
+def mask_text(text: str) -> str:
+    """Mask everything in a text that has the shape of a secret."""
+    return _UNREGISTERED.text(text)
+
+
+@runtime_checkable
+class _Model(Protocol):
+    """A pydantic model; the import of pydantic is not worth its type."""
+
+    def model_dump(self, *, mode: str, by_alias: bool, warnings: bool) -> object: ...
+
+
+class _Hide(Enum):
+    """What to mask in a value because of the names above it."""
+
+    NOTHING = 0
+    VALUES = 1  # it describes a secret: only what lies under `value`, `default` and the like
+    ALL = 2
+
+
+@dataclass(slots=True)
+class _Walk:
+    """One slow walk through a value that may hold secrets."""
+
+    redactor: Redactor
+    path: set[int] = field(default_factory=set[int])
+    done: dict[tuple[int, int, _Hide], object] = field(default_factory=dict[tuple[int, int, _Hide], object])
+    dumps: list[object] = field(default_factory=list[object])
+
+    def value(self, value: object, depth: int, hide: _Hide) -> object:
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, str):
+            if hide is not _Hide.ALL:
+                return self.redactor.text(value)
+            return value if value in {"", MASK} else MASK
+        if isinstance(value, (int, float)):
+            return MASK if hide is _Hide.ALL or self.redactor.is_secret_number(value) else value
+        if isinstance(value, (Mapping, list, tuple)):
+            return self._container(cast(_Container, value), depth, hide)
+        if isinstance(value, _Model) and not isinstance(value, type):
+            return self._model(value, depth, hide)
+        return f"[opaque:{type(value).__name__}]"
+
+    def _model(self, value: _Model, depth: int, hide: _Hide) -> object:
+        try:
+            dump = value.model_dump(mode="json", by_alias=True, warnings=False)
+        except ValueError:  # it holds something that has no JSON form
+            return f"[opaque:{type(value).__name__}]"
+        # The walk knows values by their id, which must not pass to another one.
+        self.dumps.append(dump)
+        return self.value(dump, depth, hide)
+
+    def _container(self, value: _Container, depth: int, hide: _Hide) -> object:
+        if depth >= DEPTH_MAX:
+            return TOO_DEEP
+        if id(value) in self.path:
+            return CYCLE
+        place = (id(value), depth, hide)
+        if place in self.done:
+            # A value that is shared all over costs one walk for each depth, not one for each path to it.
+            return self.done[place]
+        self.path.add(id(value))
+        masked = (
+            self._mapping(value, depth + 1, hide)
+            if isinstance(value, Mapping)
+            else self._sequence(value, depth + 1, hide)
+        )
+        self.path.remove(id(value))
+        self.done[place] = masked
+        return masked
+
+    def _sequence(self, value: _Sequence, depth: int, hide: _Hide) -> object:
+        masked: list[object] = []
+        option = ""
+        for item in value:
+            masked.append(self._argument(item, depth, _Hide.ALL if _follows(option, item) else hide))
+            option = item if isinstance(item, str) else ""
+        if all(new is old for new, old in zip(masked, value, strict=True)):
+            return value
+        return tuple(masked) if isinstance(value, tuple) else masked
+
+    def _argument(self, item: object, depth: int, hide: _Hide) -> object:
+        """Mask an item of a list, in which `--password=x` may be an option."""
+        match = _OPTION_VALUE(item) if isinstance(item, str) and hide is not _Hide.ALL else None
+        if match is None or not is_secret_key(match[1]):
+            return self.value(item, depth, hide)
+        return item if match[2] == MASK else f"{match[1]}={MASK}"
+
+    def _mapping(self, value: Mapping[object, object], depth: int, hide: _Hide) -> object:
+        if hide is _Hide.NOTHING and _names_a_secret(value):
+            hide = _Hide.VALUES
+        masked: dict[object, object] = {}
+        is_same = True
+        for key, item in value.items():
+            new_key = self._key(key, masked)
+            new_item = self.value(item, depth, _hide_below(key, item, hide))
+            is_same = is_same and new_key is key and new_item is item
+            masked[new_key] = new_item
+        return value if is_same else masked
+
+    def _key(self, key: object, taken: Mapping[object, object]) -> object:
+        if key is None or isinstance(key, (int, float)):
+            return key
+        masked = self.redactor.text(key) if isinstance(key, str) else f"[opaque:{type(key).__name__}]"
+        if masked not in taken:
+            return masked
+        # Two secrets must not become one key, or one of the two values is lost.
+        return next(name for number in count(2) if (name := f"{masked} {number}") not in taken)
+
+
+def _registered(secrets: object) -> tuple[str, ...]:
+    """Return the secrets, each once; no message may show one of them."""
+    if isinstance(secrets, (str, bytes)):
+        raise ValueError("Redactor takes a list of secrets, found a single text: write Redactor([secret])")
+    if isinstance(secrets, Mapping):
+        raise ValueError(
+            "Redactor takes a list of secrets, found a mapping: write Redactor(secrets.values())"
+        )
+    if not isinstance(secrets, Iterable):
+        raise ValueError(f"Redactor takes a list of secrets, found a value of type {type(secrets).__name__}")
+    registered: dict[str, None] = {}
+    for index, secret in enumerate(cast(Iterable[object], secrets)):
+        if not isinstance(secret, str):
+            raise ValueError(
+                f"secret number {index} is not a text but of type {type(secret).__name__}; "
+                "decode it, or leave it out if it is not set"
+            )
+        registered[secret] = None
+    return tuple(registered)
+
+
+def _follows(option: str, item: object) -> bool:
+    """Say whether an item of a list is the value of a secret option before it."""
+    if option in _LOGIN_OPTIONS:
+        return isinstance(item, str) and is_login_text(item)
+    if not option.startswith("--") or isinstance(item, (Mapping, list, tuple)):
+        return False
+    is_option = isinstance(item, str) and item.startswith("-")
+    return not is_option and _OPTION(option) is not None and is_secret_key(option)
+
+
+def _hide_below(key: object, item: object, hide: _Hide) -> _Hide:
+    if hide is _Hide.ALL or (hide is _Hide.VALUES and key in _VALUE_KEYS):
+        return _Hide.ALL
+    if not isinstance(key, str) or not is_secret_key(key):
+        return _Hide.NOTHING
+    if isinstance(item, Mapping) and _describes(key, cast(Mapping[object, object], item)):
+        return _Hide.VALUES
+    return _Hide.ALL
+
+
+def _describes(key: str, item: Mapping[object, object]) -> bool:
+    """Tell the schema of a secret, or how to authorise, from a bundle of secrets."""
+    return not _SCHEMA_KEYS.isdisjoint(item) or _is_schema_type(item.get("type")) or key == "authorization"
+
+
+def _is_schema_type(value: object) -> bool:
+    """A type of JSON Schema is a name, or a list of names."""
+    names = cast(list[object], value) if isinstance(value, list) else [value]
+    return names != [] and all(isinstance(name, str) and name in _SCHEMA_TYPES for name in names)
+
+
+def _names_a_secret(value: Mapping[object, object]) -> bool:
+    """Recognise an entry of a list of headers: {name: X-Api-Key, value: …}."""
+    name = value.get("name", value.get("key"))
+    return "value" in value and isinstance(name, str) and is_secret_key(name)
+
+
+def _number_text(value: float) -> str:
+    """A number as JSON has it; every language writes the whole ones alike."""
+    if isinstance(value, int):
+        return str(value) if value.bit_length() <= _NUMBER_BITS_MAX else "Infinity"
+    return str(int(value)) if value.is_integer() else repr(value)
+
+
+_OPTION: Final = re.compile("--[A-Za-z][A-Za-z0-9_-]{1,40}").fullmatch
+_OPTION_VALUE: Final = re.compile(r"(--[A-Za-z][A-Za-z0-9_-]{1,40})=([\s\S]+)").fullmatch
+_DIGITS: Final = re.compile("[0-9]+").fullmatch
+# Not every language reads these exactly, so they are compared as the floats that they become.
+_LONG_NUMBER: Final = re.compile("[1-9][0-9]{15,298}").fullmatch
+_LONG_NUMBER_MAX: Final = 1e300
+_LOGIN_OPTIONS: Final = frozenset({"-u", "--user", "--proxy-user"})
+_NUMBER_BITS_MAX: Final = 10_000  # Python writes no longer one in digits
+_SHARING_MIN: Final = 1_000
+_KEYS_MAX: Final = 24
+_PLAIN_KEYS_MAX: Final = 4_096
+_VALUE_KEYS: Final = frozenset({"value", "default", "const", "example", "examples"})
+_SCHEMA_KEYS: Final = frozenset({"$ref", "anyOf", "oneOf", "allOf", "enum"})
+_SCHEMA_TYPES: Final = frozenset({"string", "number", "integer", "boolean", "object", "array", "null"})
+_UNREGISTERED: Final = Redactor()

@@ -1,0 +1,503 @@
+"""Secrets that give themselves away by their shape, in any text.
+
+Every pattern is a literal start followed by runs of single characters; no group is repeated. A try either
+fails within a fixed number of steps or eats what it looked at, so the time is linear in the text. The
+patterns use only what Python and JavaScript read alike, and web/harness has the same ones.
+"""
+
+import re
+from binascii import a2b_base64
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+KEY_CHARS_MAX: Final = 128  # a longer key is hardly a name; a secret's word in it is enough
+
+
+def is_secret_key(key: str) -> bool:
+    """Say whether a value under this key is a secret, however the key is spelt.
+
+    `apiKey`, `X-Api-Key`, `OPENAI_API_KEY`, `apikey` and `api_key_v2` are one name. What ends in a plural or
+    a measure (`tokens`, `inputTokens`, `tokenCount`, `passwordLength`) is not a secret. A key longer than
+    `KEY_CHARS_MAX` is one if a secret's word is anywhere in it.
+    """
+    if len(key) <= KEY_CHARS_MAX:
+        return _is_secret_name(key)
+    return "[redacted" not in key and _LONG_KEY.search(_SEPARATOR.sub("", key.lower())) is not None
+
+
+@lru_cache(maxsize=4096)
+def _is_secret_name(key: str) -> bool:
+    if "[redacted" in key:  # a masked key names nothing any more
+        return False
+    whole = _SEPARATOR.sub("", key.lower())
+    name = _TAIL.sub("", whole)
+    return (
+        name in _WHOLE
+        or _CONNECTION.search(whole) is not None
+        or (name.endswith(_SECRET) and not name.endswith(_INNOCENT))
+    )
+
+
+_SEPARATOR: Final = re.compile(r"[^a-z0-9]")
+_TAIL: Final = re.compile(
+    r"(?:value|raw|plain|plaintext|b64|base64|hex|pem|header|hash|old|new|current|confirm|confirmation"
+    r"|prod|production|staging|dev|live|string|v?[0-9]{1,9}){0,3}$"
+)
+_LONG_KEY: Final = re.compile(
+    r"passw|passphrase|passcode|secret|credential|authorization|apikey|accesskey|privatekey|connectionstring"
+    r"|token(?!s|count|i[sz]|type|limit|usage|budget)"
+)
+
+# These must be the whole name: other words, and addresses in Palau, end so too.
+_WHOLE: Final = frozenset({"pw", "auth"})
+# They hold a password among other things.
+_CONNECTION: Final = re.compile(
+    r"conn(?:ection)?str(?:ings?)?(?:value|prod|production|staging|dev|live|v?[0-9]{1,9})?$"
+)
+
+_SECRET: Final = (
+    # words that stand alone
+    *(
+        "password",
+        "passwords",
+        "passwd",
+        "passphrase",
+        "passcode",
+        "secret",
+        "secrets",
+        "credential",
+        "credentials",
+    ),
+    *("token", "authorization", "cookie", "cookies", "jwt", "bearer", "otp"),
+    *("basicauth", "httpauth", "proxyauth", "registryauth", "xauth"),
+    # a key is a secret only with a word before it: primary, cache and idempotency keys are not
+    *("apikey", "apikeys", "accesskey", "accesskeys", "privatekey", "privatekeys", "secretkey", "secretkeys"),
+    *(
+        "signingkey",
+        "encryptionkey",
+        "masterkey",
+        "authkey",
+        "sshkey",
+        "accountkey",
+        "servicekey",
+        "sharedkey",
+    ),
+    *("deploykey", "subscriptionkey", "hmackey", "consumerkey", "storagekey"),
+    # many tokens are a count, unless the word before says what they open
+    *("accesstokens", "authtokens", "apitokens", "bearertokens", "refreshtokens", "sessiontokens"),
+    # `pass` alone is a test result and `pwd` alone a directory
+    *("dbpass", "userpass", "smtppass", "mailpass", "adminpass", "rootpass", "redispass", "proxypass"),
+    *("dbpwd", "userpwd", "mysqlpwd", "adminpwd", "rootpwd"),
+    *("dbpw", "userpw", "mysqlpw", "adminpw", "rootpw"),
+)
+
+_INNOCENT: Final = (
+    # places in a list or a text, and prices
+    *("pagetoken", "pertoken", "firsttoken", "lasttoken", "nexttoken", "stoptoken", "endtoken", "starttoken"),
+    *("eostoken", "bostoken", "padtoken", "unktoken", "clstoken", "septoken", "masktoken", "maxtoken"),
+    *("inputtoken", "outputtoken", "prompttoken", "completiontoken", "canceltoken", "cancellationtoken"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One match: a name, what lies between, the secret, and both neighbours."""
+
+    name: str
+    between: str
+    secret: str
+    before: str
+    after: str
+
+
+def always(_: Found) -> bool:
+    return True
+
+
+def is_random(found: Found) -> bool:
+    """A key has a digit or a capital; a long name in kebab or snake case has neither."""
+    return _DIGIT_OR_CAPITAL.search(found.secret, 4) is not None
+
+
+def is_authorization(found: Found) -> bool:
+    """A scheme that is known, or one that is followed by what no prose has."""
+    scheme = found.between.split()[-1].strip("\"'\\:=").lower()
+    if scheme in _SCHEMES:
+        return True
+    word = found.secret.replace("\t", " ").split(" ")[0]
+    return (
+        ":" in found.between
+        and _DIGIT.search(scheme) is None
+        and len(word) >= _VALUE_CHARS_MIN
+        and _is_mixed(word)
+    )
+
+
+def is_bearer(found: Found) -> bool:
+    """In prose the word after bearer is a plain word: bearer authentication."""
+    return _PLAIN_WORD.fullmatch(found.secret) is None
+
+
+def is_basic(found: Found) -> bool:
+    """Only what decodes to user:password in plain letters is a Basic credential."""
+    data = found.secret.rstrip("=")
+    if len(data) % 4 == 1:
+        return False
+    pair = a2b_base64(data + "=" * (-len(data) % 4))
+    return b":" in pair and all(byte >= 32 for byte in pair)
+
+
+def is_user(found: Found) -> bool:
+    """Whoever calls with a user and no password mostly has a token for a user."""
+    return found.secret.lower() != "git"
+
+
+def is_login_text(text: str) -> bool:
+    """Tell user:password from uid:gid, host:path, an address and variables."""
+    user, colon, password = text.partition(":")
+    if colon == "" or "[redacted" in text or password.startswith(("/", "$", "{", "<", "%")):
+        return False
+    if password == "":
+        return len(user) >= _TOKEN_CHARS_MIN
+    return user not in {"", password} and _DIGITS.fullmatch(user + password) is None
+
+
+def is_login(found: Found) -> bool:
+    return is_login_text(found.secret)
+
+
+def is_quoted_secret(found: Found) -> bool:
+    """Under the quoted name of JSON any text is a value, in code only a longer one."""
+    if not is_secret_key(found.name) or _MASKED.fullmatch(found.secret) is not None:
+        return False
+    if _QUOTE.match(found.between) is not None:
+        return True
+    return len(found.secret) >= _VALUE_CHARS_MIN and _DOTTED_NAME.fullmatch(found.secret) is None
+
+
+def may_name_secret(name: str, before: str) -> bool:
+    """Say whether a name can stand before a secret; a signature only in an address."""
+    return is_secret_key(name) or (before in {"?", "&"} and _SIGNATURE.search(name.lower()) is not None)
+
+
+def is_bare_secret(found: Found) -> bool:
+    """A literal, not a variable, a call or a type; in an address, any value."""
+    if found.before in {"?", "&"} and found.between == "=":
+        return True
+    return (
+        is_secret_key(found.name)
+        and len(found.secret) >= _VALUE_CHARS_MIN
+        and found.after not in {"(", "[", "{"}
+        and _DOTTED_NAME.fullmatch(found.secret) is None
+        and (_is_mixed(found.secret) or _is_password(found))
+    )
+
+
+def _is_password(found: Found) -> bool:
+    """A password may be a plain word; `f(password=word)` is code, though."""
+    return (
+        found.between == "="
+        and found.before != "("
+        and found.after != ")"
+        and _PASSWORD_NAME.search(found.name.lower()) is not None
+        and found.secret.lower() not in _PLACEHOLDERS
+        and not is_secret_key(found.secret)
+    )
+
+
+def _is_mixed(text: str) -> bool:
+    return _DIGIT.search(text) is not None and _LETTER.search(text) is not None
+
+
+_VALUE_CHARS_MIN: Final = 6
+_TOKEN_CHARS_MIN: Final = 12
+_DIGITS: Final = re.compile("[0-9]+")
+_MASKED: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]*[ \t]{1,4}\[redacted[:a-z_]*\]")  # and its scheme
+_QUOTE: Final = re.compile(r"""\\{0,3}["']""")
+_PASSWORD_NAME: Final = re.compile("(?:pass|password|passwd|passphrase|passcode|pwd|pw|secret)[0-9]{0,3}$")
+_SIGNATURE: Final = re.compile("sig$|signature$")
+_PLACEHOLDERS: Final = frozenset(
+    {"string", "boolean", "required", "optional", "undefined", "hidden", "default", "option", "prompt"}
+)
+_DIGIT: Final = re.compile("[0-9]")
+_LETTER: Final = re.compile("[A-Za-z]")
+_DIGIT_OR_CAPITAL: Final = re.compile("[0-9A-Z]")
+_PLAIN_WORD: Final = re.compile("[A-Za-z]?[a-z]{0,18}[.]?")
+_SCHEMES: Final = frozenset({"bearer", "basic", "token", "digest", "negotiate", "apikey", "aws4-hmac-sha256"})
+_DOTTED_NAME: Final = re.compile("[A-Za-z_][A-Za-z0-9_]*[.][A-Za-z_][A-Za-z0-9_.]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A kind of secret.
+
+    The pattern has three groups: the name, what lies between, the secret; only the third is masked. If it
+    is named, the first group is any name and the third is looked at only after the name of a secret.
+    A text can match only if it contains, in lower case, one of the seeds. They start with a rare letter
+    and have a bounded length, because the search for all seeds at once is what every record pays.
+    """
+
+    hint: str
+    seeds: tuple[str, ...]
+    pattern: str
+    accept: Callable[[Found], bool]
+    is_named: bool = False
+
+
+def may_hold_secret(text: str) -> bool:
+    """Say quickly whether `mask_shapes` could change the text.
+
+    A wrong yes costs time; there is no wrong no.
+    """
+    return _SEEDS.search(text.lower()) is not None
+
+
+def mask_shapes(text: str) -> str:
+    """Replace everything that has the shape of a secret."""
+    lowered = text.lower()
+    if _SEEDS.search(lowered) is None:
+        return text
+    for shape, seeds, finder in _COMPILED:
+        if seeds.search(lowered) is not None:
+            text = _mask(text, shape, finder)
+    return text
+
+
+def mask_shape(text: str, shape: Shape) -> str:
+    """Replace what has one shape of a secret, without a quick look before."""
+    return _mask(text, shape, _finder(shape))
+
+
+def _mask(text: str, shape: Shape, finder: "_Finder") -> str:
+    parts: list[str] = []
+    at = 0
+    for start, end in finder(text, shape):
+        parts += (text[at:start], f"[redacted{shape.hint}]")
+        at = end
+    return "".join((*parts, text[at:])) if parts else text
+
+
+def _find(pattern: re.Pattern[str]) -> "_Finder":
+    def find(text: str, shape: Shape) -> Iterator[tuple[int, int]]:
+        for match in pattern.finditer(text):
+            start, end = match.span()
+            found = Found(match[1], match[2], match[3], text[start - 1 : start], text[end : end + 1])
+            if shape.accept(found):
+                yield match.span(3)
+
+    return find
+
+
+def _find_named(head: re.Pattern[str], value: re.Pattern[str]) -> "_Finder":
+    """Look for a value only after a secret's name.
+
+    Else the value of another name would hide what it holds, as in `error: token=x`.
+    """
+
+    def find(text: str, shape: Shape) -> Iterator[tuple[int, int]]:
+        at = 0
+        for named in head.finditer(text):
+            start, end = named.span()
+            before = text[start - 1 : start]
+            is_name = start >= at and may_name_secret(named[1], before)
+            match = value.match(text, end) if is_name else None
+            if match is None:
+                continue
+            at = match.end()
+            if shape.accept(Found(named[1], named[2], match[1], before, text[at : at + 1])):
+                yield end, at
+
+    return find
+
+
+def _finder(shape: Shape) -> "_Finder":
+    if not shape.is_named:
+        return _find(re.compile(shape.pattern, re.ASCII))
+    cut = shape.pattern.rindex("([^")  # the third group
+    return _find_named(re.compile(shape.pattern[:cut], re.ASCII), re.compile(shape.pattern[cut:], re.ASCII))
+
+
+_Finder = Callable[[str, Shape], Iterator[tuple[int, int]]]
+_SECRET_WORDS: Final = (
+    "ken",
+    "k(?<=[a-z0-9_.-]k)ey",
+    "pass",
+    "pw",
+    "cret",
+    "cred",
+    "connectionstr",
+    "connstr",
+)
+_RARER_WORDS: Final = ("zation", "kie", "jwt", "bearer", "uth(?!or)")
+_ASSIGNMENT_SEEDS: Final = (
+    "sig=",
+    *(
+        rf"""{word}[a-z0-9_.-]{{0,32}}+\\{{0,3}}["']?[ \t]{{0,4}}[:=]"""
+        for word in (*_SECRET_WORDS, *_RARER_WORDS, "gnature")
+    ),
+)
+
+_LOGIN_SEEDS: Final = tuple(rf"{option}[ \t\n=]{{1,4}}[^ \t\r\n:]{{1,132}}:" for option in ("-u", "-user"))
+
+SHAPES: Final = (
+    Shape(
+        ":private_key",
+        ("private key",),
+        r"()()(-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?=[\s\S]{0,12}?[A-Za-z0-9+/=:,-]{8})"
+        r"[\s\S]*?(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|(?![\s\S])))",
+        always,
+    ),
+    Shape(
+        ":jwt",
+        ("yj[a-z0-9_-]{8}",),
+        r"(?<![A-Za-z0-9_-])()()(eyJ[A-Za-z0-9_-]{8,}[.][A-Za-z0-9_-]*[.][A-Za-z0-9_.-]*)",
+        always,
+    ),
+    Shape(
+        ":authorization",
+        (r"""zation\\{0,3}["']?[ \t]{0,4}[:=]""",),
+        r"""([Aa]uthorization|AUTHORIZATION)"""
+        r"""(\\{0,3}["']?[ \t]{0,4}[:=][ \t]{0,4}\\{0,3}["']?[A-Za-z][A-Za-z0-9-]{2,20}[ \t]{1,4})"""
+        r"""([^ \t\r\n"'\\<>{}$[(][^\r\n"'\\<>{}$[(]*)""",
+        is_authorization,
+    ),
+    Shape(
+        ":cookie",
+        (r"""kie\\{0,3}["']?[ \t]{0,4}:""",),
+        r"""([Cc]ookie|COOKIE)(\\{0,3}["']?[ \t]{0,4}:[ \t]{0,4}\\{0,3}["']?)"""
+        r"""([A-Za-z0-9_.-]{1,64}=[^\r\n"'\\]+)""",
+        always,
+    ),
+    Shape(
+        ":token",
+        (
+            *("k-[a-z0-9_-]{20}", "k_live_", "k_test_", "k_[a-z0-9]{30}", "gh[pousr]_[a-z0-9]{20}"),
+            *("pat[_-][a-z0-9_-]{20}", "gl[a-z]{2,4}-[a-z0-9_-]{20}", "xox[a-z]-", "xapp-"),
+            *("xai-[a-z0-9_-]{20}", "pplx-", "vapi-", "vly-", "pm_[a-z0-9]{30}", "pypi-[a-z0-9_-]{50}"),
+            *(
+                "f_[a-z0-9]{30}",
+                "za[a-z0-9_-]{35}",
+                "ya29[.]",
+                "gocspx-",
+                "g[.][a-z0-9_-]{16}",
+                "xffgf0",
+                "whsec_",
+            ),
+            *("v1_[a-z0-9_-]{20}", "pi_[a-z0-9_-]{20}", "bp_[a-z0-9_-]{20}", "8_[a-z0-9_-]{20}"),
+            *("v[sb][.][a-z0-9_-]{20}", "pi[a-f0-9]{32}", ":aa[a-z0-9_-]{33}"),
+        ),
+        r"(?<![A-Za-z0-9])()()(sk-[A-Za-z0-9_-]{20,}|[sr]k_(?:live|test)_[A-Za-z0-9]{16,}|gsk_[A-Za-z0-9]{30,}"
+        r"|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}"
+        r"|gl(?:pat|dt|rt|ft|ptt|cbt|soat|imt)-[A-Za-z0-9_-]{20,}"
+        r"|xox[a-z]-[A-Za-z0-9-]{10,}|xapp-[A-Za-z0-9-]{20,}|(?:xai|pplx|nvapi|tvly)-[A-Za-z0-9_-]{20,}"
+        r"|npm_[A-Za-z0-9]{30,}|pypi-[A-Za-z0-9_-]{50,}|hf_[A-Za-z0-9]{30,}"
+        r"|AIza[A-Za-z0-9_-]{35,}|ya29[.][A-Za-z0-9_-]{20,}|GOCSPX-[A-Za-z0-9_-]{20,}"
+        r"|SG[.][A-Za-z0-9_-]{16,}[.][A-Za-z0-9_-]{16,}|ATATT3xFfGF0[A-Za-z0-9_=-]{20,}"
+        r"|(?:dop_v1|dckr_pat|shpat|lin_api|sbp|r8)_[A-Za-z0-9_-]{20,}|whsec_[A-Za-z0-9+/=]{20,}"
+        r"|hv[sb][.][A-Za-z0-9_-]{20,}|dapi[a-f0-9]{32,}|[0-9]{8,10}:AA[A-Za-z0-9_-]{33,})",
+        is_random,
+    ),
+    Shape(
+        ":aws_key",
+        ("kia[a-z0-9]{16}", "sia[a-z0-9]{16}"),
+        # The neighbours keep base64 data, where any four letters turn up, from matching.
+        r"(?<![A-Za-z0-9+/=])()()(A[KS]IA[A-Z0-9]{16})(?![A-Za-z0-9+/=])",
+        always,
+    ),
+    Shape(
+        ":webhook",
+        ("com/services/", "com/api/webhooks/"),
+        r"()(hooks[.]slack[.]com/services/|discord(?:app)?[.]com/api/webhooks/)([A-Za-z0-9_/-]{8,})",
+        always,
+    ),
+    Shape(
+        ":bearer",
+        ("bearer[ \\t]",),
+        r"(?<![\s\S])([Bb]earer|BEARER)([ \t]{1,4})([^ \t\r\n[]+)(?![\s\S])",
+        always,
+    ),
+    Shape(
+        ":bearer",
+        ("bearer[ \\t]",),
+        r"(?<![A-Za-z0-9_])([Bb]earer|BEARER)([ \t]{1,4})([A-Za-z0-9._~+/=-]{8,})",
+        is_bearer,
+    ),
+    Shape(
+        ":basic",
+        ("basic[ \\t]{1,4}[a-z0-9+/]{8}",),
+        r"(?<![A-Za-z0-9_])([Bb]asic|BASIC)([ \t]{1,4})([A-Za-z0-9+/]{8,1000}={0,2})",
+        is_basic,
+    ),
+    Shape(
+        "",
+        (r"""://[^ \t\r\n"'<>/?#@:]{0,128}:[^ \t\r\n"'<>/?#]{1,256}@""",),
+        r"""()(://)([^ \t\r\n"'<>/?#@:]{0,128}:[^ \t\r\n"'<>/?#]{1,256})(?=@)""",
+        always,
+    ),
+    Shape(
+        "",
+        (r"""://[^ \t\r\n"'<>/?#@:]{1,256}@""",),
+        r"""([Hh]ttps?|HTTPS?|[Ww]ss?|WSS?)(://)"""
+        r"""([^ \t\r\n"'<>/?#@:[{$%,;()][^ \t\r\n"'<>/?#@:,;()]{0,255})(?=@)""",
+        is_user,
+    ),
+    Shape(
+        "",
+        _LOGIN_SEEDS,
+        r"""(?<![A-Za-z0-9_-])(-u|--user|--proxy-user)((?:=|[ \t]{1,4})\\{0,3}["'])"""
+        r"""([^ \t\r\n"'\\:$<{([][^ \t\r\n"'\\:]{0,127}:[^\r\n"'\\]{0,255})(?=\\{0,3}["'])""",
+        is_login,
+    ),
+    Shape(
+        "",
+        _LOGIN_SEEDS,
+        r"""(?<![A-Za-z0-9_-])(-u|--user|--proxy-user)(=|[ \t]{1,4})"""
+        r"""([^ \t\r\n"'\\:$<{([][^ \t\r\n"'\\:]{0,127}:[^ \t\r\n"'\\;&|<>()\x60]{0,255})""",
+        is_login,
+    ),
+    Shape(
+        "",
+        _ASSIGNMENT_SEEDS,
+        r"""(?<![A-Za-z0-9_.$-])([A-Za-z0-9_.-]{2,64})"""
+        r"""(\\{0,3}["']?[ \t]{0,4}(?:=>|:=|[:=])[ \t]{0,4}\\{0,3}["'])"""
+        r"""([^ \t\r\n"'\\[$<{][^\r\n"'\\]{0,511})(?=\\{0,3}["'])""",
+        is_quoted_secret,
+        is_named=True,
+    ),
+    Shape(
+        "",
+        _ASSIGNMENT_SEEDS,
+        r"""(?<![A-Za-z0-9_.$-])([A-Za-z0-9_.-]{2,64})"""
+        r"""(\\{0,3}["']?[ \t]{0,4}(?:=>|:=|[:=])[ \t]{0,4})"""
+        r"""([^ \t\r\n\f\v"'\\,;&<>(){}[\]|\x60:=$%*/.][^ \t\r\n\f\v"'\\,;&<>(){}[\]|\x60]*)""",
+        is_bare_secret,
+        is_named=True,
+    ),
+    Shape(
+        "",
+        (rf"--(?!-)[a-z0-9_-]{{0,24}}(?:{'|'.join((*_SECRET_WORDS, *_RARER_WORDS, 'otp'))})",),
+        r"""(?<![A-Za-z0-9_-])(--[A-Za-z][A-Za-z0-9_-]{1,40})([ \t]{1,4}\\{0,3}["']?)"""
+        r"""([^ \t\r\n\f\v"'\\,;&<>(){}[\]|\x60:=$%*/.-][^ \t\r\n\f\v"'\\,;&<>(){}[\]|\x60]*)""",
+        is_bare_secret,
+        is_named=True,
+    ),
+)
+
+
+def _gather(seeds: Iterable[str]) -> re.Pattern[str]:
+    """Join seeds into one pattern, by first letter.
+
+    The engine then skips ahead to the next of these letters, which is most of the speed.
+    """
+    by_letter: dict[str, list[str]] = {}
+    for seed in dict.fromkeys(seeds):
+        by_letter.setdefault(seed[0], []).append(seed[1:])
+    return re.compile(
+        "|".join(f"{letter}(?:{'|'.join(rests)})" for letter, rests in by_letter.items()), re.ASCII
+    )
+
+
+_SEEDS: Final = _gather(seed for shape in SHAPES for seed in shape.seeds)
+_COMPILED: Final = tuple((shape, _gather(shape.seeds), _finder(shape)) for shape in SHAPES)

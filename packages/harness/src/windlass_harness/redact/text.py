@@ -1,0 +1,435 @@
+"""Find registered secrets, a thousand as quickly as one.
+
+Every form of every secret has at least `_HEAD` characters. Of these the index knows all short pieces. Looking
+up every fourth piece of a text is enough to meet each secret in it, so the time does not grow with the number
+of secrets, and what is looked up at one place is bounded whatever the text.
+"""
+
+import json
+import re
+from base64 import b64encode
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import InitVar, dataclass, field
+from itertools import islice
+from typing import Final
+
+from windlass_harness.redact.shapes import is_secret_key, mask_shapes
+
+
+def forms_of(secret: str) -> Iterator[str]:
+    """Yield a secret as it is, and escaped for JSON, HTML and addresses, and hex."""
+    yield secret
+    yield from _json_forms(secret)
+    yield from _html_forms(secret)
+    data = secret.encode("utf-8", "surrogatepass")
+    for table in _PERCENT_TABLES:
+        quoted = "".join(map(table.__getitem__, data))
+        yield quoted
+        yield quoted.replace("%20", "+")
+    yield data.hex()
+    yield data.hex().upper()
+
+
+def base64_forms_of(secret: str) -> Iterator[str]:
+    """Yield what base64 makes of a secret at each of three offsets, both alphabets."""
+    data = secret.encode("utf-8", "surrogatepass")
+    for offset in range(3):
+        encoded = b64encode(bytes(offset) + data).decode("ascii")
+        # Leave out the characters at both ends that also hold bits of the neighbours.
+        inner = encoded[(offset * 8 + 5) // 6 : (offset + len(data)) * 8 // 6]
+        yield inner
+        yield inner.replace("+", "-").replace("/", "_")
+
+
+def _json_forms(secret: str) -> Iterator[str]:
+    for is_ascii in (True, False):
+        escaped = json.dumps(secret, ensure_ascii=is_ascii)[1:-1]
+        yield escaped
+        yield json.dumps(escaped, ensure_ascii=is_ascii)[1:-1]
+        # Some writers escape the slash, and some what HTML could take for its own.
+        yield escaped.replace("/", "\\/")
+        yield escaped.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def _html_forms(secret: str) -> Iterator[str]:
+    escaped = secret.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    for double in ('"', "&quot;", "&#34;"):
+        for single in ("'", "&#x27;", "&#39;", "&apos;"):
+            yield escaped.replace('"', double).replace("'", single)
+
+
+def _percent_table(kept: str, form: str) -> tuple[str, ...]:
+    """What each byte becomes in an address."""
+    plain = frozenset(f"{_ALPHANUMERIC}{kept}".encode())
+    return tuple(chr(byte) if byte in plain else form.format(byte) for byte in range(256))
+
+
+_ALPHANUMERIC: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+_KEPT: Final = (
+    "-._~",  # all that RFC 3986 leaves alone
+    "-._~/",  # a path
+    "-._~!'()*",  # encodeURIComponent
+    "-._~!'()*;/?:@&=+$,#",  # encodeURI
+    "-._*",  # a form
+)
+_PERCENT_TABLES: Final = tuple(
+    _percent_table(kept, form) for kept in _KEPT for form in ("%{:02X}", "%{:02x}")
+)
+
+
+MASK: Final = "[redacted]"
+LINE_CHARS_MIN: Final = 16  # no base64 is wrapped into shorter lines, and few words are so long
+
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """The registered secrets in all their forms.
+
+    Base64 is also found when it is wrapped over lines of `LINE_CHARS_MIN` characters and more, with up to
+    `_INDENT` blanks before each.
+    """
+
+    secrets: InitVar[tuple[str, ...]] = ()
+    _forms: "_Index" = field(init=False, repr=False)
+    _wrapped: "_Index" = field(init=False, repr=False)
+
+    def __post_init__(self, secrets: tuple[str, ...]) -> None:
+        base64 = {form for secret in secrets for form in base64_forms_of(secret)}
+        others = {form for secret in secrets for form in forms_of(secret)}
+        object.__setattr__(self, "_forms", _Index(base64 | others))
+        object.__setattr__(self, "_wrapped", _Index(base64))
+
+    def __bool__(self) -> bool:
+        return bool(self._forms)
+
+    def mask(self, text: str) -> str:
+        """Replace all that belongs to a secret; secrets that overlap become one mask."""
+        parts: list[str] = []
+        at = 0
+        for start, end in self.spans(text):
+            parts += (text[at:start], MASK)
+            at = end
+        return "".join((*parts, text[at:])) if parts else text
+
+    def spans(self, text: str) -> list[Span]:
+        """Return where the secrets are, in order; those that overlap are one."""
+        if not self:
+            return []
+        found = list(self._forms.spans(text))
+        joined = _BREAK.sub("", text)
+        wrapped = list(self._wrapped.spans(joined)) if len(joined) < len(text) else []
+        if wrapped:
+            places = list(_kept_places(text))
+            found += ((places[start], places[end - 1] + 1) for start, end in wrapped)
+        return list(_union(sorted(found)))
+
+    def open_from(self, text: str) -> int:
+        """Return where a secret may have begun that the text ends within, else its end."""
+        first = self._forms.open_from(text)
+        # A line break may be the beginning of the next line of base64, and may itself have just begun.
+        closed = text[:-_BREAK_CHARS_MAX] + _BREAK_BEGUN.sub("", text[-_BREAK_CHARS_MAX:])
+        joined = _BREAK.sub("", closed)
+        begun = self._wrapped.open_from(joined) if len(joined) < len(text) else len(joined)
+        if begun == len(joined):
+            return first
+        return min(first, next(islice(_kept_places(closed), begun, None)))
+
+
+class _Index:
+    """Texts to look for, all at once."""
+
+    __slots__ = ("_heads", "_longest", "_needles", "_ordered", "_pieces", "_tails")
+
+    def __init__(self, needles: set[str]) -> None:
+        lengths: dict[str, set[int]] = {}
+        pieces: dict[str, set[int]] = {}
+        for needle in needles:
+            lengths.setdefault(needle[:_HEAD], set()).add(len(needle))
+        for head in lengths:
+            for offset in range(_STRIDE):
+                pieces.setdefault(head[offset : offset + _PIECE], set()).add(offset)
+        self._needles: Final = frozenset(needles)
+        self._ordered: Final = sorted(needles)
+        self._longest: Final = max(map(len, needles), default=0)
+        self._tails: Final = frozenset(needle[-_HEAD:] for needle in needles)
+        self._heads: Final = {head: sorted(found, reverse=True) for head, found in lengths.items()}
+        self._pieces: Final = {piece: tuple(offsets) for piece, offsets in pieces.items()}
+
+    def __bool__(self) -> bool:
+        return bool(self._needles)
+
+    def spans(self, text: str) -> Iterator[Span]:
+        """Yield every place where a needle begins, with the longest that begins there."""
+        pieces = self._pieces
+        met = [at for at in range(0, len(text) - _PIECE + 1, _STRIDE) if text[at : at + _PIECE] in pieces]
+        for at in met:
+            for offset in pieces[text[at : at + _PIECE]]:
+                start = at - offset
+                end = self._end(text, start) if start >= 0 else start
+                if end > start:
+                    yield start, end
+
+    def _end(self, text: str, start: int) -> int:
+        for length in self._heads.get(text[start : start + _HEAD], ()):
+            end = start + length
+            # Its last characters first: a long slice is dear.
+            if text[max(start, end - _HEAD) : end] in self._tails and text[start:end] in self._needles:
+                return end
+        return start
+
+    def open_from(self, text: str) -> int:
+        """Return the first place from where on the text begins one that is longer."""
+        size = len(text)
+        for start in range(max(0, size - self._longest + 1), size):
+            if size - start < _HEAD or text[start : start + _HEAD] in self._heads:
+                rest = text[start:]
+                after = bisect_right(self._ordered, rest)
+                if after < len(self._ordered) and self._ordered[after].startswith(rest):
+                    return start
+        return size
+
+
+def _union(spans: Iterable[Span]) -> Iterator[Span]:
+    first, last = 0, 0
+    for start, end in spans:
+        if start < last:
+            last = max(last, end)
+            continue
+        if last > 0:
+            yield first, last
+        first, last = start, end
+    if last > 0:
+        yield first, last
+
+
+def _kept_places(text: str) -> Iterator[int]:
+    """Yield where each character of the joined text was before."""
+    at = 0
+    for match in _BREAK.finditer(text):
+        yield from range(at, match.start())
+        at = match.end()
+    yield from range(at, len(text))
+
+
+_HEAD: Final = 8  # the shortest secret
+_PIECE: Final = 5
+_STRIDE: Final = 4  # so that every run of `_HEAD` characters has a whole piece that is looked up
+_INDENT: Final = 8
+_LINE: Final = f"[A-Za-z0-9+/_-]{{{LINE_CHARS_MIN}}}"
+# It starts with what is rare; the engine then skips ahead to it.
+_BREAK: Final = re.compile(
+    rf"[\n\r\\](?<={_LINE}[\n\r\\])(?:(?<=\n)|(?<=\r)\n|(?<=\\)n|(?<=\\)r\\n)[ \t]{{0,{_INDENT}}}"
+    r"(?=[A-Za-z0-9+/_-])"
+)
+_BREAK_BEGUN: Final = re.compile(
+    rf"(?<={_LINE})(?:\r?\n[ \t]{{0,{_INDENT}}}|\r|(?:\\r)?\\n[ \t]{{0,{_INDENT}}}|\\r\\?|\\)\Z"
+)
+_BREAK_CHARS_MAX: Final = LINE_CHARS_MIN + len(r"\r\n") + _INDENT
+
+HOLD_CHARS_MAX: Final = 8_192  # what may still become the shape of a secret; a long JWT has 4,000
+
+
+class MaskedStream:
+    """Gives back what is safe to show of a text that comes in pieces.
+
+    All that `feed` and `finish` return is, put together, what `Redactor.text` makes of the whole text. Held
+    back is only what may still belong to a secret:
+
+    - Registered secrets: the end of the text, while it is the beginning of a form of a secret. That is never
+      as long as the longest form. This rule is exact, however the text is cut into pieces.
+    - Shapes: the last unbroken run of ASCII characters, which is the current word; and what opened a secret
+      that may go on, such as a secret's name with its sign and value, a scheme with its credentials, or the
+      line of a header. No shape but a private key goes over a line's end; of that, nothing is held: the mask
+      is shown at once and all is dropped up to the end of the key.
+
+    What is open for longer than `HOLD_CHARS_MAX` is masked as it stands. If it ended in a secret, all that
+    follows is dropped up to the end of the word or the line. Only a secret that shows itself as one later
+    than that gets through: a JWT whose first two parts are longer than the limit.
+
+    One stream is for one text; the pieces must come in order.
+    """
+
+    __slots__ = ("_before", "_covered", "_held", "_known", "_shapes")
+
+    def __init__(self, known: Registered) -> None:
+        self._known: Final = known
+        self._shapes: Final = _ShapeStream()
+        self._before = ""  # what tells a line break in base64 from another one
+        self._held = ""
+        self._covered = 0  # so much of `_held` belongs to a secret whose mask was given back already
+
+    def feed(self, piece: str) -> str:
+        """Take the next piece of the text; return what is safe to show now."""
+        return self._shapes.feed(self._registered(piece, is_last=False))
+
+    def finish(self) -> str:
+        """Say that the text has ended; return the rest of it."""
+        return self._shapes.feed(self._registered("", is_last=True)) + self._shapes.finish()
+
+    def _registered(self, piece: str, *, is_last: bool) -> str:
+        if not self._known:
+            return piece
+        text = self._before + self._held + piece
+        first = len(self._before)
+        until = len(text) if is_last else max(first, self._known.open_from(text))
+        parts: list[str] = []
+        at = first + self._covered
+        for start, end in self._known.spans(text):
+            if start >= until:
+                break
+            if start >= at:
+                parts += (text[at:start], MASK)
+            at = max(at, end)
+        parts.append(text[at:until])
+        self._before = text[max(0, until - LINE_CHARS_MIN) : until]
+        self._held = text[until:]
+        self._covered = max(0, at - until)
+        return "".join(parts)
+
+
+class _ShapeStream:
+    """The part of the stream that knows shapes."""
+
+    __slots__ = ("_dropping", "_has_shown", "_held")
+
+    def __init__(self) -> None:
+        self._held = ""
+        self._dropping: re.Pattern[str] | None = None  # what ends the secret that the text is in
+        self._has_shown = False
+
+    def feed(self, piece: str) -> str:
+        # Long pieces go in parts, so that no search is over more than a bounded text.
+        return "".join(
+            self._part(piece[at : at + HOLD_CHARS_MAX]) for at in range(0, len(piece), HOLD_CHARS_MAX)
+        )
+
+    def finish(self) -> str:
+        shown, rest = self._drop(self._held)
+        self._held = ""
+        return shown + _masked(rest) if self._has_shown or shown else mask_shapes(rest)
+
+    def _part(self, part: str) -> str:
+        text = self._held + part
+        if self._dropping is None and len(text) <= HOLD_CHARS_MAX and _RUN(part):
+            self._held = text  # the word goes on
+            return ""
+        shown, rest = self._drop(text)
+        if self._dropping is None:
+            until = _open_from(rest)
+            self._held = rest[until:]
+            shown += _masked(rest[:until]) + self._overflow()
+        self._has_shown = self._has_shown or shown != ""
+        return shown
+
+    def _drop(self, text: str) -> tuple[str, str]:
+        """Take out the secrets that may be of any length; return both sides of them."""
+        shown = ""
+        while True:
+            if self._dropping is not None:
+                end = self._dropping.search(text)
+                if end is None:
+                    self._held = text[-_KEY_END_CHARS_MAX:]
+                    return shown, ""
+                self._dropping = None
+                text = text[end.end() :]
+            begin = _KEY_BEGIN.search(text)
+            if begin is None:
+                return shown, text
+            shown += _masked(text[: begin.start()]) + "[redacted:private_key]"
+            self._dropping = _KEY_END
+            text = text[begin.end() :]
+
+    def _overflow(self) -> str:
+        """Let go of what was held for too long."""
+        if len(self._held) <= HOLD_CHARS_MAX:
+            return ""
+        held, self._held = self._held, ""
+        masked = _masked(held)
+        hint = _MASK_AT_END(masked)
+        if hint is not None and not held.endswith("]"):
+            self._dropping = _LINE_END if hint[1] in _HINTS_OF_LINES else _WORD_END
+            return masked
+        # A shape that has only begun is at the very end, but the cut must not go through one that is whole.
+        head, tail = held[:-_BEGUN_CHARS_MAX], held[-_BEGUN_CHARS_MAX:]
+        if _masked(head) + _masked(tail) != masked:
+            return masked
+        self._held = tail
+        return _masked(head)
+
+
+def _masked(part: str) -> str:
+    """Mask a part of a text; what must be a whole text for its shape is none here."""
+    return mask_shapes(f"\n{part}\n")[1:-1] if part else ""
+
+
+def _open_from(text: str) -> int:
+    """Return where the first thing begins that may still become a secret."""
+    begun = _KEY_BEGUN.search(text)
+    until = len(text) if begun is None else begun.start()
+    # What is open may stand within a word, or be the value of what opened before it.
+    for _ in range(_NESTING_MAX):
+        until = len(text[:until].rstrip(_RUN_CHARS))
+        opened = _opened(text[:until])
+        if opened == until:
+            break
+        until = opened
+    return len(text[:until].rstrip(_RUN_CHARS))
+
+
+def _opened(text: str) -> int:
+    """Return where a secret was opened on the last line that the text ends within."""
+    line = max(text.rfind("\n"), text.rfind("\r")) + 1
+    last = text[line:]
+    matches = [_HEADER.search(last)]
+    start = max(0, len(last) - _OPENED_CHARS_MAX)
+    matches += [opener.search(last, start) for opener in _OPENERS]
+    for opener in _NAMED_OPENERS:
+        match = opener.search(last, start)
+        while match is not None and not is_secret_key(match[1]):
+            match = opener.search(last, match.end(1))
+        matches.append(match)
+    return line + min((match.start() for match in matches if match is not None), default=len(last))
+
+
+_RUN_CHARS: Final = "".join(map(chr, range(33, 127)))
+_RUN: Final = re.compile("[!-~]*").fullmatch
+_WORD_END: Final = re.compile(r"""(?=[ \t\r\n\f\v"'])""")
+_LINE_END: Final = re.compile(r"""(?=[\r\n"'\\])""")
+_HINTS_OF_LINES: Final = frozenset({":authorization", ":cookie"})
+_MASK_AT_END: Final = re.compile(r"\[redacted(:[a-z_]+|)\]\Z").search
+_NESTING_MAX: Final = 4
+_OPENED_CHARS_MAX: Final = 640  # no opener but a header is longer
+_BEGUN_CHARS_MAX: Final = 256
+_KEY_END_CHARS_MAX: Final = 80
+_KEY_BEGIN: Final = re.compile(
+    r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?=[\s\S]{0,12}?[A-Za-z0-9+/=:,-]{8})"
+)
+_KEY_END: Final = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+_KEY_BEGUN: Final = re.compile(r"-----BEGIN [A-Z0-9 ]{0,60}-{0,5}[\s\S]{0,20}\Z")
+
+_QUOTED: Final = r"""\\{0,3}["'][^\r\n"'\\]{0,512}"""
+_BARE: Final = r"""[^ \t\r\n"']{0,256}"""
+_HEADER: Final = re.compile(
+    r"""(?:[Aa]uthorization|AUTHORIZATION|[Cc]ookie|COOKIE)\\{0,3}["']?[ \t]{0,4}"""
+    r"""(?:[:=][ \t]{0,4}\\{0,3}["']?[^\r\n"'\\]*)?\Z"""
+)
+_OPENERS: Final = tuple(
+    re.compile(rf"{opener}\Z")
+    for opener in (
+        r"(?<![A-Za-z0-9_])(?:[Bb]earer|BEARER|[Bb]asic|BASIC)[ \t]{1,4}",
+        rf"(?<![A-Za-z0-9_-])(?:-u|--user|--proxy-user)(?:=|[ \t]{{1,4}})(?:{_QUOTED}|{_BARE})",
+        r"""[A-Za-z][A-Za-z0-9+.-]{0,20}://[^ \t\r\n"'<>/?#]{0,384}""",
+    )
+)
+_NAMED_OPENERS: Final = tuple(
+    re.compile(rf"{opener}\Z")
+    for opener in (
+        r"""(?<![A-Za-z0-9_.$-])([A-Za-z0-9_.-]{2,64})\\{0,3}["']?[ \t]{0,4}"""
+        rf"(?:(?:=>|:=|[:=])[ \t]{{0,4}}(?:{_QUOTED}|{_BARE}))?",
+        r"(?<![A-Za-z0-9_-])(--[A-Za-z][A-Za-z0-9_-]{1,40})[ \t]{1,4}"
+        rf"(?:{_QUOTED}|{_BARE})",
+    )
+)

@@ -1,0 +1,286 @@
+"""What the views share: calls and results as models and chat clients see them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple, TypeVar
+
+from pydantic import BaseModel, JsonValue
+from pydantic_core import to_json
+
+from windlass_harness.views.fold import read
+from windlass_protocol import (
+    ActionResultData,
+    ActionsRequestedData,
+    ActionStartedData,
+    ActionStatus,
+    AssistantMessage,
+    AssistantPart,
+    EffectClass,
+    InputKind,
+    InputOutcome,
+    InputRequest,
+    InputResolution,
+    LoadSkillAction,
+    MessageCompletedData,
+    ReasoningCompletedData,
+    ReasoningPart,
+    RuntimeActionRequest,
+    StepCompletedData,
+    StepStartedData,
+    TextPart,
+    ToolCall,
+    ToolCallAction,
+    ToolCallPart,
+    ToolMessage,
+    ToolOutput,
+    ToolOutputType,
+    ToolResult,
+    ToolResultPart,
+)
+from windlass_protocol.unchecked import unchecked
+
+LOAD_SKILL: Final = "load_skill"
+DENIED: Final = "Tool execution was denied."
+SKIPPED: Final = ToolOutput(
+    type=ToolOutputType.EXECUTION_DENIED,
+    reason="Skipped: the call was interrupted and is not run again. It may or may not have taken effect.",
+)
+APPROVAL_OPTIONS: Final = ["approve", "deny"]
+
+
+def action_name(action: RuntimeActionRequest) -> str:
+    """Return the name of the tool under which the model asked for an action."""
+    if isinstance(action, ToolCallAction):
+        return action.tool_name
+    return LOAD_SKILL if isinstance(action, LoadSkillAction) else action.name
+
+
+def started_action(data: ActionStartedData) -> ToolCallAction:
+    """Return the call of an intent that nobody announced."""
+    arguments = {} if data.arguments is None else data.arguments
+    return ToolCallAction(call_id=data.call_id, tool_name=data.tool_name, input=arguments)
+
+
+def tool_output(data: ActionResultData) -> ToolOutput:
+    """Return a result as the model sees it: an output, an error or a refusal."""
+    output = data.result.output
+    message = None if data.error is None else data.error.message
+    if data.status is ActionStatus.REJECTED:
+        return ToolOutput(type=ToolOutputType.EXECUTION_DENIED, reason=message or DENIED)
+    if data.status is ActionStatus.COMPLETED and not data.result.is_error:
+        return output_of(output)
+    value = message if output is None and message is not None else output
+    kind = ToolOutputType.ERROR_TEXT if isinstance(value, str) else ToolOutputType.ERROR_JSON
+    return ToolOutput(type=kind, value=value)
+
+
+def output_of(value: JsonValue) -> ToolOutput:
+    """Return the output of a call that succeeded."""
+    kind = ToolOutputType.TEXT if isinstance(value, str) else ToolOutputType.JSON
+    return ToolOutput(type=kind, value=value)
+
+
+def tool_call(action: RuntimeActionRequest) -> ToolCall:
+    """Return a call as chat clients see it; arguments must be an object there."""
+    arguments: dict[str, JsonValue] = (
+        action.input if isinstance(action.input, dict) else {"input": action.input}
+    )
+    return ToolCall(id=action.call_id, name=action_name(action), arguments=arguments)
+
+
+def tool_result(call_id: str, output: ToolOutput) -> ToolResult:
+    """Return a result as chat clients see it, with the `id` of its call."""
+    match output.type:
+        case ToolOutputType.EXECUTION_DENIED:
+            facts = {"success": False, "error": output.reason}
+        case ToolOutputType.ERROR_TEXT | ToolOutputType.ERROR_JSON:
+            facts = {"success": False, "error": as_text(output.value)}
+        case _:
+            facts = {"success": True, "data": output.value}
+    return ToolResult.model_validate({**facts, "id": call_id})
+
+
+def as_text(value: JsonValue) -> str:
+    """Return a value as text for people: itself, or its JSON."""
+    return value if isinstance(value, str) else to_json(value).decode()
+
+
+def question_outcome(request: InputRequest, resolution: InputResolution) -> ToolOutput | None:
+    """Return what a question gave the model; None if the request was not a question.
+
+    Without a kind, an approval is known by its two options, approve and deny.
+    """
+    kind = resolution.kind or request.kind
+    options = sorted(option.id for option in request.options or ())
+    if kind is not InputKind.QUESTION and (kind is not None or options == APPROVAL_OPTIONS):
+        return None
+    answer: dict[str, JsonValue] = {"status": resolution.outcome.value}
+    response = resolution.response
+    if resolution.outcome is InputOutcome.ANSWERED and response is not None:
+        answer |= response.model_dump(include={"option_id", "text"}, exclude_none=True)
+    return output_of(answer)
+
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
+
+
+def maker(model: type[ModelT], *given: str) -> Callable[..., ModelT]:
+    """Return what makes a model of these fields, without a check.
+
+    The others have their defaults.
+    """
+    defaults = {name: field.default for name, field in model.model_fields.items()}
+    names = set(given)
+
+    def make(**values: object) -> ModelT:
+        return unchecked(model, {**defaults, **values}, given=names)
+
+    return make
+
+
+text_part: Final = maker(TextPart, "text")
+reasoning_part: Final = maker(ReasoningPart, "text")
+call_part: Final = maker(ToolCallPart, "tool_call_id", "tool_name", "input")
+output: Final = maker(ToolOutput, "type", "value")
+result_part: Final = maker(ToolResultPart, "tool_call_id", "tool_name", "output")
+assistant_message: Final = maker(AssistantMessage, "content")
+tool_message: Final = maker(ToolMessage, "content")
+JsonObject = Mapping[str, JsonValue]
+
+
+class Place(NamedTuple):
+    """A step: the turn, and the number of the step in it.
+
+    Another attempt has the same.
+    """
+
+    turn_id: str
+    step_index: int
+
+
+class Started(NamedTuple):
+    """The intent of a call."""
+
+    call_id: str
+    tool_name: str
+    effect: EffectClass
+    idempotency_key: str
+    arguments: JsonValue
+
+
+def read_step_started(data: JsonObject) -> tuple[Place, int | None]:
+    """Return where a step begins, and how many messages its prompt has."""
+    place, count = _place(data), data.get("promptMessageCount")
+    if place is None or not (count is None or type(count) is int):
+        found = read(StepStartedData, data)
+        return Place(found.turn_id, found.step_index), found.prompt_message_count
+    return place, count
+
+
+def read_step_completed(data: JsonObject) -> tuple[Place, int | None]:
+    """Return which step ended, and how many tokens the provider counted in its prompt."""
+    place, usage = _place(data), data.get("usage", _NOTHING)
+    tokens = usage.get("inputTokens") if type(usage) is dict else _UNUSUAL
+    if place is None or not (tokens is None or type(tokens) is int):
+        found = read(StepCompletedData, data)
+        counted = None if found.usage is None else found.usage.input_tokens
+        return Place(found.turn_id, found.step_index), counted
+    return place, tokens
+
+
+def read_reasoning(data: JsonObject) -> tuple[Place, ReasoningPart]:
+    """Return what the model thought aloud, and where."""
+    place, text = _place(data), data.get("reasoning")
+    if place is None or type(text) is not str or "providerMetadata" in data:
+        found = read(ReasoningCompletedData, data)
+        part = ReasoningPart(text=found.reasoning, provider_options=found.provider_metadata)
+        return Place(found.turn_id, found.step_index), part
+    return place, reasoning_part(text=text)
+
+
+def read_said(data: JsonObject) -> tuple[Place, Sequence[AssistantPart]]:
+    """Return what the model said, and where."""
+    place, text = _place(data), data.get("message", _UNUSUAL)
+    if place is None or "parts" in data or not (text is None or type(text) is str):
+        found = read(MessageCompletedData, data)
+        place, text = Place(found.turn_id, found.step_index), found.message
+        if found.parts:
+            return place, found.parts
+    return place, (text_part(text=text),) if text else ()
+
+
+def read_requested(data: JsonObject) -> tuple[Place, Sequence[ToolCallPart]]:
+    """Return the calls that the model asked for, and where."""
+    place, parts = _place(data), _usual_calls(data.get("actions"))
+    if place is None or parts is None:
+        found = read(ActionsRequestedData, data)
+        return Place(found.turn_id, found.step_index), [part_of(action) for action in found.actions]
+    return place, parts
+
+
+def part_of(action: RuntimeActionRequest) -> ToolCallPart:
+    """Return an action as the part of the answer that asked for it."""
+    return call_part(tool_call_id=action.call_id, tool_name=action_name(action), input=action.input)
+
+
+def read_started(data: JsonObject) -> tuple[Place, Started]:
+    """Return the intent of a call, and where it was asked for."""
+    place, effect = _place(data), _EFFECTS.get(str(data.get("effect")))
+    call_id, name, key = data.get("callId"), data.get("toolName"), data.get("idempotencyKey")
+    is_usual = type(call_id) is str and type(name) is str and type(key) is str
+    if place is None or effect is None or not is_usual:
+        found = read(ActionStartedData, data)
+        started = Started(
+            found.call_id, found.tool_name, found.effect, found.idempotency_key, found.arguments
+        )
+        return Place(found.turn_id, found.step_index), started
+    return place, Started(str(call_id), str(name), effect, str(key), own(data.get("arguments")))
+
+
+def read_result(data: JsonObject) -> tuple[str, ToolOutput]:
+    """Return the call that a result belongs to, and the result as the model sees it."""
+    result = data.get("result")
+    if type(result) is dict and data.get("status") == "completed" and not result.get("isError"):
+        call_id, value = result.get("callId"), result.get("output")
+        if type(call_id) is str and "output" in result and result.get("kind") == "tool-result":
+            kind = ToolOutputType.TEXT if type(value) is str else ToolOutputType.JSON
+            return call_id, output(type=kind, value=own(value))
+    found = read(ActionResultData, data)
+    return found.result.call_id, tool_output(found)
+
+
+def own(value: JsonValue) -> JsonValue:
+    """Return a copy of a value that no change of a record can reach."""
+    if type(value) is dict:
+        return {name: own(member) for name, member in value.items()}
+    if type(value) is list:
+        return [own(item) for item in value]
+    return value
+
+
+def _place(data: JsonObject) -> Place | None:
+    """The place of a payload; None if it is not of the usual shape."""
+    turn_id, step_index = data.get("turnId"), data.get("stepIndex")
+    if type(turn_id) is str and type(step_index) is int:
+        return Place(turn_id, step_index)
+    return None
+
+
+def _usual_calls(actions: JsonValue) -> list[ToolCallPart] | None:
+    """The calls of a payload; None if one of them is not of the usual shape."""
+    if type(actions) is not list:
+        return None
+    parts: list[ToolCallPart] = []
+    for action in actions:
+        if type(action) is not dict or action.get("kind") != "tool-call" or "input" not in action:
+            return None
+        call_id, name = action.get("callId"), action.get("toolName")
+        if type(call_id) is not str or type(name) is not str:
+            return None
+        parts.append(call_part(tool_call_id=call_id, tool_name=name, input=own(action["input"])))
+    return parts
+
+
+_UNUSUAL: Final = True
+"""In the place of a text or a number that is missing, so that nobody takes it for one."""
+_NOTHING: Final[dict[str, JsonValue]] = {}
+_EFFECTS: Final = {effect.value: effect for effect in EffectClass}

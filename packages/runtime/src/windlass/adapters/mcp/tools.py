@@ -1,0 +1,170 @@
+"""What an MCP server says of a tool, and the tool that is made of it.
+
+A server is a stranger: what it says is checked before a model hears of it, hints count only if the host
+trusts them, and the hash of all of it is what a person approves.
+"""
+
+import re
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Final, Protocol, cast
+
+from pydantic import JsonValue
+
+from windlass.adapters.mcp.server import (
+    DEFINITION_BYTES_MAX,
+    DEFINITION_LEVELS_MAX,
+    McpServer,
+    McpToolOptions,
+)
+from windlass.limits import DESCRIPTION_CHARS_MAX, NAME_CHARS_MAX
+from windlass.output_schema import schema_problem
+from windlass.tools import PIN, Tool, arguments_problem, json_tool
+from windlass.tools.context import ToolContext
+from windlass_protocol import CodecError, CodecLimits, EffectClass, JsonObject, ToolMode, canonical
+
+BETWEEN: Final = "__"
+"""Between the name of a server and that of its tool."""
+PARTS: Final = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
+"""What counts of a definition: all that says what the tool does and takes."""
+_OTHER: Final = re.compile(r"[^A-Za-z0-9_-]")
+_LIMITS: Final = CodecLimits(message_bytes_max=DEFINITION_BYTES_MAX, depth_max=DEFINITION_LEVELS_MAX)
+_DIGEST_CHARS: Final = 8
+_OLD_DIALECTS: Final = re.compile(r"https?://json-schema\.org/(draft-0[67]|draft/2019-09)/schema#?")
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A tool, as its server describes it."""
+
+    server: str
+    body: JsonObject
+
+    @property
+    def tool(self) -> str:
+        """What the server calls it."""
+        return str(self.body.get("name", ""))
+
+    @property
+    def name(self) -> str:
+        """What a model calls it: `server__tool`.
+
+        A name that had to be changed ends in a digest of the real one, so that no two become the same.
+        """
+        plain = self.server + BETWEEN + _OTHER.sub("_", self.tool)
+        if plain == self.server + BETWEEN + self.tool and len(plain) <= NAME_CHARS_MAX:
+            return plain
+        digest = sha256(self.tool.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST_CHARS]
+        return f"{plain[: NAME_CHARS_MAX - _DIGEST_CHARS - 1]}-{digest}"
+
+    @property
+    def description(self) -> str:
+        """What a model is told that it does."""
+        return str(self.body.get("description") or self.body.get("title") or "")
+
+    @property
+    def input_schema(self) -> JsonObject:
+        """The schema of the arguments."""
+        return _schema(self.body.get("inputSchema"))
+
+    @property
+    def output_schema(self) -> JsonObject | None:
+        """The schema of structured content; None if the server gives none."""
+        return _schema(self.body["outputSchema"]) if "outputSchema" in self.body else None
+
+    @property
+    def fingerprint(self) -> str:
+        """`sha256:` and the digest of all that the server says of it."""
+        return f"sha256:{sha256(canonical(self.body, _LIMITS)).hexdigest()}"
+
+    def problem(self, secrets: tuple[str, ...] = ()) -> str | None:
+        """Say why no tool can be made of it; None if one can."""
+        try:
+            text = canonical(self.body, _LIMITS).decode()
+        except CodecError as error:
+            return f"what its server says of it is too large, or no good JSON: {error.message}"
+        if any(secret in text for secret in secrets):
+            return "what its server says of it quotes a secret of its host"
+        if len(self.description) > DESCRIPTION_CHARS_MAX:
+            return f"its description is too long: limit {DESCRIPTION_CHARS_MAX:,} characters"
+        problem = arguments_problem(self.input_schema)
+        if problem is not None:
+            return f"its input schema cannot be used: {problem}"
+        output = self.output_schema
+        problem = None if output is None else schema_problem(output)
+        return None if problem is None else f"its output schema cannot be used: {problem}"
+
+    def changes(self, other: "Definition") -> tuple[str, ...]:
+        """Name the parts in which two definitions differ."""
+        return tuple(part for part in PARTS if self.body.get(part) != other.body.get(part))
+
+
+class Call(Protocol):
+    """Makes calls of tools."""
+
+    async def __call__(
+        self, definition: Definition, arguments: JsonObject, *, context: ToolContext
+    ) -> object:
+        """Call a tool and return its result."""
+        ...
+
+
+def make_tool(definition: Definition, server: McpServer, *, call: Call) -> Tool[..., object]:
+    """Make the tool of a definition that has no problem.
+
+    Raises:
+        Rejected: what the host says of it cannot be used.
+    """
+
+    async def run(arguments: JsonObject, context: ToolContext) -> object:
+        return await call(definition, arguments, context=context)
+
+    hints = _hints(definition) if server.options.get("trust_hints") else McpToolOptions()
+    said = McpToolOptions(mode=ToolMode.EXTERNAL, effect=EffectClass.ONCE)
+    said.update(hints)
+    by_host = server.options.get("tools", {}).get(definition.tool, McpToolOptions())
+    if "mode" in by_host:
+        # What the server hints of its effect was said of another mode.
+        said["effect"] = EffectClass.ONCE
+    said.update(by_host)
+    return json_tool(
+        run,
+        definition.input_schema,
+        name=definition.name,
+        description=definition.description,
+        # Whoever runs the server, what it says may come from anybody.
+        reads="untrusted",
+        metadata={
+            "mcp": {"server": definition.server, "tool": definition.tool},
+            PIN: definition.fingerprint,
+        },
+        **said,
+    )
+
+
+def _hints(definition: Definition) -> McpToolOptions:
+    found = definition.body.get("annotations")
+    hints = found if isinstance(found, dict) else {}
+    trusted = McpToolOptions()
+    if hints.get("readOnlyHint") is True:
+        trusted.update(mode=ToolMode.READ, effect=EffectClass.READ)
+    else:
+        if hints.get("destructiveHint") is True:
+            trusted["mode"] = ToolMode.DESTRUCTIVE
+        if hints.get("idempotentHint") is True:
+            trusted["effect"] = EffectClass.IDEMPOTENT
+    if hints.get("openWorldHint") is False:
+        trusted["is_outbound"] = False
+    return trusted
+
+
+def _schema(given: JsonValue) -> JsonObject:
+    """Return a schema; one that names an older dialect is read as the present one.
+
+    Most servers name an older one and use what both have in common; if not, the checks refuse it.
+    """
+    schema = given if isinstance(given, dict) else {}
+    dialect = schema.get("$schema")
+    if isinstance(dialect, str) and _OLD_DIALECTS.fullmatch(dialect):
+        return {key: value for key, value in schema.items() if key != "$schema"}
+    return cast(JsonObject, schema)

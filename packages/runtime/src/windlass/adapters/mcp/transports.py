@@ -1,0 +1,286 @@
+"""A server behind an address: bounded answers, no redirects elsewhere, no proxies."""
+
+import asyncio
+import os
+import signal
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from types import TracebackType
+from typing import Final, Self
+
+import anyio
+import httpx2
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.client._transport import ReadStream, WriteStream
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCNotification, JSONRPCRequest, jsonrpc_message_adapter
+from pydantic import ValidationError
+
+from windlass.adapters.mcp.server import (
+    GARBAGE_LINES_MAX,
+    MESSAGE_BYTES_MAX,
+    MESSAGES_UNASKED_MAX,
+    MESSAGES_WAITING_MAX,
+    STOP_GRACE_S,
+    McpServer,
+)
+
+Item = SessionMessage | Exception
+Streams = tuple[ReadStream[Item], WriteStream[SessionMessage]]
+"""What a server says, and what it is told."""
+
+
+class GuardedStream:
+    """A stream of messages that ends when there are too many, and says that it ended."""
+
+    def __init__(self, inner: ReadStream[Item], on_end: Callable[[], None]) -> None:
+        self._inner = inner
+        self._on_end = on_end
+        self._unasked = 0
+
+    def asked(self) -> None:
+        """Count anew: we have asked for something."""
+        self._unasked = 0
+
+    async def receive(self) -> Item:
+        """Return the next message."""
+        try:
+            item = await self._inner.receive()
+        except BaseException:
+            self._on_end()
+            raise
+        is_unasked = isinstance(item, Exception) or isinstance(
+            item.message, JSONRPCRequest | JSONRPCNotification
+        )
+        self._unasked += is_unasked
+        if self._unasked > MESSAGES_UNASKED_MAX:
+            self._on_end()
+            raise anyio.ClosedResourceError
+        return item
+
+    async def aclose(self) -> None:
+        """Close the stream."""
+        self._on_end()
+        await self._inner.aclose()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Item:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_val: BaseException | None,
+        exc_tb: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+
+_CONNECT_TIMEOUT_S = 30.0
+
+
+@asynccontextmanager
+async def http_transport(server: McpServer) -> AsyncGenerator[Streams, None]:
+    """Yield what a server says and what it is told, over streamable HTTP.
+
+    How long an answer may take is up to whoever asks.
+    """
+    async with httpx2.AsyncClient(
+        headers={**server.headers, "accept-encoding": "identity"},
+        timeout=httpx2.Timeout(_CONNECT_TIMEOUT_S, read=None),
+        transport=BoundedTransport(httpx2.AsyncHTTPTransport()),
+        # Of the environment nothing is taken: no proxy sees the headers, no file adds any.
+        trust_env=False,
+    ) as client:
+        transport = streamable_http_client(
+            server.url, http_client=client, max_sse_event_size=MESSAGE_BYTES_MAX
+        )
+        async with transport as streams:
+            yield streams
+
+
+class BoundedTransport(httpx2.AsyncBaseTransport):
+    """Lets no answer through that is larger than a message, or packed."""
+
+    def __init__(self, inner: httpx2.AsyncBaseTransport) -> None:
+        self._inner = inner
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Send a request."""
+        response = await self._inner.handle_async_request(request)
+        if response.headers.get("content-encoding", "identity") != "identity":
+            await response.aclose()
+            raise httpx2.ReadError("the answer is packed, which was not asked for")
+        if response.headers.get("content-type", "").lower().startswith("text/event-stream"):
+            # It goes on for as long as it likes; its events are bounded.
+            return response
+        stream = response.stream
+        assert isinstance(stream, httpx2.AsyncByteStream), "an asynchronous transport answers so"
+        return httpx2.Response(
+            response.status_code,
+            headers=response.headers,
+            stream=_Bounded(stream),
+            extensions=response.extensions,
+        )
+
+    async def aclose(self) -> None:
+        """Close what is below."""
+        await self._inner.aclose()
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    def __init__(self, inner: httpx2.AsyncByteStream) -> None:
+        self._inner = inner
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        left = MESSAGE_BYTES_MAX
+        async for chunk in self._inner:
+            left -= len(chunk)
+            if left < 0:
+                raise httpx2.StreamError(f"the answer is larger than {MESSAGE_BYTES_MAX:,} bytes")
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+INHERITED: Final = (
+    *("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"),
+    *("APPDATA", "COMSPEC", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATHEXT", "PROCESSOR_ARCHITECTURE"),
+    *("PROGRAMDATA", "PROGRAMFILES", "SYSTEMDRIVE", "SYSTEMROOT", "TEMP", "TMP", "USERNAME", "USERPROFILE"),
+)
+"""What a server gets of our environment."""
+
+Outgoing = MemoryObjectReceiveStream[SessionMessage]
+Incoming = MemoryObjectSendStream[SessionMessage | Exception]
+
+
+@asynccontextmanager
+async def stdio_transport(server: McpServer) -> AsyncGenerator[Streams, None]:
+    """Start a server; yield what it says and is told; it ends with the context.
+
+    Raises:
+        OSError, ValueError: it cannot be started.
+    """
+    process = await asyncio.create_subprocess_exec(
+        server.command,
+        *server.args,
+        stdin=PIPE,
+        stdout=PIPE,
+        # Nobody reads it, and it may hold anything.
+        stderr=DEVNULL,
+        env=environment(server),
+        cwd=server.cwd,
+        limit=MESSAGE_BYTES_MAX,
+        start_new_session=True,
+    )
+    heard, from_it = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    to_it, said = anyio.create_memory_object_stream[SessionMessage](MESSAGES_WAITING_MAX)
+    tasks = (asyncio.create_task(_read(process, heard)), asyncio.create_task(_write(process, said)))
+    try:
+        yield from_it, to_it
+    finally:
+        for stream in (from_it, to_it, heard, said):
+            stream.close()
+        try:
+            await _stop(process, tasks[0])
+        finally:
+            # Also for what it started and left behind, and if nobody lets us wait.
+            _signal(process, "SIGKILL")
+            for task in tasks:
+                task.cancel()
+            _release(process)
+
+
+def environment(server: McpServer) -> dict[str, str]:
+    """Return what a server gets: what everybody needs, and what its host gives."""
+    inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
+    return {**inherited, **server.env}
+
+
+async def _read(process: Process, heard: Incoming) -> None:
+    assert process.stdout is not None, "the process has pipes"
+    garbage = 0
+    with heard:
+        while garbage <= GARBAGE_LINES_MAX:
+            try:
+                line = await process.stdout.readline()
+            except ValueError:  # longer than any message may be
+                return
+            if not line:
+                return
+            try:
+                message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+            except ValidationError:
+                if line.lstrip().startswith(b"{") and b'"jsonrpc"' in line:
+                    # A message that cannot be read may be the answer that somebody waits for.
+                    return
+                garbage += 1
+                continue
+            try:
+                await heard.send(SessionMessage(message))
+            except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+                return
+
+
+async def _write(process: Process, said: Outgoing) -> None:
+    assert process.stdin is not None, "the process has pipes"
+    with suppress(OSError, anyio.ClosedResourceError):
+        async for item in said:
+            text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
+            process.stdin.write(text.encode() + b"\n")
+            await process.stdin.drain()
+
+
+async def _stop(process: Process, reader: asyncio.Task[None]) -> None:
+    """Close its input, then tell it to end, then kill it, with some time after each."""
+    assert process.stdin is not None, "the process has pipes"
+    reader.cancel()
+    # A stream has one reader at a time.
+    await asyncio.wait((reader,))
+    with suppress(OSError):
+        process.stdin.close()
+    for step in ("", "SIGTERM", "SIGKILL"):
+        if step:
+            _signal(process, step)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(STOP_GRACE_S):
+                await _drained(process)
+                return
+
+
+async def _drained(process: Process) -> None:
+    """Return once the process has ended; what it still says is thrown away."""
+    assert process.stdout is not None, "the process has pipes"
+    while await process.stdout.read(65_536):
+        pass
+    await process.wait()
+
+
+def _signal(process: Process, name: str) -> None:
+    """Send a signal to the process and all that it started."""
+    with suppress(ProcessLookupError, PermissionError):
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, getattr(signal, name))
+        elif name == "SIGKILL":
+            process.kill()
+        else:
+            process.terminate()
+
+
+def _release(process: Process) -> None:
+    """Let go of the pipes, also if something that it started still holds them."""
+    transport = getattr(process, "_transport", None)
+    if transport is not None:
+        with suppress(PermissionError, ProcessLookupError):
+            transport.close()

@@ -1,0 +1,489 @@
+"""Anthropic, and every server that speaks its Messages API."""
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from hashlib import sha256
+from typing import Final, cast
+
+from windlass.adapters.models.errors import malformed
+from windlass.adapters.models.messages import (
+    Media,
+    Text,
+    Turns,
+    check_newest,
+    contents,
+    names_back,
+    system_count,
+    wire_call_id,
+    wire_name,
+)
+from windlass.adapters.models.transport import (
+    MAX_TOKENS,
+    Address,
+    Environment,
+    Line,
+    ModelSettings,
+    ServedModel,
+    need_extra,
+    need_key,
+)
+from windlass.ports.model import LLMMessage, LLMStreamChunk, LLMUsage, ToolCallDelta
+from windlass_protocol import JsonObject, JsonValue
+
+NAME: Final = "anthropic"
+"""Under which the provider finds its own data again."""
+THINKING: Final = "thinking"
+REDACTED: Final = "redacted_thinking"
+
+
+class Thoughts:
+    """The thoughts of one answer while they are read."""
+
+    __slots__ = ("_blocks",)
+
+    def __init__(self) -> None:
+        self._blocks: dict[int, JsonObject] = {}
+
+    def begin(self, index: int, block: JsonObject) -> None:
+        """Take the beginning of a block, of whatever kind."""
+        if block.get("type") in (THINKING, REDACTED):
+            self._blocks[index] = dict(block)
+
+    def add(self, index: int, name: str, *, piece: str) -> None:
+        """Take more of a field of a block."""
+        block = self._blocks.get(index)
+        if block is not None:
+            block[name] = f"{block.get(name) or ''}{piece}"
+
+    def data(self, model_id: str) -> JsonObject | None:
+        """Return what to keep; None if there is nothing that the API wants back."""
+        found = [block for _, block in sorted(self._blocks.items())]
+        if not any(block.get("signature") or block.get("data") for block in found):
+            return None
+        text = "".join(str(block.get(THINKING) or "") for block in found)
+        blocks: list[JsonValue] = [
+            {"data": block.get("data")}
+            if block["type"] == REDACTED
+            else {"chars": len(str(block.get(THINKING) or "")), "signature": block.get("signature")}
+            for block in found
+        ]
+        return {NAME: {"model": model_id, "blocks": blocks, "digest": _digest(text, blocks)}}
+
+
+def thoughts_of(message: LLMMessage, model_id: str) -> list[JsonObject]:
+    """Return what led to a message; nothing if it is not as this model wrote it."""
+    kept = (message.provider_options or {}).get(NAME)
+    if not isinstance(kept, dict) or kept.get("model") != model_id:
+        return []
+    text, blocks = message.reasoning or "", kept.get("blocks")
+    if not isinstance(blocks, list) or kept.get("digest") != _digest(text, blocks):
+        return []
+    found: list[JsonObject] = []
+    at = 0
+    for block in cast(list[JsonObject], blocks):
+        if "data" in block:
+            found.append({"type": REDACTED, "data": block["data"]})
+            continue
+        end = at + cast(int, block["chars"])
+        found.append({"type": THINKING, THINKING: text[at:end], "signature": block["signature"]})
+        at = end
+    return found
+
+
+def _digest(text: str, blocks: list[JsonValue]) -> str:
+    told = json.dumps([text, blocks], sort_keys=True)
+    return f"sha256:{sha256(told.encode()).hexdigest()}"
+
+
+class AnthropicReader:
+    """Reads one stream; `is_finished` once the server said that it is complete."""
+
+    __slots__ = (
+        "_calls",
+        "_has_begun",
+        "_model_id",
+        "_names",
+        "_open",
+        "_reason",
+        "_seen",
+        "_thoughts",
+        "_usage",
+        "is_finished",
+    )
+
+    def __init__(self, names: Mapping[str, str], model_id: str) -> None:
+        self._names = names
+        self._model_id = model_id
+        self._thoughts = Thoughts()
+        self._has_begun = False
+        self._open: dict[int, str] = {}
+        """The kind of each block that is being written."""
+        self._seen: set[int] = set()
+        self._calls: dict[int, int] = {}
+        """Our index of the call in a block."""
+        self._reason: str | None = None
+        self._usage: JsonObject = {}
+        self.is_finished = False
+
+    def take(self, event: JsonObject) -> Iterator[LLMStreamChunk]:
+        """Give what an event says; events of kinds that are not known say nothing.
+
+        Raises:
+            Unavailable: it is not what the format allows.
+        """
+        match event.get("type"):
+            case "content_block_delta":
+                yield from self._delta(_index(event), _object(event.get("delta")))
+            case "content_block_start":
+                yield from self._start(_index(event), _object(event.get("content_block")))
+            case "content_block_stop":
+                if self._open.pop(_index(event), None) is None:
+                    raise malformed("a block ends that had not begun")
+            case "message_start":
+                if self._has_begun:
+                    raise malformed("the answer begins twice")
+                self._has_begun = True
+                self._count(_object(event.get("message")).get("usage"))
+            case "message_delta":
+                self._count(event.get("usage"))
+                reason = _object(event.get("delta")).get("stop_reason")
+                self._reason = reason if isinstance(reason, str) and reason else self._reason
+            case "message_stop":
+                yield self._end()
+            case _:
+                pass
+
+    def _start(self, index: int, block: JsonObject) -> Iterator[LLMStreamChunk]:
+        if index in self._seen or not self._has_begun:
+            raise malformed("a block begins twice, or before the answer")
+        kind = str(block.get("type"))
+        self._seen.add(index)
+        self._open[index] = kind
+        self._thoughts.begin(index, block)
+        if kind == "text" and block.get("text"):
+            yield LLMStreamChunk(content_delta=str(block["text"]))
+        elif kind == "thinking" and block.get("thinking"):
+            yield LLMStreamChunk(reasoning_delta=str(block["thinking"]))
+        elif kind == "tool_use":
+            call = self._calls[index] = len(self._calls)
+            name = str(block.get("name") or "")
+            yield LLMStreamChunk(
+                tool_call_delta=ToolCallDelta(
+                    call, id=str(block.get("id") or "") or None, name=self._names.get(name, name)
+                )
+            )
+
+    def _delta(self, index: int, delta: JsonObject) -> Iterator[LLMStreamChunk]:
+        if index not in self._open:
+            raise malformed("a block goes on that is not open")
+        match delta.get("type"):
+            case "text_delta":
+                yield LLMStreamChunk(content_delta=_piece(delta, "text"))
+            case "thinking_delta":
+                piece = _piece(delta, THINKING)
+                self._thoughts.add(index, THINKING, piece=piece)
+                yield LLMStreamChunk(reasoning_delta=piece)
+            case "signature_delta":
+                self._thoughts.add(index, "signature", piece=_piece(delta, "signature"))
+            case "input_json_delta" if index in self._calls:
+                piece = _piece(delta, "partial_json")
+                if piece:
+                    yield LLMStreamChunk(
+                        tool_call_delta=ToolCallDelta(self._calls[index], arguments_delta=piece)
+                    )
+            case _:
+                pass
+
+    def _end(self) -> LLMStreamChunk:
+        if self._reason is None or self._open:
+            raise malformed("the answer ends before its blocks do, or without a reason")
+        self.is_finished = True
+        return LLMStreamChunk(
+            finish_reason=self._reason,
+            usage=_usage(self._usage),
+            provider_data=self._thoughts.data(self._model_id),
+        )
+
+    def _count(self, usage: JsonValue) -> None:
+        if isinstance(usage, dict):
+            self._usage.update({name: count for name, count in usage.items() if count is not None})
+
+
+def _usage(usage: JsonObject) -> LLMUsage:
+    fresh = _number(usage.get("input_tokens"))
+    read = _number(usage.get("cache_read_input_tokens"))
+    written = _number(usage.get("cache_creation_input_tokens"))
+    details = usage.get("output_tokens_details")
+    return LLMUsage(
+        # The API counts what it read from or wrote to its cache apart; here the whole prompt is the input.
+        input_tokens=None if fresh is None else fresh + (read or 0) + (written or 0),
+        output_tokens=_number(usage.get("output_tokens")),
+        cache_read_tokens=read,
+        cache_write_tokens=written,
+        reasoning_tokens=_number(details.get("thinking_tokens")) if isinstance(details, dict) else None,
+    )
+
+
+def _number(value: JsonValue) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def _index(event: JsonObject) -> int:
+    index = event.get("index")
+    if not isinstance(index, int):
+        raise malformed("a block has no index")
+    return index
+
+
+def _object(value: JsonValue) -> JsonObject:
+    if not isinstance(value, dict):
+        raise malformed("a part of an event is no object")
+    return cast(JsonObject, value)
+
+
+def _piece(delta: JsonObject, name: str) -> str:
+    value = delta.get(name)
+    if not isinstance(value, str):
+        raise malformed("a piece of text is no text")
+    return value
+
+
+_CACHED: Final[JsonObject] = {"type": "ephemeral"}
+_NO_ARGUMENTS: Final[JsonObject] = {"type": "object", "properties": {}}
+_SILENCE: Final = "(nothing)"
+"""In place of a message that says nothing, which the API refuses."""
+
+
+def anthropic_body(
+    model: str,
+    messages: Sequence[LLMMessage],
+    *,
+    turns: Turns[JsonObject],
+    tools: Sequence[JsonObject],
+    temperature: float | None,
+    settings: ModelSettings,
+) -> JsonObject:
+    """Return the body of a request.
+
+    Raises:
+        Rejected: a part of the newest message cannot be sent.
+    """
+    check_newest(messages)
+    first = system_count(messages)
+    system = [_text(one.content) for one in messages[:first] if one.content.strip()]
+    said = anthropic_messages(messages[first:], turns)
+    thinks = _thinks(settings) and _may_think(messages, model)
+    if _thinks(settings) and not thinks:
+        said = [_without_thoughts(turn) for turn in said]
+    definitions = [_tool(tool) for tool in tools]
+    if settings.is_cached:
+        _mark(system, definitions, said)
+    body: JsonObject = {
+        "model": model,
+        "max_tokens": settings.max_tokens or MAX_TOKENS,
+        "messages": cast(list[JsonValue], said),
+        "stream": True,
+    }
+    if system:
+        body["system"] = cast(list[JsonValue], system)
+    if definitions:
+        body["tools"] = cast(list[JsonValue], definitions)
+    if temperature is not None:
+        body["temperature"] = min(temperature, 1.0)
+    if settings.output is not None:
+        body["output_config"] = {"format": {"type": "json_schema", "schema": settings.output}}
+    body.update(settings.body or {})
+    if not thinks:
+        body.pop("thinking", None)
+    return body
+
+
+def anthropic_turns(model: str, settings: ModelSettings) -> Turns[JsonObject]:
+    """Return what keeps the conversations of a provider as the Messages API has them.
+
+    A model that thinks gets back what it thought, signed.
+    """
+    return Turns(partial(_take, model if _thinks(settings) else None))
+
+
+def anthropic_messages(messages: Sequence[LLMMessage], turns: Turns[JsonObject]) -> list[JsonObject]:
+    """Return the messages as turns of user and assistant, beginning with the user."""
+    said = turns.of(messages)
+    if not said or said[0]["role"] == "assistant":
+        said.insert(0, {"role": "user", "content": [_text(_SILENCE)]})
+    return said
+
+
+def _take(thinks_as: str | None, turns: list[JsonObject], message: LLMMessage) -> None:
+    role = "assistant" if message.role == "assistant" else "user"
+    blocks = _blocks(message)
+    if not blocks:
+        return
+    if thinks_as is not None and role == "assistant":
+        blocks = [*thoughts_of(message, thinks_as), *blocks]
+    if turns and turns[-1]["role"] == role:
+        blocks = [*cast(list[JsonObject], turns.pop()["content"]), *blocks]
+    turns.append({"role": role, "content": cast(list[JsonValue], _ordered(blocks))})
+
+
+def _thinks(settings: ModelSettings) -> bool:
+    return "thinking" in (settings.body or {})
+
+
+def _without_thoughts(turn: JsonObject) -> JsonObject:
+    blocks = cast(list[JsonObject], turn["content"])
+    said = [block for block in blocks if block["type"] not in (THINKING, REDACTED)]
+    return {**turn, "content": cast(list[JsonValue], said)}
+
+
+def _ordered(blocks: list[JsonObject]) -> list[JsonObject]:
+    """Results come before everything else that the user says."""
+    return sorted(blocks, key=lambda block: block["type"] != "tool_result")
+
+
+def _blocks(message: LLMMessage) -> list[JsonObject]:
+    match message.role:
+        case "system":
+            # The API has a place for them at the beginning only.
+            words = message.content.strip()
+            return [_text(f"<system>\n{words}\n</system>")] if words else []
+        case "user":
+            return [_part(part) for part in contents(message)] or [_text(_SILENCE)]
+        case "assistant":
+            text = message.content.rstrip()
+            said = [_text(text)] if text else []
+            for call in message.tool_calls:
+                said.append(
+                    {
+                        "type": "tool_use",
+                        "id": wire_call_id(call.id),
+                        "name": wire_name(call.name),
+                        "input": call.arguments,
+                    }
+                )
+            return said
+        case "tool":
+            result: JsonObject = {
+                "type": "tool_result",
+                "tool_use_id": wire_call_id(message.tool_call_id or ""),
+            }
+            if message.content:
+                result["content"] = message.content
+            if message.is_error:
+                result["is_error"] = True
+            return [result]
+
+
+def _part(part: Text | Media) -> JsonObject:
+    if isinstance(part, Text):
+        # A block of white space alone is refused like an empty one.
+        return _text(part.text if part.text.strip() else _SILENCE)
+    source: JsonObject
+    if part.url is not None:
+        source = {"type": "url", "url": part.url}
+    else:
+        source = {"type": "base64", "media_type": part.media_type, "data": part.data}
+    if part.is_image:
+        return {"type": "image", "source": source}
+    block: JsonObject = {"type": "document", "source": source}
+    if part.filename:
+        block["title"] = part.filename
+    return block
+
+
+def _text(text: str) -> JsonObject:
+    return {"type": "text", "text": text}
+
+
+def _tool(tool: JsonObject) -> JsonObject:
+    definition: JsonObject = {
+        "name": wire_name(str(tool["name"])),
+        "input_schema": tool.get("inputSchema") or _NO_ARGUMENTS,
+    }
+    if tool.get("description"):
+        definition["description"] = tool["description"]
+    return definition
+
+
+def _mark(system: list[JsonObject], tools: list[JsonObject], said: list[JsonObject]) -> None:
+    """Say up to where the prompt may be cached: in four places, which is the limit."""
+    for blocks in (system, tools):
+        if blocks:
+            blocks[-1]["cache_control"] = {**_CACHED}
+    for role in ("user", "assistant"):
+        at = next((at for at in reversed(range(len(said))) if said[at]["role"] == role), None)
+        if at is not None:
+            # Turns are kept for the next request, whose end is elsewhere.
+            *before, last = cast(list[JsonObject], said[at]["content"])
+            said[at] = {"role": role, "content": [*before, {**last, "cache_control": {**_CACHED}}]}
+
+
+def _may_think(messages: Sequence[LLMMessage], model: str) -> bool:
+    """Whether the model may think aloud before it goes on.
+
+    Between a call and its result the API wants the thoughts back that led to the first call since somebody
+    spoke, signed. A model whose thoughts are not there as it wrote them goes on without thinking.
+    """
+    if not messages or messages[-1].role != "tool":
+        return True
+    since = next((at for at in reversed(range(len(messages))) if messages[at].role == "user"), -1)
+    first = next((one for one in messages[since + 1 :] if one.role == "assistant"), None)
+    return first is not None and bool(thoughts_of(first, model))
+
+
+KEY: Final = "ANTHROPIC_API_KEY"
+BASE_URL: Final = "ANTHROPIC_BASE_URL"
+ANTHROPIC: Final = "https://api.anthropic.com"
+
+
+class AnthropicProvider(ServedModel):
+    """A model behind the Messages API.
+
+    The key is `api_key` or the variable ANTHROPIC_API_KEY, the address `base_url` or ANTHROPIC_BASE_URL. The
+    prompt is marked to be cached. Nothing is tried again here: the loop does that.
+
+    Raises:
+        Unavailable: the extra `windlass[anthropic]` or the key is missing.
+    """
+
+    holds_beside_tools = True
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        settings: ModelSettings | None = None,
+        environment: Environment = os.environ,
+        route_id: str = "anthropic",
+    ) -> None:
+        need_extra("anthropic", route_id)
+        url = base_url or environment.get(BASE_URL) or ANTHROPIC
+        key = need_key(api_key or environment.get(KEY), KEY, route_id=route_id, maker=type(self).__name__)
+        line = Line(
+            "windlass.adapters.models.anthropic_client",
+            "AnthropicClient",
+            Address(url, key),
+            settings or ModelSettings(),
+            KEY,
+        )
+        super().__init__(model, line, route_id=route_id)
+        self._turns = anthropic_turns(model, self._settings)
+
+    def _body(
+        self, messages: Sequence[LLMMessage], *, tools: Sequence[JsonObject], temperature: float | None
+    ) -> JsonObject:
+        return anthropic_body(
+            self.model_id,
+            messages,
+            turns=self._turns,
+            tools=tools,
+            temperature=temperature,
+            settings=self._settings,
+        )
+
+    def _reader(self, tools: Sequence[JsonObject]) -> AnthropicReader:
+        return AnthropicReader(names_back(tools), self.model_id)

@@ -1,0 +1,170 @@
+"""What the errors of SDKs, servers and connections mean to whoever asked a model.
+
+The words of a provider may quote the prompt or the key, so none of them is passed on: only the status, and
+the code and the parameter if they look like a code and a parameter.
+"""
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, cast
+
+from windlass.errors import AgentError
+from windlass.ports.model import ModelFault, ModelRejected, ModelUnavailable
+from windlass_harness.retry import ErrorFacts, classify_error, parse_retry_after_ms
+from windlass_protocol import RetryClass
+
+_WORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.\[\]-]{0,63}").fullmatch
+_OVERFLOW: Final = re.compile(
+    r"(?:prompt|input) is too long|too many (?:input )?tokens|maximum context length"
+    r"|\bexceeds?\b.{0,60}\bcontext\b|\bcontext (?:length|window|size)\b.{0,60}\bexceed",
+    re.IGNORECASE,
+).search
+"""How servers without a code of their own say that the messages are too long."""
+_OVERFLOW_CODES: Final = frozenset({"context_length_exceeded", "exceed_context_size_error"})
+_OVERFLOW_STATUS: Final = frozenset({400, 413, 422, 500})
+_HOST_ERRORS: Final = frozenset({"UnsupportedProtocol", "LocalProtocolError", "InvalidURL"})
+"""A wrong address, or a key that cannot be a header."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Problem:
+    """What an error says of itself."""
+
+    status: int | None = None
+    code: str | None = None
+    param: str | None = None
+    words: str = ""
+    retry_after_ms: int | None = None
+    is_in_stream: bool = False
+
+    def __str__(self) -> str:
+        shown = [f"HTTP {self.status}"] if self.status and self.status >= 400 else []
+        shown += [word for word in (self.code, self.param) if word and _WORD(word)]
+        return f" ({', '.join(shown)})" if shown else ""
+
+
+def translate(error: Exception, *, key_name: str, now: datetime) -> AgentError:
+    """Return the error to raise instead; `key_name` is the variable of the key."""
+    if isinstance(error, AgentError):
+        return error
+    if getattr(error, "status_code", None) is not None or getattr(error, "body", None) is not None:
+        return _meaning(_problem(error, now), key_name)
+    names = {kind.__name__ for kind in type(error).__mro__}
+    cause = error.__cause__
+    if cause is not None:
+        names |= {kind.__name__ for kind in type(cause).__mro__}
+    if any("Timeout" in name for name in names):
+        return ModelUnavailable("the model's server did not answer in time", fault=ModelFault.TIMEOUT)
+    if names & _HOST_ERRORS:
+        return ModelRejected(
+            f"the model's server cannot be asked: check its base URL and {key_name}",
+            fault=ModelFault.AUTH,
+            retry=RetryClass.HOST_CONFIGURATION_NEEDED,
+        )
+    if isinstance(error, ValueError):
+        return malformed("an event is no JSON")
+    if names & {"APIError", "HTTPError", "OSError", "StreamError"}:
+        return ModelUnavailable(
+            "the model's server could not be reached, or the connection broke", fault=ModelFault.TRANSPORT
+        )
+    return ModelRejected(
+        f"the provider failed with {type(error).__name__}",
+        fault=ModelFault.SERVER,
+        retry=RetryClass.NOT_RETRYABLE,
+    )
+
+
+def error_event(body: object, *, key_name: str) -> AgentError:
+    """Return the error that a server sent in the middle of a stream."""
+    return _meaning(_read(body, status=None, is_in_stream=True), key_name)
+
+
+def malformed(problem: str) -> ModelUnavailable:
+    """Return the error of a stream that is not what its format allows."""
+    return ModelUnavailable(f"the model's stream cannot be read: {problem}", fault=ModelFault.MALFORMED)
+
+
+def cut_off() -> ModelUnavailable:
+    """Return the error of a stream that ended too early."""
+    return ModelUnavailable("the model's answer was cut off before its end", fault=ModelFault.CUT_OFF)
+
+
+def _problem(error: Exception, now: datetime) -> _Problem:
+    status = cast(int | None, getattr(error, "status_code", None))
+    response: object = getattr(error, "response", None)
+    headers = cast("dict[str, str]", getattr(response, "headers", {}))
+    found = _read(getattr(error, "body", None), status=status, is_in_stream=status is None or status < 400)
+    return _Problem(
+        found.status,
+        found.code,
+        found.param,
+        words=found.words or str(error),
+        retry_after_ms=_retry_after_ms(headers, now),
+        is_in_stream=found.is_in_stream,
+    )
+
+
+def _read(body: object, *, status: int | None, is_in_stream: bool) -> _Problem:
+    inner = body
+    if isinstance(body, dict):
+        inner = cast(dict[str, object], body).get("error", cast(object, body))
+    if not isinstance(inner, dict):
+        words = inner if isinstance(inner, str) else ""
+        return _Problem(status, words=words, is_in_stream=is_in_stream)
+    fields = cast(dict[str, object], inner)
+    code, kind = fields.get("code"), fields.get("type")
+    if isinstance(code, int) and is_in_stream:
+        status = code
+    code = code if isinstance(code, str) and code else kind
+    param = fields.get("param")
+    return _Problem(
+        status,
+        code if isinstance(code, str) else None,
+        param if isinstance(param, str) else None,
+        words=str(fields.get("message") or ""),
+        is_in_stream=is_in_stream,
+    )
+
+
+def _meaning(problem: _Problem, key_name: str) -> AgentError:
+    kind = "truncated" if problem.is_in_stream else None
+    retry = classify_error(ErrorFacts(status=problem.status, code=problem.code, kind=kind))
+    if _is_overflow(problem, retry):
+        return ModelRejected(
+            f"the messages are too long for the model{problem}: make them shorter",
+            fault=ModelFault.CONTEXT_OVERFLOW,
+            retry=RetryClass.REPAIR_NEEDED,
+        )
+    match retry:
+        case RetryClass.RETRYABLE:
+            is_rate = problem.status == 429 or "rate_limit" in (problem.code or "")
+            fault = ModelFault.RATE_LIMIT if is_rate else ModelFault.SERVER
+            words = "takes no more requests for now" if is_rate else "failed or is busy"
+            return ModelUnavailable(
+                f"the model's server {words}{problem}", fault=fault, retry_after_ms=problem.retry_after_ms
+            )
+        case RetryClass.HOST_CONFIGURATION_NEEDED:
+            words, fault = f"does not let us in{problem}: check {key_name}", ModelFault.AUTH
+        case RetryClass.USER_ACTION_NEEDED:
+            words, fault = f"wants to be paid{problem}: check the account of {key_name}", ModelFault.QUOTA
+        case RetryClass.NOT_RETRYABLE | RetryClass.REPAIR_NEEDED:
+            hint = ": is there such a model at this address?" if problem.status == 404 else ""
+            words, fault = f"does not take the request{problem}{hint}", ModelFault.INVALID_REQUEST
+    return ModelRejected(f"the model's server {words}", fault=fault, retry=retry)
+
+
+def _is_overflow(problem: _Problem, retry: RetryClass) -> bool:
+    if problem.code in _OVERFLOW_CODES or retry is RetryClass.REPAIR_NEEDED:
+        return True
+    is_possible = problem.is_in_stream or problem.status in _OVERFLOW_STATUS
+    return is_possible and _OVERFLOW(problem.words) is not None
+
+
+def _retry_after_ms(headers: "dict[str, str]", now: datetime) -> int | None:
+    exact = headers.get("retry-after-ms")
+    if exact is not None:
+        found = parse_retry_after_ms(exact, now=now)
+        return None if found is None else found // 1000
+    value = headers.get("retry-after")
+    return None if value is None else parse_retry_after_ms(value, now=now)

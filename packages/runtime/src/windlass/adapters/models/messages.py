@@ -1,0 +1,212 @@
+"""Messages in the form of an API, made once each while a conversation grows."""
+
+import base64
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from hashlib import sha256
+from itertools import compress, count
+from operator import is_not
+from typing import Final, Generic, TypeVar
+from weakref import ReferenceType, ref
+
+from windlass.attachments import Address, Inline, Unreadable, read_place
+from windlass.ports.model import LLMMessage, ModelFault, ModelRejected
+from windlass_protocol import JsonObject, RetryClass
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class _Known(Generic[T]):
+    """A conversation as it was asked about last."""
+
+    first: ReferenceType[LLMMessage]
+    rest: Sequence[LLMMessage] = ()
+    """Its messages but the first, which is not to be kept alive."""
+    turns: list[T] = field(default_factory=list[T])
+    starts: list[int] = field(default_factory=list[int])
+    """For each turn, the number of the message that began it."""
+
+
+class Turns(Generic[T]):
+    """The conversations that a provider is asked about, as turns of its API.
+
+    `take` adds a message to turns: it appends one, replaces the last one, or does nothing. A conversation is
+    known by its first message, and is forgotten with it. Messages are told apart by being themselves, so a
+    step costs what it adds, and whatever was changed, dropped or put in between is made anew.
+    """
+
+    def __init__(self, take: Callable[[list[T], LLMMessage], None]) -> None:
+        self._take = take
+        self._known: dict[int, _Known[T]] = {}
+
+    def of(self, messages: Sequence[LLMMessage]) -> list[T]:
+        """Return the turns of a conversation; what is in the list is not to be changed."""
+        if not messages:
+            return []
+        key, rest = id(messages[0]), messages[1:]
+        # Taken out, so that nothing half made is left behind if a message is refused.
+        known = self._known.pop(key, None) or _Known(ref(messages[0], partial(self._forget, key)))
+        # No loop of ours: the history is compared at the speed of C.
+        changes = compress(count(1), map(is_not, known.rest, rest))
+        same = next(changes, 1 + min(len(known.rest), len(rest)))
+        # A turn is whole once the next one has begun, so the last that may go on is made anew.
+        kept = max(0, bisect_right(known.starts, same) - 1)
+        begin = known.starts[kept] if known.starts and known.starts[kept] <= same else 0
+        del known.turns[kept:], known.starts[kept:]
+        for number in range(begin, len(messages)):
+            self._take(known.turns, messages[number])
+            if len(known.turns) > len(known.starts):
+                known.starts.append(number)
+        known.rest = rest
+        self._known[key] = known
+        return [*known.turns]
+
+    @property
+    def count(self) -> int:
+        """How many conversations are known."""
+        return len(self._known)
+
+    def _forget(self, key: int, gone: "ReferenceType[LLMMessage]") -> None:
+        self._known.pop(key, None)
+
+
+def system_count(messages: Sequence[LLMMessage]) -> int:
+    """Return how many messages of the system come before all others."""
+    return next((at for at, one in enumerate(messages) if one.role != "system"), len(messages))
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Words."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Media:
+    """A picture or a file: its address, or its bytes in base64."""
+
+    is_image: bool
+    media_type: str
+    url: str | None = None
+    data: str | None = None
+    filename: str | None = None
+
+    @property
+    def data_url(self) -> str:
+        """The bytes as an address."""
+        return f"data:{self.media_type};base64,{self.data}"
+
+
+Limit = Callable[[Media], str | None]
+"""Says why an API does not take a picture or a file; None if it does."""
+
+
+def takes_all(_: Media) -> None:
+    """Say that an API takes everything."""
+
+
+def contents(message: LLMMessage, limit: Limit = takes_all) -> Iterator[Text | Media]:
+    """Give what a message says, in its order; empty texts are left out.
+
+    In the place of what cannot be sent the model is told that it is missing: what was said once stays in the
+    session, and must not end it.
+    """
+    if not message.parts:
+        if message.content:
+            yield Text(message.content)
+        return
+    for part in message.parts:
+        found = _read(part, limit)
+        if isinstance(found, Unreadable):
+            yield Text(f"[{_named(part)} left out: {found.problem}]")
+        elif found != Text(""):
+            yield found
+
+
+def check_newest(messages: Sequence[LLMMessage], limit: Limit = takes_all) -> None:
+    """Refuse what cannot be sent of words that the model has not heard yet.
+
+    Raises:
+        Rejected: a part has no bytes and no address that the model's server could read.
+    """
+    if not messages or messages[-1].role != "user":
+        return
+    for part in messages[-1].parts:
+        found = _read(part, limit)
+        if isinstance(found, Unreadable):
+            raise ModelRejected(
+                f"a part of a message cannot be sent to the model: {found.problem}",
+                fault=ModelFault.INVALID_REQUEST,
+                retry=RetryClass.NOT_RETRYABLE,
+            )
+
+
+def _read(part: JsonObject, limit: Limit) -> Text | Media | Unreadable:
+    if part.get("type") == "text":
+        return Text(str(part.get("text") or ""))
+    found = _media(part)
+    problem = limit(found) if isinstance(found, Media) else None
+    return found if problem is None else Unreadable(problem)
+
+
+def _media(part: JsonObject) -> Text | Media | Unreadable:
+    is_image = part.get("type") == "image"
+    declared = str(part.get("mediaType") or "")
+    filename = str(part["filename"]) if part.get("filename") else None
+    match read_place(str(part.get("image" if is_image else "data") or "")):
+        case Address(url):
+            return Media(is_image, declared, url=url, filename=filename)
+        case Inline(media_type, raw):
+            media_type = declared or media_type or "text/plain"
+        case Unreadable() as problem:
+            return problem
+    if media_type.startswith("text/"):
+        return Text(_as_words(raw.decode("utf-8", "replace"), filename))
+    is_image = is_image or media_type.startswith("image/")
+    return Media(is_image, media_type, data=base64.b64encode(raw).decode(), filename=filename)
+
+
+def _named(part: JsonObject) -> str:
+    kind = "image" if part.get("type") == "image" else "file"
+    return f"{kind} {part['filename']}" if part.get("filename") else kind
+
+
+def _as_words(text: str, filename: str | None) -> str:
+    """A file of text is text: every model can read that."""
+    return f"File {filename}:\n{text}" if filename else text
+
+
+NAME_CHARS_MAX: Final = 64
+CALL_ID_CHARS_MAX: Final = 40
+_FOREIGN: Final = re.compile(r"[^A-Za-z0-9_-]")
+_DIGEST_CHARS: Final = 8
+
+
+def wire_name(name: str) -> str:
+    """Return the name of a tool as both APIs allow it; equal names stay equal."""
+    return _plain(name, NAME_CHARS_MAX)
+
+
+def wire_call_id(call_id: str) -> str:
+    """Return the id of a call as both APIs allow it; equal ids stay equal."""
+    return _plain(call_id, CALL_ID_CHARS_MAX)
+
+
+def _plain(text: str, chars_max: int) -> str:
+    plain = _FOREIGN.sub("_", text)
+    if plain == text and 0 < len(text) <= chars_max:
+        return text
+    # Two names that differ in what was replaced or cut off must not become one.
+    digest = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST_CHARS]
+    return f"{plain[: chars_max - _DIGEST_CHARS - 1]}_{digest}"
+
+
+def names_back(tools: Iterable[JsonObject]) -> dict[str, str]:
+    """Return the tools' own names by those on the wire, where they differ."""
+    names = (str(tool["name"]) for tool in tools)
+    return {wire_name(name): name for name in names if wire_name(name) != name}

@@ -1,0 +1,346 @@
+"""The line to a server: a client for each event loop, and the events of a stream."""
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing, suppress
+from copy import copy
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Final, Protocol, Self, cast
+
+from windlass.adapters.models.errors import cut_off, error_event, malformed, translate
+from windlass.errors import AgentError, Unavailable
+from windlass.ports.model import LLMMessage, LLMStreamChunk, ModelFault, ModelUnavailable
+from windlass_protocol import ErrorKind, JsonObject, RetryClass
+
+MAX_TOKENS: Final = 16_384
+"""Of one answer, where an API insists on a limit and nobody gave one."""
+CONNECT_TIMEOUT_S: Final = 10.0
+IDLE_TIMEOUT_S: Final = 120.0
+"""The longest silence of a server: before its first byte and between two pieces."""
+DRAIN_TIMEOUT_S: Final = 1.0
+"""How long a finished stream is read on, so that its connection can be used again."""
+EVENT_BYTES_MAX: Final = 8 * 1_048_576
+"""One event of a stream."""
+ERROR_BYTES_MAX: Final = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSettings:
+    """Settings of a provider; what is None is left to the server."""
+
+    max_tokens: int | None = None
+    """Of one answer."""
+    output: JsonObject | None = None
+    """A JSON Schema that the text of every answer has to fit; the server sees to it."""
+    body: JsonObject | None = None
+    """Fields of the request that have no name here, such as `reasoning_effort` or `thinking`."""
+    headers: Mapping[str, str] | None = None
+    reasoning_field: str | None = None
+    """Where a server of Chat Completions takes back what its model thought, such as `reasoning_content`."""
+    connect_timeout_s: float = CONNECT_TIMEOUT_S
+    idle_timeout_s: float = IDLE_TIMEOUT_S
+    is_cached: bool = True
+    """Whether Anthropic is asked to cache the prompt up to its last messages."""
+
+
+class Environment(Protocol):
+    """Where variables are read; `os.environ` is one."""
+
+    def get(self, name: str, /) -> str | None:
+        """Return the value of a variable."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a provider is and how it lets us in; never shown."""
+
+    base_url: str
+    api_key: str
+
+
+def need_extra(extra: str, route_id: str) -> None:
+    """Check that an SDK is installed, without importing it.
+
+    Raises:
+        Unavailable: it is not.
+    """
+    if find_spec(extra) is None:
+        raise not_set_up(route_id, f"run pip install 'windlass[{extra}]'")
+
+
+def need_key(key: str | None, variable: str, *, route_id: str, maker: str) -> str:
+    """Return a key; `maker` is the class that takes one.
+
+    Raises:
+        Unavailable: there is none.
+    """
+    plain = (key or "").strip()
+    if not plain:
+        by_hand = f"{maker}(…, api_key=…) of windlass.adapters.models"
+        raise not_set_up(route_id, f"set the variable {variable}, or give the agent model={by_hand}")
+    return plain
+
+
+def not_set_up(route_id: str, remedy: str) -> Unavailable:
+    """Return the error of a route whose provider cannot be made on this host."""
+    return Unavailable(
+        f"missing provider adapter for package route {route_id}: {remedy}",
+        kind=ErrorKind.PROVIDER_FAILURE,
+        retry=RetryClass.HOST_CONFIGURATION_NEEDED,
+    )
+
+
+_DATA: Final = b"data:"
+
+
+class EventDecoder:
+    """Takes a stream apart, wherever its pieces were cut.
+
+    Only `data` counts: the providers repeat the name of an event in its data. An event that was not ended by
+    an empty line never happened.
+    """
+
+    __slots__ = ("_lines", "_rest", "_size")
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._lines: list[bytes] = []
+        self._size = 0
+
+    def feed(self, piece: bytes) -> list[bytes]:
+        """Return the data of the events that this piece ends.
+
+        Raises:
+            Unavailable: an event is larger than any that makes sense.
+        """
+        *lines, self._rest = (self._rest + piece).split(b"\n")
+        found: list[bytes] = []
+        for line in lines:
+            text = line[:-1] if line.endswith(b"\r") else line
+            if not text:
+                if self._lines:
+                    found.append(b"\n".join(self._lines))
+                    self._lines, self._size = [], 0
+            elif text.startswith(_DATA):
+                value = text[5:]
+                self._lines.append(value[1:] if value.startswith(b" ") else value)
+                self._size += len(value)
+        if self._size + len(self._rest) > EVENT_BYTES_MAX:
+            raise ModelUnavailable(
+                f"the model's stream has an event over the limit of {EVENT_BYTES_MAX:,} bytes",
+                fault=ModelFault.MALFORMED,
+            )
+        return found
+
+
+_EVENT_STREAM: Final = "text/event-stream"
+_MEDIA_TYPE: Final = re.compile(r"[a-z]+/[a-z0-9.+-]{1,64}").fullmatch
+_DONE: Final = b"[DONE]"
+_LAST: Final = "message_stop"
+
+
+class RawResponse(Protocol):
+    """An answer of a server, read as it comes."""
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The head of the answer."""
+        ...
+
+    def aiter_bytes(self) -> AsyncIterator[bytes]:
+        """Give the body in pieces."""
+        ...
+
+    async def aclose(self) -> None:
+        """End the request."""
+        ...
+
+
+class Client(Protocol):
+    """An SDK."""
+
+    async def post(self, body: JsonObject) -> RawResponse:
+        """Send a request."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close every connection."""
+        ...
+
+
+class MakeClient(Protocol):
+    """What makes an SDK's client."""
+
+    def __call__(self, address: Address, settings: ModelSettings) -> Client:
+        """Return a new client."""
+        ...
+
+
+@dataclass(slots=True)
+class Line:
+    """A server that is asked; shared by a provider and its variants."""
+
+    module: str
+    """The module of the client; it is imported by the first request, which may take a second."""
+    name: str
+    address: Address = field(repr=False)
+    settings: ModelSettings
+    key_name: str
+    """The variable that the key comes from."""
+    _clients: dict[asyncio.AbstractEventLoop, Client] = field(
+        default_factory=dict[asyncio.AbstractEventLoop, Client], repr=False
+    )
+
+    async def events(self, body: JsonObject) -> AsyncGenerator[JsonObject | None]:
+        """Give the events of an answer; None is the mark that there are no more.
+
+        Raises:
+            Unavailable: the model can be asked again later.
+            Rejected: this request will never be answered.
+        """
+        failure: AgentError | None = None
+        response: RawResponse | None = None
+        try:
+            response = await (await self._client()).post(body)
+            await self._check_type(response)
+            decoder = EventDecoder()
+            pieces = response.aiter_bytes()
+            async for piece in pieces:
+                for data in decoder.feed(piece):
+                    event = self._event(data)
+                    yield event
+                    if event is None or event.get("type") == _LAST:
+                        await _drain(pieces)
+                        return
+        except Exception as error:  # noqa: BLE001 - the boundary to an SDK, which may raise anything
+            failure = translate(error, key_name=self.key_name, now=datetime.now(UTC))
+        finally:
+            if response is not None:
+                await response.aclose()
+        # Raised out here, so that the foreign error, which may quote the prompt, is not its context.
+        if failure is not None:
+            raise failure
+
+    async def aclose(self) -> None:
+        """Close the connections of this event loop, and forget those of others."""
+        client = self._clients.pop(asyncio.get_running_loop(), None)
+        self._clients.clear()
+        if client is not None:
+            await client.aclose()
+
+    async def _client(self) -> Client:
+        loop = asyncio.get_running_loop()
+        if loop not in self._clients:
+            # Connections belong to the loop that made them: those of a loop that is gone are of no use.
+            for old in [known for known in self._clients if known.is_closed()]:
+                del self._clients[old]
+            module = await asyncio.to_thread(import_module, self.module)
+            make = cast(MakeClient, getattr(module, self.name))
+            self._clients.setdefault(loop, make(self.address, self.settings))
+        return self._clients[loop]
+
+    async def _check_type(self, response: RawResponse) -> None:
+        found = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if found == _EVENT_STREAM:
+            return
+        body = b""
+        async for piece in response.aiter_bytes():
+            body += piece
+            if len(body) > ERROR_BYTES_MAX:
+                break
+        with suppress(ValueError):
+            answer: object = json.loads(body)
+            if isinstance(answer, dict) and "error" in answer:
+                raise error_event(cast(object, answer), key_name=self.key_name)
+        shown = found if _MEDIA_TYPE(found) else "no content type"
+        raise malformed(f"expected {_EVENT_STREAM}, found {shown}")
+
+    def _event(self, data: bytes) -> JsonObject | None:
+        if data.strip() == _DONE:
+            return None
+        event: object = json.loads(data)
+        if not isinstance(event, dict):
+            raise malformed("an event is no object")
+        fields = cast(JsonObject, event)
+        if fields.get("error") or fields.get("object") == "error" or fields.get("type") == "error":
+            raise error_event(fields, key_name=self.key_name)
+        return fields
+
+
+async def _drain(pieces: AsyncIterator[bytes]) -> None:
+    """Read what is left of a finished stream, to use its connection again."""
+    with suppress(Exception):
+        async with asyncio.timeout(DRAIN_TIMEOUT_S):
+            async for _ in pieces:
+                pass
+
+
+class Reader(Protocol):
+    """Reads one stream; `is_finished` once the server said that it is complete."""
+
+    is_finished: bool
+
+    def take(self, event: JsonObject) -> Iterator[LLMStreamChunk]:
+        """Give what an event says."""
+        ...
+
+
+class ServedModel:
+    """Asks a server for answers; how that is said is for its kinds to know."""
+
+    holds_beside_tools = False
+    """Whether its answers can be held to a schema while it may call tools."""
+
+    def __init__(self, model: str, line: Line, *, route_id: str) -> None:
+        self.route_id = route_id
+        self.model_id = model
+        self._settings: ModelSettings = line.settings
+        self._line = line
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.model_id!r})"
+
+    def with_output(self, schema: JsonObject) -> Self:
+        """Return the same model, whose answers are JSON that fits a schema."""
+        other = copy(self)
+        other._settings = replace(self._settings, output=schema)
+        return other
+
+    async def stream(
+        self,
+        messages: Sequence[LLMMessage],
+        *,
+        tools: Iterable[JsonObject] | None = None,
+        temperature: float | None = None,
+    ) -> AsyncGenerator[LLMStreamChunk]:
+        """Answer the messages; see `LLMProvider`."""
+        known = tuple(tools or ())
+        body = self._body(messages, tools=known, temperature=temperature)
+        reader = self._reader(known)
+        async with aclosing(self._line.events(body)) as events:
+            async for event in events:
+                if event is not None:
+                    for chunk in reader.take(event):
+                        yield chunk
+        if not reader.is_finished:
+            raise cut_off()
+
+    def _body(
+        self, messages: Sequence[LLMMessage], *, tools: Sequence[JsonObject], temperature: float | None
+    ) -> JsonObject:
+        """Return the request for an answer."""
+        raise NotImplementedError
+
+    def _reader(self, tools: Sequence[JsonObject]) -> Reader:
+        """Return what reads the answer."""
+        raise NotImplementedError
+
+    async def aclose(self) -> None:
+        """Close the connections to the server."""
+        await self._line.aclose()

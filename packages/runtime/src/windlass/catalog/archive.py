@@ -1,0 +1,621 @@
+"""Sessions as lines of JSON, for another store or for people.
+
+The first line says what follows, the last one how many lines there are and the checksum of all of them; a
+file that was torn or changed anywhere is refused. Positions are not in it, for they are those of a store.
+What the index says of the session and its runs is told by the records, and made anew from them.
+"""
+
+import asyncio
+from base64 import b64decode, b64encode
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from typing import Final, cast
+
+from pydantic import JsonValue
+from pydantic_core import from_json, to_json
+
+from windlass.engine.moments import moment
+from windlass.errors import Conflict, Rejected, kind_of
+from windlass.ports.clock import Clock
+from windlass.ports.store import (
+    NO_USAGE,
+    Archive,
+    ContentStore,
+    KeptContent,
+    KeptItem,
+    RunInfo,
+    SessionCopy,
+    SessionInfo,
+    Store,
+    StoredAppend,
+)
+from windlass.refusals import bad_request, check_id, notes_name, unknown_session
+from windlass_harness.ledger.proposals import is_notes
+from windlass_harness.loop.advance import advance
+from windlass_harness.loop.drafts import Draft, number
+from windlass_harness.loop.events import CancelAsked, Moment
+from windlass_harness.loop.state import LoopState
+from windlass_harness.loop.take import take
+from windlass_harness.redact import Redactor, mask_text
+from windlass_harness.views.history import CallStage
+from windlass_harness.views.listing import RUN_STATUSES, Told, content_hashes, told_by
+from windlass_harness.views.runs import RUN_ENDS, run_id_of
+from windlass_protocol import CausalIds, ContentRef, ErrorKind, Record, RetryClass, RunStatus
+from windlass_protocol.limits import INTEGER_MAX
+
+JsonObject = dict[str, JsonValue]
+
+FORMAT: Final = "windlass-session"
+VERSION: Final = 1
+"""Of the lines; what a record may hold is told by the records themselves."""
+_APPENDS_PER_EXPORT: Final = 16
+_ITEMS_PER_READ: Final = 512
+
+
+async def export(store: Store, content: ContentStore, *, session_id: str, clock: Clock) -> AsyncIterator[str]:
+    """Return a session as it is now, line by line.
+
+    Raises:
+        Conflict: there is no such session, or it was deleted before the last line.
+    """
+    row = await store.session(session_id)
+    if row is None or await store.listed_session(session_id) is None:
+        raise unknown_session(session_id)
+    total, count = sha256(), 0
+    async for line in _lines(store, content, session_id=session_id, last_seq=row.last_seq, clock=clock):
+        text = to_json(line)
+        total.update(text + b"\n")
+        count += 1
+        yield text.decode()
+    # Whoever has the last line has all of the session.
+    await _check_kept(store, session_id)
+    yield to_json({"kind": "end", "lines": count, "sha256": total.hexdigest()}).decode()
+
+
+async def _lines(
+    store: Store, content: ContentStore, *, session_id: str, last_seq: int, clock: Clock
+) -> AsyncIterator[JsonObject]:
+    yield {
+        "kind": "header",
+        "format": FORMAT,
+        "version": VERSION,
+        "sessionId": session_id,
+        "lastSeq": last_seq,
+        "exportedAt": moment(clock).at,
+    }
+    packages: dict[str, None] = {}
+    after = 0
+    while after < last_seq:
+        appends = await store.appends(session_id, after=after, limit=_APPENDS_PER_EXPORT)
+        if not appends:
+            raise _gone(session_id)
+        for append in appends:
+            after = append.records[-1].seq
+            if after > last_seq:
+                break
+            packages |= dict.fromkeys(fingerprints(append.records))
+            yield _append_line(append)
+    async for item in _items(store, session_id, last_seq):
+        yield item
+    for ref in await store.contents_of(session_id):
+        yield _content_line(ref, await _own(store, content, session_id=session_id, ref=ref), is_own=True)
+    for fingerprint in packages:
+        ref = ContentRef(
+            content_id=fingerprint, hash=fingerprint, size_bytes=0, media_type="application/json"
+        )
+        try:
+            package = await content.get(ref)
+        except Rejected:  # it is not kept any more
+            continue
+        yield _content_line(ref, package, is_own=False)
+
+
+async def _own(store: Store, content: ContentStore, *, session_id: str, ref: ContentRef) -> bytes:
+    try:
+        return await content.get(ref)
+    except Rejected:
+        await _check_kept(store, session_id)
+        raise
+
+
+async def _check_kept(store: Store, session_id: str) -> None:
+    if await store.session(session_id) is None:
+        raise _gone(session_id)
+
+
+def _gone(session_id: str) -> Conflict:
+    return Conflict(
+        "the session was deleted while it was exported: the lines so far are not all of it",
+        kind=ErrorKind.INVALID_STATE_TRANSITION,
+        retry=RetryClass.NOT_RETRYABLE,
+        causal_ids=CausalIds(session_id=session_id),
+    )
+
+
+def fingerprints(records: Iterable[Record]) -> list[str]:
+    """Return the packages that runs were pinned to, or moved to."""
+    named = (
+        record.data.get(name)
+        for record in records
+        if record.type in ("run.started", "session.moved")
+        for name in ("packageFingerprint", "toFingerprint")
+    )
+    return [one for one in named if isinstance(one, str)]
+
+
+def _append_line(append: StoredAppend) -> JsonObject:
+    records = [
+        record.model_dump(mode="json", by_alias=True, exclude={"position"}) for record in append.records
+    ]
+    return {"kind": "append", "epoch": append.epoch, "records": cast(list[JsonValue], records)}
+
+
+def _content_line(ref: ContentRef, content: bytes, *, is_own: bool) -> JsonObject:
+    return {
+        "kind": "content",
+        "hash": ref.hash,
+        "mediaType": ref.media_type,
+        "isOwn": is_own,
+        "data": b64encode(content).decode(),
+    }
+
+
+async def _items(store: Store, session_id: str, last_seq: int) -> AsyncIterator[JsonObject]:
+    after = 0
+    while items := await store.kept_items(session_id, after=after, limit=_ITEMS_PER_READ):
+        after = items[-1].number
+        for item in items:
+            if item.consumed_seq <= last_seq:
+                yield {
+                    "kind": "item",
+                    "itemKind": item.kind,
+                    "key": item.key,
+                    "digest": item.digest.hex(),
+                    "consumedSeq": item.consumed_seq,
+                    "runId": item.run_id,
+                }
+
+
+def own_runs(session_id: str, appends: Iterable[StoredAppend]) -> tuple[RunInfo, ...]:
+    """Return the runs of a session in the order in which they began.
+
+    Those before a fork are of the session that it was forked from.
+    """
+    runs: dict[str, RunInfo] = {}
+    for append in appends:
+        first_seq = append.records[0].seq
+        for record in append.records:
+            if record.type == "session.forked":
+                runs.clear()
+            elif record.type in RUN_STATUSES:
+                _follow(runs, record, session_id=session_id, first_seq=first_seq)
+    return tuple(runs.values())
+
+
+def _follow(runs: dict[str, RunInfo], record: Record, *, session_id: str, first_seq: int) -> None:
+    run_id = run_id_of(record) or ""
+    facts = _beginning(record)
+    if facts is not None and run_id not in runs:
+        runs[run_id] = RunInfo(
+            run_id=run_id,
+            session_id=session_id,
+            agent_id=str(facts.get("agentId")),
+            package_fingerprint=str(facts.get("packageFingerprint", "none")),
+            status=RunStatus.PENDING,
+            started_at=record.at if record.type == "run.started" else None,
+            ended_at=None,
+            usage=NO_USAGE,
+            first_seq=first_seq,
+            number=0,
+        )
+    run = runs.get(run_id)
+    told = told_by([record])
+    if run is None or told is None:
+        return
+    [change] = told.runs
+    is_end = record.type in RUN_ENDS
+    runs[run_id] = replace(
+        run,
+        status=change.status,
+        ended_at=record.at if is_end else run.ended_at,
+        usage=change.usage or run.usage,
+    )
+
+
+def _beginning(record: Record) -> Mapping[str, JsonValue] | None:
+    """What a run began with, or would have."""
+    if record.type == "run.started":
+        return record.data
+    facts = record.data.get("unstarted")
+    return facts if isinstance(facts, dict) else None
+
+
+MALFORMED: Final = (ValueError, TypeError, KeyError, AttributeError, AssertionError, OverflowError)
+"""What is raised by data that is not what it should be; an invalid record is a ValueError."""
+
+
+def admitted(
+    session_id: str,
+    appends: Iterable[StoredAppend],
+    *,
+    items: tuple[KeptItem, ...],
+    contents: Sequence[KeptContent],
+    redactor: Redactor,
+) -> SessionCopy:
+    """Return a session with what its records tell of it, and without secrets.
+
+    Raises:
+        Rejected: the records do not fold, a run reports to notes, or a secret cannot be masked.
+    """
+    masked = tuple(_masked(append, redactor) for append in appends)
+    records = [record for append in masked for record in append.records]
+    _check_names(session_id, records, items=items, redactor=redactor)
+    _check_contents(contents, redactor)
+    try:
+        copy = _restored(session_id, masked, records)
+    except MALFORMED:
+        copy = None
+    if copy is None:
+        raise bad_request("the records of the session do not follow from one another")
+    if any(is_notes(parent) for parent in _parents(records)):
+        raise bad_request("a run of the session reports to a session with notes, and nobody may")
+    for run in copy.runs:
+        check_id(run.run_id, "a run id")
+    packages = frozenset(fingerprints(records))
+    # No package is the session's own, whatever its line says.
+    sorted_ = (replace(one, is_own=one.is_own and one.ref.hash not in packages) for one in contents)
+    return replace(copy, items=items, contents=tuple(sorted_))
+
+
+def _restored(session_id: str, appends: tuple[StoredAppend, ...], records: Sequence[Record]) -> SessionCopy:
+    state = LoopState()
+    state.apply_all(records)
+    runs = own_runs(session_id, appends)
+    told = told_by(records) or Told(records[-1].at, records[0].at)
+    names = {run.run_id for run in runs}
+    return SessionCopy(
+        session_id,
+        appends,
+        replace(told, runs=tuple(run for run in told.runs if run.run_id in names)),
+        runs=runs,
+        asked=tuple(state.session.requests.values()),
+    )
+
+
+def _masked(append: StoredAppend, redactor: Redactor) -> StoredAppend:
+    """The append as this runtime would have written it."""
+    if redactor.is_clean([record.data for record in append.records]):
+        return append
+    records = [record.model_copy(update={"data": redactor.value(record.data)}) for record in append.records]
+    return replace(append, records=tuple(records))
+
+
+def _check_names(
+    session_id: str, records: Iterable[Record], *, items: Iterable[KeptItem], redactor: Redactor
+) -> None:
+    """Refuse names that would be masked: nobody could find what they name."""
+    names = {session_id, *(item.key for item in items)}
+    for record in records:
+        names.update(one for one in (record.run_id, record.agent_id, record.turn_id) if one is not None)
+    if any(redactor.text(name) != name for name in names):
+        raise bad_request("a name in the session would be masked, as a secret or as what looks like one")
+
+
+def _check_contents(contents: Iterable[KeptContent], redactor: Redactor) -> None:
+    """Refuse contents with a registered secret: they are known by their hash."""
+    for one in contents:
+        text = one.content.decode(errors="replace")
+        if redactor.text(text) != mask_text(text):
+            raise bad_request("a content of the session holds a registered secret")
+
+
+def _parents(records: Iterable[Record]) -> list[str]:
+    """The sessions that runs tell of their end."""
+    told = (record.data.get("parent") for record in records if record.type == "run.started")
+    return [str(parent.get("sessionId")) for parent in told if isinstance(parent, dict)]
+
+
+IMPORT_BYTES_MAX: Final = 512 * 1_048_576
+"""All lines of one session together."""
+_PIECE_BYTES: Final = 1_048_576
+"""Lines that are looked at together, away from the event loop."""
+
+
+@dataclass(slots=True)
+class _Reading:
+    """What was read so far."""
+
+    session_id: str = ""
+    last_seq: int = 0
+    appends: list[StoredAppend] = field(default_factory=list[StoredAppend])
+    lines: dict[int, int] = field(default_factory=dict[int, int])
+    """The line of each append, by the number of its first record."""
+    items: dict[str, KeptItem] = field(default_factory=dict[str, KeptItem])
+    started: set[str] = field(default_factory=set[str])
+    """The runs that the items started."""
+    contents: list[KeptContent] = field(default_factory=list[KeptContent])
+    count: int = 0
+    end: JsonObject | None = None
+
+
+async def read(lines: AsyncIterable[str] | Iterable[str], *, redactor: Redactor) -> SessionCopy:
+    """Return the session that lines say, without the secrets that are registered here.
+
+    Raises:
+        Rejected: a line is missing, torn or changed, or the lines are no session; or there is a secret where
+            it cannot be masked.
+    """
+    reading, total = _Reading(), sha256()
+    async for some in _pieces(lines):
+        await asyncio.to_thread(_take_all, reading, some, total.update)
+    if reading.end is None or (reading.end.get("lines"), reading.end.get("sha256")) != (
+        reading.count,
+        total.hexdigest(),
+    ):
+        raise bad_request("the lines are torn or changed: they do not fit the checksum at their end")
+    if not reading.appends or reading.appends[-1].records[-1].seq != reading.last_seq:
+        raise bad_request("the lines do not hold all records that their header tells of")
+    return await asyncio.to_thread(_admitted, reading, redactor)
+
+
+def _admitted(reading: _Reading, redactor: Redactor) -> SessionCopy:
+    copy = admitted(
+        reading.session_id,
+        reading.appends,
+        items=tuple(reading.items.values()),
+        contents=reading.contents,
+        redactor=redactor,
+    )
+    for run in copy.runs:
+        if run.run_id not in reading.started:
+            line = reading.lines[run.first_seq]
+            raise bad_request(f"line {line:,} begins a run that no item has started")
+    return copy
+
+
+async def _pieces(lines: object) -> AsyncIterator[list[bytes]]:
+    """The lines in pieces that are large enough for a thread."""
+    some, piece_bytes, size_bytes = list[bytes](), 0, 0
+    async for text in _each(lines):
+        if not isinstance(text, str):
+            raise bad_request(f"lines are texts, found {kind_of(text)}")
+        raw = text.rstrip("\r\n").encode(errors="replace")
+        size_bytes += len(raw)
+        if size_bytes > IMPORT_BYTES_MAX:
+            raise bad_request(f"the session is too large: limit {IMPORT_BYTES_MAX:,} bytes")
+        some.append(raw)
+        piece_bytes += len(raw)
+        if piece_bytes >= _PIECE_BYTES:
+            yield some
+            some, piece_bytes = [], 0
+    yield some
+
+
+async def _each(lines: object) -> AsyncIterator[object]:
+    if isinstance(lines, AsyncIterable):
+        async for line in cast(AsyncIterable[object], lines):
+            yield line
+    elif isinstance(lines, Iterable) and not isinstance(lines, str | bytes | type):
+        for line in cast(Iterable[object], lines):
+            yield line
+    else:
+        raise bad_request(f"import_ takes the lines of a session, found {kind_of(lines)}")
+
+
+def _take_all(reading: _Reading, lines: Iterable[bytes], add: Callable[[bytes], None]) -> None:
+    for raw in lines:
+        if reading.end is not None:
+            raise bad_request("there are lines behind the last one")
+        line = _line(raw, reading.count + 1)
+        if line.get("kind") == "end":
+            reading.end = line
+            continue
+        add(raw + b"\n")
+        reading.count += 1
+        _take(reading, line, reading.count)
+
+
+def _line(raw: bytes, number: int) -> JsonObject:
+    try:
+        value = cast(JsonValue, from_json(raw))
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise bad_request(f"line {number:,} is torn: it is no JSON object")
+    return value
+
+
+def _take(reading: _Reading, line: JsonObject, number: int) -> None:
+    kind = str(line.get("kind"))
+    is_first = number == 1
+    if is_first != (kind == "header"):
+        raise bad_request("the lines do not begin with the header of a session")
+    take = _KINDS.get(kind)
+    if take is None:
+        raise bad_request(f"line {number:,} is of a kind that this release does not know")
+    try:
+        take(reading, line)
+    except MALFORMED:
+        pass
+    else:
+        return
+    raise bad_request(f"line {number:,} is not what its kind says")
+
+
+def _header(reading: _Reading, line: JsonObject) -> None:
+    if (line["format"], line["version"]) != (FORMAT, VERSION):
+        raise bad_request(f"the lines are not of version {VERSION} of {FORMAT}: use a newer release")
+    reading.session_id = check_id(line["sessionId"], "the session id in the header")
+    reading.last_seq = _whole(line["lastSeq"], least=1)
+    if is_notes(reading.session_id):
+        raise notes_name("the session id in the header")
+
+
+def _append(reading: _Reading, line: JsonObject) -> None:
+    epoch, records = _whole(line["epoch"], least=0), list[Record]()
+    before = reading.appends[-1] if reading.appends else None
+    seq = before.records[-1].seq if before else 0
+    for one in cast(list[JsonValue], line["records"]):
+        seq += 1
+        record = Record.model_validate(one, by_alias=True, by_name=False)
+        if (record.session_id, record.seq, record.epoch) != (reading.session_id, seq, epoch):
+            raise ValueError(seq)
+        records.append(record)
+    if not records or epoch < (before.epoch if before else 0):
+        raise ValueError(seq)
+    reading.lines[records[0].seq] = reading.count
+    reading.appends.append(StoredAppend(tuple(records), epoch))
+
+
+def _item(reading: _Reading, line: JsonObject) -> None:
+    key, consumed_seq = str(line["key"]), _whole(line["consumedSeq"], least=1)
+    run_id = line.get("runId")
+    if key in reading.items or run_id in reading.started or consumed_seq > reading.last_seq:
+        raise ValueError(key)
+    if isinstance(run_id, str):
+        reading.started.add(run_id)
+    reading.items[key] = KeptItem(
+        str(line["itemKind"]),
+        check_id(key, "a key"),
+        bytes.fromhex(str(line["digest"])),
+        consumed_seq,
+        run_id if isinstance(run_id, str) else None,
+    )
+
+
+def _whole(value: JsonValue, *, least: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= INTEGER_MAX:
+        raise ValueError(value)
+    return value
+
+
+def _content(reading: _Reading, line: JsonObject) -> None:
+    content, digest = b64decode(str(line["data"]), validate=True), str(line["hash"])
+    if f"sha256:{sha256(content).hexdigest()}" != digest:
+        raise ValueError(digest)
+    ref = ContentRef(
+        content_id=digest, hash=digest, media_type=str(line["mediaType"]), size_bytes=len(content)
+    )
+    reading.contents.append(KeptContent(ref, content, is_own=line["isOwn"] is True))
+
+
+_KINDS: Final[dict[str, Callable[[_Reading, JsonObject], None]]] = {
+    "header": _header,
+    "append": _append,
+    "item": _item,
+    "content": _content,
+}
+
+_APPENDS_PER_READ: Final = 64
+_REASON: Final = "The session was forked."
+
+
+async def prepare(archive: Archive, info: SessionInfo, *, new_id: str, at: int, now: Moment) -> SessionCopy:
+    """Return the copy of a session up to the last safe point before or at a record.
+
+    Raises:
+        Rejected: there is none.
+    """
+    appends = await _appends(archive, info.session_id, at)
+    # Folding a long session takes a while: no event loop does it.
+    return await asyncio.to_thread(_copy, appends, info, new_id=new_id, at=at, now=now)
+
+
+def _copy(
+    appends: Sequence[StoredAppend], info: SessionInfo, *, new_id: str, at: int, now: Moment
+) -> SessionCopy:
+    safe = _safe(appends)
+    if not safe:
+        raise bad_request(f"there is no safe point up to record {at:,}: fork at a later one")
+    copied = appends[: safe[-1]]
+    last_seq = copied[-1].records[-1].seq
+    epoch = max(append.epoch for append in copied) + 1
+    closing = StoredAppend(_closing(copied, info.session_id, epoch=epoch, now=now), epoch)
+    records = [record for append in copied for record in append.records]
+    told = Told(
+        now.at,
+        now.at,
+        title=info.title,
+        agent_id=info.agent_id,
+        owner=info.owner,
+        predecessor=info.session_id,
+        predecessor_seq=last_seq,
+    )
+    return SessionCopy(
+        new_id,
+        tuple(_renamed(append, new_id) for append in (*copied, closing)),
+        told,
+        uses=content_hashes(records),
+        copied_from=info.session_id,
+    )
+
+
+def is_same(known: SessionInfo, made: SessionCopy, *, is_any: bool) -> bool:
+    """Whether a session is the fork that is wanted; at any record if none was named."""
+    told = made.told
+    is_there = is_any or known.predecessor_seq == told.predecessor_seq
+    return known.predecessor_id == told.predecessor and is_there
+
+
+async def _appends(archive: Archive, session_id: str, at: int) -> list[StoredAppend]:
+    """The appends of a session that end at or before a record."""
+    found: list[StoredAppend] = []
+    after = 0
+    while more := await archive.appends(session_id, after=after, limit=_APPENDS_PER_READ):
+        found += [append for append in more if append.records[-1].seq <= at]
+        after = more[-1].records[-1].seq
+        if after >= at:
+            break
+    return found
+
+
+async def safe_points(archive: Archive, session_id: str, *, at: int) -> tuple[int, ...]:
+    """Return the records up to one at which a fork can begin."""
+    appends = await _appends(archive, session_id, at)
+    safe = await asyncio.to_thread(_safe, appends)
+    return tuple(appends[count - 1].records[-1].seq for count in safe)
+
+
+def _safe(appends: Sequence[StoredAppend]) -> list[int]:
+    """How many appends lead to each safe point."""
+    state, found = LoopState(), list[int]()
+    for count, append in enumerate(appends, 1):
+        state.apply_all(append.records)
+        calls = state.session.history.open_calls()
+        if not any(call.stage is CallStage.STARTED for call in calls):
+            found.append(count)
+    return found
+
+
+def _closing(
+    copied: Sequence[StoredAppend], session_id: str, *, epoch: int, now: Moment
+) -> tuple[Record, ...]:
+    """Where the fork came from, and the end of the run that was under way."""
+    state, records = LoopState(), list[Record]()
+    for append in copied:
+        state.apply_all(append.records)
+    cut = state.seq
+    state.epoch = epoch
+
+    def add(drafts: Sequence[Draft]) -> None:
+        for draft in drafts:
+            # Whatever other sessions would be told of the end, it is not theirs.
+            record = number(draft, session_id, seq=state.seq + 1, epoch=epoch)
+            records.append(record)
+            state.apply(record)
+
+    add([Draft("session.forked", now.at, {"predecessor": session_id, "predecessorSeq": cut})])
+    if state.run is not None:
+        add(take(state, CancelAsked(state.run.run_id, reason=_REASON), now=now))
+    while state.run is not None:
+        plan = advance(state, frozenset(), now=now)
+        assert plan.drafts, "a run that is cancelled, with nothing under way, ends"
+        add(plan.drafts)
+    return tuple(records)
+
+
+def _renamed(append: StoredAppend, session_id: str) -> StoredAppend:
+    """The append in the fork; its body does not name the session."""
+    records = tuple(record.model_copy(update={"session_id": session_id}) for record in append.records)
+    return replace(append, records=records)

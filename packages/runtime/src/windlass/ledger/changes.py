@@ -1,0 +1,201 @@
+"""Changes to an agent: as a model proposes them, as records keep them, and made."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
+from typing import Final, Literal, cast
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic_core import from_json
+
+from windlass.agent import Agent
+from windlass.errors import wrong
+from windlass.package import compile_package, fingerprint, package_json
+from windlass.tools import Tool
+from windlass_harness.budget import BudgetLimit
+from windlass_harness.ledger.proposals import differences
+from windlass_harness.policy import Effect, PolicySet, Rule
+from windlass_protocol import JsonObject, PackageDifference, ProposalChange, ProposalPart
+
+CHANGES_MAX: Final = 8
+TEXT_CHARS_MAX: Final = 100_000
+RULE_PREFIX: Final = "proposed-"
+_LIMITS: Final = tuple(part.name for part in fields(BudgetLimit))
+_EFFECTS: Final = ("allow", "ask", "deny")
+_OTHER: Final = re.compile(r"[^A-Za-z0-9_-]+")
+
+
+class DraftChange(BaseModel):
+    """One change, as a model writes it; flat, so that small models can."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    part: ProposalPart
+    target: str = Field("", max_length=512, description="The tool, for tool_description and policy.")
+    text: str = Field(
+        "",
+        max_length=TEXT_CHARS_MAX,
+        description="The whole new instructions or description; provider/model; for policy, why.",
+    )
+    effect: Literal["allow", "ask", "deny"] | None = Field(None, description="For policy.")
+    limits: dict[str, int] | None = Field(
+        None,
+        description=f"For budget: whole numbers of {', '.join(_LIMITS)}; those left out stay as they are.",
+    )
+
+
+class Draft(BaseModel):
+    """A change to an agent that should help, and why."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    changes: list[DraftChange] = Field(min_length=1, max_length=CHANGES_MAX)
+    rationale: str = Field(min_length=1, max_length=TEXT_CHARS_MAX, description="Why this should help.")
+    evidence: list[str] = Field(
+        min_length=1, max_length=100, description="Ids of runs that show the problem."
+    )
+
+
+def version_of(agent: Agent) -> str:
+    """Return the fingerprint of an agent."""
+    return fingerprint(compile_package(agent))
+
+
+def package_differences(old: Agent, new: Agent) -> tuple[PackageDifference, ...]:
+    """Return where the packages of two agents differ."""
+    before, after = (cast(JsonValue, from_json(package_json(compile_package(one)))) for one in (old, new))
+    return differences(before, after)
+
+
+def wire_changes(draft: Draft, agent: Agent) -> tuple[ProposalChange, ...]:
+    """Return changes as records keep them, with what they change.
+
+    Raises:
+        Rejected: one is about something that the agent does not have, or says too little.
+    """
+    return tuple(_wire(change, agent) for change in draft.changes)
+
+
+def apply_changes(agent: Agent, changes: Sequence[ProposalChange]) -> Agent:
+    """Return another agent with the changes; the one that was given stays as it is.
+
+    Raises:
+        Rejected: a change cannot be made to it; the message says why.
+    """
+    for change in changes:
+        agent = _MAKERS[change.part](agent, change)
+    return agent
+
+
+def _wire(change: DraftChange, agent: Agent) -> ProposalChange:
+    match change.part:
+        case ProposalPart.INSTRUCTIONS:
+            before, after, target = _instructions(agent), _said(change), None
+        case ProposalPart.TOOL_DESCRIPTION:
+            before, after, target = _described(agent, change.target), _said(change), change.target
+        case ProposalPart.MODEL:
+            before, after, target = "/".join(agent.route), _said(change), None
+        case ProposalPart.BUDGET:
+            before, after, target = _budget(agent.budget), _limits(change), None
+        case ProposalPart.POLICY:
+            before, after, target = None, _rule(change), change.target or "*"
+    facts: dict[str, object] = {"part": change.part, "target": target, "before": before, "after": after}
+    return ProposalChange.model_validate({name: one for name, one in facts.items() if one is not None})
+
+
+def _said(change: DraftChange) -> str:
+    if not change.text.strip():
+        raise wrong(f"a change of {change.part.value} has the new words in text; found none")
+    return change.text
+
+
+def _limits(change: DraftChange) -> JsonObject:
+    given = change.limits or {}
+    if not given or not set(given) <= set(_LIMITS):
+        raise wrong(f"a change of budget has limits, whole numbers of {', '.join(_LIMITS)}")
+    return dict(given)
+
+
+def _rule(change: DraftChange) -> JsonObject:
+    if change.effect is None:
+        raise wrong(f"a change of policy has an effect, one of {', '.join(_EFFECTS)}")
+    return {"effect": change.effect, "tools": [change.target or "*"], "reason": change.text}
+
+
+def _instructions(agent: Agent) -> str:
+    if not isinstance(agent.instructions, str):
+        raise wrong(f"the instructions of {agent.name} come from a function: nobody can propose others")
+    return agent.instructions
+
+
+def _described(agent: Agent, name: str) -> str:
+    for tool in agent.tools:
+        if isinstance(tool, Tool) and tool.name == name:
+            return tool.description
+    for subagent in agent.subagents:
+        if subagent.name == name:
+            return subagent.description
+    known = [tool.name for tool in agent.tools if isinstance(tool, Tool)]
+    known += [subagent.name for subagent in agent.subagents]
+    raise wrong(f"{agent.name} has no tool {name!r}; it has {', '.join(known) or 'none'}")
+
+
+def _budget(budget: BudgetLimit | None) -> JsonObject | None:
+    if budget is None:
+        return None
+    return {name: getattr(budget, name) for name in _LIMITS if getattr(budget, name) is not None}
+
+
+def _set_instructions(agent: Agent, change: ProposalChange) -> Agent:
+    _instructions(agent)
+    return replace(agent, instructions=str(change.after))
+
+
+def _describe(agent: Agent, change: ProposalChange) -> Agent:
+    name, words = change.target or "", str(change.after)
+    _described(agent, name)
+    tools = [
+        replace(one, description=words) if isinstance(one, Tool) and one.name == name else one
+        for one in agent.tools
+    ]
+    subagents = [replace(one, description=words) if one.name == name else one for one in agent.subagents]
+    return replace(agent, tools=tools, subagents=subagents)
+
+
+def _set_model(agent: Agent, change: ProposalChange) -> Agent:
+    return replace(agent, model=str(change.after))
+
+
+def _set_budget(agent: Agent, change: ProposalChange) -> Agent:
+    limits = cast(dict[str, int], change.after)
+    try:
+        budget = replace(agent.budget or BudgetLimit(), **limits)
+    except (TypeError, ValueError) as error:
+        problem = str(error)
+    else:
+        return replace(agent, budget=budget)
+    raise wrong(f"the budget cannot be changed so: {problem}")
+
+
+def _add_rule(agent: Agent, change: ProposalChange) -> Agent:
+    after = cast(dict[str, JsonValue], change.after)
+    effect, tools = cast(Effect, after["effect"]), tuple(cast(list[str], after["tools"]))
+    name = _OTHER.sub("_", f"{RULE_PREFIX}{effect}-{'-'.join(tools)}")
+    try:
+        rule = Rule(name, effect, tools=tools, reason=str(after.get("reason", "")))
+        rules = [one for one in agent.policy.rules if one.id != name]
+        policy: PolicySet = replace(agent.policy, rules=(*rules, rule))
+    except ValueError as error:
+        problem = str(error)
+    else:
+        return replace(agent, policy=policy)
+    raise wrong(f"the policy cannot be changed so: {problem}")
+
+
+_MAKERS: Final[dict[ProposalPart, Callable[[Agent, ProposalChange], Agent]]] = {
+    ProposalPart.INSTRUCTIONS: _set_instructions,
+    ProposalPart.TOOL_DESCRIPTION: _describe,
+    ProposalPart.MODEL: _set_model,
+    ProposalPart.BUDGET: _set_budget,
+    ProposalPart.POLICY: _add_rule,
+}

@@ -1,0 +1,221 @@
+"""What is made of the journal for those who look for runs: the index, the exports."""
+
+import logging
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from pydantic import TypeAdapter
+from pydantic_core import to_json
+
+from windlass.adapters.wall import random_hex
+from windlass.errors import Corrupt
+from windlass.ledger.kinds import RunStatus
+from windlass.ledger.model import Run, RunSummary
+from windlass.ledger.reading import Found, Session, in_one_go, read_session, run_of, summary_of
+from windlass.ports.recorded import (
+    CAUSE,
+    CHOICE,
+    NODE,
+    NODE_TYPE,
+    RUN,
+    TOOL,
+    TYPE,
+    Fact,
+    IndexedRun,
+    RunStore,
+)
+from windlass_harness.ledger.failures import GONE, cause_of
+from windlass_harness.ledger.proposals import EVALUATIONS
+from windlass_protocol import Decision, DecisionRun, DecisionRunStatus, DecisionType, FailureKind
+from windlass_protocol.limits import INTEGER_MAX
+
+INTENT_CHARS_MAX: Final = 50
+"""Of an intent, by which choices are counted."""
+NAME_CHARS_MAX: Final = 512
+EXAMPLE_CHARS_MAX: Final = 500
+SESSIONS_PER_LOOK: Final = 256
+"""Sessions that are read before what was found goes into the index."""
+
+_CALLS: Final = frozenset({DecisionType.TOOL_SELECTION, DecisionType.DELEGATION})
+"""What is chosen is a tool."""
+_NOTHING: Final = (0, 0, 0, 0, 0)
+_Indexed = tuple[IndexedRun, list[Fact], int]
+_Sort = tuple[DecisionType, str, str, str, str | None]
+"""Type, node, intent and choice of decisions, and the error of those that failed."""
+
+_log: Final = logging.getLogger("windlass.ledger")
+
+
+def finish_run(store: RunStore, run_id: str, *, folder: Path | None) -> None:
+    """Index a run that has ended, and export it if there is a folder for that."""
+    with in_one_go():
+        session = read_session(store, run_id)
+        found = session.runs.get(run_id)
+        if found is None:
+            return
+        entry = _entry(found, session_id=run_id), list(facts_of(found.wire)), session.position
+        store.write(lambda: _enter(store, (entry,), {run_id: session.position}))
+        if folder is not None:
+            export(run_of(found), folder)
+
+
+def catch_up(store: RunStore) -> None:
+    """Bring the index up to the end of the journal.
+
+    A session that cannot be read is left out, and told of.
+    """
+    store.drain()
+    while stale := store.write(lambda: _look_around(store)):
+        entries: list[_Indexed] = []
+        read: dict[str, int] = {}
+        for session_id, end in stale.items():
+            found = _read(store, session_id)
+            # What cannot be read is not read again until more is appended to it.
+            read[session_id] = end if found is None else max(end, found.position)
+            entries += () if found is None else _entries(found, session_id)
+            if found is not None and session_id.startswith(EVALUATIONS):
+                entries += _judged(store, session_id)
+        store.write(lambda entries=entries, read=read: _enter(store, entries, read))
+
+
+def export(run: Run, folder: Path) -> None:
+    """Write a run as JSON, all of it or nothing."""
+    folder.mkdir(exist_ok=True)
+    beside = folder / f".{run.id}.{random_hex(8)}"
+    beside.write_bytes(run.to_json(indent=2))
+    os.replace(beside, folder / f"{run.id}.json")
+
+
+def read_summary(raw: bytes, status: RunStatus | None = None) -> RunSummary:
+    """Return a summary of the index; `status` if it is another one by now."""
+    summary = _summaries().validate_json(raw)
+    if status is None or status is summary.status:
+        return summary
+    facts = summary.facts
+    if facts is not None and status is RunStatus.STUCK:
+        facts = replace(facts, status=DecisionRunStatus.STUCK, failure=FailureKind.INTERRUPTED, cause=GONE)
+    return replace(summary, status=status, facts=facts)
+
+
+@cache
+def _summaries() -> TypeAdapter[RunSummary]:
+    return TypeAdapter(RunSummary)
+
+
+def facts_of(run: DecisionRun) -> Iterator[Fact]:
+    """Return what a run adds to every count."""
+    yield Fact(RUN, run.status.value, total=1)
+    counts: dict[tuple[str, str, str], list[int]] = {}
+    examples: dict[tuple[str, str, str], str] = {}
+    # Most decisions of a long run are of a few sorts, and each sort is counted in several ways.
+    for sort, added in _sorts(run.decisions).items():
+        for kind, name, detail, example in _counted(*sort):
+            key = (kind, name[:NAME_CHARS_MAX], detail[:NAME_CHARS_MAX])
+            examples.setdefault(key, example)
+            counts[key] = [one + more for one, more in zip(counts.get(key, _NOTHING), added, strict=True)]
+    for key, added in counts.items():
+        yield Fact(
+            *key, *(min(each, INTEGER_MAX) for each in added), example=examples[key][:EXAMPLE_CHARS_MAX]
+        )
+
+
+def _sorts(decisions: Iterable[Decision]) -> dict[_Sort, list[int]]:
+    """What decisions add to counts, by all that they are counted by."""
+    sorts: dict[_Sort, list[int]] = {}
+    for decision in decisions:
+        outcome = decision.outcome
+        error = None if outcome is None or outcome.success else outcome.error or ""
+        sort = (
+            decision.decision_type,
+            decision.node_id,
+            decision.intent[:INTENT_CHARS_MAX],
+            decision.chosen_option_id,
+            error,
+        )
+        added = sorts.get(sort)
+        if added is None:
+            added = sorts[sort] = [0, 0, 0, 0, 0]
+        added[0] += 1
+        if outcome is not None:
+            added[1] += outcome.success
+            added[2] += not outcome.success
+            added[3] += outcome.tokens_used or 0
+            added[4] += outcome.latency_ms or 0
+    return sorts
+
+
+def _counted(
+    type_: DecisionType, node: str, intent: str, chosen: str, error: str | None
+) -> Iterator[tuple[str, str, str, str]]:
+    yield NODE, node, "", ""
+    yield NODE_TYPE, node, type_.value, ""
+    yield TYPE, type_.value, "", ""
+    yield CHOICE, intent, chosen, ""
+    if type_ in _CALLS:
+        yield TOOL, chosen, "", ""
+    if error is not None:
+        yield CAUSE, cause_of(error), "", error
+
+
+def _look_around(store: RunStore) -> Mapping[str, int]:
+    """Note what changed; return some sessions to be read, and up to where."""
+    index, end = store.index, store.last_position()
+    known = index.prepare()
+    if end != known:
+        index.advance(store.changed(known), end)
+    return index.stale(SESSIONS_PER_LOOK)
+
+
+def _read(store: RunStore, session_id: str) -> Session | None:
+    try:
+        return read_session(store, session_id)
+    except Corrupt as error:
+        _log.warning("a session is left out: %s", error)
+        return None
+
+
+def _entries(session: Session, session_id: str) -> Iterator[_Indexed]:
+    for found in session.runs.values():
+        yield _entry(found, session_id=session_id), list(facts_of(found.wire)), session.position
+
+
+def _judged(store: RunStore, session_id: str) -> Iterator[_Indexed]:
+    """The sessions of the runs that a session of judgements is about."""
+    run_ids = {record.run_id for record in store.records(session_id) if record.run_id is not None}
+    # A run that the index does not know yet is read with its judgements when it gets there.
+    found = [entry for entry in map(store.index.run, run_ids) if entry is not None]
+    for name in dict.fromkeys(entry.session_id for entry in found):
+        session = _read(store, name)
+        if session is not None:
+            yield from _entries(session, name)
+
+
+def _enter(store: RunStore, entries: Iterable[_Indexed], read: Mapping[str, int]) -> None:
+    index, end = store.index, store.last_position()
+    known = index.prepare()
+    for entry, facts, position in entries:
+        if index.known_position(entry.session_id) <= position:
+            index.put(entry, facts, position=position)
+    if end != known:
+        index.advance(store.changed(known), end)
+    index.settle(read)
+
+
+def _entry(found: Found, *, session_id: str) -> IndexedRun:
+    wire = found.wire
+    return IndexedRun(
+        run_id=wire.id,
+        session_id=session_id,
+        goal_id=wire.goal_id,
+        status=wire.status.value,
+        started_at=wire.started_at,
+        last_at=found.last_at,
+        writer=found.writer,
+        summary=to_json(summary_of(wire)),
+        owner=found.owner,
+        agent_id=wire.agent_id or "",
+    )

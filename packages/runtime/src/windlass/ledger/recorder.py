@@ -1,0 +1,762 @@
+"""The recorder: what an agent decides, one durable record a call."""
+
+import logging
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextvars import ContextVar
+from inspect import isawaitable
+from itertools import count
+from pathlib import Path
+from threading import Lock, current_thread
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, NamedTuple, Self, TypedDict, TypeVar, Unpack, cast
+from weakref import ReferenceType, finalize, ref
+
+from windlass.adapters.wall import Stamps, day_and_time, elapsed_ms, random_hex
+from windlass.ledger.kinds import DecisionType, RecordingError
+from windlass.ledger.plain import INTEGER_MAX, JsonObject, JsonValue, text_of
+from windlass.ledger.spool import Durability, Ledger, open_ledger
+
+if TYPE_CHECKING:
+    from windlass.ledger.model import DecisionEvaluation, Run
+    from windlass.runtime.core import CoreRuntime
+
+
+IDS_SHOWN_MAX: Final = 20
+"""Options that an error names."""
+SEVERITIES: Final = ("critical", "warning", "minor")
+_TYPES: Final = frozenset(kind.value for kind in DecisionType)
+_ONLY_TEXTS: Final = frozenset({str})
+_OPTION_KEYS: Final = frozenset(
+    {"id", "description", "action_type", "action_params", "pros", "cons", "confidence"}
+)
+
+
+def text(value: object, what: str = "", *, faults: list[str] | None = None) -> str:
+    """Return a text as it is, anything else as it is printed."""
+    if type(value) is str:
+        return value
+    if faults is not None and not isinstance(value, str):
+        faults.append(f"{what} must be a text, found {_kind(value)}: it is kept as it is printed")
+    return text_of(value)
+
+
+def truth(value: object, what: str, *, faults: list[str]) -> bool:
+    """Return True or False; what else it could mean."""
+    if value is True or value is False:
+        return value
+    faults.append(f"{what} must be True or False, found {text_of(value)}: it counts as {bool(value)}")
+    return bool(value)
+
+
+def texts(value: object, what: str = "", *, faults: list[str] | None = None) -> list[JsonValue]:
+    """Return a list of texts; a text alone is a list of one."""
+    if type(value) is list and _ONLY_TEXTS.issuperset(map(type, cast("list[object]", value))):
+        return cast("list[JsonValue]", value)
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [text(item, f"each of {what}", faults=faults) for item in cast("Sequence[object]", value)]
+    if value is not None and faults is not None:
+        faults.append(f"{what} must be a list of texts, found {_kind(value)}: it is kept as the only one")
+    return [] if value is None else [text(value)]
+
+
+def members(value: object, what: str = "", *, faults: list[str] | None = None) -> JsonObject:
+    """Return a dictionary; anything else under the name `value`."""
+    if type(value) is dict:
+        return cast("JsonObject", value)
+    if isinstance(value, Mapping):
+        return dict(cast("Mapping[str, JsonValue]", value))
+    if value is not None and faults is not None:
+        faults.append(f"{what} must be a dictionary, found {_kind(value)}: it is kept under the name value")
+    return {} if value is None else {"value": cast("JsonValue", value)}
+
+
+def anything(value: object) -> JsonValue:
+    """Return a value that becomes JSON when it is written."""
+    return cast("JsonValue", value)
+
+
+def said_by(error: BaseException) -> str:
+    """Return the text of an exception; it may not even have one."""
+    try:
+        return text_of(str(error))
+    except Exception:  # noqa: BLE001 - its text is the caller's code
+        return ""
+
+
+def whole_number(name: str, value: object, *, faults: list[str]) -> int:
+    """Return a whole number from 0."""
+    if type(value) is int and 0 <= value <= INTEGER_MAX:
+        return value
+    if isinstance(value, int | float) and 0 <= value <= INTEGER_MAX:
+        return int(value)
+    faults.append(f"{name} must be a number from 0, found {text_of(value)}: it counts as 0")
+    return 0
+
+
+def as_decision_type(value: object, faults: list[str]) -> str:
+    """Return the type of a decision."""
+    if type(value) is DecisionType:
+        return value.value
+    if isinstance(value, str) and value in _TYPES:
+        return str(value)
+    faults.append(f"decision_type must be one of {', '.join(sorted(_TYPES))}, found {text_of(value)}")
+    return DecisionType.CUSTOM.value
+
+
+def as_severity(value: object, faults: list[str]) -> str:
+    """Return how bad a problem is."""
+    if isinstance(value, str) and value in SEVERITIES:
+        return str(value)
+    faults.append(
+        f"severity must be one of {', '.join(SEVERITIES)}, found {text_of(value)}: taken as warning"
+    )
+    return "warning"
+
+
+def as_options(value: object, chosen: str, *, faults: list[str]) -> list[JsonValue]:
+    """Return the options of a decision, of which one should be the chosen one."""
+    given: Sequence[object] = ()
+    if isinstance(value, list | tuple):
+        given = cast("Sequence[object]", value)
+    else:
+        faults.append(f"options must be a list, found {_kind(value)}")
+    found: list[JsonValue] = []
+    is_among = False
+    for option in given:
+        if isinstance(option, Mapping):
+            wire = _option(cast("Mapping[str, object]", option), len(found), faults)
+        else:
+            faults.append(f"option {len(found)} must be a dictionary, found {_kind(option)}")
+            wire: JsonObject = {"id": f"option_{len(found)}", "description": text(option)}
+        if wire["id"] == chosen:
+            is_among = True
+        found.append(wire)
+    if not is_among:
+        ids = ", ".join(repr(cast("JsonObject", option)["id"]) for option in found[:IDS_SHOWN_MAX])
+        faults.append(
+            f"chosen must be the id of an option, found {chosen!r}; the options are: {ids or 'none'}"
+        )
+    return found
+
+
+def _option(given: Mapping[str, object], index: int, faults: list[str]) -> JsonObject:
+    say = given.get
+    if (said := say("id")) is None:
+        faults.append(f"option {index} has no id: it is called option_{index}")
+        said = f"option_{index}"
+    wire: JsonObject = {"id": said if type(said) is str else text_of(said)}
+    if not _OPTION_KEYS.issuperset(given):
+        unknown = ", ".join(sorted(text_of(key) for key in given if key not in _OPTION_KEYS))
+        known = ", ".join(sorted(_OPTION_KEYS))
+        faults.append(f"option {index} has {unknown}, which is not kept; an option has {known}")
+    if (said := say("description")) is not None:
+        wire["description"] = text(said, "a description", faults=faults)
+    if (said := say("action_type")) is not None:
+        wire["actionType"] = text(said, "an action_type", faults=faults)
+    if (said := say("action_params")) is not None:
+        wire["actionParams"] = members(said, "action_params", faults=faults)
+    if (said := say("pros")) is not None:
+        wire["pros"] = texts(said, "pros", faults=faults)
+    if (said := say("cons")) is not None:
+        wire["cons"] = texts(said, "cons", faults=faults)
+    if (said := say("confidence")) is not None:
+        if type(said) is float and 0 <= said <= 1:
+            wire["confidence"] = said
+        else:
+            _add_confidence(wire, said, faults)
+    return wire
+
+
+def as_evaluation(value: object) -> JsonObject | None:
+    """Return a judgement in the form of the wire; None if it is none."""
+    # By what it can, not by what it is: its class is slow to import.
+    wire = getattr(value, "to_wire", None)
+    return cast("JsonObject", wire()) if callable(wire) else None
+
+
+def said_in(decision: JsonObject) -> list[JsonValue]:
+    """Return what the caller said in a decision, nearly flat: quick to look through."""
+    said: list[JsonValue] = []
+    for option in cast("list[JsonObject]", decision["options"]):
+        said += option.values()
+    said += (value for name, value in decision.items() if name != "options")
+    return said
+
+
+def _add_confidence(wire: JsonObject, confidence: object, faults: list[str]) -> None:
+    is_number = isinstance(confidence, int | float)
+    if is_number and 0 <= confidence <= 1:
+        wire["confidence"] = float(confidence)
+        return
+    faults.append(f"confidence of option {wire['id']!r} must be from 0 to 1, found {text_of(confidence)}")
+    if is_number and confidence == confidence:  # what is not a number equals nothing
+        wire["confidence"] = 1.0 if confidence > 1 else 0.0
+    wire["givenConfidence"] = text_of(confidence)
+
+
+def failure(error: BaseException) -> JsonObject:
+    """Return the outcome of an action that raised."""
+    return {"success": False, "error": said_by(error) or _kind(error)}
+
+
+def _kind(value: object) -> str:
+    return type(value).__name__
+
+
+AGENT_ID: Final = "recorder"
+"""The agent of runs that were recorded from outside."""
+ERROR_CHARS_MAX: Final = 4_000
+_DECISION: Final = "dec_"
+_PENDING: Final = 0
+_SETTLED: Final = 1
+
+
+class Recording:
+    """A run that is being recorded, from any number of threads.
+
+    All methods raise OSError if the disk does not take the record; then nothing was recorded.
+    """
+
+    def __init__(self, ledger: Ledger, *, run_id: str, trace_id: str) -> None:
+        self.run_id = run_id
+        self.trace_id = trace_id
+        self.is_open = True
+        self._ledger = ledger
+        self._generation = ledger.generation
+        self._lock = Lock()
+        self._seq = 0
+        self._outcomes = bytearray()
+        """For each decision, whether it has an outcome."""
+        self._problem_count = 0
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this process began it: a forked one has a copy of what its parent does."""
+        return self._generation == self._ledger.generation
+
+    def begin(self, at: str, goal: JsonObject) -> None:
+        """Write down that the run begins."""
+        with self._lock:
+            self._write("session.started", at, data={"trace": {"traceId": self.trace_id}})
+            writer: JsonObject = {"recorder": self._ledger.writer}
+            data: JsonObject = {"runId": self.run_id, "agentId": AGENT_ID, **goal, "metadata": writer}
+            self._write("run.started", at, data=data)
+
+    def decide(self, at: str, decision: JsonObject) -> str:
+        """Write down a decision; return its id."""
+        with self._lock:
+            self._check_open()
+            decision_id = decision["id"] = f"{_DECISION}{len(self._outcomes)}"
+            self._write("decision.recorded", at, data={"decision": decision}, said=said_in(decision))
+            self._outcomes.append(_PENDING)
+            return decision_id
+
+    def settle(self, at: str, decision_id: str, *, outcome: JsonObject) -> None:
+        """Write down what came of a decision, instead of what was said before."""
+        with self._lock:
+            self._check_open()
+            data: JsonObject = {"decisionId": decision_id, "outcome": outcome}
+            self._write("decision.outcome", at, data=data, said=list(outcome.values()))
+            self._outcomes[int(decision_id[len(_DECISION) :])] = _SETTLED
+
+    def judge(self, at: str, decision_id: str, *, evaluation: JsonObject) -> None:
+        """Write down a judgement of a decision."""
+        with self._lock:
+            self._check_open()
+            self._write("decision.evaluated", at, data={"decisionId": decision_id, "evaluation": evaluation})
+
+    def report(self, at: str, problem: JsonObject) -> str:
+        """Write down a problem; return its id."""
+        with self._lock:
+            self._check_open()
+            problem_id = problem["id"] = f"prob_{self._problem_count}"
+            self._write("problem.reported", at, data={"problem": problem})
+            self._problem_count += 1
+            return problem_id
+
+    def end(self, at: str, type_: str, *, data: JsonObject) -> None:
+        """Write down the end; nothing can be recorded after it."""
+        with self._lock:
+            self._check_open()
+            self._write(type_, at, data={"runId": self.run_id, **data})
+            self.is_open = False
+
+    def knows(self, decision_id: object) -> bool:
+        """Tell whether a decision is one of this run."""
+        if not isinstance(decision_id, str) or not decision_id.startswith(_DECISION):
+            return False
+        number = decision_id[len(_DECISION) :]
+        is_number = number.isascii() and number.isdecimal() and str(int(number[:18])) == number
+        return is_number and int(number) < len(self._outcomes)
+
+    def is_settled(self, decision_id: str) -> bool:
+        """Tell whether a decision of this run has an outcome."""
+        return self._outcomes[int(decision_id[len(_DECISION) :])] == _SETTLED
+
+    def _check_open(self) -> None:
+        if not self.is_open:
+            raise RecordingError(f"run {self.run_id} has ended: nothing can be recorded into it")
+
+    def _write(self, type_: str, at: str, *, data: JsonObject, said: list[JsonValue] | None = None) -> None:
+        body = self._ledger.encode(
+            type_, at, data=data, run_id=self.run_id, said=data if said is None else said
+        )
+        self._ledger.append(self.run_id, self._seq + 1, body=body)
+        self._seq += 1
+
+
+class Place(NamedTuple):
+    """What is current in a context."""
+
+    recording: Recording
+    node_id: str
+    owner: ReferenceType[object]
+    """The task or thread that started the run; others inherit it."""
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the run was started here, and not where this context was copied."""
+        return self.owner() is whoever()
+
+
+class Current:
+    """The current run of one recorder, in each context.
+
+    A context that never had a run takes part in the only one that is open, as long as it is the only one: a
+    script may start a run and leave the work to a pool of threads.
+    """
+
+    def __init__(self) -> None:
+        self._key = next(_KEYS)
+        self._open: dict[str, Recording] = {}
+
+    def place(self) -> Place | None:
+        """Return what this context itself has; its run may have ended."""
+        place = _PLACES.get().get(self._key)
+        return place if place is not None and place.recording.is_ours else None
+
+    def recording(self) -> Recording | None:
+        """Return the open run that a call is about."""
+        place = self.place()
+        if place is not None:
+            return place.recording if place.recording.is_open else None
+        runs = [run for run in tuple(self._open.values()) if run.is_ours]
+        return runs[0] if len(runs) == 1 else None
+
+    @property
+    def open_count(self) -> int:
+        """How many runs are open in all contexts."""
+        return sum(run.is_ours for run in tuple(self._open.values()))
+
+    def enter(self, recording: Recording, node_id: str) -> None:
+        """Make a run that was just started the current one."""
+        self._open[recording.run_id] = recording
+        self._set(Place(recording, node_id, ref(whoever())))
+
+    def leave(self, recording: Recording) -> None:
+        """Note that a run has ended; every context that has it knows by itself."""
+        self._open.pop(recording.run_id, None)
+
+    def move(self, recording: Recording, node_id: str) -> None:
+        """Set the node of this context."""
+        place = self.place()
+        owner = ref(whoever()) if place is None else place.owner
+        self._set(Place(recording, node_id, owner))
+
+    def _set(self, place: Place) -> None:
+        _PLACES.set({**_PLACES.get(), self._key: place})
+
+
+def whoever() -> object:
+    """Return the task that runs here, or else the thread."""
+    asyncio = sys.modules.get("asyncio")
+    if asyncio is not None:
+        try:
+            task: object = asyncio.current_task()
+        except RuntimeError:
+            task = None
+        if task is not None:
+            return task
+    return current_thread()
+
+
+_KEYS: Final = count()
+"""Of recorders; the identity of one may pass to another when it is gone."""
+_NOWHERE: Final[Mapping[int, Place]] = {}
+_PLACES: Final[ContextVar[Mapping[int, Place]]] = ContextVar("windlass_recorder", default=_NOWHERE)
+
+T = TypeVar("T")
+
+NODE_UNKNOWN: Final = "unknown"
+"""The node of decisions that were made before any was set."""
+TRACE_HEX: Final = 32
+_QUICK: Final = "action"
+
+_log: Final = logging.getLogger("windlass.ledger")
+
+
+class DecideOptions(TypedDict, total=False):
+    """What `decide_and_execute` passes on to `decide`."""
+
+    node_id: str | None
+    decision_type: DecisionType | str
+    constraints: Sequence[str] | None
+    context: dict[str, object] | None
+
+
+class Runtime:
+    """Records the decisions of an agent; every call is durable when it returns.
+
+    `storage_path` is a folder, which is made if it is missing; instead of it, `runtime` is an `AgentRuntime`
+    into whose journal the records go. It may be used from scripts, threads and tasks at once, and by many
+    processes on one folder. Each context has a current run of its own.
+
+    A value that JSON has no form for is kept as its repr. What is wrong with a call is logged as a warning,
+    and the call does what it can; with `strict` it raises RecordingError instead and records nothing. With
+    durability `power` a call survives a crash of the machine, with `process` one of the process. `secrets`
+    are texts that must never be written, beside whatever looks like a secret.
+    """
+
+    def __init__(
+        self,
+        storage_path: str | Path | None = None,
+        *,
+        runtime: "CoreRuntime | None" = None,
+        strict: bool = False,
+        durability: Durability = "process",
+        secrets: Sequence[str] = (),
+    ) -> None:
+        self._ledger = open_ledger(storage_path, runtime, durability=durability, secrets=secrets)
+        self._is_strict = strict
+        self._current = Current()
+        self._stamps = Stamps()
+        self._closing = finalize(self, self._ledger.close)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Bring everything into the journal and let go of the files.
+
+        Runs that are open stay so, and are stuck after a while.
+        """
+        self._closing()
+
+    def start_run(
+        self, goal_id: str, goal_description: str = "", input_data: dict[str, object] | None = None
+    ) -> str:
+        """Start a run for a goal and make it the current one; return its id.
+
+        The run that this context itself has open is closed as cancelled. An empty id means that the run
+        could not be written down.
+        """
+        run_id = f"run_{day_and_time()}_{random_hex(8)}"
+        recording = Recording(self._ledger, run_id=run_id, trace_id=random_hex(TRACE_HEX))
+        faults: list[str] = []
+        goal: JsonObject = {"goalId": text(goal_id, "goal_id", faults=faults)}
+        if goal_description:
+            goal["goalDescription"] = text(goal_description, "goal_description", faults=faults)
+        if input_data is not None:
+            goal["inputData"] = members(input_data, "input_data", faults=faults)
+        self._complain("start_run", faults)
+        self._close_open_run()
+        if not self._is_kept(lambda: recording.begin(self._stamps.now(), goal)):
+            return ""
+        self._current.enter(recording, NODE_UNKNOWN)
+        return run_id
+
+    def end_run(
+        self, success: bool, narrative: str = "", output_data: dict[str, object] | None = None
+    ) -> None:
+        """End the current run; what happened is told by the narrative, or else by us.
+
+        `runs/{run_id}.json` in the folder then has the whole run, for people and tools.
+        """
+        recording = self._recording("end_run")
+        if recording is None:
+            return
+        data: JsonObject = {}
+        faults: list[str] = []
+        is_success = truth(success, "success", faults=faults)
+        if narrative:
+            data["narrative"] = text(narrative, "narrative", faults=faults)
+        if output_data is not None:
+            data["outputData"] = members(output_data, "output_data", faults=faults)
+        self._complain("end_run", faults)
+        if not is_success:
+            message = text(narrative)[:ERROR_CHARS_MAX] or "The run did not reach its goal."
+            data["error"] = {
+                "code": "rejected", "kind": "tool_failure", "retry": "not_retryable", "message": message
+            }  # fmt: skip
+        self._end(recording, "run.completed" if is_success else "run.failed", data=data)
+
+    def set_node(self, node_id: str) -> None:
+        """Set the node of the decisions that follow in this context and this run."""
+        recording = self._recording("set_node")
+        if recording is None:
+            return
+        faults: list[str] = []
+        node = text(node_id, "node_id", faults=faults)
+        self._complain("set_node", faults)
+        self._current.move(recording, node)
+
+    def decide(  # noqa: PLR0913 - the documented signature
+        self,
+        intent: str,
+        options: Sequence[dict[str, object]],
+        chosen: str,
+        reasoning: str,
+        node_id: str | None = None,
+        decision_type: DecisionType | str = DecisionType.CUSTOM,
+        constraints: Sequence[str] | None = None,
+        context: dict[str, object] | None = None,
+    ) -> str:
+        """Record a decision; return its id, for `record_outcome`, or "" without a run."""
+        recording = self._recording("decide")
+        if recording is None:
+            return ""
+        at = self._stamps.now()
+        faults: list[str] = []
+        chosen_id = text(chosen, "chosen", faults=faults)
+        decision: JsonObject = {
+            "id": "",
+            "timestamp": at,
+            "nodeId": self._node() if node_id is None else text(node_id, "node_id", faults=faults),
+            "intent": text(intent, "intent", faults=faults),
+            "decisionType": as_decision_type(decision_type, faults),
+            "options": as_options(options, chosen_id, faults=faults),
+            "chosenOptionId": chosen_id,
+            "reasoning": text(reasoning, "reasoning", faults=faults),
+        }
+        if constraints:
+            decision["activeConstraints"] = texts(constraints, "constraints", faults=faults)
+        if context:
+            decision["inputContext"] = members(context, "context", faults=faults)
+        if faults:
+            self._complain("decide", faults)
+        try:
+            return recording.decide(at, decision)
+        except (OSError, RecordingError) as error:
+            self._lost(error)
+            return ""
+
+    def record_outcome(  # noqa: PLR0913 - the documented signature
+        self,
+        decision_id: str,
+        success: bool,
+        result: object = None,
+        error: str | None = None,
+        summary: str = "",
+        state_changes: dict[str, object] | None = None,
+        tokens_used: int = 0,
+        latency_ms: int = 0,
+    ) -> None:
+        """Record what came of a decision; a second outcome takes the place of the first."""
+        recording = self._recording("record_outcome")
+        if recording is None or not self._is_known("record_outcome", recording, decision_id):
+            return
+        at = self._stamps.now()
+        faults: list[str] = []
+        if recording.is_settled(decision_id):
+            faults.append(f"decision {decision_id} has an outcome already: this one takes its place")
+        outcome: JsonObject = {"success": truth(success, "success", faults=faults)}
+        outcome["timestamp"] = at
+        if result is not None:
+            outcome["result"] = anything(result)
+        if error is not None:
+            outcome["error"] = text(error, "error", faults=faults)
+        if summary:
+            outcome["summary"] = text(summary, "summary", faults=faults)
+        if state_changes:
+            outcome["stateChanges"] = members(state_changes, "state_changes", faults=faults)
+        if tokens_used != 0:
+            outcome["tokensUsed"] = whole_number("tokens_used", tokens_used, faults=faults)
+        if latency_ms != 0:
+            outcome["latencyMs"] = whole_number("latency_ms", latency_ms, faults=faults)
+        if faults:
+            self._complain("record_outcome", faults)
+        self._is_kept(lambda: recording.settle(at, decision_id, outcome=outcome))
+
+    def record_evaluation(self, decision_id: str, evaluation: "DecisionEvaluation") -> None:
+        """Record a judgement of a decision of the current run; it replaces an earlier one."""
+        recording = self._recording("record_evaluation")
+        if recording is None or not self._is_known("record_evaluation", recording, decision_id):
+            return
+        if (wire := as_evaluation(evaluation)) is None:
+            self._complain("record_evaluation", ["evaluation must be a DecisionEvaluation: it is not kept"])
+        else:
+            self._is_kept(lambda: recording.judge(self._stamps.now(), decision_id, evaluation=wire))
+
+    def report_problem(
+        self,
+        severity: str,
+        description: str,
+        decision_id: str | None = None,
+        root_cause: str | None = None,
+        suggested_fix: str | None = None,
+    ) -> str:
+        """Record a problem; return its id, or "" without a run."""
+        recording = self._recording("report_problem")
+        if recording is None:
+            return ""
+        at = self._stamps.now()
+        faults: list[str] = []
+        problem: JsonObject = {
+            "id": "",
+            "severity": as_severity(severity, faults),
+            "description": text(description, "description", faults=faults),
+            "timestamp": at,
+        }
+        if decision_id is not None and recording.knows(decision_id):
+            problem["decisionId"] = decision_id
+        elif decision_id is not None:
+            faults.append(_unknown(decision_id, recording))
+            problem["unknownDecisionId"] = text(decision_id)
+        if root_cause is not None:
+            problem["rootCause"] = text(root_cause, "root_cause", faults=faults)
+        if suggested_fix is not None:
+            problem["suggestedFix"] = text(suggested_fix, "suggested_fix", faults=faults)
+        if faults:
+            self._complain("report_problem", faults)
+        try:
+            return recording.report(at, problem)
+        except (OSError, RecordingError) as error:
+            self._lost(error)
+            return ""
+
+    def decide_and_execute(
+        self,
+        intent: str,
+        options: Sequence[dict[str, object]],
+        chosen: str,
+        reasoning: str,
+        executor: Callable[[], T],
+        **kwargs: Unpack[DecideOptions],
+    ) -> tuple[str, T]:
+        """Record a decision, do it, and record what came of it; return id and result.
+
+        Whatever the executor raises is recorded as a failure and raised again. The result of an async
+        executor is an awaitable: the outcome is recorded when it is awaited, and until then the decision is
+        pending. Without a run the executor is called all the same.
+        """
+        recording = self._current.recording()
+        decision_id = self.decide(intent, options, chosen, reasoning, **kwargs)
+        began_ms = elapsed_ms()
+        try:
+            result = executor()
+        except BaseException as error:
+            self._executed(recording, decision_id, began_ms, failure(error))
+            raise
+        if isawaitable(result):
+            return decision_id, cast("T", self._awaited(result, recording, decision_id))
+        self._executed(recording, decision_id, began_ms, {"success": True, "result": anything(result)})
+        return decision_id, result
+
+    def quick_decision(self, intent: str, action: str, reasoning: str, node_id: str | None = None) -> str:
+        """Record a decision that had no alternatives; return its id."""
+        option: dict[str, object] = {"id": _QUICK, "description": action, "action_type": "execute"}
+        return self.decide(intent, [option], _QUICK, reasoning, node_id)
+
+    @property
+    def current_run(self) -> "Run | None":
+        """The current run as it is recorded by now; None without one.
+
+        It is read from the journal: ask for it when you need it, and not in every step of a long run.
+        """
+        recording = self._current.recording()
+        if recording is None:
+            return None
+        from windlass.ledger.reading import read_run  # noqa: PLC0415 - slow to import
+
+        return self._ledger.ask(lambda store: read_run(store, recording.run_id))
+
+    @property
+    def execution_id(self) -> str:
+        """The W3C trace id of the run of this context, 32 hex digits; "" before the first."""
+        place = self._current.place()
+        recording = self._current.recording() if place is None else place.recording
+        return "" if recording is None else recording.trace_id
+
+    async def _awaited(
+        self, result: Awaitable[object], recording: Recording | None, decision_id: str
+    ) -> object:
+        began_ms = elapsed_ms()
+        try:
+            value = await result
+        except BaseException as error:
+            self._executed(recording, decision_id, began_ms, failure(error))
+            raise
+        self._executed(recording, decision_id, began_ms, {"success": True, "result": anything(value)})
+        return value
+
+    def _executed(
+        self, recording: Recording | None, decision_id: str, began_ms: int, outcome: JsonObject
+    ) -> None:
+        if recording is not None and decision_id:
+            at = self._stamps.now()
+            outcome = {**outcome, "timestamp": at, "latencyMs": max(0, elapsed_ms() - began_ms)}
+            self._is_kept(lambda: recording.settle(at, decision_id, outcome=outcome))
+
+    def _node(self) -> str:
+        place = self._current.place()
+        return NODE_UNKNOWN if place is None else place.node_id
+
+    def _recording(self, call: str) -> Recording | None:
+        """Return the run that a call is about; complain if there is none."""
+        recording = self._current.recording()
+        if recording is None:
+            count = self._current.open_count
+            others = f"; {count} runs are open in other threads or tasks" if count else ""
+            self._complain(call, [f"there is no current run: call start_run first{others}"])
+        return recording
+
+    def _is_known(self, call: str, recording: Recording, decision_id: object) -> bool:
+        is_known = recording.knows(decision_id)
+        if not is_known:
+            self._complain(call, [_unknown(decision_id, recording)])
+        return is_known
+
+    def _close_open_run(self) -> None:
+        place = self._current.place()
+        if place is None or not place.recording.is_open or not place.is_own:
+            return
+        run_id = place.recording.run_id
+        self._complain("start_run", [f"run {run_id} is open: it is closed as cancelled, call end_run first"])
+        self._end(place.recording, "run.cancelled", data={"reason": "Another run was started."})
+
+    def _end(self, recording: Recording, type_: str, *, data: JsonObject) -> None:
+        if not self._is_kept(lambda: recording.end(self._stamps.now(), type_, data=data)):
+            return
+        self._current.leave(recording)
+        self._ledger.finish(recording.run_id)
+
+    def _complain(self, call: str, faults: Sequence[str]) -> None:
+        """Raise if strict; else log, and let the call do what it can."""
+        if faults and self._is_strict:
+            raise RecordingError(f"{call}: {'; '.join(faults)}")
+        for fault in faults:
+            _log.warning("%s: %s", call, fault)
+
+    def _is_kept(self, write: Callable[[], object]) -> bool:
+        try:
+            write()
+        except (OSError, RecordingError) as error:
+            self._lost(error)
+            return False
+        return True
+
+    def _lost(self, error: OSError | RecordingError) -> None:
+        """Tell that a record could not be kept: an agent does not fail because of that."""
+        if self._is_strict:
+            raise RecordingError(f"not recorded: {error}") from error
+        _log.error("not recorded: %s", error)
+
+
+def _unknown(decision_id: object, recording: Recording) -> str:
+    return f"run {recording.run_id} has no decision {text(decision_id)!r}"

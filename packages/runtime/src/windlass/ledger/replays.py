@@ -1,0 +1,339 @@
+"""Doing a recorded run again without touching the world.
+
+Tools answer from the record, by their name and their arguments in canonical JSON. A call for which nothing
+was recorded is told to the model as an error, and counted; it is never made. Hooks and output sinks are left
+out, questions and subagents answer from the record too, and consent is given as it was given then. A function
+that says which calls need consent is not called: all calls of its tool ask, and get it.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from pydantic import JsonValue
+
+from windlass.agent import Agent, subagent_tool
+from windlass.errors import wrong
+from windlass.ledger.changes import version_of
+from windlass.ledger.goals import BorrowedSource, Goal, Models, score_attempt
+from windlass.ledger.query import BuilderQuery
+from windlass.limits import BATCH_RECORDS_MAX
+from windlass.ports.store import Batch
+from windlass.runtime.compose import AgentRuntime
+from windlass.tools import Tool, answered_by
+from windlass.tools.context import ToolContext, ToolFailed
+from windlass_harness.ledger.failures import classify
+from windlass_harness.ledger.goals import Attempt, run_facts
+from windlass_harness.ledger.tapes import Tape, TapedCall, call_key
+from windlass_harness.ledger.versions import Sample, compare_attempts
+from windlass_harness.loop.drafts import Draft
+from windlass_harness.views.payloads import as_text
+from windlass_protocol import (
+    DecisionRun,
+    DecisionRunStatus,
+    FailureKind,
+    InputRequest,
+    InputResponse,
+    JsonObject,
+    Proposal,
+    ProposalCheck,
+    Record,
+    ReplayedRun,
+    ToolOutput,
+    ToolOutputType,
+    canonical,
+)
+
+REPLAY_TIMEOUT_S: Final = 600
+"""How long one replay may take."""
+OUTPUT_CHARS_MAX: Final = 500
+"""What is kept of an answer."""
+NOT_RECORDED: Final = (
+    "This is a rehearsal, and no such call was recorded: its result is not known. Go on without it, or make "
+    "the call with other arguments."
+)
+_ERRORS: Final = (ToolOutputType.ERROR_TEXT, ToolOutputType.ERROR_JSON)
+_OWNER: Final = "replay"
+_RUN: Final = "replay"
+
+
+@dataclass(frozen=True, slots=True)
+class Take:
+    """A recorded run, ready to be done again."""
+
+    tape: Tape
+    before: Sequence[Record] = ()
+    """What was said in its session before it."""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What came of doing a run again."""
+
+    run: ReplayedRun
+    sample: Sample
+
+
+class Player:
+    """Answers calls from a tape.
+
+    The same call again gets the next result, and the last one for ever.
+    """
+
+    def __init__(self, calls: Sequence[TapedCall]) -> None:
+        self._results: dict[str, list[ToolOutput]] = {}
+        self._denied: set[str] = set()
+        for call in calls:
+            if call.output.type is ToolOutputType.EXECUTION_DENIED:
+                self._denied.add(call.key)
+            else:
+                self._results.setdefault(call.key, []).append(call.output)
+        self._given: dict[str, int] = {}
+        self.diverged = 0
+        """Calls for which nothing was recorded."""
+
+    def was_denied(self, tool: str, arguments: JsonValue) -> bool:
+        """Whether nobody ever consented to such a call."""
+        key = call_key(tool, arguments)
+        return key in self._denied and key not in self._results
+
+    def answer(self, tool: str, arguments: JsonObject) -> JsonValue:
+        """Return what was recorded for a call.
+
+        Raises:
+            ToolFailed: it failed then, or nothing was recorded: it was not made, or not allowed.
+        """
+        key = call_key(tool, arguments)
+        known = self._results.get(key)
+        if known is None:
+            self.diverged += 1
+            raise ToolFailed(NOT_RECORDED)
+        at = self._given.get(key, 0)
+        self._given[key] = at + 1
+        output = known[min(at, len(known) - 1)]
+        if output.type in _ERRORS:
+            raise ToolFailed(as_text(output.value))
+        return output.value
+
+    async def dispatch(self, request: InputRequest, *, session_id: str, run_id: str) -> InputResponse | None:
+        """Consent to a call, unless it was denied then: nothing happens either way."""
+        action = request.action
+        name = action.tool_name if action.kind == "tool-call" else action.kind
+        option = "deny" if self.was_denied(name, action.input) else "approve"
+        return InputResponse(request_id=request.request_id, option_id=option)
+
+
+def rehearsal(agent: Agent, player: Player) -> Agent:
+    """Return an agent that decides as another does; its tools answer from a tape.
+
+    Raises:
+        Rejected: parts of the agent are only known in a run, and cannot be replayed.
+    """
+    if agent.resolvers:
+        raise wrong(
+            f"{agent.name} has dynamic parts, which code of yours gives in each run: it cannot be replayed"
+        )
+    subagents = [subagent_tool(one.name, one.description, package_id=one.name) for one in agent.subagents]
+    return Agent(
+        agent.name,
+        model=agent.model,
+        instructions=agent.prompt,
+        description=agent.description,
+        version=agent.version,
+        tools=[_taped(tool, player) for tool in (*agent.offered_tools, *subagents)],
+        policy=agent.policy,
+        budget=agent.budget,
+        output=agent.output,
+        compaction=agent.compaction,
+        compaction_model=agent.compaction_model,
+        temperature=agent.temperature,
+    )
+
+
+def _taped(tool: Tool[..., object], player: Player) -> Tool[..., object]:
+    async def play(arguments: JsonObject, context: ToolContext) -> object:
+        return player.answer(tool.name, arguments)
+
+    return answered_by(tool, play)
+
+
+async def replay(agent: Agent, take: Take, *, version: str, goal: Goal, models: Models) -> Replay:
+    """Do a recorded run again with an agent, and score what comes of it.
+
+    Raises:
+        AgentError: the agent cannot be replayed, its model cannot be reached, or a judge does not rule.
+    """
+    player = Player(take.tape.calls)
+    actor = rehearsal(agent, player)
+    runtime = AgentRuntime.in_memory(
+        [actor],
+        providers=models.providers,
+        provider_source=BorrowedSource(models.source),
+        approval_dispatcher=player,
+    )
+    async with runtime:
+        session_id = await _restored(runtime, take.before)
+        parts = take.tape.parts or take.message
+        handle = await runtime.start(
+            actor, parts, session_id=session_id, run_id=_RUN, context=list(take.tape.context)
+        )
+        is_late = False
+        try:
+            await handle.wait(timeout=REPLAY_TIMEOUT_S)
+        except TimeoutError:
+            is_late = True
+            await handle.cancel(reason="The replay takes too long.")
+        result = await handle.wait()
+        run = await runtime.decisions(_RUN)
+    attempt = Attempt(run, take.message, result.output or "", result.structured_output)
+    found = await score_attempt(goal, attempt, models=models)
+    kind = FailureKind.TIMEOUT if is_late else _failure(run, is_reached=found.is_reached)
+    facts: dict[str, object] = {
+        "run_id": take.tape.run_id,
+        "fingerprint": version,
+        "success": found.is_reached,
+        "score": min(max(found.score, 0.0), 1.0),
+        "diverged": player.diverged,
+        "failure": kind,
+        "explanation": found.explanation or None,
+        "output": attempt.output[:OUTPUT_CHARS_MAX] or None,
+    }
+    return Replay(
+        ReplayedRun.model_validate({name: one for name, one in facts.items() if one is not None}),
+        replace(run_facts(run).sample, succeeded=found.is_reached),
+    )
+
+
+def _failure(run: DecisionRun, *, is_reached: bool) -> FailureKind | None:
+    if is_reached:
+        return None
+    failure = classify(run)
+    return FailureKind.GOAL_MISSED if failure is None else failure.kind
+
+
+async def _restored(runtime: AgentRuntime, before: Sequence[Record]) -> str | None:
+    """Bring a session into a runtime as it was before a run; return its id."""
+    if not any(record.type == "run.started" for record in before):
+        return None
+    store = runtime.ports.store
+    assert store is not None, "a runtime in memory has a store"
+    session_id = before[0].session_id
+    drafts = tuple(Draft(one.type, one.at, dict(one.data), run_id=one.run_id) for one in before)
+    await store.enlist(_OWNER, now_ms=0)
+    claim = await store.claim(session_id, _OWNER, now_ms=0)
+    for at in range(0, len(drafts), BATCH_RECORDS_MAX):
+        some = drafts[at : at + BATCH_RECORDS_MAX]
+        is_last = at + len(some) == len(drafts)
+        await store.append(Batch(claim, claim.last_seq + at, some, is_last=is_last))
+    return session_id
+
+
+CheckReport = ProposalCheck
+"""What `Builder.check` returns."""
+CHECKED_RUNS: Final = 10
+"""Runs that a proposal is tried on when nobody names others."""
+CHECKED_RUNS_MAX: Final = 100
+REPEATS_MAX: Final = 20
+RUNS_LOOKED_AT_MAX: Final = 1_000
+REPLAYS_AT_ONCE: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What a check does."""
+
+    goal: Goal
+    run_ids: Sequence[str]
+    repeats: int
+    models: Models
+
+
+def chosen_runs(query: BuilderQuery, proposal: Proposal) -> list[str]:
+    """Return runs to try a proposal on.
+
+    These are its evidence, then failures and successes by turns. Those of the version that it changes come
+    first. A change that only helps where things went wrong is no good if it breaks what went well, so both
+    are there.
+    """
+    facts = [
+        one
+        for one in query.get_facts(proposal.goal_id, RUNS_LOOKED_AT_MAX)
+        if one.has_ended and one.agent_id == proposal.agent_id
+    ]
+    facts.sort(key=lambda one: one.fingerprint != proposal.base_fingerprint)
+    known = {one.run_id for one in facts}
+    failed = [one.run_id for one in facts if not one.has_succeeded]
+    succeeded = [one.run_id for one in facts if one.has_succeeded]
+    found = dict.fromkeys(run_id for run_id in proposal.evidence if run_id in known)
+    for at in range(max(len(failed), len(succeeded))):
+        found |= dict.fromkeys((*failed[at : at + 1], *succeeded[at : at + 1]))
+    return list(found)[:CHECKED_RUNS]
+
+
+async def try_both(old: Agent, new: Agent, *, trial: Trial, query: BuilderQuery) -> ProposalCheck:
+    """Do recorded runs again with both versions of an agent, and compare how they do.
+
+    Raises:
+        Rejected: a run is not there or has not ended, or nothing was named.
+        AgentError: an agent cannot be replayed, or a model cannot be reached.
+    """
+    takes = [await asyncio.to_thread(_take, query, run_id) for run_id in dict.fromkeys(trial.run_ids)]
+    if not takes:
+        raise wrong("there are no runs to try the proposal on: name some in run_ids")
+    gate = asyncio.Semaphore(REPLAYS_AT_ONCE)
+
+    async def one(agent: Agent, version: str, take: Take) -> Replay:
+        async with gate:
+            return await replay(agent, take, version=version, goal=trial.goal, models=trial.models)
+
+    repeated = [take for take in takes for _ in range(trial.repeats)]
+    versions = version_of(old), version_of(new)
+    before = [asyncio.ensure_future(one(old, versions[0], take)) for take in repeated]
+    after = [asyncio.ensure_future(one(new, versions[1], take)) for take in repeated]
+    try:
+        await asyncio.gather(*before, *after)
+    finally:
+        # The first that fails decides; nobody leaves the others running.
+        for task in (*before, *after):
+            task.cancel()
+        await asyncio.gather(*before, *after, return_exceptions=True)
+    done = [[task.result() for task in tasks] for tasks in (before, after)]
+    return _check(versions, done[0], after=done[1], repeats=trial.repeats)
+
+
+def _check(
+    versions: tuple[str, str], before: Sequence[Replay], *, after: Sequence[Replay], repeats: int
+) -> ProposalCheck:
+    old, new = _by_run(before, repeats), _by_run(after, repeats)
+    gains = [_succeeded(others) - _succeeded(ones) for ones, others in zip(old, new, strict=True)]
+    return ProposalCheck(
+        comparison=compare_attempts((versions[0], old), (versions[1], new)),
+        replays=tuple(one.run for one in (*before, *after)),
+        fixed=sum(gain > 0 for gain in gains),
+        broken=sum(gain < 0 for gain in gains),
+        diverged=sum(one.run.diverged > 0 for one in (*before, *after)),
+    )
+
+
+def _by_run(replays: Sequence[Replay], repeats: int) -> list[list[Sample]]:
+    """Return the attempts at each run."""
+    samples = [one.sample for one in replays]
+    return [samples[at : at + repeats] for at in range(0, len(samples), repeats)]
+
+
+def _succeeded(attempts: Sequence[Sample]) -> int:
+    return sum(one.succeeded for one in attempts)
+
+
+def _take(query: BuilderQuery, run_id: str) -> Take:
+    tape, run = query.get_tape(run_id), query.get_decision_run(run_id)
+    if tape is None or run is None:
+        raise wrong(f"there is no run {run_id}: it cannot be done again")
+    if run.status is DecisionRunStatus.RUNNING:
+        raise wrong(f"run {run_id} has not ended: do it again when it has")
+    message = tape.message
+    if not message and run.input_data is not None:
+        message = canonical(run.input_data).decode()
+    return Take(tape, query.get_records(run_id, is_before=True), message)

@@ -1,0 +1,93 @@
+"""Reports on what was recorded, as data; `report_text` tells them."""
+
+from typing import Final, Literal, get_args
+
+from pydantic_core import from_json, to_json
+
+from windlass.errors import Conflict, meant
+from windlass.ledger.goals import Goal
+from windlass.ledger.query import BuilderQuery
+from windlass.refusals import bad_request
+from windlass_harness.ledger.proposals import ProposalState
+from windlass_harness.ledger.reports import (
+    ProposalReport,
+    Report,
+    failures_report,
+    goal_report,
+    run_report,
+    versions_report,
+)
+from windlass_protocol import ErrorKind, JsonObject, RetryClass
+from windlass_protocol.codec_errors import shown
+
+RUNS_MAX: Final = 10_000
+"""The newest runs of a goal that a report counts."""
+
+View = Literal["overview", "failures", "versions"]
+
+
+def report(
+    query: BuilderQuery,
+    *,
+    goal_id: str | Goal | None = None,
+    view: View = "overview",
+    versions: tuple[str, str] | None = None,
+    run_id: str | None = None,
+    proposal: ProposalState | None = None,
+) -> Report:
+    """Return a report: on a goal, on one run, or on a proposal with its check.
+
+    A goal has three views: how its runs went, why they failed, and two versions of the agent side by side,
+    the two newest ones when left out. `report_text` tells a report in a terminal, `report_json` elsewhere.
+
+    Raises:
+        Rejected: it is not clear what the report is to be about, or there is no such view.
+        Conflict: there is no such run.
+    """
+    if view not in get_args(View):
+        known = get_args(View)
+        raise bad_request(
+            f"view is one of {', '.join(known)}, found {shown(str(view), 64)}{meant([str(view)], known)}"
+        )
+    if sum(one is not None for one in (goal_id, run_id, proposal)) != 1:
+        raise bad_request("a report is about one of goal_id, run_id and proposal")
+    if proposal is not None:
+        return ProposalReport(proposal)
+    if run_id is not None:
+        return _run(query, run_id)
+    return _goal(query, goal_id, view=view, versions=versions)
+
+
+def report_json(report: Report) -> JsonObject:
+    """Return a report as plain JSON data."""
+    return from_json(to_json(report, by_alias=True))
+
+
+def _run(query: BuilderQuery, run_id: str) -> Report:
+    run = query.get_decision_run(run_id)
+    if run is None:
+        raise Conflict(
+            "nobody ever recorded this run",
+            kind=ErrorKind.INVALID_STATE_TRANSITION,
+            retry=RetryClass.NOT_RETRYABLE,
+        )
+    return run_report(run)
+
+
+def _goal(
+    query: BuilderQuery, goal: str | Goal | None, *, view: View, versions: tuple[str, str] | None
+) -> Report:
+    name, description = (goal.goal_id, goal.description) if isinstance(goal, Goal) else (str(goal), "")
+    facts = query.get_facts(name, RUNS_MAX)
+    match view:
+        case "overview":
+            return goal_report(name, facts, description=description)
+        case "failures":
+            return failures_report(name, facts)
+        case "versions":
+            known = list(dict.fromkeys(one.fingerprint for one in facts if one.fingerprint is not None))
+            if versions is None and len(known) < 2:
+                told = "one version" if known else "no version"
+                raise bad_request(f"goal {name} has runs of {told}: there is nothing to compare")
+            old, new = versions or (known[1], known[0])
+            return versions_report(name, facts, old=old, new=new)

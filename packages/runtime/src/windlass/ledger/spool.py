@@ -1,0 +1,292 @@
+"""Where recordings go: a spool beside a database, and from there into its journal."""
+
+import logging
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from os import getpid
+from pathlib import Path
+from threading import RLock
+from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeVar, cast, get_args
+from weakref import WeakSet
+
+from windlass.adapters.journals.permissions import may_make_files
+from windlass.adapters.journals.spool import Spool, spool_folder
+from windlass.adapters.wall import day_and_time, random_hex
+from windlass.ledger.kinds import RecordingError
+from windlass.ledger.plain import SIZES, JsonObject, JsonValue, plain, short, shrunk
+from windlass.ports.recorded import NumberedRow
+from windlass_harness.redact import Redactor
+
+if TYPE_CHECKING:
+    from windlass.ports.recorded import RunStore
+    from windlass.runtime.core import CoreRuntime
+
+
+T = TypeVar("T")
+
+BATCH_BYTES: Final = 1_048_576
+RECORD_BYTES_MAX: Final = 1_048_576 - 8_192
+"""Less than the journal takes, so that it takes it."""
+_DIGITS: Final = bytes(ord("0") if 48 <= code < 58 else ord(" ") for code in range(256))
+_LONG: Final = b"0" * 16
+"""So many digits in a row, after `_DIGITS`, may be a number that not every language can hold."""
+
+_log: Final = logging.getLogger("windlass.ledger")
+_ledgers: "WeakSet[Ledger]" = WeakSet()
+_inherited: list[object] = []
+"""Databases of the process that this one was forked from: closing them here could hurt it."""
+
+
+class Place(Protocol):
+    """Where a ledger keeps its records."""
+
+    @property
+    def batch_records(self) -> int:
+        """Records that are brought into the journal together."""
+        ...
+
+    @property
+    def exports(self) -> Path | None:
+        """The folder for runs that have ended; None if nobody wants them."""
+        ...
+
+    def spool(self) -> Spool | None:
+        """Return a new spool; None if records go right into the journal."""
+        ...
+
+    def open(self) -> "RunStore":
+        """Open the journal."""
+        ...
+
+
+class Ledger:
+    """Takes records of many runs at once, from any thread.
+
+    A record that `append` has taken survives the end of the process; with durability `power` also that of
+    the machine.
+    """
+
+    def __init__(self, place: Place, *, redactor: Redactor) -> None:
+        self._place = place
+        self.generation = 0
+        """Another one in a process that was forked: what its parent began is not its own."""
+        self._redactor = redactor
+        from pydantic_core import to_json  # noqa: PLC0415 - slow to import
+
+        self._to_json = to_json
+        self._is_closed = False
+        self._start()
+        _watch_forks()
+        _ledgers.add(self)
+
+    def _start(self) -> None:
+        self._lock = RLock()
+        self._pending: list[NumberedRow] = []
+        self._pending_bytes = 0
+        self._flush_at = self._place.batch_records
+        self._store: RunStore | None = None
+        self._spool = self._place.spool()
+
+    @property
+    def writer(self) -> str:
+        """The name under which this ledger is known to be alive; empty if it has none."""
+        return "" if self._spool is None else self._spool.name
+
+    def encode(self, type_: str, at: str, *, data: JsonObject, run_id: str, said: object) -> bytes:
+        """Return a record as the journal holds it, without secrets; never fails.
+
+        `said` is everything in the data that is not ours.
+        """
+        try:
+            body = self._to_json([type_, at, data, run_id], inf_nan_mode="strings")
+        except ValueError:
+            body = b""
+        is_large = len(body) > RECORD_BYTES_MAX
+        if body and not is_large and _LONG not in body.translate(_DIGITS) and self._redactor.is_clean(said):
+            return body
+        # Items that are not kept are not looked at; texts are cut when no secret is in them any more.
+        kept = plain(data, items=SIZES[0].items if is_large else None)
+        masked = cast("JsonObject", short(cast("JsonValue", self._redactor.value(kept))))
+        if is_large:
+            masked["isCut"] = True
+        body = self._to_json([type_, at, masked, run_id])
+        for size in SIZES:
+            if len(body) <= RECORD_BYTES_MAX:
+                break
+            smaller = cast("JsonObject", shrunk(masked, size))
+            body = self._to_json([type_, at, {**smaller, "isCut": True}, run_id])
+        return body
+
+    def append(self, session_id: str, seq: int, *, body: bytes) -> None:
+        """Keep a record.
+
+        Raises:
+            OSError: the disk does not take it.
+            RecordingError: the ledger is closed, or the store of the runtime does not take it.
+        """
+        row = NumberedRow(session_id, seq, body)
+        with self._lock:
+            if self._is_closed:
+                raise RecordingError("the recorder is closed: make a new one")
+            if self._spool is None:
+                self._opened().take_in((row,))
+                return
+            self._spool.write(row)
+            self._pending.append(row)
+            self._pending_bytes += len(body)
+            if len(self._pending) >= self._flush_at or self._pending_bytes >= BATCH_BYTES:
+                self.flush()
+
+    def flush(self) -> bool:
+        """Bring what was taken into the journal; tell whether everything is there.
+
+        What does not get there now stays in the spool: it is durable, and tried again.
+        """
+        with self._lock:
+            if self._spool is None or not self._pending:
+                return True
+            from windlass.errors import AgentError  # noqa: PLC0415 - slow to import
+
+            try:
+                self._opened().take_in(self._pending)
+            except (AgentError, OSError) as error:
+                _log.warning("recorded, but not in the journal yet: %s", error)
+                # Not with every call: a database that is busy takes its time to say so.
+                self._flush_at = len(self._pending) + self._place.batch_records
+                self._pending_bytes = 0
+                return False
+            self._flush_at = self._place.batch_records
+            self._pending = []
+            self._pending_bytes = 0
+            self._spool.clear()
+            return True
+
+    def finish(self, run_id: str) -> None:
+        """See to what is made of a run that has ended: its place in the index, its export.
+
+        Nothing of that is needed to read the run, so what fails here is told and made up for later.
+        """
+        from windlass.errors import AgentError  # noqa: PLC0415 - slow to import
+        from windlass.ledger.index import finish_run  # noqa: PLC0415 - slow to import
+
+        try:
+            self.ask(lambda store: finish_run(store, run_id, folder=self._place.exports))
+        except (AgentError, OSError) as error:
+            _log.warning("run %s is recorded, but not exported: %s", run_id, error)
+
+    def ask(self, question: "Callable[[RunStore], T]") -> T:
+        """Ask the store something, after everything taken is in it."""
+        with self._lock:
+            self.flush()
+            return question(self._opened())
+
+    def close(self) -> None:
+        """Bring everything into the journal and let go of the files."""
+        with self._lock:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            self.flush()
+            if self._spool is not None:
+                self._spool.close()
+            if self._store is not None:
+                self._store.close()
+
+    def forget(self) -> None:
+        """Begin anew in a process that was forked: files and locks are its parent's."""
+        self.generation += 1
+        if self._spool is not None:
+            self._spool.abandon()
+        _inherited.append(self._store)
+        self._start()
+
+    def _opened(self) -> "RunStore":
+        if self._store is None:
+            self._store = self._place.open()
+        return self._store
+
+
+@cache
+def _watch_forks() -> None:
+    os.register_at_fork(after_in_child=_forget_parent)
+
+
+def _forget_parent() -> None:
+    for ledger in tuple(_ledgers):
+        ledger.forget()
+
+
+Durability = Literal["power", "process"]
+
+DATABASE: Final = "recorder.db"
+EXPORTS: Final = "runs"
+BATCH_RECORDS: Final = 100
+"""Records that are brought into the journal of a folder together."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilePlace:
+    """A SQLite file with the spools beside it."""
+
+    database: Path
+    durability: Durability
+    exports: Path | None = None
+    batch_records: int = BATCH_RECORDS
+
+    @property
+    def is_there(self) -> bool:
+        """Whether anything was ever recorded here; OSError if that may not be looked at."""
+        return self.database.exists() or spool_folder(self.database).exists()
+
+    def spool(self) -> Spool:
+        """Return a new spool, named for the time, the process and chance."""
+        name = f"{day_and_time()}_{getpid()}_{random_hex(8)}"
+        return Spool(spool_folder(self.database), name, is_synced=self.durability == "power")
+
+    def open(self) -> "RunStore":
+        """Open the journal."""
+        from windlass.adapters.journals.sqlite_recorded import RecordedStore  # noqa: PLC0415 - slow to import
+
+        return RecordedStore(self.database, durability=self.durability)
+
+
+def folder_of(storage_path: object) -> Path:
+    """Return a folder as a path; it need not exist."""
+    if not isinstance(storage_path, str | Path) or storage_path == "":
+        raise RecordingError(f"storage_path must be the path of a folder, found {storage_path!r}")
+    folder = Path(storage_path).absolute()
+    if folder.exists() and not folder.is_dir():
+        raise RecordingError(f"storage_path must be a folder, found a file: {folder}")
+    return folder
+
+
+def open_ledger(
+    storage_path: str | Path | None,
+    runtime: "CoreRuntime | None",
+    *,
+    durability: Durability,
+    secrets: Sequence[str],
+) -> Ledger:
+    """Return the ledger of a folder, or of the journal of a runtime."""
+    if durability not in get_args(Durability):
+        raise RecordingError(f"durability is {' or '.join(get_args(Durability))}, found {durability!r}")
+    if (storage_path is None) == (runtime is None):
+        raise RecordingError("give either a storage_path or a runtime: where should be recorded?")
+    if runtime is not None:
+        from windlass.ledger.hosted import hosted_ledger  # noqa: PLC0415 - slow to import
+
+        return hosted_ledger(runtime, durability=durability, secrets=secrets)
+    folder = folder_of(storage_path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RecordingError(f"storage_path {folder} cannot be made: {error.strerror}") from error
+    if not may_make_files(folder):
+        raise RecordingError(
+            f"storage_path {folder} may not be written to by this process: change its permissions, or choose "
+            "another folder"
+        )
+    place = FilePlace(folder / DATABASE, durability, exports=folder / EXPORTS)
+    return Ledger(place, redactor=Redactor(tuple(secrets)))

@@ -1,0 +1,173 @@
+"""Taking requests to whoever answers them, beside the runs that wait."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from pydantic import JsonValue
+
+from windlass.engine.cut import Late, Raised, Returned, cut
+from windlass.engine.loading import load
+from windlass.engine.mail import DISPATCHED, item_key
+from windlass.engine.mailbox import each_item
+from windlass.engine.writer import Publisher
+from windlass.errors import AgentError
+from windlass.ports.host import ApprovalDispatcher
+from windlass.ports.store import Standing, Store
+from windlass_protocol import InputRequest, InputResponse, Record
+
+_LOG: Final = logging.getLogger(__name__)
+
+DISPATCHES_MAX: Final = 100
+"""Requests that are being taken to somebody at the same time; more wait their turn."""
+
+Answer = Callable[[str, Sequence[InputResponse]], Awaitable[None]]
+"""Answers requests of a session."""
+
+
+class ApprovalDesk:
+    """Sees every request once it is durable, and takes it to the dispatcher.
+
+    It stands between the writers of sessions and the event bus, because that is where records become durable.
+    The record of a request is the intent to take it to people; that the dispatcher returned is journaled too,
+    and then it is not taken there again. One whose outcome is unknown may be, by a process that begins later.
+    """
+
+    def __init__(
+        self,
+        dispatcher: ApprovalDispatcher,
+        publisher: Publisher,
+        *,
+        store: Store,
+        answer: Answer,
+        timeout_ms: int,
+    ) -> None:
+        self._dispatcher = dispatcher
+        self._publisher = publisher
+        self._store = store
+        self._answer = answer
+        self._timeout_s = timeout_ms / 1_000
+        self._gate = asyncio.Semaphore(DISPATCHES_MAX)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._notes: set[asyncio.Task[None]] = set()
+        """What is being noted; whoever closes the desk waits for it."""
+        self._seen: set[str] | None = set()
+        """Requests that came while those of an earlier life are looked for; None when that is done."""
+
+    def publish(self, records: Sequence[Record]) -> None:
+        """Show durable records, and take the requests in them to the dispatcher."""
+        self._publisher.publish(records)
+        for record in records:
+            # What a subagent asks is taken to the dispatcher from its own session.
+            if record.type == "input.requested" and "childSessionId" not in record.data:
+                for request in _requests(record):
+                    self._take(request, record.session_id, record.run_id or "")
+
+    def open(self) -> None:
+        """Take up requests that were open before this process began."""
+        self._begin(self._catch_up())
+
+    async def aclose(self) -> None:
+        """Wait for no answer any more; requests stay open."""
+        tasks = tuple(self._tasks)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        if self._notes:
+            await asyncio.wait(tuple(self._notes))
+
+    def _begin(self, work: Awaitable[None], *, is_note: bool = False) -> None:
+        tasks = self._notes if is_note else self._tasks
+        task = asyncio.ensure_future(work)
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    async def _catch_up(self) -> None:
+        try:
+            after: str | None = None
+            while rows := await self._store.sessions(after=after):
+                for row in rows:
+                    if row.standing is not Standing.IDLE:
+                        await self._look_into(row.session_id)
+                after = rows[-1].session_id
+        except AgentError as error:
+            _LOG.error("open requests could not be looked for: %s", error.kind)
+        finally:
+            self._seen = None
+
+    async def _look_into(self, session_id: str) -> None:
+        """Take up what is open in a session; one that cannot be read hides no other."""
+        try:
+            await self._take_open(session_id)
+        except AgentError as error:
+            _LOG.error("open requests of session %s could not be looked for: %s", session_id, error.kind)
+
+    async def _take_open(self, session_id: str) -> None:
+        store = self._store
+        items = [item async for item in each_item(store, session_id) if item.kind == DISPATCHED]
+        # Read after the inbox: what was in there before is in the journal now, or still in the inbox.
+        state = (await load(store, store, session_id=session_id)).state
+        run = state.run
+        known = {str(item.body["requestId"]) for item in items}
+        known |= {note.asked_as or "" for note in state.notes.values() if note.is_dispatched}
+        for request in () if run is None else state.session.requests.values():
+            if request.request_id not in known:
+                self._take(request, session_id, "" if run is None else run.run_id)
+
+    def _take(self, request: InputRequest, session_id: str, run_id: str) -> None:
+        if self._seen is not None:
+            if request.request_id in self._seen:
+                return
+            self._seen.add(request.request_id)
+        self._begin(self._bring(request, session_id, run_id))
+
+    async def _bring(self, request: InputRequest, session_id: str, run_id: str) -> None:
+        async with self._gate:
+            asked = await self._ask(request, session_id, run_id)
+        if asked is None:
+            return
+        response = asked.value
+        if response is None:
+            self._begin(self._note(request.request_id, session_id), is_note=True)
+            return
+        if response.request_id != request.request_id:
+            # Whoever was shown one request must not decide about another.
+            _LOG.warning("an approval dispatcher answered another request than the one it was given")
+            return
+        try:
+            await self._answer(session_id, (response,))
+        except AgentError as error:
+            _LOG.warning("an answer of the approval dispatcher does not count: %s", error.kind)
+
+    async def _note(self, request_id: str, session_id: str) -> None:
+        """Have it journaled that a request was taken to people."""
+        key, body = item_key(DISPATCHED, request_id), dict[str, JsonValue](requestId=request_id)
+        try:
+            await self._store.post(session_id, kind=DISPATCHED, key=key, body=body)
+        except AgentError as error:
+            _LOG.warning("a dispatched request is not noted, and may be dispatched again: %s", error.kind)
+
+    async def _ask(
+        self, request: InputRequest, session_id: str, run_id: str
+    ) -> Returned[InputResponse | None] | None:
+        """Ask the dispatcher; whatever goes wrong there, the request stays open."""
+        asked = self._dispatch(request, session_id, run_id)
+        match await cut(asked, self._timeout_s):
+            case Returned() as returned:
+                return returned
+            case Raised(error):
+                _LOG.warning("an approval dispatcher failed: %s", type(error).__name__)
+            case Late():
+                _LOG.warning("an approval dispatcher failed: %s", TimeoutError.__name__)
+        return None
+
+    async def _dispatch(self, request: InputRequest, session_id: str, run_id: str) -> InputResponse | None:
+        return await self._dispatcher.dispatch(request, session_id=session_id, run_id=run_id)
+
+
+def _requests(record: Record) -> list[InputRequest]:
+    requests = record.data.get("requests")
+    assert isinstance(requests, list), "a record that asks people has requests"
+    return [InputRequest.model_validate(request) for request in requests]

@@ -1,0 +1,166 @@
+"""Binding a run to this process, also when its agent has changed since it began."""
+
+from typing import Final
+
+from windlass.engine.binding import Binding
+from windlass.engine.hooks import BoundHook, Hooks
+from windlass.engine.judge import settled
+from windlass.errors import Rejected
+from windlass.package import check_package, fingerprint, package_difference, package_json, package_of
+from windlass.policy import InheritedPolicy, RulesPolicy
+from windlass.ports.host import ToolPolicy
+from windlass.ports.store import ContentStore
+from windlass.refusals import invalid_package, missing_agent, missing_port
+from windlass.runtime.registry import PackageChange, Registered, RuntimePorts
+from windlass.runtime.start import check_no_secret, hooks_of, provider_of, summary_provider_of, tools_of
+from windlass.skills import Skills
+from windlass_harness.loop.events import Note
+from windlass_harness.policy import PolicySet
+from windlass_harness.views.runs import RunState
+from windlass_protocol import RuntimePackage
+
+CHANGES_CHARS_MAX: Final = 1_000
+"""What is told of the differences between two packages."""
+PACKAGES_MAX: Final = 64
+"""Packages of older runs that are kept in memory."""
+_DEFAULT_POLICY: Final = RulesPolicy(PolicySet())
+
+
+class RuntimeBinder:
+    """Binds runs by the ports of a runtime."""
+
+    def __init__(self, ports: RuntimePorts) -> None:
+        self._ports = ports
+        self._read: dict[str, RuntimePackage] = {}
+
+    async def __call__(self, run: RunState) -> Binding:
+        """Return what a run needs.
+
+        Raises:
+            Rejected: its package is lost, or has changed and the runtime refuses to go on.
+            Unavailable: nobody provides the model, or the content store cannot be reached.
+        """
+        package, notes = await self._package(run)
+        ports = self._ports
+        known = hooks_of(ports, package)
+        settings = package.provider_route.settings or {}
+        temperature = settings.get("temperature")
+        return Binding(
+            package,
+            _moved_to(notes) or run.package_fingerprint or "",
+            provider_of(ports, package, run_id=run.run_id),
+            tools=tools_of(ports, package),
+            policy=self._policy(package, run),
+            rules=ports.rules,
+            temperature=temperature if isinstance(temperature, int | float) else None,
+            approval_expires_ms=ports.approval_expires_ms,
+            responders=ports.responders,
+            four_eyes=ports.four_eyes,
+            policy_timeout_ms=ports.policy_timeout_ms,
+            redactor=ports.scribe.redactor,
+            hooks=Hooks(
+                (BoundHook(spec, known.get(spec.hook_id)) for spec in package.hooks or ()),
+                redactor=ports.scribe.redactor,
+            ),
+            sinks=ports.sinks,
+            summarises=summary_provider_of(ports, package, run_id=run.run_id),
+            resolvers=ports.registry.resolvers(package),
+            skills=self._skills(package),
+            package_change=ports.package_change.value,
+            notes=notes,
+        )
+
+    def _skills(self, package: RuntimePackage) -> Skills:
+        registered = self._ports.registry.agent(package.agent.agent_id)
+        agent = None if registered is None else registered.agent
+        return Skills() if agent is None else agent.loaded_skills
+
+    def _policy(self, package: RuntimePackage, run: RunState) -> ToolPolicy:
+        if self._ports.tool_policy is not None:
+            return self._ports.tool_policy
+        registered, parent = self._ports.registry.agent(package.agent.agent_id), run.parent
+        own = _rules_in(registered)
+        agents = dict.fromkeys(reversed(() if parent is None else parent.agents or ()))
+        above = [self._rules_of(agent_id) for agent_id in agents if agent_id != run.agent_id]
+        return InheritedPolicy(own, above) if above else own
+
+    def _rules_of(self, agent_id: str) -> RulesPolicy:
+        registered = self._ports.registry.agent(agent_id)
+        if registered is None and self._ports.resolver is None:
+            # Whoever has the agent knows what its subagents may do.
+            raise missing_agent(agent_id)
+        return _rules_in(registered)
+
+    async def _package(self, run: RunState) -> tuple[RuntimePackage, tuple[Note, ...]]:
+        pinned = run.package_fingerprint
+        registered = self._ports.registry.agent(run.agent_id)
+        if registered is not None and registered.fingerprint == pinned:
+            return registered.package, ()
+        if pinned is None:
+            raise invalid_package("the run began without a package and cannot go on", run.run_id)
+        old = await self._pinned(pinned, run.run_id)
+        if self._ports.package_change is PackageChange.CONTINUE or run.result is not None:
+            # What is left to do for a run that has ended is what it ended with.
+            return old, ()
+        today = await self._today(run)
+        # What a run must return was settled when it began, so another contract alone is no change.
+        new = today.model_copy(update={"output_contracts": old.output_contracts})
+        if fingerprint(new) == pinned:
+            return old, ()
+        changes = difference(old, new)
+        if self._ports.package_change is PackageChange.REFUSE:
+            raise invalid_package(f"the agent has changed since the run began: {changes}", run.run_id)
+        return new, (await self._move(pinned, new, changes),)
+
+    async def _pinned(self, pinned: str, run_id: str) -> RuntimePackage:
+        if pinned in self._read:
+            return self._read[pinned]
+        content = self._content()
+        try:
+            found = await package_of(content, pinned)
+        except Rejected:
+            raise invalid_package(
+                "the package that the run began with is not kept any more", run_id
+            ) from None
+        if len(self._read) >= PACKAGES_MAX:
+            self._read.clear()
+        self._read[pinned] = found
+        return self._read[pinned]
+
+    async def _today(self, run: RunState) -> RuntimePackage:
+        """Return the package that a new run of the agent would have."""
+        registered = self._ports.registry.agent(run.agent_id)
+        if registered is not None:
+            return registered.package
+        resolver = self._ports.resolver
+        if resolver is None or run.package_id is None:
+            raise invalid_package("the agent of the run has no package any more", run.run_id)
+        return check_package(await settled(resolver.resolve(run.package_id)))
+
+    async def _move(self, pinned: str, package: RuntimePackage, changes: str) -> Note:
+        body = package_json(package)
+        check_no_secret(self._ports, body)
+        ref = await self._content().put(body)
+        return Note(
+            "session.moved", {"fromFingerprint": pinned, "toFingerprint": ref.content_id, "reason": changes}
+        )
+
+    def _content(self) -> ContentStore:
+        if self._ports.content is None:
+            raise missing_port("content resolver")
+        return self._ports.content
+
+
+def _rules_in(registered: Registered | None) -> RulesPolicy:
+    """The rules of an agent, or those of everybody."""
+    return _DEFAULT_POLICY if registered is None or registered.policy is None else registered.policy
+
+
+def difference(old: RuntimePackage, new: RuntimePackage) -> str:
+    """Say what differs between two packages, in so many words at most."""
+    text = "; ".join(package_difference(old, new))
+    return text if len(text) <= CHANGES_CHARS_MAX else text[: CHANGES_CHARS_MAX - 1] + "…"
+
+
+def _moved_to(notes: tuple[Note, ...]) -> str | None:
+    return str(notes[0].data["toFingerprint"]) if notes else None

@@ -1,0 +1,552 @@
+"""The runtime: starts runs, goes on with them after a crash, and answers for them."""
+
+import asyncio
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import Final, Self
+
+from pydantic import JsonValue
+
+from windlass.catalog.sessions import Sessions
+from windlass.engine.engine import Engine, Ports
+from windlass.engine.mail import ANSWER, item_key
+from windlass.engine.moments import moment
+from windlass.engine.work import Shared
+from windlass.errors import Conflict, Rejected
+from windlass.package import package_of
+from windlass.ports.feed import CompiledEventFilter, EventBus, EventStream
+from windlass.ports.host import OutputSink
+from windlass.ports.model import LLMProvider
+from windlass.ports.store import CANCEL, START, STEER, ContentStore, Journal, NewRun, RunRow, Store
+from windlass.refusals import (
+    check_answers,
+    check_given,
+    check_id,
+    check_items,
+    check_request,
+    missing_port,
+    not_begun,
+    runtime_closed,
+    taken_run,
+)
+from windlass.runtime.approvals import ApprovalDesk
+from windlass.runtime.binding import RuntimeBinder
+from windlass.runtime.registry import RuntimePorts
+from windlass.runtime.runs import TERMINAL, RunHandle, Runs
+from windlass.runtime.start import (
+    EffectivePackage,
+    PackageKeeper,
+    RuntimeDelegator,
+    asked_for,
+    check_free,
+    check_start,
+    effective_package,
+    start_body,
+)
+from windlass.tools.question import ask_question
+from windlass_harness.ledger.goals import evaluation_session, with_evaluations
+from windlass_harness.loop.drafts import Draft
+from windlass_harness.views.decisions import DecisionsState, fold_decisions, with_options
+from windlass_harness.views.family import ChildSession
+from windlass_harness.views.fold import Position
+from windlass_harness.views.runs import DeliveryState, run_id_of, start_run
+from windlass_protocol import (
+    CausalIds,
+    Cursor,
+    DecisionRun,
+    DecisionRunStatus,
+    InputRequest,
+    InputResponse,
+    Record,
+    RunRequest,
+    RunResult,
+    RunSnapshot,
+    RunStatus,
+    ToolSpec,
+)
+
+_RECORDS_PER_READ: Final = 512
+
+
+async def decisions_of(row: RunRow, journal: Journal, *, content: ContentStore) -> DecisionRun:
+    """Return the choices of a run, what came of each, and what went wrong.
+
+    Only the records of the run are read, and of a run that has ended none behind its end.
+
+    Raises:
+        Conflict: the run waits for its turn and has no records yet.
+    """
+    if not row.first_seq:
+        raise not_begun(row.run_id)
+    state = DecisionsState(Position(row.session_id, row.first_seq - 1))
+    can_ask, after = True, row.first_seq - 1
+    while _goes_on(state, row.run_id):
+        records = await journal.read(row.session_id, after=after, limit=_RECORDS_PER_READ)
+        if not records:
+            break
+        can_ask, after = can_ask and _can_ask(records, row.run_id), records[-1].seq
+        state = fold_decisions(records, state)
+    run = with_evaluations(state.runs[row.run_id], await _judgements(journal, row.run_id))
+    return with_options(run, await _offered(run, content, can_ask=can_ask))
+
+
+async def _judgements(journal: Journal, run_id: str) -> list[Record]:
+    """Return what was said of a run from outside of its session."""
+    session_id = evaluation_session(run_id)
+    found: list[Record] = []
+    while more := await journal.read(
+        session_id, after=found[-1].seq if found else 0, limit=_RECORDS_PER_READ
+    ):
+        found += more
+    return found
+
+
+def _goes_on(state: DecisionsState, run_id: str) -> bool:
+    run = state.runs.get(run_id)
+    return run is None or run.status is DecisionRunStatus.RUNNING
+
+
+def _can_ask(records: Iterable[Record], run_id: str) -> bool:
+    """Whether the channel of the run can put questions to people, as far as these say."""
+    starts = (start_run(record) for record in records if run_id_of(record) == run_id)
+    return all(run is None or run.can_ask for run in starts)
+
+
+async def _offered(run: DecisionRun, content: ContentStore, *, can_ask: bool) -> dict[str, list[ToolSpec]]:
+    """Return the tools of each version of the agent that the run chose under."""
+    named = [(decision.input_context or {}).get("packageFingerprint") for decision in run.decisions]
+    offered: dict[str, list[ToolSpec]] = {}
+    for fingerprint in dict.fromkeys(name for name in named if isinstance(name, str)):
+        try:
+            package = await package_of(content, fingerprint)
+        except Rejected:  # it is not kept any more
+            continue
+        tools = [tool for tool in package.tools or () if can_ask or tool.name != ask_question.name]
+        agents = package.subagents or ()
+        offered[fingerprint] = [
+            *tools,
+            *(ToolSpec(name=one.name, description=one.description, input_schema={}) for one in agents),
+        ]
+    return offered
+
+
+class RuntimeViews:
+    """The part of a runtime that only reads."""
+
+    def __init__(self, ports: RuntimePorts) -> None:
+        self.ports = self._ports = ports
+
+    def _store(self) -> Store:
+        if self._ports.store is None:
+            raise missing_port("run journal")
+        return self._ports.store
+
+    def _bus(self) -> EventBus:
+        if self._ports.bus is None:
+            raise missing_port("agent event bus")
+        return self._ports.bus
+
+    def _content(self) -> ContentStore:
+        if self._ports.content is None:
+            raise missing_port("content resolver")
+        return self._ports.content
+
+    @property
+    def _runs(self) -> Runs:
+        return Runs(self._store(), self._bus(), hide=self._ports.scribe.redactor.text)
+
+    @property
+    def sessions(self) -> Sessions:
+        """The catalogue: lists, reads, forks, exports and deletes sessions.
+
+        Raises:
+            Rejected: the runtime has no journal, event bus or content store.
+        """
+        return Sessions(
+            self._store(),
+            self._bus(),
+            content=self._content(),
+            machine=self._ports.machine,
+            redactor=self._ports.scribe.redactor,
+        )
+
+    # runs
+
+    async def deliveries(self, run_id: str) -> tuple[DeliveryState, ...]:
+        """Return what became of the output of a run at each of its sinks.
+
+        One that is unknown may or may not have happened; it is never made again by itself.
+
+        Raises:
+            Conflict: nobody ever started it.
+        """
+        return await self._runs.deliveries(run_id)
+
+    async def decisions(self, run_id: str) -> DecisionRun:
+        """Return what a run chose, among what, what came of it, and what went wrong.
+
+        It is read from the journal, whether the run goes on or has ended, and whoever drove it.
+
+        Raises:
+            Conflict: nobody ever started it, or it waits for its turn.
+        """
+        row = await self._runs.row(run_id)
+        return await decisions_of(row, self._store(), content=self._content())
+
+    # watching
+
+    def events(self) -> EventBus:
+        """Return the event bus.
+
+        Raises:
+            Rejected: the runtime has none.
+        """
+        return self._bus()
+
+    def subscribe_all(self, cursor: Cursor | None = None) -> EventStream:
+        """Watch everything."""
+        return self._bus().subscribe_all(cursor)
+
+    def subscribe_session(self, session_id: str, cursor: Cursor | None = None) -> EventStream:
+        """Watch a session."""
+        return self._bus().subscribe_session(session_id, cursor)
+
+    def subscribe_run(
+        self, run_id: str, cursor: Cursor | None = None, *, until_terminal: bool = False
+    ) -> EventStream:
+        """Watch a run."""
+        return self._bus().subscribe_run(run_id, cursor, until_terminal=until_terminal)
+
+    def subscribe_agent(self, agent_id: str, cursor: Cursor | None = None) -> EventStream:
+        """Watch all runs of an agent."""
+        return self._bus().subscribe_agent(agent_id, cursor)
+
+    def subscribe_events(
+        self, event_filter: CompiledEventFilter, cursor: Cursor | None = None
+    ) -> EventStream:
+        """Watch what a filter lets through."""
+        words = "a filter that is compiled: EventFilter(…).compile()"
+        check_given(event_filter, CompiledEventFilter, what="event_filter", words=words)
+        return self._bus().subscribe_filtered(event_filter, cursor)
+
+
+JsonObject = dict[str, JsonValue]
+
+
+class CoreRuntime(RuntimeViews):
+    """A runtime made of ports; `AgentRuntime` adds the short ways to make one."""
+
+    def __init__(self, ports: RuntimePorts) -> None:
+        super().__init__(ports)
+        self._engine: Engine | None = None
+        self._desk: ApprovalDesk | None = None
+        self._run_count = 0
+        self._keeper = PackageKeeper(ports)
+        self._opening = asyncio.Lock()
+        self._closing: asyncio.Future[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        await self.resume()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def resume(self) -> None:
+        """Go on with everything that was left unfinished, and take work from now on.
+
+        Raises:
+            Rejected: there is no journal, event bus or content store.
+            Unavailable: it was closed.
+        """
+        async with self._opening:
+            if self._closing is not None:
+                raise runtime_closed()
+            if self._engine is None:
+                engine = self._make_engine()
+                await engine.open()
+                self._engine = engine
+                if self._desk is not None:
+                    self._desk.open()
+
+    async def aclose(self) -> None:
+        """Let go of everything.
+
+        Runs that are not done go on when a runtime is opened on the same store.
+        """
+        if self._closing is None:
+            self._closing = asyncio.ensure_future(self._close())
+        # Whoever closes it too waits for the same end, and nobody closes the store under the drivers.
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
+        if self._desk is not None:
+            await self._desk.aclose()
+        if self._engine is not None:
+            await self._engine.aclose()
+        if self._ports.provider_source is not None:
+            await self._ports.provider_source.aclose()
+        if self._ports.store is not None:
+            await self._ports.store.aclose()
+        if self._ports.bus is not None:
+            self._ports.bus.end(runtime_closed())
+
+    def _make_engine(self) -> Engine:
+        ports = self._ports
+        store, bus, content = self._store(), self._bus(), self._content()
+        machine, approvals = ports.machine, ports.approvals
+        if approvals.dispatcher is not None:
+            ask, answer, limit_ms = approvals.dispatcher, self.answer_session, approvals.timeout_ms
+            self._desk = ApprovalDesk(ask, bus, store=store, answer=answer, timeout_ms=limit_ms)
+        shared = Shared(
+            content,
+            bus,
+            machine.clock,
+            machine.random,
+            is_attended=ports.is_attended,
+            calls_max=ports.rules.calls_per_step_max,
+            delegator=RuntimeDelegator(ports, self._keeper),
+        )
+        return Engine(
+            Ports(
+                store,
+                self._desk or bus,
+                shared,
+                scribe=ports.scribe,
+                clock=machine.clock,
+                binder=RuntimeBinder(ports),
+                agents=self._agents,
+                rules=ports.rules,
+                owner_id=machine.new_id(),
+            )
+        )
+
+    def _agents(self) -> Collection[str] | None:
+        return None if self._ports.resolver is not None else self._ports.registry.agent_ids
+
+    # starting
+
+    async def start_run(self, request: RunRequest) -> RunHandle:
+        """Start a run; return once it is durable. The same request again is the same run.
+
+        Raises:
+            Rejected: a port is missing, the package cannot be run, or an id is kept for subagents
+                or for notes.
+            Unavailable: nobody provides the model, or the store cannot be reached.
+            Denied: the start policy does not allow it, or the session belongs to another owner.
+            Conflict: the run id was used with another request, or the session was deleted.
+        """
+        check_request(request)
+        effective = await check_start(self._ports, request)
+        await self.resume()
+        await check_free(self._store(), request)
+        run_id = request.run_id
+        await self._keeper.keep(effective, run_id)
+        session_id = request.session_id or f"session:{run_id}"
+        asked = asked_for(request)
+        at = moment(self._ports.machine.clock).at
+        new_run = NewRun(run_id, request.agent_id, effective.fingerprint, request=asked, at=at)
+        body = self._masked(start_body(request, effective))
+        try:
+            key = item_key(START, run_id)
+            posted = await self._store().post(session_id, kind=START, key=key, body=body, run=new_run)
+        except Conflict as error:
+            if await self._store().run(run_id) is None:
+                raise error.caused_by(CausalIds(run_id=run_id)) from None
+            raise taken_run(run_id, await self._runs.difference(new_run, session_id)) from None
+        self._run_count += posted.is_new
+        await self._rouse(session_id)
+        return RunHandle(self, run_id)
+
+    async def steer_session(self, request: RunRequest, *, message_id: str) -> None:
+        """Say something to the run under way in a session; return once that is durable.
+
+        See `AgentRuntime.steer`. The same message id with the same words is the same message.
+
+        Raises:
+            Rejected, Unavailable, Denied: as for `start_run`.
+            Conflict: there is no such session, or the message id was used for something else.
+        """
+        check_request(request)
+        check_id(message_id, "message_id")
+        effective = await check_start(self._ports, request, message_id=message_id)
+        await self.resume()
+        session_id = check_id(request.session_id, "session_id")
+        await self._runs.known(session_id)
+        await self._keeper.keep(effective, request.run_id)
+        body = self._masked({**start_body(request, effective), "messageId": message_id})
+        await self._store().post(session_id, kind=STEER, key=item_key(STEER, message_id), body=body)
+        await self._rouse(session_id)
+
+    def _masked(self, body: JsonObject) -> JsonObject:
+        """Return what may wait in the inbox."""
+        # It is as durable as a record, so no secret may be in it either.
+        return self._ports.scribe([Draft("inbox", "", body)])[0].data
+
+    async def _rouse(self, session_id: str) -> None:
+        if self._engine is None:
+            await self.resume()
+        assert self._engine is not None, "it was opened just now"
+        self._engine.wake(session_id)
+
+    async def run_text(self, request: RunRequest) -> RunResult:
+        """Start a run and return what came of it; a run that failed has a result too."""
+        return await (await self.start_run(request)).wait()
+
+    async def resolve_effective_package(self, request: RunRequest) -> EffectivePackage:
+        """Return the package that a request would run under; nothing is written.
+
+        Raises:
+            Rejected: there is no such package, it cannot be run, or it is not of this agent.
+        """
+        check_request(request)
+        return await effective_package(self._ports, request)
+
+    @property
+    def registered_run_count(self) -> int:
+        """How many runs were started through this runtime."""
+        return self._run_count
+
+    @property
+    def provider_registry(self) -> Mapping[str, LLMProvider]:
+        """The models by their routes; those of agents themselves are not among them."""
+        return self._ports.providers
+
+    @property
+    def output_sinks(self) -> Mapping[str, OutputSink]:
+        """The output sinks by their ids."""
+        return self._ports.sinks
+
+    # runs
+
+    def handle(self, run_id: str) -> RunHandle:
+        """Return the handle of a run, whoever started it, ended or not."""
+        return RunHandle(self, check_id(run_id, "a run id"))
+
+    async def run_status(self, run_id: str) -> RunStatus:
+        """Return where a run is.
+
+        Raises:
+            Conflict: nobody ever started it.
+        """
+        return (await self._runs.row(run_id)).status
+
+    async def run_snapshot(self, run_id: str) -> RunSnapshot:
+        """Return what is known of a run, also of one that waits for its turn or has ended.
+
+        Raises:
+            Conflict: nobody ever started it.
+        """
+        return await self._runs.snapshot(run_id)
+
+    async def run_result(self, run_id: str, timeout: float | None = None) -> RunResult:  # noqa: ASYNC109 - the run goes on when the wait ends
+        """Return what came of a run, once it has ended.
+
+        Raises:
+            TimeoutError: it did not end in so many seconds. It goes on.
+            Conflict: nobody ever started it.
+        """
+        return await self._runs.result(run_id, timeout)
+
+    async def cancel_run(self, run_id: str, *, by: str | None = None, reason: str | None = None) -> None:
+        """Ask a run to end. Asking twice, and asking one that has ended, changes nothing.
+
+        Raises:
+            Conflict: nobody ever started it.
+        """
+        row = await self._runs.row(run_id)
+        body: dict[str, str | None] = {"runId": run_id, "by": by, "reason": reason}
+        for name, value in body.items():
+            if value is not None:
+                check_given(value, str, what=name, words="a text")
+        if row.status in TERMINAL:
+            return
+        given: JsonObject = {name: value for name, value in body.items() if value is not None}
+        # Somebody else may have asked first, for another reason; the run ends all the same.
+        with suppress(Conflict):
+            await self._store().post(
+                row.session_id, kind=CANCEL, key=item_key(CANCEL, run_id), body=self._masked(given)
+            )
+        await self._rouse(row.session_id)
+
+    async def compact(self, session_id: str) -> None:
+        """Ask for a shorter history: now, or before the next model call of a run.
+
+        Raises:
+            Conflict: there is no such session.
+        """
+        await self._runs.ask_compaction(session_id, key=self._ports.machine.new_id())
+        await self._rouse(session_id)
+
+    # people
+
+    async def run_requests(self, run_id: str) -> tuple[InputRequest, ...]:
+        """Return what a run is waiting to be told, its subagents included.
+
+        Those with `is_answered` have an answer, which waits for a process that has the agent.
+
+        Raises:
+            Conflict: nobody ever started it.
+        """
+        row = await self._runs.row(run_id)
+        return tuple((await self._runs.requests(row.session_id, run_id)).values())
+
+    async def session_requests(self, session_id: str) -> tuple[InputRequest, ...]:
+        """Return what a session is waiting to be told, its subagents included.
+
+        Those with `is_answered` have an answer, which waits for a process that has the agent.
+
+        Raises:
+            Conflict: there is no such session.
+        """
+        await self._runs.known(session_id)
+        return tuple((await self._runs.requests(session_id)).values())
+
+    async def descendants(self, session_id: str) -> tuple[ChildSession, ...]:
+        """Return the sessions of all subagents below a session, callers first.
+
+        Raises:
+            Conflict: there is no such session.
+        """
+        return await self._runs.descendants(session_id)
+
+    async def answer_run(self, run_id: str, responses: Sequence[InputResponse]) -> None:
+        """Answer requests of a run; return once the answers are durable.
+
+        Raises:
+            Conflict: it is answered already, nobody is being asked this any more, or not by this run.
+            Denied: this responder may not answer.
+            Rejected: an answer does not fit its request.
+        """
+        row = await self._runs.row(run_id)
+        await self._answer(row.session_id, responses, run_id)
+
+    async def answer_session(self, session_id: str, responses: Sequence[InputResponse]) -> None:
+        """Answer requests of a session; return once the answers are durable.
+
+        Raises:
+            Conflict: it is answered already, nobody is being asked this any more, or there is no such
+                session.
+            Denied: this responder may not answer.
+            Rejected: an answer does not fit its request.
+        """
+        await self._answer(session_id, responses)
+
+    async def _answer(
+        self, session_id: str, responses: Sequence[InputResponse], run_id: str | None = None
+    ) -> None:
+        given = check_items(responses, InputResponse, what="responses", words="InputResponses")
+        await self._runs.known(session_id)
+        now_ms = moment(self._ports.machine.clock).ms
+        asking = await self._runs.sort(given, session_id, run_id=run_id)
+        for one in asking:
+            check_answers(one.responses, one.requests, session_id=one.session_id, now_ms=now_ms)
+            await self._runs.check_unanswered(one)
+        for one in asking:
+            key = item_key(ANSWER, self._ports.machine.new_id())
+            body = self._masked({**one.body, "givenMs": now_ms})
+            await self._store().post(one.session_id, kind=ANSWER, key=key, body=body)
+            await self._rouse(one.session_id)

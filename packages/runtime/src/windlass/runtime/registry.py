@@ -1,0 +1,287 @@
+"""The agents of a runtime: their packages, and what the packages name."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from windlass.agent import Agent
+from windlass.dynamic import Placed
+from windlass.engine.writer import Scribe
+from windlass.hooks import Hook
+from windlass.limits import POLICY_TIMEOUT_MS
+from windlass.package import check_package, compile_package, fingerprint, package_json
+from windlass.policy import RulesPolicy
+from windlass.ports.clock import Clock, IdFactory, Random
+from windlass.ports.feed import EventBus
+from windlass.ports.host import ApprovalDispatcher, OutputSink, PackageResolver, StartPolicy, ToolPolicy
+from windlass.ports.model import LLMProvider, ProviderSource
+from windlass.ports.store import ContentStore, Store
+from windlass.refusals import invalid_package
+from windlass.tools import Tool
+from windlass_harness.loop.rules import DEFAULT_RULES, Rules
+from windlass_protocol import RuntimePackage
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A package and what it needs of this process."""
+
+    package: RuntimePackage
+    fingerprint: str
+    content: bytes
+    """The canonical JSON whose hash the fingerprint is."""
+    tools: Mapping[str, Tool[..., object]] = field(default_factory=dict[str, Tool[..., object]])
+    hooks: Mapping[str, Hook] = field(default_factory=dict[str, Hook])
+    resolvers: Mapping[str, Placed] = field(default_factory=dict[str, Placed])
+    policy: RulesPolicy | None = None
+    provider: LLMProvider | None = None
+    """The model of the agent itself; None if its route names one."""
+    summary_provider: LLMProvider | None = None
+    """Who writes summaries for it, if that is an object too."""
+    agent: Agent | None = None
+
+    def is_of(self, agent: Agent) -> bool:
+        """Whether this is the package of an agent, or of one that is just like it."""
+        return agent is self.agent or fingerprint(compile_package(agent)) == self.fingerprint
+
+
+def register_agent(agent: Agent) -> Registered:
+    """Compile an agent.
+
+    Raises:
+        Rejected: what it must return is no schema.
+    """
+    package = check_package(compile_package(agent))
+    return Registered(
+        package,
+        fingerprint(package),
+        package_json(package),
+        tools={tool.name: tool for tool in agent.offered_tools},
+        hooks={hook.spec.hook_id: hook for hook in agent.hooks if isinstance(hook, Hook)},
+        resolvers={placed.dynamic.name: placed for placed in agent.resolvers},
+        policy=RulesPolicy(agent.policy),
+        provider=None if isinstance(agent.model, str) else agent.model,
+        summary_provider=None if isinstance(agent.compaction_model, str) else agent.compaction_model,
+        agent=agent,
+    )
+
+
+def register_package(package: RuntimePackage) -> Registered:
+    """Take a package that comes without an agent.
+
+    Models, tools and hooks are looked up by name.
+
+    Raises:
+        Rejected: it cannot be run.
+    """
+    checked = check_package(package)
+    return Registered(checked, fingerprint(checked), package_json(checked))
+
+
+class Registry:
+    """Packages by their ids, and agents by theirs; an agent has one package."""
+
+    def __init__(self, agents: Iterable[Agent] = ()) -> None:
+        self._packages: dict[str, Registered] = {}
+        self._agents: dict[str, Registered] = {}
+        self._implied: set[str] = set()
+        """Agents that are here because others call them."""
+        for agent in agents:
+            self.add(register_agent(agent))
+
+    def add(self, registered: Registered, *, replace: bool = False) -> None:
+        """Add a package, and those of the agents that it calls.
+
+        With `replace` it takes the place of those that have its id or its agent. An agent that is here only
+        because another one calls it may be added as well.
+
+        Raises:
+            Rejected: the id or the agent is taken.
+        """
+        package, agent_id = registered.package, registered.package.agent.agent_id
+        known = self._agents.get(agent_id)
+        if known is None or agent_id not in self._implied or known.fingerprint != registered.fingerprint:
+            self._put(registered, replace=replace)
+        self._implied.discard(agent_id)
+        for agent in () if registered.agent is None else registered.agent.subagents:
+            self._imply(register_agent(agent), called_by=package.package_id, replace=replace)
+
+    def _imply(self, registered: Registered, *, called_by: str, replace: bool) -> None:
+        agent_id = registered.package.agent.agent_id
+        known = self._agents.get(agent_id)
+        if known is not None and known.fingerprint == registered.fingerprint:
+            return
+        if known is not None and not (replace and agent_id in self._implied):
+            raise invalid_package(
+                f"agent {called_by} has a subagent {agent_id}, and there is another agent of this name; "
+                "give each its own name"
+            )
+        self.add(registered, replace=replace)
+        self._implied.add(agent_id)
+
+    def _put(self, registered: Registered, *, replace: bool) -> None:
+        package = registered.package
+        same_id = self._packages.get(package.package_id)
+        same_agent = self._agents.get(package.agent.agent_id)
+        if not replace and same_id is not None:
+            what = "package" if registered.agent is None else "agent or package"
+            raise invalid_package(
+                f"there is another {what} called {package.package_id}; give each its own name, or replace "
+                "the other: AgentRuntime.builder() takes replace=True"
+            )
+        if not replace and same_agent is not None:
+            raise invalid_package(
+                f"agent {package.agent.agent_id} has a package already, {same_agent.package.package_id}; "
+                "one runtime has one package for each agent, so give this one another name"
+            )
+        for old in (same_id, same_agent):
+            if old is not None:
+                self._packages.pop(old.package.package_id, None)
+                self._agents.pop(old.package.agent.agent_id, None)
+        self._packages[package.package_id] = registered
+        self._agents[package.agent.agent_id] = registered
+
+    def remove(self, agent_id: str) -> None:
+        """Forget an agent and its package; one that is not there is fine.
+
+        Its runs that are under way wait until it is added again.
+        """
+        registered = self._agents.pop(agent_id, None)
+        if registered is not None:
+            self._packages.pop(registered.package.package_id, None)
+            self._implied.discard(agent_id)
+
+    def copy(self) -> "Registry":
+        """Return another registry of the same packages."""
+        copy = Registry()
+        for registered in self._packages.values():
+            copy.add(registered)
+        return copy
+
+    def package(self, package_id: str) -> Registered | None:
+        """Return a package by its id."""
+        return self._packages.get(package_id)
+
+    @property
+    def agent_ids(self) -> Collection[str]:
+        """The agents that have a package."""
+        return self._agents.keys()
+
+    def agent(self, agent_id: str) -> Registered | None:
+        """Return the package of an agent."""
+        return self._agents.get(agent_id)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The agents that have a package."""
+        return tuple(sorted(self._agents))
+
+    def resolvers(self, package: RuntimePackage) -> tuple[Placed, ...]:
+        """Return the functions behind the resolvers of a package: those of its agent.
+
+        Raises:
+            Rejected: there is none behind one of them, or it gives something else.
+        """
+        registered = self.agent(package.agent.agent_id)
+        known = () if registered is None else registered.resolvers.values()
+        placed = {one.dynamic.name: one for one in known}
+        for spec in package.resolvers or ():
+            if spec.name not in placed or placed[spec.name].spec != spec:
+                problem = f"has no function for resolver {spec.name}"
+                raise invalid_package(f"package {package.package_id} {problem}")
+        return tuple(placed[spec.name] for spec in package.resolvers or ())
+
+    def resolve(self, package_id: str) -> RuntimePackage:
+        """Return a package.
+
+        Raises:
+            Rejected: there is none of this id.
+        """
+        found = self._packages.get(package_id)
+        if found is None:
+            raise invalid_package(f"there is no runtime package {package_id}")
+        return found.package
+
+    def __len__(self) -> int:
+        return len(self._packages)
+
+
+DISPATCH_TIMEOUT_MS: Final = 600_000
+"""How long an approval dispatcher may take; the request stays open when it takes longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """The clock, names and chance of a runtime."""
+
+    clock: Clock
+    new_id: IdFactory
+    random: Random
+
+
+class PackageChange(StrEnum):
+    """What becomes of a run whose agent has changed since it began.
+
+    The functions behind tools, the model behind a route and the rules of policies are always those of today;
+    a package only names them. What a run must return never changes.
+    """
+
+    CONTINUE = "continue"
+    """It goes on with the package it began with; tools that are gone are refused."""
+    MOVE = "move"
+    """It goes on with the package of today, and `session.moved` says so."""
+    REFUSE = "refuse"
+    """It fails, and the error names what changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRoute:
+    """What runs when a package names a tool."""
+
+    tool_name: str
+    """As the package calls it."""
+    tool: Tool[..., object]
+    package_id: str | None = None
+    """The package that it is for; any that names the tool when left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalPort:
+    """How people are asked, and what holds for their answers."""
+
+    dispatcher: ApprovalDispatcher | None = None
+    timeout_ms: int = DISPATCH_TIMEOUT_MS
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimePorts:
+    """Everything that a runtime can be given."""
+
+    machine: Machine
+    scribe: Scribe
+    store: Store | None = None
+    bus: EventBus | None = None
+    content: ContentStore | None = None
+    start_policy: StartPolicy | None = None
+    tool_policy: ToolPolicy | None = None
+    resolver: PackageResolver | None = None
+    default_package_id: str | None = None
+    registry: Registry = field(default_factory=Registry)
+    providers: Mapping[str, LLMProvider] = field(default_factory=dict[str, LLMProvider])
+    provider_source: ProviderSource | None = None
+    """Who answers for routes that nobody else does."""
+    routes: Mapping[tuple[str | None, str], Tool[..., object]] = field(
+        default_factory=dict[tuple[str | None, str], Tool[..., object]]
+    )
+    """Tools by the package they are for, None for any, and the name it has for them."""
+    hooks: Mapping[str, Hook] = field(default_factory=dict[str, Hook])
+    sinks: Mapping[str, OutputSink] = field(default_factory=dict[str, OutputSink])
+    approvals: ApprovalPort = field(default_factory=ApprovalPort)
+    rules: Rules = DEFAULT_RULES
+    is_attended: bool = True
+    approval_expires_ms: int | None = None
+    responders: tuple[str, ...] | None = None
+    four_eyes: bool = False
+    policy_timeout_ms: int = POLICY_TIMEOUT_MS
+    package_change: PackageChange = PackageChange.CONTINUE

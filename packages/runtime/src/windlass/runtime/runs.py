@@ -1,0 +1,506 @@
+"""Runs as the store has them: where each is, and what came of it."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Generic, Protocol, TypeVar, cast
+
+from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
+from pydantic_core import to_json
+
+from windlass.agent import Output
+from windlass.engine.loading import load
+from windlass.engine.mail import ANSWER, answers_in
+from windlass.engine.mailbox import each_item
+from windlass.errors import Rejected, kind_of
+from windlass.ports.feed import EventBus, EventStream, refused
+from windlass.ports.store import COMPACT, STATE, NewRun, RunRow, Store
+from windlass.refusals import (
+    NAME_SHOWN_CHARS_MAX,
+    answered_already,
+    bad_request,
+    check_id,
+    check_seconds,
+    misfit,
+    no_value,
+    unknown_run,
+    unknown_session,
+)
+from windlass.tools.context import SessionValues
+from windlass_harness.ledger.proposals import is_notes
+from windlass_harness.loop.authored import state_problem
+from windlass_harness.loop.events import StateChange
+from windlass_harness.loop.people import matched, refusal
+from windlass_harness.loop.state import LoopState
+from windlass_harness.views.family import ChildSession
+from windlass_harness.views.runs import (
+    RUN_ENDS,
+    DeliveryState,
+    RunState,
+    advance_run,
+    start_run,
+    unstarted_run,
+)
+from windlass_protocol import (
+    CausalIds,
+    Cursor,
+    ErrorKind,
+    Event,
+    InputRequest,
+    InputResponse,
+    JsonObject,
+    OutputContract,
+    Record,
+    RetryClass,
+    RunCursor,
+    RunResult,
+    RunSnapshot,
+    RunStatus,
+)
+from windlass_protocol.codec_errors import shown
+from windlass_protocol.limits import INTEGER_MAX
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """A session that asks people, and answers that are for it."""
+
+    session_id: str
+    responses: tuple[InputResponse, ...]
+    requests: Mapping[str, InputRequest]
+
+    @property
+    def body(self) -> dict[str, JsonValue]:
+        """The item that brings it the answers."""
+        return {"responses": [answer.model_dump(mode="json", by_alias=True) for answer in self.responses]}
+
+
+TERMINAL: Final = frozenset(RUN_ENDS.values())
+
+
+class Runs:
+    """Reads runs; it starts none."""
+
+    def __init__(self, store: Store, bus: EventBus, *, hide: Callable[[str], str]) -> None:
+        self._store = store
+        self._hide = hide
+        """Masks what an error quotes."""
+        self._bus = bus
+
+    async def row(self, run_id: str) -> RunRow:
+        """Return what the catalogue knows of a run.
+
+        Raises:
+            Conflict: nobody ever started it.
+        """
+        row = await self._store.run(check_id(run_id, "a run id"))
+        if row is None:
+            raise unknown_run(self._hide(run_id))
+        return row
+
+    async def difference(self, run: NewRun, session_id: str) -> str:
+        """Say what another run of the same id has that this one has not."""
+        row = await self._store.run(run.run_id)
+        if row is not None and row.agent_id != run.agent_id:
+            return f"it is of agent {shown(self._hide(row.agent_id), NAME_SHOWN_CHARS_MAX)}"
+        if row is not None and row.session_id != session_id:
+            return f"it is in session {shown(self._hide(row.session_id), NAME_SHOWN_CHARS_MAX)}"
+        return "its message or one of its options differs"
+
+    async def ask_compaction(self, session_id: str, *, key: str) -> None:
+        """Put the wish for a shorter history into the inbox of a session.
+
+        Raises:
+            Conflict: there is no such session.
+        """
+        await self.known(session_id)
+        await self._store.post(session_id, kind=COMPACT, key=f"{COMPACT}:{key}", body={})
+
+    async def state(self, session_id: str) -> JsonObject:
+        """Return the authored state of a session.
+
+        Raises:
+            Conflict: there is no such session.
+        """
+        await self.known(session_id)
+        loaded = await load(self._store, self._store, session_id=session_id)
+        return dict(SessionValues(loaded.state.session.authored))
+
+    async def change_state(self, session_id: str, change: StateChange, *, key: str) -> None:
+        """Put a change of the authored state into the inbox of a session.
+
+        Raises:
+            Conflict: there is no such session.
+            Rejected: the change does not fit.
+        """
+        problem = state_problem(await self.state(session_id), change)
+        if problem is not None:
+            raise bad_request(problem)
+        await self._store.post(session_id, kind=STATE, key=f"{STATE}:{key}", body=change.data)
+
+    async def known(self, session_id: str) -> None:
+        """See to it that there is a session.
+
+        Raises:
+            Conflict: there is none of this name.
+        """
+        is_there = await self._store.session(check_id(session_id, "a session id")) is not None
+        # Nobody may speak to those with notes: what is in them counts as a person's word.
+        if not is_there or is_notes(session_id):
+            raise unknown_session(self._hide(session_id))
+
+    async def snapshot(self, run_id: str) -> RunSnapshot:
+        """Return what is known of a run, also of one that has not begun.
+
+        Raises:
+            Conflict: nobody ever started it.
+        """
+        row = await self.row(run_id)
+        waiting = await self._waiting(row)
+        # What is not in the inbox any more was begun, if only since we looked.
+        return waiting or await self._begun(row)
+
+    async def _waiting(self, row: RunRow) -> RunSnapshot | None:
+        ours = {
+            item.kind: item.body
+            async for item in each_item(self._store, row.session_id)
+            if item.body.get("runId") == row.run_id
+        }
+        body = ours.get("start")
+        if body is None:
+            return None
+        given = ("packageId", "packageFingerprint", "routeId", "modelId", "turnId", "source")
+        return RunSnapshot.model_validate(
+            {
+                **{name: body[name] for name in given if name in body},
+                "runId": row.run_id,
+                "agentId": row.agent_id,
+                "status": RunStatus.PENDING,
+                "sessionId": row.session_id,
+                "cancellationRequested": "cancel" in ours,
+            }
+        )
+
+    async def _begun(self, row: RunRow) -> RunSnapshot:
+        run: RunState | None = None
+        async for event in self._bus.replay_run_from_cursor(row.run_id):
+            record = record_of(event, row.session_id)
+            started = start_run(record) or unstarted_run(record)
+            run = started if started is not None else run and advance_run(run, record)
+        snapshot = None if run is None else run.snapshot
+        assert snapshot is not None, "a run that has left the inbox begins with its package"
+        return snapshot
+
+    async def result(self, run_id: str, timeout: float | None = None) -> RunResult:  # noqa: ASYNC109 - the run goes on when the wait ends
+        """Return what came of a run, once it has ended.
+
+        Raises:
+            TimeoutError: it did not end in so many seconds. It goes on.
+            Conflict: nobody ever started it.
+        """
+        limit = asyncio.timeout(check_seconds(timeout, "timeout"))
+        row = await self.row(run_id)
+        event = await self._bus.latest_terminal_event(run_id) if row.status in TERMINAL else None
+        try:
+            async with limit:
+                event = event or await self._bus.terminal_event(run_id)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+        if event is None:
+            raise TimeoutError(await self._not_ended(run_id, timeout))
+        run = RunState(run_id, row.agent_id, row.session_id, started_at=event.meta.at)
+        result = advance_run(run, record_of(event, row.session_id)).result
+        assert result is not None, "the last event of a run seals its result"
+        return result
+
+    async def _not_ended(self, run_id: str, timeout_s: float | None) -> str:
+        """Say where a run is that somebody has waited for in vain."""
+        row = await self.row(run_id)
+        words = f"not ended after {timeout_s:g} s: {row.status}"
+        count = len(await self.requests(row.session_id, run_id))
+        if not count:
+            return words
+        return f"{words}, {count} {'request' if count == 1 else 'requests'} open, see handle.requests()"
+
+    async def deliveries(self, run_id: str) -> tuple[DeliveryState, ...]:
+        """Return what became of the output of a run at each of its sinks.
+
+        Raises:
+            Conflict: nobody ever started it.
+        """
+        row = await self.row(run_id)
+        state = (await load(self._store, self._store, session_id=row.session_id)).state
+        return tuple(one for one in state.deliveries.by_id.values() if one.run_id == run_id)
+
+    async def requests(self, session_id: str, run_id: str | None = None) -> Mapping[str, InputRequest]:
+        """Return what a session, or one run of it, waits to be told, with its subagents."""
+        open_, homes = await self._open_requests(session_id, run_id)
+        answered = {name for home in homes for name in await self._answered(home, open_)}
+        if open_.keys() - answered:
+            # An answer that was taken between the two looks is neither in the inbox nor a question any more.
+            open_, _ = await self._open_requests(session_id, run_id)
+        return {
+            name: request.model_copy(update={"is_answered": True}) if name in answered else request
+            for name, request in open_.items()
+        }
+
+    async def _open_requests(
+        self, session_id: str, run_id: str | None
+    ) -> tuple[dict[str, InputRequest], set[str]]:
+        """What nobody's answer has settled, and the sessions that ask it."""
+        state = await self._state(session_id, run_id)
+        if state is None:
+            return {}, set()
+        proxied = state.session.family.proxied
+        open_ = {**state.session.requests, **{name: asked.request for name, asked in proxied.items()}}
+        return open_, {session_id, *(asked.session_id for asked in proxied.values())} if open_ else set()
+
+    async def _answered(self, session_id: str, requests: Mapping[str, InputRequest]) -> set[str]:
+        """Those of some requests whose answers wait in an inbox, and will count."""
+        found: set[str] = set()
+        async for item in each_item(self._store, session_id):
+            if item.kind == ANSWER:
+                given = answers_in(item)
+                found |= {one.request_id for one in given.responses if _counts(one, requests, given.given_ms)}
+        return found
+
+    async def check_unanswered(self, asking: Asking) -> None:
+        """Refuse answers to what is answered, though nobody has taken that answer yet.
+
+        Raises:
+            Conflict: one is.
+        """
+        answered = await self._answered(asking.session_id, asking.requests)
+        for response in asking.responses:
+            if response.request_id in answered:
+                run = (await load(self._store, self._store, session_id=asking.session_id)).state.run
+                raise answered_already(response, asking.session_id, agent_id=run and run.agent_id)
+
+    async def _state(self, session_id: str, run_id: str | None) -> LoopState | None:
+        """The state of a session; None if another run than this is under way."""
+        state = (await load(self._store, self._store, session_id=session_id)).state
+        is_other = run_id is not None and (state.run is None or state.run.run_id != run_id)
+        return None if is_other else state
+
+    async def sort(
+        self, responses: Sequence[InputResponse], session_id: str, *, run_id: str | None = None
+    ) -> tuple[Asking, ...]:
+        """Return who asks what is answered: the session itself, or those of its subagents.
+
+        Whoever asks decides what counts, so an answer goes there, whichever session it was given to.
+
+        Raises:
+            Rejected: there is no answer.
+        """
+        if not responses:
+            raise bad_request("responses is empty: give an InputResponse for each request that is answered")
+        state = await self._state(session_id, run_id)
+        own: Mapping[str, InputRequest] = {} if state is None else state.session.requests
+        proxied = {} if state is None else state.session.family.proxied
+        sorted_: dict[str, list[InputResponse]] = {}
+        for response in responses:
+            asked = proxied.get(response.request_id)
+            home = session_id if asked is None else asked.session_id
+            sorted_.setdefault(home, []).append(response)
+        found: list[Asking] = []
+        for home, given in sorted_.items():
+            below = None if home == session_id else await self._state(home, None)
+            requests = own if below is None else below.session.requests
+            found.append(Asking(home, tuple(given), requests))
+        return tuple(found)
+
+    async def descendants(self, session_id: str) -> tuple[ChildSession, ...]:
+        """Return the sessions of all subagents below a session, callers first.
+
+        Raises:
+            Conflict: there is no such session.
+        """
+        await self.known(session_id)
+        found: list[ChildSession] = []
+        waiting = [session_id]
+        while waiting:
+            state = (await load(self._store, self._store, session_id=waiting.pop(0))).state
+            children = [await self._seen(child) for child in state.session.family.children.values()]
+            found += children
+            waiting += [child.session_id for child in children]
+        return tuple(found)
+
+    async def _seen(self, child: ChildSession) -> ChildSession:
+        """A subagent as it is; one that outlived its caller has told nobody of its end."""
+        row = (
+            None if child.status is not None or child.run_id is None else await self._store.run(child.run_id)
+        )
+        return child if row is None or row.status not in TERMINAL else replace(child, status=row.status)
+
+
+def _counts(response: InputResponse, requests: Mapping[str, InputRequest], given_ms: int | None) -> bool:
+    request = requests.get(response.request_id)
+    if request is None:
+        return False
+    return refusal(request, matched(request, response), now_ms=given_ms or 0) is None
+
+
+def record_of(event: Event, session_id: str) -> Record:
+    """Return the record that an event shows."""
+    return Record.model_construct(
+        session_id=event.session_id or session_id,
+        seq=event.seq or 1,
+        type=event.type,
+        at=event.meta.at,
+        data=event.data,
+        run_id=event.run_id,
+        agent_id=event.agent_id,
+        turn_id=None,
+    )
+
+
+class RunHost(Protocol):
+    """What a handle asks of its runtime."""
+
+    async def run_status(self, run_id: str) -> RunStatus:
+        """Return where a run is."""
+        ...
+
+    async def run_result(self, run_id: str, timeout: float | None) -> RunResult:  # noqa: ASYNC109 - the run goes on when the wait ends
+        """Return what came of a run, once it has ended."""
+        ...
+
+    def subscribe_run(
+        self, run_id: str, cursor: Cursor | None = None, *, until_terminal: bool = False
+    ) -> EventStream:
+        """Watch a run."""
+        ...
+
+    async def cancel_run(self, run_id: str, *, by: str | None = None, reason: str | None = None) -> None:
+        """Ask a run to end."""
+        ...
+
+    async def run_requests(self, run_id: str) -> tuple[InputRequest, ...]:
+        """Return what a run is waiting to be told."""
+        ...
+
+    async def answer_run(self, run_id: str, responses: Sequence[InputResponse]) -> None:
+        """Answer requests of a run."""
+        ...
+
+
+class RunHandle:
+    """A run, wherever it is driven."""
+
+    def __init__(self, host: RunHost, run_id: str) -> None:
+        self._host = host
+        self.run_id = run_id
+
+    def __repr__(self) -> str:
+        return f"RunHandle({self.run_id!r})"
+
+    async def status(self) -> RunStatus:
+        """Return where the run is.
+
+        Raises:
+            Conflict: nobody ever started it.
+        """
+        return await self._host.run_status(self.run_id)
+
+    async def wait(self, timeout: float | None = None) -> RunResult:  # noqa: ASYNC109 - the run goes on when the wait ends
+        """Return what came of the run, once it has ended.
+
+        A run that waits for people has not.
+
+        Raises:
+            TimeoutError: it did not end in so many seconds. It goes on.
+            Conflict: nobody ever started it.
+        """
+        return await self._host.run_result(self.run_id, timeout)
+
+    def events(self, after: int | Cursor | None = None) -> EventStream:
+        """Return the events of the run, stored and live, up to its end.
+
+        `after` is the `seq` of the last event that was seen, or a cursor; None begins at the beginning.
+        """
+        return self._host.subscribe_run(self.run_id, _cursor(self.run_id, after), until_terminal=True)
+
+    async def cancel(self, *, by: str | None = None, reason: str | None = None) -> None:
+        """Ask the run to end; nothing happens to one that has ended."""
+        await self._host.cancel_run(self.run_id, by=by, reason=reason)
+
+    async def requests(self) -> tuple[InputRequest, ...]:
+        """Return what people are being asked."""
+        return await self._host.run_requests(self.run_id)
+
+    async def answer(
+        self,
+        request_id: str,
+        option_id: str | None = None,
+        *,
+        text: str | None = None,
+        responder: str | None = None,
+    ) -> None:
+        """Answer a request: with one of its options, with words, or with both.
+
+        Raises:
+            Conflict: nobody is being asked this any more.
+            Denied: this responder may not answer.
+            Rejected: the answer does not fit the request.
+        """
+        given = {"request_id": request_id, "option_id": option_id, "text": text, "responder": responder}
+        try:
+            response = InputResponse.model_validate(given)
+        except ValidationError as error:
+            problem = misfit(error, "answer", value=given)
+        else:
+            return await self._host.answer_run(self.run_id, (response,))
+        raise bad_request(problem)
+
+
+def _cursor(run_id: str, after: object) -> Cursor | None:
+    if after is None or isinstance(after, BaseModel):
+        return cast(Cursor, after)  # one of another kind is refused by the feed
+    if not isinstance(after, int) or isinstance(after, bool):
+        raise refused(f"after takes the seq of an event or a cursor, found {kind_of(after)}")
+    if not 0 <= after <= INTEGER_MAX:
+        found = after if after < 0 else "more"
+        raise refused(f"after is the seq of an event, 0 to {INTEGER_MAX:,}, found {found}")
+    return RunCursor(run_id=run_id, seq=after)
+
+
+T = TypeVar("T", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class TypedResult(Generic[T]):
+    """What came of a run that had to return something."""
+
+    result: RunResult
+    value: T
+
+
+def typed_result(result: RunResult, output: Output) -> TypedResult[object]:
+    """Return the value of a run: of the type asked for, or as JSON.
+
+    Raises:
+        AgentError: the run ended without a value; the error is that of the run.
+        Rejected: the value fits the schema, and the type refuses it all the same.
+    """
+    if result.status is not RunStatus.COMPLETED:
+        raise no_value(result)
+    value = result.structured_output
+    if isinstance(output, Mapping | OutputContract):
+        return TypedResult(result, value)
+    try:
+        made = TypeAdapter(cast(type[object], output)).validate_json(to_json(value))
+    except ValidationError as error:
+        count = error.error_count()
+    else:
+        return TypedResult(result, made)
+    raise Rejected(
+        f"the output fits the schema of {_name_of(output)}, and {count} checks of its own refuse it",
+        kind=ErrorKind.STRUCTURED_OUTPUT_FAILURE,
+        retry=RetryClass.NOT_RETRYABLE,
+        causal_ids=CausalIds(run_id=result.run_id),
+    )
+
+
+def _name_of(output: object) -> str:
+    return getattr(output, "__name__", str(output))

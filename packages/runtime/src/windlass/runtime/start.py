@@ -1,0 +1,532 @@
+"""Starting a run: every check in its order, before anything is written.
+
+A start that is refused leaves no trace: the typed error is all there is of it, the decision of the policy
+with the references to its rules included. Nothing is journaled, because there is no run to journal it for,
+and whoever may not start a run must not be able to fill the store by trying.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, cast
+
+from pydantic import JsonValue
+
+from windlass.agent import check_sink, output_contract, subagent_tool, subagent_words
+from windlass.attachments import check_parts
+from windlass.engine.cut import TooLate, within
+from windlass.engine.delegating import Task
+from windlass.engine.judge import settled, timed_out
+from windlass.errors import AgentError, Rejected, is_for_us
+from windlass.hooks import Hook, check_hook
+from windlass.package import check_contract, check_package, compaction_route, fingerprint, package_json
+from windlass.ports.host import StartPolicy
+from windlass.ports.model import LLMProvider
+from windlass.ports.store import Store
+from windlass.refusals import (
+    bad_request,
+    check_id,
+    check_json,
+    contract_violation,
+    invalid_package,
+    kept_name,
+    missing_port,
+    missing_provider,
+    notes_name,
+    policy_failed,
+    start_denied,
+    unknown_agent,
+)
+from windlass.runtime.registry import RuntimePorts
+from windlass.tools import Tool, as_pinned
+from windlass_harness.ledger.proposals import BUILDER, is_notes
+from windlass_harness.loop.family import is_childs
+from windlass_harness.loop.notes import Child
+from windlass_harness.redact import mask_text
+from windlass_protocol import (
+    AllowDecision,
+    AskDecision,
+    CausalIds,
+    CodecError,
+    DeferDecision,
+    DenyDecision,
+    ErrorKind,
+    InterruptDecision,
+    ModifyDecision,
+    OutputContract,
+    RetryClass,
+    RunMode,
+    RunRequest,
+    RuntimePackage,
+    SessionCapabilities,
+    TextPart,
+)
+
+
+def check_ids(ports: RuntimePorts, request: RunRequest, *, message_id: str | None = None) -> None:
+    """Refuse names that would be masked, or read as others: nobody finds such runs.
+
+    Raises:
+        Rejected: one holds a registered secret, or looks like one; it turns the direction of text; or
+            the owner is the Builder.
+    """
+    names = ("run_id", "agent_id", "session_id", "turn_id", "owner")
+    given = {name: getattr(request, name) for name in names} | {"message_id": message_id}
+    for name, value in given.items():
+        if value is not None:
+            check_id(value, name)
+    if request.owner == BUILDER and request.agent_id != BUILDER:
+        raise bad_request(f"owner cannot be {BUILDER}: that is whom the sessions of the Builder belong to")
+    hide = ports.scribe.redactor.text
+    hidden = [name for name, value in given.items() if value is not None and hide(value) != value]
+    if hidden:
+        raise Rejected(
+            f"{' and '.join(hidden)} would be masked, as a secret or as what looks like one; choose another",
+            kind=ErrorKind.INVALID_STATE_TRANSITION,
+            retry=RetryClass.REPAIR_NEEDED,
+        )
+
+
+async def check_free(store: Store, request: RunRequest) -> None:
+    """Refuse names that are kept for subagents and for notes.
+
+    Subagents begin in sessions without a past; once they are there, anybody may go on with them.
+
+    Raises:
+        Rejected: the run has such a name, or its session has one and there is no such session; or the session
+            is one with notes.
+    """
+    session_id = request.session_id
+    if session_id is not None and is_notes(session_id):
+        raise notes_name("session_id")
+    if is_childs(request.run_id):
+        raise kept_name("run_id")
+    if session_id is not None and is_childs(session_id) and await store.session(session_id) is None:
+        raise kept_name("session_id")
+
+
+async def check_unused(store: Store, child: Child) -> None:
+    """Refuse a subagent whose names somebody else has used.
+
+    What starts it is kept with the record of its call, so a run or a session that is there before is not its.
+
+    Raises:
+        Conflict: there is such a run or session.
+    """
+    if await store.run(child.run_id) is not None:
+        raise contract_violation("there is a run of its name that is not its", child.run_id)
+    if await store.session(child.session_id) is not None:
+        raise contract_violation("there is a session of its name that is not its", child.run_id)
+
+
+def check_no_secret(ports: RuntimePorts, content: bytes, *, run_id: str | None = None) -> None:
+    """Refuse a package that holds a registered secret.
+
+    A package is kept, byte for byte, for as long as its runs.
+
+    Raises:
+        Rejected: it holds one.
+    """
+    text = content.decode()
+    if ports.scribe.redactor.text(text) != mask_text(text):
+        raise invalid_package(
+            "the package holds a registered secret; keep secrets out of instructions, tools and settings, "
+            "and let the tools find them",
+            run_id,
+        )
+
+
+JsonObject = dict[str, JsonValue]
+_NO_HOOKS: Final[Mapping[str, Hook]] = {}
+_NO_TOOLS: Final[Mapping[str, Tool[..., object]]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class EffectivePackage:
+    """The package that a request would run under."""
+
+    package: RuntimePackage
+    fingerprint: str
+
+    @property
+    def content(self) -> bytes:
+        """The bytes whose hash the fingerprint is."""
+        return package_json(self.package)
+
+
+async def effective_package(ports: RuntimePorts, request: RunRequest) -> EffectivePackage:
+    """Return the package of a request, with what the request adds to it.
+
+    Pure, and equal each time.
+
+    Raises:
+        Rejected: there is no such package, it cannot be run, or it is not of this agent.
+    """
+    try:
+        package = await _resolve(ports, request)
+        if request.output_contract is not None:
+            check_contract(request.output_contract)
+            package = with_contract(package, request.output_contract)
+        registered = ports.registry.package(package.package_id)
+        if registered is not None and registered.package is package:
+            found = registered.fingerprint
+        else:
+            check_package(package)
+            found = None
+        if package.agent.agent_id != request.agent_id:
+            raise invalid_package("runtime package agent snapshot must match the run request agent_id")
+        return EffectivePackage(package, found or fingerprint_of(package))
+    except AgentError as error:
+        raise error.caused_by(CausalIds(run_id=request.run_id)) from None
+
+
+async def _resolve(ports: RuntimePorts, request: RunRequest) -> RuntimePackage:
+    registered = ports.registry.agent(request.agent_id)
+    own = None if registered is None else registered.package.package_id
+    package_id = request.package_id or own or ports.default_package_id
+    if package_id is None and len(ports.registry):
+        raise unknown_agent(ports.scribe.redactor.text(request.agent_id), ports.registry.names)
+    if package_id is None:
+        raise missing_port("default runtime package")
+    return await resolve_package(ports, package_id)
+
+
+async def resolve_package(ports: RuntimePorts, package_id: str) -> RuntimePackage:
+    """Return a package by its id.
+
+    Raises:
+        Rejected: there is no such package, or it cannot be run.
+    """
+    resolver = ports.resolver or (ports.registry if len(ports.registry) else None)
+    if resolver is None:
+        raise missing_port("runtime package resolver")
+    problem = ""
+    try:
+        package: object = await settled(resolver.resolve(package_id))
+    except AgentError:
+        raise
+    except BaseException as error:  # a resolver is the host's code: what it raises may quote anything
+        if is_for_us(error):
+            raise
+        package, problem = None, f"the package resolver failed ({type(error).__name__})"
+    if problem:
+        raise invalid_package(problem)
+    return package if isinstance(package, RuntimePackage) else check_package(package)
+
+
+def fingerprint_of(package: RuntimePackage) -> str:
+    """Return the fingerprint of a package.
+
+    Raises:
+        Conflict: the package cannot be written as canonical JSON.
+    """
+    try:
+        return fingerprint(package)
+    except CodecError as error:
+        problem = error.message
+    raise contract_violation(f"runtime package cannot be fingerprinted: {problem}")
+
+
+def with_contract(package: RuntimePackage, contract: OutputContract) -> RuntimePackage:
+    """Return a package whose runs must answer to a contract, and to no other."""
+    return package.model_copy(update={"output_contracts": (contract,)})
+
+
+async def check_start(
+    ports: RuntimePorts, request: RunRequest, *, message_id: str | None = None
+) -> EffectivePackage:
+    """Go through everything that a run needs, in order; nothing is written.
+
+    `message_id` is that of words to a run under way.
+
+    Raises:
+        Rejected: a port is missing, the package cannot be run, or nobody could read what was said.
+        Unavailable: nobody provides the model.
+        Denied: the start policy does not allow it.
+    """
+    policy = _check_ports(ports, request.run_id)
+    check_ids(ports, request, message_id=message_id)
+    check_json(request)
+    check_parts(request)
+    effective = await effective_package(ports, request)
+    provider_of(ports, effective.package, run_id=request.run_id)
+    summary_provider_of(ports, effective.package, run_id=request.run_id)
+    _check_hooks(ports, effective.package, request.run_id)
+    _check_tools(ports, effective.package, request.run_id)
+    ports.registry.resolvers(effective.package)
+    _check_sinks(ports, effective.package, request.run_id)
+    await _check_policy(policy, request, effective.package, timeout_ms=ports.policy_timeout_ms)
+    return effective
+
+
+def _check_ports(ports: RuntimePorts, run_id: str) -> StartPolicy:
+    needed = (
+        ("run journal", ports.store),
+        ("agent event bus", ports.bus),
+        ("content resolver", ports.content),
+    )
+    for name, port in needed:
+        if port is None:
+            raise missing_port(name, run_id)
+    if ports.start_policy is None:
+        raise missing_port("runtime policy port", run_id)
+    return ports.start_policy
+
+
+async def _check_policy(
+    policy: StartPolicy, request: RunRequest, package: RuntimePackage, *, timeout_ms: int
+) -> None:
+    problem = ""
+    decision: object = None
+    try:
+        decision = await within(policy(request, package), timeout_ms)
+    except TooLate:
+        decision = timed_out(timeout_ms, "the run is denied")
+    except AgentError as error:
+        raise error.caused_by(CausalIds(run_id=request.run_id)) from None
+    except BaseException as error:  # a policy is the host's code: whatever it raises, the answer is no
+        if is_for_us(error):
+            raise
+        problem = f"failed ({type(error).__name__})"
+    match decision:
+        case AllowDecision():
+            return
+        case DenyDecision() | AskDecision() | ModifyDecision() | InterruptDecision() | DeferDecision():
+            raise start_denied(decision, request.run_id, source=request.source)
+        case _:
+            problem = problem or f"gave no decision ({type(decision).__name__})"
+            raise policy_failed(problem, request.run_id, source=request.source)
+
+
+def provider_of(ports: RuntimePorts, package: RuntimePackage, *, run_id: str | None = None) -> LLMProvider:
+    """Return the model of a package.
+
+    Raises:
+        Unavailable: nobody provides it.
+    """
+    route_id = package.provider_route.route_id
+    provider = ports.providers.get(route_id)
+    registered = ports.registry.agent(package.agent.agent_id)
+    if provider is None and registered is not None:
+        # The model of an agent answers for the route of that agent, not for one that it had before.
+        is_same = registered.package.provider_route.route_id == route_id
+        provider = registered.provider if is_same else None
+    if provider is None and ports.provider_source is not None:
+        try:
+            provider = ports.provider_source.provider(route_id, package.provider_route.model_id)
+        except AgentError as error:
+            raise error.caused_by(CausalIds(run_id=run_id)) from None
+    if provider is None:
+        raise missing_provider(route_id, run_id, known=_routes(ports))
+    return provider
+
+
+def _routes(ports: RuntimePorts) -> list[str]:
+    source: object = ports.provider_source
+    return [*ports.providers, *cast("tuple[str, ...]", getattr(source, "routes", ()))]
+
+
+def summary_provider_of(
+    ports: RuntimePorts, package: RuntimePackage, *, run_id: str | None = None
+) -> LLMProvider:
+    """Return who writes summaries for a package: its model, if it names nobody else.
+
+    Raises:
+        Unavailable: nobody provides it.
+    """
+    route = compaction_route(package)
+    registered = ports.registry.agent(package.agent.agent_id)
+    if route is None:
+        return provider_of(ports, package, run_id=run_id)
+    known = None if registered is None else registered.summary_provider
+    if registered is not None and known is not None and compaction_route(registered.package) == route:
+        return known
+    return provider_of(ports, package.model_copy(update={"provider_route": route}), run_id=run_id)
+
+
+def hooks_of(ports: RuntimePorts, package: RuntimePackage) -> dict[str, Hook]:
+    """Return the functions behind the hooks of a package; the agent's own come first."""
+    registered = ports.registry.agent(package.agent.agent_id)
+    known = {**ports.hooks, **(_NO_HOOKS if registered is None else registered.hooks)}
+    return {spec.hook_id: known[spec.hook_id] for spec in package.hooks or () if spec.hook_id in known}
+
+
+def _check_hooks(ports: RuntimePorts, package: RuntimePackage, run_id: str) -> None:
+    known = hooks_of(ports, package)
+    for spec in package.hooks or ():
+        problem = None
+        try:
+            check_hook(spec)
+        except Rejected as error:
+            problem = error.message
+        if problem is None and spec.hook_id not in known:
+            problem = f"package {package.package_id} has no executor for hook {spec.hook_id}"
+        if problem is not None:
+            raise invalid_package(problem, run_id)
+
+
+def _check_sinks(ports: RuntimePorts, package: RuntimePackage, run_id: str) -> None:
+    for spec in package.output_sinks or ():
+        problem = None
+        try:
+            check_sink(spec)
+        except Rejected as error:
+            problem = error.message
+        if problem is None and spec.sink_id not in ports.sinks:
+            problem = (
+                f"package {package.package_id} needs output sink {spec.sink_id}, and the runtime has none"
+            )
+        if problem is not None:
+            raise invalid_package(problem, run_id)
+
+
+def _check_tools(ports: RuntimePorts, package: RuntimePackage, run_id: str) -> None:
+    known = tools_of(ports, package)
+    for spec in package.tools or ():
+        if spec.name not in known:
+            raise invalid_package(
+                f"package {package.package_id} has no executor for tool {spec.name}", run_id
+            )
+    for one in package.subagents or ():
+        if ports.resolver is None and ports.registry.package(one.package_id) is None:
+            raise invalid_package(
+                f"package {package.package_id} has subagent {one.name}, and the runtime has no package "
+                f"{one.package_id} for it",
+                run_id,
+            )
+
+
+def tools_of(ports: RuntimePorts, package: RuntimePackage) -> dict[str, Tool[..., object]]:
+    """Return the functions behind the tools of a package.
+
+    A route for this very package comes first, then the agent's own tools, then routes for any package.
+    """
+    registered = ports.registry.agent(package.agent.agent_id)
+    own = _NO_TOOLS if registered is None else registered.tools
+    found: dict[str, Tool[..., object]] = {}
+    for spec in package.tools or ():
+        tool = (
+            ports.routes.get((package.package_id, spec.name))
+            or own.get(spec.name)
+            or ports.routes.get((None, spec.name))
+        )
+        if tool is not None:
+            found[spec.name] = as_pinned(spec, tool)
+    for one in package.subagents or ():
+        found[one.name] = subagent_tool(one.name, one.description or "", package_id=one.package_id)
+    return found
+
+
+_TRACE: Final = ("traceparent", "tracestate")
+"""Metadata that says in which trace a request came; every attempt at a start comes in one of its own."""
+
+
+def asked_for(request: RunRequest) -> JsonObject:
+    """Return what makes a request the same as another, as the wire has it."""
+    asked = request.model_dump(mode="json", by_alias=True)
+    metadata = asked.get("metadata")
+    if metadata and any(name in metadata for name in _TRACE):
+        asked["metadata"] = {name: value for name, value in metadata.items() if name not in _TRACE} or None
+    return asked
+
+
+_KEPT: Final = (
+    "source",
+    "owner",
+    "mode",
+    "capabilities",
+    "metadata",
+    "context",
+    "turnId",
+    "goalId",
+    "goalDescription",
+)
+"""What the inbox keeps of a request as it is."""
+
+
+def start_body(request: RunRequest, effective: EffectivePackage) -> JsonObject:
+    """Return what the inbox keeps of a request; equal requests give equal bodies."""
+    package = effective.package
+    body: JsonObject = {
+        "runId": request.run_id,
+        "agentId": request.agent_id,
+        "packageId": package.package_id,
+        "packageFingerprint": effective.fingerprint,
+        "routeId": package.provider_route.route_id,
+        "modelId": package.provider_route.model_id,
+    }
+    given = request.model_dump(mode="json", by_alias=True)
+    for name in _KEPT:
+        if given.get(name) is not None:
+            body[name] = given[name]
+    content = given["input"]
+    if isinstance(content, str):
+        body["message"] = content
+    else:
+        # The words alone are for those who list and show what was said.
+        texts = (part.text for part in request.input if isinstance(part, TextPart))
+        body["message"], body["parts"] = "\n".join(texts), content
+    budget = request.budget or package.budget
+    if budget is not None:
+        body["budget"] = budget.model_dump(mode="json", by_alias=True)
+    contracts = package.output_contracts
+    if contracts:
+        body["contract"] = contracts[0].model_dump(mode="json", by_alias=True)
+    return body
+
+
+KEPT_MAX: Final = 1_024
+"""Packages that are known to be in the content store; a forgotten one is only looked for again."""
+
+
+class PackageKeeper:
+    """Keeps the packages of runs, so that they can go on under them whatever comes."""
+
+    def __init__(self, ports: RuntimePorts) -> None:
+        self._ports = ports
+        self._kept: set[str] = set()
+
+    async def keep(self, effective: EffectivePackage, run_id: str) -> None:
+        """Keep the package of a run that has not begun.
+
+        Raises:
+            Rejected: it holds a registered secret.
+            Unavailable: the store cannot be reached.
+        """
+        content, store, found = self._ports.content, self._ports.store, effective.fingerprint
+        if found in self._kept or content is None or store is None or await store.run(run_id) is not None:
+            return
+        check_no_secret(self._ports, effective.content, run_id=run_id)
+        await content.put(effective.content)
+        if len(self._kept) >= KEPT_MAX:
+            self._kept.clear()
+        self._kept.add(found)
+
+
+class RuntimeDelegator:
+    """Prepares the runs of subagents by the ports of a runtime."""
+
+    def __init__(self, ports: RuntimePorts, keeper: PackageKeeper) -> None:
+        self._ports = ports
+        self._keeper = keeper
+
+    async def __call__(self, task: Task) -> JsonObject:
+        """Return what a run begins with; see `Delegator`."""
+        package = await resolve_package(self._ports, task.package_id)
+        agent, child, wanted = package.agent, task.child, task.output_schema
+        request = RunRequest(
+            run_id=child.run_id,
+            agent_id=agent.agent_id,
+            input=subagent_words(child.name, agent.description, message=task.message),
+            session_id=child.session_id,
+            package_id=task.package_id,
+            mode=RunMode.TASK,
+            source=task.run.source,
+            # Who cannot put a question to people cannot let a subagent put one either.
+            capabilities=None if task.run.can_ask else SessionCapabilities(request_input=False),
+            output_contract=None if wanted is None else output_contract(wanted, child.name),
+        )
+        effective = await check_start(self._ports, request)
+        assert self._ports.store is not None, "a start was checked, so there is one"
+        await check_unused(self._ports.store, child)
+        await self._keeper.keep(effective, child.run_id)
+        return start_body(request, effective)

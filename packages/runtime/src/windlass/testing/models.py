@@ -1,0 +1,472 @@
+"""A model that says what the test wrote down."""
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Callable,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import contextmanager
+from dataclasses import KW_ONLY, asdict, dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Final, cast
+
+from windlass.engine.writer import SessionWriter
+from windlass.errors import Rejected
+from windlass.ports.clock import Clock
+from windlass.ports.model import LLMMessage, LLMProvider, LLMStreamChunk, LLMUsage, ToolCallDelta
+from windlass.ports.store import Journal, Standing
+from windlass_harness.loop.state import LoopState
+from windlass_harness.redact import Redactor
+from windlass_harness.redact.text import MaskedStream
+from windlass_protocol import (
+    ErrorKind,
+    FinishReason,
+    JsonObject,
+    JsonValue,
+    RetryClass,
+    ToolCall,
+    canonical,
+    encode,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A tool call of an answer; arguments in a text are sent as they are."""
+
+    name: str
+    arguments: JsonObject | str
+    call_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One answer of a model, or a part of one: `say(…) + call(…)` is both."""
+
+    text: str = ""
+    _: KW_ONLY
+    reasoning: str = ""
+    calls: tuple[Call, ...] = ()
+    usage: LLMUsage | None = None
+    finish_reason: FinishReason | str | None = None
+    """When left out: tool-calls if there are calls, else stop."""
+    error: BaseException | None = None
+    """Raised in place of the chunk of this number, or at the end."""
+    error_at_chunk: int | None = None
+    delay_s: float = 0.0
+    """Before each chunk, by the clock of the model."""
+    gate: asyncio.Event | None = None
+    """Nothing is said before it is set."""
+    is_cut_off: bool = False
+    """The stream ends without a finish reason."""
+    provider_data: JsonObject | None = None
+    """What the model wants back with this answer."""
+
+    def __add__(self, other: "Answer") -> "Answer":
+        """Join two parts; what only one can have is the right one's, if it has it."""
+        return replace(
+            self,
+            text=self.text + other.text,
+            reasoning=self.reasoning + other.reasoning,
+            calls=self.calls + other.calls,
+            usage=other.usage or self.usage,
+            finish_reason=other.finish_reason or self.finish_reason,
+            error=other.error or self.error,
+            error_at_chunk=self.error_at_chunk if other.error_at_chunk is None else other.error_at_chunk,
+            delay_s=other.delay_s or self.delay_s,
+            gate=other.gate or self.gate,
+            is_cut_off=self.is_cut_off or other.is_cut_off,
+            provider_data=other.provider_data or self.provider_data,
+        )
+
+
+Writer = Callable[[Sequence[LLMMessage]], Answer]
+"""Makes an answer of the messages so far."""
+
+
+def say(text: str, *, reasoning: str = "", usage: LLMUsage | None = None) -> Answer:
+    """Return an answer of text."""
+    return Answer(text, reasoning=reasoning, usage=usage)
+
+
+def call(tool: str, arguments: JsonObject | str | None = None, *, call_id: str | None = None) -> Answer:
+    """Return an answer that calls a tool; its id is its number in the history."""
+    return Answer(calls=(Call(tool, {} if arguments is None else arguments, call_id),))
+
+
+def fail(error: BaseException, *, at_chunk: int | None = None, after: str = "") -> Answer:
+    """Return an answer that breaks: at this chunk, or after all of the text."""
+    return Answer(after, error=error, error_at_chunk=at_chunk)
+
+
+def by_history(answers: Iterable[Answer]) -> Writer:
+    """Return a writer that goes by the answers in the history.
+
+    Not by how often it was asked: a model made anew after a crash goes on where the history ends.
+    """
+    script = tuple(answers)
+
+    def write(messages: Sequence[LLMMessage]) -> Answer:
+        return _nth(script, sum(message.role == "assistant" for message in messages))
+
+    return write
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a model was asked."""
+
+    messages: tuple[LLMMessage, ...]
+    tools: tuple[JsonObject, ...]
+    temperature: float | None
+
+
+class ScriptedModel:
+    """An LLMProvider that gives the answers of a script, one for each request.
+
+    `script` is a list of answers, or a function that makes them of the messages. With `chunk_chars` text,
+    reasoning and arguments come in pieces of that length; without, each comes whole. `requests` holds what
+    was asked, `closed_early` counts the streams that nobody read to their end.
+    """
+
+    def __init__(
+        self,
+        script: Iterable[Answer] | Writer,
+        *,
+        chunk_chars: int | None = None,
+        clock: Clock | None = None,
+        route_id: str = "scripted",
+        model_id: str = "scripted",
+    ) -> None:
+        if chunk_chars is not None and chunk_chars < 1:
+            raise ValueError(f"chunk_chars must be 1 or more, found {chunk_chars}")
+        self._write = script if callable(script) else None
+        self._answers = () if callable(script) else tuple(script)
+        self._chunk_chars = chunk_chars
+        self._clock = clock
+        self.route_id = route_id
+        self.model_id = model_id
+        self.requests: list[Request] = []
+        self.closed_early = 0
+
+    async def stream(
+        self,
+        messages: Sequence[LLMMessage],
+        *,
+        tools: Iterable[JsonObject] | None = None,
+        temperature: float | None = None,
+    ) -> AsyncIterator[LLMStreamChunk]:
+        """Give the next answer of the script.
+
+        Raises:
+            Rejected: the script is at its end.
+        """
+        number = len(self.requests)
+        self.requests.append(Request(tuple(messages), tuple(tools or ()), temperature))
+        answer = _nth(self._answers, number) if self._write is None else self._write(messages)
+        is_at_end = False
+        try:
+            if answer.gate is not None:
+                await answer.gate.wait()
+            for at, chunk in enumerate(_chunks(answer, messages, self._chunk_chars)):
+                await self._pause(answer.delay_s)
+                if answer.error is not None and at == answer.error_at_chunk:
+                    is_at_end = True
+                    raise answer.error
+                yield chunk
+            is_at_end = True
+            if answer.error is not None:
+                raise answer.error
+        finally:
+            self.closed_early += not is_at_end
+
+    async def _pause(self, seconds: float) -> None:
+        if not seconds:
+            return
+        if self._clock is None:
+            raise ValueError("an answer with a delay needs a clock: ScriptedModel(script, clock=clock)")
+        await self._clock.sleep(seconds)
+
+
+def _nth(answers: Sequence[Answer], number: int) -> Answer:
+    if number < len(answers):
+        return answers[number]
+    raise Rejected(
+        f"the script has {len(answers)} answers, and this is request number {number + 1}: "
+        "add an answer, or find out who asks once more",
+        kind=ErrorKind.PROVIDER_FAILURE,
+        retry=RetryClass.NOT_RETRYABLE,
+    )
+
+
+def _chunks(answer: Answer, messages: Sequence[LLMMessage], size: int | None) -> Iterator[LLMStreamChunk]:
+    for piece in _pieces(answer.reasoning, size):
+        yield LLMStreamChunk(reasoning_delta=piece)
+    for piece in _pieces(answer.text, size):
+        yield LLMStreamChunk(content_delta=piece)
+    taken = sum(len(message.tool_calls) for message in messages)
+    for index, asked in enumerate(answer.calls):
+        call_id = asked.call_id or f"call-{taken + index + 1}"
+        for delta in _deltas(asked, call_id, index=index, size=size):
+            yield LLMStreamChunk(tool_call_delta=delta)
+    if answer.error is not None or answer.is_cut_off:
+        return
+    reason = FinishReason.TOOL_CALLS if answer.calls else FinishReason.STOP
+    yield LLMStreamChunk(
+        finish_reason=answer.finish_reason or reason, usage=answer.usage, provider_data=answer.provider_data
+    )
+
+
+def _deltas(asked: Call, call_id: str, *, index: int, size: int | None) -> Iterator[ToolCall | ToolCallDelta]:
+    if size is None and not isinstance(asked.arguments, str):
+        yield ToolCall(id=call_id, name=asked.name, arguments=asked.arguments)
+        return
+    text = asked.arguments if isinstance(asked.arguments, str) else encode(asked.arguments).decode()
+    yield ToolCallDelta(index, id=call_id, name=asked.name)
+    for piece in _pieces(text, size):
+        yield ToolCallDelta(index, arguments_delta=piece)
+
+
+def _pieces(text: str, size: int | None) -> Iterator[str]:
+    step = size or max(1, len(text))
+    for start in range(0, len(text), step):
+        yield text[start : start + step]
+
+
+VERSION: Final = 1
+
+
+class Cassette:
+    """An LLMProvider that plays what is in a file, and records what is not.
+
+    A request is known by a hash of its messages, tools and temperature. With a provider, a request that was
+    not recorded is passed on and its answer is added to the file, once it is whole. Without one, it is an
+    error: so tests run offline. The same request again is the next recording of it, the last one for ever.
+    Secrets are masked in what is kept: those that look like one, and the `secrets` given.
+
+    Raises:
+        Rejected: the file is no cassette.
+    """
+
+    def __init__(
+        self, path: str | Path, provider: LLMProvider | None = None, *, secrets: Iterable[str] = ()
+    ) -> None:
+        self._path = Path(path)
+        self._provider = provider
+        self._redactor = Redactor(secrets)
+        self._takes = _read(self._path)
+        self._played: Counter[str] = Counter()
+        self.route_id = str(getattr(provider, "route_id", None) or "cassette")
+        self.model_id = str(getattr(provider, "model_id", None) or self._path.stem)
+
+    async def stream(
+        self,
+        messages: Sequence[LLMMessage],
+        *,
+        tools: Iterable[JsonObject] | None = None,
+        temperature: float | None = None,
+    ) -> AsyncGenerator[LLMStreamChunk]:
+        """Play or record an answer.
+
+        Raises:
+            Rejected: there is no recording, and nobody to ask.
+        """
+        known = tuple(tools or ())
+        key = self._key(messages, known, temperature)
+        number = self._played[key]
+        takes = self._takes.get(key, [])
+        self._played[key] += 1
+        if takes and (number < len(takes) or self._provider is None):
+            for data in takes[min(number, len(takes) - 1)]:
+                yield _chunk(data)
+            return
+        if self._provider is None:
+            raise _wrong(
+                f"{self._path} has no recording of this request ( {key[:12]}; {len(self._takes)} others): "
+                "give the cassette a provider to record it, or find out what has changed"
+            )
+        heard: list[LLMStreamChunk] = []
+        stream = self._provider.stream(messages, tools=known or None, temperature=temperature)
+        try:
+            async for chunk in stream:
+                heard.append(chunk)
+                yield chunk
+        finally:
+            close = getattr(stream, "aclose", None)
+            if close is not None:
+                await close()
+        if any(chunk.finish_reason is not None for chunk in heard):
+            self._keep(key, heard)
+
+    def _key(
+        self, messages: Sequence[LLMMessage], tools: Sequence[JsonObject], temperature: float | None
+    ) -> str:
+        asked: object = {
+            "messages": [_plain(asdict(message)) for message in messages],
+            "tools": list(tools),
+            "temperature": temperature,
+        }
+        # Masked before it is hashed, so that another key in a prompt is the same request.
+        return sha256(canonical(cast(JsonObject, self._redactor.value(asked)))).hexdigest()
+
+    def _keep(self, key: str, heard: Sequence[LLMStreamChunk]) -> None:
+        chunks = [*_masked(heard, self._redactor)]
+        self._takes.setdefault(key, []).append(chunks)
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with self._path.open("a", encoding="utf-8") as file:
+            line: JsonObject = {"version": VERSION, "key": key, "chunks": cast(list[JsonValue], chunks)}
+            file.write(json.dumps(line, ensure_ascii=False) + "\n")
+
+
+def _masked(heard: Sequence[LLMStreamChunk], redactor: Redactor) -> Iterable[JsonObject]:
+    """Give the chunks as data; a secret may be cut over several of them."""
+    streams: dict[str, MaskedStream] = {}
+
+    def hide(name: str, text: str) -> str:
+        return streams.setdefault(name, redactor.stream()).feed(text)
+
+    last = len(heard) - 1
+    for at, chunk in enumerate(heard):
+        data: JsonObject = {}
+        delta = chunk.tool_call_delta
+        if chunk.content_delta:
+            data["content"] = hide("content", chunk.content_delta)
+        if chunk.reasoning_delta:
+            data["reasoning"] = hide("reasoning", chunk.reasoning_delta)
+        if isinstance(delta, ToolCallDelta):
+            text = hide(f"call {delta.index}", delta.arguments_delta)
+            data["piece"] = {"index": delta.index, "id": delta.id, "name": delta.name, "arguments": text}
+        elif delta is not None:
+            data["call"] = cast(JsonValue, redactor.value(delta.model_dump(mode="json")))
+        if at == last:
+            yield from _rest(streams)
+        yield data | _facts(chunk, redactor)
+
+
+def _facts(chunk: LLMStreamChunk, redactor: Redactor) -> JsonObject:
+    """Return what a chunk says about its answer."""
+    data: JsonObject = {}
+    if chunk.usage is not None:
+        data["usage"] = _plain(asdict(chunk.usage))
+    if chunk.provider_data is not None:
+        data["providerData"] = cast(JsonValue, redactor.value(chunk.provider_data))
+    if chunk.finish_reason is not None:
+        data["finish"] = str(chunk.finish_reason)
+    return data
+
+
+def _rest(streams: Mapping[str, MaskedStream]) -> Iterable[JsonObject]:
+    """Give what was held back because it might have been the beginning of a secret."""
+    for name, stream in streams.items():
+        text = stream.finish()
+        kind, _, index = name.partition(" ")
+        if text and index:
+            yield {"piece": {"index": int(index), "id": None, "name": None, "arguments": text}}
+        elif text:
+            yield {kind: text}
+
+
+def _chunk(data: JsonObject) -> LLMStreamChunk:
+    piece, call, usage = data.get("piece"), data.get("call"), data.get("usage")
+    delta: ToolCall | ToolCallDelta | None = None
+    if isinstance(piece, dict):
+        index, call_id, name, arguments = (piece[part] for part in ("index", "id", "name", "arguments"))
+        delta = ToolCallDelta(
+            cast(int, index), cast("str | None", call_id), cast("str | None", name), cast(str, arguments)
+        )
+    elif call is not None:
+        delta = ToolCall.model_validate(call)
+    return LLMStreamChunk(
+        content_delta=cast("str | None", data.get("content")),
+        reasoning_delta=cast("str | None", data.get("reasoning")),
+        tool_call_delta=delta,
+        finish_reason=cast("str | None", data.get("finish")),
+        usage=LLMUsage(**cast(dict[str, int], usage)) if isinstance(usage, dict) else None,
+        provider_data=cast("JsonObject | None", data.get("providerData")),
+    )
+
+
+def _plain(fields: Mapping[str, object]) -> JsonObject:
+    """Return a dataclass as data; calls are models."""
+    plain: JsonObject = {}
+    for name, value in fields.items():
+        if name == "tool_calls":
+            calls = cast("tuple[ToolCall, ...]", value)
+            plain[name] = [call.model_dump(mode="json") for call in calls]
+        elif name == "parts":
+            plain[name] = [*cast("tuple[JsonObject, ...]", value)]
+        elif value is not None:
+            plain[name] = cast(JsonValue, value)
+    return plain
+
+
+def _read(path: Path) -> dict[str, list[list[JsonObject]]]:
+    takes: dict[str, list[list[JsonObject]]] = {}
+    problem = ""
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    for number, line in enumerate(lines, 1):
+        try:
+            take = json.loads(line)
+            if take["version"] != VERSION:
+                problem = f"{path}, line {number}: version {VERSION} was expected"
+            takes.setdefault(take["key"], []).append(take["chunks"])
+        except (ValueError, KeyError, TypeError):
+            problem = f"{path}, line {number}: this is no recording; delete the file and record it anew"
+    if problem:
+        raise _wrong(problem)
+    return takes
+
+
+def _wrong(message: str) -> Rejected:
+    return Rejected(message, kind=ErrorKind.PROVIDER_FAILURE, retry=RetryClass.NOT_RETRYABLE)
+
+
+_PAGE: Final = 4_096
+
+ReadJournal = Callable[[SessionWriter], Journal]
+"""Where to read a session that a writer has just written; by default, where it wrote it."""
+
+
+@contextmanager
+def always_replay(journal: ReadJournal | None = None) -> Generator[None]:
+    """Drop the state of every session after each commit and fold all its records anew.
+
+    Whatever a session knows and its journal does not is lost at once, so a test that passes with and without
+    this proves that a crash after any commit would have changed nothing.
+    """
+    commit = SessionWriter.commit
+
+    async def forgetful(
+        self: SessionWriter, *, standing: Standing, wake_at_ms: int | None, is_last: bool = False
+    ) -> None:
+        await commit(self, standing=standing, wake_at_ms=wake_at_ms, is_last=is_last)
+        state = self.state
+        found = await folded(journal(self) if journal else self.journal, self.session_id, upto=state.seq)
+        found.epoch = state.epoch
+        # The driver and its work hold the very same object, so it is emptied and filled again.
+        vars(state).clear()
+        vars(state).update(vars(found))
+
+    SessionWriter.commit = forgetful
+    try:
+        yield
+    finally:
+        SessionWriter.commit = commit
+
+
+async def folded(journal: Journal, session_id: str, *, upto: int) -> LoopState:
+    """Fold the first records of a session."""
+    state = LoopState()
+    while state.seq < upto:
+        records = await journal.read(session_id, after=state.seq, limit=_PAGE)
+        state.apply_all(record for record in records if record.seq <= upto)
+    return state

@@ -1,0 +1,212 @@
+"""The story of one simulation, drawn from its seed before it begins."""
+
+from dataclasses import dataclass, replace
+from typing import Final, Literal, TypeVar
+
+from windlass.testing.simulator.world import World
+from windlass.testing.stores import FaultRates
+
+Tool = Literal["look", "put", "pay"]
+Verdict = Literal["allow", "deny", "ask", "brief", "modify", "defer", "interrupt"]
+"""What the policy says of a call; `brief` asks, and the request expires soon."""
+Fate = Literal["ok", "slow", "fail", "hang", "stubborn"]
+Doom = Literal["crash", "sleep", "close"]
+"""How a process ends: at once and for ever, only for a while, or in good order."""
+
+T = TypeVar("T")
+
+HELPER: Final = "helper"
+"""The subagent that a call is for; its tag is the run that works for it."""
+HORIZON_S: Final = 45.0
+"""When the faults stop."""
+DAY_S: Final = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class CallPlan:
+    """A call that the model will ask for."""
+
+    tool: str
+    tag: str
+    verdict: Verdict
+    fate: Fate
+    delay_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlan:
+    """A run that somebody will ask for."""
+
+    run_id: str
+    session_id: str
+    steps: tuple[tuple[CallPlan, ...], ...]
+    start_s: float
+    cancel_s: float | None
+    max_steps: int | None
+    is_typed: bool
+    is_task: bool
+
+    @property
+    def output(self) -> str:
+        """What the model says in the end."""
+        return '{"n": 1}' if self.is_typed else f"done {self.run_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class DoomPlan:
+    """When and how a process ends, and when the next one begins."""
+
+    kind: Doom
+    at_point: int
+    """Counted: every call of the store, the model and the tools has two or more."""
+    is_noticed: bool
+    """Whether the store learns of it at once; if not, the lease has to end."""
+    next_s: float
+    back_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """What one seed does."""
+
+    runs: tuple[RunPlan, ...]
+    dooms: tuple[DoomPlan | None, ...]
+    """Of the first processes, in their order; the others live on."""
+    processes: int
+    rates: FaultRates | None
+    model_faults: float
+    jumps: tuple[tuple[float, float], ...]
+    """When the wall clock moves, and how far."""
+    reconnects: float
+    """How often a watcher leaves after an event."""
+    children: tuple[RunPlan, ...] = ()
+    """Runs of subagents, which nobody asks for but calls."""
+
+    @property
+    def all_runs(self) -> tuple[RunPlan, ...]:
+        """All runs that there may be."""
+        return (*self.runs, *self.children)
+
+    def plan(self, run_id: str) -> RunPlan:
+        """Return a run by its id."""
+        return next(run for run in self.all_runs if run.run_id == run_id)
+
+    def call(self, tag: str) -> CallPlan:
+        """Return a call by its tag."""
+        return next(call for run in self.all_runs for step in run.steps for call in step if call.tag == tag)
+
+
+def draw(world: World, *, has_family: bool = False) -> Scenario:
+    """Draw a story; with a family, runs give work to subagents."""
+    sessions = 1 + world.below(2)
+    runs = tuple(_run(world, number, sessions) for number in range(1 + world.below(3)))
+    dooms = tuple(_doom(world) for _ in range(world.below(4)))
+    rate = (0.0, 0.0, 0.02, 0.06)[world.below(4)]
+    rates = FaultRates(rate, rate, rate, rate / 2, delay_s=1.0 + world.below(12)) if rate else None
+    jumps: list[tuple[float, float]] = []
+    if world.chance(0.3):
+        sizes = (DAY_S, -DAY_S, 40.0, -40.0, -1.0)
+        jumps = [(world.random() * HORIZON_S, sizes[world.below(5)]) for _ in range(1 + world.below(3))]
+    children: tuple[RunPlan, ...] = ()
+    if has_family:
+        families = [_family(world, run) for run in runs]
+        runs, children = tuple(run for run, _ in families), tuple(child for _, child in families)
+    return Scenario(
+        runs,
+        dooms,
+        processes=1 + world.below(2),
+        rates=rates,
+        model_faults=(0.0, 0.0, 0.15, 0.4)[world.below(4)],
+        jumps=tuple(sorted(jumps)),
+        reconnects=(0.0, 0.05, 0.3)[world.below(3)],
+        children=children,
+    )
+
+
+def _run(world: World, number: int, sessions: int) -> RunPlan:
+    run_id = f"r{number}"
+    steps = tuple(
+        tuple(_call(world, f"{run_id}.{step}.{at}") for at in range(1 + world.below(3) // 2 + world.below(2)))
+        for step in range(world.below(3))
+    )
+    return RunPlan(
+        run_id,
+        f"s{world.below(sessions)}",
+        steps,
+        start_s=world.random() * 10 if world.chance(0.7) else 0.0,
+        cancel_s=world.random() * 20 if world.chance(0.2) else None,
+        max_steps=1 + world.below(3) if world.chance(0.1) else None,
+        is_typed=world.chance(0.15),
+        is_task=world.chance(0.1),
+    )
+
+
+def _family(world: World, run: RunPlan) -> tuple[RunPlan, RunPlan]:
+    """Let a run give work to a subagent in a step, beside the calls of that step."""
+    steps = list(run.steps) or [()]
+    at = world.below(len(steps))
+    child_id = f"subagent:{run.run_id}/{at}/c{len(steps[at])}"
+    steps[at] = (*steps[at], CallPlan(HELPER, child_id, "allow", "ok", 0.0))
+    work = tuple(
+        tuple(_call(world, f"{child_id}.{step}.{one}") for one in range(1 + world.below(2)))
+        for step in range(world.below(3))
+    )
+    child = RunPlan(
+        child_id,
+        f"session:{child_id}",
+        work,
+        start_s=0.0,
+        cancel_s=None,
+        max_steps=None,
+        is_typed=False,
+        is_task=True,
+    )
+    return replace(run, steps=tuple(steps)), child
+
+
+_TOOLS: Final = ("look", "put", "put", "pay", "pay")
+_VERDICTS: Final[tuple[tuple[Verdict, int], ...]] = (
+    ("allow", 8),
+    ("ask", 4),
+    ("brief", 1),
+    ("modify", 1),
+    ("deny", 1),
+    ("defer", 1),
+    ("interrupt", 1),
+)
+_FATES: Final[tuple[tuple[Fate, int], ...]] = (
+    ("ok", 7),
+    ("slow", 4),
+    ("fail", 1),
+    ("hang", 1),
+    ("stubborn", 1),
+)
+
+
+def _one_of(world: World, odds: tuple[tuple[T, int], ...]) -> T:
+    at = world.below(sum(weight for _, weight in odds))
+    for value, weight in odds:
+        at -= weight
+        if at < 0:
+            return value
+    raise AssertionError("a number below the sum of all weights")
+
+
+def _call(world: World, tag: str) -> CallPlan:
+    tool = "nothing" if world.chance(0.02) else _TOOLS[world.below(5)]
+    verdict: Verdict = _one_of(world, _VERDICTS)
+    fate: Fate = _one_of(world, _FATES)
+    return CallPlan(tool, tag, verdict, fate, delay_s=world.random() * 8 if fate != "ok" else 0.0)
+
+
+def _doom(world: World) -> DoomPlan | None:
+    if world.chance(0.2):
+        return None
+    kinds: tuple[Doom, ...] = ("crash", "crash", "crash", "sleep", "close")
+    return DoomPlan(
+        kinds[world.below(5)],
+        at_point=1 + world.below(120 if world.chance(0.6) else 40),
+        is_noticed=world.chance(0.6),
+        next_s=world.random() * 5,
+        back_s=world.random() * 60,
+    )

@@ -1,0 +1,413 @@
+"""A process of a simulation.
+
+A real runtime whose every way out leads through a gate.
+
+When the gate closes, nothing that the process does reaches the store, the model, the tools or the clock any
+more. A process that crashed never gets through again; one that slept goes on where it was, much later.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextvars import ContextVar, copy_context
+from datetime import datetime
+from typing import Final, TypeVar
+
+from pydantic import JsonValue
+
+from windlass.agent import Agent
+from windlass.errors import Unavailable
+from windlass.feed import Feed
+from windlass.policy import allow_start
+from windlass.ports.model import LLMMessage, LLMStreamChunk, LLMUsage, ToolCallDelta
+from windlass.runtime.core import CoreRuntime
+from windlass.runtime.registry import Machine, Registry, RuntimePorts
+from windlass.scribe import RedactingScribe
+from windlass.testing.simulator.plan import HELPER, CallPlan, DoomPlan, Scenario
+from windlass.testing.simulator.world import World
+from windlass.testing.stores import FaultRates, FaultyStore
+from windlass.testing.time import sequential_ids
+from windlass.tools import ToolFailed, tool
+from windlass.tools.context import ToolContext
+from windlass_harness.loop.drafts import Draft
+from windlass_harness.policy import CallFacts
+from windlass_harness.views import fold_runs
+from windlass_protocol import (
+    AllowDecision,
+    AskDecision,
+    DeferDecision,
+    DenyDecision,
+    ErrorKind,
+    FinishReason,
+    InterruptDecision,
+    JsonObject,
+    ModifyDecision,
+    PolicyDecision,
+    PolicyKind,
+    PolicyRef,
+    Record,
+    RetryClass,
+    ToolCall,
+    encode,
+)
+
+T = TypeVar("T")
+
+BRIEF_MS: Final = 4_000
+DEFER_MS: Final = 2_000
+TOOL_TIMEOUT_MS: Final = 6_000
+_NO_FAULTS: Final = FaultRates(0.0, 0.0, 0.0, 0.0)
+_REFS: Final = (PolicyRef(kind=PolicyKind.HOST, id="simulator", version="1"),)
+
+
+class Process:
+    """One runtime on the store of the world."""
+
+    def __init__(self, world: World, scenario: Scenario, *, number: int, doom: DoomPlan | None) -> None:
+        self.world = world
+        self.scenario = scenario
+        self.number = number
+        self.doom = doom
+        self.points = 0
+        self.is_down = False
+        self.was_gated = False
+        self.owner_ids: list[str] = []
+        """What it is called by the store; another name for each attempt to open it."""
+        self.down = asyncio.get_running_loop().create_future()
+        """Done while it serves nobody."""
+        self._gate: asyncio.Future[None] | None = None
+        self.on_down: Callable[[Process], None] = lambda _: None
+        self.context = copy_context()
+        self.context.run(_PROCESS.set, self)
+        self.store = GatedStore(self)
+        self.clock = GatedClock(self)
+        machine = Machine(self.clock, sequential_ids(f"p{number}"), world.random)
+        self.runtime = CoreRuntime(
+            RuntimePorts(
+                machine,
+                _SCRIBE,
+                store=self.store,
+                bus=Feed(self.store, self.clock),
+                content=self.store,
+                start_policy=allow_start,
+                tool_policy=Policy(world),
+                registry=_registry(has_family=bool(scenario.children)),
+                providers={"sim": Model(self)},
+            )
+        )
+
+    async def pass_through(self) -> None:
+        """Pass a point: the process may end here, and nothing gets out once it has."""
+        self.points += 1
+        if self.doom is not None and self.points == self.doom.at_point:
+            self._go_down(self.doom)
+        while self._gate is not None:
+            await asyncio.shield(self._gate)
+
+    def _go_down(self, doom: DoomPlan) -> None:
+        """Serve nobody any more.
+
+        Nothing gets out from now on, unless it ends in good order.
+        """
+        self.world.note(f"process {self.number} goes at point {self.points}: {doom.kind}")
+        self.is_down = True
+        self.down.set_result(None)
+        if doom.kind != "close":
+            self.was_gated = True
+            self._gate = asyncio.get_running_loop().create_future()
+        self.on_down(self)
+
+    def open_gate(self) -> None:
+        """Let everything out again that waited."""
+        if self._gate is not None:
+            self.world.note(f"process {self.number} is back")
+            self._gate.set_result(None)
+            self._gate = None
+            self.is_down = False
+            self.down = asyncio.get_running_loop().create_future()
+
+    def end(self) -> None:
+        """Cancel whoever waits at the gate, at the end of the simulation."""
+        if self._gate is not None:
+            self._gate.cancel()
+
+    async def perform(self, context: ToolContext, tag: str, *, verdict: str) -> str:
+        """Do what a tool does."""
+        world, plan = self.world, self.scenario.call(tag)
+        await self.pass_through()
+        _check_call(world, plan, context, verdict)
+        world.begin(context, tag, effect=_EFFECTS[plan.tool], is_late=self.was_gated)
+        await self.pass_through()
+        try:
+            await self.clock.sleep(60.0 if plan.fate == "hang" else plan.delay_s)
+        except asyncio.CancelledError:
+            if plan.fate == "stubborn":
+                await self.clock.sleep(plan.delay_s)
+            raise
+        if plan.fate == "fail":
+            raise ToolFailed("it does not work")
+        world.finish(context.idempotency_key)
+        await self.pass_through()
+        return f"{tag} is done"
+
+
+_EFFECTS: Final = {"look": "read", "put": "idempotent", "pay": "once"}
+_PROCESS: ContextVar[Process] = ContextVar("process of the simulation")
+
+
+def _check_call(world: World, plan: CallPlan, context: ToolContext, verdict: str) -> None:
+    """What runs must be what the model asked for, changed by the policy alone."""
+    expected = "modified" if plan.verdict == "modify" else plan.verdict
+    if verdict != expected or not plan.tag.startswith(f"{context.run_id}."):
+        world.blame(f"call {context.call_id} of {context.run_id} ran with other arguments: {verdict}")
+    if plan.verdict in ("deny", "interrupt"):
+        world.blame(f"call {plan.tag} ran although the policy said {plan.verdict}")
+
+
+class _Trusting(RedactingScribe):
+    """A scribe that does not look for secrets: there are none, and looking takes time."""
+
+    def __call__(self, drafts: Sequence[Draft]) -> Sequence[Draft]:
+        """Return drafts as they are."""
+        return drafts
+
+
+_SCRIBE: Final = _Trusting()
+
+
+class GatedStore(FaultyStore):
+    """The store of the world as one process sees it."""
+
+    def __init__(self, process: Process) -> None:
+        world, rates = process.world, process.scenario.rates
+        super().__init__(world.store, random=world.random, clock=world.clock, rates=rates or _NO_FAULTS)
+        self.is_faulty = rates is not None
+        self._process = process
+
+    async def _pass(self, name: str, call: Callable[[], Awaitable[T]]) -> T:
+        process = self._process
+
+        async def through() -> T:
+            await process.pass_through()
+            return await call()
+
+        result = await super()._pass(name, through)
+        await process.pass_through()
+        return result
+
+    async def enlist(self, owner_id: str, *, now_ms: int) -> None:
+        """Become an owner."""
+        if owner_id not in self._process.owner_ids:
+            self._process.owner_ids.append(owner_id)
+        await super().enlist(owner_id, now_ms=now_ms)
+
+    async def change_token(self) -> int:
+        """Return a number that is another one after anybody has written."""
+        return self._process.world.changes
+
+    async def aclose(self) -> None:
+        """Leave the store of the world open."""
+
+
+class GatedClock:
+    """The clock of the world as one process sees it."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+
+    def now(self) -> datetime:
+        """Return the wall-clock time."""
+        return self._process.world.clock.now()
+
+    def monotonic(self) -> float:
+        """Return the seconds that have passed."""
+        return self._process.world.clock.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        """Return once the seconds have passed and the process is there."""
+        await self._process.world.clock.sleep(seconds)
+        await self._process.pass_through()
+
+
+class Policy:
+    """A policy that says of each call what its arguments ask it to say."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    @property
+    def version(self) -> str:
+        """Always the same rules."""
+        return "1"
+
+    def before(self, call: CallFacts, *, is_attended: bool) -> PolicyDecision:
+        """Decide by the verdict in the arguments."""
+        arguments = call.arguments or {}
+        tag = arguments.get("tag")
+        match arguments.get("verdict"):
+            case "deny":
+                return DenyDecision(code="no", reason="never", policy_refs=_REFS)
+            case "interrupt":
+                return InterruptDecision(code="stop", reason="enough", policy_refs=_REFS)
+            case "ask":
+                return AskDecision(code="ask", reason="may it?", policy_refs=_REFS)
+            case "brief":
+                return AskDecision(code="ask", reason="now?", policy_refs=_REFS, expires_in_ms=BRIEF_MS)
+            case "modify":
+                given: JsonObject = {"tag": tag, "verdict": "modified"}
+                return ModifyDecision(code="safer", reason="safer", policy_refs=_REFS, arguments=given)
+            case "defer" if tag not in self._world.deferred:
+                self._world.deferred.add(str(tag))
+                return DeferDecision(code="later", reason="busy", policy_refs=_REFS, resume_after_ms=DEFER_MS)
+            case _:
+                return AllowDecision(code="ok", reason="fine", policy_refs=_REFS)
+
+    def after(self, call: CallFacts, output: JsonValue) -> PolicyDecision:
+        """Let every result through."""
+        return AllowDecision(code="ok", reason="fine", policy_refs=_REFS)
+
+
+_FAILURES: Final[tuple[Callable[[], Exception], ...]] = (
+    lambda: ConnectionError("gone"),
+    lambda: Unavailable("busy", kind=ErrorKind.PROVIDER_FAILURE, retry=RetryClass.RETRYABLE),
+    lambda: TimeoutError("late"),
+    lambda: ValueError("broken"),
+)
+
+
+_HOPELESS: Final = len(_FAILURES) - 1
+
+
+class Model:
+    """A model that asks for the calls of the plan.
+
+    Which, it learns from the history alone.
+    """
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+
+    async def stream(
+        self,
+        messages: Sequence[LLMMessage],
+        *,
+        tools: Iterable[JsonObject] | None = None,
+        temperature: float | None = None,
+    ) -> AsyncIterator[LLMStreamChunk]:
+        """Give the next answer of the plan."""
+        process, world = self._process, self._process.world
+        run_id, step = _where(messages)
+        await process.pass_through()
+        world.ask(run_id, step, is_late=process.was_gated)
+        await process.pass_through()
+        plan = process.scenario.plan(run_id)
+        is_last = step >= len(plan.steps)
+        text = plan.output if is_last else f"step {step}"
+        if plan.is_typed and is_last and step == len(plan.steps):
+            text = "no JSON"
+        yield LLMStreamChunk(content_delta=text)
+        if world.chance(process.scenario.model_faults):
+            await process.clock.sleep(world.random() * 4)
+            if world.chance(0.2):
+                return
+            kind = world.below(40) // 13
+            world.run(run_id).is_hopeless = kind == _HOPELESS and not process.was_gated
+            raise _FAILURES[kind]()
+        if not is_last:
+            for index, call in enumerate(plan.steps[step]):
+                yield LLMStreamChunk(tool_call_delta=_delta(call, index))
+        await process.pass_through()
+        reason = FinishReason.STOP if is_last else FinishReason.TOOL_CALLS
+        yield LLMStreamChunk(finish_reason=reason, usage=LLMUsage(input_tokens=7, output_tokens=3))
+
+
+def _delta(call: CallPlan, index: int) -> ToolCall | ToolCallDelta:
+    arguments: JsonObject = {"tag": call.tag, "verdict": call.verdict}
+    if call.tool == HELPER:
+        arguments = {"message": f"run {call.tag} please"}
+    if index % 2:
+        return ToolCall(id=f"c{index}", name=call.tool, arguments=arguments)
+    return ToolCallDelta(index, id=f"c{index}", name=call.tool, arguments_delta=encode(arguments).decode())
+
+
+def _where(messages: Sequence[LLMMessage]) -> tuple[str, int]:
+    """Return the run that the history ends with, and how many answers it has."""
+    step = 0
+    for message in reversed(messages):
+        if message.role == "assistant":
+            step += 1
+        elif message.role == "user" and (words := message.content.rpartition("\n")[2]).startswith("run "):
+            # A subagent is told more than its caller said.
+            return words.split()[1], step
+    raise AssertionError("a history without a run")
+
+
+# Tools and agents are made once for all simulations: what they do depends on the process they are called in.
+
+
+@tool(effect="read", timeout_ms=TOOL_TIMEOUT_MS)
+async def look(tag: str, verdict: str, *, context: ToolContext) -> str:
+    """Look at something."""
+    return await _PROCESS.get().perform(context, tag, verdict=verdict)
+
+
+@tool(effect="idempotent", timeout_ms=TOOL_TIMEOUT_MS)
+async def put(tag: str, verdict: str, *, context: ToolContext) -> str:
+    """Put something somewhere."""
+    return await _PROCESS.get().perform(context, tag, verdict=verdict)
+
+
+@tool(effect="once", timeout_ms=TOOL_TIMEOUT_MS)
+async def pay(tag: str, verdict: str, *, context: ToolContext) -> str:
+    """Pay for something."""
+    return await _PROCESS.get().perform(context, tag, verdict=verdict)
+
+
+_MADE: dict[bool, Registry] = {}
+
+
+def _registry(*, has_family: bool = False) -> Registry:
+    if has_family not in _MADE:
+        helper = Agent(HELPER, model="sim/model", tools=[look, put, pay])
+        below = [helper] if has_family else []
+        worker = Agent("worker", model="sim/model", tools=[look, put, pay], subagents=below)
+        _MADE[has_family] = Registry([worker])
+    return _MADE[has_family]
+
+
+def worker_package_id() -> str:
+    """Return the package that all runs have."""
+    registered = _registry().agent("worker")
+    assert registered is not None
+    return registered.package.package_id
+
+
+def check_family(world: World, journals: Mapping[str, Sequence[Record]]) -> None:
+    """Who was called began once, whoever began was called, and reports are true."""
+    called: dict[str, str] = {}
+    for records in journals.values():
+        for record in records:
+            if record.type == "subagent.called":
+                child_id = str(record.data["childRunId"])
+                if child_id in called:
+                    world.blame(f"{child_id} was called twice")
+                called[child_id] = str(record.data["childSessionId"])
+            elif record.type == "subagent.completed":
+                _check_report(world, record, journals)
+    for child_id, session_id in called.items():
+        if child_id not in fold_runs(journals.get(session_id, ())).runs:
+            world.blame(f"{child_id} was called and never began")
+    for session_id, records in journals.items():
+        is_wanted = session_id in called.values() or not session_id.startswith("session:subagent:")
+        if records and not is_wanted:
+            world.blame(f"{session_id} began and nobody called")
+
+
+def _check_report(world: World, record: Record, journals: Mapping[str, Sequence[Record]]) -> None:
+    """What a caller was told of a subagent is what the journal of that one says."""
+    child_id, data = str(record.data["childRunId"]), record.data
+    run = fold_runs(journals.get(str(data["childSessionId"]), ())).runs.get(child_id)
+    result = None if run is None else run.result
+    if result is None or result.status != data["status"]:
+        world.blame(f"{child_id} is told to be {data['status']}, and is {result and result.status}")
+    elif result.status == "completed" and result.output != data["output"]:
+        world.blame(f"{child_id} is told to have said {data['output']!r}, and said {result.output!r}")

@@ -1,0 +1,322 @@
+"""Failpoints: counted places of a program, at any of which it can be ended."""
+
+import os
+import signal
+from asyncio import get_running_loop
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass
+from threading import Lock
+from typing import Final, Literal, Protocol, TypeVar
+
+from windlass.engine.engine import Watched
+from windlass.errors import Ambiguous, Unavailable
+from windlass.ports.clock import Clock, Random
+from windlass.ports.store import (
+    Appended,
+    Arrivals,
+    Batch,
+    Claim,
+    ContentStore,
+    CountFilter,
+    InboxItem,
+    JsonObject,
+    KeptItem,
+    NewRun,
+    OpenRequest,
+    Posted,
+    RunCounts,
+    RunFilter,
+    RunInfo,
+    RunRow,
+    SessionCopy,
+    SessionFilter,
+    SessionInfo,
+    SessionRow,
+    Store,
+    StoredAppend,
+    Waiting,
+)
+from windlass_protocol import ContentRef, ErrorKind, Record, RetryClass
+
+T = TypeVar("T")
+
+WRITES: Final = frozenset({"claim", "append", "post", "enlist", "retire", "save", "put", "keep", "delete"})
+"""The calls that change something."""
+
+
+class FullStore(Store, ContentStore, Protocol):
+    """Every port that a store has."""
+
+
+class WrappedStore:
+    """A `Store` and `ContentStore` that hands on every call; change `_pass`."""
+
+    def __init__(self, inner: FullStore) -> None:
+        self.inner = inner
+
+    async def _pass(self, name: str, call: Callable[[], Awaitable[T]]) -> T:
+        """Make a call of the inner store."""
+        return await call()
+
+    async def claim(self, session_id: str, owner_id: str, *, now_ms: int) -> Claim:
+        return await self._pass("claim", lambda: self.inner.claim(session_id, owner_id, now_ms=now_ms))
+
+    async def append(self, batch: Batch) -> Appended:
+        return await self._pass("append", lambda: self.inner.append(batch))
+
+    async def read(self, session_id: str, *, after: int = 0, limit: int = 512) -> tuple[Record, ...]:
+        return await self._pass("read", lambda: self.inner.read(session_id, after=after, limit=limit))
+
+    async def post(
+        self, session_id: str, *, kind: str, key: str, body: JsonObject, run: NewRun | None = None
+    ) -> Posted:
+        return await self._pass(
+            "post", lambda: self.inner.post(session_id, kind=kind, key=key, body=body, run=run)
+        )
+
+    async def pending(self, session_id: str, *, after: int = 0, limit: int = 64) -> tuple[InboxItem, ...]:
+        return await self._pass("pending", lambda: self.inner.pending(session_id, after=after, limit=limit))
+
+    async def arrivals(self, *, after: int) -> Arrivals:
+        return await self._pass("arrivals", lambda: self.inner.arrivals(after=after))
+
+    async def run(self, run_id: str) -> RunRow | None:
+        return await self._pass("run", lambda: self.inner.run(run_id))
+
+    async def session(self, session_id: str) -> SessionRow | None:
+        return await self._pass("session", lambda: self.inner.session(session_id))
+
+    async def sessions(self, *, after: str | None = None, limit: int = 100) -> tuple[SessionRow, ...]:
+        return await self._pass("sessions", lambda: self.inner.sessions(after=after, limit=limit))
+
+    async def due(
+        self, *, now_ms: int, limit: int = 100, agents: Collection[str] | None = None
+    ) -> tuple[str, ...]:
+        return await self._pass("due", lambda: self.inner.due(now_ms=now_ms, limit=limit, agents=agents))
+
+    async def unfinished(self) -> Mapping[str, int]:
+        return await self._pass("unfinished", self.inner.unfinished)
+
+    async def next_wake_ms(self) -> int | None:
+        return await self._pass("next_wake_ms", self.inner.next_wake_ms)
+
+    async def enlist(self, owner_id: str, *, now_ms: int) -> None:
+        await self._pass("enlist", lambda: self.inner.enlist(owner_id, now_ms=now_ms))
+
+    async def retire(self, owner_id: str) -> None:
+        await self._pass("retire", lambda: self.inner.retire(owner_id))
+
+    async def read_all(self, *, after: int = 0, limit: int = 512) -> tuple[Record, ...]:
+        return await self._pass("read_all", lambda: self.inner.read_all(after=after, limit=limit))
+
+    async def last_position(self) -> int:
+        return await self._pass("last_position", self.inner.last_position)
+
+    async def save(self, session_id: str, seq: int, *, state: bytes) -> None:
+        await self._pass("save", lambda: self.inner.save(session_id, seq, state=state))
+
+    async def load(self, session_id: str) -> tuple[int, bytes] | None:
+        return await self._pass("load", lambda: self.inner.load(session_id))
+
+    async def put(
+        self, content: bytes, *, media_type: str = "application/json", session_id: str | None = None
+    ) -> ContentRef:
+        return await self._pass(
+            "put", lambda: self.inner.put(content, media_type=media_type, session_id=session_id)
+        )
+
+    async def get(self, ref: ContentRef) -> bytes:
+        return await self._pass("get", lambda: self.inner.get(ref))
+
+    async def listed(
+        self, wanted: SessionFilter, *, before: int | None = None, limit: int = 50
+    ) -> tuple[SessionInfo, ...]:
+        return await self._pass("listed", lambda: self.inner.listed(wanted, before=before, limit=limit))
+
+    async def listed_session(self, session_id: str) -> SessionInfo | None:
+        return await self._pass("listed_session", lambda: self.inner.listed_session(session_id))
+
+    async def listed_runs(
+        self, wanted: RunFilter, *, before: int | None = None, limit: int = 50
+    ) -> tuple[RunInfo, ...]:
+        return await self._pass(
+            "listed_runs", lambda: self.inner.listed_runs(wanted, before=before, limit=limit)
+        )
+
+    async def listed_requests(
+        self, *, owner: str | None = None, after: int = 0, limit: int = 50
+    ) -> tuple[OpenRequest, ...]:
+        return await self._pass(
+            "listed_requests", lambda: self.inner.listed_requests(owner=owner, after=after, limit=limit)
+        )
+
+    async def counted_runs(self, wanted: CountFilter) -> RunCounts:
+        return await self._pass("counted_runs", lambda: self.inner.counted_runs(wanted))
+
+    async def waiting(self, *, owner: str | None = None, agent_id: str | None = None) -> Waiting:
+        return await self._pass("waiting", lambda: self.inner.waiting(owner=owner, agent_id=agent_id))
+
+    async def appends(self, session_id: str, *, after: int = 0, limit: int = 64) -> tuple[StoredAppend, ...]:
+        return await self._pass("appends", lambda: self.inner.appends(session_id, after=after, limit=limit))
+
+    async def kept_items(self, session_id: str, *, after: int = 0, limit: int = 512) -> tuple[KeptItem, ...]:
+        return await self._pass(
+            "kept_items", lambda: self.inner.kept_items(session_id, after=after, limit=limit)
+        )
+
+    async def contents_of(self, session_id: str) -> tuple[ContentRef, ...]:
+        return await self._pass("contents_of", lambda: self.inner.contents_of(session_id))
+
+    async def keep(self, copy: SessionCopy) -> None:
+        await self._pass("keep", lambda: self.inner.keep(copy))
+
+    async def delete(self, session_id: str, *, now_ms: int) -> tuple[str, ...]:
+        return await self._pass("delete", lambda: self.inner.delete(session_id, now_ms=now_ms))
+
+    async def change_token(self) -> int:
+        """Return what the inner store says; 0 if nobody else can write to it."""
+        return await self.inner.change_token() if isinstance(self.inner, Watched) else 0
+
+    async def aclose(self) -> None:
+        await self.inner.aclose()
+
+
+def end_process(name: str) -> None:
+    """End the process at once, as a crash does: nothing is written, closed or told."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Failpoints:
+    """Counts the points that a program passes, and does something at one of them.
+
+    Points are counted, not timed: the same program with the same number ends at the same place. Any thread
+    may pass one. Run once without a number to learn from `passed` how many there are.
+    """
+
+    def __init__(self, at: int | None = None, *, act: Callable[[str], None] = end_process) -> None:
+        if at is not None and at < 1:
+            raise ValueError(f"the first point has number 1, found {at}")
+        self._at = at
+        self._act = act
+        self._lock = Lock()
+        self.passed: list[str] = []
+        """The names of all points so far, in their order."""
+
+    def hit(self, name: str) -> None:
+        """Pass a point."""
+        with self._lock:
+            self.passed.append(name)
+            is_it = len(self.passed) == self._at
+        if is_it:
+            self._act(name)
+
+
+class FailpointStore(WrappedStore):
+    """A store with three points around every call.
+
+    `… asked`: nothing has happened. `… done`: it has happened, and the caller does not know. `… told`: the
+    caller knows, and has gone on until it waits for something else.
+    """
+
+    def __init__(self, inner: FullStore, points: Failpoints) -> None:
+        super().__init__(inner)
+        self.points = points
+
+    async def _pass(self, name: str, call: Callable[[], Awaitable[T]]) -> T:
+        self.points.hit(f"{name} asked")
+        result = await call()
+        self.points.hit(f"{name} done")
+        get_running_loop().call_soon(self.points.hit, f"{name} told")
+        return result
+
+
+Fault = Literal["refuse", "lose", "hide", "slow"]
+
+
+@dataclass(frozen=True, slots=True)
+class FaultRates:
+    """How often each fault happens, from 0 to 1; at most 1 together."""
+
+    refuse: float = 0.05
+    """Nothing happens, and the caller is told so."""
+    lose: float = 0.05
+    """Nothing happens, and the caller is told that it may have."""
+    hide: float = 0.05
+    """It happens, and the caller is told that it may have."""
+    slow: float = 0.05
+    """It happens late."""
+    delay_s: float = 10.0
+
+
+DEFAULT_RATES: Final = FaultRates()
+
+
+class FaultyStore(WrappedStore):
+    """A store whose calls fail by chance, from a seed.
+
+    `calls` counts what it was asked, `faults` what it did about it. A call that only reads cannot be half
+    done: where a write would be lost or hidden, it is refused.
+    """
+
+    def __init__(
+        self, inner: FullStore, *, random: Random, clock: Clock, rates: FaultRates = DEFAULT_RATES
+    ) -> None:
+        super().__init__(inner)
+        self._random = random
+        self._clock = clock
+        self._rates = rates
+        self.calls: Counter[str] = Counter()
+        self.faults: Counter[Fault] = Counter()
+        self.is_faulty = True
+        """Set it to False for a store that works."""
+
+    async def _pass(self, name: str, call: Callable[[], Awaitable[T]]) -> T:
+        self.calls[name] += 1
+        match self._draw(name):
+            case "refuse":
+                raise _refused(name)
+            case "lose":
+                raise _in_doubt(name)
+            case "hide":
+                await call()
+                raise _in_doubt(name)
+            case "slow":
+                await self._clock.sleep(self._rates.delay_s)
+            case None:
+                pass
+        return await call()
+
+    def _draw(self, name: str) -> Fault | None:
+        if not self.is_faulty:
+            return None
+        chance, rates = self._random(), self._rates
+        odds: tuple[tuple[Fault, float], ...] = (
+            ("refuse", rates.refuse),
+            ("lose", rates.lose),
+            ("hide", rates.hide),
+            ("slow", rates.slow),
+        )
+        for fault, rate in odds:
+            if chance < rate:
+                found: Fault = "refuse" if fault in ("lose", "hide") and name not in WRITES else fault
+                self.faults[found] += 1
+                return found
+            chance -= rate
+        return None
+
+
+def _refused(name: str) -> Unavailable:
+    return Unavailable(
+        f"{name} was refused by the faulty store: nothing happened",
+        kind=ErrorKind.JOURNAL_FAILURE,
+        retry=RetryClass.RETRYABLE,
+    )
+
+
+def _in_doubt(name: str) -> Ambiguous:
+    return Ambiguous(
+        f"{name} timed out in the faulty store: it may have happened",
+        kind=ErrorKind.JOURNAL_FAILURE,
+        retry=RetryClass.REPAIR_NEEDED,
+    )

@@ -1,0 +1,172 @@
+"""write_file: whole files, atomically, and none whose content was not seen."""
+
+import os
+import stat
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from hashlib import sha256
+from threading import Lock
+from typing import Annotated, Final
+
+from pydantic import Field
+
+from windlass.toolbox.folder import Folder, Marks, Place, shown_path
+from windlass.toolbox.limits import CHUNK_BYTES, MARKED_FILE_BYTES_MAX, WRITE_CHARS_MAX
+from windlass.toolbox.read import Digest, PathText
+from windlass.tools import Tool, ToolFailed, tool
+from windlass.tools.calling import in_thread
+from windlass.tools.context import ToolContext
+
+_NEW_FLAGS: Final = (
+    os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+)
+_NEW_MODE: Final = 0o666
+"""Less what the umask takes away."""
+_KEPT_MODE: Final = 0o777
+"""Rights survive; set-user-id and its like do not: the new content is somebody else's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What is to be written, and what the session knows of the file."""
+
+    content: bytes
+    path: str
+    """Where it led when the mark was looked up."""
+    seen: str | None
+    key: str
+    """Names the temporary file: a call that is made again after a crash finds its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What was written, and where."""
+
+    text: str
+    path: str
+
+
+def write_file_tool(folder: Folder, marks: Marks) -> Tool[..., object]:
+    """Return the tool that writes files of a folder."""
+    lock = Lock()
+
+    @tool(mode="safe_write", effect="idempotent", is_outbound=False)
+    async def write_file(
+        path: PathText, content: Annotated[str, Field(max_length=WRITE_CHARS_MAX)], ctx: ToolContext
+    ) -> str:
+        """Write a text file of the workspace as a whole; folders on the way are made.
+
+        A file that is there already must have been read before, in the content that it has now.
+
+        Args:
+            path: The file, relative to the workspace.
+            content: All of its new text.
+        """
+        try:
+            body = content.encode("utf-8")
+        except UnicodeEncodeError:
+            raise ToolFailed("the content has half a character in it; write it in UTF-8") from None
+        where = await in_thread(partial(_where, folder, path))
+        seen = marks.seen(ctx.state, where)
+        # Hashed: a key may hold what no name of a file may.
+        key = sha256(ctx.idempotency_key.encode()).hexdigest()[:32]
+        draft = Draft(body, where, seen, key)
+        written = await in_thread(partial(write, folder, path, draft=draft, lock=lock))
+        marks.note(ctx.state, written.path, digest=sha256(body).hexdigest())
+        return written.text
+
+    return write_file
+
+
+def _where(folder: Folder, path: str) -> str:
+    """Return where a path leads, without links and dots; make nothing."""
+    try:
+        with folder.walk(path) as place:
+            return place.path
+    except ToolFailed:
+        # Perhaps only folders are missing; what is wrong besides comes up again when it is written.
+        return path
+
+
+def write(folder: Folder, path: str, *, draft: Draft, lock: Lock) -> Written:
+    """Write a file if the session may.
+
+    Raises:
+        ToolFailed: it may not, or it cannot be written; the file is as it was.
+    """
+    # One writer at a time: what was looked at is what is replaced, as far as this process goes.
+    with lock, folder.walk(path, is_writing=True) as place:
+        if place.is_folder:
+            raise ToolFailed(f"{shown_path(path)} is a folder; give the path of a file")
+        name, size = shown_path(place.path), len(draft.content)
+        if place.status is None:
+            _replace(place, draft)
+            return Written(f"wrote {name}, a new file of {size:,} bytes", place.path)
+        if not _may_replace(folder, place, draft):
+            return Written(f"{name} has this content already; nothing was written", place.path)
+        _replace(place, draft)
+        return Written(f"wrote {name}: {size:,} bytes in place of {place.status.st_size:,}", place.path)
+
+
+def _may_replace(folder: Folder, place: Place, draft: Draft) -> bool:
+    """Say whether there is anything to write; refuse what the session has not seen."""
+    name, present = shown_path(place.path), _digest(folder, place)
+    if present is None:
+        raise ToolFailed(
+            f"{name} is too large to be overwritten: limit {MARKED_FILE_BYTES_MAX:,} bytes; "
+            "write another file, or remove it first"
+        )
+    if present == sha256(draft.content).hexdigest():
+        return False
+    if draft.seen is None or place.path != draft.path:
+        raise ToolFailed(f"{name} is there already and was not read in this session; read_file it first")
+    if present != draft.seen:
+        raise ToolFailed(f"{name} has changed since it was read; read_file it again, then write")
+    return True
+
+
+def _digest(folder: Folder, place: Place) -> str | None:
+    handle = folder.open_file(place)
+    try:
+        digest = Digest()
+        while chunk := os.read(handle, CHUNK_BYTES):
+            if not digest.take(chunk):
+                break
+        return digest.text
+    finally:
+        os.close(handle)
+
+
+def _replace(place: Place, draft: Draft) -> None:
+    """Put a content under a name at once: a reader sees the old one or the new one."""
+    with _temporary(place, draft.key) as (name, handle):
+        if place.status is not None:
+            with suppress(OSError):  # only its owner or root can give it to whom it belonged
+                os.fchown(handle, place.status.st_uid, place.status.st_gid)
+            os.fchmod(handle, stat.S_IMODE(place.status.st_mode) & _KEPT_MODE)
+        view = memoryview(draft.content)
+        while view:
+            view = view[os.write(handle, view) :]
+        os.fsync(handle)
+        os.rename(name, place.name, src_dir_fd=place.parent, dst_dir_fd=place.parent)
+    with suppress(OSError):  # some file systems cannot sync a folder
+        os.fsync(place.parent)
+
+
+@contextmanager
+def _temporary(place: Place, key: str) -> Generator[tuple[str, int]]:
+    """Hold a new file beside a place; it is gone afterwards, unless it was renamed."""
+    name = f".windlass-{key}.tmp"
+    with suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=place.parent)
+    handle = os.open(name, _NEW_FLAGS, _NEW_MODE, dir_fd=place.parent)
+    try:
+        yield name, handle
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(name, dir_fd=place.parent)
+        raise
+    finally:
+        os.close(handle)

@@ -1,0 +1,462 @@
+"""Tools: typed functions that a model may call."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, Generic, ParamSpec, TypedDict, TypeVar, Unpack, cast, overload
+
+from pydantic import JsonValue
+from pydantic_core import from_json
+
+from windlass.errors import check_name, check_text, check_whole, is_for_us, kind_of, option_problem, wrong
+from windlass.limits import CONCURRENCY_MAX, DESCRIPTION_CHARS_MAX, TIMEOUT_MS_MAX, TOOL_TIMEOUT_MS
+from windlass.output_schema import schema_problem
+from windlass.schema_check import schema_faults
+from windlass.tools.context import CompactionContext, ToolContext
+from windlass.tools.context import ToolFailed as ToolFailed
+from windlass.tools.schema import (
+    ArgumentShape,
+    Signature,
+    Unfit,
+    has_parameter,
+    read_docstring,
+    read_signature,
+)
+from windlass_protocol import (
+    ApprovalRule,
+    CodecError,
+    EffectClass,
+    JsonObject,
+    Taint,
+    ToolMode,
+    ToolSpec,
+    canonical,
+)
+
+if TYPE_CHECKING:
+    from windlass.tools.router import ToolRouter
+
+
+P = ParamSpec("P")
+R = TypeVar("R", covariant=True)
+F = TypeVar("F")
+
+ApprovalCheck = Callable[[JsonObject], bool | str]
+"""Looks at the JSON arguments of a call: True asks, False leaves it to the policy, a text names a rule."""
+
+OnCompaction = Callable[[CompactionContext], Sequence[str] | Awaitable[Sequence[str]]]
+"""Called before a history is compacted; returns what the model must be told again after it."""
+
+SHELL_PARAMETER: Final = "command"
+"""The parameter of a shell tool that holds the command."""
+_WRITES: Final = frozenset({ToolMode.SAFE_WRITE, ToolMode.DESTRUCTIVE})
+
+
+class ToolOptions(TypedDict, total=False):
+    """What an author may say of a tool."""
+
+    name: str
+    """The name of the function when left out."""
+    description: str
+    """For the model; the docstring when left out."""
+    mode: ToolMode | str
+    """read, safe_write, destructive, local or external. Without one the policy asks a person first."""
+    effect: EffectClass | str
+    """read, idempotent or once: what becomes of a call that a crash interrupted. read for a tool of mode
+    read, else once."""
+    timeout_ms: int
+    timeout: float
+    """In seconds, instead of `timeout_ms`."""
+    approval: ApprovalRule | str | ApprovalCheck
+    """policy (when left out), always, once or never, or a function that looks at the arguments.
+
+    once asks until a person approves the tool for the session; an approval of one call is for that call.
+    never leaves out only what the policy asks by default: rules that ask, dangerous commands and tainted
+    sessions ask all the same.
+    """
+    concurrency: int
+    """How many calls may run at the same time; any number when left out."""
+    is_outbound: bool
+    """Whether a call can carry data out; assumed when left out."""
+    reads: Taint | str | Sequence[Taint | str]
+    """untrusted for content that anybody may have written, private for data that must not get out, or both.
+
+    In a session that has read both, every call that can carry data out asks a person first.
+    """
+    is_shell: bool
+    """Whether the parameter `command` is a shell command, which is then graded."""
+    metadata: Mapping[str, JsonValue]
+    """Anything else to pin with the tool."""
+    on_compaction: OnCompaction
+    """Called before the history is compacted: returns texts that the model is told again after it, such as a
+    list that it keeps, and forgets what the model will not remember. A crash may make it be called again."""
+    router: "ToolRouter"
+    """Where to register it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tool(Generic[P, R]):
+    """A function that a model may call; Python can call it too, as the function it is."""
+
+    function: Callable[P, R]
+    _: KW_ONLY
+    name: str
+    shape: ArgumentShape
+    description: str = ""
+    mode: ToolMode | None = None
+    effect: EffectClass = EffectClass.ONCE
+    approval: ApprovalRule | ApprovalCheck = ApprovalRule.POLICY
+    timeout_ms: int = TOOL_TIMEOUT_MS
+    concurrency: int | None = None
+    is_outbound: bool | None = None
+    reads: tuple[Taint, ...] = ()
+    is_shell: bool = False
+    is_question: bool = False
+    """Whether a call is put to a person, whose answer is its result; the function is never called."""
+    delegates: str | None = None
+    """The package whose run works for a call, empty for the agent's own; the function is never called."""
+    metadata: JsonObject = field(default_factory=dict[str, JsonValue])
+    on_compaction: OnCompaction | None = None
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the function; nothing is validated, recorded or asked."""
+        return self.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"Tool({self.name!r})"
+
+    @property
+    def __wrapped__(self) -> Callable[P, R]:
+        return self.function
+
+    @property
+    def input_schema(self) -> JsonObject:
+        """The JSON Schema of the arguments; do not change it."""
+        return self.shape.schema
+
+    @cached_property
+    def definition(self) -> JsonObject:
+        """What a model is told of the tool; do not change it."""
+        return {"name": self.name, "description": self.description, "inputSchema": self.input_schema}
+
+    @cached_property
+    def spec(self) -> ToolSpec:
+        """The tool as data, with everything that decides how it is used."""
+        rule, metadata = self.approval, dict(self.metadata)
+        if self.is_question:
+            metadata["isQuestion"] = True
+        if self.delegates is not None:
+            metadata["delegates"] = True
+        if not isinstance(rule, ApprovalRule):
+            # Whoever does not have the function asks: that is the safe side.
+            metadata["approvalFunction"] = getattr(rule, "__qualname__", type(rule).__qualname__)
+            rule = ApprovalRule.ALWAYS
+        return ToolSpec(
+            name=self.name,
+            description=self.description or None,
+            input_schema=self.input_schema,
+            mode=self.mode,
+            effect=self.effect,
+            approval=rule,
+            timeout_ms=self.timeout_ms,
+            concurrency=self.concurrency,
+            is_shell=self.is_shell,
+            is_outbound=self.is_outbound,
+            reads=self.reads or None,
+            metadata=metadata or None,
+        )
+
+    def approval_for(self, arguments: JsonObject) -> ApprovalRule:
+        """Return the rule for one call; a check that fails or answers nonsense asks."""
+        if isinstance(self.approval, ApprovalRule):
+            return self.approval
+        try:
+            answer: object = self.approval(arguments)
+        except BaseException as error:  # the tool boundary: the check is the author's
+            if is_for_us(error):
+                raise
+            return ApprovalRule.ALWAYS
+        if isinstance(answer, bool):
+            return ApprovalRule.ALWAYS if answer else ApprovalRule.POLICY
+        return ApprovalRule(answer) if answer in tuple(ApprovalRule) else ApprovalRule.ALWAYS
+
+
+@overload
+def tool(function: Callable[P, R], /, **options: Unpack[ToolOptions]) -> Tool[P, R]: ...
+@overload
+def tool(**options: Unpack[ToolOptions]) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
+def tool(
+    function: Callable[P, R] | None = None, /, **options: Unpack[ToolOptions]
+) -> Tool[P, R] | Callable[[Callable[P, R]], Tool[P, R]]:
+    """Make a tool of a typed function: `@tool`, `@tool(mode=…)` or `tool(function)`.
+
+    The schema comes from the type hints, descriptions from the docstring. A function that is not async runs
+    in a thread. A parameter of type ToolContext gets the context of the call. ToolOptions says more.
+
+    Options:
+        name: the name of the function when left out.
+        description: for the model; the docstring when left out.
+        mode: read, safe_write, destructive, local or external; without one a person is asked first.
+        effect: read, idempotent or once: what becomes of a call that a crash interrupted.
+        timeout_ms: 120,000 when left out.
+        timeout: in seconds, instead of timeout_ms.
+        approval: policy (when left out), always, once or never, or a function of the arguments.
+        concurrency: how many calls may run at the same time; any number when left out.
+        is_outbound: whether a call can carry data out; assumed when left out.
+        reads: untrusted (content of strangers), private (data that must not get out), or both.
+        is_shell: whether the parameter `command` is a shell command, which is then graded.
+        metadata: JSON to pin with the tool.
+        on_compaction: called before the history is compacted; returns what the model is told again after.
+        router: where to register it.
+
+    Raises:
+        Rejected: the function or an option cannot be used; the message says what to write.
+    """
+    if function is None:
+        return lambda function: _made(function, options)
+    return _made(function, options)
+
+
+def _made(function: Callable[P, R], options: ToolOptions) -> Tool[P, R]:
+    problem = option_problem(options, ToolOptions, what="tool")
+    if problem is not None:
+        raise wrong(problem)
+    if not _is_function(function):
+        raise wrong(f"a tool is made of a function, found {kind_of(function)}")
+    name = check_name(options.get("name", _name_of(function)), "a tool")
+    docs = read_docstring(_doc_of(function))
+    description = check_text(
+        options.get("description", docs.description),
+        f"tool {name}: the description",
+        chars_max=DESCRIPTION_CHARS_MAX,
+    )
+    shape = ArgumentShape(name, read_signature(function, name), docs.parameters)
+    mode = _choice(ToolMode, options.get("mode"), f"tool {name}: mode")
+    made = Tool(
+        function,
+        name=name,
+        shape=shape,
+        description=description,
+        mode=mode,
+        effect=_effect(options.get("effect"), mode, name=name),
+        approval=_approval(options.get("approval"), name),
+        timeout_ms=_timeout_ms(options, name),
+        concurrency=_concurrency(options.get("concurrency"), name),
+        is_outbound=_flag(options.get("is_outbound"), f"tool {name}: is_outbound"),
+        reads=_reads(options.get("reads"), name),
+        is_shell=_flag(options.get("is_shell"), f"tool {name}: is_shell") or False,
+        metadata=_metadata(options.get("metadata"), name),
+        on_compaction=_on_compaction(options.get("on_compaction"), name),
+    )
+    if made.is_shell and not has_parameter(shape.signature, SHELL_PARAMETER):
+        raise wrong(
+            f"tool {name}: a shell tool takes its command in a parameter that is called {SHELL_PARAMETER}"
+        )
+    shape.check()
+    router = options.get("router")
+    if router is None:
+        return made
+    if not callable(getattr(router, "register", None)) or isinstance(router, type):
+        raise wrong(f"tool {name}: router is a ToolRouter, found {kind_of(router)}")
+    return router.register(made)
+
+
+def _is_function(value: object) -> bool:
+    return callable(value) and not isinstance(value, type) and not isinstance(value, Tool)
+
+
+def _name_of(function: object) -> str:
+    inner = getattr(function, "func", function)
+    return getattr(inner, "__name__", type(inner).__name__)
+
+
+def _doc_of(function: object) -> str | None:
+    """Return the docstring of a function, or of an object that can be called."""
+    inner = getattr(function, "func", function)
+    if hasattr(inner, "__name__"):
+        return inner.__doc__
+    return type(inner).__call__.__doc__ or inner.__doc__
+
+
+def _choice(known: type[F], value: object, what: str) -> F | None:
+    members = cast(tuple[F, ...], tuple(cast(type[ToolMode], known)))
+    if value is None:
+        return None
+    for member in members:
+        if member == value:
+            return member
+    raise wrong(f"{what} must be one of {', '.join(map(str, members))}, found {value!r}")
+
+
+def _effect(value: object, mode: ToolMode | None, *, name: str) -> EffectClass:
+    effect = _choice(EffectClass, value, f"tool {name}: effect")
+    if effect is EffectClass.READ and mode in _WRITES:
+        raise wrong(
+            f"tool {name}: mode {mode} says that it changes something and effect read that it does not; "
+            "write effect idempotent or once, or mode read"
+        )
+    return effect or (EffectClass.READ if mode == ToolMode.READ else EffectClass.ONCE)
+
+
+def _approval(value: object, name: str) -> ApprovalRule | ApprovalCheck:
+    if callable(value):
+        return cast(ApprovalCheck, value)
+    return _choice(ApprovalRule, value, f"tool {name}: approval") or ApprovalRule.POLICY
+
+
+def _timeout_ms(options: ToolOptions, name: str) -> int:
+    seconds = cast(object, options.get("timeout"))
+    if seconds is None:
+        return check_whole(
+            options.get("timeout_ms", TOOL_TIMEOUT_MS), f"tool {name}: timeout_ms", most=TIMEOUT_MS_MAX
+        )
+    if "timeout_ms" in options:
+        raise wrong(f"tool {name}: give timeout (seconds) or timeout_ms, not both")
+    if not isinstance(seconds, int | float) or not 0.001 <= seconds <= TIMEOUT_MS_MAX / 1_000:
+        raise wrong(
+            f"tool {name}: timeout is a number of seconds from 0.001 to {TIMEOUT_MS_MAX // 1_000:,}, "
+            f"found {seconds!r}"
+        )
+    return round(seconds * 1_000)
+
+
+def _concurrency(value: object, name: str) -> int | None:
+    return None if value is None else check_whole(value, f"tool {name}: concurrency", most=CONCURRENCY_MAX)
+
+
+def _reads(value: object, name: str) -> tuple[Taint, ...]:
+    given = (value,) if isinstance(value, str) else value
+    if not isinstance(given, list | tuple | set | frozenset | None):
+        raise wrong(f"tool {name}: reads is untrusted, private or a list of them, found {kind_of(value)}")
+    found = {_choice(Taint, one, f"tool {name}: reads") for one in cast(Sequence[object], given or ())}
+    return tuple(sorted(one for one in found if one is not None))
+
+
+def _flag(value: object, what: str) -> bool | None:
+    if value is not None and not isinstance(value, bool):
+        raise wrong(f"{what} is True or False, found {kind_of(value)}")
+    return value
+
+
+def _on_compaction(value: object, name: str) -> OnCompaction | None:
+    if value is not None and not callable(value):
+        raise wrong(f"tool {name}: on_compaction is a function, found {kind_of(value)}")
+    return cast(OnCompaction | None, value)
+
+
+def _metadata(value: object, name: str) -> JsonObject:
+    if value is not None and not isinstance(value, Mapping):
+        raise wrong(f"tool {name}: metadata is a dictionary, found {kind_of(value)}")
+    metadata: JsonObject = dict(cast(Mapping[str, JsonValue], value or {}))
+    try:
+        canonical(metadata)
+    except CodecError as error:
+        reason = error.message
+    else:
+        return metadata
+    raise wrong(f"tool {name}: metadata must be JSON: {reason}")
+
+
+JsonFunction = Callable[[JsonObject, ToolContext], Awaitable[object]]
+"""Takes the arguments as the model wrote them, and the context of the call."""
+
+_SIGNATURE: Final = Signature((), "context", is_async=True)
+
+
+@dataclass(frozen=True)
+class JsonShape(ArgumentShape):
+    """Arguments that fit a schema and stay JSON."""
+
+    given: JsonObject
+
+    @cached_property
+    def schema(self) -> JsonObject:
+        """The JSON Schema of the arguments; do not change it."""
+        return self.given
+
+    def validate(self, raw: bytes) -> dict[str, object]:
+        """Return the arguments as the one value that the function takes.
+
+        Raises:
+            Unfit: they do not fit.
+        """
+        value = cast(JsonObject, from_json(raw))
+        problems = schema_faults(self.given, value)
+        if problems:
+            raise Unfit(problems)
+        return {"arguments": value}
+
+
+def json_tool(
+    function: JsonFunction, schema: JsonObject, **options: Unpack[ToolOptions]
+) -> Tool[..., object]:
+    """Make a tool of a JSON Schema (2020-12) and a function that takes JSON.
+
+    The schema comes from anybody: one that could fetch, or never end, is refused.
+
+    Raises:
+        Rejected: the schema or an option cannot be used; the message says why.
+    """
+
+    async def call(arguments: JsonObject, context: ToolContext) -> object:
+        return await function(arguments, context)
+
+    name = options.setdefault("name", getattr(function, "__name__", "tool"))
+    router = options.pop("router", None)
+    problem = arguments_problem(schema)
+    if problem is not None:
+        raise wrong(f"tool {name}: its schema cannot be used: {problem}")
+    made = cast("Tool[..., object]", tool(call, **options))
+    made = replace(made, shape=JsonShape(made.name, _SIGNATURE, {}, schema))
+    return made if router is None else router.register(made)
+
+
+def answered_by(original: Tool[..., object], function: JsonFunction) -> Tool[..., object]:
+    """Return a tool that looks and is judged as another, with another function.
+
+    The function takes JSON. Nothing of the other one is ever called, and no person or subagent answers for
+    it. Where a function of the other one says which calls need consent, all of them do.
+    """
+
+    async def call(arguments: JsonObject, context: ToolContext) -> object:
+        return await function(arguments, context)
+
+    return replace(
+        original,
+        function=call,
+        shape=JsonShape(original.name, _SIGNATURE, {}, original.input_schema),
+        is_question=False,
+        delegates=None,
+        on_compaction=None,
+        approval=original.approval if isinstance(original.approval, ApprovalRule) else ApprovalRule.ALWAYS,
+    )
+
+
+def arguments_problem(schema: JsonObject) -> str | None:
+    """Say why a schema cannot be that of arguments; None if it can."""
+    if schema.get("type") != "object":
+        return 'arguments are an object: write "type": "object" at the top'
+    return schema_problem(schema)
+
+
+PIN: Final = "pin"
+"""The metadata of a tool that names, by a hash, what its maker was told of it."""
+
+
+def as_pinned(spec: ToolSpec, tool: Tool[..., object]) -> Tool[..., object]:
+    """Return the tool of a spec, or one that refuses if their pins differ.
+
+    Whoever consented to calls of the tool consented to what the spec says of it.
+    """
+    pins = (spec.metadata or {}).get(PIN), tool.metadata.get(PIN)
+    if None in pins or pins[0] == pins[1]:
+        return tool
+
+    async def refuse(**_: object) -> object:
+        raise ToolFailed(
+            f"{tool.name} has changed since this run began, and nobody approved the change; nothing was done."
+            " A new run uses the tool as it is now"
+        )
+
+    # Nobody is asked about the change: consent to what the spec says is enough to be refused.
+    return replace(tool, function=refuse, metadata={**tool.metadata, PIN: pins[0]})

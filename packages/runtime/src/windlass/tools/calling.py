@@ -1,0 +1,328 @@
+"""Running a tool once: its timeout, its failures, its result.
+
+Whether it may run is decided elsewhere.
+"""
+
+import asyncio
+import inspect
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import Future
+from contextvars import copy_context
+from dataclasses import dataclass
+from functools import partial
+from hashlib import sha256
+from queue import SimpleQueue
+from threading import Lock, Semaphore, Thread
+from traceback import format_exception_only
+from typing import Final, TypeVar, cast
+
+from pydantic import JsonValue, ValidationError
+from pydantic_core import ErrorDetails
+
+from windlass.errors import Rejected, is_for_us
+from windlass.limits import (
+    ARGUMENT_BYTES_MAX,
+    ARGUMENT_LEVELS_MAX,
+    FAILED_CHARS_MAX,
+    FAILURE_CHARS_MAX,
+    NAMES_SHOWN_MAX,
+    OWN_THREADS_MAX,
+    PROBLEM_CHARS_MAX,
+    PROBLEMS_MAX,
+    THREADS_MAX,
+)
+from windlass.tools import Tool, ToolFailed
+from windlass.tools.context import ToolContext
+from windlass.tools.results import NoJsonForm, is_light, tool_result
+from windlass.tools.schema import Unfit
+from windlass_harness.redact import mask_text
+from windlass_protocol import (
+    CodecError,
+    CodecLimits,
+    ErrorKind,
+    JsonObject,
+    RetryClass,
+    ToolResult,
+    canonical,
+    parse,
+)
+from windlass_protocol.codec_errors import CodecErrorCode, shown
+from windlass_protocol.codec_issues import invalid
+
+ARGUMENT_LIMITS: Final = CodecLimits(message_bytes_max=ARGUMENT_BYTES_MAX, depth_max=ARGUMENT_LEVELS_MAX)
+_OMITTED: Final = re.compile(r"\(arguments of ([\d,]+) characters, which are too many to be kept\)")
+"""What stands in a record for arguments that are too large for one."""
+_OWN_CHECKS: Final = frozenset({"value_error", "assertion_error"})
+_UNKNOWN: Final = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """The arguments of one call, in all the forms that are needed."""
+
+    json: JsonObject
+    """As the model wrote them."""
+    hash: str
+    """`sha256:` and the digest of the canonical JSON."""
+    values: dict[str, object]
+    """What the function gets; parameters that were left out are not in it."""
+
+
+Mask = Callable[[str], str]
+
+
+def arguments_of(tool: Tool[..., object], raw: JsonValue, *, mask: Mask = mask_text) -> Arguments:
+    """Read and check the arguments of a call; a text is read as JSON.
+
+    What the message quotes is masked with `mask` before it is cut: half a secret would be none to it later.
+
+    Raises:
+        Rejected: they are not JSON, not an object, or do not fit; the message is for the model, names places
+            and what was expected there, and quotes nothing.
+    """
+    omitted = _OMITTED.fullmatch(raw) if isinstance(raw, str) else None
+    if omitted is not None:
+        size = f"{omitted[1]} characters, limit {ARGUMENT_BYTES_MAX:,} bytes"
+        raise _refusal(tool, [f"they are too large: {size}; send less, or in several calls"])
+    try:
+        value = parse(raw, ARGUMENT_LIMITS) if isinstance(raw, str) else raw
+        text = canonical(value, ARGUMENT_LIMITS)
+    except CodecError as error:
+        problem = error.message
+        if error.code is CodecErrorCode.TOO_LARGE:
+            raise _refusal(tool, [f"they are too large: {problem}; send less, or in several calls"]) from None
+    else:
+        return _validated(tool, value, text, mask=mask)
+    raise _refusal(tool, [f"they are not good JSON: {problem}"])
+
+
+def arguments_hash(arguments: JsonObject) -> str:
+    """Return the hash that binds a decision to these arguments."""
+    return _hash(canonical(arguments, ARGUMENT_LIMITS))
+
+
+def _validated(tool: Tool[..., object], value: JsonValue, text: bytes, *, mask: Mask) -> Arguments:
+    if not isinstance(value, dict):
+        raise _refusal(tool, ["expected an object with the parameters by name"])
+    try:
+        values = tool.shape.validate(text)
+    except ValidationError as error:
+        problems = _problems(tool, error, value, mask=mask)
+    except Unfit as error:
+        problems = [shown(mask(text), PROBLEM_CHARS_MAX) for text in error.problems]
+    except BaseException as error:  # a check is the author's code, and a model can reach all of it
+        if is_for_us(error):
+            raise
+        problems = [f"a check of the tool failed with {type(error).__name__}"]
+    else:
+        return Arguments(value, _hash(text), values)
+    # Raised out here: the validation error holds the input and must not stay on as the context.
+    raise _refusal(tool, problems)
+
+
+def _hash(text: bytes) -> str:
+    return f"sha256:{sha256(text).hexdigest()}"
+
+
+def _problems(tool: Tool[..., object], error: ValidationError, value: JsonValue, *, mask: Mask) -> list[str]:
+    issues = invalid(error, value).issues
+    details = error.errors(include_url=False, include_input=False)[: len(issues)]
+    problems: list[str] = []
+    for issue, detail in zip(issues, details, strict=False):
+        text = f"{issue.path or 'the top'}: {_own_words(detail) or issue.message}"
+        problems.append(shown(mask(text), PROBLEM_CHARS_MAX))
+    if any(detail["type"] in _UNKNOWN and len(detail["loc"]) == 1 for detail in details):
+        problems.append(
+            f"the parameters are {_listed([part.name for part in tool.shape.signature.parameters])}"
+        )
+    return problems
+
+
+def _own_words(detail: ErrorDetails) -> str | None:
+    """Return what a check of the author's own said: the model needs it to do better."""
+    if detail["type"] not in _OWN_CHECKS:
+        return None
+    said = str(detail.get("ctx", {}).get("error", "")).partition("\n")[0]
+    return said or None
+
+
+def _refusal(tool: Tool[..., object], problems: Sequence[str]) -> Rejected:
+    told = list(problems[:PROBLEMS_MAX])
+    if len(problems) > PROBLEMS_MAX:
+        told.append(f"and {len(problems) - PROBLEMS_MAX} more")
+    return Rejected(
+        f"the arguments of {tool.name} do not fit: {'; '.join(told)}",
+        kind=ErrorKind.TOOL_FAILURE,
+        retry=RetryClass.REPAIR_NEEDED,
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    told = ", ".join(names[:NAMES_SHOWN_MAX]) or "none"
+    return told if len(names) <= NAMES_SHOWN_MAX else f"{told} and {len(names) - NAMES_SHOWN_MAX} more"
+
+
+T = TypeVar("T")
+
+
+class _Threads:
+    """Threads that wait for work, started when all others are busy."""
+
+    def __init__(self, name: str, most: int) -> None:
+        self._name = name
+        self._most = most
+        self._jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._idle = Semaphore(0)
+        self._lock = Lock()
+        self._count = 0
+
+    def submit(self, job: Callable[[], None]) -> None:
+        self._jobs.put(job)
+        if self._idle.acquire(blocking=False):
+            return
+        with self._lock:
+            if self._count >= self._most:
+                return
+            self._count += 1
+        Thread(target=self._work, name=self._name, daemon=True).start()
+
+    def _work(self) -> None:
+        while True:
+            self._jobs.get()()
+            self._idle.release()
+
+
+_THREADS = _Threads("windlass-tool", THREADS_MAX)
+_OWN = _Threads("windlass-own", OWN_THREADS_MAX)
+
+
+async def in_thread(function: Callable[[], T]) -> T:
+    """Call a function in a thread, with the context variables of the caller.
+
+    Cancelling stops the waiting, and the call if it has not begun; a thread cannot be stopped.
+    """
+    return await _called(_THREADS, function)
+
+
+async def in_own_thread(function: Callable[[], T]) -> T:
+    """Do work of our own in a thread: tools that hang do not hold it up."""
+    return await _called(_OWN, function)
+
+
+async def _called(threads: _Threads, function: Callable[[], T]) -> T:
+    future: Future[T] = Future()
+    threads.submit(partial(_settle, future, partial(copy_context().run, function)))
+    return await asyncio.wrap_future(future)
+
+
+def _settle(future: Future[T], function: Callable[[], T]) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        future.set_result(function())
+    except (StopIteration, SystemExit, KeyboardInterrupt) as error:
+        # asyncio would lose the first, and end the program because of the others.
+        future.set_exception(RuntimeError(f"the tool raised {type(error).__name__}"))
+    except BaseException as error:  # noqa: BLE001 - the tool boundary, in its thread
+        future.set_exception(error)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRun:
+    """What came of one attempt."""
+
+    result: ToolResult
+    error: BaseException | None = None
+    """What the tool raised, for us; the model gets the result. It may quote anything."""
+    is_timeout: bool = False
+    """The time was over: whether the effect happened is not known."""
+    is_retryable: bool = False
+    """The tool says that trying again may help."""
+
+
+async def run_tool(tool: Tool[..., object], values: Mapping[str, object], *, context: ToolContext) -> ToolRun:
+    """Run a tool with validated values, once, within its time and that of the context.
+
+    Whatever the tool raises is in the answer; only cancelling gets out. The context is cancelled when nobody
+    waits for the tool any more, which is how one that is not async can know.
+    """
+    timeout_ms = min(tool.timeout_ms, context.timeout_ms or tool.timeout_ms)
+    limit = asyncio.timeout(timeout_ms / 1_000)
+    try:
+        async with limit:
+            return ToolRun(await _call(tool, values, context))
+    except ToolFailed as error:
+        # What is told in the end is masked anew, with the secrets of the runtime.
+        told = mask_text(error.message[: 2 * FAILED_CHARS_MAX])[:FAILED_CHARS_MAX]
+        return ToolRun(failure(told), error, is_retryable=error.is_retryable)
+    except NoJsonForm as error:
+        return ToolRun(failure(str(error)), ToolFailed(str(error)))
+    except asyncio.CancelledError:
+        context.control.cancel()
+        raise
+    except BaseException as error:  # the tool boundary: whatever it is, the model hears of it
+        if is_for_us(error):
+            raise
+        if not limit.expired():
+            return ToolRun(failure(failure_text(error)), error)
+        return late(tool, timeout_ms, context=context)
+
+
+def late(tool: Tool[..., object], timeout_ms: int, *, context: ToolContext) -> ToolRun:
+    """Return what came of a call whose time is over; the tool is told, if it asks."""
+    context.control.cancel()
+    told = f"{tool.name} did not finish within {timeout_ms:,} ms; whether it did anything is not known"
+    return ToolRun(failure(told), is_timeout=True)
+
+
+async def _call(tool: Tool[..., object], values: Mapping[str, object], context: ToolContext) -> ToolResult:
+    """Call the function of a tool; in a thread if it is not async."""
+    signature = tool.shape.signature
+    given = dict(values)
+    if signature.context_name is not None:
+        given[signature.context_name] = context
+    if signature.is_async:
+        return await _result_of(await cast(Awaitable[object], tool.function(**given)))
+    returned = await in_thread(partial(_call_tool, tool, given))
+    if isinstance(returned, _Later):
+        return await _result_of(await returned.value)
+    return returned
+
+
+@dataclass(frozen=True, slots=True)
+class _Later:
+    """What a function that is not async returned to be waited for."""
+
+    value: Awaitable[object]
+
+
+def _call_tool(tool: Tool[..., object], given: Mapping[str, object]) -> ToolResult | _Later:
+    """Call a function in its thread, and make there what is kept of its result."""
+    returned = tool.function(**given)
+    return _Later(returned) if inspect.isawaitable(returned) else tool_result(returned)
+
+
+async def _result_of(value: object) -> ToolResult:
+    is_ready = isinstance(value, ToolResult) or is_light(value)
+    return tool_result(value) if is_ready else await in_own_thread(partial(tool_result, value))
+
+
+def failure(told: str) -> ToolResult:
+    """Return the result of a call that failed and that the model should react to."""
+    return ToolResult(success=False, error=told, needs_followup=True)
+
+
+def failure_text(error: BaseException, mask: Callable[[str], str] = mask_text) -> str:
+    """Return what a model is told of an exception: one line, short, without secrets."""
+    text = "".join(format_exception_only(error))
+    line = (text[:_LINE_CHARS_MAX].splitlines() or [type(error).__name__])[0]
+    told = mask(line)
+    if len(line) == _LINE_CHARS_MAX < len(text):
+        # Half a secret at the cut is none to the mask; it is far behind what is shown.
+        told = told[: -_LINE_CHARS_MAX // 4] or type(error).__name__
+    return shown(told, FAILURE_CHARS_MAX)
+
+
+_LINE_CHARS_MAX: Final = 32_768
+"""What is looked through of an exception's text."""

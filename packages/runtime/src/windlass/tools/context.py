@@ -1,0 +1,274 @@
+"""What a tool is told of the call it serves, and how it can tell how far it is."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from dataclasses import KW_ONLY, dataclass, field
+from datetime import datetime
+from hashlib import sha256
+from typing import Final, cast
+
+from pydantic import JsonValue
+from pydantic_core import from_json, to_json
+
+from windlass.errors import kind_of
+from windlass.limits import (
+    FAILED_CHARS_MAX,
+    PROGRESS_BYTES_MAX,
+    PROGRESS_REPORTS_MAX,
+    STATE_KEY_CHARS_MAX,
+    STATE_LEVELS_MAX,
+    STATE_VALUE_BYTES_MAX,
+)
+from windlass.tools.results import result_value
+from windlass_harness.loop.events import StateChange
+from windlass_protocol import CodecError, CodecErrorCode, CodecLimits, JsonObject, canonical
+from windlass_protocol.codec_errors import shown
+
+
+class ToolFailed(Exception):
+    """Raised by a tool to tell the model, in its own words, what went wrong.
+
+    With `retryable` the runtime may call the tool again by itself before the model hears of it.
+    """
+
+    def __init__(self, message: str, *, retryable: bool = False) -> None:
+        super().__init__(message[:FAILED_CHARS_MAX])
+        self.message = message[:FAILED_CHARS_MAX]
+        self.is_retryable = retryable
+
+
+RESERVED: Final = "windlass."
+"""What keys begin with that only tools which come along set."""
+STEPS_KEY: Final = f"{RESERVED}steps"
+"""Where `windlass.steps` keeps what it needs; tools neither see it nor set it."""
+_LIMITS: Final = CodecLimits(message_bytes_max=STATE_VALUE_BYTES_MAX, depth_max=STATE_LEVELS_MAX)
+_KEY_SHOWN_CHARS: Final = 64
+
+
+class SessionValues(Mapping[str, JsonValue]):
+    """The state of a session at one moment, to be read; every value is a copy."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: Mapping[str, JsonValue] | None = None) -> None:
+        # Nobody changes the values themselves, so that copying the mapping is enough.
+        self._values: JsonObject = {} if values is None else dict(values)
+        self._values.pop(STEPS_KEY, None)
+
+    def __getitem__(self, key: str) -> JsonValue:
+        return _copied(self._values[key])
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._values
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(tuple(self._values))
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(map(repr, self._values))})"
+
+
+class ToolState(SessionValues, MutableMapping[str, JsonValue]):
+    """The state of a session while a call runs: JSON values by key.
+
+    A call sees the state as it was at its start, and its own changes. They are recorded together with the
+    result; those of a call that fails, or is cut off, are dropped. What is read is a copy: to change a value,
+    set it anew.
+    """
+
+    __slots__ = ("_removed", "_set")
+
+    def __init__(self, values: Mapping[str, JsonValue] | None = None) -> None:
+        super().__init__(values)
+        self._set: JsonObject = {}
+        self._removed: dict[str, None] = {}
+
+    def __setitem__(self, key: str, value: JsonValue) -> None:
+        self._values[key] = self._set[key] = state_value(key, value)
+
+    def keep_own(self, key: str, value: JsonValue) -> None:
+        """Set a value of a tool that comes along; its key begins with `windlass.`."""
+        self._values[key] = self._set[key] = _kept(key, value)
+
+    def __delitem__(self, key: str) -> None:
+        del self._values[key]
+        self._set.pop(key, None)
+        self._removed[key] = None
+
+    @property
+    def change(self) -> StateChange | None:
+        """What was changed; None if nothing was."""
+        if not self._set and not self._removed:
+            return None
+        return StateChange(dict(self._set), tuple(self._removed))
+
+
+def state_value(key: str, value: JsonValue) -> JsonValue:
+    """Return a value as it is kept: a copy of JSON, small enough.
+
+    Raises:
+        TypeError: the key is no text of a fitting length, or the value is not JSON.
+        ToolFailed: the value is too large.
+    """
+    _check_key(key)
+    if key.startswith(RESERVED):
+        raise TypeError(
+            f"keys that begin with {RESERVED} are those of the tools that come along; choose another"
+        )
+    return _kept(key, value)
+
+
+def _kept(key: str, value: JsonValue) -> JsonValue:
+    name = shown(key, _KEY_SHOWN_CHARS)
+    try:
+        return cast(list[JsonValue], from_json(canonical([key, value], _LIMITS)))[1]
+    except CodecError as error:
+        if error.code is CodecErrorCode.TOO_LARGE:
+            raise ToolFailed(f"{name} is too large for the state of a session: {error.message}") from None
+        problem = _told(error)
+    raise TypeError(
+        f"{name} cannot be kept in the state of a session: {problem}; keep texts, numbers, booleans, "
+        "None, and lists and dictionaries of these"
+    )
+
+
+def _told(error: CodecError) -> str:
+    """Say what is wrong, and where inside of the value."""
+    whole = f", at {error.path}"
+    inside = (error.path or "").removeprefix("/1")
+    return error.message.removesuffix(whole) + (f", at {inside}" if inside else "")
+
+
+def _check_key(key: object) -> None:
+    if not isinstance(key, str) or not 1 <= len(key) <= STATE_KEY_CHARS_MAX:
+        found = f"{len(key):,} characters" if isinstance(key, str) else kind_of(key)
+        raise TypeError(
+            f"a key of the state is a text of 1 to {STATE_KEY_CHARS_MAX} characters, found {found}"
+        )
+
+
+def _copied(value: JsonValue) -> JsonValue:
+    if isinstance(value, dict):
+        return {key: _copied(one) for key, one in value.items()}
+    return [_copied(one) for one in value] if isinstance(value, list) else value
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionContext:
+    """What a tool is told when the history of a session is about to be compacted."""
+
+    session_id: str
+    run_id: str
+    """The newest run of the session; it may have ended."""
+    _: KW_ONLY
+    agent_id: str
+    state: SessionValues = field(default_factory=SessionValues, repr=False, compare=False)
+    """What the session keeps; it can only be read here."""
+
+
+class ToolControl:
+    """The engine's end of a context: it cancels, and it hears of progress.
+
+    `report` is called in the thread of the event loop in which the control was made, also when the tool runs
+    in another thread. Make one for each call.
+    """
+
+    def __init__(self, report: Callable[[JsonValue], None] | None = None) -> None:
+        self._report = report
+        self._reports = 0
+        self._loop = _running_loop()
+        self._event: asyncio.Event | None = None
+        self.is_cancelled = False
+
+    def cancel(self) -> None:
+        """Tell the tool to stop; call it in the thread of the event loop."""
+        self.is_cancelled = True
+        if self._event is not None:
+            self._event.set()
+
+    async def cancelled(self) -> None:
+        """Return once the call is cancelled."""
+        if self._event is None:
+            self._event = asyncio.Event()
+            if self.is_cancelled:
+                self._event.set()
+        await self._event.wait()
+
+    def report(self, value: object) -> None:
+        """Pass a partial result on; too large ones are replaced and too many are dropped."""
+        if self._report is None or self._reports >= PROGRESS_REPORTS_MAX:
+            return
+        self._reports += 1
+        shown: JsonValue = result_value(value)
+        size = len(to_json(shown))
+        if size > PROGRESS_BYTES_MAX:
+            shown = {"$omitted": f"{size:,} bytes, limit {PROGRESS_BYTES_MAX:,}"}
+        if self._loop is None or self._loop is _running_loop():
+            self._report(shown)
+        elif not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._report, shown)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext:
+    """The call that a tool serves.
+
+    A parameter of this type gets it, whatever its name, and is not shown to the model. The idempotency key
+    is the same in every attempt at one call, also after a crash, and another for every other call: hand it to
+    whatever performs the effect. Left out, it is made of the ids.
+    """
+
+    session_id: str
+    run_id: str
+    call_id: str
+    _: KW_ONLY
+    agent_id: str = ""
+    turn_id: str = ""
+    step_index: int = 0
+    attempt: int = 1
+    idempotency_key: str = ""
+    timeout_ms: int | None = None
+    """The longest time that this attempt may take; None leaves it to the tool."""
+    deadline: datetime | None = None
+    """When that time is over, by the clock of the runtime."""
+    state: ToolState = field(default_factory=ToolState, repr=False, compare=False)
+    """What the session keeps: JSON values by key, as at the start of the call. Changes are recorded with the
+    result, and dropped if the call fails."""
+    control: ToolControl = field(default_factory=ToolControl, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not self.idempotency_key:
+            object.__setattr__(self, "idempotency_key", self._own_key())
+
+    def _own_key(self) -> str:
+        return idempotency_key(
+            session_id=self.session_id, run_id=self.run_id, step_index=self.step_index, call_id=self.call_id
+        )
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether nobody waits for the result any more; for tools that are not async."""
+        return self.control.is_cancelled
+
+    async def cancelled(self) -> None:
+        """Return once nobody waits for the result any more."""
+        await self.control.cancelled()
+
+    def progress(self, value: object) -> None:
+        """Show a partial result to whoever follows the run; it is not kept."""
+        self.control.report(value)
+
+
+def idempotency_key(*, session_id: str, run_id: str, step_index: int, call_id: str) -> str:
+    """Return the key of a call: the model chooses call ids, and may choose one twice."""
+    return sha256(canonical([session_id, run_id, step_index, call_id])).hexdigest()
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

@@ -1,0 +1,172 @@
+"""Tools by name, for callers that dispatch calls themselves.
+
+The runtime has its own way to a tool, with journal, policy and approvals. A router has none of these:
+consent is what the caller says it is.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from contextlib import AbstractAsyncContextManager, nullcontext
+from difflib import get_close_matches
+from typing import Final, ParamSpec, TypeVar, Unpack, cast
+from weakref import WeakKeyDictionary
+
+from windlass.errors import Denied, Rejected, is_told_to_end, wrong
+from windlass.limits import CLOSE_NAMES_MAX, NAME_CHARS_MAX, NAMES_SHOWN_MAX
+from windlass.tools import Tool, ToolOptions, tool
+from windlass.tools.calling import Arguments, arguments_of, failure, run_tool
+from windlass.tools.context import ToolContext
+from windlass_harness.policy import decide_tool_mode
+from windlass_protocol import (
+    ApprovalRule,
+    CausalIds,
+    ErrorKind,
+    JsonObject,
+    RetryClass,
+    ToolCall,
+    ToolMode,
+    ToolResult,
+)
+from windlass_protocol.codec_errors import shown
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+CLOSENESS_MIN: Final = 0.5
+_CONSENT_MODES: Final = frozenset({ToolMode.LOCAL, ToolMode.DESTRUCTIVE})
+_CONSENT_RULES: Final = frozenset({ApprovalRule.ALWAYS, ApprovalRule.ONCE})
+
+
+_Gates = WeakKeyDictionary[Tool[..., object], asyncio.Semaphore]
+
+
+class ToolGates:
+    """Keeps tools to as many calls at the same time as they allow.
+
+    Each tool has a gate of its own: another one may have the same name and another limit.
+    """
+
+    def __init__(self) -> None:
+        # A semaphore belongs to one event loop, and a program may run several after one another.
+        self._gates: WeakKeyDictionary[asyncio.AbstractEventLoop, _Gates] = WeakKeyDictionary()
+
+    def of(self, item: Tool[..., object]) -> AbstractAsyncContextManager[object]:
+        """Return what a call has to go through."""
+        if item.concurrency is None:
+            return nullcontext()
+        gates = self._gates.setdefault(asyncio.get_running_loop(), WeakKeyDictionary())
+        return gates.setdefault(item, asyncio.Semaphore(item.concurrency))
+
+
+class ToolRouter:
+    """Tools by name, and a way to call them."""
+
+    def __init__(self, tools: Iterable[Tool[..., object]] = ()) -> None:
+        self._tools: dict[str, Tool[..., object]] = {}
+        self._gates = ToolGates()
+        for item in tools:
+            self.register(item)
+
+    def register(self, item: Tool[P, R] | Callable[P, R], **options: Unpack[ToolOptions]) -> Tool[P, R]:
+        """Add a tool, or make one of a function with these options.
+
+        Raises:
+            Rejected: the name is taken, or the tool cannot be made; its schema is made now.
+        """
+        made = _as_tool(item, options)
+        if made.name in self._tools:
+            raise wrong(f"there is a tool {made.name} already; give this one another name")
+        # Asked for now, so that a type without a schema is found here and not in a call.
+        _ = made.definition
+        self._tools[made.name] = made
+        return made
+
+    def unregister(self, name: str) -> None:
+        """Forget a tool; one that is not there is fine."""
+        self._tools.pop(name, None)
+
+    def get(self, name: str) -> Tool[..., object] | None:
+        """Return the tool of exactly this name."""
+        return self._tools.get(name)
+
+    def list_tools(self) -> list[Tool[..., object]]:
+        """Return all tools, in the order in which they came."""
+        return list(self._tools.values())
+
+    def describe(self) -> list[JsonObject]:
+        """Return what a model is told of the tools: name, description, inputSchema."""
+        return [item.definition for item in self._tools.values()]
+
+    async def dispatch(
+        self, call: ToolCall, *, consent_granted: bool = False, context: ToolContext | None = None
+    ) -> ToolResult:
+        """Make a call and return what came of it; a failure is a result too.
+
+        An unknown tool, arguments that do not fit and whatever the tool raises come back with `success` false
+        and `needsFollowup` true, for the model to react to.
+
+        Raises:
+            Denied: the tool needs consent, and there is none. Tools of mode local and destructive need it,
+                unless they say never, and those that say always or once.
+        """
+        item = self._tools.get(call.name)
+        if item is None:
+            return unknown_tool(call.name, self._tools)
+        try:
+            arguments = arguments_of(item, call.arguments)
+        except Rejected as error:
+            return failure(error.message)
+        if not consent_granted and _needs_consent(item, arguments):
+            raise _no_consent(item, call)
+        try:
+            async with self._gates.of(item):
+                run = await run_tool(item, arguments.values, context=context or _direct(call))
+        except asyncio.CancelledError:
+            if is_told_to_end():
+                raise
+            return failure(f"{item.name} broke off by itself; whether it did anything is not known")
+        return run.result
+
+
+def unknown_tool(name: str, known: Iterable[str]) -> ToolResult:
+    """Return the result of a call of a tool that is not there, with close names.
+
+    Never call the close one instead: the model must say what it wants.
+    """
+    names = sorted(known)
+    asked = shown(name, NAME_CHARS_MAX)
+    close = get_close_matches(name[:NAME_CHARS_MAX], names, n=CLOSE_NAMES_MAX, cutoff=CLOSENESS_MIN)
+    if close:
+        return failure(f"there is no tool {asked}; did you mean {', '.join(close)}?")
+    if not names:
+        return failure(f"there is no tool {asked}, and no other either")
+    more = f" and {len(names) - NAMES_SHOWN_MAX} more" if len(names) > NAMES_SHOWN_MAX else ""
+    return failure(f"there is no tool {asked}; there are {', '.join(names[:NAMES_SHOWN_MAX])}{more}")
+
+
+def _as_tool(item: Tool[P, R] | Callable[P, R], options: ToolOptions) -> Tool[P, R]:
+    if not isinstance(item, Tool):
+        return tool(item, **options)
+    if options:
+        raise wrong(f"the tool {item.name} has its options already; give them where it is made")
+    return cast(Tool[P, R], item)
+
+
+def _needs_consent(item: Tool[..., object], arguments: Arguments) -> bool:
+    rule = item.approval_for(arguments.json)
+    if rule in _CONSENT_RULES:
+        return True
+    return rule != ApprovalRule.NEVER and decide_tool_mode(item.name, item.mode) in _CONSENT_MODES
+
+
+def _no_consent(item: Tool[..., object], call: ToolCall) -> Denied:
+    return Denied(
+        f"the tool {item.name} needs a person's consent; ask for it, then dispatch with consent_granted=True",
+        kind=ErrorKind.POLICY_DENIAL,
+        retry=RetryClass.USER_ACTION_NEEDED,
+        causal_ids=CausalIds(call_id=call.id) if call.id else None,
+    )
+
+
+def _direct(call: ToolCall) -> ToolContext:
+    return ToolContext("direct", "direct", call.id)

@@ -1,0 +1,413 @@
+"""The JSON Schema of a tool's arguments, and the validator that goes with it.
+
+Both come from one pydantic model, made when one of them is first asked for: a quarter of a millisecond each,
+which a program with a hundred tools should not pay on import. The validator is strict, as JSON Schema is: a
+text is no number and a number no text, but a time, an enum or a UUID is written as a text.
+"""
+
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from inspect import cleandoc
+from types import NoneType, UnionType
+from typing import Any, Final, Literal, Union, cast, get_args, get_origin, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, create_model
+from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError
+from pydantic.fields import FieldInfo
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
+from pydantic_core import CoreSchema
+
+from windlass.errors import wrong
+from windlass.tools.context import ToolContext
+from windlass_protocol import JsonObject
+
+MISSING: Final = inspect.Parameter.empty
+_KINDS: Final = {
+    inspect.Parameter.VAR_POSITIONAL: "takes any number of values",
+    inspect.Parameter.VAR_KEYWORD: "takes any name",
+    inspect.Parameter.POSITIONAL_ONLY: "has no name that a call could use",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter that the model fills in."""
+
+    name: str
+    annotation: object
+    default: object = MISSING
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What a tool takes, and how it is called."""
+
+    parameters: tuple[Parameter, ...]
+    context_name: str | None
+    is_async: bool
+
+
+def read_signature(function: Callable[..., object], tool: str) -> Signature:
+    """Return what a function takes.
+
+    Raises:
+        Rejected: a parameter has no type or no name to be called by, a type cannot be found, or the function
+            is a generator.
+    """
+    target = _target(function)
+    _check_kind(target, tool)
+    hints = _hints(target, tool)
+    parameters: list[Parameter] = []
+    contexts: list[str] = []
+    for parameter in _parameters(function, tool):
+        _check_parameter(parameter, hints, tool)
+        annotation = hints[parameter.name]
+        if _is_context(annotation):
+            contexts.append(parameter.name)
+        else:
+            parameters.append(Parameter(parameter.name, annotation, parameter.default))
+    if len(contexts) > 1:
+        raise wrong(f"tool {tool}: {' and '.join(contexts)} are both a ToolContext; keep one of them")
+    return Signature(
+        tuple(parameters), contexts[0] if contexts else None, inspect.iscoroutinefunction(target)
+    )
+
+
+def _target(function: Callable[..., object]) -> Callable[..., object]:
+    """Return the function that a callable ends up in: it has the hints."""
+    while isinstance(function, partial):
+        function = function.func
+    if inspect.isroutine(function):
+        return function
+    return type(function).__call__
+
+
+def _check_kind(target: Callable[..., object], tool: str) -> None:
+    if inspect.isasyncgenfunction(target) or inspect.isgeneratorfunction(target):
+        raise wrong(
+            f"tool {tool} yields; return the whole result, and call progress() of a ToolContext on the way"
+        )
+
+
+def _hints(target: Callable[..., object], tool: str) -> Mapping[str, object]:
+    try:
+        return get_type_hints(inspect.unwrap(target), include_extras=True)
+    except NameError as error:
+        name = error.name
+    except TypeError:  # built in: there is nothing to read
+        return {}
+    raise wrong(
+        f"tool {tool}: the type {name} is not known where the tool is defined; define or import it "
+        "above, at the level of the module and not only for type checkers"
+    )
+
+
+def _parameters(function: Callable[..., object], tool: str) -> tuple[inspect.Parameter, ...]:
+    try:
+        return tuple(inspect.signature(function).parameters.values())
+    except ValueError:
+        pass
+    raise wrong(f"tool {tool}: its parameters cannot be read; wrap it in a function with type hints")
+
+
+def _check_parameter(parameter: inspect.Parameter, hints: Mapping[str, object], tool: str) -> None:
+    name = parameter.name
+    if parameter.kind in _KINDS:
+        raise wrong(
+            f"tool {tool}: {parameter} {_KINDS[parameter.kind]}, and a model needs to know each parameter; "
+            "name them one by one"
+        )
+    if name in {"self", "cls"} and name not in hints:
+        raise wrong(
+            f"tool {tool}: {name} has no value yet; make the tool of the bound method: tool(instance.{tool})"
+        )
+    if name not in hints:
+        raise wrong(f"tool {tool}: {name} has no type; write {name}: str, or whatever it is")
+    if isinstance(parameter.default, FieldInfo):
+        raise wrong(
+            f"tool {tool}: the default of {name} is a Field; write {name}: Annotated[type, Field(...)] "
+            "and give the default itself"
+        )
+
+
+def _is_context(annotation: object) -> bool:
+    if annotation is ToolContext:
+        return True
+    members = get_args(annotation) if get_origin(annotation) in {Union, UnionType} else ()
+    return set(members) == {ToolContext, NoneType}
+
+
+def has_parameter(signature: Signature, name: str) -> bool:
+    """Say whether the model fills in a parameter of this name."""
+    return any(parameter.name == name for parameter in signature.parameters)
+
+
+_UNUSABLE: Final = (PydanticUserError, TypeError)
+"""What pydantic raises for a type, or for a constraint on one, that makes no sense."""
+_PLAIN: Final = frozenset[object]({str, int, float, bool, NoneType, list, dict})
+_CONTAINERS: Final = frozenset({list, dict, Union, UnionType})
+
+
+class Unfit(Exception):
+    """Arguments that miss a schema: one line for each place, without the values."""
+
+    def __init__(self, problems: tuple[str, ...]) -> None:
+        super().__init__(f"{len(problems)} problems")
+        self.problems = problems
+
+
+class PlainSchema(GenerateJsonSchema):
+    """JSON Schema without titles that only repeat names."""
+
+    def field_title_should_be_set(self, schema: CoreSchema | Any) -> bool:
+        """Say no: the name of the field is there already."""
+        return False
+
+    def emit_warning(self, kind: JsonSchemaWarningKind, detail: str) -> None:
+        """Say nothing of defaults that JSON cannot show: the function still has them."""
+
+
+def plain_schema(schema: JsonObject) -> JsonObject:
+    """Return a schema in a steady form: no class titles, `required` sorted.
+
+    The order of `required` means nothing, and must not make another fingerprint.
+    """
+    for part in (schema, *_definitions(schema)):
+        part.pop("title", None)
+        required = part.get("required")
+        if isinstance(required, list):
+            part["required"] = cast(Any, sorted(cast(list[str], required)))
+    return schema
+
+
+@dataclass(frozen=True)
+class ArgumentShape:
+    """What the arguments of a tool look like."""
+
+    tool: str
+    signature: Signature
+    descriptions: dict[str, str]
+
+    def check(self) -> None:
+        """See that every type has a JSON form; plain ones need no look.
+
+        Raises:
+            Rejected: one has none, or is not known.
+        """
+        if not all(_is_plain(parameter.annotation) for parameter in self.signature.parameters):
+            _ = self.schema
+
+    @cached_property
+    def schema(self) -> JsonObject:
+        """The JSON Schema of the arguments; do not change it.
+
+        Raises:
+            Rejected: a type has no JSON form.
+        """
+        schema = plain_schema(self._made)
+        if self._is_closed:
+            for part in _definitions(schema):
+                if "properties" in part:
+                    part.setdefault("additionalProperties", False)
+        return schema
+
+    def validate(self, raw: bytes) -> dict[str, object]:
+        """Return the values of JSON arguments by name; those left out stay out.
+
+        Raises:
+            ValidationError, Unfit: they do not fit.
+        """
+        extra = "forbid" if self._is_closed else None
+        model = self._model.__pydantic_validator__.validate_json(
+            raw, strict=True, extra=extra, by_alias=True, by_name=False
+        )
+        given = model.model_fields_set
+        names = [parameter.name for parameter in self.signature.parameters]
+        return {name: getattr(model, f"p{at}") for at, name in enumerate(names) if f"p{at}" in given}
+
+    @cached_property
+    def _is_closed(self) -> bool:
+        """Whether no model inside wants fields that it does not know.
+
+        If one does, the others are left as their authors wrote them: pydantic can forbid all or none.
+        """
+        return not any(
+            "properties" in part and part.get("additionalProperties", False) is not False
+            for part in _definitions(self._made)
+        )
+
+    @cached_property
+    def _made(self) -> JsonObject:
+        try:
+            return self._model.model_json_schema(schema_generator=PlainSchema)
+        except PydanticInvalidForJsonSchema:
+            pass
+        culprit = self._culprit(_has_schema)
+        raise wrong(f"tool {self.tool}: {culprit} has no JSON form; use a type that JSON can hold")
+
+    @cached_property
+    def _model(self) -> type[BaseModel]:
+        try:
+            return _model_of(self.signature.parameters, self.descriptions)
+        except PydanticSchemaGenerationError:
+            reason = "is of a type that is not known; use a model, a dataclass or a plain type"
+        except _UNUSABLE as error:
+            reason = f"cannot be used: {str(error).splitlines()[0]}"
+        raise wrong(f"tool {self.tool}: {self._culprit(_has_model)} {reason}")
+
+    def _culprit(self, works: Callable[[Parameter], bool]) -> str:
+        """Name the first parameter that does not work by itself."""
+        return next((part.name for part in self.signature.parameters if not works(part)), "a parameter")
+
+
+def _model_of(parameters: tuple[Parameter, ...], descriptions: dict[str, str]) -> type[BaseModel]:
+    # The fields have names of their own, because pydantic refuses some that Python allows; the aliases are
+    # what the model reads and writes.
+    fields: dict[str, Any] = {}
+    for at, parameter in enumerate(parameters):
+        default = ... if parameter.default is MISSING else parameter.default
+        field = Field(default, alias=parameter.name)
+        if not _is_described(parameter.annotation):
+            field = Field(default, alias=parameter.name, description=descriptions.get(parameter.name))
+        fields[f"p{at}"] = (parameter.annotation, field)
+    return create_model("Arguments", __config__=ConfigDict(extra="forbid", allow_inf_nan=False), **fields)
+
+
+def _is_described(annotation: object) -> bool:
+    """Say whether the annotation has a description, which beats the docstring."""
+    return any(isinstance(part, FieldInfo) and part.description for part in get_args(annotation))
+
+
+def _is_plain(annotation: object) -> bool:
+    """Whether a type is known to have a JSON form, without making its schema."""
+    if annotation in _PLAIN:
+        return True
+    origin = get_origin(annotation)
+    if origin is Literal:
+        return True
+    return origin in _CONTAINERS and all(map(_is_plain, get_args(annotation)))
+
+
+def _definitions(schema: JsonObject) -> list[JsonObject]:
+    return list(cast(dict[str, JsonObject], schema.get("$defs", {})).values())
+
+
+def _has_model(parameter: Parameter) -> bool:
+    try:
+        _model_of((parameter,), {})
+    except _UNUSABLE:
+        return False
+    return True
+
+
+def _has_schema(parameter: Parameter) -> bool:
+    try:
+        _model_of((parameter,), {}).model_json_schema()
+    except PydanticInvalidForJsonSchema:
+        return False
+    return True
+
+
+_GOOGLE: Final = re.compile(r"(Args|Arguments|Parameters|Params):\s*")
+_SECTION: Final = re.compile(
+    r"(Args|Arguments|Attributes|Examples?|Keyword Args|Keyword Arguments|Notes?|Other Parameters|Parameters"
+    r"|Params|Raises|References|Returns?|See Also|Todo|Warnings?|Warns|Yields?):?\s*"
+)
+_DASHES: Final = re.compile(r"-{3,}\s*")
+_GOOGLE_ITEM: Final = re.compile(r"\*{0,2}(\w+)\s*(?:\([^)]*\))?:\s*(.*)")
+_NUMPY_ITEM: Final = re.compile(r"\*{0,2}(\w+(?:\s*,\s*\w+)*)\s*(?::.*)?")
+_SPHINX_ITEM: Final = re.compile(r":(?:param|parameter|arg|argument)\s+(?:[^:]*\s)?\*{0,2}(\w+):\s*(.*)")
+_SPHINX_FIELD: Final = re.compile(r":\w+(?:\s[^:]*)?:")
+
+
+@dataclass(frozen=True, slots=True)
+class Docstring:
+    """A docstring in parts."""
+
+    description: str = ""
+    parameters: dict[str, str] = field(default_factory=dict[str, str])
+
+
+def read_docstring(text: str | None) -> Docstring:
+    """Take a docstring apart; what is written in no known way is description."""
+    lines = cleandoc(text or "").splitlines()
+    about = lines[: next(_ends(lines), len(lines))]
+    parameters = _google(lines) | _numpy(lines) | _sphinx(lines)
+    return Docstring("\n".join(about).strip(), {name: text for name, text in parameters.items() if text})
+
+
+def _ends(lines: list[str]) -> Iterator[int]:
+    """Yield the lines with which something other than the description begins."""
+    for index, line in enumerate(lines):
+        is_google = line.rstrip().endswith(":") and _SECTION.fullmatch(line)
+        if is_google or _is_numpy(lines, index) or _SPHINX_FIELD.match(line):
+            yield index
+
+
+def _is_numpy(lines: list[str], index: int) -> bool:
+    below = lines[index + 1] if index + 1 < len(lines) else ""
+    return bool(_SECTION.fullmatch(lines[index]) and _DASHES.fullmatch(below))
+
+
+def _google(lines: list[str]) -> dict[str, str]:
+    start = next((index for index, line in enumerate(lines) if _GOOGLE.fullmatch(line)), None)
+    if start is None:
+        return {}
+    body: list[str] = []
+    for line in lines[start + 1 :]:
+        if line and not line[0].isspace():
+            break
+        body.append(line)
+    return _items(cleandoc("\n".join(["", *body])).splitlines(), _GOOGLE_ITEM)
+
+
+def _sphinx(lines: list[str]) -> dict[str, str]:
+    found: dict[str, list[str]] = {}
+    current: list[str] = []
+    for line in lines:
+        match = _SPHINX_ITEM.fullmatch(line)
+        if match:
+            current = found.setdefault(match[1], [match[2]])
+        elif line[:1].isspace():
+            current.append(line)
+        else:
+            current = []
+    return _joined(found)
+
+
+def _numpy(lines: list[str]) -> dict[str, str]:
+    start = next(
+        (
+            index
+            for index, line in enumerate(lines)
+            if line.strip() == "Parameters" and _is_numpy(lines, index)
+        ),
+        None,
+    )
+    if start is None:
+        return {}
+    body = lines[start + 2 :]
+    end = next((index for index in range(len(body)) if _is_numpy(body, index)), len(body))
+    return _items(body[:end], _NUMPY_ITEM)
+
+
+def _items(lines: list[str], item: re.Pattern[str]) -> dict[str, str]:
+    """Read a list of names whose texts follow them, indented."""
+    found: dict[str, list[str]] = {}
+    current: list[list[str]] = []
+    for line in lines:
+        match = item.fullmatch(line) if line[:1].strip() else None
+        if match:
+            first = match[2] if item is _GOOGLE_ITEM else ""
+            current = [found.setdefault(name.strip(), [first]) for name in match[1].split(",")]
+        else:
+            for text in current:
+                text.append(line)
+    return _joined(found)
+
+
+def _joined(found: dict[str, list[str]]) -> dict[str, str]:
+    return {name: " ".join(" ".join(texts).split()) for name, texts in found.items()}

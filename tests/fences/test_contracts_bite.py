@@ -138,13 +138,13 @@ def test_an_import_that_a_tier_may_not_have_is_named_with_its_line(
             "windlass.adapters.journals.planted -> windlass.engine.writer",
         ),
         (
-            "tools.py",
+            "tools/planted.py",
             "import windlass.engine.judge",
             "Inside the runtime",
-            "windlass.tools -> windlass.engine.judge",
+            "windlass.tools.planted -> windlass.engine.judge",
         ),
         (
-            "builder.py",
+            "runtime/builder.py",
             "import windlass.adapters.system",
             "Few name adapters",
             "windlass.runtime.builder -> windlass.adapters.system",

@@ -1,1 +1,1 @@
-"""TODO runtime"""
+"""The runtime: opens stores, starts and resumes runs, and answers for them."""

@@ -73,7 +73,9 @@ def test_names_are_the_same_whatever_was_imported_before(name: str) -> None:
 
 
 def test_importing_windlass_loads_no_model_and_no_database() -> None:
-    heavy = "{'pydantic', 'pydantic_core', 'sqlite3', '_sqlite3', 'asyncio', 'jsonschema', 'windlass.runtime'}"
+    heavy = (
+        "{'pydantic', 'pydantic_core', 'sqlite3', '_sqlite3', 'asyncio', 'jsonschema', 'windlass.runtime'}"
+    )
     assert python(f"import sys, windlass; print(sorted({heavy} & sys.modules.keys()))") == "[]\n"
 
 

@@ -1,4 +1,4 @@
-"""Pure rules of Windlass: same input, same output.
+"""Pure rules of Windlass: the same input gives the same output.
 
 Each name is imported when it is first asked for; the modules can be used directly too.
 """

@@ -1,4 +1,4 @@
-"""What a run may use, what it has used, and whether more fits.
+"""Budgets of a run: limits, consumption and what still fits.
 
 Money is counted in whole micro-dollars (millionths of a US dollar), so that adding ten cents ten times
 is exactly one dollar in every language.

@@ -1,4 +1,4 @@
-"""Keeping a history inside the model's window.
+"""Compaction: keeps a message history inside the model's context window.
 
 `should_compact` says when, `plan` says how, `summary_request` is the prompt of the one model call that a plan
 may need, and `apply` returns the new history. All of it is pure; the journal keeps the full history.

@@ -1,4 +1,4 @@
-"""Whether a tool's result ends the loop."""
+"""Decides whether a tool result ends the loop."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""What a policy is made of: rules, the set of them, and the facts of a call."""
+"""Tool policy: rules, call facts and the decision allow, deny or ask."""
 
 from __future__ import annotations
 

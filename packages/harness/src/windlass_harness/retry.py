@@ -1,4 +1,4 @@
-"""Whether to try again, and how long to wait first.
+"""Retry rules: error classification, whether to retry, and the delay.
 
 A retry class says only that a second try *can* help. Whether it *may* be made is the business of the
 call's effect class: a tool that writes once is never repeated by itself.

@@ -1,4 +1,4 @@
-"""Moments as they are on the wire, and the time between them."""
+"""Wire timestamps and the milliseconds between them."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""The trace of a run, folded from its records: what it did and how long it took.
+"""The trace of a run as spans, folded from its records.
 
 The root span is the run. In it lie its turns, and in these the model calls (one span for each attempt), the
 tool calls and the waits for people. A tool call begins when it is started, or when it was asked for as long

@@ -1,4 +1,4 @@
-"""Agents: who is asked, what it is told, and what it may use."""
+"""Agent: its options, output contract, subagents and sinks."""
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence

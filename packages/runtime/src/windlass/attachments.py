@@ -1,4 +1,4 @@
-"""Pictures and files of a message: whether anybody could read them."""
+"""Checks of images and files in a message."""
 
 import base64
 import binascii

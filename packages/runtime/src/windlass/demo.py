@@ -1,4 +1,4 @@
-"""An agent to try things with: no key, no network, no cost."""
+"""The demo agent: needs no key and no network."""
 
 from typing import Annotated, Final
 

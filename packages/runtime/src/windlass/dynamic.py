@@ -1,4 +1,4 @@
-"""Parts of an agent that are not known before it runs.
+"""Dynamic parts of an agent: instructions, tools and skills resolved at run time.
 
 Instructions, tools and skills that a function of the host gives: for the session, for the turn, or at each
 step.

@@ -1,4 +1,4 @@
-"""Hooks as their authors define them, and what each point allows."""
+"""Hooks: their definition, and what each hook point allows."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

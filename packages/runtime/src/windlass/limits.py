@@ -1,4 +1,4 @@
-"""Every limit of the runtime, with its unit."""
+"""Every limit of the runtime, of tools and of agents, with its unit."""
 
 from typing import Final
 

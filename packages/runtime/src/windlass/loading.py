@@ -1,4 +1,4 @@
-"""Agents and tools by their place in a program: `module:name`, `file.py:name`."""
+"""Agents and tools loaded by reference: `module:name`, `file.py:name`."""
 
 import asyncio
 import importlib

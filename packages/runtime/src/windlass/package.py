@@ -1,4 +1,4 @@
-"""Packages: an agent compiled to data, and the fingerprint that every run pins.
+"""Runtime packages: an agent compiled to canonical data, with its fingerprint.
 
 The fingerprint covers all that decides what a run does: instructions, model and settings, tools with their
 schemas and metadata, policy rules, hooks, output contracts, sinks, budget, skills, and subagents by their own

@@ -1,4 +1,4 @@
-"""What a runtime is put together from, for `AgentRuntime.builder()` and tests.
+"""The parts that `AgentRuntime.builder()` takes, and that tests use.
 
 Every name is imported when it is first asked for.
 """

@@ -1,4 +1,4 @@
-"""Policies that come with the runtime."""
+"""Policies that ship with the runtime."""
 
 from collections.abc import Sequence
 from copy import copy

@@ -1,4 +1,4 @@
-"""The errors that a run is refused with, each with the ids that caused it."""
+"""Refusals: the typed errors of bad requests and bad options, and their checks."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The one place where records are made fit to be kept: no secret gets past it."""
+"""Redaction and validation of records before they are appended."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Running something asynchronous in a script that is not."""
+"""`run_sync`: run a coroutine from a synchronous script."""
 
 import asyncio
 from collections.abc import Awaitable, Coroutine, Generator

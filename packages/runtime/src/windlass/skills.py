@@ -1,4 +1,4 @@
-"""Skills: instructions that a model loads when it needs them."""
+"""Skills: instructions loaded on demand, from SKILL.md files or code."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Why runs fail: a closed list of kinds, and one rule for each.
+"""Failure kinds of runs: a closed list, one rule each, and loop detection.
 
 The rules are tried in the order of the list, and the first that fits decides:
 

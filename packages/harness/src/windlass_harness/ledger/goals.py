@@ -1,4 +1,4 @@
-"""Whether a run reached its goal: verdicts of criteria, made into one score.
+"""Goal scores: verdicts of criteria and constraints combined into one number.
 
 A criterion says how well the goal was reached, with a weight; a constraint has to hold, whatever the rest
 says. What looks at the outside (a schema validator, a function, a model) is not here: whoever has it gives

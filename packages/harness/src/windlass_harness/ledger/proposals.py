@@ -1,4 +1,4 @@
-"""Proposals: what was proposed, how it did, what people said, what became of it."""
+"""Proposals: the fold of their records, their status, and reserved names."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace

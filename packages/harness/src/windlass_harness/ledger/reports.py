@@ -1,4 +1,4 @@
-"""Reports on runs as data: of a goal, of failures, of versions, of one run."""
+"""Reports as data: a goal, failures, versions, one run."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

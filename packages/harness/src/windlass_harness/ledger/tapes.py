@@ -1,4 +1,4 @@
-"""What a run was asked, what its calls gave, and what it answered.
+"""Tapes: the input, the call results and the answer of a recorded run.
 
 That is enough to do it again.
 

@@ -1,4 +1,4 @@
-"""Two versions of an agent side by side: counts, and how sure the difference is."""
+"""Comparison of two agent versions, with 95 % confidence intervals."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

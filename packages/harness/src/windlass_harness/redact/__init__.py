@@ -1,4 +1,4 @@
-"""Keep secrets out of everything that is written or shown.
+"""Redaction: masks secrets in every value that is written or shown.
 
 Three nets, one over the other: the names of keys (`redact_keys`), the shapes of values (`redact_shapes`),
 and the exact values that the host registered, in every encoding they are likely to turn up in.

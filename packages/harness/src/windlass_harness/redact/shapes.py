@@ -1,4 +1,4 @@
-"""Secrets that give themselves away by their shape, in any text.
+"""Secret shapes: patterns of keys and values that reveal a secret in any text.
 
 Every pattern is a literal start followed by runs of single characters; no group is repeated. A try either
 fails within a fixed number of steps or eats what it looked at, so the time is linear in the text. The

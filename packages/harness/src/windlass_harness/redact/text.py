@@ -1,4 +1,4 @@
-"""Find registered secrets, a thousand as quickly as one.
+"""Registered secrets: masked in whole texts and in streamed texts.
 
 Every form of every secret has at least `_HEAD` characters. Of these the index knows all short pieces. Looking
 up every fourth piece of a text is enough to meet each secret in it, so the time does not grow with the number

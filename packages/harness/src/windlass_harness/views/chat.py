@@ -1,4 +1,4 @@
-"""The conversation as chat clients show it.
+"""The conversation as chat clients show it, folded from records.
 
 One message for each thing a person said, one for each step of the model with its words and calls, and one for
 each result. Ids never change: an answer that is tried again replaces the words in its message. Context texts,

@@ -1,4 +1,4 @@
-"""The decision ledger: what runs chose, what came of it, and what went wrong.
+"""The decision ledger: decisions, outcomes and problems, folded from records.
 
 Two kinds of choices meet in it: those that somebody recorded, and those of the tool loop, which nobody has to
 record because its steps say them. A second outcome replaces the first. A decision without an outcome is

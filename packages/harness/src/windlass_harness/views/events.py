@@ -1,4 +1,4 @@
-"""Records as subscribers see them, and events as the simple chat stream has them."""
+"""Projections of records: feed events and Steerable SSE events."""
 
 from collections.abc import Callable, Iterable
 from typing import Final

@@ -1,4 +1,4 @@
-"""The subagents of a session: who they are, and what they ask people."""
+"""Subagents of a session and the requests that they forward."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace

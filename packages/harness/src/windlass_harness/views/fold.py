@@ -1,4 +1,4 @@
-"""The one mechanism of all views: records in order, folded onto a state.
+"""The fold that all views share, and snapshots of its state.
 
 A view is a frozen state and a function `(records, state) -> state`. Folding in pieces equals folding at once,
 wherever the stream is cut, so a stored state is nothing but a cache. Inside one call the work is done on a

@@ -1,4 +1,4 @@
-"""The messages that the model sees, built from records.
+"""Model messages built from records, with the answers that are still open.
 
 Behind the finished history lies a tail: answers of the model that are still being written or whose calls have
 no result yet, and what people said meanwhile. The tail moves into the history from its front as soon as every

@@ -1,4 +1,4 @@
-"""Recorded runs in words: one line for a decision, a story for a run."""
+"""Recorded runs as text: a line per decision, a narrative per run."""
 
 from typing import Final
 

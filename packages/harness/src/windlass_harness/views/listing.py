@@ -1,4 +1,4 @@
-"""What records tell of their session: all that an index of sessions shows.
+"""Index rows of a session, extracted from its records.
 
 Few records tell anything: runs that begin, wait or end, the first words, and where a session came from. An
 index therefore need not be written by the appends of steps.

@@ -1,4 +1,4 @@
-"""What the views share: calls and results as models and chat clients see them."""
+"""Record payloads as message parts: calls, results, text and reasoning."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeVar

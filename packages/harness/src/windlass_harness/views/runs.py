@@ -1,4 +1,4 @@
-"""Runs: where each one is, and what came of it.
+"""Run state and output deliveries, folded from records.
 
 The first terminal record of a run seals its result; whatever comes after changes nothing. A run somebody
 asked to cancel stays `cancelling` until it ends, also while it waits or resumes.

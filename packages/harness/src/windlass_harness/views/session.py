@@ -1,4 +1,4 @@
-"""A session: what the next step needs, and what recovery asks after a crash."""
+"""Session state: input of the next step and of crash recovery."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,4 @@
-"""What was used: by the session, by each run and turn, and by each model.
+"""Token and cost usage per session, run, turn and model.
 
 A step counts once however often its model call was tried; what the failed attempts used counts all the same.
 A call counts when it begins; one that was refused does not count. What subagents used is kept apart, because

@@ -1,4 +1,4 @@
-"""What the world answers.
+"""Adapters: implementations of the ports.
 
 Each module here implements ports and knows no other adapter.
 """

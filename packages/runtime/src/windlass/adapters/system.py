@@ -1,4 +1,4 @@
-"""Time, names, chance and variables of this machine."""
+"""The system clock, ids, randomness and environment variables."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Time and chance for callers without an event loop.
+"""Wall clock and randomness for callers without an event loop.
 
 Apart from `system`, because the recorder must be cheap to import and asyncio is not.
 """

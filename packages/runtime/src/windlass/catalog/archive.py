@@ -1,4 +1,4 @@
-"""Sessions as lines of JSON, for another store or for people.
+"""Export, import and fork of sessions as JSON Lines.
 
 The first line says what follows, the last one how many lines there are and the checksum of all of them; a
 file that was torn or changed anywhere is refused. Positions are not in it, for they are those of a store.

@@ -1,4 +1,4 @@
-"""A session read from its records: its chat, its past, the traces of its runs."""
+"""Reading one session: chat, history, prompts, traces, pages."""
 
 import asyncio
 import re

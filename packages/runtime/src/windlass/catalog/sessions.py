@@ -1,4 +1,4 @@
-"""The catalogue of sessions: what servers and inspectors ask of a runtime."""
+"""`runtime.sessions`: list, search, read, fork, export and delete sessions."""
 
 from collections.abc import AsyncIterable, AsyncIterator, Iterable
 from datetime import datetime

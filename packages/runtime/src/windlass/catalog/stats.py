@@ -1,4 +1,4 @@
-"""Runs over time, in numbers: how many, how long, how dear."""
+"""Counts, durations and cost of runs over time."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""What a server answers, where the wire of the runtime has no type for it."""
+"""Response bodies of the HTTP API."""
 
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, Literal

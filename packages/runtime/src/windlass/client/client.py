@@ -1,4 +1,4 @@
-"""The client of one server."""
+"""Client: sessions, runs and approvals of one server."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""Where a server is, and what opens its door."""
+"""Server address, credentials, limits and errors of the client."""
 
 from collections import deque
 from collections.abc import Callable, Mapping

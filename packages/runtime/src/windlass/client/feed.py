@@ -1,4 +1,4 @@
-"""A feed that goes on through cuts and restarts: nothing twice, nothing missing."""
+"""A feed that resumes after disconnects without a gap or a repeat."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing

@@ -1,4 +1,4 @@
-"""The way to one server: requests, repeated where that is safe, and streams."""
+"""HTTP requests to one server, retried where that is safe, and streams."""
 
 import logging
 from collections.abc import AsyncGenerator

@@ -1,4 +1,4 @@
-"""Agents of other servers, as subagents.
+"""RemoteAgent: an agent of another server as a subagent.
 
 A remote agent is an agent of its own here, so that everything that holds for subagents holds for it: its
 session is kept, a crash leaves nothing to repair, its budget is a share, its questions are shown at the root.

@@ -1,4 +1,4 @@
-"""The decision recorder, and questions to what it recorded.
+"""The decision ledger: record decisions, query them, improve agents by them.
 
     from windlass.ledger import BuilderQuery, Runtime
 

@@ -1,4 +1,4 @@
-"""The Builder: proposes changes, tries them, and makes those that people want."""
+"""The Builder: proposes changes to an agent, checks them, applies approved ones."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence

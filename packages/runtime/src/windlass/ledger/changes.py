@@ -1,4 +1,4 @@
-"""Changes to an agent: as a model proposes them, as records keep them, and made."""
+"""Changes to an agent: parsed from a proposal, recorded, applied."""
 
 import re
 from collections.abc import Callable, Sequence

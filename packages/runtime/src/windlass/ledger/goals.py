@@ -1,4 +1,4 @@
-"""Criteria: what a run has to do to reach a goal."""
+"""Goals and their criteria, and the score of a run."""
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Recording into the journal of a runtime that drives agents, and reading from it."""
+"""The recorder over the journal of an open runtime."""
 
 import asyncio
 import sqlite3

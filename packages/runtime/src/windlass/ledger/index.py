@@ -1,4 +1,4 @@
-"""What is made of the journal for those who look for runs: the index, the exports."""
+"""The index and the exports of recorded runs."""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""Words that are cheap to import, as scripts that only record want it."""
+"""Enumerations of the recorder, cheap to import."""
 
 from enum import StrEnum
 

@@ -1,4 +1,4 @@
-"""Recorded runs as plain data, for those who read them."""
+"""Recorded runs as plain dataclasses."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Questions to recorded runs."""
+"""BuilderQuery: find, count and analyse recorded runs."""
 
 import logging
 import re

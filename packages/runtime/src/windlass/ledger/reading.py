@@ -1,4 +1,4 @@
-"""Recorded runs, read back from the journal."""
+"""Recorded runs, read from the journal."""
 
 import gc
 from collections.abc import Generator, Iterable, Iterator, Mapping

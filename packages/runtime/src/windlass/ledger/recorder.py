@@ -1,4 +1,4 @@
-"""The recorder: what an agent decides, one durable record a call."""
+"""The recorder `Runtime`: one durable record per call."""
 
 import logging
 import sys

@@ -1,4 +1,4 @@
-"""Doing a recorded run again without touching the world.
+"""Replay of a recorded run without side effects, to check a proposal.
 
 Tools answer from the record, by their name and their arguments in canonical JSON. A call for which nothing
 was recorded is told to the model as an error, and counted; it is never made. Hooks and output sinks are left

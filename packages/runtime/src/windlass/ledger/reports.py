@@ -1,4 +1,4 @@
-"""Reports on what was recorded, as data; `report_text` tells them."""
+"""Reports on recorded runs, as data and as text."""
 
 from typing import Final, Literal, get_args
 

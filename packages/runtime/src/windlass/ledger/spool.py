@@ -1,4 +1,4 @@
-"""Where recordings go: a spool beside a database, and from there into its journal."""
+"""The spool file of the recorder, and its transfer into the journal."""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""What the runtime asks of the world.
+"""Ports: small Protocols, and the data that crosses them.
 
 Small Protocols, and the data that crosses them.
 """

@@ -1,4 +1,4 @@
-"""Time and names: the two things that a replay must not take from the machine."""
+"""Ports for time and ids."""
 
 from datetime import datetime
 from typing import Final, Protocol

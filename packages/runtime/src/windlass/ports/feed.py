@@ -1,4 +1,4 @@
-"""Feeds: how records leave the runtime for those who watch."""
+"""Port of the feed: subscriptions, cursors, filters, overflow."""
 
 from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import dataclass, fields

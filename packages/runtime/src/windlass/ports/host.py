@@ -1,4 +1,4 @@
-"""Policies: who decides whether a run may start and whether a tool may be called.
+"""Ports that an application implements: policies, hooks, approvals, sinks.
 
 A policy that has to be waited for has a time to decide (`POLICY_TIMEOUT_MS`); one that takes longer
 or fails has said no.

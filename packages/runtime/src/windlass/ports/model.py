@@ -1,4 +1,4 @@
-"""The model: messages in, chunks of an answer out."""
+"""Port of a model provider: messages, stream chunks, errors."""
 
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Recorded runs as an index knows them: enough to find and to count them."""
+"""Port of the run index of the recorder."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

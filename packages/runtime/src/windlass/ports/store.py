@@ -1,4 +1,4 @@
-"""The journal: one ordered, durable stream of records for each session.
+"""Port of the store: journal, inbox, ownership, catalogue, archive, content.
 
 A session has one owner at a time. Whoever wants to drive it claims it and gets an epoch; every append names
 the epoch and the number of the last record it knows, and is refused if either is no longer true. Two owners

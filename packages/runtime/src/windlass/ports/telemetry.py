@@ -1,4 +1,4 @@
-"""Telemetry: spans as they leave the runtime, and who takes them away."""
+"""Port of telemetry: spans and their exporter."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Transports: how the simple chat stream reaches whoever shows it, and back."""
+"""Port of a chat transport."""
 
 from collections.abc import AsyncIterator
 from typing import Protocol

@@ -1,4 +1,4 @@
-"""Taking requests to whoever answers them, beside the runs that wait."""
+"""Dispatch of approval requests to the application."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Binding a run to this process, also when its agent has changed since it began."""
+"""Binding of a run to the agent of this process, also after the agent changed."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Putting a runtime together, port by port.
+"""AgentRuntimeBuilder: a runtime assembled port by port.
 
 Nothing has to be given: whatever is missing is found out when it is first needed, and the run that needed it
 is refused before anything is written. Nothing that was given is dropped or overwritten silently: who means to

@@ -1,4 +1,4 @@
-"""The short ways in: runtimes made of the adapters that come along."""
+"""AgentRuntime: `open`, `in_memory`, their options and adapters."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The runtime: starts runs, goes on with them after a crash, and answers for them."""
+"""The runtime core: start, resume, answer, cancel and inspect runs."""
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The agents of a runtime: their packages, and what the packages name."""
+"""The agents, packages and ports that a runtime was built with."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field

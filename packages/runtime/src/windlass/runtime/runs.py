@@ -1,4 +1,4 @@
-"""Runs as the store has them: where each is, and what came of it."""
+"""Runs and their handles: status, result, events, answers, cancel."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence

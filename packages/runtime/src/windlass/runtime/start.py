@@ -1,4 +1,4 @@
-"""Starting a run: every check in its order, before anything is written.
+"""Start of a run: every check in order, before anything is written.
 
 A start that is refused leaves no trace: the typed error is all there is of it, the decision of the policy
 with the references to its rules included. Nothing is journaled, because there is no run to journal it for,

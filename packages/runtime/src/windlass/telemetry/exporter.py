@@ -1,4 +1,4 @@
-"""The exporter: follows the journal, and sends away what has ended in it.
+"""The telemetry exporter: follows the journal and sends finished spans.
 
 It reads the journal like any other reader, a page at a time, and goes on only when what it has read was
 taken. So nothing piles up while the collector is away: the journal is the queue, and no run ever waits for

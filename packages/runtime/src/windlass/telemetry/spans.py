@@ -1,4 +1,4 @@
-"""Spans of the fold as the conventions for generative AI call them.
+"""Spans and attributes by the OpenTelemetry conventions for generative AI.
 
 The turn of a run is the run itself, so it has no span of its own here. Without content there are names, ids,
 numbers and codes, and never a text that somebody wrote.

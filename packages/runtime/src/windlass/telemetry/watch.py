@@ -1,4 +1,4 @@
-"""Records in, spans that have ended out.
+"""Open spans of the runs under way, folded from records.
 
 Of each session the run under way is kept, as far as its spans are open: the fold of its trace without what
 has been handed on. It is a cache. Whoever is not in it is read again from the journal, so a restart, or more

@@ -1,4 +1,4 @@
-"""What tests need: a scripted model, a clock that obeys, a simulator of it all."""
+"""The test kit: scripted models, fake time, faulty stores, the simulator."""
 
 from typing import TYPE_CHECKING
 

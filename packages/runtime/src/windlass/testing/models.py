@@ -1,4 +1,4 @@
-"""A model that says what the test wrote down."""
+"""Scripted models, cassettes and replay."""
 
 import asyncio
 import json

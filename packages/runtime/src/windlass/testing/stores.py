@@ -1,4 +1,4 @@
-"""Failpoints: counted places of a program, at any of which it can be ended."""
+"""Stores for tests: failpoints, injected faults, wrapped stores."""
 
 import os
 import signal

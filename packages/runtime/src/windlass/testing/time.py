@@ -1,4 +1,4 @@
-"""A clock that stands still until a test moves it."""
+"""Fake clocks, fake event-loop time, seeded randomness and ids."""
 
 import asyncio
 import selectors

@@ -1,4 +1,4 @@
-"""Tools that come along: files and commands of a folder, web pages, a to-do list.
+"""The toolbox: file, shell, web and to-do tools.
 
 Nothing here is given to an agent by itself: name what it needs. Tools that need more of the runtime than a
 ToolContext (questions to people, other agents, skills) are not made here but by the modules that own those.

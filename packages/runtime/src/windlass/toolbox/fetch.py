@@ -1,4 +1,4 @@
-"""web_fetch: a page of the public web, as text."""
+"""web_fetch: a public web page as text."""
 
 import asyncio
 import codecs

@@ -1,4 +1,4 @@
-"""A folder that nobody gets out of: every step is taken from a handle.
+"""A folder that paths cannot escape: each component is opened from a handle.
 
 A path is walked name by name. Each name is opened relative to the handle of the folder before it and never
 through a symbolic link; links are read and walked like the rest of the path, and `..` goes back to a handle

@@ -1,4 +1,4 @@
-"""HTML as a text to be read: one pass, however broken the page is.
+"""HTML to text in one pass.
 
 Every character is looked at a bounded number of times. The parser of the standard library can take hours for
 a hostile page of a few megabytes.

@@ -1,4 +1,4 @@
-"""Every limit of the tools that come along, with its unit."""
+"""Limits of the toolbox."""
 
 from typing import Final
 

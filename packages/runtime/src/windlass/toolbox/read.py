@@ -1,4 +1,4 @@
-"""read_file: lines of a file, with their numbers."""
+"""read_file: numbered lines of a file."""
 
 import codecs
 import os

@@ -1,4 +1,4 @@
-"""glob: the paths that a pattern means."""
+"""glob and grep: path patterns and regular expressions, in linear time."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""bash: one command, its output within bounds, and nothing of it left behind.
+"""bash: one command with bounded output, in a process group of its own.
 
 A command runs in a process group of its own. When it ends, when its time is over or when nobody waits for it
 any more, the whole group is ended. This is no sandbox: a command can do what the user of the process can.

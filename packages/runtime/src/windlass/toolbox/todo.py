@@ -1,4 +1,4 @@
-"""todo: a list that a model keeps for itself in a session."""
+"""todo: a list that the model keeps in the session."""
 
 from collections import Counter
 from collections.abc import Mapping

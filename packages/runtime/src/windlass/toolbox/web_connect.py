@@ -1,4 +1,4 @@
-"""Connections to public addresses alone, and the requests made over them.
+"""HTTP connections to public addresses only.
 
 The client below (httpcore2) knows no proxies, cookies, redirects or credentials, and reads no environment;
 its only way to the network is the one that is given to it here.

@@ -1,4 +1,4 @@
-"""A workspace: one folder, and the tools that are confined to it."""
+"""Workspace: a folder and the tools confined to it."""
 
 import os
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""write_file: whole files, atomically, and none whose content was not seen."""
+"""write_file: atomic writes of whole files that the session has read."""
 
 import os
 import stat

@@ -1,4 +1,4 @@
-"""Tools: typed functions that a model may call."""
+"""Tools: `@tool`, `Tool`, tools from JSON Schema, pinned tools."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace

@@ -1,4 +1,4 @@
-"""Running a tool once: its timeout, its failures, its result.
+"""One tool call: argument validation, timeout, threads, failures.
 
 Whether it may run is decided elsewhere.
 """

@@ -1,4 +1,4 @@
-"""What a tool is told of the call it serves, and how it can tell how far it is."""
+"""ToolContext and the session state that a tool reads and writes."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, MutableMapping

@@ -1,4 +1,4 @@
-"""The tool with which a model asks a person something."""
+"""ask_question: the tool that asks a person."""
 
 from dataclasses import dataclass, replace
 from typing import Annotated, Final, cast

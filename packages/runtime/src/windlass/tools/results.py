@@ -1,4 +1,4 @@
-"""What a tool returned, as JSON that the journal can hold.
+"""Tool results as JSON for the journal.
 
 Plain JSON is copied, so that a tool that keeps what it returned cannot change the journal. What is more is
 written in its usual form: models and dataclasses as objects, enums as their values, times as ISO 8601, sets

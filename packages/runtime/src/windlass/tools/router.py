@@ -1,4 +1,4 @@
-"""Tools by name, for callers that dispatch calls themselves.
+"""ToolRouter: tools by name, for callers that dispatch calls themselves.
 
 The runtime has its own way to a tool, with journal, policy and approvals. A router has none of these:
 consent is what the caller says it is.

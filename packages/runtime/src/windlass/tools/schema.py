@@ -1,4 +1,4 @@
-"""The JSON Schema of a tool's arguments, and the validator that goes with it.
+"""JSON Schema of a tool, from its signature and docstring.
 
 Both come from one pydantic model, made when one of them is first asked for: a quarter of a millisecond each,
 which a program with a hundred tools should not pay on import. The validator is strict, as JSON Schema is: a

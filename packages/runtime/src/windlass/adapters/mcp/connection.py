@@ -1,4 +1,4 @@
-"""One connection to a server, in a task of its own.
+"""An MCP client session in a task of its own, and the results of its calls.
 
 The client of the protocol must be closed by the task that opened it, and calls come from many tasks, so a
 task keeps it: whatever breaks inside ends that task and no other.

@@ -1,4 +1,4 @@
-"""Which MCP servers there are, and what their host says of them."""
+"""McpServer and its options, limits and errors."""
 
 import re
 from collections.abc import Mapping, Sequence

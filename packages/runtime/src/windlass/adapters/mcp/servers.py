@@ -1,4 +1,4 @@
-"""MCP servers that are open, and their tools."""
+"""McpServers: open MCP servers, their reconnection and their approved tools."""
 
 import asyncio
 import os

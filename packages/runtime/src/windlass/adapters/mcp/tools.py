@@ -1,4 +1,4 @@
-"""What an MCP server says of a tool, and the tool that is made of it.
+"""Tools made from the descriptions of an MCP server.
 
 A server is a stranger: what it says is checked before a model hears of it, hints count only if the host
 trusts them, and the hash of all of it is what a person approves.

@@ -1,4 +1,4 @@
-"""A server behind an address: bounded answers, no redirects elsewhere, no proxies."""
+"""MCP transports over HTTP and stdio, with limits on message size and rate."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Models: who answers for a route.
+"""Model providers.
 
 Nothing here is imported before it is asked for, and the SDKs not before the first request.
 """

@@ -1,4 +1,4 @@
-"""Anthropic, and every server that speaks its Messages API."""
+"""Anthropic, and every server with a compatible Messages API."""
 
 import json
 import os

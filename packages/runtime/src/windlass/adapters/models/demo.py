@@ -1,4 +1,4 @@
-"""A model without a model: it plays its part by rules, offline, always alike."""
+"""The demo model: scripted rules, offline and deterministic."""
 
 import asyncio
 import re

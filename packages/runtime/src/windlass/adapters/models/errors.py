@@ -1,4 +1,4 @@
-"""What the errors of SDKs, servers and connections mean to whoever asked a model.
+"""Translation of SDK, HTTP and connection errors into model errors.
 
 The words of a provider may quote the prompt or the key, so none of them is passed on: only the status, and
 the code and the parameter if they look like a code and a parameter.

@@ -1,4 +1,4 @@
-"""Messages in the form of an API, made once each while a conversation grows."""
+"""Message conversion shared by providers: caching, attachments, tool names."""
 
 import base64
 import re

@@ -1,4 +1,4 @@
-"""OpenAI, and every server that speaks its Chat Completions."""
+"""OpenAI, and every server with a compatible Chat Completions API."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Tools for models that have none: each answer is one step, as JSON."""
+"""Tool calls for models without tool support: one JSON step per answer."""
 
 import json
 import re

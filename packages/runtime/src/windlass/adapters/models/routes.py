@@ -1,4 +1,4 @@
-"""Models by their names: `openai/…`, `anthropic/…`, `ollama/…`, `demo/…`."""
+"""Model routes: `openai/…`, `anthropic/…`, `ollama/…`, `demo/…`."""
 
 import os
 from collections.abc import Awaitable, Callable

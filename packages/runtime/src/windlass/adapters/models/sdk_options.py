@@ -1,4 +1,4 @@
-"""How the clients of the SDKs are made, which is the same for all of them."""
+"""Options that the SDK clients share."""
 
 from collections.abc import Callable, Mapping
 from typing import TypedDict

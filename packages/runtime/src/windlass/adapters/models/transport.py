@@ -1,4 +1,4 @@
-"""The line to a server: a client for each event loop, and the events of a stream."""
+"""The transport of model requests: clients per event loop, streams, settings."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""What the variables of OpenTelemetry say; nothing of it is imported for that."""
+"""OpenTelemetry environment variables, read without importing its SDK."""
 
 import os
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Spans and metrics to an OTLP collector, or to exporters of the SDK."""
+"""OTLP export of spans and metrics."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence

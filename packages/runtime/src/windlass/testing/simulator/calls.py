@@ -1,4 +1,4 @@
-"""What must be true of the calls and requests of a session, read record by record."""
+"""Invariants of calls and requests, checked record by record."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence

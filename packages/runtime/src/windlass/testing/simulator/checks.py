@@ -1,4 +1,4 @@
-"""What must be true of a story when it has ended: the journal against the world."""
+"""Invariants of a finished simulation: the journal against the world."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The people of a simulation.
+"""Simulated users: start runs, watch them, answer requests, cancel.
 
 They start runs, watch them, answer requests and lose patience.
 """

@@ -1,4 +1,4 @@
-"""The story of one simulation, drawn from its seed before it begins."""
+"""The plan of one simulation, drawn from its seed."""
 
 from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeVar

@@ -1,4 +1,4 @@
-"""A process of a simulation.
+"""A simulated process: a real runtime that can be killed at any output.
 
 A real runtime whose every way out leads through a gate.
 

@@ -1,4 +1,4 @@
-"""The world of a simulation.
+"""The simulated world: effects that happened and records that became durable.
 
 What was really done and what became durable, seen from outside.
 

@@ -12,7 +12,7 @@ HARD := tests/faults tests/sim
 APART := tests/contracts/test_store_machine.py tests/harness/loop/test_crash.py \
 	tests/harness/loop/test_properties.py tests/docs tests/fences tests/golden tests/promises tests/security \
 	tests/server/test_crowd.py tests/server/test_openapi.py tests/server/test_page.py tests/server/test_story.py \
-	tests/tools tests/test_tidy.py
+	tests/tools
 
 INSPECTOR := packages/server/src/windlass_server/inspector/dist/index.html
 INSPECTOR_SOURCES := $(shell find web/inspector web/ui/src web/ui/styles web/protocol/src -type f -not -path '*/node_modules/*')
@@ -43,6 +43,7 @@ test: check  ## every check and every test
 check: $(VENV)/.ready node_modules/.ready  ## format, lint, types, contracts, drift
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/python -m tools.tidy
 	$(BIN)/python -m tools.gen --check
 	$(BIN)/python -m tools.twins --check
 	$(NODE)/pyright

@@ -1,9 +1,22 @@
-"""What several folders of tests share."""
+"""Settings and fixtures that every folder of tests shares."""
 
+import os
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 from tests.postgres import Postgres, running_postgres
+
+# A deadline, or the check for slow examples, fails on a busy machine and proves nothing. In continuous
+# integration the examples are the same each time; elsewhere they are new, and a failure prints its seed.
+settings.register_profile(
+    "windlass",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize="CI" in os.environ,
+    print_blob=True,
+)
+settings.load_profile("windlass")
 
 
 @pytest.fixture(scope="session")

@@ -31,7 +31,7 @@ TIMELINE: list[object] = [*FIRST[:6], *SECOND, *FIRST[6:]]
 
 def run(story: Coroutine[Any, Any, None]) -> None:
     async def main() -> None:
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(300):
             await story
 
     asyncio.run(main())

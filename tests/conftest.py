@@ -1,6 +1,7 @@
 """Settings and fixtures that every folder of tests shares."""
 
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -17,6 +18,11 @@ settings.register_profile(
     print_blob=True,
 )
 settings.load_profile("windlass")
+
+# A shell starts a command in the background with these signals ignored, and tests send them to themselves and
+# to their children.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session")

@@ -1,8 +1,10 @@
 """Settings and fixtures that every folder of tests shares."""
 
 import os
+import shutil
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -23,6 +25,16 @@ settings.load_profile("windlass")
 # to their children.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+_WEB_BUILT = Path(__file__).parents[1] / "web/protocol/dist/index.js"
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip tests of the TypeScript packages where they are not built; `make test` requires them."""
+    is_here = _WEB_BUILT.is_file() and shutil.which("node") is not None
+    if item.get_closest_marker("node") and not is_here and "REQUIRE_NODE" not in os.environ:
+        pytest.skip("needs node and `make web-built`")
 
 
 @pytest.fixture(scope="session")

@@ -5,22 +5,28 @@ BIN := $(VENV)/bin
 NODE := node_modules/.bin
 PACKAGES := packages/protocol packages/harness packages/runtime packages/server packages/sidecar packages/cli
 SOURCES := packages tests tools examples benchmarks
-# Four parts of about the same length, and no test in two of them: the tests of the rules and of the runtime, whose
-# lines are counted, and two parts that nobody counts, because they kill, fail, simulate, build or read pages.
+# The lanes of the Python tests; each test is in one. Lines are counted in three of them: PURE proves the 100 % of
+# protocol and harness, RUNTIME and all that is named nowhere prove the 95 % of the other packages. HARD, APART and
+# tests marked `slow` kill, fail, simulate, build, read pages or ask Node; nothing is counted there.
 PURE := tests/protocol tests/harness
+RUNTIME := tests/runtime tests/contracts
 HARD := tests/faults tests/sim
 APART := tests/contracts/test_store_machine.py tests/harness/loop/test_crash.py \
 	tests/harness/loop/test_properties.py tests/docs tests/fences tests/golden tests/promises tests/security \
 	tests/server/test_crowd.py tests/server/test_openapi.py tests/server/test_page.py tests/server/test_story.py \
-	tests/tools tests/test_tidy.py
+	tests/tools
+COUNTED := windlass,windlass_server,windlass_sidecar,windlass_cli
+# Twice as many processes as cores gain nothing.
+SIDE_BY_SIDE := $(MAKE) --no-print-directory -j2
 
 INSPECTOR := packages/server/src/windlass_server/inspector/dist/index.html
 INSPECTOR_SOURCES := $(shell find web/inspector web/ui/src web/ui/styles web/protocol/src -type f -not -path '*/node_modules/*')
 
 .DEFAULT_GOAL := help
-.PHONY: help dev test check gen lock bench torture clean test-real sidecar-bundle inspector wheels
-.PHONY: python-tests pure-tests runtime-tests hard-tests apart-tests web-tests web-built client-tests browser-tests
-.PHONY: gallery screenshots
+.PHONY: help dev quick test check gen lock bench torture clean test-real sidecar-bundle inspector wheels
+.PHONY: lint types web-types web-lint web-built gallery screenshots
+.PHONY: quick-pure quick-runtime pure-tests runtime-tests surface-tests python-tests hard-tests apart-tests
+.PHONY: slow-tests web-tests client-tests browser-tests
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 16
@@ -30,24 +36,32 @@ dev: $(VENV)/.ready $(INSPECTOR)  ## the server, the inspector and a demo agent;
 
 inspector: $(INSPECTOR)  ## build the web app into the server's package
 
-$(INSPECTOR): node_modules/.ready $(INSPECTOR_SOURCES)
-	$(NODE)/tsc -b web/protocol web/ui
+$(INSPECTOR): node_modules/.ready $(INSPECTOR_SOURCES) | web-built
 	cd web/inspector && ../../$(NODE)/vite build --logLevel warn
 
 wheels: $(VENV)/.ready $(INSPECTOR)  ## build every wheel into dist/, that of the server with the inspector inside
 	for package in $(PACKAGES); do $(BIN)/pip wheel -q --no-deps --no-build-isolation -w dist $$package; done
 
-test: check  ## every check and every test
-	$(MAKE) --no-print-directory -j2 python-tests hard-tests apart-tests web-tests client-tests browser-tests
+quick: $(VENV)/.ready  ## format, lint, types and the quick tests of Python, in under 3 minutes; needs no Node
+	@$(SIDE_BY_SIDE) types quick-runtime quick-pure lint
 
-check: $(VENV)/.ready node_modules/.ready  ## format, lint, types, contracts, drift
+test: $(VENV)/.ready node_modules/.ready  ## every check and every test, in about 12 minutes on two cores
+	@REQUIRE_NODE=1 $(SIDE_BY_SIDE) check python-tests hard-tests apart-tests slow-tests web-tests client-tests browser-tests
+
+check: types lint web-types web-lint  ## format, lint, types, contracts, drift
+
+lint: $(VENV)/.ready
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/python -m tools.tidy
 	$(BIN)/python -m tools.gen --check
 	$(BIN)/python -m tools.twins --check
-	$(NODE)/pyright
 	$(BIN)/lint-imports
-	$(NODE)/tsc -b web/protocol web/harness web/ui
+
+types: $(VENV)/.ready
+	$(BIN)/pyright
+
+web-types: web-built
 	$(NODE)/tsc -p web/protocol/test
 	$(NODE)/tsc -p web/harness/test
 	$(NODE)/tsc -p web/ui/test
@@ -55,25 +69,42 @@ check: $(VENV)/.ready node_modules/.ready  ## format, lint, types, contracts, dr
 	$(NODE)/tsc -p web/inspector
 	$(NODE)/tsc -p web/inspector/test
 	$(NODE)/tsc -p web/clients
+
+web-lint: web-built
 	$(NODE)/eslint web
 
-python-tests: runtime-tests pure-tests
-	$(BIN)/coverage combine -q .coverage.pure .coverage.runtime
-	$(BIN)/coverage report  # all of it, at least 95 %
-	$(BIN)/coverage report --include='packages/protocol/*,packages/harness/*' --fail-under=100
+quick-pure: $(VENV)/.ready
+	$(BIN)/pytest -m 'not slow' $(PURE) $(APART:%=--ignore=%)
 
-runtime-tests: $(VENV)/.ready web-built
-	$(BIN)/coverage run --data-file=.coverage.runtime -m pytest \
-		$(PURE:%=--ignore=%) $(HARD:%=--ignore=%) $(APART:%=--ignore=%) --ignore=tests/real
+quick-runtime: $(VENV)/.ready
+	$(BIN)/pytest -m 'not slow' $(RUNTIME) $(APART:%=--ignore=%)
+
+python-tests: surface-tests runtime-tests pure-tests
+	$(BIN)/coverage combine -q --data-file=.coverage.rest .coverage.runtime .coverage.surfaces
+	$(BIN)/coverage report --data-file=.coverage.rest --fail-under=95
 
 pure-tests: $(VENV)/.ready web-built
-	$(BIN)/coverage run --data-file=.coverage.pure -m pytest $(PURE) $(APART:%=--ignore=%)
+	$(BIN)/coverage run --data-file=.coverage.pure --source=windlass_protocol,windlass_harness \
+		-m pytest -m 'not slow' $(PURE) $(APART:%=--ignore=%)
+	$(BIN)/coverage report --data-file=.coverage.pure --fail-under=100
+
+runtime-tests: $(VENV)/.ready
+	$(BIN)/coverage run --data-file=.coverage.runtime --source=$(COUNTED) \
+		-m pytest -m 'not slow' $(RUNTIME) $(APART:%=--ignore=%)
+
+surface-tests: $(VENV)/.ready
+	$(BIN)/coverage run --data-file=.coverage.surfaces --source=$(COUNTED) \
+		-m pytest -m 'not slow' $(PURE:%=--ignore=%) $(RUNTIME:%=--ignore=%) $(HARD:%=--ignore=%) \
+		$(APART:%=--ignore=%) --ignore=tests/real
 
 hard-tests: $(VENV)/.ready
 	$(BIN)/pytest $(HARD)
 
-apart-tests: $(VENV)/.ready web-built
+apart-tests: $(VENV)/.ready
 	$(BIN)/pytest $(APART)
+
+slow-tests: $(VENV)/.ready web-built
+	$(BIN)/pytest -m slow $(HARD:%=--ignore=%) $(APART:%=--ignore=%) --ignore=tests/real
 
 test-real: $(VENV)/.ready  ## the loop with a small real model; fetches 130 MB once, then needs no network
 	$(BIN)/pip install -q --disable-pip-version-check --no-build-isolation -e 'packages/runtime[local]'

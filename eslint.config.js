@@ -11,7 +11,6 @@ export default tseslint.config(
     rules: {
       "@typescript-eslint/no-explicit-any": "error",
       "@typescript-eslint/restrict-template-expressions": ["error", { allowNumber: true }],
-      complexity: ["error", 12],
     },
   },
   {

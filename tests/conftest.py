@@ -1,9 +1,40 @@
-"""What several folders of tests share."""
+"""Settings and fixtures that every folder of tests shares."""
 
+import os
+import shutil
+import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 from tests.postgres import Postgres, running_postgres
+
+# A deadline, or the check for slow examples, fails on a busy machine and proves nothing. In continuous
+# integration the examples are the same each time; elsewhere they are new, and a failure prints its seed.
+settings.register_profile(
+    "windlass",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize="CI" in os.environ,
+    print_blob=True,
+)
+settings.load_profile("windlass")
+
+# A shell starts a command in the background with these signals ignored, and tests send them to themselves and
+# to their children.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+_WEB_BUILT = Path(__file__).parents[1] / "web/protocol/dist/index.js"
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip tests of the TypeScript packages where they are not built; `make test` requires them."""
+    is_here = _WEB_BUILT.is_file() and shutil.which("node") is not None
+    if item.get_closest_marker("node") and not is_here and "REQUIRE_NODE" not in os.environ:
+        pytest.skip("needs node and `make web-built`")
 
 
 @pytest.fixture(scope="session")

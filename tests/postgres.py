@@ -19,7 +19,7 @@ from pathlib import Path
 import psycopg
 
 _NOBODY = 65534
-_STOP_TIMEOUT_S = 30
+_STOP_TIMEOUT_S = 300
 _SETTINGS = {
     "listen_addresses": "",
     "fsync": "off",

@@ -26,7 +26,7 @@ from tools.files import ROOT
 SIZE_BYTES_MAX: Final = 300 * 1_000_000
 READY_CPU_S: Final = 1.0
 """What is aimed at; a slow machine may need more, so it is only told."""
-ANSWER_TIMEOUT_S: Final = 60
+ANSWER_TIMEOUT_S: Final = 300
 NAME: Final = "windlass-sidecar"
 SOURCES: Final = ("protocol", "harness", "runtime", "sidecar")
 # What is imported by name when it is first needed, and so is not seen by whoever reads the imports.

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from textwrap import dedent
 
-RUN_TIMEOUT_S = 60
+RUN_TIMEOUT_S = 300
 SHELL_LANGUAGES = {"bash", "console"}
 MISSPELT_LANGUAGES = {
     **dict.fromkeys(("py", "python3", "pycon", "Python"), "python"),

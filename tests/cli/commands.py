@@ -13,7 +13,7 @@ import pytest
 
 from windlass_cli.app import main
 
-SILENT_S_MAX = 60
+SILENT_S_MAX = 300
 COMMAND = (sys.executable, "-m", "windlass_cli")
 
 
@@ -44,7 +44,7 @@ def run_apart(folder: Path, *arguments: str, words: str = "") -> Ran:
         input=words,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     return Ran(done.returncode, done.stdout, done.stderr)
@@ -86,12 +86,12 @@ class Typed:
         while self._read():
             pass
         os.close(self._mine)
-        return self._process.wait(timeout=60)
+        return self._process.wait(timeout=300)
 
     def hang_up(self) -> int:
         """Close the terminal; return the exit code."""
         os.close(self._mine)
-        return self._process.wait(timeout=60)
+        return self._process.wait(timeout=300)
 
     def _read(self) -> str:
         ready, _, _ = select.select([self._mine], [], [], SILENT_S_MAX)

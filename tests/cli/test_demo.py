@@ -45,7 +45,7 @@ class Demo:
     def end(self, number: int) -> int:
         """Send a signal; return how it ended."""
         self._child.send_signal(number)
-        return self._child.wait(timeout=60)
+        return self._child.wait(timeout=300)
 
 
 def test_a_demo_killed_while_it_waits_goes_on_with_the_same_run_and_pays_once(tmp_path: Path) -> None:

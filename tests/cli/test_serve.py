@@ -29,7 +29,7 @@ def serving(folder: Path, *arguments: str, end: int = signal.SIGINT) -> Generato
             assert child.stderr is not None
             child.stderr.close()
             # Whoever watches a server takes it along.
-            assert child.wait(timeout=60) in {0, 130}
+            assert child.wait(timeout=300) in {0, 130}
 
 
 def address(child: subprocess.Popen[str]) -> str:
@@ -42,7 +42,7 @@ def address(child: subprocess.Popen[str]) -> str:
 
 
 def agents(where: str) -> list[str]:
-    with urllib.request.urlopen(f"{where}/v1/agents", timeout=30) as answer:
+    with urllib.request.urlopen(f"{where}/v1/agents", timeout=300) as answer:
         return [one["agentId"] for one in json.load(answer)["agents"]]
 
 
@@ -50,11 +50,11 @@ def test_what_was_run_by_the_command_is_served_and_what_is_served_is_listed(tmp_
     assert run_apart(tmp_path, "run", "hello").code == 0
     with serving(tmp_path, "serve", "--port", "0") as child:
         where = address(child)
-        with urllib.request.urlopen(f"{where}/v1/sessions", timeout=30) as answer:
+        with urllib.request.urlopen(f"{where}/v1/sessions", timeout=300) as answer:
             assert [one["title"] for one in json.load(answer)["sessions"]] == ["hello"]
         body = json.dumps({"message": "hello again"}).encode()
         request = urllib.request.Request(f"{where}/v1/sessions", body, {"content-type": "application/json"})
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=300) as answer:
             assert answer.status == 202
     listed = run_apart(tmp_path, "sessions", "list", "--json").out.splitlines()
     assert {json.loads(line)["title"] for line in listed} == {"hello", "hello again"}
@@ -115,5 +115,5 @@ def test_proposals_are_served_for_the_goals_that_are_set(tmp_path: Path) -> None
     with serving(tmp_path, "serve", "--port", "0") as child:
         where = f"{address(child)}/v1/proposals"
         request = urllib.request.Request(where, body, {"content-type": "application/json"})
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=300) as answer:
             assert answer.status == 202

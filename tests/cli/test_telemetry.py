@@ -49,10 +49,10 @@ def test_what_a_server_does_is_exported(
         where = address(child)
         body = json.dumps({"message": "weather"}).encode()
         request = urllib.request.Request(f"{where}/v1/sessions", body, {"content-type": "application/json"})
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=300) as answer:
             run_id = json.load(answer)["runId"]
         events = f"{where}/v1/runs/{run_id}/events?format=ndjson"
-        with urllib.request.urlopen(events, timeout=30) as feed:
+        with urllib.request.urlopen(events, timeout=300) as feed:
             assert b"run.completed" in feed.read()
         child.send_signal(signal.SIGTERM)
         assert child.stderr is not None
@@ -66,7 +66,7 @@ def test_an_exporter_that_is_not_installed_is_told_before_anything_is_done(
 ) -> None:
     (tmp_path / "sitecustomize.py").write_text(MISSING, encoding="utf-8")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 2, done.stderr
     assert "pip install 'windlass[otel]'" in done.stderr
     assert "Traceback" not in done.stderr

@@ -359,7 +359,7 @@ def test_a_client_can_be_closed_and_opened_again() -> None:
             await client.aclose()
             await client.aclose()
             async with client:
-                assert (await asyncio.wait_for(client.health(), 5)).status == "ok"
+                assert (await asyncio.wait_for(client.health(), 300)).status == "ok"
 
     run(main())
 

@@ -27,7 +27,7 @@ from windlass_protocol import (
 
 T = TypeVar("T")
 AT = "2026-01-31T09:30:00.250Z"
-TIMEOUT_S = 60
+TIMEOUT_S = 300
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from windlass_protocol import Record
 
 AT = "2026-01-31T09:30:00.250Z"
 NOW_MS = 1_000_000
-GUARD_S = 30
+GUARD_S = 300
 
 
 class AnyStore(Store, ContentStore, Protocol):

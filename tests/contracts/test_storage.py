@@ -307,7 +307,9 @@ ops = st.lists(st.tuples(st.integers(0, 30), st.booleans()), max_size=12)
 
 @given(before=st.lists(st.integers(0, 30), min_size=1, max_size=12), during=ops, limit=st.integers(1, 5))
 @settings(
-    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], database=None
+    max_examples=15,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+    database=None,
 )
 def test_a_walk_over_sessions_sees_each_exactly_once_whatever_is_added_meanwhile(
     place: Place, before: list[int], during: list[tuple[int, bool]], limit: int

@@ -80,7 +80,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
         async def guarded() -> T:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(300):
                 return await work
 
         return self.loop.run_until_complete(guarded())
@@ -284,7 +284,6 @@ def test_a_store_is_a_list_of_records_for_each_session_whatever_is_done_to_it(
             max_examples=EXAMPLES,
             stateful_step_count=STEPS,
             derandomize=True,
-            deadline=None,
             database=None,
             suppress_health_check=[
                 HealthCheck.too_slow,

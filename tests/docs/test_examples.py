@@ -12,7 +12,7 @@ from tools.doc_blocks import blocks
 from tools.files import ROOT, repository_files
 
 EXAMPLE_LINES_MAX = 60
-RUN_TIMEOUT_S = 60
+RUN_TIMEOUT_S = 300
 EXAMPLES = [path for path in repository_files() if path.parts[0] == "examples" and path.name != "README.md"]
 README = blocks((ROOT / "README.md").read_text(encoding="utf-8"))
 SHOWN = {

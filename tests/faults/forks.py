@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 T = TypeVar("T")
 R = TypeVar("R")
 
-LIFE_S_MAX: Final = 40
+LIFE_S_MAX: Final = 300
 """A process that lives longer hangs, and is ended."""
 
 

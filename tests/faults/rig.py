@@ -31,7 +31,7 @@ from windlass.testing import Answer, Failpoints, FailpointStore, ScriptedModel, 
 from windlass.testing.stores import FullStore
 from windlass_protocol import InputRequest, JsonObject, Record
 
-WAIT_S: Final = 20.0
+WAIT_S: Final = 300.0
 """The longest that any one thing may take."""
 Choice = Literal["retry", "skip", "supply"]
 Detail = Literal["calls", "commits", "statements"]

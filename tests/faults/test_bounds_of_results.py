@@ -44,12 +44,12 @@ def test_what_cannot_be_written_is_made_so_that_it_can(function: Any) -> None:
     assert (result.status, len(found)) == ("completed", 1)
 
 
-@hook("before_tool_call", right="veto")
+@hook("before_tool_call", right="veto", timeout_ms=30_000)
 async def vetoes(_: Any) -> Veto:
     return Veto(HALF)
 
 
-@hook("run_starting", right="mutate")
+@hook("run_starting", right="mutate", timeout_ms=30_000)
 async def adds(_: Any) -> Change:
     return Change(context=[HALF])
 
@@ -95,7 +95,7 @@ def run_typed(size: int) -> Any:
     async def story() -> Any:
         async with AgentRuntime.in_memory([Agent("shop", model=model)]) as runtime:
             handle = await runtime.start("shop", "go", output=contract)
-            return await handle.wait(timeout=20)
+            return await handle.wait(timeout=300)
 
     return asyncio.run(story())
 
@@ -175,7 +175,7 @@ def test_a_large_result_is_made_fit_beside_the_event_loop(is_async: bool) -> Non
     async def story() -> list[Any]:
         async with AgentRuntime.in_memory([calling(made)]) as runtime:
             handle = await runtime.start("shop", "go")
-            await handle.wait(timeout=20)
+            await handle.wait(timeout=300)
             return [event.data["status"] async for event in handle.events() if event.type == "action.result"]
 
     assert asyncio.run(story()) == ["completed"]
@@ -202,7 +202,7 @@ def test_tools_that_hang_in_all_threads_do_not_hold_up_a_large_result() -> None:
                 await asyncio.to_thread(begun.acquire)
             model = ScriptedModel(by_history([call("large"), say("done")]))
             async with AgentRuntime.in_memory([Agent("shop", model=model, tools=[large])]) as runtime:
-                return (await (await runtime.start("shop", "go")).wait(timeout=20)).status
+                return (await (await runtime.start("shop", "go")).wait(timeout=300)).status
         finally:
             go_on.set()
             await asyncio.gather(*stuck)

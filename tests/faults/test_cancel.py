@@ -85,7 +85,7 @@ PLOT: Final = "look work+look work"
 
 async def finish(shop: Shop, runtime: AgentRuntime, agent: Agent, handle: RunHandle) -> str:
     """Check how a run ended, and that the session can be used afterwards."""
-    result = await handle.wait(timeout=100)
+    result = await handle.wait(timeout=300)
     records = await records_of(shop.scene.store)
     assert ends_of(records) == [f"run.{result.status}"]
     assert result.status in (RunStatus.CANCELLED, RunStatus.COMPLETED)
@@ -94,7 +94,7 @@ async def finish(shop: Shop, runtime: AgentRuntime, agent: Agent, handle: RunHan
     assert await handle.requests() == ()
     begun = len(shop.begun)
     again = await runtime.start(agent, "work look", session_id="s1", run_id="r2")
-    assert (await again.wait(timeout=100)).status is RunStatus.COMPLETED
+    assert (await again.wait(timeout=300)).status is RunStatus.COMPLETED
     assert len(shop.begun) == begun + 1, "what was cancelled goes on"
     return result.status
 
@@ -184,11 +184,11 @@ def test_a_tool_that_does_not_listen_holds_the_run_no_longer_than_the_grace() ->
             await begun.wait()
             asked = scene.clock.monotonic()
             await handle.cancel()
-            assert (await handle.wait(timeout=100)).status is RunStatus.CANCELLED
+            assert (await handle.wait(timeout=300)).status is RunStatus.CANCELLED
             assert scene.clock.monotonic() - asked == pytest.approx(GRACE_S)
             assert shop.done == []
             again = await runtime.start(agent, "work", session_id="s1", run_id="r2")
-            assert (await again.wait(timeout=100)).status is RunStatus.COMPLETED
+            assert (await again.wait(timeout=300)).status is RunStatus.COMPLETED
             await scene.clock.sleep(100)
             assert ends_of(await records_of(scene.store)) == ["run.cancelled"]
 
@@ -214,14 +214,14 @@ def test_the_grace_of_a_cancelled_run_does_not_end_the_next_one() -> None:
             second = await runtime.start(agent, "linger", session_id="s1", run_id="r2")
             await slow.wait()
             await first.cancel()
-            assert (await first.wait(timeout=100)).status is RunStatus.CANCELLED
-            assert (await second.wait(timeout=100)).status is RunStatus.COMPLETED
+            assert (await first.wait(timeout=300)).status is RunStatus.CANCELLED
+            assert (await second.wait(timeout=300)).status is RunStatus.COMPLETED
             assert shop.begun == ["r1/0/call-1", "r2/0/call-2"]
             third = await runtime.start(agent, "linger", session_id="s1", run_id="r3")
             slow.clear()
             await slow.wait()
             await third.cancel()
-            assert (await third.wait(timeout=100)).status is RunStatus.CANCELLED
+            assert (await third.wait(timeout=300)).status is RunStatus.CANCELLED
             assert shop.done == ["r2/0/call-2"]
 
     Scene().play(story)
@@ -250,7 +250,7 @@ def test_a_run_that_is_queued_behind_another_can_be_cancelled() -> None:
             first = await runtime.start(agent, "work work", session_id="s1", run_id="r0")
             queued = await runtime.start(agent, "work", session_id="s1", run_id="r1")
             await queued.cancel()
-            assert (await first.wait(timeout=100)).status is RunStatus.COMPLETED
+            assert (await first.wait(timeout=300)).status is RunStatus.COMPLETED
             assert len(shop.begun) == 2
             assert await finish(shop, runtime, agent, queued) == "cancelled"
 
@@ -313,12 +313,12 @@ def test_a_tool_in_a_thread_is_told_and_the_thread_ends() -> None:
 
     async def main() -> None:
         agent = agent_of(ScriptedModel(by_history([call("patient"), say("done")])), [patient])
-        async with asyncio.timeout(20), AgentRuntime.in_memory([agent]) as runtime:
+        async with asyncio.timeout(300), AgentRuntime.in_memory([agent]) as runtime:
             handle = await runtime.start(agent, "go", session_id="s1", run_id="r1")
-            assert await asyncio.to_thread(begun.wait, 10)
+            assert await asyncio.to_thread(begun.wait, 300)
             await handle.cancel()
-            assert (await handle.wait(timeout=10)).status is RunStatus.CANCELLED
-            assert await asyncio.to_thread(told.wait, 10)
+            assert (await handle.wait(timeout=300)).status is RunStatus.CANCELLED
+            assert await asyncio.to_thread(told.wait, 300)
 
     asyncio.run(main())
 

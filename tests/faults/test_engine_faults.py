@@ -317,7 +317,7 @@ def test_what_another_process_asks_for_is_noticed(tmp_path: Path) -> None:
         agent = agent_of(ScriptedModel(by_history([call("waits")])), [waits])
         stores = [await SqliteStore.open(tmp_path / "app.db", durability="process") for _ in range(2)]
         async with (
-            asyncio.timeout(20),
+            asyncio.timeout(300),
             runtime_on(stores[0], [agent]) as first,
             runtime_on(stores[1], [agent]) as second,
         ):
@@ -325,6 +325,6 @@ def test_what_another_process_asks_for_is_noticed(tmp_path: Path) -> None:
             await begun.wait()
             handle = second.handle("r1")
             await handle.cancel()
-            assert (await handle.wait(timeout=10)).status is RunStatus.CANCELLED
+            assert (await handle.wait(timeout=300)).status is RunStatus.CANCELLED
 
     asyncio.run(main())

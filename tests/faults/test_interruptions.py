@@ -34,7 +34,7 @@ def test_any_number_of_orderly_redeploys_in_one_model_call_is_borne() -> None:
                 await scene.clock.sleep(1)
         agent = agent_of(ScriptedModel([say("done")]))
         async with scene.runtime([agent]) as runtime:
-            result = await runtime.handle("r1").wait(timeout=100)
+            result = await runtime.handle("r1").wait(timeout=300)
         retries = [one for one in await records_of(inner) if one.type == "step.retrying"]
         return result.status, [str(one.data["code"]) for one in retries]
 

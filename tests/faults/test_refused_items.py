@@ -169,14 +169,15 @@ def test_the_largest_start_that_is_taken_can_be_recorded() -> None:
 
     async def story(scene: Scene) -> None:
         async with scene.runtime([shop()]) as runtime:
-            size = RECORD_BYTES_MAX
-            while True:
+            taken, refused, handle = INBOX_ITEM_BYTES_MAX - 4_096, RECORD_BYTES_MAX, None
+            while taken + 1 < refused:
+                size = (taken + refused) // 2
                 try:
                     handle = await runtime.start("shop", "x" * size, run_id=f"r{size}", turn_id=turn_id)
-                    break
+                    taken = size
                 except Rejected:
-                    size -= 64
-            assert size > INBOX_ITEM_BYTES_MAX - 4_096
+                    refused = size
+            assert handle is not None
             assert (await handle.wait(timeout=WAIT_S)).status == "completed"
 
     Scene().play(story)

@@ -29,7 +29,7 @@ Fault = Callable[[str], None]
 
 def run(story: Coroutine[Any, Any, None]) -> None:
     async def main() -> None:
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(300):
             await story
 
     asyncio.run(main())

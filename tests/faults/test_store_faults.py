@@ -163,7 +163,7 @@ def test_appends_on_a_faulty_sqlite_store_lose_and_repeat_nothing(tmp_path: Path
         inner = await SqliteStore.open(tmp_path / "app.db", durability="process")
         rates = FaultRates(delay_s=0.01)
         store = FaultyStore(inner, random=seeded_random(SEED), clock=clock, rates=rates)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(300):
             return store, await rounds(store, Machine(clock, new_id, chance), plots_of(12, 1, SQLITE_STEPS))
 
     store, wrong = asyncio.run(main())

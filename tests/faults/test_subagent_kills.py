@@ -15,7 +15,7 @@ from windlass.ports.store import Appended, Batch
 from windlass.testing import Answer, ScriptedModel, by_history, call, say
 from windlass.testing.stores import WrappedStore
 
-WAIT_S: Final = 30.0
+WAIT_S: Final = 300.0
 APPENDS: Final = 14
 """Of the whole family; more than there are, so that the last lives are whole."""
 POINTS: Final = [(number, is_durable) for number in range(1, APPENDS + 1) for is_durable in (False, True)]

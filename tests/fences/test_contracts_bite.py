@@ -21,7 +21,7 @@ ADAPTER = "packages/runtime/src/windlass/adapters/planted.py"
 
 INSIDE = "packages/runtime/src/windlass"
 
-TOOL_TIMEOUT_S = 60
+TOOL_TIMEOUT_S = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,9 +196,9 @@ def test_an_import_that_a_part_of_the_runtime_may_not_have_breaks_its_contract(
         ("T201", 1, 'print("hello")\n'),
         ("BLE001", 3, "try:\n    X = 1\nexcept Exception:\n    X = 2\n"),
         ("PLC0415", 2, "def f() -> None:\n    import json\n\n    json.dumps(1)\n"),
-        ("PLR0913", 1, "def f(a, b, *, c, d, e, g, h): ...\n"),
+        ("PGH003", 1, "X: int = 1  # type: ignore\n"),
+        ("PGH004", 1, "X: int = 1  # noqa\n"),
         ("RUF022", 1, '__all__ = ["b", "a"]\n\na = b = 1\n'),
-        ("C901", 1, "def f(x):\n" + "".join(f"    if x == {n}:\n        x = {n + 1}\n" for n in range(10))),
     ],
     ids=lambda value: value.splitlines()[-1].strip() if isinstance(value, str) and "\n" in value else None,
 )

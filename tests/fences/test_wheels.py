@@ -47,7 +47,7 @@ DISTRIBUTIONS = {"runtime": "windlass"}
 COMMANDS = {"sidecar"}
 """Those that bring a command."""
 SUFFIXES = {".py", ".typed"}
-COMMAND_TIMEOUT_S = 60
+COMMAND_TIMEOUT_S = 300
 NEEDS_AN_EXTRA = {
     "windlass.adapters.mcp": ("connection", "transports"),
     "windlass.adapters.telemetry": ("otlp",),

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from pydantic import JsonValue
 from tests.harness.views.journal import Journal, streams
 
@@ -81,7 +81,6 @@ def test_a_trace_may_begin_anywhere_and_then_takes_each_record_in_its_turn() -> 
         fold_trace(records[4:], state)
 
 
-@settings(deadline=None)
 @given(records=streams())
 def test_spans_lie_in_spans_and_moments_in_spans(records: list[Record]) -> None:
     state = fold_trace(records)

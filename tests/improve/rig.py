@@ -102,7 +102,7 @@ async def opened(
 
 async def run(runtime: AgentRuntime, message: str, **options: Unpack[RunOptions]) -> None:
     handle = await runtime.start("clerk", message, **options)
-    await handle.wait(timeout=30)
+    await handle.wait(timeout=300)
 
 
 def builder(runtime: AgentRuntime, *answers: JsonObject | str, goal: Goal = GOAL) -> Builder:

@@ -301,7 +301,7 @@ def test_a_run_that_goes_on_is_not_judged_yet(monkeypatch: pytest.MonkeyPatch) -
                 await made.check(proposal, run_ids=["run-1"])
             [request] = await handle.requests()
             await handle.answer(request.request_id, "approve")
-            await handle.wait(timeout=30)
+            await handle.wait(timeout=300)
             scores = await made.evaluate(GOAL)
             assert {run_id: score.is_reached for run_id, score in scores.items()} == {"run-1": True}
 

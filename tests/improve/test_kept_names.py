@@ -28,7 +28,7 @@ def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path | None:
 
 def play(story: Story, path: Path | None) -> None:
     async def main() -> None:
-        async with asyncio.timeout(20), opened(clerk(), path=path) as runtime, builder(runtime) as made:
+        async with asyncio.timeout(300), opened(clerk(), path=path) as runtime, builder(runtime) as made:
             await story(runtime, made)
 
     asyncio.run(main())

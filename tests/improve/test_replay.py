@@ -120,7 +120,7 @@ def test_failures_and_refusals_are_repeated_as_they_were() -> None:
                 if event.type == "run.waiting":
                     [request] = await handle.requests()
                     await handle.answer(request.request_id, answers.pop(0))
-            result = await handle.wait(timeout=30)
+            result = await handle.wait(timeout=300)
             looked_up.clear()
             paid.clear()
             check = await checked(runtime)
@@ -158,7 +158,7 @@ def test_questions_and_subagents_answer_from_the_record() -> None:
                     [request] = await handle.requests()
                     await handle.answer(request.request_id, text="The red one.")
                     break
-            await handle.wait(timeout=30)
+            await handle.wait(timeout=300)
             assert len(asked) == 1
             check = await checked(runtime)
             assert [one.diverged for one in check.replays] == [0, 0]
@@ -190,7 +190,7 @@ def test_a_later_turn_is_replayed_with_what_was_said_before() -> None:
 def test_hooks_are_not_called_and_dynamic_parts_are_refused() -> None:
     seen: list[str] = []
 
-    @hook("after_run_terminal")
+    @hook("after_run_terminal", timeout_ms=30_000)
     async def note(hook_call: HookCall) -> None:
         seen.append(hook_call.run_id)
 

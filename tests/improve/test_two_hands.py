@@ -45,7 +45,7 @@ def test_a_no_that_comes_while_a_change_is_being_made_stops_it(
             loop = asyncio.get_running_loop()
 
             def refuse() -> None:
-                asyncio.run_coroutine_threadsafe(other.refuse("p1", by="bob"), loop).result(30)
+                asyncio.run_coroutine_threadsafe(other.refuse("p1", by="bob"), loop).result(300)
 
             before_the_next("proposal.applied", refuse, monkeypatch)
             with pytest.raises(Denied, match="refused"):
@@ -64,7 +64,7 @@ def test_a_no_that_comes_after_a_change_was_made_is_told_so(monkeypatch: pytest.
             loop = asyncio.get_running_loop()
 
             def apply() -> None:
-                asyncio.run_coroutine_threadsafe(other.apply("p1", by="bob"), loop).result(30)
+                asyncio.run_coroutine_threadsafe(other.apply("p1", by="bob"), loop).result(300)
 
             before_the_next("proposal.settled", apply, monkeypatch)
             with pytest.raises(Conflict, match="applied already"):
@@ -82,7 +82,7 @@ def test_two_who_apply_at_the_same_time_get_the_same_agent(monkeypatch: pytest.M
             loop = asyncio.get_running_loop()
 
             def apply() -> None:
-                asyncio.run_coroutine_threadsafe(other.apply("p1", by="bob"), loop).result(30)
+                asyncio.run_coroutine_threadsafe(other.apply("p1", by="bob"), loop).result(300)
 
             before_the_next("proposal.applied", apply, monkeypatch)
             assert (await made.apply("p1", by="ada")).instructions == BETTER

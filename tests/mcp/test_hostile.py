@@ -146,7 +146,7 @@ def test_a_server_that_does_not_want_to_end_is_ended() -> None:
         async with opened(raw("stubborn")) as servers:
             assert (await use(servers, "r__act")).success
 
-    asyncio.run(asyncio.wait_for(story(), 60))
+    asyncio.run(asyncio.wait_for(story(), 300))
 
 
 def test_whoever_is_cancelled_while_a_server_starts_leaves_nothing_behind(tmp_path: Path) -> None:

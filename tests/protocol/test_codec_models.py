@@ -104,7 +104,7 @@ def test_a_model_built_without_validation_that_fits_is_written() -> None:
 
 
 @pytest.mark.promise("W2")
-@settings(deadline=None, max_examples=400)
+@settings(max_examples=400)
 @given(st.sampled_from(valid_models()), st.data())
 def test_what_is_written_of_any_model_is_read_back(case: Case, data: st.DataObject) -> None:
     model = read(case)
@@ -243,7 +243,7 @@ def test_what_is_trusted_is_written_and_read_as_by_the_strict_door() -> None:
 
 
 @pytest.mark.promise("W2")
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(st.dictionaries(st.text(max_size=3), values | st.text() | st.integers(), max_size=4))
 def test_a_trusted_record_is_written_exactly_if_the_strict_door_would(data: dict[str, Any]) -> None:
     made = record(data)

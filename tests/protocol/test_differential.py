@@ -17,6 +17,8 @@ def mutant_cases() -> list[Case]:
     return [case for index, case in enumerate(every) if index % EVERY == 0]
 
 
+@pytest.mark.node
+@pytest.mark.slow
 @pytest.mark.promise("W1")
 def test_schema_python_and_zod_agree_about_every_mutant() -> None:
     cases = mutant_cases()

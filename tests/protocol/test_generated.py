@@ -36,6 +36,7 @@ from windlass_protocol import (
 )
 from windlass_protocol.codec import CodecError, decode, encode, parse
 from windlass_protocol.generated import MODULE_OF
+from windlass_protocol.lazy import lazy_names
 
 META = EventMeta(at="2026-03-14T09:26:53Z")
 
@@ -323,6 +324,12 @@ def test_dir_lists_every_type_and_the_codec() -> None:
 def test_a_name_that_does_not_exist_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'windlass_protocol' has no attribute 'ToolCal'"):
         _ = windlass_protocol.ToolCal
+
+
+def test_a_package_may_offer_a_name_of_another_package() -> None:
+    get, names = lazy_names("windlass", {}, guests={"ToolCall": "windlass_protocol"})
+    assert get("ToolCall") is ToolCall
+    assert names() == ["ToolCall"]
 
 
 def test_a_star_import_brings_every_name() -> None:

@@ -29,7 +29,7 @@ async def opened(where: str, folder: Path, *, secrets: tuple[str, ...] = ()) -> 
         runtime = await AgentRuntime.open(folder / "app.db", agents=[agent], secrets=secrets)
     async with runtime:
         handle = await runtime.start("clerk", "Hi.", session_id="chat")
-        await handle.wait(timeout=30)
+        await handle.wait(timeout=300)
         yield runtime
 
 

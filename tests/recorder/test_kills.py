@@ -94,7 +94,7 @@ def check(run: Run, after: int) -> None:
 @pytest.mark.parametrize("last", range(CALL_COUNT))
 def test_after_a_kill_behind_any_call_everything_acknowledged_is_there(tmp_path: Path, last: int) -> None:
     process = child(CALLS, tmp_path, str(last), "process")
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=300)
     assert process.returncode == -signal.SIGKILL, errors.decode()
     run = only_run(tmp_path / "store")
     check(run, last)
@@ -108,7 +108,7 @@ def test_after_a_kill_behind_any_call_everything_acknowledged_is_there(tmp_path:
 @pytest.mark.promise("J1")
 def test_it_is_so_with_power_too(tmp_path: Path) -> None:
     process = child(CALLS, tmp_path, "7", "power")
-    process.communicate(timeout=60)
+    process.communicate(timeout=300)
     check(only_run(tmp_path / "store"), 7)
 
 
@@ -116,7 +116,7 @@ def test_it_is_so_with_power_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize("count", [97, 98, 99, 300])
 def test_a_kill_around_a_transaction_loses_nothing_and_repeats_nothing(tmp_path: Path, count: int) -> None:
     process = child(MANY, tmp_path, str(count))
-    process.communicate(timeout=60)
+    process.communicate(timeout=300)
     assert len(only_run(tmp_path).decisions) == count
 
 
@@ -124,7 +124,7 @@ def test_a_run_whose_process_is_gone_is_stuck_after_a_while(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     process = child(MANY, tmp_path, "2")
-    process.communicate(timeout=60)
+    process.communicate(timeout=300)
     run = only_run(tmp_path)
     assert run.status is RunStatus.RUNNING
     last_ms = int(run.decisions[-1].timestamp.timestamp() * 1000)
@@ -178,7 +178,7 @@ def test_four_processes_lose_no_run(tmp_path: Path) -> None:
     while any(process.poll() is None for process in processes):
         reader.find_patterns("goal")
     for process in processes:
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=300)
         assert process.returncode == 0, errors.decode()
     runs = reader.list_runs_for_goal("goal")
     assert len(runs) == 200

@@ -171,7 +171,7 @@ def test_anything_becomes_strict_json(value: object) -> None:
 
 
 @given(value=ANYTHING, text=st.text() | st.none() | st.integers())
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 def test_anything_can_be_recorded_and_read_back(tmp_path: Path, value: object, text: object) -> None:
     it, said = anything(value), anything(text)
     with Runtime(tmp_path) as runtime:

@@ -13,7 +13,7 @@ from typing import Final
 from windlass import Agent, AgentRuntime, ToolContext, tool
 from windlass.testing import ScriptedModel, by_history, call, say
 
-STORY_S_MAX: Final = 20.0
+STORY_S_MAX: Final = 300.0
 CALLS: Final = 3
 RUNS: Final = 3
 

@@ -15,7 +15,7 @@ from windlass_protocol import ContentRef, Event, RunRequest, RuntimePackage
 
 T = TypeVar("T")
 
-STORY_S_MAX = 20.0
+STORY_S_MAX = 300.0
 
 
 def play(story: Coroutine[object, object, T]) -> T:

@@ -14,7 +14,7 @@ from windlass import Agent, AgentRuntime, Tool, ToolContext, tool
 from windlass.dynamic import DynamicContext, dynamic
 from windlass.testing import ScriptedModel, by_history, call, say
 
-STORY_S_MAX: Final = 20.0
+STORY_S_MAX: Final = 300.0
 
 
 def shifting(scope: str, *, dies: bool = False, asked: list[int | None] | None = None) -> Agent:

@@ -349,7 +349,7 @@ def test_hooks_and_sinks_are_found_by_the_packages_that_name_them() -> None:
     async def story() -> None:
         seen: list[str] = []
 
-        @hook("after_run_terminal")
+        @hook("after_run_terminal", timeout_ms=30_000)
         def note(call: HookCall) -> None:
             seen.append(f"hook {call.run_id}")
 

@@ -54,7 +54,7 @@ def causes(run: DecisionRun) -> list[str | None]:
 
 async def run_of(runtime: AgentRuntime, **parts: Unpack[RunOptions]) -> DecisionRun:
     handle = await runtime.start("shop", "Buy tea.", **parts)
-    await handle.wait(timeout=20)
+    await handle.wait(timeout=300)
     return await runtime.decisions(handle.run_id)
 
 
@@ -110,7 +110,7 @@ def test_a_call_that_waits_for_consent_is_pending_also_after_a_restart_and_faile
             handle = runtime.handle("r1")
             (request,) = await handle.requests()
             await handle.answer(request.request_id, "deny", text="Too early.")
-            await handle.wait(timeout=20)
+            await handle.wait(timeout=300)
             run = await runtime.decisions("r1")
         assert successes(run) == [False, True]
         assert (causes(run), run.problems[0].description) == (
@@ -155,7 +155,7 @@ def test_a_run_that_waits_for_its_turn_or_that_nobody_started_has_no_ledger() ->
                 await runtime.decisions("r2")
             assert successes(await runtime.decisions("r1")) == [None], "a run under way can be asked for"
             gate.set()
-            await second.wait(timeout=20)
+            await second.wait(timeout=300)
             assert successes(await runtime.decisions("r2")) == [True]
 
     play(story())
@@ -198,7 +198,7 @@ def test_options_are_those_of_the_version_that_chose_when_a_run_moved(tmp_path: 
             handle = runtime.handle("r1")
             (request,) = await handle.requests()
             await handle.answer(request.request_id, "approve")
-            await handle.wait(timeout=20)
+            await handle.wait(timeout=300)
             run = await runtime.decisions("r1")
         assert (options(run), options(run, 1)) == (
             [ANSWER, "look", "mail"],
@@ -243,7 +243,7 @@ def test_what_was_retried_repaired_and_compacted_is_told() -> None:
         guide = Guide(steps=12, threshold=4_000)
         async with AgentRuntime.in_memory([walker(guide)]) as runtime:
             handle = await runtime.start("walker", TASK)
-            await handle.wait(timeout=20)
+            await handle.wait(timeout=300)
             walk = await runtime.decisions(handle.run_id)
         assert guide.summaries
         assert ids(walk) == [*(f"step_{step}.0" for step in range(12)), "step_12"]

@@ -190,7 +190,7 @@ def test_the_same_output_twice_in_a_session_is_delivered_once_if_the_sink_wants_
         async with AgentRuntime.in_memory([agent], output_sinks=[box]) as runtime:
             for run_id in ("r1", "r2"):
                 handle = await runtime.start(agent, "go", session_id="s1", run_id=run_id)
-                await handle.wait(timeout=10)
+                await handle.wait(timeout=300)
             await events_of(runtime, until=["delivery.completed", "delivery.deduped"])
             return [*await runtime.deliveries("r1"), *await runtime.deliveries("r2")]
 
@@ -209,13 +209,13 @@ def test_a_slow_sink_holds_up_neither_the_next_run_nor_its_cancelling():
         agent = shop(lambda _messages: next(answers), Ledger(), output_sinks=[BOX])
         async with AgentRuntime.in_memory([agent], output_sinks=[box]) as runtime:
             first = await runtime.start(agent, "go", session_id="s1", run_id="r1")
-            await first.wait(timeout=10)
+            await first.wait(timeout=300)
             second = await runtime.start(agent, "go", session_id="s1", run_id="r2")
             await events_of(runtime, until=["step.started", "step.started"])
             await second.cancel()
-            assert (await second.wait(timeout=10)).status == "cancelled"
+            assert (await second.wait(timeout=300)).status == "cancelled"
             third = await runtime.start(agent, "go", session_id="s1", run_id="r3")
-            assert (await third.wait(timeout=10)).output == "three"
+            assert (await third.wait(timeout=300)).output == "three"
             gate.set()
             await events_of(runtime, until=["delivery.completed", "delivery.completed"])
             return [one.stage.value for run_id in ("r1", "r3") for one in await runtime.deliveries(run_id)]
@@ -228,7 +228,7 @@ async def left_behind(path: Path, box: Box, until: str) -> None:
     agent = shop([say("done")], Ledger(), output_sinks=[BOX])
     async with await AgentRuntime.open(path, agents=[agent], output_sinks=[box]) as runtime:
         handle = await runtime.start(agent, "go", session_id="s1", run_id="r1")
-        await handle.wait(timeout=10)
+        await handle.wait(timeout=300)
         await events_of(runtime, until=[until])
 
 
@@ -242,7 +242,7 @@ def test_a_delivery_that_a_restart_interrupted_is_unknown_and_not_made_again(tmp
             tmp_path / "app.db", agents=[agent], output_sinks=[later]
         ) as runtime:
             events = await events_of(runtime, until=["delivery.unknown"])
-            result = await runtime.handle("r1").wait(timeout=10)
+            result = await runtime.handle("r1").wait(timeout=300)
             assert (result.status, result.output) == ("completed", "done")
             return await runtime.deliveries("r1"), [event.type for event in events]
 
@@ -300,7 +300,7 @@ def test_a_delivery_that_ends_while_the_runtime_closes_is_recorded(tmp_path: Pat
         async with await AgentRuntime.open(
             tmp_path / "app.db", agents=[agent], output_sinks=[Slow()]
         ) as runtime:
-            await (await runtime.start(agent, "go", session_id="s1", run_id="r1")).wait(timeout=10)
+            await (await runtime.start(agent, "go", session_id="s1", run_id="r1")).wait(timeout=300)
             await gate.wait()
         async with await AgentRuntime.open(
             tmp_path / "app.db", agents=[agent], output_sinks=[Box()]

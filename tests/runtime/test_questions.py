@@ -53,7 +53,7 @@ def test_a_question_waits_over_a_restart_and_its_answer_is_the_result(tmp_path: 
             with pytest.raises(Rejected, match="names no option"):
                 await handle.answer(request.request_id, text="green")
             await handle.answer(request.request_id, text=" deep RED")
-            result = await handle.wait(timeout=10)
+            result = await handle.wait(timeout=300)
             assert result.output == "painted"
         assert model.requests[0].messages[-1].content == '{"status":"answered","optionId":"red"}'
 
@@ -68,7 +68,7 @@ def test_a_question_without_options_takes_any_words() -> None:
             request = await the_request(handle)
             assert request.display == "text"
             await handle.answer(request.request_id, text="a warm one")
-            await handle.wait(timeout=10)
+            await handle.wait(timeout=300)
         assert model.requests[1].messages[-1].content == '{"status":"answered","text":"a warm one"}'
 
     play(story())
@@ -89,7 +89,7 @@ def test_a_question_that_nobody_could_answer_goes_back_to_the_model(arguments: J
         agent, model = painter(asking(arguments), say("never mind"))
         async with AgentRuntime.in_memory([agent]) as runtime:
             handle = await runtime.start(agent, "paint")
-            assert (await handle.wait(timeout=10)).output == "never mind"
+            assert (await handle.wait(timeout=300)).output == "never mind"
         assert told in model.requests[1].messages[-1].content
 
     play(story())
@@ -102,7 +102,7 @@ def test_where_nobody_can_be_asked_the_model_does_not_know_how(where: str) -> No
         async with AgentRuntime.in_memory([agent], is_attended=where == "channel") as runtime:
             capabilities = SessionCapabilities(request_input=where != "channel")
             handle = await runtime.start(agent, "paint", capabilities=capabilities)
-            assert (await handle.wait(timeout=10)).output == "guessed"
+            assert (await handle.wait(timeout=300)).output == "guessed"
         assert model.requests[0].tools == ()
         assert "Nobody is there to ask" in model.requests[1].messages[-1].content
 
@@ -143,7 +143,7 @@ def test_words_to_a_run_are_heard_after_the_tools_that_run() -> None:
             with pytest.raises(Conflict):
                 await runtime.steer(agent, "something else", session_id="s1", message_id="m1")
             slow.go_on.set()
-            assert (await handle.wait(timeout=10)).output == "brief"
+            assert (await handle.wait(timeout=300)).output == "brief"
             types = [event.type async for event in runtime.handle("r1").events()]
         assert roles(model.requests[1].messages) == ["user", "assistant", "tool", "user"]
         assert model.requests[1].messages[-1].content == "and be brief"
@@ -180,7 +180,7 @@ def test_words_that_come_while_the_last_answer_is_written_are_heard_too() -> Non
             await model.writing.wait()
             await runtime.steer(agent, "one more thing", session_id="s1")
             model.go_on.set()
-            assert (await handle.wait(timeout=10)).output == "heard 3"
+            assert (await handle.wait(timeout=300)).output == "heard 3"
 
     play(story())
 
@@ -189,17 +189,17 @@ def test_words_to_nobody_begin_a_run(tmp_path: Path) -> None:
     async def story() -> None:
         agent = Agent("a", model=ScriptedModel(lambda messages: say(f"heard {len(messages)}")))
         async with await AgentRuntime.open(tmp_path / "app.db", agents=[agent]) as runtime:
-            await (await runtime.start(agent, "hello", session_id="s1")).wait(timeout=10)
+            await (await runtime.start(agent, "hello", session_id="s1")).wait(timeout=300)
             message_id = await runtime.steer(agent, "and again", session_id="s1", message_id="m1")
             run_id = f"steer/s1/{message_id}"
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(300):
                 async for event in runtime.subscribe_session("s1"):
                     if event.type == "run.completed" and event.run_id == run_id:
                         break
-            result = await runtime.handle(run_id).wait(timeout=10)
+            result = await runtime.handle(run_id).wait(timeout=300)
             assert result.output == "heard 3"
             await runtime.steer(agent, "and again", session_id="s1", message_id="m1")
-            assert (await runtime.handle(run_id).wait(timeout=10)).output == "heard 3"
+            assert (await runtime.handle(run_id).wait(timeout=300)).output == "heard 3"
 
     play(story())
 
@@ -222,7 +222,7 @@ def test_who_speaks_while_the_run_waits_for_consent_has_not_consented(tmp_path: 
             request = await the_request(handle)
         async with await AgentRuntime.open(tmp_path / "app.db", agents=[shop()]) as runtime:
             await runtime.steer("shop", "approve", session_id="s1")
-            assert (await runtime.handle("r1").wait(timeout=10)).output == "all right"
+            assert (await runtime.handle("r1").wait(timeout=300)).output == "all right"
             with pytest.raises(Conflict):
                 await runtime.handle("r1").answer(request.request_id, "approve")
 

@@ -28,7 +28,7 @@ PROGRAMS = {
 def python(program: str) -> str:
     """Run a program in a new process."""
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=False
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -90,7 +90,7 @@ def test_a_turn_that_lasts_does_not_outlast_its_run(ends: str, tmp_path: Path) -
         ctx.state["count"] = 1
         return "kept"
 
-    @hook("after_tool_call", timeout_ms=10_000)
+    @hook("after_tool_call", timeout_ms=30_000)
     async def slow(_call: HookCall) -> None:
         kept.set()
         await go_on.wait()
@@ -312,7 +312,7 @@ def test_calls_side_by_side_each_see_the_state_at_their_start() -> None:
 
 
 def test_a_result_that_is_withheld_does_not_undo_what_the_call_keeps() -> None:
-    @hook("after_tool_call", right="mutate", failure="deny")
+    @hook("after_tool_call", right="mutate", failure="deny", timeout_ms=30_000)
     async def broken(_: HookCall) -> None:
         raise ValueError("no")
 
@@ -392,7 +392,7 @@ def test_secrets_are_masked_in_the_state_as_everywhere(tmp_path: Path) -> None:
 def test_hooks_read_the_state_and_cannot_change_it() -> None:
     seen: list[dict[str, JsonValue]] = []
 
-    @hook("before_tool_call", right="veto")
+    @hook("before_tool_call", right="veto", timeout_ms=30_000)
     async def guard(asked: HookCall) -> Veto | None:
         seen.append(dict(asked.state))
         count = asked.state.get("count", 0)

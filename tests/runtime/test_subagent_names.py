@@ -44,11 +44,11 @@ def test_nobody_can_start_what_is_named_like_a_subagent(names: dict[str, str]) -
         async with AgentRuntime.in_memory([root]) as runtime:
             with pytest.raises(Rejected, match="begins like the names of subagents"):
                 await runtime.start("lead", "go", **names)  # pyright: ignore[reportArgumentType] - ids alone
-            result = await (await runtime.start(root, "go", run_id="r1")).wait(timeout=10)
+            result = await (await runtime.start(root, "go", run_id="r1")).wait(timeout=300)
             assert result.output == "Tea, then."
             # What is there may be gone on with: it was made by the call.
             further = await runtime.start("reader", "and more?", run_id="r2", session_id=CHILD_SESSION)
-            await further.wait(timeout=10)
+            await further.wait(timeout=300)
         assert [message.content for message in below.requests[-1].messages][-1] == "and more?"
 
     play(story())
@@ -64,7 +64,7 @@ def test_a_subagent_whose_name_is_taken_is_refused_and_its_caller_goes_on(sessio
             run = NewRun(CHILD, "nobody", "sha256:" + "0" * 64)
             key = item_key(START, CHILD)
             await store.post(session_id, kind=START, key=key, body=body_of("nobody"), run=run)
-            result = await (await runtime.start(root, "go", run_id="r1")).wait(timeout=10)
+            result = await (await runtime.start(root, "go", run_id="r1")).wait(timeout=300)
             assert (result.status, result.output) == (RunStatus.COMPLETED, "Tea, then.")
         assert below.requests == []
         assert isinstance(root.model, ScriptedModel)
@@ -81,7 +81,7 @@ def test_a_subagent_does_not_begin_in_a_session_that_has_a_past() -> None:
             store = runtime.ports.store
             assert store is not None
             await store.post(CHILD_SESSION, kind="state", key="state:1", body={"set": {"note": "planted"}})
-            result = await (await runtime.start(root, "go", run_id="r1")).wait(timeout=10)
+            result = await (await runtime.start(root, "go", run_id="r1")).wait(timeout=300)
             assert result.status is RunStatus.COMPLETED
         assert below.requests == []
         assert isinstance(root.model, ScriptedModel)
@@ -96,7 +96,7 @@ def test_the_longest_run_id_leaves_room_for_those_of_subagents() -> None:
         root, _ = family()
         async with AgentRuntime.in_memory([root]) as runtime:
             handle = await runtime.start(root, "go", run_id="r" * ID_CHARS_MAX, session_id="s1")
-            assert (await handle.wait(timeout=10)).output == "Tea, then."
+            assert (await handle.wait(timeout=300)).output == "Tea, then."
             (child,) = await runtime.descendants("s1")
             assert (child.run_id or "").startswith("subagent:sha256:")
             assert child.session_id == f"session:{child.run_id}"

@@ -129,7 +129,7 @@ def test_what_a_subagent_returns_is_the_result_of_the_call(opened: Open) -> None
     async def story() -> None:
         root = lead()
         async with opened([root]) as runtime:
-            result = await (await start(runtime, root)).wait(timeout=10)
+            result = await (await start(runtime, root)).wait(timeout=300)
             assert (result.status, result.output) == (RunStatus.COMPLETED, "Tea, then.")
             kinds = [kind for kind, _ in await records(runtime, "r1")]
             assert kinds[kinds.index("action.started") :][:6] == [
@@ -153,7 +153,7 @@ def test_a_subagent_has_a_session_and_a_package_of_its_own_and_knows_who_called_
         root = lead(reads=child)
         async with opened([root]) as runtime:
             await (await start(runtime, root, source=SourceRef(kind=SourceKind.USER, id="ann"))).wait(
-                timeout=10
+                timeout=300
             )
             (begun,) = await data_of(runtime, CHILD, "run.started")
             assert (begun["mode"], begun["agentId"], begun["packageId"]) == ("task", "reader", "reader")
@@ -181,7 +181,7 @@ def test_a_model_sees_a_subagent_as_a_tool(opened: Open) -> None:
     async def story() -> None:
         root = lead()
         async with opened([root]) as runtime:
-            await (await start(runtime, root)).wait(timeout=10)
+            await (await start(runtime, root)).wait(timeout=300)
         assert isinstance(root.model, ScriptedModel)
         (shown,) = root.model.requests[0].tools
         assert (shown["name"], shown["description"]) == ("reader", "Reads things.")
@@ -207,9 +207,9 @@ def test_subagents_of_one_step_and_tools_run_side_by_side() -> None:
                 await until(runtime.handle(run_id), "step.started")
             await until(handle, "action.result")
             gates[1].set()
-            await runtime.handle("subagent:r1/0/call-2").wait(timeout=10)
+            await runtime.handle("subagent:r1/0/call-2").wait(timeout=300)
             gates[0].set()
-            await handle.wait(timeout=10)
+            await handle.wait(timeout=300)
             results = await data_of(runtime, "r1", "action.result")
         found = [one["result"] for one in results]
         assert [one["output"] for one in found if isinstance(one, dict)] == ["tea is there", "two", "one"]
@@ -224,7 +224,7 @@ def test_a_subagent_can_be_asked_for_data(opened: Open) -> None:
     async def story() -> None:
         root = lead(ask(output_schema=schema), say("done"), reads=reader(say("four"), say('{"n": 4}')))
         async with opened([root]) as runtime:
-            await (await start(runtime, root)).wait(timeout=10)
+            await (await start(runtime, root)).wait(timeout=300)
             (result,) = await data_of(runtime, "r1", "action.result")
             assert result["result"] == {
                 "kind": "subagent-result",
@@ -240,7 +240,7 @@ def test_a_model_is_told_when_it_asks_a_subagent_for_no_schema_at_all() -> None:
     async def story() -> None:
         root = lead(ask(output_schema={"type": "nonsense"}), say("done"))
         async with AgentRuntime.in_memory([root]) as runtime:
-            await (await start(runtime, root)).wait(timeout=10)
+            await (await start(runtime, root)).wait(timeout=300)
         assert "The subagent was not started:" in said(root)[-1].content
 
     play(story())
@@ -256,7 +256,7 @@ def test_an_agent_can_give_work_to_a_copy_of_itself() -> None:
     async def story() -> None:
         root = Agent("lead", model=ScriptedModel(write), tools=[agent_tool])
         async with AgentRuntime.in_memory([root]) as runtime:
-            result = await (await start(runtime, root)).wait(timeout=10)
+            result = await (await start(runtime, root)).wait(timeout=300)
             assert result.output == "done"
             (begun,) = await data_of(runtime, CHILD, "run.started")
             assert begun["agentId"] == "lead"
@@ -279,7 +279,7 @@ def test_copies_of_copies_end_at_the_depth_limit(most: int | None, sessions: int
         root = Agent("lead", model=ScriptedModel(deep), tools=[agent_tool])
         rules = Rules() if most is None else Rules(subagent_depth_max=most)
         async with AgentRuntime.in_memory([root], rules=rules) as runtime:
-            result = await (await start(runtime, root)).wait(timeout=10)
+            result = await (await start(runtime, root)).wait(timeout=300)
             assert result.status is RunStatus.COMPLETED
             assert len(await runtime.descendants("s1")) == sessions
             assert f"Subagents may be {rules.subagent_depth_max} levels deep" in result.output
@@ -291,7 +291,7 @@ def test_a_run_calls_so_many_subagents_and_no_more() -> None:
     async def story() -> None:
         root = lead(ask() + ask() + ask(), ask(), say("done"), reads=reader(say("ok")))
         async with AgentRuntime.in_memory([root], rules=Rules(subagent_calls_max=2)) as runtime:
-            assert (await (await start(runtime, root)).wait(timeout=10)).output == "done"
+            assert (await (await start(runtime, root)).wait(timeout=300)).output == "done"
             assert len(await runtime.descendants("s1")) == 2
             codes = [one.get("error") for one in await data_of(runtime, "r1", "action.result")]
             assert [one["code"] for one in codes if isinstance(one, dict)] == ["subagent_count"] * 2
@@ -307,7 +307,7 @@ def test_subagents_share_what_the_run_has_left_and_what_they_use_is_charged_to_i
         root = lead(ask() + say("", usage=used) + ask(), say("done", usage=used), reads=child)
         budget = BudgetLimit(max_tokens=110, max_steps=9, max_tool_calls=20, max_wall_ms=60_000)
         async with AgentRuntime.in_memory([root]) as runtime:
-            result = await (await start(runtime, root, budget=budget)).wait(timeout=10)
+            result = await (await start(runtime, root, budget=budget)).wait(timeout=300)
             assert result.usage is not None
             assert (result.usage.input_tokens, result.usage.cost_micros) == (32, 20)
             (begun,) = await data_of(runtime, CHILD, "run.started")
@@ -325,7 +325,7 @@ def test_a_subagent_that_uses_up_its_share_is_an_error_and_the_run_goes_on() -> 
         child = reader(call("look", {"item": "a"}), say("x"), budget=BudgetLimit(max_steps=1))
         root = lead(reads=child)
         async with AgentRuntime.in_memory([root]) as runtime:
-            assert (await (await start(runtime, root)).wait(timeout=10)).output == "Tea, then."
+            assert (await (await start(runtime, root)).wait(timeout=300)).output == "Tea, then."
             (result,) = await data_of(runtime, "r1", "action.result")
             error = result["error"]
             assert isinstance(error, dict)
@@ -354,7 +354,7 @@ def test_a_subagent_and_the_calls_beside_it_keep_to_one_budget(opened: Open) -> 
         root = Agent("lead", model=model(*script), tools=[count], subagents=[child])
         async with opened([root]) as runtime:
             handle = await start(runtime, root, budget=BudgetLimit(max_tool_calls=4))
-            assert (await handle.wait(timeout=10)).output == "done"
+            assert (await handle.wait(timeout=300)).output == "done"
         assert sorted(made) == ["a", "b", "c"]
 
     play(story())
@@ -365,7 +365,7 @@ def test_a_run_with_nothing_left_calls_no_subagent() -> None:
         root = lead(ask() + ask(), say("done"))
         async with AgentRuntime.in_memory([root]) as runtime:
             handle = await start(runtime, root, budget=BudgetLimit(max_steps=2))
-            assert (await handle.wait(timeout=10)).output == "done"
+            assert (await handle.wait(timeout=300)).output == "done"
             results = await data_of(runtime, "r1", "action.result")
             assert [one["error"]["code"] for one in results] == ["subagent_budget"] * 2
             assert await runtime.descendants("s1") == ()
@@ -396,7 +396,7 @@ def test_a_subagent_that_fails_is_an_error_result_and_no_crash(opened: Open) -> 
     async def story() -> None:
         root = lead(reads=reader(fail(NO_KEY)))
         async with opened([root]) as runtime:
-            assert (await (await start(runtime, root)).wait(timeout=10)).output == "Tea, then."
+            assert (await (await start(runtime, root)).wait(timeout=300)).output == "Tea, then."
             (done,) = await data_of(runtime, "r1", "subagent.completed")
             assert (done["status"], done["isError"]) == ("failed", True)
         assert (said(root)[-1].content, said(root)[-1].is_error) == ("no key", True)
@@ -413,11 +413,11 @@ def test_cancelling_a_run_cancels_those_who_work_for_it(opened: Open) -> None:
             handle = await start(runtime, top)
             await the_request(handle)
             await handle.cancel(by="ann")
-            assert (await handle.wait(timeout=10)).status is RunStatus.CANCELLED
+            assert (await handle.wait(timeout=300)).status is RunStatus.CANCELLED
             below = await runtime.descendants("s1")
             assert len(below) == 2
             for child in below:
-                ended = await runtime.handle(child.run_id or "").wait(timeout=10)
+                ended = await runtime.handle(child.run_id or "").wait(timeout=300)
                 assert ended.status is RunStatus.CANCELLED
             below = await runtime.descendants("s1")
             assert [child.status for child in below] == [RunStatus.CANCELLED] * 2
@@ -433,7 +433,7 @@ def test_a_subagent_that_somebody_else_cancels_is_an_error_result(opened: Open) 
             handle = await start(runtime, root)
             await the_request(handle)
             await runtime.cancel_run(CHILD, by="bob")
-            assert (await handle.wait(timeout=10)).output == "Tea, then."
+            assert (await handle.wait(timeout=300)).output == "Tea, then."
             resolved = await data_of(runtime, "r1", "input.resolved")
             assert [one["resolutions"][0]["outcome"] for one in resolved] == ["cancelled"]
         assert said(root)[-1].content == "The subagent was cancelled before it was done."
@@ -469,7 +469,7 @@ def test_a_question_from_three_levels_down_is_asked_and_answered_at_the_root(ope
             assert (shown["childSessionId"], shown["callId"]) == (leaf, "call-1")
             assert await runtime.session_requests(leaf) == (request,)
             await handle.answer(request.request_id, text="black")
-            assert (await handle.wait(timeout=10)).output == "top is done"
+            assert (await handle.wait(timeout=300)).output == "top is done"
             outcomes = await data_of(runtime, "r1", "input.resolved")
             assert outcomes[0]["resolutions"][0]["outcome"] == "answered"
 
@@ -494,7 +494,7 @@ def test_a_question_of_a_subagent_waits_over_restarts(tmp_path: Path) -> None:
         async with await AgentRuntime.open(tmp_path / "app.db", agents=[levels(*script)]) as runtime:
             assert [one.request_id for one in await runtime.session_requests("s1")] == [request.request_id]
             await runtime.handle("r1").answer(request.request_id, text="black")
-            assert (await runtime.handle("r1").wait(timeout=10)).output == "top is done"
+            assert (await runtime.handle("r1").wait(timeout=300)).output == "top is done"
 
     play(story())
 
@@ -512,7 +512,7 @@ def test_consent_to_a_call_of_a_subagent_counts_once_wherever_it_is_given(opened
                 runtime.answer_session(leaf, [yes]),
                 return_exceptions=True,
             )
-            await handle.wait(timeout=10)
+            await handle.wait(timeout=300)
             with pytest.raises(Conflict):
                 await runtime.answer_session("s1", [yes])
             run_id = (await runtime.descendants("s1"))[-1].run_id or ""
@@ -540,7 +540,7 @@ def test_who_may_not_consent_may_not_do_so_through_the_root() -> None:
             with pytest.raises(Rejected, match="other arguments"):
                 await runtime.answer_session("s1", [other])
             await handle.answer(request.request_id, "approve", responder="bob")
-            assert (await handle.wait(timeout=10)).output == "top is done"
+            assert (await handle.wait(timeout=300)).output == "top is done"
 
     play(story())
 
@@ -554,7 +554,7 @@ def test_whoever_speaks_to_the_root_does_not_pass_over_what_a_subagent_asks() ->
             await runtime.steer(root, "hurry", session_id="s1")
             assert [one.request_id for one in await handle.requests()] == [request.request_id]
             await handle.answer(request.request_id, text="black")
-            assert (await handle.wait(timeout=10)).output == "done"
+            assert (await handle.wait(timeout=300)).output == "done"
 
     play(story())
 
@@ -572,7 +572,7 @@ def test_a_dispatcher_gets_what_a_subagent_asks_once() -> None:
         yes = Yes()
         root = lead(reads=reader(burns(), say("burnt")))
         async with AgentRuntime.in_memory([root], approval_dispatcher=yes) as runtime:
-            assert (await (await start(runtime, root)).wait(timeout=10)).output == "Tea, then."
+            assert (await (await start(runtime, root)).wait(timeout=300)).output == "Tea, then."
         assert yes.asked == [CHILD_SESSION]
 
     play(story())
@@ -584,7 +584,7 @@ def test_a_subagent_asks_nobody_if_its_caller_cannot() -> None:
         root = lead(reads=child)
         async with AgentRuntime.in_memory([root]) as runtime:
             handle = await start(runtime, root, capabilities=SessionCapabilities(request_input=False))
-            assert (await handle.wait(timeout=10)).output == "Tea, then."
+            assert (await handle.wait(timeout=300)).output == "Tea, then."
         assert "nobody is there to ask" in said(child)[-1].content
 
     play(story())
@@ -600,9 +600,9 @@ def test_the_policy_of_a_caller_holds_for_its_subagents(opened: Open) -> None:
         child = reader(call("look", {"item": "tea"}), say("x"), policy=allow)
         root = Agent("lead", model=model(ask(), say("done")), subagents=[child], policy=deny)
         async with opened([root]) as runtime:
-            await (await start(runtime, root)).wait(timeout=10)
+            await (await start(runtime, root)).wait(timeout=300)
             alone = await runtime.start(child, "go", run_id="alone")
-            await alone.wait(timeout=10)
+            await alone.wait(timeout=300)
             (denied,) = await data_of(runtime, CHILD, "action.result")
             (made,) = await data_of(runtime, "alone", "action.result")
         assert (denied["status"], made["status"]) == ("rejected", "completed")
@@ -615,7 +615,7 @@ def test_a_call_of_a_subagent_is_judged_like_any_other() -> None:
         deny = PolicySet((Rule("no", "deny", reason="Do it yourself.", tools=("reader",)),))
         root = lead(policy=deny)
         async with AgentRuntime.in_memory([root]) as runtime:
-            assert (await (await start(runtime, root)).wait(timeout=10)).output == "Tea, then."
+            assert (await (await start(runtime, root)).wait(timeout=300)).output == "Tea, then."
             assert await runtime.descendants("s1") == ()
         assert said(root)[-1].content == "Do it yourself."
 
@@ -638,14 +638,14 @@ def test_hooks_and_a_policy_of_the_host_see_what_a_subagent_returned() -> None:
     seen: list[tuple[str, JsonValue]] = []
     heard: list[JsonValue] = []
 
-    @hook("after_tool_call")
+    @hook("after_tool_call", timeout_ms=30_000)
     async def listens(call: HookCall) -> None:
         heard.append(call.result)
 
     async def story() -> None:
         root = lead(hooks=[listens])
         async with AgentRuntime.in_memory([root], tool_policy=Wary()) as runtime:
-            assert (await (await start(runtime, root)).wait(timeout=10)).output == "Tea, then."
+            assert (await (await start(runtime, root)).wait(timeout=300)).output == "Tea, then."
         assert said(root)[-1].content == "The call was made, and its result is withheld: Not that."
 
     play(story())
@@ -659,7 +659,7 @@ def test_a_demo_model_shows_a_subagent() -> None:
         root = Agent("lead", model=DemoModel(), subagents=[child])
         async with AgentRuntime.in_memory([root]) as runtime:
             handle = await runtime.start(root, "Ask the reader to look.", run_id="r1")
-            output = (await handle.wait(timeout=10)).output
+            output = (await handle.wait(timeout=300)).output
         assert output.startswith("reader says: look says:")
 
     play(story())
@@ -674,7 +674,7 @@ def test_the_start_policy_decides_about_subagents_too() -> None:
     async def story() -> None:
         root = lead()
         async with AgentRuntime.in_memory([root], policy=policy) as runtime:
-            assert (await (await start(runtime, root)).wait(timeout=10)).output == "Tea, then."
+            assert (await (await start(runtime, root)).wait(timeout=300)).output == "Tea, then."
         assert said(root)[-1].content == "The subagent was not started: no.readers"
 
     play(story())
@@ -687,7 +687,7 @@ def test_secrets_are_masked_on_their_way_to_a_subagent_and_back(opened: Open) ->
         child = reader(say(f"I know {secret}"))
         root = lead(ask(message=f"Use {secret}"), say("done"), reads=child)
         async with opened([root], secrets=[secret]) as runtime:
-            await (await start(runtime, root)).wait(timeout=10)
+            await (await start(runtime, root)).wait(timeout=300)
             everything = [await records(runtime, run_id) for run_id in ("r1", CHILD)]
         assert secret not in repr(everything)
         assert secret not in said(child)[-1].content
@@ -710,7 +710,7 @@ def test_a_runtime_has_the_subagents_of_its_agents_and_takes_them_by_themselves_
         root = lead(reads=child)
         for agents in ([root, child], [child, root], [root]):
             async with AgentRuntime.in_memory(agents) as runtime:
-                assert (await (await runtime.start("reader", "go")).wait(timeout=10)).output == "It is tea."
+                assert (await (await runtime.start("reader", "go")).wait(timeout=300)).output == "It is tea."
 
     play(story())
 

@@ -33,7 +33,7 @@ DOWN = Unavailable("down", kind=ErrorKind.PROVIDER_FAILURE, retry=RetryClass.RET
 
 
 def run(main: Coroutine[object, object, T]) -> T:
-    return asyncio.run(asyncio.wait_for(main, 10))
+    return asyncio.run(asyncio.wait_for(main, 300))
 
 
 async def read(model: LLMProvider, *messages: LLMMessage) -> list[LLMStreamChunk]:

@@ -222,7 +222,7 @@ def test_arguments_that_are_too_large_for_a_record_are_told_so_to_the_model():
     async def story() -> str:
         model = ScriptedModel([call("keep", {"text": "x" * 2_000_000}), say("done")])
         async with AgentRuntime.in_memory([Agent("a", model=model, tools=[keep])]) as runtime:
-            await (await runtime.start("a", "go")).wait(timeout=20)
+            await (await runtime.start("a", "go")).wait(timeout=300)
         return model.requests[1].messages[-1].content
 
     told = play(story())

@@ -17,7 +17,7 @@ LOOSE_TOOL: Any = tool
 
 
 def run(main: Coroutine[object, object, T]) -> T:
-    return asyncio.run(asyncio.wait_for(main, 10))
+    return asyncio.run(asyncio.wait_for(main, 300))
 
 
 def yes(arguments: JsonObject) -> bool:

@@ -18,7 +18,7 @@ VARIABLE = contextvars.ContextVar("VARIABLE", default="unset")
 
 
 def run(main: Coroutine[object, object, T]) -> T:
-    return asyncio.run(asyncio.wait_for(main, 10))
+    return asyncio.run(asyncio.wait_for(main, 300))
 
 
 async def tried(made: Tool[..., object], **values: object) -> ToolRun:
@@ -160,7 +160,7 @@ def test_a_thread_that_nobody_waits_for_can_know_it():
         seen.set()
 
     assert run(tried(busy)).is_timeout
-    assert seen.wait(10)
+    assert seen.wait(300)
 
 
 def test_cancelling_gets_out_and_the_tool_is_told():
@@ -189,7 +189,7 @@ def test_no_more_threads_than_the_limit_run_and_the_others_wait(monkeypatch: pyt
     release = threading.Event()
 
     def first() -> None:
-        release.wait(10)
+        release.wait(300)
         order.append("first")
 
     async def main() -> None:

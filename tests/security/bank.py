@@ -18,8 +18,8 @@ from windlass_protocol import InputRequest, InputResponse, JsonObject, Record
 
 T = TypeVar("T")
 
-STORY_S_MAX = 30.0
-WAIT_S_MAX = 10.0
+STORY_S_MAX = 300.0
+WAIT_S_MAX = 300.0
 
 
 def play(story: Coroutine[object, object, T]) -> T:

@@ -20,7 +20,7 @@ from windlass.testing.stores import WrappedStore
 
 Point = Literal["answer durable", "start asked", "start durable", "effect done"]
 POINTS: Final[tuple[Point, ...]] = ("answer durable", "start asked", "start durable", "effect done")
-STORY_S_MAX: Final = 20.0
+STORY_S_MAX: Final = 300.0
 
 
 def end() -> None:

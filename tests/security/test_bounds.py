@@ -47,7 +47,7 @@ def test_a_run_that_never_ends_stops_at_its_budget_and_says_which(
         agent = Agent("loop", model=model, tools=[look])
         async with AgentRuntime.in_memory([agent]) as runtime:
             handle = await runtime.start(agent, "go", budget=limit)
-            result = await handle.wait(timeout=20)
+            result = await handle.wait(timeout=300)
             async for event in handle.events():
                 if event.type == "run.budget_exhausted":
                     seen.append(str(event.data["exceeded"]))
@@ -117,7 +117,7 @@ def test_calls_past_the_limit_of_one_answer_are_refused_and_none_is_made(most: i
         many = Answer(calls=tuple(Call("note", {"n": n}, f"c{n}") for n in range(count)))
         agent = Agent("many", model=ScriptedModel([many, DONE]), tools=[note])
         async with AgentRuntime.in_memory([agent], rules=Rules(calls_per_step_max=most)) as runtime:
-            return await (await runtime.start(agent, "go")).wait(timeout=20)
+            return await (await runtime.start(agent, "go")).wait(timeout=300)
 
     result = play(story())
     is_fine = not more
@@ -179,7 +179,7 @@ def test_arguments_of_ten_megabytes_end_the_run(chunk_chars: int | None) -> None
         model = ScriptedModel([call("pay", large(10_000_000, chunk_chars))], chunk_chars=chunk_chars)
         agent = bank.agent(model, mode="read")
         async with AgentRuntime.in_memory([agent]) as runtime:
-            return await (await runtime.start(agent, "go")).wait(timeout=20)
+            return await (await runtime.start(agent, "go")).wait(timeout=300)
 
     result = play(story())
     assert str(result.status) == "failed"

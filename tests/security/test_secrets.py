@@ -45,7 +45,7 @@ def tools(heard: list[str], seen: asyncio.Event) -> list[Tool[..., object]]:
         heard.append(text)
         for secret in SECRETS:
             ctx.progress({"so far": spoken(secret), secret: 1})
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(300):
             await seen.wait()
         return {"text": text, "all": ALL, SECRETS[0]: [ALL]}
 
@@ -129,7 +129,7 @@ async def tour(folder: Path, secrets: Sequence[str], sink: list[tuple[str, objec
                 sink.append(("request", request))
                 await handle.answer(request.request_id, option, text=ALL, responder=SECRETS[7])
         sink.append(("status", await ended(handle)))
-        sink.append(("result", await handle.wait(timeout=10)))
+        sink.append(("result", await handle.wait(timeout=300)))
         sink.append(("snapshot", await runtime.run_snapshot("r1")))
         await watcher
         again = await runtime.start(agent, "x", run_id="r2", session_id="other", context=[ALL])
@@ -137,7 +137,7 @@ async def tour(folder: Path, secrets: Sequence[str], sink: list[tuple[str, objec
         sink.append(("status", await ended(again)))
         await shown(again, sink)
         failed = await runtime.start(broken, "x", run_id="r3")
-        sink.append(("result", await failed.wait(timeout=10)))
+        sink.append(("result", await failed.wait(timeout=300)))
         sink += await refusals(runtime, agent, handle)
     return heard
 

@@ -68,7 +68,7 @@ def outcome(*reads: str, policy: PolicySet = ALLOWED) -> str:
                     (request,) = await handle.requests()
                     assert request.action.kind == "tool-call"
                     return f"asks about {request.action.tool_name}"
-            return (await handle.wait(timeout=20)).status.value
+            return (await handle.wait(timeout=300)).status.value
 
     return play(story())
 
@@ -97,7 +97,7 @@ def test_what_a_session_has_read_is_recorded_and_outlives_the_process(tmp_path: 
             handle = await runtime.start("clerk", "Go.", session_id="s", run_id="r1")
             result = await until(handle, "action.result")
             assert result.data["taint"] == ["untrusted"]
-            assert (await handle.wait(timeout=20)).status is RunStatus.COMPLETED
+            assert (await handle.wait(timeout=300)).status is RunStatus.COMPLETED
         script = [call("salaries"), call("send", {"text": "ada: 5"}), say("Done.")]
         again = Agent("clerk", model=ScriptedModel(script), tools=[*TOOLS.values()], policy=ALLOWED)
         async with await AgentRuntime.open(tmp_path / "a.db", agents=[again]) as runtime:
@@ -106,7 +106,7 @@ def test_what_a_session_has_read_is_recorded_and_outlives_the_process(tmp_path: 
             (request,) = await handle.requests()
             assert [option.id for option in request.options or ()] == ["approve", "deny"]
             await handle.answer(request.request_id, "approve")
-            assert (await handle.wait(timeout=20)).status is RunStatus.COMPLETED
+            assert (await handle.wait(timeout=300)).status is RunStatus.COMPLETED
 
     play(story())
 

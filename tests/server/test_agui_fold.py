@@ -14,7 +14,7 @@ from windlass_server.chat.agui import AguiFold, AguiRun
 from windlass_server.chat.gate import Past, View
 
 QUESTION = {"id": "u1", "role": "user", "content": "go"}
-SETTINGS = settings(max_examples=60, deadline=None)
+SETTINGS = settings(max_examples=60)
 names = st.sampled_from(sorted(STORIES))
 
 

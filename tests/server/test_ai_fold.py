@@ -14,7 +14,7 @@ from windlass import Event
 from windlass_server.chat.ai import AiFold, AiRun
 from windlass_server.chat.gate import WHOLE, View
 
-SETTINGS = settings(max_examples=60, deadline=None)
+SETTINGS = settings(max_examples=60)
 names = st.sampled_from(sorted(STORIES))
 
 

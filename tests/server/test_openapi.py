@@ -108,7 +108,6 @@ def given(case: Any) -> dict[str, Any]:
 @each_case
 @settings(
     max_examples=CASES,
-    deadline=None,
     suppress_health_check=(HealthCheck.too_slow, HealthCheck.filter_too_much),
     database=None,
 )

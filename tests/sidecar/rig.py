@@ -23,7 +23,7 @@ from windlass_sidecar.methods.protocol import CATALOGUE
 from windlass_sidecar.peers import Host
 from windlass_sidecar.rpc import Peer
 
-WAIT_S = 30.0
+WAIT_S = 300.0
 """Longer than anything takes; a test that needs it has failed."""
 SOURCES = os.pathsep.join(str(path) for path in sorted((ROOT / "packages").glob("*/src")))
 

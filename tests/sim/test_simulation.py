@@ -5,8 +5,8 @@ from tests.sim.runner import finish, start
 
 from windlass.testing import simulate
 
-SEEDS = 2_400
-"""As many as two processes play in about 40 s."""
+SEEDS = 1_000
+"""`make torture` plays ten times as many."""
 DIGEST_SEEDS = 40
 FORGETFUL_SEEDS = 60
 JUMPING_SEEDS = (0, 23, 24, 25, 28, 29, 30, 31, 41, 46, 48, 52, 58, 64, 65, 68, 71, 72, 75, 82, 433)

@@ -72,7 +72,7 @@ class Collector:
         """Take a request; return how it is answered."""
         self.requests += 1
         if self.hold is not None:
-            self.hold.wait(10)
+            self.hold.wait(300)
         if self.status != 200:
             return self.status
         if path == "/v1/traces":

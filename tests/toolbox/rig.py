@@ -20,7 +20,7 @@ from windlass_harness.loop.authored import changed
 from windlass_protocol import JsonObject
 
 T = TypeVar("T")
-STORY_S_MAX = 60.0
+STORY_S_MAX = 300.0
 SECRET = "the-secret-of-the-outside"
 _calls = count(1)
 _states: dict[str, JsonObject] = {}

@@ -221,7 +221,7 @@ def _field(field: Field) -> str:
     return f"    {name}: Maybe[{type_}] = None"
 
 
-def _expression(type_: Type) -> str:  # noqa: C901 - one case per kind of type
+def _expression(type_: Type) -> str:
     match type_:
         case Ref(name):
             return name

@@ -120,7 +120,7 @@ def _field(field: Field) -> str:
     return text if field.is_required else f"{text}.optional()"
 
 
-def _expression(type_: Type) -> str:  # noqa: C901 - one case per kind of type
+def _expression(type_: Type) -> str:
     match type_:
         case Ref(name):
             return name

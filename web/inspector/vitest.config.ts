@@ -1,7 +1,7 @@
 import { defineConfig } from "vitest/config";
 
-const TEST_MS = 120_000;
-const POLL_MS = 45_000;
+const TEST_MS = 300_000;
+const POLL_MS = 120_000;
 
 /** Tests in a real browser against a real server, one after the other: they share two cores with everything else. */
 export default defineConfig({

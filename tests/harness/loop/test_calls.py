@@ -102,6 +102,15 @@ def test_a_result_may_say_where_all_of_it_is() -> None:
     assert session.data("action.result")["contentRef"] == ref
 
 
+def test_a_result_records_what_it_brings_into_the_session() -> None:
+    session = asked(calls(call("look")))
+    (effect,) = begin_all(session)
+    tainted = CallReturned(effect.call_id, ActionStatus.COMPLETED, "found", taint=("untrusted",))
+    session.done(effect, tainted)
+    assert session.data("action.result")["taint"] == ["untrusted"]
+    assert session.state.session.taint == {"untrusted"}
+
+
 def test_an_unknown_tool_is_told_to_the_model() -> None:
     session = asked(calls(call("none")))
     (effect,) = session.turn()

@@ -10,6 +10,7 @@ from tests.harness.loop.stage import (
     JsonObject,
     Session,
     asked,
+    begin_all,
     call,
     calls,
     interrupt,
@@ -27,6 +28,7 @@ from windlass_harness.loop.events import (
     AnswersGiven,
     AskedCall,
     CallAsks,
+    CallReturned,
     CancelAsked,
     ChildSaid,
     LoopEvent,
@@ -39,7 +41,7 @@ from windlass_harness.loop.family import ASK, REPORT, SETTLE, is_childs
 from windlass_harness.loop.rules import DEFAULT_RULES, Rules
 from windlass_harness.loop.snapshot import dump_loop, load_loop
 from windlass_harness.loop.take import take
-from windlass_protocol import ErrorCode, ErrorInfo, ErrorKind, InputResponse, RetryClass
+from windlass_protocol import ActionStatus, ErrorCode, ErrorInfo, ErrorKind, InputResponse, RetryClass
 
 CHILD = "subagent:r1/0/c-child"
 PARENT: JsonObject = {
@@ -384,6 +386,15 @@ def test_a_run_above_hears_what_came_of_it() -> None:
     assert told == {"status": "completed", "output": "all of it", "steps": 1, "toolCalls": 0, "usage": used}
     session.turn()
     assert session.types[-1] == "session.completed"
+
+
+def test_a_run_above_hears_what_came_into_the_session_below() -> None:
+    session = asked(calls(call("look")), parent=PARENT, mode="task")
+    (effect,) = begin_all(session)
+    tainted = CallReturned(effect.call_id, ActionStatus.COMPLETED, "found", taint=("untrusted",))
+    session.done(effect, tainted)
+    session.done(the_effect(session), says("all of it"))
+    assert up(planned(session), REPORT)["taint"] == ["untrusted"]
 
 
 def test_a_run_above_gets_data_as_data() -> None:

@@ -63,14 +63,13 @@ def assert_a_snapshot_changes_nothing(records: list[Record], cut: int) -> None:
     assert dump_loop(fold(records[cut:], half)) == dump_loop(fold(records))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(name=st.sampled_from(sorted(SCENES)), at=st.floats(0, 1))
 def test_a_run_may_go_on_from_a_snapshot_taken_anywhere(name: str, at: float) -> None:
     records = whole(SCENES[name]).records
     assert_a_snapshot_changes_nothing(records, round(at * len(records)))
 
 
-@settings(deadline=None)
 @given(records=streams(), at=st.floats(0, 1))
 def test_any_records_may_be_folded_on_from_a_snapshot(records: list[Record], at: float) -> None:
     assert_a_snapshot_changes_nothing(records, round(at * len(records)))
@@ -157,7 +156,7 @@ def outcome(data: st.DataObject, effect: Effect) -> LoopEvent:
             return data.draw(CHECKED)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(data=st.data(), body=BODIES)
 def test_whatever_happens_records_are_valid_and_a_run_ends_once(
     data: st.DataObject, body: JsonObject
@@ -191,7 +190,7 @@ def test_whatever_happens_records_are_valid_and_a_run_ends_once(
     assert session.turn() == [CallModel(0, 1)], "the session is of use afterwards"
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(records=streams())
 def test_the_loop_bears_any_history(records: list[Record]) -> None:
     """Other writers may leave anything.

@@ -35,19 +35,17 @@ def check_shape(verdict: ShellVerdict) -> None:
     assert verdict.category != "unknown/error"
 
 
-@settings(deadline=None)
 @given(st.text(max_size=300))
 def test_any_text_gets_a_verdict(text: str) -> None:
     check_shape(classify_shell_command(text))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(PROGRAM_LIKE)
 def test_any_shell_like_text_gets_a_verdict(text: str) -> None:
     check_shape(classify_shell_command(text))
 
 
-@settings(deadline=None)
 @given(DANGEROUS, HARMLESS, HARMLESS, JOINERS, JOINERS)
 def test_a_dangerous_part_is_never_hidden_by_its_neighbours(
     dangerous: str, before: str, after: str, first: str, second: str
@@ -57,7 +55,6 @@ def test_a_dangerous_part_is_never_hidden_by_its_neighbours(
     assert classify_shell_command(f"{dangerous}\n{after}{second}{before}").severity != "safe"
 
 
-@settings(deadline=None)
 @given(st.lists(DANGEROUS | HARMLESS, min_size=2, max_size=5), st.data())
 def test_a_splice_of_commands_with_a_dangerous_one_is_not_safe(parts: list[str], data: st.DataObject) -> None:
     joined = parts[0]
@@ -69,7 +66,6 @@ def test_a_splice_of_commands_with_a_dangerous_one_is_not_safe(parts: list[str],
         assert verdict.severity != "safe"
 
 
-@settings(deadline=None)
 @given(PROGRAM_LIKE)
 def test_the_same_text_always_gets_the_same_verdict(text: str) -> None:
     assert classify_shell_command(text) == classify_shell_command(text)

@@ -81,7 +81,7 @@ def run(command: list[str], tree: Path) -> None:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         check=False,
-        timeout=30,
+        timeout=300,
     )
 
 

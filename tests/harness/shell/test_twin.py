@@ -30,6 +30,8 @@ from windlass_harness.shell.tables_readers import READERS
 from windlass_harness.shell.tables_runners import INTERPRETERS, WRAPPERS
 from windlass_protocol import CommandSafetyPattern
 
+pytestmark = [pytest.mark.node, pytest.mark.slow]
+
 ROOT = Path(__file__).parents[3]
 WEB_DIST = ROOT / "web/harness/dist/index.js"
 NODE_JUDGE = Path(__file__).parent / "judge.mjs"

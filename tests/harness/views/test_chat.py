@@ -1,6 +1,6 @@
 """The conversation as chat clients show it."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from tests.harness.views.journal import Journal, at, request, some, streams
 
 from windlass_harness.views import fold_chat, step_message_id
@@ -195,7 +195,6 @@ def test_clearing_and_compacting_the_context_leave_the_conversation_alone() -> N
     assert chat(journal.add("context.cleared").add("compaction.completed", data)) == before
 
 
-@settings(deadline=None)
 @given(records=streams())
 def test_messages_only_ever_change_in_place_and_new_ones_come_last(records: list[Record]) -> None:
     state = fold_chat([])

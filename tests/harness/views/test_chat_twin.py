@@ -15,6 +15,8 @@ from tests.golden.journal import JOURNALS, read
 from windlass_harness.views import Tally, fold_chat, fold_usage
 from windlass_protocol import JsonObject, Record, Usage
 
+pytestmark = [pytest.mark.node, pytest.mark.slow]
+
 ROOT = Path(__file__).parents[3]
 WEB_DIST = ROOT / "web/protocol/dist/index.js"
 NODE_TWIN = Path(__file__).parent / "chat_twin.mjs"

@@ -1,7 +1,7 @@
 """Calls that were started: none is forgotten, and each has one result in the end."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from tests.harness.views.journal import Facts, Journal, at, request, streams
 
 from windlass_harness.views import fold_chat, fold_session
@@ -172,7 +172,6 @@ def test_the_end_of_another_turn_closes_nothing_of_this_one() -> None:
     assert interrupted(journal.add("turn.completed", TURN).add("turn.cancelled", TURN)) == ["c1"]
 
 
-@settings(deadline=None)
 @given(before=streams(12), after=streams(12))
 def test_a_started_call_is_interrupted_until_its_result_whatever_else_happens(
     before: list[Record], after: list[Record]

@@ -39,21 +39,20 @@ def in_pieces(fold: Fold, records: Sequence[Record], cuts: Sequence[int]) -> obj
 
 
 @pytest.mark.parametrize("fold", FOLDS)
-@settings(deadline=None)
 @given(records=streams(), cuts=st.lists(st.integers(0, 30), max_size=4))
 def test_folding_in_pieces_equals_folding_at_once(fold: Fold, records: list[Record], cuts: list[int]) -> None:
     assert in_pieces(fold, records, cuts) == fold(records)
 
 
 @pytest.mark.parametrize("fold", FOLDS)
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(records=sessions())
 def test_a_session_that_makes_sense_may_be_cut_after_every_record(fold: Fold, records: list[Record]) -> None:
     assert in_pieces(fold, records, range(len(records))) == fold(records)
 
 
 @pytest.mark.parametrize("fold", FOLDS)
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(records=streams())
 def test_folding_never_changes_the_state_it_starts_from(fold: Fold, records: list[Record]) -> None:
     middle = len(records) // 2

@@ -383,13 +383,12 @@ def test_a_compaction_may_only_shorten_results() -> None:
     assert len(str(outputs(history(journal)[-1])[0][1].value)) == 300
 
 
-@settings(deadline=None)
 @given(records=streams())
 def test_no_stream_whatever_leaves_a_call_without_its_result(records: list[Record]) -> None:
     assert orphans(fold_session(records).session.history) == []
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(records=sessions())
 def test_a_session_keeps_every_answer_and_every_word_of_the_user(records: list[Record]) -> None:
     state = fold_session(records)

@@ -31,7 +31,7 @@ def spoil(value: object) -> None:
 
 
 @pytest.mark.parametrize("fold", FOLDS)
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(records=records_of_any_kind)
 def test_a_fold_changes_none_of_its_records(fold: Fold, records: list[Record]) -> None:
     before = deepcopy(records)
@@ -40,7 +40,7 @@ def test_a_fold_changes_none_of_its_records(fold: Fold, records: list[Record]) -
 
 
 @pytest.mark.parametrize("fold", FOLDS)
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(records=records_of_any_kind, cut=st.integers(0, 30))
 def test_a_state_keeps_nothing_of_the_records_that_a_later_change_could_reach(
     fold: Fold, records: list[Record], cut: int
@@ -67,7 +67,7 @@ def test_a_state_has_its_own_copy_of_what_a_tool_was_given_and_gave_back(fold: F
     assert dump_state(state) == stored
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(records=records_of_any_kind)
 def test_an_event_keeps_nothing_of_its_record_that_a_later_change_could_reach(records: list[Record]) -> None:
     for record in records:

@@ -20,7 +20,7 @@ def test_sleeping_lets_time_pass() -> None:
     async def story() -> None:
         clock = SystemClock()
         before = clock.monotonic()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(300):
             await clock.sleep(0.001)
         assert clock.monotonic() - before >= 0.001
 

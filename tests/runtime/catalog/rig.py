@@ -12,7 +12,7 @@ from windlass.ports.model import LLMUsage
 from windlass.runtime.runs import RunHandle
 from windlass.testing import Answer, ScriptedModel, by_history, call, say
 
-GUARD_S = 20
+GUARD_S = 300
 USAGE = LLMUsage(input_tokens=12, output_tokens=5, cost_micros=40)
 made: list[str] = []
 """What tools did, in the order in which they did it."""

@@ -222,7 +222,7 @@ def cut(records: tuple[Record, ...], places: list[int]) -> tuple[StoredAppend, .
     return tuple(StoredAppend(tuple(one), one[0].epoch or 0) for one in appends)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(st.sampled_from(GOLDEN), st.lists(st.integers(1, 80), max_size=6))
 def test_whatever_a_session_holds_it_folds_the_same_in_another_store(
     tmp_path: Path, journal: Path, places: list[int]

@@ -36,7 +36,7 @@ async def extra(place: str) -> str:
     return f"sun in {place}"
 
 
-@hook("before_model_call", right="mutate")
+@hook("before_model_call", right="mutate", timeout_ms=30_000)
 def reminds(call: HookCall) -> Change:
     return Change(context=["Be brief."])
 

@@ -15,7 +15,7 @@ from windlass_protocol import Event, JsonObject, RunResult
 
 T = TypeVar("T")
 Writer = Callable[[Sequence[LLMMessage]], Answer]
-STORY_S_MAX = 20.0
+STORY_S_MAX = 300.0
 
 
 def play(story: Coroutine[object, object, T]) -> T:

@@ -156,7 +156,7 @@ def test_a_model_for_summaries_may_be_a_route() -> None:
         cheap = ScriptedModel(lambda _: say("Up to stone 5."))
         agent = replace(walker(Guide(12, 4_000)), compaction_model="cheap/tiny")
         async with AgentRuntime.in_memory([agent], providers={"cheap": cheap}) as runtime:
-            result = await (await runtime.start(agent, TASK)).wait(timeout=20)
+            result = await (await runtime.start(agent, TASK)).wait(timeout=300)
             return result.status, len(cheap.requests)
 
     status, asked = asyncio.run(story())
@@ -500,7 +500,7 @@ def test_any_number_of_orderly_redeploys_in_one_compaction_is_borne() -> None:
             async with scene.runtime([stuck()]):
                 await scene.clock.sleep(5)
         async with scene.runtime([walker(Guide(12, 4_000))]) as runtime:
-            result = await runtime.handle("r1").wait(timeout=100)
+            result = await runtime.handle("r1").wait(timeout=300)
         failures = of(await records_of(inner), "compaction.failed")
         return result.status, [str(one.data["code"]) for one in failures]
 

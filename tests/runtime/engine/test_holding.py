@@ -87,7 +87,7 @@ def returned(server: Server, *tools: Any, output: Any = TRIP) -> object:
         agent = Agent("clerk", model=server, tools=tools)
         async with AgentRuntime.in_memory([agent]) as runtime:
             handle = await runtime.start(agent, "Plan it.", output=output)
-            result = await handle.wait(timeout=20)
+            result = await handle.wait(timeout=300)
             return result.structured_output if result.error is None else result.error.message
 
     return play(story())

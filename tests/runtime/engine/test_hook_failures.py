@@ -39,7 +39,7 @@ class Answer(BaseModel):
 
 
 def at(point: str, function: Callable[[HookCall], object], **options: Any) -> Any:
-    timeout_ms = 20 if function in (hangs, hangs_on) else 10_000
+    timeout_ms = 20 if function in (hangs, hangs_on) else 30_000
     return LOOSE_HOOK(point, **{"hook_id": "h", "timeout_ms": timeout_ms, **options})(function)
 
 
@@ -177,7 +177,7 @@ def stopped(hook: Any, script: Any) -> Any:
                 if event.type == "run.waiting":
                     (request,) = await handle.requests()
                     await handle.answer(request.request_id, "approve", responder="ann")
-            result = await handle.wait(timeout=10)
+            result = await handle.wait(timeout=300)
             return Told(result, await events_of(runtime, until=["session.waiting"]), ledger)
 
     return play(story())
@@ -222,7 +222,7 @@ def test_a_call_is_refused_if_a_hook_fails_to_see_the_consent_to_it():
 
 @pytest.mark.promise("H2")
 def test_what_a_hook_does_to_what_it_was_given_changes_nothing():
-    hooks = [at(point, meddles, hook_id=f"h-{point}", timeout_ms=1_000) for point in POINTS]
+    hooks = [at(point, meddles, hook_id=f"h-{point}") for point in POINTS]
     script = [call("charge", {"cents": 5}), say('{"value": 1}')]
     found = run(*hooks, script=script, output=Answer)
     assert found.ledger.charges == [5]
@@ -321,7 +321,7 @@ def test_a_function_that_hangs_in_its_thread_is_cut_and_not_called_for_ever():
 
     def stuck(_call: HookCall) -> None:
         started.append(1)
-        gate.wait(20)
+        gate.wait(300)
 
     spec = at("run_starting", stuck, timeout_ms=10)
 
@@ -363,7 +363,7 @@ def test_a_spec_that_says_nothing_has_the_defaults_of_its_schema():
 
     async def story() -> None:
         first = at("after_tool_call", lambda _call: order.append("first"), hook_id="first", order=99)
-        last = at("after_tool_call", lambda _call: order.append("bare"), hook_id="bare", timeout_ms=1_000)
+        last = at("after_tool_call", lambda _call: order.append("bare"), hook_id="bare")
         hooks = Hooks([BoundHook(bare, last), BoundHook(first.spec, first)])
         await hooks.run(HookCall("after_tool_call", "s", "r", "a"), clock=FakeClock())
 
@@ -387,7 +387,7 @@ def test_a_tool_that_has_run_keeps_its_result_though_the_run_is_cancelled_in_its
         await asyncio.Event().wait()
 
     async def story() -> CallReturned:
-        one = at("after_tool_call", slow, timeout_ms=10_000, failure=failure)
+        one = at("after_tool_call", slow, failure=failure)
         binding = cast(Binding, Bound(Hooks([BoundHook(one.spec, one)])))
         task = asyncio.create_task(
             after_call(binding, RUN, state=LoopState(), effect=EFFECT, returned=RETURNED, clock=FakeClock())
@@ -458,7 +458,7 @@ def test_a_hook_that_failed_is_logged_and_is_a_problem_of_the_ledger(
     async def story() -> list[str | None]:
         agent = shop(CHARGE, Ledger(), hooks=[at("before_tool_call", function)])
         async with AgentRuntime.in_memory([agent], secrets=["the secret is 42"]) as runtime:
-            await (await runtime.start(agent, "go", run_id="r1")).wait(timeout=10)
+            await (await runtime.start(agent, "go", run_id="r1")).wait(timeout=300)
             return [problem.root_cause for problem in (await runtime.decisions("r1")).problems]
 
     assert play(story()) == [cause]

@@ -35,7 +35,7 @@ class Seen(list[HookCall]):
 
 
 def at(point: str, seen: Callable[[HookCall], object], **options: Any) -> Any:
-    return LOOSE_HOOK(point, **{"hook_id": f"{point}-hook", "timeout_ms": 10_000, **options})(seen)
+    return LOOSE_HOOK(point, **{"hook_id": f"{point}-hook", "timeout_ms": 30_000, **options})(seen)
 
 
 ALLOW = AllowDecision(code="ok", reason="ok", policy_refs=(PolicyRef(kind=PolicyKind.HOST, id="t"),))
@@ -122,7 +122,7 @@ def test_arguments_that_a_hook_changes_are_checked_judged_run_and_recorded():
         agent = shop(list(CHARGE), ledger, hooks=[cap])
         async with AgentRuntime.in_memory([agent], tool_policy=Watching()) as runtime:
             handle = await runtime.start(agent, "go", session_id="s1", run_id="r1")
-            await handle.wait(timeout=10)
+            await handle.wait(timeout=300)
             return ledger, await events_of(runtime, until=["session.waiting"])
 
     ledger, events = play(story())
@@ -291,7 +291,7 @@ def asking(*hooks: Any, answer: str = "approve") -> Told:
                     (request,) = await handle.requests()
                     await handle.answer(request.request_id, answer, responder="ann")
             return Told(
-                await handle.wait(timeout=10), await events_of(runtime, until=["session.waiting"]), ledger
+                await handle.wait(timeout=300), await events_of(runtime, until=["session.waiting"]), ledger
             )
 
     return play(story())
@@ -361,7 +361,7 @@ def test_hooks_see_that_a_run_is_cancelled_and_how_it_ended():
             handle = await runtime.start(agent, "go", session_id="s1", run_id="r1")
             await events_of(runtime, until=["step.started"])
             await handle.cancel()
-            assert (await handle.wait(timeout=10)).status == "cancelled"
+            assert (await handle.wait(timeout=300)).status == "cancelled"
             events = await events_of(runtime, until=["run.cancelled", "hook.completed", "hook.completed"])
             return [event.type for event in events if "hook" in event.type or event.type.startswith("run.")]
 
@@ -386,7 +386,7 @@ def test_a_hook_of_the_runtime_serves_packages_that_name_it():
         watch = at("after_tool_call", seen, hook_id="watch")
         async with AgentRuntime.in_memory([agent], hooks=[watch]) as runtime:
             handle = await runtime.start(agent, "go", session_id="s1", run_id="r1")
-            await handle.wait(timeout=10)
+            await handle.wait(timeout=300)
 
     play(story())
     assert len(seen) == 1
@@ -409,7 +409,7 @@ def test_hooks_that_were_recorded_do_not_run_again_after_a_restart(tmp_path: Pat
             handle = runtime.handle("r1")
             (request,) = await handle.requests()
             await handle.answer(request.request_id, "approve", responder="ann")
-            await handle.wait(timeout=10)
+            await handle.wait(timeout=300)
             return await events_of(runtime, until=["session.waiting"])
 
     events = play(story())
@@ -427,9 +427,9 @@ def test_a_hook_sees_nothing_that_a_crash_could_make_untrue():
         async def look(told: HookCall) -> None:
             durable.append([event.type for event in await events_of(runtime, until=["actions.requested"])])
 
-        agent = shop(list(CHARGE), Ledger(), hooks=[at("before_tool_call", look, timeout_ms=5_000)])
+        agent = shop(list(CHARGE), Ledger(), hooks=[at("before_tool_call", look)])
         async with AgentRuntime.in_memory([agent]) as runtime:
-            await (await runtime.start(agent, "go", session_id="s1", run_id="r1")).wait(timeout=10)
+            await (await runtime.start(agent, "go", session_id="s1", run_id="r1")).wait(timeout=300)
 
     play(story())
     assert durable[0][-1] == "actions.requested"

@@ -18,7 +18,7 @@ from windlass_protocol import Event, PrivacyClass, Record, RunStatus
 
 T = TypeVar("T")
 AT = "2026-01-31T09:00:00.000Z"
-WAIT_S = 10
+WAIT_S = 300
 STATUS = {
     "run.completed": RunStatus.COMPLETED,
     "run.failed": RunStatus.FAILED,

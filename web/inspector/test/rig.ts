@@ -11,7 +11,7 @@ import { afterAll, describe } from "vitest";
 const ROOT = fileURLToPath(new URL("../../..", import.meta.url));
 const CHROMIUM = process.env["CHROMIUM"] ?? "/usr/bin/chromium";
 const PYTHON = process.env["PYTHON"] ?? join(ROOT, ".venv/bin/python");
-const WAIT_MS = 45_000;
+const WAIT_MS = 120_000;
 
 /** Groups tests that need a browser. `make test` installs one where it may; elsewhere they are skipped, and say so. */
 export function inBrowser(name: string, tests: () => void): void {

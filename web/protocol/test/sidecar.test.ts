@@ -1,5 +1,6 @@
 import { spawn, type ChildProcessWithoutNullStreams } from "node:child_process";
 import { PassThrough } from "node:stream";
+import { fileURLToPath } from "node:url";
 import { MessageChannel } from "node:worker_threads";
 import { afterEach, beforeEach, describe, expect, it, test } from "vitest";
 import { EMPTY_CONVERSATION, reduceConversation } from "../src/conversation.js";
@@ -19,7 +20,7 @@ let peer: RpcPeer;
 let faults: Error[];
 
 beforeEach(() => {
-  child = spawn(process.execPath, [new URL("fake-sidecar.mjs", import.meta.url).pathname]);
+  child = spawn(process.execPath, [fileURLToPath(new URL("fake-sidecar.mjs", import.meta.url))]);
   faults = [];
   peer = new RpcPeer(childDuplex(child), { onFault: (error) => faults.push(error) });
 });

@@ -12,7 +12,7 @@ for (const name of names) {
 Object.defineProperty(globalThis, "window", { configurable: true, value: page });
 
 const { cleanup, configure } = await import("@testing-library/react");
-configure({ asyncUtilTimeout: 10_000 });
+configure({ asyncUtilTimeout: 60_000 });
 afterEach(cleanup);
 
 /** Lays the page out, roughly: frames have this height and rows have another. Returns what takes that back. */

@@ -3,6 +3,7 @@ import { childDuplex, RpcPeer, SidecarClient } from "@windlass/protocol/client";
 import { render, screen, waitFor, within } from "@testing-library/react";
 import { userEvent } from "@testing-library/user-event";
 import { spawn } from "node:child_process";
+import { fileURLToPath } from "node:url";
 import { StrictMode } from "react";
 import { afterEach, describe, expect, it } from "vitest";
 import { AgentProvider } from "../src/context.js";
@@ -31,7 +32,7 @@ async function http(): Promise<Place> {
 }
 
 function sidecar(): Promise<Place> {
-  const child = spawn(process.execPath, [new URL("../../protocol/test/fake-sidecar.mjs", import.meta.url).pathname]);
+  const child = spawn(process.execPath, [fileURLToPath(new URL("../../protocol/test/fake-sidecar.mjs", import.meta.url))]);
   const peer = new RpcPeer(childDuplex(child));
   const client = new SidecarClient(peer);
   const heard: string[] = [];

@@ -32,7 +32,7 @@ from windlass_protocol import ErrorKind, RetryClass
 
 def run(story: Coroutine[Any, Any, None]) -> None:
     async def main() -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(300):
             await story
 
     asyncio.run(main())
@@ -241,7 +241,7 @@ def test_several_event_loops_may_use_one_store(durability: Durability, path: Pat
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(300)
 
     async def story() -> None:
         for index in range(4):

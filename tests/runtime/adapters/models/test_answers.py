@@ -132,7 +132,7 @@ play(work)
 def test_a_provider_can_be_used_in_one_event_loop_after_another(wire: Wire) -> None:
     program = TWO_LOOPS.replace("{name}", wire.name)
     command = [sys.executable, "-W", "ignore", "-c", program]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     assert (done.stdout, done.stderr) == ("aa", "")
 
 

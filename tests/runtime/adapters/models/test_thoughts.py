@@ -148,7 +148,7 @@ def test_the_thoughts_of_a_run_go_back_also_after_a_restart(tmp_path: Path) -> N
                     if is_again:
                         (request,) = await handle.requests()
                         await handle.answer(request.request_id, "approve")
-                        assert (await handle.wait(timeout=20)).output == "Tea."
+                        assert (await handle.wait(timeout=300)).output == "Tea."
                     else:
                         await until(handle, "run.waiting")
                 await provider.aclose()

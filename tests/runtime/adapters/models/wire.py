@@ -15,7 +15,7 @@ T = TypeVar("T")
 Json = dict[str, Any]
 KEY: Final = "sk-test-0123456789abcdef"
 HI: Final = (LLMMessage("user", "Hi"),)
-WAIT_S: Final = 20
+WAIT_S: Final = 300
 
 
 @dataclass(frozen=True, slots=True)

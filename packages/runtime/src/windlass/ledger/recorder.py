@@ -506,7 +506,7 @@ class Runtime:
         self._complain("set_node", faults)
         self._current.move(recording, node)
 
-    def decide(  # noqa: PLR0913 - the documented signature
+    def decide(
         self,
         intent: str,
         options: Sequence[dict[str, object]],
@@ -546,7 +546,7 @@ class Runtime:
             self._lost(error)
             return ""
 
-    def record_outcome(  # noqa: PLR0913 - the documented signature
+    def record_outcome(
         self,
         decision_id: str,
         success: bool,

@@ -1,0 +1,46 @@
+"""The limits of `tools.tidy`, at the limit and one past it."""
+
+from pathlib import Path
+
+import pytest
+
+from tools.tidy import FUNCTION_LINES_MAX, PUBLIC_NAMES_MAX, violations
+
+MODULE = Path("packages/runtime/src/windlass/part.py")
+PACKAGE = MODULE.with_name("__init__.py")
+
+
+def function_of(lines: int, extra: str = "") -> str:
+    return f"def work(x):\n{extra}" + "    act()\n" * (lines - 1)
+
+
+FREE = {
+    "blank lines, comments and a docstring": '    """Act.\n\n    More.\n    """\n\n    # Why.\n',
+    "a flat match": "    match x:\n" + "        case 1:\n            act()\n" * 50,
+    "a table": "    rows = {\n" + "        1: 1,\n" * 90 + "    }\n",
+}
+
+
+@pytest.mark.parametrize("extra", ["", *FREE.values()], ids=["nothing", *FREE])
+def test_a_function_has_at_most_eighty_lines_of_code(extra: str) -> None:
+    assert not list(violations(MODULE, function_of(FUNCTION_LINES_MAX, extra)))
+    [found] = violations(MODULE, function_of(FUNCTION_LINES_MAX + 1, extra))
+    assert found == f"{MODULE}:1: work: 81 lines of code, limit 80"
+
+
+def test_a_match_that_holds_loops_counts_and_so_does_a_method() -> None:
+    cases = "            case 1:\n                for _ in x:\n                    act()\n" * 27
+    [found] = violations(MODULE, f"class Own:\n    def work(self, x):\n        match x:\n{cases}")
+    assert found == f"{MODULE}:2: Own.work: 83 lines of code, limit 80"
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_a_package_offers_at_most_forty_names(listed: bool) -> None:
+    def offering(count: int) -> str:
+        names = [f"name{number}" for number in range(count)]
+        return f"__all__ = {names}" if listed else f"from windlass.b import {', '.join(names)}"
+
+    assert not list(violations(PACKAGE, offering(PUBLIC_NAMES_MAX)))
+    assert not list(violations(MODULE, offering(PUBLIC_NAMES_MAX + 1)))
+    [found] = violations(PACKAGE, offering(PUBLIC_NAMES_MAX + 1))
+    assert found == f"{PACKAGE}:1: 41 public names, limit 40"

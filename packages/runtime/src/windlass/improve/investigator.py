@@ -13,7 +13,7 @@ from windlass.tool_failed import ToolFailed
 from windlass.tools import Tool, ToolOptions, tool
 from windlass_harness.budget import BudgetLimit
 from windlass_harness.ledger.names import BUILDER
-from windlass_harness.ledger.telling import report_text
+from windlass_harness.ledger.reports import report_text
 from windlass_harness.views.content import as_text
 from windlass_protocol import Taint, ToolMode, ToolOutput, ToolOutputType
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from windlass_cli.app import main
+from windlass_cli.main import main
 
 SILENT_S_MAX = 60
 COMMAND = (sys.executable, "-m", "windlass_cli")

@@ -20,8 +20,8 @@ from windlass import Agent, AgentRuntime
 from windlass.demo import agent as demo
 from windlass.question import ask_question
 from windlass.testing import ScriptedModel, call, say
-from windlass_cli.acp.agent import EditorAgent
-from windlass_cli.acp.lines import LINE_BYTES_MAX, Lines
+from windlass_cli.acp import LINE_BYTES_MAX, EditorAgent, Lines
+from windlass_cli.backend import LocalStore
 from windlass_protocol import JsonObject
 
 Answer = Callable[[schema.ToolCallUpdate], Awaitable[str | None]]
@@ -75,7 +75,7 @@ async def connected(runtime: AgentRuntime, agent: Agent, person: Person) -> Asyn
     """The agent as an editor has it, over a real socket."""
     near, far = socket.socketpair()
     reader, writer = await asyncio.open_connection(sock=near)
-    mine = EditorAgent(runtime, agent, user="ann")
+    mine = EditorAgent(LocalStore(runtime, lambda: (agent,)), agent.name, user="ann")
     serving = asyncio.ensure_future(acp.run_agent(cast(acp.Agent, mine), Lines(reader, writer)))
     their_reader, their_writer = await asyncio.open_connection(sock=far)
     connection = acp.connect_to_agent(cast(acp.Client, person), their_writer, their_reader)

@@ -56,7 +56,7 @@ def test_a_demo_killed_while_it_waits_goes_on_with_the_same_run_and_pays_once(tm
         os.kill(int(pid), signal.SIGKILL)
         assert first.end(signal.SIGKILL) == -signal.SIGKILL
     with demo(tmp_path) as second:
-        assert second.until(r"Here is run (\S+) again") == run
+        assert second.until(r"Continuing run (\S+) from") == run
         assert second.until(r"windlass approvals answer (\S+) approve") == request
         # Somebody answers while it runs; it takes that from the store.
         assert run_apart(tmp_path, "approvals", "answer", request, "approve").code == 0
@@ -65,7 +65,7 @@ def test_a_demo_killed_while_it_waits_goes_on_with_the_same_run_and_pays_once(tm
         assert second.end(signal.SIGINT) == 130
     again = run_apart(tmp_path, "approvals", "answer", request, "approve")
     assert again.code == 2
-    assert "settled already: approve by" in again.err
+    assert "resolved already: approve by" in again.err
     assert f"windlass runs show {run}" in again.err
     assert run_apart(tmp_path, "runs", "tail", "--no-follow", run).err.count("✓ pay") == 1
 

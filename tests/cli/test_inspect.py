@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from pathlib import Path
 from typing import cast
 
@@ -10,6 +11,7 @@ from tests.cli.commands import Typed, run_here
 
 from windlass import AgentRuntime
 from windlass.demo import agent as demo
+from windlass_cli.output import show_table, standard_terminal
 
 Row = dict[str, object]
 LONG_CALL = '''
@@ -49,7 +51,7 @@ def begun(capsys: pytest.CaptureFixture[str], words: str) -> tuple[str, str]:
 def test_a_store_that_is_not_there_is_not_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ran = run_here(capsys, "runs", "list")
     assert ran.code == 2
-    assert "there is no store" in ran.err
+    assert "does not exist" in ran.err
     assert list(tmp_path.iterdir()) == []
 
 
@@ -87,8 +89,8 @@ def test_an_approval_answered_later_and_the_run_taken_up_again(capsys: pytest.Ca
     assert ran.code == 0, ran.err
     assert "paid " in ran.out
     late = run_here(capsys, "approvals", "answer", request_id, "deny")
-    assert (late.code, "settled already: approve" in late.err) == (2, True)
-    assert run_here(capsys, "approvals", "list").err.endswith("Nobody is being asked anything.\n")
+    assert (late.code, "resolved already: approve" in late.err) == (2, True)
+    assert run_here(capsys, "approvals", "list").err.endswith("No open requests.\n")
 
 
 def test_what_is_to_be_approved_is_shown_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -121,7 +123,7 @@ def test_a_run_is_forked_at_its_end_and_exported_with_its_session(capsys: pytest
     run_here(capsys, "run", "--session", "w", "hello")
     queued = str(lines(capsys, "runs", "list", "--limit", "1")[0]["runId"])
     ran = run_here(capsys, "runs", "fork", queued)
-    assert (ran.code, "it has not begun" in ran.err) == (2, True)
+    assert (ran.code, "the run has not started" in ran.err) == (2, True)
     exported = run_here(capsys, "runs", "export", first).out.splitlines()
     assert exported[1:-1] == run_here(capsys, "sessions", "export", "s").out.splitlines()[1:-1]
     assert run_here(capsys, "runs", "export", first, "--to", "s.jsonl").code == 0
@@ -148,6 +150,24 @@ def test_a_run_as_tree_waterfall_decisions_stream_and_json(capsys: pytest.Captur
     assert lines(capsys, "sessions", "show", session_id)[0]["role"] == "user"
     assert lines(capsys, "decisions", run_id)[0]["id"] == run_id
     assert "spans" in lines(capsys, "trace", run_id)[0]
+
+
+def test_a_wait_stands_between_the_steps_around_it(capsys: pytest.CaptureFixture[str]) -> None:
+    _, run_id = begun(capsys, "Use weather, then pay.")
+    [request] = [cast(Row, row["request"])["requestId"] for row in lines(capsys, "approvals", "list")]
+    assert run_here(capsys, "approvals", "answer", str(request), "approve").code == 0
+    assert run_here(capsys, "runs", "resume", run_id).code == 0
+    for command in (("runs", "show"), ("trace",)):
+        told = run_here(capsys, *command, run_id).out
+        steps = re.findall(r"tool\.dispatch:\w+|run\.waiting|run\.resumed|\bwait ", told)
+        waits = ["wait "] if command == ("trace",) else ["run.waiting", "wait ", "run.resumed"]
+        assert sorted(steps[1:-1]) == sorted(waits), told
+        assert (steps[0], steps[-1]) == ("tool.dispatch:weather", "tool.dispatch:pay"), told
+
+
+def test_a_table_counts_wide_characters_as_two_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    show_table(standard_terminal(), ("city", "runs"), rows=[("東京", "1"), ("Oslo", "20")], right=(1,))
+    assert capsys.readouterr().out.splitlines() == ["city  runs", "東京     1", "Oslo    20"]
 
 
 def test_two_runs_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
@@ -197,16 +217,16 @@ def test_a_run_that_waits_is_cancelled(capsys: pytest.CaptureFixture[str]) -> No
     _, run_id = begun(capsys, "pay")
     ran = run_here(capsys, "runs", "cancel", run_id, "--reason", "not needed")
     assert ran.code == 0
-    assert f"If nobody drives it, end it here: windlass runs resume {run_id}" in ran.err
+    assert f"If no process drives it, end it here: windlass runs resume {run_id}" in ran.err
     assert run_here(capsys, "runs", "resume", run_id).code == 4
-    assert "It has ended already: cancelled" in run_here(capsys, "runs", "cancel", run_id).err
+    assert "The run has ended already: cancelled" in run_here(capsys, "runs", "cancel", run_id).err
 
 
 def test_a_run_that_has_ended_is_told_and_not_shown_as_done_again(capsys: pytest.CaptureFixture[str]) -> None:
     _, run_id = begun(capsys, "weather")
     ran = run_here(capsys, "runs", "resume", run_id)
     assert ran.code == 0
-    assert "It has ended" in ran.err
+    assert "The run has ended" in ran.err
     assert "→ weather" not in ran.err
     assert "weather says" in ran.out
 
@@ -235,12 +255,12 @@ def test_names_of_nothing_are_told(capsys: pytest.CaptureFixture[str]) -> None:
     ):
         ran = run_here(capsys, *command, "nobody")
         assert ran.code == 2, command
-        assert "there is no run nobody" in ran.err, (command, ran.err)
+        assert "unknown run: nobody" in ran.err, (command, ran.err)
         assert "windlass runs list" in ran.err
     for command in (("show",), ("fork",), ("export",), ("delete", "--yes")):
         ran = run_here(capsys, "sessions", *command, "nobody")
         assert ran.code == 2, command
-        assert "there is no session nobody" in ran.err
+        assert "unknown session: nobody" in ran.err
         assert "windlass sessions list" in ran.err
 
 

@@ -46,4 +46,4 @@ def test_a_place_that_cannot_be_written_is_told(tmp_path: Path, capsys: pytest.C
     (tmp_path / "file").write_text("", encoding="utf-8")
     ran = run_here(capsys, "init", str(tmp_path / "file" / "below"))
     assert ran.code == 2
-    assert "cannot be written" in ran.err
+    assert "cannot write" in ran.err

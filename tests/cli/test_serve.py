@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import urllib.request
 from collections.abc import Generator
@@ -73,6 +74,18 @@ def test_a_change_of_a_file_starts_it_again_and_a_slip_waits_for_the_next(tmp_pa
         assert agents(address(child)) == ["two"]
 
 
+def test_dev_on_a_taken_port_ends_with_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        ran = run_here(capsys, "dev", "--port", port)
+        assert ran.code == 2
+        assert f"cannot listen on 127.0.0.1:{port}: Address already in use" in ran.err
+        assert "--port 0" in ran.err
+
+
 @pytest.mark.parametrize(
     ("variables", "told"),
     [
@@ -80,7 +93,7 @@ def test_a_change_of_a_file_starts_it_again_and_a_slip_waits_for_the_next(tmp_pa
         ({"WINDLASS_SERVER_JWT_ISSUER": "https://id.example.com"}, "Set server.jwt_audience too."),
         ({"WINDLASS_SERVER_CORS_ORIGINS": "*"}, "would be everybody's"),
         ({"WINDLASS_SERVER_KEYS": "no-such-file.json"}, "no-such-file.json"),
-        ({"WINDLASS_STORE": "one.db"}, "leave out: variable WINDLASS_STORE"),
+        ({"WINDLASS_STORE": "one.db"}, "remove: variable WINDLASS_STORE"),
         ({"WINDLASS_GOALS": "nowhere:goals"}, "there is no module nowhere"),
     ],
 )

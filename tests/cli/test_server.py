@@ -107,7 +107,7 @@ def test_what_waits_is_answered_and_watched_to_its_end(capsys: Capture) -> None:
     assert run_here(capsys, "approvals", "answer", request, "approve").code == 0
     ran = run_here(capsys, "runs", "resume", run_id)
     assert (ran.code, "paid 1 cents" in ran.out) == (0, True)
-    assert "is settled already: approve" in run_here(capsys, "approvals", "answer", request, "deny").err
+    assert "is resolved already: approve" in run_here(capsys, "approvals", "answer", request, "deny").err
     assert run_here(capsys, "runs", "resume", run_id).code == 0
 
 
@@ -116,13 +116,13 @@ def test_a_chat_is_a_session_of_the_server(tmp_path: Path) -> None:
     assert "Rain all day" in ran.out
     [session_id] = re.findall(r"windlass chat --session (\S+)", ran.err)
     ran = run_apart(tmp_path, "chat", "--session", session_id, words="weather\n")
-    assert "demo listens" in ran.err
+    assert "Talking to demo" in ran.err
     shown = run_apart(tmp_path, "sessions", "show", session_id)
     assert shown.out.count("user: weather") == 2
     ran = run_apart(tmp_path, "run", "--session", "monday", "hello")
-    assert (ran.code, "Leave --session out" in ran.err) == (2, True)
+    assert (ran.code, "Omit --session" in ran.err) == (2, True)
     ran = run_apart(tmp_path, "run", "--agent", "nobody", "hello")
-    assert (ran.code, "There is demo." in ran.err) == (2, True)
+    assert (ran.code, "Known agents: demo." in ran.err) == (2, True)
 
 
 def test_sessions_are_copied_and_removed_and_runs_cancelled(capsys: Capture) -> None:
@@ -130,13 +130,13 @@ def test_sessions_are_copied_and_removed_and_runs_cancelled(capsys: Capture) -> 
     session_id, run_id = newest(capsys)
     assert run_here(capsys, "runs", "cancel", run_id, "--reason", "no").err.strip() == "cancelled"
     copy = run_here(capsys, "sessions", "fork", session_id).out.strip()
-    assert "Leave --name out" in run_here(capsys, "sessions", "fork", session_id, "--name", "x").err
+    assert "Omit --name" in run_here(capsys, "sessions", "fork", session_id, "--name", "x").err
     ended = run_here(capsys, "runs", "fork", run_id).out.strip()
     told = [run_here(capsys, "sessions", "show", name).out for name in (copy, ended)]
     assert told[0] == told[1] != ""
     assert '"kind":"end"' in run_here(capsys, "runs", "export", run_id).out
     assert run_here(capsys, "sessions", "delete", copy, "--yes").code == 0
-    assert "there is no session" in run_here(capsys, "sessions", "show", copy).err
+    assert "unknown session" in run_here(capsys, "sessions", "show", copy).err
 
 
 def test_ctrl_c_leaves_a_run_that_goes_on_at_the_server(tmp_path: Path, server: str) -> None:
@@ -144,14 +144,14 @@ def test_ctrl_c_leaves_a_run_that_goes_on_at_the_server(tmp_path: Path, server: 
     typed.until("deny")
     typed.signal(signal.SIGINT)
     assert typed.end() == 130
-    assert f"It goes on at {server}" in typed.seen
+    assert f"It continues at {server}" in typed.seen
 
 
 def test_commands_of_a_store_say_that_they_are(capsys: Capture) -> None:
     Path("x.jsonl").write_text("", encoding="utf-8")
     for command in (("sessions", "import", "x.jsonl"), ("acp",), ("doctor",)):
         ran = run_here(capsys, *command)
-        assert (ran.code, "works on a store, and a server was named" in ran.err) == (2, True), ran
+        assert (ran.code, "works on a store, and a server is named" in ran.err) == (2, True), ran
     assert "variable WINDLASS_SERVER" in run_here(capsys, "config").out
 
 

@@ -6,7 +6,7 @@ import pytest
 from tests.cli.commands import run_here
 
 from windlass.client import Client
-from windlass_cli.problems import Problem
+from windlass_cli.output import Problem
 from windlass_cli.settings import FILE_BYTES_MAX, SETTINGS, load_settings
 
 
@@ -55,15 +55,15 @@ def test_what_the_file_says_is_typed() -> None:
     [
         ('stroe = "x"', "Did you mean store?"),
         ("[server]\nprot = 1", "Did you mean server.port?"),
-        ("zzzzzzzz = 1", "It knows agents, goals, data, store"),
+        ("zzzzzzzz = 1", "Known settings: agents, goals, data, store"),
         ('durability = "ram"', "one of power, process"),
-        ("store = 7", "store is a text"),
-        ("[store]\nx = 1", "no setting store.x"),
+        ("store = 7", "store must be a string"),
+        ("[store]\nx = 1", "unknown setting store.x"),
         ("[server]\nport = 70000", "a number from 0 to 65,535"),
         ("[server]\nport = true", "a number from 0 to 65,535"),
         ('[server]\nport = "٣"', "a number from 0 to 65,535"),
-        ('store = "a\\u0000b"', "a character that no setting has"),
-        ("store = ", "is no TOML"),
+        ('store = "a\\u0000b"', "contains a NUL character"),
+        ("store = ", "is not valid TOML"),
     ],
 )
 def test_a_file_with_a_slip_is_refused_and_the_slip_is_named(text: str, told: str) -> None:
@@ -74,15 +74,15 @@ def test_a_file_with_a_slip_is_refused_and_the_slip_is_named(text: str, told: st
 
 
 def test_a_file_that_is_not_there_not_text_too_large_or_a_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(Problem, match="there is no file"):
+    with pytest.raises(Problem, match="does not exist"):
         load_settings({}, {}, file=Path("other.toml"))
     Path("windlass.toml").write_bytes(b"\xff\xfe")
-    with pytest.raises(Problem, match="no TOML"):
+    with pytest.raises(Problem, match="not valid TOML"):
         load_settings({}, {}, file=None)
     Path("windlass.toml").write_bytes(b"#" * (FILE_BYTES_MAX + 1))
     with pytest.raises(Problem, match="larger than"):
         load_settings({}, {}, file=None)
-    with pytest.raises(Problem, match="cannot be read"):
+    with pytest.raises(Problem, match="cannot read"):
         load_settings({}, {}, file=tmp_path)
 
 

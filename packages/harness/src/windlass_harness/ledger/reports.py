@@ -271,8 +271,9 @@ def _version_line(version: VersionTally) -> str:
 
 
 def _failure_line(group: FailureGroup) -> str:
-    often = ", most often" if len(group.causes) > 1 else ""
-    return f"- {group.kind.value}, {_many(group.count, 'run')}{often}: {group.causes[0].told}"
+    first, *others = group.causes
+    often = ", most often" if others else ""
+    return f"- {group.kind.value}, {_many(group.count, 'run')}{often}: {first.told}"
 
 
 def _failures_lines(report: FailuresReport) -> list[str]:

@@ -131,7 +131,11 @@ class Sessions(Protocol):
     async def fork(
         self, session_id: str, *, at: int | None = None, session_id_new: str | None = None
     ) -> "SessionRow":
-        """Copy a session up to a record."""
+        """Copy a session up to a record.
+
+        Raises:
+            Problem: an id is given for the copy, and a server chooses its own.
+        """
         ...
 
     def export(self, session_id: str) -> AsyncIterator[str]:
@@ -167,7 +171,8 @@ class Backend(Protocol):
         """Start a run.
 
         Raises:
-            AgentError: it was refused.
+            Problem: the server does not have the session.
+            AgentError: the run was refused.
         """
         ...
 
@@ -197,7 +202,7 @@ class Backend(Protocol):
 
 
 class LocalStore:
-    """The backend on this machine: a runtime with the store open."""
+    """The `Backend` on this machine: a runtime with the store open."""
 
     def __init__(self, runtime: "AgentRuntime", agents: "Callable[[], tuple[Agent, ...]]") -> None:
         self.runtime = runtime
@@ -208,15 +213,13 @@ class LocalStore:
         self._agents = agents
 
     async def agent(self, name: str | None) -> str:
-        """Return the name of an agent; see `Backend`."""
         return chosen_agent(name, [agent.name for agent in self._agents()])
 
     async def new_session(self, agent: str) -> str:
-        """Return the id of a new session; see `Backend`."""
         return f"chat-{parts.new_id()}"
 
     async def start(self, agent: str, message: str, *, session_id: str | None) -> windlass.RunHandle:
-        """Start a run for the user of this machine; see `Backend`.
+        """Start a run for the user of this machine.
 
         A session without an owner was begun by a program; it stays without one.
         """
@@ -231,7 +234,6 @@ class LocalStore:
         return await self.runtime.start(agent, message, session_id=session_id, owner=owner)
 
     async def session_records(self, session_id: str) -> "AsyncIterator[Record]":
-        """Yield what is stored of a session; see `Backend`."""
         after = 0
         while records := await self.sessions.records(session_id, after=after, limit=RECORDS_PER_READ):
             for record in records:
@@ -239,7 +241,6 @@ class LocalStore:
             after = records[-1].seq
 
     async def run_records(self, run_id: str) -> "AsyncIterator[Record]":
-        """Yield what is stored of a run; see `Backend`."""
         async for record in self.session_records(await session_of_run(self, run_id)):
             if record.run_id == run_id:
                 yield record

@@ -1,4 +1,7 @@
-"""The backend over HTTP: a Windlass server in place of the local store."""
+"""The backend over HTTP: a Windlass server in place of the local store.
+
+The contracts of the methods are in `windlass_cli.backend`: `Backend`, `Run` and `Sessions`.
+"""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
@@ -25,19 +28,12 @@ class RemoteServer:
         self.sessions = RemoteSessions(client)
 
     async def agent(self, name: str | None) -> str:
-        """Return the name of an agent; see `Backend`."""
         return chosen_agent(name, [agent.agent_id for agent in await self._client.agents()])
 
     async def new_session(self, agent: str) -> str:
-        """Return the id of a new session; see `Backend`."""
         return (await self._client.sessions.create(agent=agent)).session_id
 
     async def start(self, agent: str, message: str, *, session_id: str | None) -> "RemoteRun":
-        """Start a run in a session of the server, or in a new one; see `Backend`.
-
-        Raises:
-            Problem: the server does not have the session.
-        """
         if session_id is None:
             begun = await self._client.sessions.create(message, agent=agent)
         else:
@@ -50,25 +46,20 @@ class RemoteServer:
         return RemoteRun(self._client, begun.run_id)
 
     def handle(self, run_id: str) -> "RemoteRun":
-        """Return a run; see `Backend`."""
         return RemoteRun(self._client, run_id)
 
     async def run_snapshot(self, run_id: str) -> "RunSnapshot":
-        """Return the status and usage of a run; see `Backend`."""
         return (await known(self._client.runs.get(run_id))).run
 
     async def decisions(self, run_id: str) -> "DecisionRun":
-        """Return the decisions of a run; see `Backend`."""
         return await known(self._client.runs.decisions(run_id))
 
     async def session_records(self, session_id: str) -> "AsyncGenerator[Event]":
-        """Yield what is stored of a session; see `Backend`."""
         async for event in self._client.events(session_id=session_id, follow=False):
             if event.index is None:
                 yield event
 
     async def run_records(self, run_id: str) -> "AsyncGenerator[Event]":
-        """Yield what is stored of a run; see `Backend`."""
         async for event in self._client.events(run_id=run_id, follow=False):
             if event.index is None:
                 yield event
@@ -82,15 +73,9 @@ class RemoteRun:
         self.run_id = run_id
 
     def events(self) -> "AsyncIterator[Event]":
-        """Return the events of the run, stored and live, up to its end."""
         return self._client.events(run_id=self.run_id)
 
     async def wait(self, timeout: float | None = None) -> "RunResult":  # noqa: ASYNC109 - the run continues
-        """Return the result of the run once it has ended.
-
-        Raises:
-            TimeoutError: it has not ended after so many seconds. It continues.
-        """
         async with asyncio.timeout(timeout), self._client.events(run_id=self.run_id) as feed:
             async for _ in feed:
                 pass
@@ -100,20 +85,18 @@ class RemoteRun:
         return result
 
     async def requests(self) -> "tuple[InputRequest, ...]":
-        """Return the open requests; none of a run that belongs to another user."""
         try:
             return (await self._client.runs.get(self.run_id)).requests
-        except NotFound:
+        except NotFound:  # a run of another user: only its approver sees the request
             return ()
 
     async def answer(
         self, request_id: str, option_id: str | None = None, *, text: str | None = None, responder: str
     ) -> None:
-        """Answer a request; the server takes the responder from the key."""
+        # The server takes the responder from the key.
         await known(self._client.approvals.answer(request_id, option_id, text=text))
 
     async def cancel(self, *, by: str, reason: str | None = None) -> None:
-        """Request that the run ends; the server takes the user from the key."""
         await known(self._client.runs.cancel(self.run_id, reason=reason))
 
 
@@ -131,7 +114,6 @@ class RemoteSessions:
         status: str | None = None,
         limit: int = 50,
     ) -> "Page[SessionInfo]":
-        """Return a page of sessions, the newest first."""
         return await self._client.sessions.list(text=text, agent=agent_id, status=status, limit=limit)
 
     async def runs(
@@ -142,45 +124,33 @@ class RemoteSessions:
         status: str | None = None,
         limit: int = 50,
     ) -> "Page[RunRow]":
-        """Return a page of runs, the newest first."""
         return await self._client.runs.list(session=session_id, agent=agent_id, status=status, limit=limit)
 
     async def requests(self, *, after: str | None = None, limit: int = 50) -> "Page[ApprovalInfo]":
-        """Return a page of open requests, the oldest first."""
         return await self._client.approvals.list(after=after, limit=limit)
 
     async def get(self, session_id: str) -> SessionInfo:
-        """Return a session."""
         return await known(self._client.sessions.get(session_id))
 
     async def history(
         self, session_id: str, *, after: str | None = None, limit: int = 50
     ) -> "Page[ChatMessage]":
-        """Return a page of the messages of a session."""
         return await known(self._client.sessions.history(session_id, after=after, limit=limit))
 
     async def trace(self, run_id: str) -> TraceInfo:
-        """Return the spans and events of a run."""
         return await known(self._client.runs.trace(run_id))
 
     async def fork(
         self, session_id: str, *, at: int | None = None, session_id_new: str | None = None
     ) -> SessionInfo:
-        """Copy a session up to a record.
-
-        Raises:
-            Problem: an id is given for the copy.
-        """
         if session_id_new is not None:
             raise Problem(_SERVER_IDS, "Omit --name.")
         return await known(self._client.sessions.fork(session_id, at=at))
 
     def export(self, session_id: str) -> AsyncIterator[str]:
-        """Return a session as lines of JSON."""
         return self._client.sessions.export(session_id)
 
     async def delete(self, session_id: str) -> tuple[str, ...]:
-        """Delete a session and those of its subagents; return their ids."""
         return await known(self._client.sessions.delete(session_id))
 
 

@@ -1,4 +1,4 @@
-"""The command, run in this process or in one of its own."""
+"""Runs the command in this process, in its own process, or on a pseudo-terminal."""
 
 import os
 import pty

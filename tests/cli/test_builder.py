@@ -128,7 +128,7 @@ def test_a_sparkline_goes_from_its_lowest_to_its_highest() -> None:
         (("proposals", "check", "proposal-1", "--goals", "shop.py:nothing"), "has no nothing: it has goals"),
     ],
 )
-def test_what_is_not_there_is_told_with_what_to_do(
+def test_unknown_goals_runs_and_proposals_are_reported_with_a_hint(
     proposal_id: str, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], told: str
 ) -> None:
     ran = run_here(capsys, "builder", *arguments)
@@ -136,7 +136,7 @@ def test_what_is_not_there_is_told_with_what_to_do(
     assert told in ran.err
 
 
-def test_a_proposal_is_listed_shown_checked_and_settled(
+def test_a_proposal_is_listed_shown_checked_approved_and_refused(
     proposal_id: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     listed = run_here(capsys, "builder", "proposals", "list")
@@ -173,7 +173,7 @@ agents = [agent, stuck]
 """
 
 
-def test_a_check_leaves_runs_under_way_alone(
+def test_a_check_does_not_drive_unfinished_runs(
     proposal_id: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "more.py").write_text(f"{AGENT}{STUCK}", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The page of the command is true: what it says works, its tables are whole."""
+"""docs/cli.md: its commands work, and its tables are complete."""
 
 import os
 import re

@@ -151,7 +151,7 @@ def test_types_that_are_not_written_are_in_no_journal() -> None:
 def test_the_fields_of_events_and_of_filters_are_on_the_page() -> None:
     named = set(names("events.md", "Fields of an event"))
     assert {name for name in named if not name.startswith("meta.")} == Event.model_fields.keys() - {"meta"}
-    told = next(row[1] for row in rows("events.md", "Watching") if "EventFilter" in row[0])
+    told = next(row[1] for row in rows("events.md", "Subscriptions") if "EventFilter" in row[0])
     assert set(names_of(EventFilter)) <= set(re.findall(r"`(\w+)`", told))
 
 

@@ -28,7 +28,7 @@ agent = Agent("clerk", model=ScriptedModel(script), tools=[find_bill, pay], inst
 
 
 async def main() -> None:
-    async with await AgentRuntime.open("app.db", agents=[agent]) as runtime:
+    async with AgentRuntime.open("app.db", agents=[agent]) as runtime:
         handle = await runtime.start(agent, "Pay the hotel.", session_id="trip", run_id="bill-1")
         async for event in handle.events():
             if event.type.startswith(("run.", "input.", "action.started", "action.result")):

@@ -42,7 +42,7 @@ async def turn(runtime: AgentRuntime, number: int) -> None:
 
 
 async def main() -> None:
-    async with await AgentRuntime.open("chat.db", agents=[agent]) as runtime:
+    async with AgentRuntime.open("chat.db", agents=[agent]) as runtime:
         for number in range(1, 1000):
             await turn(runtime, number)
 

@@ -41,7 +41,7 @@ async def main() -> None:
     script = [call("book", {"city": "Oslo"}), call("pay", {"cents": 9900}), say("Done.")]
     model = ScriptedModel(by_history(script))
     agent = Agent("travel", model=model, tools=[book, pay])
-    async with await AgentRuntime.open(FOLDER / "app.db", agents=[agent]) as runtime:
+    async with AgentRuntime.open(FOLDER / "app.db", agents=[agent]) as runtime:
         handle = await runtime.start(agent, "Book a room in Oslo.", run_id="trip-1")
         result = await handle.wait(timeout=30)
         print(f"{result.status}: {result.output}", flush=True)

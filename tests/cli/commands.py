@@ -1,4 +1,4 @@
-"""The command, run in this process or in one of its own."""
+"""Runs the command in this process, in its own process, or on a pseudo-terminal."""
 
 import os
 import pty
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from windlass_cli.app import main
+from windlass_cli.main import main
 
 SILENT_S_MAX = 300
 COMMAND = (sys.executable, "-m", "windlass_cli")

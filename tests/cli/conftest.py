@@ -1,4 +1,4 @@
-"""No test waits for a demo that takes its time."""
+"""The demo model answers without delays."""
 
 import pytest
 

@@ -20,8 +20,8 @@ from windlass import Agent, AgentRuntime
 from windlass.demo import agent as demo
 from windlass.testing import ScriptedModel, call, say
 from windlass.tools.question import ask_question
-from windlass_cli.acp.agent import EditorAgent
-from windlass_cli.acp.lines import LINE_BYTES_MAX, Lines
+from windlass_cli.acp import LINE_BYTES_MAX, EditorAgent, Lines
+from windlass_cli.backend import LocalStore
 from windlass_protocol import JsonObject
 
 Answer = Callable[[schema.ToolCallUpdate], Awaitable[str | None]]
@@ -75,7 +75,7 @@ async def connected(runtime: AgentRuntime, agent: Agent, person: Person) -> Asyn
     """The agent as an editor has it, over a real socket."""
     near, far = socket.socketpair()
     reader, writer = await asyncio.open_connection(sock=near)
-    mine = EditorAgent(runtime, agent, user="ann")
+    mine = EditorAgent(LocalStore(runtime, lambda: (agent,)), agent.name, user="ann")
     serving = asyncio.ensure_future(acp.run_agent(cast(acp.Agent, mine), Lines(reader, writer)))
     their_reader, their_writer = await asyncio.open_connection(sock=far)
     connection = acp.connect_to_agent(cast(acp.Client, person), their_writer, their_reader)
@@ -100,7 +100,7 @@ async def answer_elsewhere(runtime: AgentRuntime, option: str | None, text: str 
     await runtime.handle(one.run_id).answer(one.request.request_id, option, text=text, responder="bob")
 
 
-def test_what_somebody_else_answers_is_heard_while_the_editor_asks() -> None:
+def test_an_answer_from_elsewhere_takes_effect_while_the_editor_asks() -> None:
     async def never(_: schema.ToolCallUpdate) -> str | None:
         await asyncio.Event().wait()
         return None
@@ -129,7 +129,7 @@ def test_an_editor_that_cannot_ask_says_how_to_answer() -> None:
     asyncio.run(asyncio.wait_for(story(), 300))
 
 
-def test_a_question_that_needs_words_says_how_to_answer() -> None:
+def test_a_question_without_options_says_how_to_answer() -> None:
     script = [call("ask_question", QUESTION), say("Red it is.")]
     agent = Agent("curious", model=ScriptedModel(script), tools=[ask_question])
 
@@ -145,7 +145,7 @@ def test_a_question_that_needs_words_says_how_to_answer() -> None:
     asyncio.run(asyncio.wait_for(story(), 300))
 
 
-def test_a_person_who_ends_the_turn_in_place_of_an_answer_ends_the_run() -> None:
+def test_cancelling_the_permission_dialog_cancels_the_run() -> None:
     async def nothing(_: schema.ToolCallUpdate) -> str | None:
         return None
 
@@ -157,7 +157,7 @@ def test_a_person_who_ends_the_turn_in_place_of_an_answer_ends_the_run() -> None
     asyncio.run(asyncio.wait_for(story(), 300))
 
 
-def test_parts_of_a_prompt_are_words() -> None:
+def test_text_of_all_prompt_blocks_reaches_the_agent() -> None:
     async def story() -> None:
         person = Person()
         async with AgentRuntime.in_memory([demo]) as runtime, connected(runtime, demo, person) as editor:
@@ -174,7 +174,7 @@ def test_parts_of_a_prompt_are_words() -> None:
     asyncio.run(asyncio.wait_for(story(), 300))
 
 
-def test_no_line_ends_the_agent_and_each_is_answered(tmp_path: Path) -> None:
+def test_invalid_lines_are_answered_and_the_connection_stays_open(tmp_path: Path) -> None:
     broken = (b"garbage", b"\xff\xfe", b"[" * 5_000, b'{"id":%s}' % (b"9" * 5_000), b'{"a":NaN}')
     odd = (b"5", b'"x"', b"null", b"[]", b"{}", b'{"id":[],"result":1}', b'{"id":true,"method":"x"}')
     mine = (b'{"id":7,"method":5}', b'{"id":7,"error":"no"}', b'{"id":7}')
@@ -199,7 +199,7 @@ def test_no_line_ends_the_agent_and_each_is_answered(tmp_path: Path) -> None:
         assert process.wait(300) == 0
 
 
-def test_two_prompts_at_once_are_answered_in_turn_and_ended_together() -> None:
+def test_two_prompts_at_once_run_in_turn_and_are_cancelled_together() -> None:
     async def never(_: schema.ToolCallUpdate) -> str | None:
         await asyncio.Event().wait()
         return None

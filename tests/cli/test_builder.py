@@ -12,6 +12,7 @@ from windlass import Agent, AgentRuntime, tool
 from windlass.ledger import Builder, Goal
 from windlass.loading import load, load_agents
 from windlass.testing import ScriptedModel, by_history, call, say
+from windlass_cli.commands.builder import sparkline
 
 AGENT = """
 import json
@@ -69,27 +70,65 @@ def data(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[Row]:
 def test_reports_of_a_goal_and_of_a_run(proposal_id: str, capsys: pytest.CaptureFixture[str]) -> None:
     told = run_here(capsys, "builder", "report", "prices")
     assert told.code == 0, told.err
-    assert "Goal prices" in told.out
+    assert "Goal prices: 3 runs ended" in told.out
+    assert "success   ▁▁▁  0% (0% to 56%)" in told.out
+    assert [line.split()[:2] for line in told.out.splitlines() if line.startswith("goal_missed")] == [
+        ["goal_missed", "3"]
+    ]
     assert "goal_missed" in run_here(capsys, "builder", "failures", "prices").out
     assert data(capsys, "failures", "prices")[0]["failed"] == 3
     assert data(capsys, "report", "prices")[0]["runs"] == 3
     assert "run-0" in run_here(capsys, "builder", "run", "run-0").out
 
 
+def test_two_versions_are_compared_in_a_table(
+    proposal_id: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    better = AGENT.replace("Tell prices.", "Tell prices in crowns.")
+    (tmp_path / "better.py").write_text(better, encoding="utf-8")
+    [agent] = load_agents("better.py:agent", tmp_path)
+    goals = load("better.py:goals", Goal, folder=tmp_path)
+
+    async def story() -> None:
+        async with AgentRuntime.open("shop.db", agents=[agent], durability="process") as runtime:
+            for number in range(3):
+                await (
+                    await runtime.start(agent, "How much?", run_id=f"new-{number}", goal_id="prices")
+                ).wait()
+            async with Builder(None, runtime=runtime, goals=goals) as builder:
+                await builder.evaluate("prices")
+
+    asyncio.run(story())
+    compared = run_here(capsys, "builder", "compare", "prices")
+    assert compared.code == 0, compared.err
+    rows = {line.split()[0]: line for line in compared.out.splitlines()}
+    assert "+100% (" in rows["success"]
+    assert "100% (44% to 100%)" in rows["success"]
+    assert rows["cost"].split()[1:] == ["–", "–", "–"]
+    assert compared.out.endswith("The new version is better.\n")
+
+
+def test_a_sparkline_goes_from_its_lowest_to_its_highest() -> None:
+    assert sparkline([]) == ""
+    assert sparkline([5, 5]) == "▁▁"
+    assert sparkline([0, 0.5, 1], low=0, high=1) == "▁▅█"
+    assert sparkline([-5, 50], low=0, high=10) == "▁█"
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("report", "nothing"), "no run was ever started for the goal nothing"),
+        (("report", "nothing"), "no runs with the goal nothing"),
         (("failures", "nothing"), "goal_id"),
-        (("compare", "prices"), "version: there is nothing to compare"),
+        (("compare", "prices"), "a comparison needs runs of two versions"),
         (("compare", "prices", "one"), "Name both"),
         (("run", "nobody"), "windlass runs list"),
         (("proposals", "show", "nobody"), "windlass builder proposals list"),
-        (("proposals", "approve", "nobody"), "there is no proposal nobody"),
+        (("proposals", "approve", "nobody"), "unknown proposal: nobody"),
         (("proposals", "check", "proposal-1", "--goals", "shop.py:nothing"), "has no nothing: it has goals"),
     ],
 )
-def test_what_is_not_there_is_told_with_what_to_do(
+def test_unknown_goals_runs_and_proposals_are_reported_with_a_hint(
     proposal_id: str, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], told: str
 ) -> None:
     ran = run_here(capsys, "builder", *arguments)
@@ -97,7 +136,7 @@ def test_what_is_not_there_is_told_with_what_to_do(
     assert told in ran.err
 
 
-def test_a_proposal_is_listed_shown_checked_and_settled(
+def test_a_proposal_is_listed_shown_checked_approved_and_refused(
     proposal_id: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     listed = run_here(capsys, "builder", "proposals", "list")
@@ -134,7 +173,7 @@ agents = [agent, stuck]
 """
 
 
-def test_a_check_leaves_runs_under_way_alone(
+def test_a_check_does_not_drive_unfinished_runs(
     proposal_id: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "more.py").write_text(f"{AGENT}{STUCK}", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""`demo`: a run that is killed with -9 while it waits, and goes on, twice."""
+"""`demo`: a run that is killed with -9 while it waits, and resumed."""
 
 import os
 import re
@@ -48,7 +48,7 @@ class Demo:
         return self._child.wait(timeout=300)
 
 
-def test_a_demo_killed_while_it_waits_goes_on_with_the_same_run_and_pays_once(tmp_path: Path) -> None:
+def test_a_demo_killed_while_waiting_resumes_the_same_run_and_pays_once(tmp_path: Path) -> None:
     with demo(tmp_path) as first:
         request = first.until(r"windlass approvals answer (\S+) approve")
         pid = first.until(r"kill -9 (\d+)")
@@ -56,7 +56,7 @@ def test_a_demo_killed_while_it_waits_goes_on_with_the_same_run_and_pays_once(tm
         os.kill(int(pid), signal.SIGKILL)
         assert first.end(signal.SIGKILL) == -signal.SIGKILL
     with demo(tmp_path) as second:
-        assert second.until(r"Here is run (\S+) again") == run
+        assert second.until(r"Continuing run (\S+) from") == run
         assert second.until(r"windlass approvals answer (\S+) approve") == request
         # Somebody answers while it runs; it takes that from the store.
         assert run_apart(tmp_path, "approvals", "answer", request, "approve").code == 0
@@ -65,12 +65,12 @@ def test_a_demo_killed_while_it_waits_goes_on_with_the_same_run_and_pays_once(tm
         assert second.end(signal.SIGINT) == 130
     again = run_apart(tmp_path, "approvals", "answer", request, "approve")
     assert again.code == 2
-    assert "settled already: approve by" in again.err
+    assert "resolved already: approve by" in again.err
     assert f"windlass runs show {run}" in again.err
     assert run_apart(tmp_path, "runs", "tail", "--no-follow", run).err.count("✓ pay") == 1
 
 
-def test_a_demo_that_was_killed_goes_on_in_a_terminal(tmp_path: Path) -> None:
+def test_a_killed_demo_is_resumed_in_a_terminal(tmp_path: Path) -> None:
     (tmp_path / "windlass.toml").write_text('agents = "mine.py:agent"\nstore = "mine.db"\n', encoding="utf-8")
     with demo(tmp_path) as killed:
         resume = killed.until(r"(windlass .*runs resume \S+)").split()[1:]

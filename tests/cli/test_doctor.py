@@ -1,4 +1,4 @@
-"""`doctor` names what is wrong and what to do, and changes nothing."""
+"""`doctor` reports failed checks with a hint, and changes nothing."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WINDLASS_SERVER_PORT", "0")
 
 
-def test_a_healthy_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_checks_pass_in_an_empty_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ran = run_here(capsys, "doctor")
     assert ran.code == 0, ran.out
     assert "✓ agents: demo" in ran.out
@@ -36,6 +36,6 @@ def test_a_missing_key_a_broken_store_and_a_missing_module(
     assert "there is no module nothing_here" in ran.out
 
 
-def test_a_store_that_is_there_is_opened(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_existing_store_is_opened(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_here(capsys, "run", "hello").code == 0
     assert "✓ store" in run_here(capsys, "doctor").out

@@ -1,7 +1,8 @@
-"""What a store holds is listed, read, forked, moved and deleted by commands."""
+"""`runs`, `sessions`, `approvals`, `trace` and `decisions` on a local store."""
 
 import asyncio
 import json
+import re
 from pathlib import Path
 from typing import cast
 
@@ -10,6 +11,7 @@ from tests.cli.commands import Typed, run_here
 
 from windlass import AgentRuntime
 from windlass.demo import agent as demo
+from windlass_cli.output import show_table, standard_terminal
 
 Row = dict[str, object]
 LONG_CALL = '''
@@ -46,14 +48,14 @@ def begun(capsys: pytest.CaptureFixture[str], words: str) -> tuple[str, str]:
     return str(run["sessionId"]), str(run["runId"])
 
 
-def test_a_store_that_is_not_there_is_not_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reading_does_not_create_a_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ran = run_here(capsys, "runs", "list")
     assert ran.code == 2
-    assert "there is no store" in ran.err
+    assert "does not exist" in ran.err
     assert list(tmp_path.iterdir()) == []
 
 
-def test_lists_of_sessions_and_runs_find_what_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+def test_sessions_and_runs_are_listed_with_filters(capsys: pytest.CaptureFixture[str]) -> None:
     begun(capsys, "weather in Oslo")
     session_id, run_id = begun(capsys, "hello there")
     assert [row["title"] for row in lines(capsys, "sessions", "list")] == ["hello there", "weather in Oslo"]
@@ -69,7 +71,9 @@ def test_lists_of_sessions_and_runs_find_what_is_asked_for(capsys: pytest.Captur
     assert "found 'sleeping'" in ran.err
 
 
-def test_an_approval_answered_later_and_the_run_taken_up_again(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_request_is_answered_in_another_process_and_the_run_resumed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert run_here(capsys, "run", "pay").code == 3
     [waiting] = lines(capsys, "approvals", "list")
     request = cast(Row, waiting["request"])
@@ -87,11 +91,13 @@ def test_an_approval_answered_later_and_the_run_taken_up_again(capsys: pytest.Ca
     assert ran.code == 0, ran.err
     assert "paid " in ran.out
     late = run_here(capsys, "approvals", "answer", request_id, "deny")
-    assert (late.code, "settled already: approve" in late.err) == (2, True)
-    assert run_here(capsys, "approvals", "list").err.endswith("Nobody is being asked anything.\n")
+    assert (late.code, "resolved already: approve" in late.err) == (2, True)
+    assert run_here(capsys, "approvals", "list").err.endswith("No open requests.\n")
 
 
-def test_what_is_to_be_approved_is_shown_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_approvals_show_the_whole_input_of_the_call(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "app.py").write_text(LONG_CALL, encoding="utf-8")
     assert run_here(capsys, "--agents", "app.py:agent", "run", "go").code == 3
     listed = run_here(capsys, "approvals", "list")
@@ -121,14 +127,16 @@ def test_a_run_is_forked_at_its_end_and_exported_with_its_session(capsys: pytest
     run_here(capsys, "run", "--session", "w", "hello")
     queued = str(lines(capsys, "runs", "list", "--limit", "1")[0]["runId"])
     ran = run_here(capsys, "runs", "fork", queued)
-    assert (ran.code, "it has not begun" in ran.err) == (2, True)
+    assert (ran.code, "the run has not started" in ran.err) == (2, True)
     exported = run_here(capsys, "runs", "export", first).out.splitlines()
     assert exported[1:-1] == run_here(capsys, "sessions", "export", "s").out.splitlines()[1:-1]
     assert run_here(capsys, "runs", "export", first, "--to", "s.jsonl").code == 0
     assert run_here(capsys, "--store", "other.db", "sessions", "import", "s.jsonl").out == "s\n"
 
 
-def test_a_run_as_tree_waterfall_decisions_stream_and_json(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_is_shown_as_tree_waterfall_decisions_stream_and_json(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     session_id, run_id = begun(capsys, "weather")
     tree = run_here(capsys, "runs", "show", run_id).out
     assert "llm.complete" in tree
@@ -150,6 +158,24 @@ def test_a_run_as_tree_waterfall_decisions_stream_and_json(capsys: pytest.Captur
     assert "spans" in lines(capsys, "trace", run_id)[0]
 
 
+def test_a_wait_stands_between_the_steps_around_it(capsys: pytest.CaptureFixture[str]) -> None:
+    _, run_id = begun(capsys, "Use weather, then pay.")
+    [request] = [cast(Row, row["request"])["requestId"] for row in lines(capsys, "approvals", "list")]
+    assert run_here(capsys, "approvals", "answer", str(request), "approve").code == 0
+    assert run_here(capsys, "runs", "resume", run_id).code == 0
+    for command in (("runs", "show"), ("trace",)):
+        told = run_here(capsys, *command, run_id).out
+        steps = re.findall(r"tool\.dispatch:\w+|run\.waiting|run\.resumed|\bwait ", told)
+        waits = ["wait "] if command == ("trace",) else ["run.waiting", "wait ", "run.resumed"]
+        assert sorted(steps[1:-1]) == sorted(waits), told
+        assert (steps[0], steps[-1]) == ("tool.dispatch:weather", "tool.dispatch:pay"), told
+
+
+def test_a_table_counts_wide_characters_as_two_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    show_table(standard_terminal(), ("city", "runs"), rows=[("東京", "1"), ("Oslo", "20")], right=(1,))
+    assert capsys.readouterr().out.splitlines() == ["city  runs", "東京     1", "Oslo    20"]
+
+
 def test_two_runs_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
     (_, first), (_, same), (_, other) = (begun(capsys, words) for words in ("weather", "weather", "hello"))
     assert run_here(capsys, "runs", "diff", first, same).code == 0
@@ -159,7 +185,7 @@ def test_two_runs_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
     assert "+message.received: hello" in ran.out
 
 
-def test_a_session_is_forked_moved_to_another_store_and_deleted(
+def test_a_session_is_forked_exported_imported_and_deleted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     session_id, _ = begun(capsys, "weather")
@@ -184,7 +210,7 @@ def test_a_session_is_forked_moved_to_another_store_and_deleted(
     assert run_here(capsys, "sessions", "show", session_id).code == 2
 
 
-def test_a_delete_is_asked_about(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_delete_asks_for_confirmation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     session_id, _ = begun(capsys, "hello")
     typed = Typed(tmp_path, ["sessions", "delete", session_id])
     typed.until("[y/N]")
@@ -197,21 +223,21 @@ def test_a_run_that_waits_is_cancelled(capsys: pytest.CaptureFixture[str]) -> No
     _, run_id = begun(capsys, "pay")
     ran = run_here(capsys, "runs", "cancel", run_id, "--reason", "not needed")
     assert ran.code == 0
-    assert f"If nobody drives it, end it here: windlass runs resume {run_id}" in ran.err
+    assert f"If no process drives it, end it here: windlass runs resume {run_id}" in ran.err
     assert run_here(capsys, "runs", "resume", run_id).code == 4
-    assert "It has ended already: cancelled" in run_here(capsys, "runs", "cancel", run_id).err
+    assert "The run has ended already: cancelled" in run_here(capsys, "runs", "cancel", run_id).err
 
 
-def test_a_run_that_has_ended_is_told_and_not_shown_as_done_again(capsys: pytest.CaptureFixture[str]) -> None:
+def test_resuming_an_ended_run_shows_its_output_only(capsys: pytest.CaptureFixture[str]) -> None:
     _, run_id = begun(capsys, "weather")
     ran = run_here(capsys, "runs", "resume", run_id)
     assert ran.code == 0
-    assert "It has ended" in ran.err
+    assert "The run has ended" in ran.err
     assert "→ weather" not in ran.err
     assert "weather says" in ran.out
 
 
-def test_words_behind_a_run_that_waits_for_a_person_do_not_wait_in_silence(
+def test_a_message_queued_behind_a_waiting_run_says_so(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     first = run_here(capsys, "run", "--session", "s1", "pay")
@@ -221,7 +247,7 @@ def test_words_behind_a_run_that_waits_for_a_person_do_not_wait_in_silence(
     assert "windlass runs resume" in second.err
 
 
-def test_names_of_nothing_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_runs_and_sessions_are_reported_with_a_hint(capsys: pytest.CaptureFixture[str]) -> None:
     begun(capsys, "hello")
     for command in (
         ("runs", "show"),
@@ -235,16 +261,16 @@ def test_names_of_nothing_are_told(capsys: pytest.CaptureFixture[str]) -> None:
     ):
         ran = run_here(capsys, *command, "nobody")
         assert ran.code == 2, command
-        assert "there is no run nobody" in ran.err, (command, ran.err)
+        assert "unknown run: nobody" in ran.err, (command, ran.err)
         assert "windlass runs list" in ran.err
     for command in (("show",), ("fork",), ("export",), ("delete", "--yes")):
         ran = run_here(capsys, "sessions", *command, "nobody")
         assert ran.code == 2, command
-        assert "there is no session nobody" in ran.err
+        assert "unknown session: nobody" in ran.err
         assert "windlass sessions list" in ran.err
 
 
-def test_a_record_that_is_none_cannot_be_forked_at(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_fork_at_an_unknown_record_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     session_id, _ = begun(capsys, "hello")
     for at, told in (("-1", "greater than or equal to 1"), ("9999", "records 1 to"), ("x", "'--at'")):
         ran = run_here(capsys, "sessions", "fork", session_id, "--at", at)
@@ -252,7 +278,7 @@ def test_a_record_that_is_none_cannot_be_forked_at(capsys: pytest.CaptureFixture
         assert told in ran.err
 
 
-def test_a_folder_is_no_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_as_store_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for command in (("runs", "list"), ("run", "hello")):
         ran = run_here(capsys, "--store", str(tmp_path), *command)
         assert ran.code == 2
@@ -260,7 +286,7 @@ def test_a_folder_is_no_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         assert f"--store {tmp_path / 'local.db'}" in ran.err
 
 
-def test_sessions_that_belong_to_nobody_can_be_spoken_to_and_those_of_others_cannot(
+def test_sessions_without_an_owner_can_be_continued_and_those_of_others_cannot(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     async def story() -> None:

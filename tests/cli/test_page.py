@@ -1,4 +1,4 @@
-"""The page of the command is true: what it says works, its tables are whole."""
+"""docs/cli.md: its commands work, and its tables are complete."""
 
 import os
 import re
@@ -11,8 +11,8 @@ from typer.main import get_command
 
 from tools.doc_blocks import blocks
 from tools.files import ROOT
-from windlass_cli.app import app
-from windlass_cli.problems import Exit
+from windlass_cli.main import app
+from windlass_cli.output import Exit
 from windlass_cli.settings import SETTINGS
 
 PAGE = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")

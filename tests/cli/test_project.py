@@ -1,4 +1,4 @@
-"""A project made by `init` runs, and nothing of anybody's is overwritten."""
+"""`init` creates a project that runs, and overwrites nothing."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ def test_a_new_project_runs(tmp_path: Path) -> None:
     assert (tmp_path / "shop" / "windlass-data" / "local.db").is_file()
 
 
-def test_files_that_exist_are_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_existing_files_are_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "agent.py").write_text("mine", encoding="utf-8")
     ran = run_here(capsys, "init", str(tmp_path))
     assert ran.code == 2
@@ -25,7 +25,7 @@ def test_files_that_exist_are_left_alone(tmp_path: Path, capsys: pytest.CaptureF
     assert (tmp_path / "agent.py").read_text(encoding="utf-8") == "mine"
 
 
-def test_a_project_is_not_made_twice(
+def test_an_existing_project_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -36,14 +36,16 @@ def test_a_project_is_not_made_twice(
     assert "Run it: cd shop && windlass run" in again.err
 
 
-def test_rules_of_git_that_exist_are_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_existing_gitignore_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / ".gitignore").write_text("mine", encoding="utf-8")
     assert run_here(capsys, "init", str(tmp_path)).code == 0
     assert (tmp_path / ".gitignore").read_text(encoding="utf-8") == "mine"
 
 
-def test_a_place_that_cannot_be_written_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_that_cannot_be_written_is_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     ran = run_here(capsys, "init", str(tmp_path / "file" / "below"))
     assert ran.code == 2
-    assert "cannot be written" in ran.err
+    assert "cannot write" in ran.err

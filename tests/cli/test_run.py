@@ -1,4 +1,4 @@
-"""`run` and `chat`: streams, exit codes, approvals inline, and runs that are kept."""
+"""`run` and `chat`: output streams, exit codes, inline approvals, interrupted runs."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WINDLASS_DURABILITY", "process")
 
 
-def test_the_answer_goes_to_the_output_and_the_rest_beside_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_answer_goes_to_stdout_and_everything_else_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     ran = run_here(capsys, "run", "weather")
     assert ran.code == 0
     assert "weather says: Rain all day" in ran.out
@@ -26,7 +26,9 @@ def test_the_answer_goes_to_the_output_and_the_rest_beside_it(capsys: pytest.Cap
     assert "✓ weather" in ran.err
 
 
-def test_machines_read_a_line_an_event_and_the_result_last(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_output_has_a_line_for_each_event_and_the_result_last(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     ran = run_here(capsys, "run", "--json", "weather")
     lines = [json.loads(line) for line in ran.out.splitlines()]
     assert lines[-1]["type"] == "result"
@@ -34,7 +36,7 @@ def test_machines_read_a_line_an_event_and_the_result_last(capsys: pytest.Captur
     assert {"run.started", "action.result", "run.completed"} <= {line["type"] for line in lines}
 
 
-def test_a_run_that_waits_for_a_person_ends_with_three_and_says_how_to_go_on(
+def test_a_waiting_run_ends_with_code_3_and_says_how_to_resume(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     ran = run_here(capsys, "run", "pay")
@@ -43,9 +45,7 @@ def test_a_run_that_waits_for_a_person_ends_with_three_and_says_how_to_go_on(
     assert "windlass runs resume" in ran.err
 
 
-def test_a_model_that_cannot_be_asked_ends_with_one(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unknown_model_ends_with_code_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = 'from windlass import Agent\nagent = Agent("a", model="nobody/none")\n'
     (tmp_path / "app.py").write_text(text, encoding="utf-8")
     ran = run_here(capsys, "--agents", "app.py:agent", "run", "hello")
@@ -54,7 +54,7 @@ def test_a_model_that_cannot_be_asked_ends_with_one(
     assert "Traceback" not in ran.err
 
 
-def test_a_program_that_runs_its_agent_at_its_end_names_the_line(
+def test_a_module_that_runs_its_agent_on_import_is_refused_with_its_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     hello = (ROOT / "examples" / "hello.py").read_text(encoding="utf-8")
@@ -68,7 +68,7 @@ def test_a_program_that_runs_its_agent_at_its_end_names_the_line(
         assert ran.out == ""
 
 
-def test_a_pipe_answers_nothing_and_a_chat_ends_as_its_last_run_did() -> None:
+def test_a_pipe_answers_no_request_and_a_chat_ends_with_the_code_of_its_last_run() -> None:
     waits = run_apart(Path(), "chat", words="pay\n1\n")
     assert waits.code == 3
     assert "windlass approvals list" in waits.err
@@ -81,21 +81,21 @@ def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_here(capsys, "--version").out == f"windlass {windlass.__version__}\n"
 
 
-def test_words_from_the_input() -> None:
+def test_the_message_is_read_from_stdin() -> None:
     ran = run_apart(Path(), "run", "-", words="weather")
     assert "weather says" in ran.out
 
 
-def test_what_is_misspelt_ends_with_two(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_options_commands_and_agents_end_with_code_2(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_here(capsys, "run", "--agnet", "x", "hello").code == 2
     assert run_here(capsys, "rnu").code == 2
     assert run_here(capsys, "run", "--agent", "nobody", "hello").code == 2
     ran = run_here(capsys, "--store", "no/such/folder/x.db", "run", "hello")
     assert ran.code == 2
-    assert "cannot be made" in ran.err
+    assert "cannot create the folder" in ran.err
 
 
-def test_what_the_model_says_cannot_move_the_cursor(tmp_path: Path) -> None:
+def test_control_characters_of_the_model_do_not_reach_the_terminal(tmp_path: Path) -> None:
     text = (
         "from windlass import Agent\nfrom windlass.testing import ScriptedModel, say\n"
         'agent = Agent("a", model=ScriptedModel([say("red \\x1b[31m and \\x9b2J \\u202e back")]))\n'
@@ -125,7 +125,7 @@ def test_what_the_model_says_cannot_move_the_cursor(tmp_path: Path) -> None:
     assert "\u202e" in piped, "what a machine reads is as it was"
 
 
-def test_an_approval_is_asked_for_on_the_terminal_with_what_will_be_done(tmp_path: Path) -> None:
+def test_an_approval_is_asked_on_the_terminal_with_the_arguments(tmp_path: Path) -> None:
     typed = Typed(tmp_path, ["run", "pay"])
     typed.until('"cents"')
     typed.until("> ")
@@ -136,7 +136,7 @@ def test_an_approval_is_asked_for_on_the_terminal_with_what_will_be_done(tmp_pat
     assert typed.end() == 0
 
 
-def test_what_was_typed_before_the_question_was_shown_is_no_answer(tmp_path: Path) -> None:
+def test_input_from_before_the_question_is_discarded(tmp_path: Path) -> None:
     typed = Typed(tmp_path, ["chat", "--session", "s"])
     typed.type("pay\napprove\n1")  # all of it before anything is shown
     typed.until("3 deny")
@@ -145,13 +145,13 @@ def test_what_was_typed_before_the_question_was_shown_is_no_answer(tmp_path: Pat
     typed.type("deny")
     typed.until("✗ pay")
     typed.type("/nope")
-    typed.until("There is no /nope; there is /quit.")
+    typed.until("Unknown command /nope.")
     typed.type("/quit")
     assert typed.end() == 0
     assert "paid " not in typed.seen
 
 
-def test_ctrl_c_keeps_the_run_and_says_how_to_go_on(tmp_path: Path) -> None:
+def test_ctrl_c_keeps_the_run_and_says_how_to_resume(tmp_path: Path) -> None:
     typed = Typed(tmp_path, ["run", "pay"])
     typed.until("> ")
     typed.signal(signal.SIGINT)
@@ -160,21 +160,21 @@ def test_ctrl_c_keeps_the_run_and_says_how_to_go_on(tmp_path: Path) -> None:
     assert "Traceback" not in typed.seen
 
 
-def test_an_interrupt_while_a_run_begins_says_that_it_may_have(
+def test_an_interrupt_during_a_start_says_that_the_run_may_have_started(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def interrupted(*_: object, **__: object) -> None:
         signal.raise_signal(signal.SIGINT)
         await asyncio.Event().wait()
 
-    monkeypatch.setattr("windlass_cli.keeping.start", interrupted)
+    monkeypatch.setattr("windlass_cli.backend.LocalStore.start", interrupted)
     ran = run_here(capsys, "run", "hello")
     assert ran.code == 130
-    assert "may have begun" in ran.err
+    assert "may have started" in ran.err
     assert "windlass runs list" in ran.err
 
 
-def test_a_chat_remembers(tmp_path: Path) -> None:
+def test_a_chat_in_a_named_session(tmp_path: Path) -> None:
     typed = Typed(tmp_path, ["chat", "--session", "monday"])
     typed.until("> ")
     typed.type("weather")
@@ -183,7 +183,7 @@ def test_a_chat_remembers(tmp_path: Path) -> None:
     assert typed.end() == 0
 
 
-def test_a_terminal_that_goes_away_is_the_end_of_the_input(tmp_path: Path) -> None:
+def test_a_closed_terminal_ends_the_command(tmp_path: Path) -> None:
     typed = Typed(tmp_path, ["run", "pay"])
     typed.until("> ")
     assert typed.hang_up() != 0  # and it ends

@@ -1,9 +1,10 @@
-"""`serve` and `dev`: one store for all commands, a new start with each change."""
+"""`serve` and `dev`: the store of the other commands, and restarts after a change."""
 
 import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import urllib.request
 from collections.abc import Generator
@@ -46,7 +47,7 @@ def agents(where: str) -> list[str]:
         return [one["agentId"] for one in json.load(answer)["agents"]]
 
 
-def test_what_was_run_by_the_command_is_served_and_what_is_served_is_listed(tmp_path: Path) -> None:
+def test_the_command_and_the_server_share_one_store(tmp_path: Path) -> None:
     assert run_apart(tmp_path, "run", "hello").code == 0
     with serving(tmp_path, "serve", "--port", "0") as child:
         where = address(child)
@@ -60,7 +61,7 @@ def test_what_was_run_by_the_command_is_served_and_what_is_served_is_listed(tmp_
     assert {json.loads(line)["title"] for line in listed} == {"hello", "hello again"}
 
 
-def test_a_change_of_a_file_starts_it_again_and_a_slip_waits_for_the_next(tmp_path: Path) -> None:
+def test_a_changed_file_restarts_the_server_and_an_error_waits_for_the_next_change(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(AGENT.format(name="one"), encoding="utf-8")
     with serving(tmp_path, "--agents", "app.py:agent", "dev", "--port", "0", end=signal.SIGTERM) as child:
         assert agents(address(child)) == ["one"]
@@ -73,6 +74,18 @@ def test_a_change_of_a_file_starts_it_again_and_a_slip_waits_for_the_next(tmp_pa
         assert agents(address(child)) == ["two"]
 
 
+def test_dev_on_a_taken_port_ends_with_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        ran = run_here(capsys, "dev", "--port", port)
+        assert ran.code == 2
+        assert f"cannot listen on 127.0.0.1:{port}: Address already in use" in ran.err
+        assert "--port 0" in ran.err
+
+
 @pytest.mark.parametrize(
     ("variables", "told"),
     [
@@ -80,11 +93,11 @@ def test_a_change_of_a_file_starts_it_again_and_a_slip_waits_for_the_next(tmp_pa
         ({"WINDLASS_SERVER_JWT_ISSUER": "https://id.example.com"}, "Set server.jwt_audience too."),
         ({"WINDLASS_SERVER_CORS_ORIGINS": "*"}, "would be everybody's"),
         ({"WINDLASS_SERVER_KEYS": "no-such-file.json"}, "no-such-file.json"),
-        ({"WINDLASS_STORE": "one.db"}, "leave out: variable WINDLASS_STORE"),
+        ({"WINDLASS_STORE": "one.db"}, "remove: variable WINDLASS_STORE"),
         ({"WINDLASS_GOALS": "nowhere:goals"}, "there is no module nowhere"),
     ],
 )
-def test_a_server_that_would_be_open_or_half_set_up_does_not_start(
+def test_an_open_or_incomplete_server_configuration_is_refused(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

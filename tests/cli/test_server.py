@@ -1,4 +1,4 @@
-"""Commands that ask a server say what they say of a store."""
+"""Commands with `--server` show the same as on a local store."""
 
 import json
 import re
@@ -39,9 +39,7 @@ def newest(capsys: Capture) -> tuple[str, str]:
     return row["sessionId"], row["runId"]
 
 
-def test_a_run_streams_its_answer_and_needs_no_agents_and_no_store_here(
-    tmp_path: Path, capsys: Capture
-) -> None:
+def test_a_run_on_a_server_needs_no_local_agents_and_no_store(tmp_path: Path, capsys: Capture) -> None:
     ran = run_here(capsys, "--agents", "no_such_module:x", "run", "weather in Oslo")
     assert ran.code == 0, ran.err
     assert "Rain all day" in ran.out
@@ -91,7 +89,7 @@ def _timeless(ran: Ran) -> str:
     return re.sub(r"\d[\d.]* (ms|s|min)|[█ ]+", "", ran.out)
 
 
-def test_consent_is_asked_on_the_terminal_and_the_run_goes_on_at_the_server(tmp_path: Path) -> None:
+def test_an_approval_is_asked_on_the_terminal_and_the_run_continues_on_the_server(tmp_path: Path) -> None:
     typed = Typed(tmp_path, ["run", "pay"])
     typed.until("deny")
     typed.type("approve")
@@ -99,7 +97,7 @@ def test_consent_is_asked_on_the_terminal_and_the_run_goes_on_at_the_server(tmp_
     assert typed.end() == 0
 
 
-def test_what_waits_is_answered_and_watched_to_its_end(capsys: Capture) -> None:
+def test_a_waiting_run_is_answered_and_followed_to_its_end(capsys: Capture) -> None:
     assert run_here(capsys, "run", "pay").code == 3
     _, run_id = newest(capsys)
     waiting = [json.loads(line) for line in run_here(capsys, "approvals", "list", "--json").out.splitlines()]
@@ -107,7 +105,7 @@ def test_what_waits_is_answered_and_watched_to_its_end(capsys: Capture) -> None:
     assert run_here(capsys, "approvals", "answer", request, "approve").code == 0
     ran = run_here(capsys, "runs", "resume", run_id)
     assert (ran.code, "paid 1 cents" in ran.out) == (0, True)
-    assert "is settled already: approve" in run_here(capsys, "approvals", "answer", request, "deny").err
+    assert "is resolved already: approve" in run_here(capsys, "approvals", "answer", request, "deny").err
     assert run_here(capsys, "runs", "resume", run_id).code == 0
 
 
@@ -116,42 +114,42 @@ def test_a_chat_is_a_session_of_the_server(tmp_path: Path) -> None:
     assert "Rain all day" in ran.out
     [session_id] = re.findall(r"windlass chat --session (\S+)", ran.err)
     ran = run_apart(tmp_path, "chat", "--session", session_id, words="weather\n")
-    assert "demo listens" in ran.err
+    assert "Talking to demo" in ran.err
     shown = run_apart(tmp_path, "sessions", "show", session_id)
     assert shown.out.count("user: weather") == 2
     ran = run_apart(tmp_path, "run", "--session", "monday", "hello")
-    assert (ran.code, "Leave --session out" in ran.err) == (2, True)
+    assert (ran.code, "Omit --session" in ran.err) == (2, True)
     ran = run_apart(tmp_path, "run", "--agent", "nobody", "hello")
-    assert (ran.code, "There is demo." in ran.err) == (2, True)
+    assert (ran.code, "Known agents: demo." in ran.err) == (2, True)
 
 
-def test_sessions_are_copied_and_removed_and_runs_cancelled(capsys: Capture) -> None:
+def test_sessions_are_forked_and_deleted_and_runs_cancelled(capsys: Capture) -> None:
     assert run_here(capsys, "run", "pay").code == 3
     session_id, run_id = newest(capsys)
     assert run_here(capsys, "runs", "cancel", run_id, "--reason", "no").err.strip() == "cancelled"
     copy = run_here(capsys, "sessions", "fork", session_id).out.strip()
-    assert "Leave --name out" in run_here(capsys, "sessions", "fork", session_id, "--name", "x").err
+    assert "Omit --name" in run_here(capsys, "sessions", "fork", session_id, "--name", "x").err
     ended = run_here(capsys, "runs", "fork", run_id).out.strip()
     told = [run_here(capsys, "sessions", "show", name).out for name in (copy, ended)]
     assert told[0] == told[1] != ""
     assert '"kind":"end"' in run_here(capsys, "runs", "export", run_id).out
     assert run_here(capsys, "sessions", "delete", copy, "--yes").code == 0
-    assert "there is no session" in run_here(capsys, "sessions", "show", copy).err
+    assert "unknown session" in run_here(capsys, "sessions", "show", copy).err
 
 
-def test_ctrl_c_leaves_a_run_that_goes_on_at_the_server(tmp_path: Path, server: str) -> None:
+def test_ctrl_c_leaves_a_run_that_continues_on_the_server(tmp_path: Path, server: str) -> None:
     typed = Typed(tmp_path, ["run", "pay"])
     typed.until("deny")
     typed.signal(signal.SIGINT)
     assert typed.end() == 130
-    assert f"It goes on at {server}" in typed.seen
+    assert f"It continues at {server}" in typed.seen
 
 
-def test_commands_of_a_store_say_that_they_are(capsys: Capture) -> None:
+def test_commands_that_need_a_store_refuse_a_server(capsys: Capture) -> None:
     Path("x.jsonl").write_text("", encoding="utf-8")
     for command in (("sessions", "import", "x.jsonl"), ("acp",), ("doctor",)):
         ran = run_here(capsys, *command)
-        assert (ran.code, "works on a store, and a server was named" in ran.err) == (2, True), ran
+        assert (ran.code, "works on a store, and a server is named" in ran.err) == (2, True), ran
     assert "variable WINDLASS_SERVER" in run_here(capsys, "config").out
 
 
@@ -174,7 +172,7 @@ def test_the_key_comes_from_the_environment_and_is_never_shown(
     assert "url is the address of a server" in run_here(capsys, "runs", "list").err
 
 
-def test_a_server_that_is_not_there_is_said_to_be_away(tmp_path: Path) -> None:
+def test_an_unreachable_server_is_reported(tmp_path: Path) -> None:
     ports: list[int] = []
 
     async def main() -> None:
@@ -186,7 +184,7 @@ def test_a_server_that_is_not_there_is_said_to_be_away(tmp_path: Path) -> None:
     assert (ran.code, "nobody answers at" in ran.err) == (1, True)
 
 
-def test_a_file_names_the_server(
+def test_windlass_toml_names_the_server(
     tmp_path: Path, capsys: Capture, server: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("WINDLASS_SERVER")

@@ -1,4 +1,4 @@
-"""Settings: four places, one order, and nothing that is not understood."""
+"""Settings: options, variables, windlass.toml and defaults, in this order."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import pytest
 from tests.cli.commands import run_here
 
 from windlass.client import Client
-from windlass_cli.problems import Problem
+from windlass_cli.output import Problem
 from windlass_cli.settings import FILE_BYTES_MAX, SETTINGS, load_settings
 
 
@@ -15,7 +15,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def test_an_option_goes_before_a_variable_a_variable_before_the_file_the_file_before_the_default() -> None:
+def test_options_win_over_variables_over_the_file_over_defaults() -> None:
     Path("windlass.toml").write_text('store = "file.db"\n', encoding="utf-8")
     variable = {"WINDLASS_STORE": "variable.db"}
     found = [
@@ -35,14 +35,14 @@ def test_an_option_goes_before_a_variable_a_variable_before_the_file_the_file_be
     assert sources == ["option --store", "variable WINDLASS_STORE", "windlass.toml", "default"]
 
 
-def test_paths_begin_where_the_file_is(tmp_path: Path) -> None:
+def test_relative_paths_start_from_the_folder_of_the_file(tmp_path: Path) -> None:
     other = tmp_path / "elsewhere"
     other.mkdir()
     (other / "windlass.toml").write_text('store = "mine.db"\n', encoding="utf-8")
     assert load_settings({}, {}, file=other / "windlass.toml").store == other / "mine.db"
 
 
-def test_what_the_file_says_is_typed() -> None:
+def test_values_of_the_file_are_typed() -> None:
     Path("windlass.toml").write_text(
         'durability = "process"\n[server]\nhost = "::1"\nport = 0\n', encoding="utf-8"
     )
@@ -55,38 +55,38 @@ def test_what_the_file_says_is_typed() -> None:
     [
         ('stroe = "x"', "Did you mean store?"),
         ("[server]\nprot = 1", "Did you mean server.port?"),
-        ("zzzzzzzz = 1", "It knows agents, goals, data, store"),
+        ("zzzzzzzz = 1", "Known settings: agents, goals, data, store"),
         ('durability = "ram"', "one of power, process"),
-        ("store = 7", "store is a text"),
-        ("[store]\nx = 1", "no setting store.x"),
+        ("store = 7", "store must be a string"),
+        ("[store]\nx = 1", "unknown setting store.x"),
         ("[server]\nport = 70000", "a number from 0 to 65,535"),
         ("[server]\nport = true", "a number from 0 to 65,535"),
         ('[server]\nport = "٣"', "a number from 0 to 65,535"),
-        ('store = "a\\u0000b"', "a character that no setting has"),
-        ("store = ", "is no TOML"),
+        ('store = "a\\u0000b"', "contains a NUL character"),
+        ("store = ", "is not valid TOML"),
     ],
 )
-def test_a_file_with_a_slip_is_refused_and_the_slip_is_named(text: str, told: str) -> None:
+def test_an_invalid_setting_is_refused_with_its_name(text: str, told: str) -> None:
     Path("windlass.toml").write_text(text, encoding="utf-8")
     with pytest.raises(Problem) as refused:
         load_settings({}, {}, file=None)
     assert told in f"{refused.value.message} {refused.value.hint}"
 
 
-def test_a_file_that_is_not_there_not_text_too_large_or_a_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(Problem, match="there is no file"):
+def test_a_missing_binary_oversized_or_unreadable_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Problem, match="does not exist"):
         load_settings({}, {}, file=Path("other.toml"))
     Path("windlass.toml").write_bytes(b"\xff\xfe")
-    with pytest.raises(Problem, match="no TOML"):
+    with pytest.raises(Problem, match="not valid TOML"):
         load_settings({}, {}, file=None)
     Path("windlass.toml").write_bytes(b"#" * (FILE_BYTES_MAX + 1))
     with pytest.raises(Problem, match="larger than"):
         load_settings({}, {}, file=None)
-    with pytest.raises(Problem, match="cannot be read"):
+    with pytest.raises(Problem, match="cannot read"):
         load_settings({}, {}, file=tmp_path)
 
 
-def test_config_shows_every_setting_and_where_it_comes_from(
+def test_config_shows_every_setting_and_its_source(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WINDLASS_SERVER_PORT", "9999")
@@ -98,7 +98,7 @@ def test_config_shows_every_setting_and_where_it_comes_from(
     assert "9999" in ran.out
 
 
-def test_a_password_in_an_address_is_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_password_in_an_address_is_masked(capsys: pytest.CaptureFixture[str]) -> None:
     ran = run_here(capsys, "--server", "https://ann:open-sesame@example.org", "config")
     assert ran.code == 0
     assert "example.org" in ran.out

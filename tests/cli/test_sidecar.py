@@ -8,7 +8,7 @@ from tests.cli.commands import run_apart
 PING = '{"jsonrpc": "2.0", "id": 1, "method": "system.ping"}\n'
 
 
-def test_it_speaks_and_keeps_what_the_settings_say(tmp_path: Path) -> None:
+def test_the_sidecar_answers_and_uses_the_store_of_the_settings(tmp_path: Path) -> None:
     ran = run_apart(tmp_path, "--store", "side.db", "sidecar", "--quiet-ready", words=PING)
     assert ran.code == 0, ran.err
     answers = [json.loads(line) for line in ran.out.splitlines()]
@@ -16,7 +16,7 @@ def test_it_speaks_and_keeps_what_the_settings_say(tmp_path: Path) -> None:
     assert (tmp_path / "side.db").is_file()
 
 
-def test_its_own_options_and_help(tmp_path: Path) -> None:
+def test_options_and_help_are_those_of_the_sidecar(tmp_path: Path) -> None:
     assert run_apart(tmp_path, "sidecar", "--version").out == "0.1.0\n"
     assert "--frame-timeout" in run_apart(tmp_path, "sidecar", "--help").out
     assert run_apart(tmp_path, "sidecar", "--log-level", "loud").code == 2

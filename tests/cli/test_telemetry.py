@@ -40,7 +40,7 @@ def test_a_run_of_the_command_is_exported_when_it_has_ended(tmp_path: Path, coll
 
 
 @pytest.mark.parametrize("command", [(*COMMAND, "serve"), SERVER], ids=["command", "module"])
-def test_what_a_server_does_is_exported(
+def test_runs_of_a_server_are_exported(
     tmp_path: Path, collector: Collector, command: tuple[str, ...]
 ) -> None:
     with subprocess.Popen(
@@ -61,7 +61,7 @@ def test_what_a_server_does_is_exported(
 
 
 @pytest.mark.parametrize("command", [(*COMMAND, "run", "hello"), (*COMMAND, "serve", "--port", "0"), SERVER])
-def test_an_exporter_that_is_not_installed_is_told_before_anything_is_done(
+def test_a_missing_exporter_is_reported_before_anything_is_done(
     tmp_path: Path, collector: Collector, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:
     (tmp_path / "sitecustomize.py").write_text(MISSING, encoding="utf-8")

@@ -100,15 +100,15 @@ def names_of(kind: type) -> list[str]:
     [
         ("agents.md", "Options of `Agent`", names_of(Agent)),
         ("agents.md", "Fields of `BudgetLimit`", names_of(BudgetLimit)),
-        ("agents.md", "What comes of a run", [*RunResult.model_fields]),
+        ("agents.md", "Run results", [*RunResult.model_fields]),
         ("agents.md", "Messages", ["TextPart", "ImagePart", "FilePart"]),
-        ("policies.md", "What it knows of a call: `CallFacts`", names_of(CallFacts)),
+        ("policies.md", "Fields of `CallFacts`", names_of(CallFacts)),
         (
             "policies.md",
-            "What it may decide",
+            "Decisions",
             [one.__name__ for one in get_args(get_args(PolicyDecision)[0])],
         ),
-        ("hooks.md", "What a hook is told: `HookCall`", names_of(HookCall)),
+        ("hooks.md", "Fields of `HookCall`", names_of(HookCall)),
     ],
 )
 def test_a_table_has_a_row_for_each_name_and_no_other(page: str, heading: str, expected: list[str]) -> None:
@@ -116,7 +116,7 @@ def test_a_table_has_a_row_for_each_name_and_no_other(page: str, heading: str, e
 
 
 def test_the_other_columns_name_fields_that_there_are() -> None:
-    (status,) = (row[1] for row in rows("agents.md", "What comes of a run") if row[0] == "`status`")
+    (status,) = (row[1] for row in rows("agents.md", "Run results") if row[0] == "`status`")
     assert set(re.findall(r"`(\w+)`", status)) == set(RunStatus) - {
         "pending",
         "running",
@@ -127,7 +127,7 @@ def test_the_other_columns_name_fields_that_there_are() -> None:
         (told,) = (row[1] for row in rows("agents.md", "Messages") if row[0] == f"`{kind.__name__}`")
         assert set(re.findall(r"`(\w+)`", told)) == kind.model_fields.keys() - {"type", "provider_options"}
     for decision in get_args(get_args(PolicyDecision)[0]):
-        (more,) = (row[2] for row in rows("policies.md", "What it may decide") if decision.__name__ in row[0])
+        (more,) = (row[2] for row in rows("policies.md", "Decisions") if decision.__name__ in row[0])
         common = {"code", "reason", "policy_refs", "decision"}
         assert set(re.findall(r"`(\w+)`", more)) == decision.model_fields.keys() - common
 
@@ -151,7 +151,7 @@ def test_types_that_are_not_written_are_in_no_journal() -> None:
 def test_the_fields_of_events_and_of_filters_are_on_the_page() -> None:
     named = set(names("events.md", "Fields of an event"))
     assert {name for name in named if not name.startswith("meta.")} == Event.model_fields.keys() - {"meta"}
-    told = next(row[1] for row in rows("events.md", "Watching") if "EventFilter" in row[0])
+    told = next(row[1] for row in rows("events.md", "Subscriptions") if "EventFilter" in row[0])
     assert set(names_of(EventFilter)) <= set(re.findall(r"`(\w+)`", told))
 
 

@@ -278,7 +278,7 @@ def test_judgements_are_kept_beside_the_runs_and_seen_everywhere(tmp_path: Path)
         assert (analysis.kind, analysis.root_cause) == (
             FailureKind.GOAL_MISSED, "number: not in it: 'parcel-'"
         )  # fmt: skip
-        assert "goal_missed     3  number: not in it: 'parcel-'" in report_text(report(query, goal_id=GOAL))
+        assert "goal_missed, 3 runs: number: not in it: 'parcel-'" in report_text(report(query, goal_id=GOAL))
 
 
 def test_a_run_that_goes_on_is_not_judged_yet(monkeypatch: pytest.MonkeyPatch) -> None:

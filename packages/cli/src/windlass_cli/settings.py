@@ -1,4 +1,4 @@
-"""What the command is told: by options, variables, windlass.toml, or by nobody."""
+"""Settings of the command: options, environment variables, windlass.toml and defaults."""
 
 import difflib
 import tomllib
@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, cast
 
-from windlass_cli.problems import Problem
+from windlass_cli.output import Problem
 
 FILE: Final = "windlass.toml"
 LOCAL: Final = "local.db"
-"""The store of whoever uses this machine."""
+"""The store of the user of this machine, in the data folder."""
 OWNER: Final = "local"
-"""Whose the sessions of this machine are, and their tenant: the server shows them if nobody logs in."""
+"""Owner and tenant of the sessions of this machine; an open server shows the same tenant."""
 KEY: Final = "WINDLASS_KEY"
-"""The variable with the key for a server; it is in no file and no option, where others could read it."""
+"""The variable with the API key for a server. No file and no option holds it, where others could read it."""
 FILE_BYTES_MAX: Final = 1_048_576
 PORT_MAX: Final = 65_535
 DURABILITIES: Final = ("power", "process")
@@ -26,7 +26,7 @@ Environment = Mapping[str, str]
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise ValueError("a text")
+        raise ValueError("a string")
     return value
 
 
@@ -37,7 +37,7 @@ def _durability(value: object) -> str:
 
 
 def _port(value: object) -> str:
-    words = f"a number from 0 to {PORT_MAX:,}; 0 takes a free one"
+    words = f"a number from 0 to {PORT_MAX:,}; 0 chooses a free port"
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise ValueError(words)
     digits = str(value)
@@ -48,7 +48,7 @@ def _port(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Something that can be set, in three places under one name."""
+    """A setting: its name, its default and how a value is read."""
 
     key: str
     default: str
@@ -57,89 +57,92 @@ class Setting:
 
     @property
     def variable(self) -> str:
-        """The variable of the environment."""
+        """Its environment variable."""
         return "WINDLASS_" + self.key.replace(".", "_").upper()
 
 
 SETTINGS: Final = (
     Setting("agents", "windlass.demo:agent", "your agents: module:name or file.py:name"),
-    Setting("goals", "", "what runs are for, as the Builder wants it: module:name or file.py:name"),
-    Setting("data", "windlass-data", "the folder that keeps everything"),
-    Setting("store", "", "a file of its own; that of the folder when empty"),
+    Setting("goals", "", "the goals of runs, for the Builder: module:name or file.py:name"),
+    Setting("data", "windlass-data", "the folder of all stores"),
+    Setting("store", "", "the file of the store; local.db in the data folder when empty"),
     Setting(
-        "durability", "power", "power: survives a crash of the machine; process: of the process", _durability
+        "durability",
+        "power",
+        "what a stored record survives: power (loss of power) or process (a killed process)",
+        _durability,
     ),
-    Setting("user", "", "who you are when you answer requests; the name you are logged in by when empty"),
-    Setting("server", "", "the address of a server that keeps everything instead of a store here"),
-    Setting("server.host", "127.0.0.1", "where the server listens"),
-    Setting("server.port", "8700", "the port of the server; 0 takes a free one", _port),
-    Setting("server.keys", "", "a file of API keys; nobody has to log in when empty"),
-    Setting("server.jwt_issuer", "", "whose tokens are taken"),
-    Setting("server.jwt_audience", "", "whom tokens must be for"),
-    Setting("server.jwt_jwks", "", "the public keys of the issuer: a file or an https address"),
-    Setting("server.jwt_roles_claim", "", "the claim of tokens with the roles approver and improver"),
-    Setting("server.builder_model", "", "the model that proposes changes to agents; nobody does when empty"),
-    Setting("server.cors_origins", "", "web pages that may call the server, with commas between them"),
+    Setting("user", "", "the name under which you answer requests; the login name when empty"),
+    Setting("server", "", "the address of a server to use instead of a local store"),
+    Setting("server.host", "127.0.0.1", "the address that the server listens on"),
+    Setting("server.port", "8700", "the port of the server; 0 chooses a free port", _port),
+    Setting("server.keys", "", "a file of API keys; without one the server is open to this machine"),
+    Setting("server.jwt_issuer", "", "the issuer of accepted JWTs"),
+    Setting("server.jwt_audience", "", "the audience of accepted JWTs"),
+    Setting("server.jwt_jwks", "", "the public keys of the issuer (JWKS): a file or an https address"),
+    Setting("server.jwt_roles_claim", "", "the claim of JWTs that holds the roles approver and improver"),
+    Setting("server.builder_model", "", "the model that proposes changes to agents; none when empty"),
+    Setting("server.cors_origins", "", "origins of web pages that may call the server, separated by commas"),
 )
 _BY_KEY: Final = {setting.key: setting for setting in SETTINGS}
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A setting as it was found."""
+    """The value of a setting and its source."""
 
     setting: Setting
     value: str
     source: str
     is_from_file: bool = False
-    """Whether a file says so, which may be somebody else's."""
+    """Whether it comes from windlass.toml, which may have been written by others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """All settings, and the folder that paths among them begin in."""
+    """All settings, and the folder that relative paths start from."""
 
     values: Mapping[str, Value]
     folder: Path
 
     @property
     def agents(self) -> str:
-        """Where the agents are."""
+        """The place of the agents: module:name or file.py:name."""
         return self.values["agents"].value
 
     @property
     def store(self) -> Path:
-        """The file of the journal, and of a server where nobody has to log in."""
+        """The file of the local store; an open server uses the same file."""
         named = self.values["store"].value
         return self.folder / named if named else self.data / LOCAL
 
     @property
     def data(self) -> Path:
-        """The folder of all files."""
+        """The folder of all stores."""
         return self.folder / self.values["data"].value
 
     @property
     def durability(self) -> Durability:
-        """What an acknowledged write survives."""
+        """What a stored record survives."""
         return cast(Durability, self.values["durability"].value)
 
     @property
     def user(self) -> str:
-        """Who answers; empty if nobody said."""
+        """The name under which requests are answered; may be empty."""
         return self.values["user"].value
 
     @property
     def server(self) -> str:
-        """The address of the server that is asked; empty if the store here is."""
+        """The address of the server to use; empty for the local store."""
         return self.values["server"].value
 
     def text(self, key: str) -> str:
-        """Return a setting as it was written; empty if nobody did."""
+        """Return the value of a setting; may be empty."""
         return self.values[key].value
 
     @property
     def host(self) -> str:
-        """Where the server listens."""
+        """The address that the server listens on."""
         return self.values["server.host"].value
 
     @property
@@ -151,12 +154,12 @@ class Settings:
 def load_settings(
     options: Mapping[str, str | None], environment: Environment, *, file: Path | None
 ) -> Settings:
-    """Put the settings together: options, then variables, the file, the defaults.
+    """Return the settings; options win over variables, variables over the file, the file over defaults.
 
-    Paths begin in the folder of the file, so that the same file means the same wherever the command is run.
+    Relative paths start from the folder of the file, so that they mean the same from every working directory.
 
     Raises:
-        Problem: the file cannot be read, a name is not known, or a value cannot be used.
+        Problem: the file cannot be read, a setting is unknown, or a value is invalid.
     """
     path = file or Path(FILE)
     written = _read_file(path, is_needed=file is not None)
@@ -181,9 +184,9 @@ def _checked(setting: Setting, found: object, source: str) -> str:
     try:
         value = setting.read(found)
     except ValueError as error:
-        raise Problem(f"{setting.key} is {error}, found {found!r}", f"Change it: {source}.") from None
+        raise Problem(f"{setting.key} must be {error}, found {found!r}", f"Change it: {source}.") from None
     if "\0" in value:
-        raise Problem(f"{setting.key} holds a character that no setting has", f"Change it: {source}.")
+        raise Problem(f"{setting.key} contains a NUL character", f"Change it: {source}.")
     return value
 
 
@@ -193,16 +196,16 @@ def _read_file(path: Path, *, is_needed: bool) -> dict[str, object]:
             raw = file.read(FILE_BYTES_MAX + 1)
     except FileNotFoundError:
         if is_needed:
-            raise Problem(f"there is no file {path}", "Make one with: windlass init") from None
+            raise Problem(f"the file {path} does not exist", "Create a project: windlass init") from None
         return {}
     except OSError as error:
-        raise Problem(f"{path} cannot be read: {error.strerror}") from None
+        raise Problem(f"cannot read {path}: {error.strerror}") from None
     if len(raw) > FILE_BYTES_MAX:
-        raise Problem(f"{path} is larger than {FILE_BYTES_MAX:,} bytes", "It holds settings only.")
+        raise Problem(f"{path} is larger than {FILE_BYTES_MAX:,} bytes", "It should hold settings only.")
     try:
         table = tomllib.loads(raw.decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise Problem(f"{path} is no TOML: {error}") from None
+        raise Problem(f"{path} is not valid TOML: {error}") from None
     written = dict(_flat(table))
     for key in written:
         if key not in _BY_KEY:
@@ -221,5 +224,5 @@ def _flat(table: Mapping[str, object], above: str = "") -> Iterator[tuple[str, o
 
 def _unknown(key: str, path: Path) -> Problem:
     near = difflib.get_close_matches(key, list(_BY_KEY), 1)
-    hint = f"Did you mean {near[0]}?" if near else f"It knows {', '.join(_BY_KEY)}."
-    return Problem(f"{path}: there is no setting {key}", hint)
+    hint = f"Did you mean {near[0]}?" if near else f"Known settings: {', '.join(_BY_KEY)}."
+    return Problem(f"{path}: unknown setting {key}", hint)

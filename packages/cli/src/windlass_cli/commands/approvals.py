@@ -1,24 +1,17 @@
-"""`windlass approvals`: what waits for a person, and the answers."""
+"""`windlass approvals`: list and answer the requests that wait for a person."""
 
-from typing import TYPE_CHECKING, Annotated, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 import windlass
-from windlass_cli.listing import Shape, show_list
-from windlass_cli.problems import Exit, Problem
-from windlass_cli.records import run_records
-from windlass_cli.session import Session, finish, session_of
-from windlass_cli.shapes import when
-from windlass_cli.watch import asked
+from windlass_cli.backend import Backend, command_of
+from windlass_cli.follow import asked
+from windlass_cli.output import Problem, show_page, when
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from windlass.client import ApprovalInfo
-    from windlass.ports.store import OpenRequest
-    from windlass_cli.session import Place
-    from windlass_cli.terminal import Terminal
+    from windlass_cli.backend import RequestRow
 
 app = typer.Typer(no_args_is_help=True, help="Requests to people: list, answer.")
 Id = Annotated[str, typer.Argument(help="The request.")]
@@ -28,23 +21,30 @@ Id = Annotated[str, typer.Argument(help="The request.")]
 def list_requests(
     context: typer.Context,
     *,
-    limit: Annotated[int, typer.Option(min=1, max=200, help="How many.")] = 200,
-    as_json: Annotated[bool, typer.Option("--json", help="A line of JSON for each.")] = False,
+    limit: Annotated[int, typer.Option(min=1, max=200, help="The number of requests.")] = 200,
+    as_json: Annotated[bool, typer.Option("--json", help="Write a line of JSON for each request.")] = False,
 ) -> None:
-    """List everything that waits for a person, the oldest first.
+    """List the requests that wait for a person, the oldest first.
 
     Example: windlass approvals list
     """
-    show_list(
-        session_of(context),
-        lambda runtime: runtime.sessions.requests(limit=limit),
-        shape=_LIST,
-        as_json=as_json,
-    )
+    terminal = command_of(context).terminal
+
+    def show(items: "Sequence[RequestRow]") -> None:
+        for one in items:
+            terminal.write(f"{_block(one)}\n")
+        if items:
+            terminal.say("Answer with: windlass approvals answer REQUEST ANSWER", "dim")
+
+    async def work(backend: Backend) -> None:
+        page = await backend.sessions.requests(limit=limit)
+        show_page(terminal, page, show=show, empty="No open requests.", as_json=as_json)
+
+    command_of(context).ask(work)
 
 
-def _block(one: "OpenRequest | ApprovalInfo") -> str:
-    """Return a request with all of what is to be done."""
+def _block(one: "RequestRow") -> str:
+    """Return a request with the whole input of its action."""
     request = one.request
     until = "" if request.expires_at is None else f", expires {when(request.expires_at)}"
     answers = ", ".join(option.id for option in request.options or ()) or "--text …"
@@ -56,58 +56,45 @@ def _block(one: "OpenRequest | ApprovalInfo") -> str:
     return "\n  ".join((request.request_id, *lines))
 
 
-def _show(terminal: "Terminal", items: "Iterable[OpenRequest | ApprovalInfo]") -> int:
-    blocks = [_block(one) for one in items]
-    for block in blocks:
-        terminal.write(f"{block}\n")
-    return len(blocks)
-
-
-_LIST: Final = Shape(
-    _show, "Nobody is being asked anything.", "Answer with: windlass approvals answer REQUEST ANSWER"
-)
-
-
 @app.command()
 def answer(
     context: typer.Context,
     request_id: Id,
     *,
     option: Annotated[str | None, typer.Argument(help="One of its answers, such as approve or deny.")] = None,
-    text: Annotated[str | None, typer.Option(help="Words, such as the reason of a denial.")] = None,
+    text: Annotated[str | None, typer.Option(help="A text, such as the reason of a denial.")] = None,
 ) -> None:
-    """Answer a request. What it waits for goes on wherever its agent runs.
+    """Answer a request. The run continues where its agent is driven.
 
-    Example: windlass approvals answer approval:019a8f… deny --text "too dear"
+    Example: windlass approvals answer approval:019a8f… deny --text "too expensive"
     """
-    finish(_answer(session_of(context), request_id, option=option, text=text))
+    command = command_of(context)
 
-
-async def _answer(self: Session, request_id: str, *, option: str | None, text: str | None) -> Exit:
-    async with self.place() as runtime:
-        found = await _found(runtime, request_id)
+    async def work(backend: Backend) -> None:
+        found = await _found(backend, request_id)
         if found is None:
-            raise await _gone(runtime, request_id)
-        handle = runtime.handle(found.run_id)
-        if any(one.is_answered for one in await handle.requests() if one.request_id == request_id):
+            raise await _not_open(backend, request_id)
+        run = backend.handle(found.run_id)
+        if any(one.is_answered for one in await run.requests() if one.request_id == request_id):
             raise Problem(
-                "it is answered already, and whoever drives the run has not taken the answer yet",
-                f"Go on with it here: windlass runs resume {found.run_id}",
+                "the request is answered already, and no process has taken the answer yet",
+                f"Drive the run here: windlass runs resume {found.run_id}",
             )
-        self.terminal.say(_block(found))
+        command.terminal.say(_block(found))
         try:
-            await handle.answer(request_id, option, text=text, responder=self.user)
-        except windlass.Conflict:  # somebody was faster
-            raise await _gone(runtime, request_id) from None
-    said = " ".join(filter(None, (option, text)))
-    self.terminal.say(f"Answered: {said}. Go on with it: windlass runs resume {found.run_id}")
-    return Exit.DONE
+            await run.answer(request_id, option, text=text, responder=command.user)
+        except windlass.Conflict:  # answered or expired in the meantime
+            raise await _not_open(backend, request_id) from None
+        said = " ".join(filter(None, (option, text)))
+        command.terminal.say(f"Answered: {said}. Drive the run here: windlass runs resume {found.run_id}")
+
+    command.ask(work)
 
 
-async def _found(runtime: "Place", request_id: str) -> "OpenRequest | ApprovalInfo | None":
+async def _found(backend: Backend, request_id: str) -> "RequestRow | None":
     after: str | None = None
     while True:
-        page = await runtime.sessions.requests(after=after, limit=200)
+        page = await backend.sessions.requests(after=after, limit=200)
         for one in page.items:
             if one.request.request_id == request_id:
                 return one
@@ -116,16 +103,16 @@ async def _found(runtime: "Place", request_id: str) -> "OpenRequest | ApprovalIn
         after = page.next
 
 
-async def _gone(runtime: "Place", request_id: str) -> Problem:
-    """Say what became of a request that is not open."""
+async def _not_open(backend: Backend, request_id: str) -> Problem:
+    """Say how a request that is not open was resolved."""
     _, _, behind = request_id.partition(":")
     run_id = behind.partition(":")[0]
-    nobody = Problem(f"nobody is being asked {request_id}", "See what is asked: windlass approvals list")
+    unknown = Problem(f"unknown request: {request_id}", "List the open requests: windlass approvals list")
     try:
-        await runtime.run_status(run_id)
+        await backend.run_snapshot(run_id)
     except windlass.AgentError:
-        return nobody
-    async for record in run_records(runtime, run_id):
+        return unknown
+    async for record in backend.run_records(run_id):
         resolutions = record.data.get("resolutions") if record.type == "input.resolved" else None
         for one in resolutions if isinstance(resolutions, list) else ():
             if isinstance(one, dict) and one.get("requestId") == request_id:
@@ -134,6 +121,7 @@ async def _gone(runtime: "Place", request_id: str) -> Problem:
                 what = said.get("optionId") or one.get("outcome")
                 by = f" by {said['responder']}" if said.get("responder") else ""
                 return Problem(
-                    f"it is settled already: {what}{by}", f"See what came of it: windlass runs show {run_id}"
+                    f"the request is resolved already: {what}{by}",
+                    f"Show the run: windlass runs show {run_id}",
                 )
-    return nobody
+    return unknown

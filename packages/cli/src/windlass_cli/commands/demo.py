@@ -1,125 +1,122 @@
-"""`windlass demo`: a run that survives kill -9, to be seen in a minute."""
+"""`windlass demo`: a run that waits for an approval and survives kill -9."""
 
 import asyncio
 import os
-import socket
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 import windlass
-from windlass_cli.commands.serve import serve_agents
-from windlass_cli.records import ENDS
-from windlass_cli.session import Session, session_of, start_here
+from windlass_cli.backend import ENDS, Command, LocalStore, command_of
+from windlass_cli.commands.serve import port_problem, serve_agents
+from windlass_cli.follow import Watch
 from windlass_cli.settings import LOCAL, OWNER, Settings
-from windlass_cli.watch import Watch
 
 if TYPE_CHECKING:
     from windlass import AgentRuntime
-    from windlass_cli.session import PlacedRun
+    from windlass_cli.backend import Run
     from windlass_server import Tenants
 
-WORDS: Final = "Use weather, then pay."
+MESSAGE: Final = "Use weather, then pay."
 AGENTS: Final = "windlass.demo:agent"
 
 
 def demo(
     context: typer.Context,
     *,
-    port: Annotated[int | None, typer.Option(min=0, max=65_535, help="The port; 0 takes a free one.")] = None,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65_535, help="The port; 0 chooses a free port.")
+    ] = None,
 ) -> None:
-    """Watch an agent work, ask for consent, and survive kill -9; it needs no key.
+    """Watch an agent work, wait for an approval and survive kill -9. No API key is needed.
 
-    It serves a scripted agent with the inspector, and has it do something that a person has to approve. Kill
-    it while it waits, and run the same command again.
+    The command serves a scripted agent and the inspector, and starts a run that a person must approve. Kill
+    the process while the run waits, then run the same command again.
 
     Example: windlass demo
     """
-    given = session_of(context)
-    session = Session(_with_demo(given.settings), given.terminal)
-    story = _Story(session, _command(given.settings))
-    serve_agents(session, port=_free(session.settings, port), also=story.begin)
+    given = command_of(context)
+    command = Command(_with_demo(given.settings), given.terminal)
+    story = _Story(command, _command_line(given.settings))
+    serve_agents(command, port=_free(command.settings, port), also=story.begin)
 
 
 def _with_demo(settings: Settings) -> Settings:
-    """Return the settings with the demo agent, whatever the project has."""
+    """Return the settings with the demo agent and the default store."""
     values = {**settings.values}
     for key, value in (("agents", AGENTS), ("store", "")):
         values[key] = replace(values[key], value=value, source="demo")
     return replace(settings, values=values)
 
 
-def _command(settings: Settings) -> str:
-    """Return the command for the store of the demo, whatever the project says."""
+def _command_line(settings: Settings) -> str:
+    """Return the command line that uses the agent and the store of the demo."""
     agents = "" if settings.agents == AGENTS else f" --agents {AGENTS}"
     store = f" --store {settings.data / LOCAL}" if settings.text("store") else ""
     return f"windlass{agents}{store}"
 
 
 def _free(settings: Settings, port: int | None) -> int:
-    """Return the port: any, if nobody named one and the usual one is taken."""
+    """Return the port; any free one if none is named and the usual one is taken."""
     if port is not None:
         return port
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((settings.host, settings.port))
-        except OSError:
-            return 0
-    return settings.port
+    return 0 if port_problem(settings.host, settings.port) else settings.port
 
 
 class _Story:
-    """Begins the run of the demo, or finds the one that was left, and tells of it."""
+    """Starts the run of the demo, or finds the unfinished one, and explains it."""
 
-    def __init__(self, session: Session, command: str) -> None:
-        self._session = session
-        self._say = session.terminal.say
+    def __init__(self, command: Command, line: str) -> None:
         self._command = command
+        self._say = command.terminal.say
+        self._line = line
         self._tasks: set[asyncio.Task[None]] = set()
 
     def begin(self, tenants: "Tenants", address: str) -> None:
-        """Go on beside the server."""
+        """Start telling beside the server."""
         self._tasks.add(asyncio.ensure_future(self._tell(tenants, address)))
 
     async def _tell(self, tenants: "Tenants", address: str) -> None:
-        watch = Watch(self._session.terminal, self._session.user, is_asking=False)
+        watch = Watch(self._command.terminal, self._command.user, is_asking=False)
         try:
             async with tenants.use(OWNER) as tenant:
-                handle = await self._handle(tenant.runtime)
-                async for event in handle.events():
+                run = await self._handle(tenant.runtime)
+                async for event in run.events():
                     watch.show(event)
                     if event.type == "run.waiting":
                         watch.leave()
-                        await self._explain(handle, address)
-                watch.end(await handle.wait(), run_id=handle.run_id)
+                        await self._explain(run, address)
+                watch.end(await run.wait(), run_id=run.run_id)
         except windlass.Unavailable:
-            return  # the server ends first; the run is kept
-        self._say(f"See what it did: {address}, or {self._command} runs show {handle.run_id}", "bold")
-        self._say("Ctrl-C ends the server.", "dim")
+            return  # the server is shutting down; the run is stored
+        self._say(f"Inspect the run: {address}, or {self._line} runs show {run.run_id}", "bold")
+        self._say("Stop the server with Ctrl-C.", "dim")
 
-    async def _handle(self, runtime: "AgentRuntime") -> "PlacedRun":
-        [agent] = self._session.agents()
+    async def _handle(self, runtime: "AgentRuntime") -> "Run":
+        [agent] = self._command.agents()
         page = await runtime.sessions.runs(agent_id=agent.name, limit=1)
         if page.items and page.items[0].status.value not in ENDS:
             left = page.items[0]
-            self._say(f"Here is run {left.run_id} again, as it was left.", "bold")
+            self._say(f"Continuing run {left.run_id} from where it was.", "bold")
             return runtime.handle(left.run_id)
-        self._say(f'The agent is told: "{WORDS}"', "bold")
-        return await start_here(runtime, agent.name, words=WORDS, session_id=None)
+        self._say(f'Message to the agent: "{MESSAGE}"', "bold")
+        return await LocalStore(runtime, self._command.agents).start(agent.name, MESSAGE, session_id=None)
 
-    async def _explain(self, handle: "PlacedRun", address: str) -> None:
-        requests = [one for one in await handle.requests() if not one.is_answered]
-        if not requests:  # it is shown again, and was answered since
+    async def _explain(self, run: "Run", address: str) -> None:
+        requests = [one for one in await run.requests() if not one.is_answered]
+        if not requests:  # an old event: the request was answered since
             return
         say = self._say
-        say("It wants to pay, and waits for a person. Approve it in the inspector:", "bold")
+        say(
+            "The agent wants to call the tool pay and waits for approval. Approve it in the inspector:",
+            "bold",
+        )
         say(f"    {address}")
-        say("or from another terminal, in this folder:")
-        say(f"    {self._command} approvals answer {requests[0].request_id} approve")
-        say("Before that, end it the hard way, and see that nothing is lost:", "bold")
+        say("or in another terminal, in this folder:")
+        say(f"    {self._line} approvals answer {requests[0].request_id} approve")
+        say("Before that, kill the process to see that the run survives:", "bold")
         say(f"    kill -9 {os.getpid()}")
-        say("and go on where it was, with one of these:")
+        say("and continue the run with one of these commands:")
         say("    windlass demo")
-        say(f"    {self._command} runs resume {handle.run_id}")
+        say(f"    {self._line} runs resume {run.run_id}")

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from windlass import parts
-from windlass_cli.problems import Exit, Problem
-from windlass_cli.session import Session, finish, session_of
+from windlass_cli.backend import Command, command_of, finish
+from windlass_cli.output import Exit, Problem, to_json
 from windlass_cli.settings import LOCAL
-from windlass_cli.shapes import to_json
 
 if TYPE_CHECKING:
     from windlass.adapters.journals.sqlite_versions import StoreVersion
@@ -33,33 +32,33 @@ def migrate(
 
     Example: windlass migrate --dry-run
     """
-    session = session_of(context)
-    finish(_migrate(session, is_trial=dry_run, with_copy=backup, as_json=as_json))
+    command = command_of(context)
+    finish(_migrate(command, is_trial=dry_run, with_copy=backup, as_json=as_json))
 
 
-async def _migrate(session: Session, *, is_trial: bool, with_copy: bool, as_json: bool) -> Exit:
+async def _migrate(command: Command, *, is_trial: bool, with_copy: bool, as_json: bool) -> Exit:
     from windlass.adapters.journals import sqlite_versions  # noqa: PLC0415 - slow to import
 
     # All are looked at before the first is changed.
-    found = [await asyncio.to_thread(sqlite_versions.version_of, path) for path in _stores(session)]
+    found = [await asyncio.to_thread(sqlite_versions.version_of, path) for path in _stores(command)]
     for store in found:
         copy: Path | None = None
         if store.is_older and not is_trial:
             copy = await asyncio.to_thread(sqlite_versions.back_up, store) if with_copy else None
-            opened = await parts.SqliteStore.open(store.path, durability=session.settings.durability)
+            opened = await parts.SqliteStore.open(store.path, durability=command.settings.durability)
             await opened.aclose()
         if as_json:
             kept = None if copy is None else str(copy)
             is_done = store.is_older and not is_trial
             told = {"path": str(store.path), "from": store.found, "to": store.known, "isMigrated": is_done}
-            session.terminal.line(to_json({**told, "backup": kept}))
+            command.terminal.line(to_json({**told, "backup": kept}))
         else:
-            session.terminal.show(_words(store, copy, is_trial=is_trial))
+            command.terminal.show(_words(store, copy, is_trial=is_trial))
     return Exit.DONE
 
 
-def _stores(session: Session) -> list[Path]:
-    settings = session.settings
+def _stores(command: Command) -> list[Path]:
+    settings = command.settings
     if settings.text("store"):
         if not settings.store.is_file():
             raise Problem(f"there is no store {settings.store}", "Name a file: --store PATH")

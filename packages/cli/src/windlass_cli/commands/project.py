@@ -1,14 +1,22 @@
-"""`windlass init` and `windlass config`: a project, and what it is set to."""
+"""`windlass init`, `config` and `doctor`: create a project, show its settings, check its environment."""
 
+import importlib.metadata
+import os
+import platform
+import sqlite3
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
-from windlass_cli.problems import Problem
-from windlass_cli.session import session_of
+import windlass
+from windlass.adapters import models
+from windlass_cli.backend import Command, command_of, finish
+from windlass_cli.commands.serve import port_problem
+from windlass_cli.output import Exit, Problem, show_table
 from windlass_cli.settings import FILE
-from windlass_cli.shapes import show_table
 from windlass_harness.redact import mask_text
 
 _AGENT: Final = '''"""The agent of this project; try it: windlass run weather."""
@@ -18,14 +26,14 @@ from windlass import Agent, tool
 
 @tool(mode="read")
 async def weather(city: str) -> str:
-    """Say what the weather is in a city."""
+    """Return the weather in a city."""
     return f"Rain all day in {city}."
 
 
-# "demo/paced" answers by rules, without a key. Others: "openai/…", "anthropic/…", "ollama/…".
+# "demo/paced" answers by fixed rules, without an API key. Others: "openai/…", "anthropic/…", "ollama/…".
 agent = Agent("helper", model="demo/paced", instructions="Be brief.", tools=[weather])
 '''
-_TOML: Final = """# Every setting, and where it comes from: windlass config
+_TOML: Final = """# Show every setting and its source: windlass config
 agents = "agent.py:agent"
 data = "windlass-data"
 """
@@ -39,15 +47,15 @@ _FILES: Final = {_AGENT_FILE: _AGENT, FILE: _TOML, ".gitignore": _IGNORED}
 
 def init(
     context: typer.Context,
-    folder: Annotated[Path, typer.Argument(help="Where; it is made if need be.")] = Path(),
+    folder: Annotated[Path, typer.Argument(help="The folder; it is created if it does not exist.")] = Path(),
 ) -> None:
-    """Make a project that runs: an agent, a tool and the settings.
+    """Create a project that runs: an agent with a tool, the settings and a .gitignore.
 
-    Files that exist are left alone, and nothing is written then.
+    Existing files are not changed. With an existing agent.py or windlass.toml, no file is written.
 
     Example: windlass init shop
     """
-    terminal = session_of(context).terminal
+    terminal = command_of(context).terminal
     _check_empty(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -55,24 +63,24 @@ def init(
             if not (folder / name).exists():
                 (folder / name).write_text(text, encoding="utf-8")
     except OSError as error:
-        raise Problem(f"{folder} cannot be written: {error.strerror}") from None
+        raise Problem(f"cannot write {folder}: {error.strerror}") from None
     for name in _FILES:
         terminal.say(f"  {folder / name}")
-    terminal.say(f'Try it: {_enter(folder)}windlass run "what is the weather in Oslo?"')
+    terminal.say(f'Run it: {_enter(folder)}windlass run "what is the weather in Oslo?"')
 
 
 def _check_empty(folder: Path) -> None:
     enter = _enter(folder)
     if (folder / FILE).exists():
         raise Problem(
-            f"{folder.absolute()} is a project already: it has a {FILE}",
-            f'Run it: {enter}windlass run "…". For another one: windlass init NAME',
+            f"{folder.absolute()} is a project already: it contains {FILE}",
+            f'Run it: {enter}windlass run "…", or create another project: windlass init NAME',
         )
     if (folder / _AGENT_FILE).exists():
         raise Problem(
-            f"{folder / _AGENT_FILE} exists already, and is left alone",
-            f'To run what is in it: {enter}windlass --agents {_AGENT_FILE} run "…". '
-            "For a project beside it: windlass init NAME",
+            f"{folder / _AGENT_FILE} exists already",
+            f'Run its agent: {enter}windlass --agents {_AGENT_FILE} run "…", '
+            "or create a project in another folder: windlass init NAME",
         )
 
 
@@ -81,13 +89,123 @@ def _enter(folder: Path) -> str:
 
 
 def config(context: typer.Context) -> None:
-    """Show every setting, its value and where it comes from.
+    """Show every setting, its value and its source.
 
     Example: WINDLASS_STORE=other.db windlass config
     """
-    session = session_of(context)
+    command = command_of(context)
     rows = (
         (one.setting.key, mask_text(one.value) or "–", one.source, one.setting.variable, one.setting.words)
-        for one in session.settings.values.values()
+        for one in command.settings.values.values()
     )
-    show_table(session.terminal, ("setting", "value", "from", "variable", "what it is"), rows=rows)
+    show_table(command.terminal, ("setting", "value", "source", "variable", "meaning"), rows=rows)
+
+
+# doctor
+
+_PACKAGES: Final = ("windlass-protocol", "windlass-harness", "windlass", "windlass-cli")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The result of one check."""
+
+    what: str
+    state: str
+    hint: str = ""
+    """What to do; empty if the check passed."""
+    is_fatal: bool = True
+
+
+def doctor(context: typer.Context) -> None:
+    """Check the installation, the agents, their models, the store and the port.
+
+    Nothing is changed. Exit code 1 if a check failed.
+
+    Example: windlass doctor
+    """
+    command = command_of(context)
+    command.check_store()
+    finish(_check(command))
+
+
+async def _check(command: Command) -> Exit:
+    findings = await _findings(command)
+    for finding in findings:
+        mark, style = (
+            ("✓", "green") if not finding.hint else ("✗", "red") if finding.is_fatal else ("!", "yellow")
+        )
+        command.terminal.show(f"{mark} {finding.what}: {finding.state}", style)
+        if finding.hint:
+            command.terminal.show(f"    {finding.hint}")
+    has_failed = any(finding.hint and finding.is_fatal for finding in findings)
+    return Exit.FAILED if has_failed else Exit.DONE
+
+
+async def _findings(command: Command) -> list[Finding]:
+    return [*_environment(), *_agents(command), *[one async for one in _store(command)], _port(command)]
+
+
+def _environment() -> Iterator[Finding]:
+    yield Finding("python", f"{platform.python_version()}, SQLite {sqlite3.sqlite_version}")
+    versions = {name: _version(name) for name in _PACKAGES}
+    is_alike = len(set(versions.values())) == 1
+    told = ", ".join(f"{name} {version}" for name, version in versions.items())
+    yield Finding(
+        "packages",
+        told,
+        "" if is_alike else "Install all packages in one version, from one checkout or one set of wheels.",
+    )
+
+
+def _version(name: str) -> str:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _agents(command: Command) -> Iterator[Finding]:
+    try:
+        agents = command.agents()
+    except windlass.AgentError as error:
+        yield Finding("agents", command.settings.agents, error.message)
+        return
+    names = ", ".join(agent.name for agent in agents)
+    yield Finding("agents", f"{names}, of {command.settings.agents}")
+    for agent in agents:
+        if not isinstance(agent.model, str):
+            yield Finding(f"model of {agent.name}", type(agent.model).__name__)
+            continue
+        try:
+            models.provider_for(agent.model, os.environ)  # noqa: TID251 - the command is where the environment comes from
+        except windlass.AgentError as error:
+            yield Finding(f"model of {agent.name}", agent.model, error.message)
+        else:
+            yield Finding(f"model of {agent.name}", f"{agent.model}; not called")
+
+
+async def _store(command: Command) -> AsyncIterator[Finding]:
+    path, settings = command.settings.store, command.settings
+    if not path.exists():
+        # The first run creates at most one folder.
+        above = path.parent if path.parent.exists() else path.parent.parent
+        can = above.is_dir() and os.access(above, os.W_OK)
+        hint = "" if can else f"Create the folder {path.parent}, or name another file: --store PATH"
+        yield Finding("store", f"{path} does not exist yet; the first run creates it", hint)
+        return
+    try:
+        runtime = await windlass.AgentRuntime.open(path, agents=(), durability=settings.durability)
+        await runtime.aclose()
+    except windlass.AgentError as error:
+        yield Finding("store", str(path), error.message)
+        return
+    yield Finding("store", f"{path}, {path.stat().st_size:,} bytes, durability {settings.durability}")
+
+
+def _port(command: Command) -> Finding:
+    host, port = command.settings.host, command.settings.port
+    if problem := port_problem(host, port):
+        hint = "A server may run there already; or choose another port: WINDLASS_SERVER_PORT=0"
+        return Finding("server", problem, hint, is_fatal=False)
+    return Finding("server", f"{host}:{port} is free")

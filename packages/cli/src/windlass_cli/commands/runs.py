@@ -1,4 +1,4 @@
-"""`windlass runs`: what agents did, as lists, trees and streams."""
+"""`windlass runs`, `trace` and `decisions`: list, inspect, resume, cancel and compare runs."""
 
 import difflib
 from collections.abc import AsyncIterator
@@ -7,90 +7,148 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+import windlass
 from windlass import parts
+from windlass_cli.backend import ENDS, Backend, command_of, last_seq_of_run, run_status, session_of_run
 from windlass_cli.commands import sessions
-from windlass_cli.keeping import watched
-from windlass_cli.listing import Shape, show_list, table
-from windlass_cli.problems import Exit, Problem
-from windlass_cli.records import ENDS, at_of, last_of_run, run_records, session_of_run
-from windlass_cli.session import finish, known_run, session_of
-from windlass_cli.shapes import cost, lasted, moment, short, to_json, tokens, when
-from windlass_cli.spans import show_tree
-from windlass_cli.watch import Watch
+from windlass_cli.follow import Watch, follow_run
+from windlass_cli.output import (
+    Exit,
+    Problem,
+    cost,
+    lasted,
+    moment,
+    short,
+    show_page,
+    show_table,
+    show_tree,
+    show_waterfall,
+    to_json,
+    tokens,
+    when,
+)
 
 if TYPE_CHECKING:
-    from windlass.client import RunRow
-    from windlass.ports.store import RunInfo
-    from windlass_cli.session import Place
+    from windlass_cli.backend import RunRow
+    from windlass_protocol import Event, Outcome, Record
 
 app = typer.Typer(
     no_args_is_help=True, help="Runs: list, show, tail, resume, cancel, replay, diff, fork, export."
 )
 Id = Annotated[str, typer.Argument(help="The run.")]
-Json = Annotated[bool, typer.Option("--json", help="A line of JSON for each.")]
+Json = Annotated[bool, typer.Option("--json", help="Write JSON.")]
 LINE_CHARS: Final = 400
 CANCEL_WAIT_S: Final = 1.0
-"""How long whoever drives a run has to end it before somebody is told how to do it here."""
+"""Time for the driver of a run to end it before the command says how to end it here."""
+_HEADER: Final = ("run", "status", "agent", "started", "duration", "tokens", "cost", "session")
 
 
 @app.command("list")
 def list_runs(
     context: typer.Context,
     *,
-    session: Annotated[str | None, typer.Option(help="Of this session.")] = None,
-    agent: Annotated[str | None, typer.Option(help="Of this agent.")] = None,
+    session: Annotated[str | None, typer.Option(help="Only runs of this session.")] = None,
+    agent: Annotated[str | None, typer.Option(help="Only runs of this agent.")] = None,
     status: Annotated[
         str | None,
         typer.Option(
             help="pending, running, waiting, cancelling, completed, failed, cancelled or budget_exhausted."
         ),
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=200, help="How many.")] = 20,
-    as_json: Json = False,
+    limit: Annotated[int, typer.Option(min=1, max=200, help="The number of runs.")] = 20,
+    as_json: Annotated[bool, typer.Option("--json", help="Write a line of JSON for each run.")] = False,
 ) -> None:
     """List runs, the newest first.
 
     Example: windlass runs list --status failed
     """
-    show_list(
-        session_of(context),
-        lambda runtime: runtime.sessions.runs(session_id=session, agent_id=agent, status=status, limit=limit),
-        shape=_LIST,
-        as_json=as_json,
-    )
+    command = command_of(context)
+
+    async def work(backend: Backend) -> None:
+        page = await backend.sessions.runs(session_id=session, agent_id=agent, status=status, limit=limit)
+        show_page(
+            command.terminal,
+            page,
+            show=lambda items: show_table(command.terminal, _HEADER, rows=map(_row, items)),
+            empty='No runs found. Start one: windlass run "…"',
+            as_json=as_json,
+        )
+
+    command.ask(work)
 
 
-def _row(one: "RunInfo | RunRow") -> tuple[str, ...]:
+def _row(one: "RunRow") -> tuple[str, ...]:
     took = lasted(one.started_at, one.ended_at)
     began, used = when(one.started_at), (tokens(one.usage), cost(one.usage))
     return (one.run_id, one.status.value, one.agent_id, began, took, *used, one.session_id)
 
 
-_LIST: Final = Shape(
-    table(("run", "status", "agent", "began", "took", "tokens", "cost", "session"), _row),
-    'No such runs. Begin one: windlass run "…"',
-)
-
-
 @app.command()
 def show(context: typer.Context, run_id: Id, *, as_json: Json = False) -> None:
-    """Show what a run did as a tree, with times and costs.
+    """Show the steps of a run as a tree, with durations and costs.
 
     Example: windlass runs show 019a8f…
     """
-    self = session_of(context)
+    command = command_of(context)
 
-    async def work() -> Exit:
-        async with self.place() as runtime:
-            await known_run(runtime, run_id)
-            snapshot, trace = await runtime.run_snapshot(run_id), await runtime.sessions.trace(run_id)
+    async def work(backend: Backend) -> None:
+        await run_status(backend, run_id)
+        snapshot, found = await backend.run_snapshot(run_id), await backend.sessions.trace(run_id)
         if as_json:
-            self.terminal.line(to_json({"run": snapshot, "trace": trace}))
+            command.terminal.line(to_json({"run": snapshot, "trace": found}))
         else:
-            show_tree(self.terminal, trace, status=snapshot.status.value)
-        return Exit.DONE
+            show_tree(command.terminal, found, status=snapshot.status.value)
 
-    finish(work())
+    command.ask(work)
+
+
+def trace(context: typer.Context, run_id: Id, *, as_json: Json = False) -> None:
+    """Show the steps of a run as bars on a time axis.
+
+    Example: windlass trace 019a8f…
+    """
+    command = command_of(context)
+
+    async def work(backend: Backend) -> None:
+        await run_status(backend, run_id)
+        found = await backend.sessions.trace(run_id)
+        if as_json:
+            command.terminal.line(to_json(found))
+        else:
+            show_waterfall(command.terminal, found)
+
+    command.ask(work)
+
+
+def decisions(context: typer.Context, run_id: Id, *, as_json: Json = False) -> None:
+    """Show the decisions of a run: the intent, the chosen option and the outcome.
+
+    Example: windlass decisions 019a8f…
+    """
+    command = command_of(context)
+
+    async def work(backend: Backend) -> None:
+        await run_status(backend, run_id)
+        found = await backend.decisions(run_id)
+        if as_json:
+            command.terminal.line(to_json(found))
+            return
+        rows = (
+            (str(number), one.intent, one.chosen_option_id, str(len(one.options)), _outcome(one.outcome))
+            for number, one in enumerate(found.decisions, start=1)
+        )
+        if not show_table(command.terminal, ("", "intent", "chosen", "options", "outcome"), rows=rows):
+            command.terminal.say("The run made no decisions.")
+        for problem in found.problems:
+            command.terminal.show(f"{problem.severity.value}: {short(problem.description, 400)}", "yellow")
+
+    command.ask(work)
+
+
+def _outcome(outcome: "Outcome | None") -> str:
+    if outcome is None:
+        return "pending"
+    return "ok" if outcome.success else f"failed: {outcome.error or ''}"
 
 
 @app.command()
@@ -98,103 +156,110 @@ def tail(
     context: typer.Context,
     run_id: Id,
     *,
-    as_json: Json = False,
-    follow: Annotated[bool, typer.Option(help="Go on until it ends.")] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="Write a line of JSON for each event.")] = False,
+    follow: Annotated[bool, typer.Option(help="Continue until the run ends.")] = True,
 ) -> None:
-    """Show a run from its beginning, and go on with it as it happens elsewhere.
+    """Show the events of a run from its start, and follow it while it is driven elsewhere.
 
     Example: windlass runs tail 019a8f…
     """
-    self = session_of(context)
+    command = command_of(context)
 
-    async def work() -> Exit:
-        async with self.place() as runtime:
-            await known_run(runtime, run_id)
-            watch = Watch(self.terminal, self.user, is_json=as_json, is_asking=False)
-            if follow:
-                return watch.end(await watch.follow(runtime.handle(run_id)), run_id=run_id)
-            async for record in run_records(runtime, run_id):
-                watch.show(record)
-            watch.leave()
-            return Exit.DONE
+    async def work(backend: Backend) -> Exit | None:
+        await run_status(backend, run_id)
+        watch = Watch(command.terminal, command.user, is_json=as_json, is_asking=False)
+        if follow:
+            return watch.end(await watch.follow(backend.handle(run_id)), run_id=run_id)
+        async for record in backend.run_records(run_id):
+            watch.show(record)
+        watch.leave()
+        return None
 
-    finish(work())
+    command.ask(work)
 
 
 @app.command()
-def resume(context: typer.Context, run_id: Id, *, as_json: Json = False) -> None:
-    """Go on with a run that was left: driven here, asked here, to its end.
+def resume(
+    context: typer.Context,
+    run_id: Id,
+    *,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Write events and result as lines of JSON.")
+    ] = False,
+) -> None:
+    """Drive an unfinished run here to its end, and ask here for its approvals.
 
     Example: windlass runs resume 019a8f…
     """
-    self = session_of(context)
+    command = command_of(context)
+    terminal = command.terminal
 
-    async def work() -> Exit:
-        async with self.place(drives=True) as runtime:
-            is_over = await known_run(runtime, run_id) in ENDS
-            handle = runtime.handle(run_id)
-            watch = Watch(self.terminal, self.user, is_json=as_json, is_asking=self.terminal.is_interactive)
-            if is_over:
-                # What it did is not shown as if it were done again.
-                result = await handle.wait()
-                self.terminal.say(f"It has ended. See what it did: windlass runs show {run_id}")
-                if not as_json:
-                    self.terminal.write(f"{result.output}\n")
-                return watch.end(result, run_id=run_id)
-            return await watched(self, runtime, watch=watch, handle=handle)
+    async def work(backend: Backend) -> Exit:
+        has_ended = await run_status(backend, run_id) in ENDS
+        run = backend.handle(run_id)
+        watch = Watch(terminal, command.user, is_json=as_json, is_asking=terminal.is_interactive)
+        if not has_ended:
+            return await follow_run(command, backend, watch=watch, run=run)
+        # The events are not shown: they would look as if the run was executed again.
+        result = await run.wait()
+        terminal.say(f"The run has ended. Show its steps: windlass runs show {run_id}")
+        if not as_json:
+            terminal.write(f"{result.output}\n")
+        return watch.end(result, run_id=run_id)
 
-    finish(work())
+    command.ask(work, drives=True)
 
 
 @app.command()
 def cancel(
-    context: typer.Context, run_id: Id, *, reason: Annotated[str | None, typer.Option(help="Why.")] = None
+    context: typer.Context,
+    run_id: Id,
+    *,
+    reason: Annotated[str | None, typer.Option(help="The reason, which is stored with the run.")] = None,
 ) -> None:
-    """Ask a run to end, wherever it is driven.
+    """Cancel a run, wherever it is driven.
 
     Example: windlass runs cancel 019a8f… --reason "not needed"
     """
-    self = session_of(context)
+    command = command_of(context)
+    say = command.terminal.say
 
-    async def work() -> Exit:
-        async with self.place() as runtime:
-            if (status := await known_run(runtime, run_id)) in ENDS:
-                self.terminal.say(f"It has ended already: {status}. See it: windlass runs show {run_id}")
-                return Exit.DONE
-            handle = runtime.handle(run_id)
-            await handle.cancel(by=self.user, reason=reason)
-            try:
-                self.terminal.say((await handle.wait(CANCEL_WAIT_S)).status.value)
-            except TimeoutError:
-                self.terminal.say("It is asked to end, and ends where it is driven, now or later.")
-                self.terminal.say(f"If nobody drives it, end it here: windlass runs resume {run_id}")
-        return Exit.DONE
+    async def work(backend: Backend) -> None:
+        if (status := await run_status(backend, run_id)) in ENDS:
+            say(f"The run has ended already: {status}. Show it: windlass runs show {run_id}")
+            return
+        run = backend.handle(run_id)
+        await run.cancel(by=command.user, reason=reason)
+        try:
+            say((await run.wait(CANCEL_WAIT_S)).status.value)
+        except TimeoutError:
+            say("The cancel is stored. The process that drives the run ends it.")
+            say(f"If no process drives it, end it here: windlass runs resume {run_id}")
 
-    finish(work())
+    command.ask(work)
 
 
 @app.command()
 def diff(
     context: typer.Context, first: Id, *, second: Annotated[str, typer.Argument(help="Another run.")]
 ) -> None:
-    """Show where two runs went different ways. Exit code 1 if they did.
+    """Show the differences between two runs. Exit code 1 if there are any.
 
     Example: windlass runs diff 019a8f… 019a90…
     """
-    self = session_of(context)
+    command = command_of(context)
 
-    async def work() -> Exit:
-        async with self.place() as runtime:
-            for run_id in (first, second):
-                await known_run(runtime, run_id)
-            one, other = [[line async for line in _lines(runtime, run_id)] for run_id in (first, second)]
+    async def work(backend: Backend) -> Exit:
+        for run_id in (first, second):
+            await run_status(backend, run_id)
+        one, other = [[line async for line in _lines(backend, run_id)] for run_id in (first, second)]
         lines = list(difflib.unified_diff(one, other, first, second, n=2, lineterm=""))
         for line in lines:
             style = {"+": "green", "-": "red"}.get(line[:1], "")
-            self.terminal.show(line, style)
+            command.terminal.show(line, style)
         return Exit.FAILED if lines else Exit.DONE
 
-    finish(work())
+    command.ask(work)
 
 
 @app.command()
@@ -202,29 +267,33 @@ def replay(
     context: typer.Context,
     run_id: Id,
     *,
-    speed: Annotated[float, typer.Option(min=0, help="1 is as fast as it was; 0 is at once.")] = 0.0,
+    speed: Annotated[
+        float, typer.Option(min=0, help="1 is the original speed; 0 shows everything at once.")
+    ] = 0.0,
 ) -> None:
-    """Show again what a run did, from its journal: nothing is run.
+    """Show the events of a run again from the journal. Nothing is executed.
 
     Example: windlass runs replay 019a8f… --speed 4
     """
-    self = session_of(context)
+    command = command_of(context)
 
-    async def work() -> Exit:
+    async def work(backend: Backend) -> None:
         clock = parts.SystemClock()
-        async with self.place() as runtime:
-            await known_run(runtime, run_id)
-            watch, last = Watch(self.terminal, self.user), None
-            async for record in run_records(runtime, run_id):
-                now = moment(at_of(record))
-                if speed and last is not None:
-                    await clock.sleep(max(0.0, (now - last).total_seconds()) / speed)
-                watch.show(record)
-                last = now
+        await run_status(backend, run_id)
+        watch, last = Watch(command.terminal, command.user), None
+        async for record in backend.run_records(run_id):
+            now = moment(_at(record))
+            if speed and last is not None:
+                await clock.sleep(max(0.0, (now - last).total_seconds()) / speed)
+            watch.show(record)
+            last = now
         watch.leave()
-        return Exit.DONE
 
-    finish(work())
+    command.ask(work)
+
+
+def _at(record: "Record | Event") -> str:
+    return record.meta.at if isinstance(record, windlass.Event) else record.at
 
 
 @app.command()
@@ -233,26 +302,26 @@ def fork(
     run_id: Id,
     *,
     at: Annotated[
-        int | None, typer.Option(min=1, help="The number of a record; the run's last when left out.")
+        int | None, typer.Option(min=1, help="The number of a record; default: the last one of the run.")
     ] = None,
     name: Annotated[str | None, typer.Option(help="The id of the new session.")] = None,
 ) -> None:
-    """Begin a new session as that of a run was when the run had ended.
+    """Copy the session of a run, as it was when the run ended, to a new session.
 
     Example: windlass runs fork 019a8f… --name another-way
     """
-    self = session_of(context)
+    command = command_of(context)
 
-    async def work() -> Exit:
-        async with self.place() as runtime:
-            await known_run(runtime, run_id)
-            session_id, last = await session_of_run(runtime, run_id), at or await last_of_run(runtime, run_id)
-            if last is None:
-                hint = f"See what it waits behind: windlass runs list --session {session_id}"
-                raise Problem("it has not begun", hint)
-            return await sessions.fork_session(self, runtime, session_id=session_id, at=last, name=name)
+    async def work(backend: Backend) -> None:
+        await run_status(backend, run_id)
+        session_id = await session_of_run(backend, run_id)
+        last = at or await last_seq_of_run(backend, run_id)
+        if last is None:
+            hint = f"It is queued. List the runs before it: windlass runs list --session {session_id}"
+            raise Problem("the run has not started", hint)
+        await sessions.fork_session(command, backend, session_id=session_id, at=last, name=name)
 
-    finish(work())
+    command.ask(work)
 
 
 @app.command()
@@ -260,26 +329,25 @@ def export(
     context: typer.Context,
     run_id: Id,
     *,
-    to: Annotated[Path | None, typer.Option(help="A new file; the output when left out.")] = None,
+    to: Annotated[Path | None, typer.Option(help="A new file; default: standard output.")] = None,
 ) -> None:
-    """Write the session of a run as lines of JSON, with a checksum at the end.
+    """Write the session of a run as lines of JSON with a checksum.
 
     Example: windlass runs export 019a8f… --to run.jsonl
     """
-    self = session_of(context)
+    command = command_of(context)
 
-    async def work() -> Exit:
-        async with self.place() as runtime:
-            await known_run(runtime, run_id)
-            session_id = await session_of_run(runtime, run_id)
-            return await sessions.export_session(self, runtime, session_id=session_id, to=to)
+    async def work(backend: Backend) -> None:
+        await run_status(backend, run_id)
+        session_id = await session_of_run(backend, run_id)
+        await sessions.export_session(command, backend, session_id=session_id, to=to)
 
-    finish(work())
+    command.ask(work)
 
 
-async def _lines(runtime: "Place", run_id: str) -> AsyncIterator[str]:
-    """Return what was said and done in a run, without what differs each time."""
-    async for record in run_records(runtime, run_id):
+async def _lines(backend: Backend, run_id: str) -> AsyncIterator[str]:
+    """Yield the messages, calls and results of a run, without ids and times."""
+    async for record in backend.run_records(run_id):
         data = record.data
         match record.type:
             case "message.received" | "message.completed":

@@ -1,18 +1,19 @@
-"""`windlass serve` and `dev`: agents over HTTP."""
+"""`windlass serve`, `dev` and `sidecar`: agents over HTTP, and over JSON-RPC on stdio."""
 
 import asyncio
 import os
 import signal
+import socket
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, NoReturn
 
 import typer
 
 import windlass_server
 from windlass import parts
-from windlass_cli.problems import Exit, Problem
-from windlass_cli.reload import Files
-from windlass_cli.session import Session, finish, session_of
+from windlass_cli.backend import Command, command_of, finish
+from windlass_cli.output import Exit, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,130 +21,214 @@ if TYPE_CHECKING:
     from windlass_server import JwtSettings, Settings, Tenants
 
 WATCHED: Final = "WINDLASS_DEV_WATCHED"
-"""Set for the server that another process starts anew."""
+"""Set in the environment of the server that `dev` starts, so that it does not watch files itself."""
 LOOK_S: Final = 0.5
-"""Between two looks at the files of a project."""
+"""Interval between two checks of the files."""
+FILES_MAX: Final = 5_000
+"""Files that are checked; the rest of a larger project is not."""
+_IGNORED: Final = frozenset({"__pycache__", "node_modules", "site-packages", "windlass-data"})
 _JWT: Final = ("server.jwt_issuer", "server.jwt_audience", "server.jwt_jwks")
 
 
 def serve(
     context: typer.Context,
     *,
-    port: Annotated[int | None, typer.Option(min=0, max=65_535, help="The port; 0 takes a free one.")] = None,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65_535, help="The port; 0 chooses a free port.")
+    ] = None,
 ) -> None:
     """Serve your agents over HTTP.
 
-    Without keys or tokens it answers this machine alone, and refuses to be bound to anything else.
+    Without API keys or JWTs the server is open, and refuses to listen on other addresses than this machine's.
 
     Example: windlass --agents app:agents serve --port 8700
     """
-    serve_agents(session_of(context), port=port)
+    serve_agents(command_of(context), port=port)
 
 
 def dev(
     context: typer.Context,
     *,
-    port: Annotated[int | None, typer.Option(min=0, max=65_535, help="The port; 0 takes a free one.")] = None,
-    reload: Annotated[bool, typer.Option(help="Start again when a file of the project changes.")] = True,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65_535, help="The port; 0 chooses a free port.")
+    ] = None,
+    reload: Annotated[bool, typer.Option(help="Restart when a file of the project changes.")] = True,
 ) -> None:
-    """Serve your agents while you write them, with a new start for every change.
+    """Serve your agents during development: the server restarts when a file changes.
 
-    What goes on is kept: a run goes on after each new start.
+    Runs under way continue after a restart.
 
     Example: windlass dev
     """
-    session = session_of(context)
-    if reload and WATCHED not in os.environ:  # noqa: TID251 - told by the process that watches
-        finish(_watched(session))
-    serve_agents(session, port=port)
+    command = command_of(context)
+    if reload and WATCHED not in os.environ:  # noqa: TID251 - set by the process that watches
+        finish(_watched(command, port))
+    serve_agents(command, port=port)
 
 
 def serve_agents(
-    session: Session, *, port: int | None, also: "Callable[[Tenants, str], None] | None" = None
+    command: Command, *, port: int | None, also: "Callable[[Tenants, str], None] | None" = None
 ) -> NoReturn:
-    """Serve until a signal ends it; `also` gets the address once there is one."""
-    settings, terminal = session.settings, session.terminal
+    """Serve until a signal ends the process; `also` is called with the address once the server listens."""
+    settings, terminal = command.settings, command.terminal
     if settings.text("store"):
         raise Problem(
-            "a server keeps a store for each tenant in a folder, and one file was named",
-            f"Name a folder, with data or WINDLASS_DATA, and leave out: {settings.values['store'].source}.",
+            "a server keeps one store for each tenant in a folder, and the setting store names a file",
+            f"Set data or WINDLASS_DATA to a folder, and remove: {settings.values['store'].source}.",
         )
-    agents = session.agents()
-    where = server_settings(session, port)
+    agents = command.agents()
+    where = server_settings(command, port)
     settings.data.mkdir(exist_ok=True)
     tenants = windlass_server.Tenants(settings.data, agents, durability=settings.durability)
 
     def told(address: str) -> None:
         terminal.say(f"Windlass is running on {address}")
         names = ", ".join(agent.name for agent in agents)
-        terminal.say(f"Agents: {names}. Everything is kept in {settings.data}. Ctrl-C ends it.", "dim")
+        terminal.say(f"Agents: {names}. Stores: {settings.data}. Stop with Ctrl-C.", "dim")
         if also is not None:
             also(tenants, address)
 
     if windlass_server.serve(where, tenants, told=told):
-        hint = f"Something else may listen on {where.host}:{where.port}; choose another port: --port 0"
+        hint = f"Another process may listen on {where.host}:{where.port}. Choose another port: --port 0"
         raise Problem("the server could not start", hint, code=Exit.FAILED)
     raise typer.Exit(Exit.DONE)
 
 
-def server_settings(session: Session, port: int | None) -> "Settings":
-    """Return how the server is reached, and by whom.
+def server_settings(command: Command, port: int | None) -> "Settings":
+    """Return the settings of the server.
 
     Raises:
-        Problem: only a part of what tokens need is set.
-        Rejected: it would be open to others than this machine, or the file of keys is not there.
+        Problem: only some of the JWT settings are set.
+        Rejected: an open server would listen on another address than this machine's, or a file is missing.
     """
-    settings = session.settings
+    settings = command.settings
     keys, origins = settings.text("server.keys"), settings.text("server.cors_origins")
     return windlass_server.Settings(
         host=settings.host,
         port=settings.port if port is None else port,
         keys=settings.folder / keys if keys else None,
-        jwt=_tokens(session),
+        jwt=_jwt(command),
         improve=windlass_server.ImproveSettings(
-            settings.text("server.builder_model") or None, session.goals()
+            settings.text("server.builder_model") or None, command.goals()
         ),
         cors_origins=tuple(origin.strip() for origin in origins.split(",") if origin.strip()),
     )
 
 
-def _tokens(session: Session) -> "JwtSettings | None":
-    given = [session.settings.text(key) for key in _JWT]
+def _jwt(command: Command) -> "JwtSettings | None":
+    given = [command.settings.text(key) for key in _JWT]
     if not any(given):
         return None
     if not all(given):
         missing = _JWT[[bool(one) for one in given].index(False)]
-        raise Problem(f"tokens need {', '.join(_JWT)}", f"Set {missing} too.")
+        raise Problem(f"JWTs need all of {', '.join(_JWT)}", f"Set {missing} too.")
     return windlass_server.JwtSettings(
-        *given, roles_claim=session.settings.text("server.jwt_roles_claim") or None
+        *given, roles_claim=command.settings.text("server.jwt_roles_claim") or None
     )
 
 
-async def _watched(session: Session) -> Exit:
-    """Run the server in a process of its own, anew whenever a file changes."""
-    clock, files = parts.SystemClock(), Files(session.settings.folder)
-    environment = {**os.environ, WATCHED: "1"}  # noqa: TID251 - handed on
+async def _watched(command: Command, port: int | None) -> Exit:
+    """Run the server in a child process and restart it when a file changes.
+
+    Raises:
+        Problem: the port is taken: a change of a file would not help.
+    """
+    settings = command.settings
+    problem = port_problem(settings.host, settings.port if port is None else port)
+    if problem:
+        raise Problem(problem, "Stop the process that listens there, or choose another port: --port 0")
+    clock, files = parts.SystemClock(), Files(settings.folder)
+    environment = {**os.environ, WATCHED: "1"}  # noqa: TID251 - passed on
     mine = asyncio.current_task()
     assert mine is not None, "a command is a task"
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, mine.cancel)
     while True:
-        command = (sys.executable, "-m", "windlass_cli", *sys.argv[1:])
-        child = await asyncio.create_subprocess_exec(*command, env=environment)
+        child = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "windlass_cli", *sys.argv[1:], env=environment
+        )
         ended = asyncio.ensure_future(child.wait())
         try:
             while not ended.done() and not files.have_changed():
                 await clock.sleep(LOOK_S)
         except asyncio.CancelledError:
             if not ended.done():
-                child.terminate()  # a terminal tells both, anybody else only this one
+                child.terminate()  # Ctrl-C on a terminal reaches both processes, other signals only this one
             await ended
             raise
         if ended.done():
-            # A slip in a file ends it; the next change of a file may mend that.
-            session.terminal.say("It has ended; waiting for a file to change.", "yellow")
+            # An error in a file of the project: the next change may repair it.
+            command.terminal.say("The server has ended; waiting for a file to change.", "yellow")
             while not files.have_changed():
                 await clock.sleep(LOOK_S)
         else:
             child.terminate()
             await ended
-        session.terminal.say("A file has changed: starting again.", "dim")
+        command.terminal.say("A file has changed: restarting.", "dim")
+
+
+def port_problem(host: str, port: int) -> str:
+    """Return why a server cannot listen on a port; empty if it can."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            return f"cannot listen on {host}:{port}: {error.strerror}"
+    return ""
+
+
+class Files:
+    """The Python files of a project and its windlass.toml, with their times and sizes."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._seen = self._look()
+
+    def have_changed(self) -> bool:
+        """Return whether a file was added, removed or written since the last call."""
+        now = self._look()
+        is_new = now != self._seen
+        self._seen = now
+        return is_new
+
+    def _look(self) -> dict[Path, tuple[int, int]]:
+        found: dict[Path, tuple[int, int]] = {}
+        for root, folders, names in os.walk(self._folder):
+            folders[:] = [name for name in folders if name not in _IGNORED and not name.startswith(".")]
+            for name in names:
+                if name.endswith(".py") or name == "windlass.toml":
+                    path = Path(root, name)
+                    try:
+                        state = path.stat()
+                    except OSError:
+                        continue  # removed since the folder was listed
+                    found[path] = (state.st_mtime_ns, state.st_size)
+                    if len(found) >= FILES_MAX:
+                        return found
+        return found
+
+
+# the sidecar
+
+ALL_ARGUMENTS: Final[dict[str, object]] = {
+    "allow_extra_args": True,
+    "ignore_unknown_options": True,
+    "help_option_names": (),
+}
+"""Typer passes all arguments on to the sidecar, --help included."""
+
+
+def sidecar(context: typer.Context) -> None:
+    """Serve the runtime to a program in any language: JSON-RPC on standard input and output.
+
+    The same as `windlass-sidecar`, with its options: see windlass sidecar --help. The setting `store` becomes
+    its --store.
+
+    Example: windlass sidecar --store app.db --tools shop.tools
+    """
+    from windlass_sidecar.__main__ import main  # noqa: PLC0415 - slow to import
+
+    settings = command_of(context).settings
+    store = ["--store", str(settings.store)] if settings.text("store") else []
+    main([*store, *context.args])

@@ -1,4 +1,4 @@
-"""`windlass sessions`: find, read, fork, move and delete what agents were told."""
+"""`windlass sessions`: list, show, fork, export, import and delete sessions."""
 
 import sys
 from pathlib import Path
@@ -7,96 +7,95 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 import windlass
-from windlass_cli.listing import Shape, show_list, table
-from windlass_cli.problems import Exit, Problem
-from windlass_cli.session import Session, finish, session_of
-from windlass_cli.shapes import cost, to_json, tokens, when
+from windlass_cli.backend import Backend, Command, command_of, finish
+from windlass_cli.output import Exit, Problem, cost, show_page, show_table, to_json, tokens, when
 
 if TYPE_CHECKING:
-    from windlass import client
-    from windlass.ports.store import SessionInfo
-    from windlass_cli.session import Place
+    from windlass_cli.backend import SessionRow
 
 app = typer.Typer(no_args_is_help=True, help="Sessions: list, show, fork, export, import, delete.")
 Id = Annotated[str, typer.Argument(help="The session.")]
-Json = Annotated[bool, typer.Option("--json", help="A line of JSON for each.")]
+_HEADER: Final = ("session", "status", "agent", "changed", "runs", "tokens", "cost", "title")
 
 
 @app.command("list")
 def list_sessions(
     context: typer.Context,
     *,
-    text: Annotated[str | None, typer.Argument(help="Words of the title.")] = None,
-    agent: Annotated[str | None, typer.Option(help="Of this agent.")] = None,
+    text: Annotated[str | None, typer.Argument(help="Only sessions with these words in the title.")] = None,
+    agent: Annotated[str | None, typer.Option(help="Only sessions of this agent.")] = None,
     status: Annotated[
         str | None,
         typer.Option(
-            help="idle, pending, running, waiting, cancelling, completed, failed, cancelled, "
+            help="idle, pending, running, waiting, cancelling, completed, failed, cancelled or "
             "budget_exhausted."
         ),
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=200, help="How many.")] = 20,
-    as_json: Json = False,
+    limit: Annotated[int, typer.Option(min=1, max=200, help="The number of sessions.")] = 20,
+    as_json: Annotated[bool, typer.Option("--json", help="Write a line of JSON for each session.")] = False,
 ) -> None:
     """List sessions, the newest first.
 
     Example: windlass sessions list --status waiting
     """
-    show_list(
-        session_of(context),
-        lambda runtime: runtime.sessions.list(text=text, agent_id=agent, status=status, limit=limit),
-        shape=_LIST,
-        as_json=as_json,
-    )
+    command = command_of(context)
+
+    async def work(backend: Backend) -> None:
+        page = await backend.sessions.list(text=text, agent_id=agent, status=status, limit=limit)
+        show_page(
+            command.terminal,
+            page,
+            show=lambda items: show_table(command.terminal, _HEADER, rows=map(_row, items)),
+            empty="No sessions found. Start one: windlass chat",
+            as_json=as_json,
+        )
+
+    command.ask(work)
 
 
-def _row(one: "SessionInfo | client.SessionInfo") -> tuple[str, ...]:
+def _row(one: "SessionRow") -> tuple[str, ...]:
     used = (str(one.run_count), tokens(one.usage), cost(one.usage))
     return (one.session_id, one.status.value, one.agent_id, when(one.updated_at), *used, one.title)
 
 
-_LIST: Final = Shape(
-    table(("session", "status", "agent", "changed", "runs", "tokens", "cost", "title"), _row),
-    "No such sessions. Begin one: windlass chat",
-)
-
-
-async def _known(runtime: "Place", session_id: str) -> "SessionInfo | client.SessionInfo":
+async def _known(backend: Backend, session_id: str) -> "SessionRow":
     try:
-        return await runtime.sessions.get(session_id)
+        return await backend.sessions.get(session_id)
     except windlass.Conflict:
-        raise Problem(
-            f"there is no session {session_id}", "See which there are: windlass sessions list"
-        ) from None
+        raise Problem(f"unknown session: {session_id}", "List the sessions: windlass sessions list") from None
 
 
 @app.command()
-def show(context: typer.Context, session_id: Id, *, as_json: Json = False) -> None:
-    """Show what was said in a session.
+def show(
+    context: typer.Context,
+    session_id: Id,
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Write a line of JSON for each message.")] = False,
+) -> None:
+    """Show the messages of a session.
 
     Example: windlass sessions show monday
     """
-    self = session_of(context)
+    terminal = command_of(context).terminal
 
-    async def work() -> Exit:
-        async with self.place() as runtime:
-            await _known(runtime, session_id)
-            after: str | None = None
-            while True:
-                page = await runtime.sessions.history(session_id, after=after, limit=200)
-                for message in page.items:
-                    if as_json:
-                        self.terminal.line(to_json(message))
-                    else:
-                        self.terminal.write(f"{message.role}: {_words(message)}\n")
-                if page.next is None:
-                    return Exit.DONE
-                after = page.next
+    async def work(backend: Backend) -> None:
+        await _known(backend, session_id)
+        after: str | None = None
+        while True:
+            page = await backend.sessions.history(session_id, after=after, limit=200)
+            for message in page.items:
+                if as_json:
+                    terminal.line(to_json(message))
+                else:
+                    terminal.write(f"{message.role}: {_text(message)}\n")
+            if page.next is None:
+                return
+            after = page.next
 
-    finish(work())
+    command_of(context).ask(work)
 
 
-def _words(message: object) -> str:
+def _text(message: object) -> str:
     parts = [getattr(message, name, None) for name in ("content", "tool_calls", "tool_result")]
     return " ".join(part if isinstance(part, str) else to_json(part) for part in parts if part)
 
@@ -106,36 +105,34 @@ def fork(
     context: typer.Context,
     session_id: Id,
     *,
-    at: Annotated[int | None, typer.Option(min=1, help="The number of a record; now when left out.")] = None,
+    at: Annotated[int | None, typer.Option(min=1, help="The number of a record; default: the last.")] = None,
     name: Annotated[str | None, typer.Option(help="The id of the new session.")] = None,
 ) -> None:
-    """Begin a new session as another one was; the old one does not notice.
+    """Copy a session to a new one, up to a record. The original does not change.
 
     Example: windlass sessions fork monday --at 12 --name monday-again
     """
-    self = session_of(context)
+    command = command_of(context)
 
-    async def work() -> Exit:
-        async with self.place() as runtime:
-            return await fork_session(self, runtime, session_id=session_id, at=at, name=name)
+    async def work(backend: Backend) -> None:
+        await fork_session(command, backend, session_id=session_id, at=at, name=name)
 
-    finish(work())
+    command.ask(work)
 
 
 async def fork_session(
-    self: Session, runtime: "Place", *, session_id: str, at: int | None, name: str | None
-) -> Exit:
-    """Fork a session; say what the new one is called.
+    command: Command, backend: Backend, *, session_id: str, at: int | None, name: str | None
+) -> None:
+    """Fork a session and write the id of the new one.
 
     Raises:
-        Problem: there is no such session.
-        AgentError: it cannot be forked there.
+        Problem: the session is unknown.
+        AgentError: it cannot be forked at this record.
     """
-    await _known(runtime, session_id)
-    made = await runtime.sessions.fork(session_id, at=at, session_id_new=name)
-    self.terminal.line(made.session_id)
-    self.terminal.say(f"Go on with it: windlass chat --session {made.session_id}", "dim")
-    return Exit.DONE
+    await _known(backend, session_id)
+    made = await backend.sessions.fork(session_id, at=at, session_id_new=name)
+    command.terminal.line(made.session_id)
+    command.terminal.say(f"Continue it: windlass chat --session {made.session_id}", "dim")
 
 
 @app.command()
@@ -143,63 +140,62 @@ def export(
     context: typer.Context,
     session_id: Id,
     *,
-    to: Annotated[Path | None, typer.Option(help="A new file; the output when left out.")] = None,
+    to: Annotated[Path | None, typer.Option(help="A new file; default: standard output.")] = None,
 ) -> None:
-    """Write a session as lines of JSON, with a checksum at the end.
+    """Write a session as lines of JSON with a checksum.
 
     Example: windlass sessions export monday --to monday.jsonl
     """
-    self = session_of(context)
+    command = command_of(context)
 
-    async def work() -> Exit:
-        async with self.place() as runtime:
-            return await export_session(self, runtime, session_id=session_id, to=to)
+    async def work(backend: Backend) -> None:
+        await export_session(command, backend, session_id=session_id, to=to)
 
-    finish(work())
+    command.ask(work)
 
 
-async def export_session(self: Session, runtime: "Place", *, session_id: str, to: Path | None) -> Exit:
-    """Write a session to a new file, or to the output.
+async def export_session(command: Command, backend: Backend, *, session_id: str, to: Path | None) -> None:
+    """Write a session to a new file, or to standard output.
 
     Raises:
-        Problem: there is no such session, or the file cannot be written.
+        Problem: the session is unknown, or the file cannot be written.
     """
-    await _known(runtime, session_id)
+    await _known(backend, session_id)
     if to is None:
-        async for line in runtime.sessions.export(session_id):
-            self.terminal.line(line.rstrip("\n"))
-        return Exit.DONE
+        async for line in backend.sessions.export(session_id):
+            command.terminal.line(line.rstrip("\n"))
+        return
     count = 0
     try:
         with to.open("x", encoding="utf-8") as file:
-            async for line in runtime.sessions.export(session_id):
+            async for line in backend.sessions.export(session_id):
                 file.write(line.rstrip("\n") + "\n")
                 count += 1
     except OSError as error:
-        raise Problem(f"{to} cannot be written: {error.strerror}") from None
-    self.terminal.say(f"{to}: {count:,} lines")
-    return Exit.DONE
+        raise Problem(f"cannot write {to}: {error.strerror}") from None
+    command.terminal.say(f"{to}: {count:,} lines")
 
 
 @app.command("import")
 def import_session(
-    context: typer.Context, file: Annotated[Path, typer.Argument(help="What export wrote; - for the input.")]
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(help="A file that export wrote; - reads standard input.")],
 ) -> None:
-    """Bring a session in that was exported: all of it or nothing.
+    """Import a session that was exported: all of it or nothing.
 
     Example: windlass sessions import monday.jsonl
     """
-    self = session_of(context)
+    command = command_of(context)
 
     async def work() -> Exit:
         try:
             lines = sys.stdin if str(file) == "-" else file.open(encoding="utf-8")
             with lines:
-                async with self.working() as runtime:
+                async with command.driving() as runtime:
                     made = await runtime.sessions.import_(lines)
         except (OSError, UnicodeDecodeError) as error:
-            raise Problem(f"{file} cannot be read: {error}") from None
-        self.terminal.line(made.session_id)
+            raise Problem(f"cannot read {file}: {error}") from None
+        command.terminal.line(made.session_id)
         return Exit.DONE
 
     finish(work())
@@ -210,26 +206,25 @@ def delete(
     context: typer.Context,
     session_id: Id,
     *,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Remove a session and those of its subagents, for good.
+    """Delete a session and those of its subagents. This cannot be undone.
 
     Example: windlass sessions delete monday
     """
-    self = session_of(context)
+    terminal = command_of(context).terminal
 
-    async def work() -> Exit:
-        async with self.place() as runtime:
-            known = await _known(runtime, session_id)
-            if not yes:
-                if not self.terminal.is_interactive:
-                    raise Problem("nobody is here to ask", "Say that you mean it: --yes")
-                self.terminal.forget()
-                answer = await self.terminal.ask(f"Remove {session_id}, {known.run_count} runs? [y/N] ")
-                if (answer or "").strip().lower() not in {"y", "yes"}:
-                    return Exit.CANCELLED
-            removed = await runtime.sessions.delete(session_id)
-        self.terminal.say(f"Removed: {', '.join(removed)}")
+    async def work(backend: Backend) -> Exit:
+        found = await _known(backend, session_id)
+        if not yes:
+            if not terminal.is_interactive:
+                raise Problem("cannot ask for confirmation: this is not a terminal", "Confirm with --yes.")
+            terminal.forget()
+            answer = await terminal.ask(f"Delete {session_id} with {found.run_count} runs? [y/N] ")
+            if (answer or "").strip().lower() not in {"y", "yes"}:
+                return Exit.CANCELLED
+        deleted = await backend.sessions.delete(session_id)
+        terminal.say(f"Deleted: {', '.join(deleted)}")
         return Exit.DONE
 
-    finish(work())
+    command_of(context).ask(work)

@@ -1,7 +1,7 @@
 """Rules over the ledger: why runs fail, and which version is better.
 
 Pure rules over recorded runs: kinds of failures, loops, goals and their criteria, comparisons with confidence
-intervals, proposals, and reports. Whoever has the runs brings them.
+intervals, proposals, and reports. The caller passes the runs; nothing is read here.
 """
 
 from typing import TYPE_CHECKING
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from windlass_harness.ledger.reports import VersionsReport as VersionsReport
     from windlass_harness.ledger.reports import failures_report as failures_report
     from windlass_harness.ledger.reports import goal_report as goal_report
+    from windlass_harness.ledger.reports import report_text as report_text
     from windlass_harness.ledger.reports import run_report as run_report
     from windlass_harness.ledger.reports import versions_report as versions_report
     from windlass_harness.ledger.tapes import Tape as Tape
     from windlass_harness.ledger.tapes import TapedCall as TapedCall
     from windlass_harness.ledger.tapes import call_key as call_key
     from windlass_harness.ledger.tapes import read_tape as read_tape
-    from windlass_harness.ledger.telling import report_text as report_text
     from windlass_harness.ledger.versions import Sample as Sample
     from windlass_harness.ledger.versions import compare_attempts as compare_attempts
     from windlass_harness.ledger.versions import compare_versions as compare_versions
@@ -83,6 +83,7 @@ _HOMES = {
         "VersionsReport",
         "failures_report",
         "goal_report",
+        "report_text",
         "run_report",
         "versions_report",
     ),
@@ -92,7 +93,6 @@ _HOMES = {
         "call_key",
         "read_tape",
     ),
-    "windlass_harness.ledger.telling": ("report_text",),
     "windlass_harness.ledger.versions": (
         "Sample",
         "compare_attempts",

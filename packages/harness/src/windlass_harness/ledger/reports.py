@@ -1,38 +1,58 @@
-"""Reports as data: a goal, failures, versions, one run."""
+"""Reports on recorded runs: a goal, its failures, two versions, one run, a proposal.
 
-from collections.abc import Mapping, Sequence
+Reports are data. `report_text` returns one as plain text, for a model or a log; the command draws tables and
+charts.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
+from typing import Final, assert_never
+
+from pydantic import JsonValue
 
 from windlass_harness.ledger.failures import Failure, Loop, cause_of, classify, find_loops
 from windlass_harness.ledger.goals import RunFacts, run_facts
 from windlass_harness.ledger.proposals import ProposalState
 from windlass_harness.ledger.versions import compare_versions, rate, tally
 from windlass_harness.views.ledger import describe_decision
-from windlass_protocol import DecisionRun, Estimate, FailureKind, VersionComparison, VersionTally
+from windlass_protocol import (
+    DecisionRun,
+    Estimate,
+    FailureKind,
+    ProposalChange,
+    ProposalCheck,
+    VersionComparison,
+    VersionTally,
+    canonical,
+)
 
 POINTS_MAX: Final = 40
-"""Columns of a sparkline; more runs share one."""
+"""Points of a series over time; with more runs, neighbours are averaged into one point."""
 VERSIONS_MAX: Final = 10
 CAUSES_MAX: Final = 5
 RUNS_NAMED_MAX: Final = 3
+FINGERPRINT_CHARS: Final = 12
+VALUE_CHARS_MAX: Final = 2_000
+_MICROS: Final = 1_000_000
+_CENT_MICROS: Final = 10_000
+_SECOND_MS: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Failures that come down to the same: what differs are numbers, ids, names."""
+    """Failures with the same text, apart from numbers, ids and names in it."""
 
     told: str
-    """As the newest of them puts it."""
+    """The text of the newest of them."""
     count: int
     run_ids: tuple[str, ...]
-    """The newest of them."""
+    """The newest runs, at most RUNS_NAMED_MAX."""
 
 
 @dataclass(frozen=True, slots=True)
 class FailureGroup:
-    """Runs that failed for one kind of reason."""
+    """Runs that failed with one kind of failure."""
 
     kind: FailureKind
     count: int
@@ -41,20 +61,20 @@ class FailureGroup:
 
 @dataclass(frozen=True, slots=True)
 class GoalReport:
-    """How the runs of a goal went."""
+    """Success, duration, versions and failures of the runs of a goal."""
 
     goal_id: str
     description: str
     runs: int
-    """All that ended."""
+    """Runs that have ended."""
     running: int
     judged: int
-    """Runs that somebody held against the goal; the others succeeded if they completed."""
+    """Runs that were evaluated against the goal; the others count as successful if they completed."""
     success_rate: Estimate | None
     success: tuple[float, ...]
-    """Success rates over time, oldest first."""
+    """Success rate over time, oldest first, at most POINTS_MAX points."""
     duration_ms: tuple[float, ...]
-    """Mean durations over time, oldest first."""
+    """Mean duration over time, oldest first, at most POINTS_MAX points."""
     versions: tuple[VersionTally, ...]
     """Versions of the agent, newest first."""
     failures: tuple[FailureGroup, ...]
@@ -62,7 +82,7 @@ class GoalReport:
 
 @dataclass(frozen=True, slots=True)
 class FailuresReport:
-    """Why runs of a goal failed, the most frequent reason first."""
+    """The failures of a goal by kind, the most frequent kind first."""
 
     goal_id: str
     runs: int
@@ -80,13 +100,13 @@ class VersionsReport:
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """What one run decided, and how it ended."""
+    """The decisions of one run, its problems and its failure."""
 
     facts: RunFacts
     goal_description: str
     narrative: str
     decisions: tuple[str, ...]
-    """Each in a line."""
+    """One line each."""
     decision_ids: tuple[str, ...]
     problems: tuple[str, ...]
     failure: Failure | None
@@ -95,7 +115,7 @@ class RunReport:
 
 @dataclass(frozen=True, slots=True)
 class ProposalReport:
-    """A proposal with its check."""
+    """A proposal with its check and its approval or refusal."""
 
     state: ProposalState
 
@@ -104,7 +124,7 @@ Report = GoalReport | FailuresReport | VersionsReport | RunReport | ProposalRepo
 
 
 def goal_report(goal_id: str, facts: Sequence[RunFacts], *, description: str = "") -> GoalReport:
-    """Return how the runs of a goal went; `facts` are newest first."""
+    """Return the report of a goal; `facts` are newest first."""
     ended = [one for one in facts if one.has_ended]
     succeeded = sum(one.has_succeeded for one in ended)
     oldest_first = ended[::-1]
@@ -124,21 +144,21 @@ def goal_report(goal_id: str, facts: Sequence[RunFacts], *, description: str = "
 
 
 def failures_report(goal_id: str, facts: Sequence[RunFacts]) -> FailuresReport:
-    """Return why runs of a goal failed; `facts` are newest first."""
+    """Return the failures of a goal; `facts` are newest first."""
     ended = [one for one in facts if one.has_ended]
     groups = failure_groups(ended)
     return FailuresReport(goal_id, len(ended), sum(group.count for group in groups), groups)
 
 
 def versions_report(goal_id: str, facts: Sequence[RunFacts], *, old: str, new: str) -> VersionsReport:
-    """Return two versions of an agent, by their fingerprints, on the runs of a goal."""
+    """Compare two versions of an agent, given by fingerprint, on the runs of a goal."""
     ended = [one for one in facts if one.has_ended]
     samples = [[one.sample for one in ended if one.fingerprint == name] for name in (old, new)]
     return VersionsReport(goal_id, compare_versions((old, samples[0]), (new, samples[1])))
 
 
 def run_report(run: DecisionRun) -> RunReport:
-    """Return what one run decided, and how it ended."""
+    """Return the report of one run."""
     return RunReport(
         facts=run_facts(run),
         goal_description=run.goal_description or "",
@@ -180,8 +200,230 @@ def _versions(ended: Sequence[RunFacts]) -> tuple[VersionTally, ...]:
 
 
 def _points(values: Sequence[float]) -> tuple[float, ...]:
-    """Means of as many neighbours as need be for a sparkline."""
+    """Average neighbours so that at most POINTS_MAX points remain."""
     if len(values) <= POINTS_MAX:
         return tuple(values)
     edges = [round(at * len(values) / POINTS_MAX) for at in range(POINTS_MAX + 1)]
     return tuple(sum(values[begin:end]) / (end - begin) for begin, end in pairwise(edges))
+
+
+# plain text
+
+
+def report_text(report: Report) -> str:
+    """Return a report as plain text: one fact a line, lists with a leading hyphen."""
+    match report:
+        case GoalReport():
+            lines = _goal_lines(report)
+        case FailuresReport():
+            lines = _failures_lines(report)
+        case VersionsReport():
+            lines = [f"Two versions on goal {report.goal_id}", "", *_comparison_lines(report.comparison)]
+        case RunReport():
+            lines = _run_lines(report)
+        case ProposalReport():
+            lines = _proposal_lines(report.state)
+        case _:
+            assert_never(report)
+    return "\n".join(map(_one_line, lines))
+
+
+def _goal_lines(report: GoalReport) -> list[str]:
+    running = f", {report.running} running" if report.running else ""
+    lines = [f"Goal {report.goal_id}: {_many(report.runs, 'run')} ended{running}"]
+    if report.description:
+        lines.append(report.description)
+    success = report.success_rate
+    if success is None:
+        return lines
+    interval = f"95 % confidence interval {success.low or 0:.0%} to {success.high or 0:.0%}"
+    lines += ["", f"Success rate: {success.value:.0%} ({interval})"]
+    if report.duration_ms:
+        lines.append(f"Mean duration: {_seconds(sum(report.duration_ms) / len(report.duration_ms))}")
+    others = "; the others succeed by completing" if report.judged < report.runs else ""
+    lines.append(f"Evaluated: {report.judged} of {_many(report.runs, 'run')}{others}")
+    if report.versions:
+        lines += [
+            "",
+            "Versions, the newest first, with the 95 % confidence interval of the success rate:",
+            *map(_version_line, report.versions),
+        ]
+    if report.failures:
+        lines += ["", "Failures, the most frequent first:"]
+        lines += [_failure_line(group) for group in report.failures]
+    return lines
+
+
+def _version_line(version: VersionTally) -> str:
+    parts = [f"- {short_fingerprint(version.fingerprint)}: {_many(version.runs, 'run')}"]
+    for name, estimate, form in (
+        ("success", version.success_rate, None),
+        ("cost", version.cost_micros, _dollars),
+        ("duration", version.duration_ms, _seconds),
+        ("tokens", version.tokens, _count),
+    ):
+        if estimate is not None:
+            parts.append(f"{name} {_rate(estimate) if form is None else form(estimate.value)}")
+    return ", ".join(parts)
+
+
+def _failure_line(group: FailureGroup) -> str:
+    first, *others = group.causes
+    often = ", most often" if others else ""
+    return f"- {group.kind.value}, {_many(group.count, 'run')}{often}: {first.told}"
+
+
+def _failures_lines(report: FailuresReport) -> list[str]:
+    lines = [f"Goal {report.goal_id}: {report.failed} of {_many(report.runs, 'run')} failed"]
+    for group in report.groups:
+        lines += ["", f"{group.kind.value}, {_many(group.count, 'run')}:"]
+        for cause in group.causes:
+            lines.append(f"- {_many(cause.count, 'run')} such as {', '.join(cause.run_ids)}: {cause.told}")
+    return lines
+
+
+def _comparison_lines(comparison: VersionComparison) -> list[str]:
+    old, new = comparison.old, comparison.new
+    return [
+        f"Old version {short_fingerprint(old.fingerprint)}: {_many(old.runs, 'run')}",
+        f"New version {short_fingerprint(new.fingerprint)}: {_many(new.runs, 'run')}",
+        *_change_line("Success rate", (old.success_rate, new.success_rate, comparison.success_rate), _share),
+        *_change_line("Cost", (old.cost_micros, new.cost_micros, comparison.cost_micros), _dollars),
+        *_change_line("Duration", (old.duration_ms, new.duration_ms, comparison.duration_ms), _seconds),
+        *_change_line("Tokens", (old.tokens, new.tokens, comparison.tokens), _count),
+        "Ranges in brackets are 95 % confidence intervals.",
+        f"The new version is {VERDICTS[comparison.verdict.value]}.",
+    ]
+
+
+def _change_line(
+    name: str, estimates: tuple[Estimate | None, Estimate | None, Estimate | None], form: "_Form"
+) -> list[str]:
+    old, new, difference = estimates
+    if old is None and new is None:
+        return []
+    shown = [
+        _UNKNOWN if one is None else _rate(one) if form is _share else form(one.value) for one in (old, new)
+    ]
+    return [f"{name}: {shown[0]} → {shown[1]}{_difference(difference, form)}"]
+
+
+def _difference(difference: Estimate | None, form: "_Form") -> str:
+    if difference is None:
+        return ""
+    told = f", difference {_signed(difference.value, form)}"
+    if difference.low is None or difference.high is None:
+        return told
+    return f"{told} ({_signed(difference.low, form)} to {_signed(difference.high, form)})"
+
+
+def _run_lines(report: RunReport) -> list[str]:
+    facts = report.facts
+    lines = [f"Run {facts.run_id}: {facts.status.value}"]
+    if goal := " - ".join(one for one in (facts.goal_id, report.goal_description) if one):
+        lines.append(f"Goal: {goal}")
+    if facts.fingerprint is not None:
+        lines.append(f"Version: {short_fingerprint(facts.fingerprint)}")
+    if facts.duration_ms is not None:
+        lines.append(f"Duration: {_seconds(facts.duration_ms)}")
+    if facts.tokens is not None:
+        lines.append(f"Tokens: {_count(facts.tokens)}")
+    if report.failure is not None:
+        lines += ["", f"Failure: {report.failure.kind.value}: {report.failure.told}"]
+    if report.decisions:
+        named = zip(report.decision_ids, report.decisions, strict=True)
+        lines += ["", "Decisions:", *(f"- {name}: {told}" for name, told in named)]
+    if report.problems:
+        lines += ["", "Problems:", *(f"- {problem}" for problem in report.problems)]
+    return lines
+
+
+def _proposal_lines(state: ProposalState) -> list[str]:
+    proposal = state.proposal
+    versions = [short_fingerprint(one) for one in (proposal.base_fingerprint, proposal.fingerprint)]
+    lines = [
+        f"Proposal {proposal.id}: {state.status.value}",
+        f"Agent {proposal.agent_id}, goal {proposal.goal_id}",
+        f"Version {' → '.join(versions)}",
+        "",
+        proposal.rationale,
+    ]
+    if proposal.evidence:
+        lines.append(f"Evidence: {', '.join(proposal.evidence)}")
+    for change in proposal.changes:
+        lines += ["", *_proposed_lines(change)]
+    if state.check is not None:
+        lines += ["", *_comparison_lines(state.check.comparison), _check_line(state.check)]
+    if state.settled is not None:
+        word = "Accepted" if state.settled.is_accepted else "Refused"
+        why = f": {state.settled.reason}" if state.settled.reason else ""
+        lines += ["", f"{word} by {state.settled.by}{why}"]
+    if state.applied is not None:
+        lines.append(f"Applied by {state.applied.by}")
+    return lines
+
+
+def _proposed_lines(change: ProposalChange) -> list[str]:
+    of = "" if change.target is None else f" of {change.target}"
+    values = (("-", change.before), ("+", change.after))
+    return [
+        f"{change.part.value.replace('_', ' ')}{of}:",
+        *(f"{sign} {_value(value)}" for sign, value in values if value is not None),
+    ]
+
+
+def _check_line(check: ProposalCheck) -> str:
+    return f"{check.fixed} fixed, {check.broken} broken, {check.diverged} with calls that were never recorded"
+
+
+def short_fingerprint(fingerprint: str) -> str:
+    """Return the first characters of a fingerprint, enough to tell versions apart."""
+    return fingerprint.removeprefix("sha256:")[:FINGERPRINT_CHARS]
+
+
+def _signed(value: float, form: "_Form") -> str:
+    return f"{'-' if value < 0 else '+'}{form(abs(value))}"
+
+
+def _rate(estimate: Estimate) -> str:
+    return f"{estimate.value:.0%} ({estimate.low or 0:.0%} to {estimate.high or 0:.0%})"
+
+
+def _share(value: float) -> str:
+    return f"{value:.0%}"
+
+
+def _dollars(micros: float) -> str:
+    # A model call costs thousandths of a cent.
+    return f"${micros / _MICROS:.6f}" if micros < _CENT_MICROS else f"${micros / _MICROS:,.4f}"
+
+
+def _seconds(ms: float) -> str:
+    return f"{ms:.0f} ms" if ms < _SECOND_MS else f"{ms / _SECOND_MS:,.1f} s"
+
+
+def _count(value: float) -> str:
+    return f"{value:,.0f}"
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def _value(value: JsonValue) -> str:
+    text = value if isinstance(value, str) else canonical(value).decode()
+    return text if len(text) <= VALUE_CHARS_MAX else f"{text[: VALUE_CHARS_MAX - 1]}…"
+
+
+def _one_line(text: str) -> str:
+    """Return a text in one line without control characters: recorded text is not trusted."""
+    return "".join(one if one.isprintable() else " " for one in " ".join(text.split()))
+
+
+_Form = Callable[[float], str]
+_UNKNOWN: Final = "unknown"
+VERDICTS: Final = {
+    "better": "better",
+    "worse": "worse",
+    "unclear": "neither better nor worse, as far as so few runs can tell",
+}

@@ -58,7 +58,7 @@ from windlass_harness.ledger.proposals import (
     ProposalStatus,
     fold_proposals,
 )
-from windlass_harness.ledger.telling import report_text
+from windlass_harness.ledger.reports import report_text
 from windlass_harness.views.payloads import as_text
 from windlass_protocol import (
     DecisionEvaluation,

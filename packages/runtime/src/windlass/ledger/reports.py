@@ -1,4 +1,4 @@
-"""Reports on recorded runs, as data and as text."""
+"""Reports on recorded runs and proposals, as data; see `report_text` for plain text."""
 
 from typing import Final, Literal, get_args
 
@@ -21,7 +21,7 @@ from windlass_protocol import ErrorKind, JsonObject, RetryClass
 from windlass_protocol.codec_errors import shown
 
 RUNS_MAX: Final = 10_000
-"""The newest runs of a goal that a report counts."""
+"""Runs of a goal that a report counts, the newest first."""
 
 View = Literal["overview", "failures", "versions"]
 
@@ -37,12 +37,12 @@ def report(
 ) -> Report:
     """Return a report: on a goal, on one run, or on a proposal with its check.
 
-    A goal has three views: how its runs went, why they failed, and two versions of the agent side by side,
-    the two newest ones when left out. `report_text` tells a report in a terminal, `report_json` elsewhere.
+    A goal has three views: an overview, its failures, and two versions of the agent compared, the two newest
+    if `versions` is left out. `report_text` returns a report as plain text, `report_json` as JSON data.
 
     Raises:
-        Rejected: it is not clear what the report is to be about, or there is no such view.
-        Conflict: there is no such run.
+        Rejected: not exactly one subject is given, or the view is unknown.
+        Conflict: the run is unknown.
     """
     if view not in get_args(View):
         known = get_args(View)
@@ -50,7 +50,7 @@ def report(
             f"view is one of {', '.join(known)}, found {shown(str(view), 64)}{meant([str(view)], known)}"
         )
     if sum(one is not None for one in (goal_id, run_id, proposal)) != 1:
-        raise bad_request("a report is about one of goal_id, run_id and proposal")
+        raise bad_request("report takes exactly one of goal_id, run_id and proposal")
     if proposal is not None:
         return ProposalReport(proposal)
     if run_id is not None:
@@ -67,7 +67,7 @@ def _run(query: BuilderQuery, run_id: str) -> Report:
     run = query.get_decision_run(run_id)
     if run is None:
         raise Conflict(
-            "nobody ever recorded this run",
+            f"unknown run: {shown(run_id, 128)} is not recorded",
             kind=ErrorKind.INVALID_STATE_TRANSITION,
             retry=RetryClass.NOT_RETRYABLE,
         )
@@ -87,7 +87,7 @@ def _goal(
         case "versions":
             known = list(dict.fromkeys(one.fingerprint for one in facts if one.fingerprint is not None))
             if versions is None and len(known) < 2:
-                told = "one version" if known else "no version"
-                raise bad_request(f"goal {name} has runs of {told}: there is nothing to compare")
+                found = "one version" if known else "no version"
+                raise bad_request(f"a comparison needs runs of two versions: goal {name} has runs of {found}")
             old, new = versions or (known[1], known[0])
             return versions_report(name, facts, old=old, new=new)

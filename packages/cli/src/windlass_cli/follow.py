@@ -1,18 +1,21 @@
-"""A run on the terminal: its words as they come, its tools, and what it asks."""
+"""Follow a run on the terminal: its answer as it streams, its tool calls, and its requests.
 
+A run outlives the command. When the command ends first, it prints how to resume the run.
+"""
+
+import asyncio
 import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, cast
 
 import windlass
 import windlass_protocol
-from windlass_cli.problems import Exit
-from windlass_cli.terminal import Terminal
+from windlass_cli.output import Exit, Terminal
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from windlass_cli.session import PlacedRun
+    from windlass_cli.backend import Backend, Command, Run
     from windlass_protocol import Event, InputRequest, Record, RunResult
 
 SHORT_CHARS: Final = 160
@@ -23,30 +26,30 @@ JsonObject = dict[str, "JsonValue"]
 
 @dataclass(slots=True)
 class Watch:
-    """Shows the events of a run, and asks whoever sits there."""
+    """Shows the events of a run and asks the user for its requests."""
 
     terminal: Terminal
     user: str
     is_json: bool = False
     is_asking: bool = True
     _is_open: bool = field(default=False, init=False)
-    """Whether a line of the answer has begun."""
+    """Whether the last line of the answer is not ended."""
     _streamed: set[tuple[object, object]] = field(default_factory=set[tuple[object, object]], init=False)
 
-    async def follow(self, handle: "PlacedRun") -> "RunResult | None":
-        """Show a run up to its end; return its result, None if it waits for somebody."""
-        async for event in handle.events():
+    async def follow(self, run: "Run") -> "RunResult | None":
+        """Show a run up to its end; return its result, or None if it waits for a person."""
+        async for event in run.events():
             self.show(event)
-            if event.type == "run.waiting" and not await self._answer(handle):
+            if event.type == "run.waiting" and not await self._answer(run):
                 return None
-        return await handle.wait()
+        return await run.wait()
 
     def end(self, result: "RunResult | None", *, run_id: str) -> Exit:
-        """Tell how it ended; return the exit code."""
+        """Show the result of a run; return the exit code."""
         self.leave()
         if result is None:
-            self.terminal.say("It waits for a person. See what it asks: windlass approvals list")
-            self.terminal.say(f"Go on with it: windlass runs resume {run_id}")
+            self.terminal.say("The run waits for a person. List the requests: windlass approvals list")
+            self.terminal.say(f"Resume it: windlass runs resume {run_id}")
             return Exit.WAITING
         if self.is_json:
             data = cast(JsonObject, json.loads(windlass_protocol.encode(result)))
@@ -58,7 +61,7 @@ class Watch:
         return _EXITS.get(result.status.value, Exit.FAILED)
 
     def show(self, event: "Event | Record") -> None:
-        """Show one thing that happened."""
+        """Show one event."""
         if self.is_json:
             self.terminal.line(windlass_protocol.encode(event).decode())
         else:
@@ -82,13 +85,13 @@ class Watch:
             case "action.result":
                 self._result(data)
             case "step.retrying":
-                self._note(f"… {data.get('message')}; trying again", "yellow")
+                self._note(f"… {data.get('message')}; retrying", "yellow")
             case "subagent.called":
-                self._note(f"⇒ {data.get('name')} begins", "cyan")
+                self._note(f"⇒ {data.get('name')} started", "cyan")
             case "compaction.completed":
-                self._note("… the history was shortened", "dim")
+                self._note("… the history was compacted", "dim")
             case "recovery.started":
-                self._note("… going on after an interruption", "yellow")
+                self._note("… resuming after an interruption", "yellow")
             case _:
                 pass
 
@@ -104,34 +107,34 @@ class Watch:
             message = error.get("message") if isinstance(error, dict) else error
             self._note(f"✗ {name}{time}: {_short(str(message))}", "red")
 
-    async def _answer(self, handle: "PlacedRun") -> bool:
-        """Ask for everything that the run waits for; tell whether all of it is answered."""
-        for request in await handle.requests():
-            # One whose answer waits for a process that takes it is no question any more.
+    async def _answer(self, run: "Run") -> bool:
+        """Ask for each open request of the run; return whether all are answered."""
+        for request in await run.requests():
+            # An answered request stays listed until the driver of the run takes the answer.
             is_open = not request.is_answered
-            if is_open and not (self.is_asking and await self._settle(handle, request)):
+            if is_open and not (self.is_asking and await self._settle(run, request)):
                 return False
         return True
 
-    async def _settle(self, handle: "PlacedRun", request: "InputRequest") -> bool:
-        """Ask until there is an answer that counts; tell whether there is one."""
+    async def _settle(self, run: "Run", request: "InputRequest") -> bool:
+        """Ask until an answer is accepted; return False at the end of the input."""
         while True:
             option, text = await self._choice(request)
             if option is None and text is None:
                 return False
             try:
-                await handle.answer(request.request_id, option, text=text, responder=self.user)
+                await run.answer(request.request_id, option, text=text, responder=self.user)
             except windlass.Conflict as error:
-                self._note(error.message, "yellow")  # somebody else was faster
+                self._note(error.message, "yellow")  # answered elsewhere
             except windlass.AgentError as error:
                 self._note(error.message, "yellow")
                 continue
             return True
 
     async def _choice(self, request: "InputRequest") -> tuple[str | None, str | None]:
-        """Return the option and the words of an answer; neither at the end of the input."""
+        """Return the option or the text of an answer; neither at the end of the input."""
         self.leave()
-        # Whoever typed it had not seen the question.
+        # Input from before the question is not an answer to it.
         self.terminal.forget()
         self.terminal.say(f"? {asked(request)}", "bold yellow")
         options = {option.id: option for option in request.options or ()}
@@ -152,7 +155,7 @@ class Watch:
             if word and is_open:
                 return None, line
             self.terminal.forget()
-            self.terminal.say(f"Type a number, or one of: {', '.join(names)}", "dim")
+            self.terminal.say(f"Type a number or one of: {', '.join(names)}", "dim")
 
     def _piece(self, text: str) -> None:
         if text:
@@ -164,16 +167,60 @@ class Watch:
         self.terminal.say(text, style)
 
     def leave(self) -> None:
-        """End the line that has begun."""
+        """End the line of the answer, if it is not ended."""
         if self._is_open:
             self.terminal.write("\n")
             self._is_open = False
 
 
+async def start_run(
+    command: "Command", backend: "Backend", *, agent: str, message: str, session_id: str | None
+) -> "Run":
+    """Start a run; when the command is interrupted, say that the run may have started.
+
+    Raises:
+        AgentError: it was refused.
+    """
+    try:
+        return await backend.start(agent, message, session_id=session_id)
+    except asyncio.CancelledError:
+        command.terminal.say("The run may have started; then it is stored. List the runs: windlass runs list")
+        raise
+
+
+async def follow_run(command: "Command", backend: "Backend", *, watch: Watch, run: "Run") -> Exit:
+    """Show a run to its end; when the command is interrupted, say how to resume it.
+
+    A run that is queued behind one that waits for a person would wait without end: that one is shown first.
+    """
+    try:
+        ahead = await _run_ahead(backend, run)
+        if ahead is not None:
+            command.terminal.say(f"Queued behind run {ahead.run_id}, which waits.", "yellow")
+            if await watch.follow(ahead) is None:
+                return watch.end(None, run_id=ahead.run_id)
+        return watch.end(await watch.follow(run), run_id=run.run_id)
+    except asyncio.CancelledError:
+        watch.leave()
+        settings = command.settings
+        where = f"It continues at {settings.server}" if settings.server else f"Stored in {settings.store}"
+        command.terminal.say(f"{where}. Resume it: windlass runs resume {run.run_id}")
+        raise
+
+
+async def _run_ahead(backend: "Backend", run: "Run") -> "Run | None":
+    """Return the waiting run of the same session that keeps this one from starting."""
+    snapshot = await backend.run_snapshot(run.run_id)
+    if snapshot.status.value != "pending":
+        return None
+    page = await backend.sessions.runs(session_id=snapshot.session_id, status="waiting", limit=1)
+    return backend.handle(page.items[0].run_id) if page.items else None
+
+
 def asked(request: "InputRequest") -> str:
-    """Return what a person is asked, with all of what is to be done."""
+    """Return the text of a request with the whole input of its action."""
     if request.kind is not windlass_protocol.InputKind.RECOVERY:
-        return request.prompt  # it has the arguments in it
+        return request.prompt  # it contains the arguments
     return f"{request.prompt}\n{json.dumps(request.action.input, indent=2)}"
 
 

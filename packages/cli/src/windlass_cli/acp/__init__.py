@@ -1,1 +1,0 @@
-"""The Agent Client Protocol: agents in editors, over standard input and output."""

@@ -1,0 +1,465 @@
+"""Backends of the command: the store on this machine, or a server.
+
+`Command` holds the settings and the terminal of one command and opens its backend. `Backend` is what commands
+ask of either kind. `LocalStore` implements it here; `windlass_cli.remote` implements it over HTTP and is
+imported only when a server is named, because the client is slow to import.
+"""
+
+import asyncio
+import getpass
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NoReturn, Protocol, cast
+
+import typer
+
+import windlass
+from windlass import parts
+from windlass_cli.output import Exit, Problem, Terminal
+from windlass_cli.settings import KEY, LOCAL, OWNER, Settings
+
+if TYPE_CHECKING:
+    from windlass import Agent, AgentRuntime, client
+    from windlass.catalog import Page, RunTrace
+    from windlass.ledger import Goal
+    from windlass.ports import store as listing
+    from windlass_protocol import (
+        ChatMessage,
+        DecisionRun,
+        Event,
+        InputRequest,
+        Record,
+        RunResult,
+        RunSnapshot,
+    )
+
+    SessionRow = listing.SessionInfo | client.SessionInfo
+    RunRow = listing.RunInfo | client.RunRow
+    RequestRow = listing.OpenRequest | client.ApprovalInfo
+
+ENDS: Final = frozenset({"completed", "failed", "cancelled", "budget_exhausted"})
+"""The statuses of a run that has ended; its last record is `run.` and one of them."""
+RECORDS_PER_READ: Final = 500
+
+
+class Run(Protocol):
+    """A run in a backend: `windlass.RunHandle`, or `remote.RemoteRun`."""
+
+    run_id: str
+
+    def events(self) -> "AsyncIterable[Event]":
+        """Return the events of the run, stored and live, up to its end."""
+        ...
+
+    async def wait(self, timeout: float | None = None) -> "RunResult":  # noqa: ASYNC109 - the run continues
+        """Return the result of the run once it has ended.
+
+        Raises:
+            TimeoutError: it has not ended after so many seconds. It continues.
+        """
+        ...
+
+    async def requests(self) -> "tuple[InputRequest, ...]":
+        """Return the open requests of the run."""
+        ...
+
+    async def answer(
+        self, request_id: str, option_id: str | None = None, *, text: str | None = None, responder: str
+    ) -> None:
+        """Answer a request.
+
+        Raises:
+            Conflict: the request is not open any more.
+            AgentError: the answer is refused.
+        """
+        ...
+
+    async def cancel(self, *, by: str, reason: str | None = None) -> None:
+        """Request that the run ends."""
+        ...
+
+
+class Sessions(Protocol):
+    """The sessions and runs of a backend: `runtime.sessions`, or `remote.RemoteSessions`."""
+
+    async def list(
+        self,
+        *,
+        text: str | None = None,
+        agent_id: str | None = None,
+        status: str | None = None,
+        limit: int = 50,
+    ) -> "Page[SessionRow]":
+        """Return a page of sessions, the newest first."""
+        ...
+
+    async def runs(
+        self,
+        *,
+        session_id: str | None = None,
+        agent_id: str | None = None,
+        status: str | None = None,
+        limit: int = 50,
+    ) -> "Page[RunRow]":
+        """Return a page of runs, the newest first."""
+        ...
+
+    async def requests(self, *, after: str | None = None, limit: int = 50) -> "Page[RequestRow]":
+        """Return a page of open requests, the oldest first."""
+        ...
+
+    async def get(self, session_id: str) -> "SessionRow":
+        """Return a session.
+
+        Raises:
+            Conflict: the session is unknown.
+        """
+        ...
+
+    async def history(
+        self, session_id: str, *, after: str | None = None, limit: int = 50
+    ) -> "Page[ChatMessage]":
+        """Return a page of the messages of a session."""
+        ...
+
+    async def trace(self, run_id: str) -> "RunTrace | client.TraceInfo":
+        """Return the spans and events of a run."""
+        ...
+
+    async def fork(
+        self, session_id: str, *, at: int | None = None, session_id_new: str | None = None
+    ) -> "SessionRow":
+        """Copy a session up to a record.
+
+        Raises:
+            Problem: an id is given for the copy, and a server chooses its own.
+        """
+        ...
+
+    def export(self, session_id: str) -> AsyncIterator[str]:
+        """Return a session as lines of JSON."""
+        ...
+
+    async def delete(self, session_id: str) -> tuple[str, ...]:
+        """Delete a session and those of its subagents; return their ids."""
+        ...
+
+
+class Backend(Protocol):
+    """What commands ask of a store or of a server."""
+
+    @property
+    def sessions(self) -> Sessions:
+        """The sessions and runs."""
+        ...
+
+    async def agent(self, name: str | None) -> str:
+        """Return the name of an agent; of the first one if `name` is None.
+
+        Raises:
+            Problem: the agent is unknown.
+        """
+        ...
+
+    async def new_session(self, agent: str) -> str:
+        """Return the id of a new session."""
+        ...
+
+    async def start(self, agent: str, message: str, *, session_id: str | None) -> Run:
+        """Start a run.
+
+        Raises:
+            Problem: the server does not have the session.
+            AgentError: the run was refused.
+        """
+        ...
+
+    def handle(self, run_id: str) -> Run:
+        """Return a run."""
+        ...
+
+    async def run_snapshot(self, run_id: str) -> "RunSnapshot":
+        """Return the status and usage of a run.
+
+        Raises:
+            Conflict: the run is unknown.
+        """
+        ...
+
+    async def decisions(self, run_id: str) -> "DecisionRun":
+        """Return the decisions of a run."""
+        ...
+
+    def session_records(self, session_id: str) -> "AsyncIterator[Record | Event]":
+        """Yield what is stored of a session, in order, up to now."""
+        ...
+
+    def run_records(self, run_id: str) -> "AsyncIterator[Record | Event]":
+        """Yield what is stored of a run, in order, up to its end or to now."""
+        ...
+
+
+class LocalStore:
+    """The `Backend` on this machine: a runtime with the store open."""
+
+    def __init__(self, runtime: "AgentRuntime", agents: "Callable[[], tuple[Agent, ...]]") -> None:
+        self.runtime = runtime
+        self.sessions = runtime.sessions
+        self.handle = runtime.handle
+        self.run_snapshot = runtime.run_snapshot
+        self.decisions = runtime.decisions
+        self._agents = agents
+
+    async def agent(self, name: str | None) -> str:
+        return chosen_agent(name, [agent.name for agent in self._agents()])
+
+    async def new_session(self, agent: str) -> str:
+        return f"chat-{parts.new_id()}"
+
+    async def start(self, agent: str, message: str, *, session_id: str | None) -> windlass.RunHandle:
+        """Start a run for the user of this machine.
+
+        A session without an owner was begun by a program; it stays without one.
+        """
+        owner: str | None = OWNER
+        if session_id is not None:
+            try:
+                known = await self.sessions.get(session_id)
+            except windlass.Conflict:  # a new session
+                pass
+            else:
+                owner = None if known.owner is None else OWNER
+        return await self.runtime.start(agent, message, session_id=session_id, owner=owner)
+
+    async def session_records(self, session_id: str) -> "AsyncIterator[Record]":
+        after = 0
+        while records := await self.sessions.records(session_id, after=after, limit=RECORDS_PER_READ):
+            for record in records:
+                yield record
+            after = records[-1].seq
+
+    async def run_records(self, run_id: str) -> "AsyncIterator[Record]":
+        async for record in self.session_records(await session_of_run(self, run_id)):
+            if record.run_id == run_id:
+                yield record
+                if record.type.startswith("run.") and record.type.removeprefix("run.") in ENDS:
+                    return
+
+
+# the command
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """The settings and the terminal of one command."""
+
+    settings: Settings
+    terminal: Terminal
+    key: str | None = field(default=None, repr=False)
+    """The API key for the server, if one is named."""
+    _loaded: "list[tuple[Agent, ...]]" = field(default_factory=list["tuple[Agent, ...]"], init=False)
+
+    @property
+    def user(self) -> str:
+        """The name under which requests are answered."""
+        return self.settings.user or getpass.getuser()
+
+    def agents(self) -> "tuple[Agent, ...]":
+        """Return the agents; they are loaded once.
+
+        Raises:
+            Rejected: they cannot be loaded.
+        """
+        if not self._loaded:
+            from windlass.loading import load_agents  # noqa: PLC0415 - slow to import
+
+            self._loaded.append(load_agents(self.settings.agents, self.settings.folder))
+        return self._loaded[0]
+
+    def goals(self, place: str | None = None) -> "tuple[Goal, ...]":
+        """Return the goals at `place`, or at the setting `goals`; none if neither is set.
+
+        Raises:
+            Rejected: they cannot be loaded.
+        """
+        named = place or self.settings.text("goals")
+        if not named:
+            return ()
+        from windlass.ledger import Goal  # noqa: PLC0415 - slow to import
+        from windlass.loading import load  # noqa: PLC0415 - slow to import
+
+        return load(named, Goal, folder=self.settings.folder)
+
+    def ask(
+        self, work: Callable[[Backend], Coroutine[object, object, Exit | None]], *, drives: bool = False
+    ) -> NoReturn:
+        """Open the backend, do the work of the command, and end it with the exit code of the work."""
+
+        async def whole() -> Exit:
+            async with self.backend(drives=drives) as backend:
+                return await work(backend) or Exit.DONE
+
+        finish(whole())
+
+    @asynccontextmanager
+    async def backend(self, *, drives: bool = False) -> AsyncGenerator[Backend]:
+        """Open the server that is named, else the store.
+
+        With `drives`, unfinished runs of the store are driven here. A server always drives its own.
+
+        Raises:
+            Problem: a key is set and only a file names the server.
+        """
+        if not self.settings.server:
+            async with self.driving() if drives else self.reading() as runtime:
+                yield LocalStore(runtime, self.agents)
+            return
+        from windlass.client import Client  # noqa: PLC0415 - slow to import
+        from windlass_cli.remote import RemoteServer  # noqa: PLC0415 - slow to import
+
+        self._check_key()
+        async with Client(self.settings.server, key=self.key) as client:
+            yield RemoteServer(client)
+
+    def _check_key(self) -> None:
+        """Refuse to send the key to a server that only a file names: the file may come from others."""
+        named = self.settings.values["server"]
+        if self.key is not None and named.is_from_file:
+            raise Problem(
+                f"{KEY} is set and the server is named by {named.source}: "
+                "a key is sent only to a server that you name",
+                f"Name the server with --server or {named.setting.variable}, or unset {KEY}.",
+            )
+
+    def check_store(self) -> None:
+        """Refuse a command that needs the store when a server is named.
+
+        Raises:
+            Problem: a server is named.
+        """
+        if self.settings.server:
+            raise Problem(
+                "this command works on a store, and a server is named",
+                f"Remove the server: {self.settings.values['server'].source}.",
+            )
+
+    @asynccontextmanager
+    async def driving(self) -> "AsyncGenerator[AgentRuntime]":
+        """Open the store and drive its unfinished runs.
+
+        Telemetry is exported if the environment names an OpenTelemetry collector.
+        """
+        from windlass import telemetry  # noqa: PLC0415 - slow to import
+
+        self.check_store()
+        settings = self.settings
+        _check_file(settings.store)
+        _make_folder(settings.store.parent)
+        runtime = await windlass.AgentRuntime.open(
+            settings.store, agents=self.agents(), durability=settings.durability
+        )
+        exported = settings.store.with_suffix(telemetry.STATE_SUFFIX)
+        async with runtime, telemetry.export_from_environment(runtime, state_path=exported):
+            yield runtime
+
+    @asynccontextmanager
+    async def reading(self, *, with_agents: bool = False) -> "AsyncGenerator[AgentRuntime]":
+        """Open the store to read it and to answer requests; no run is driven.
+
+        With `with_agents` the runtime knows the agents, as replays need.
+
+        Raises:
+            Problem: the store does not exist.
+        """
+        self.check_store()
+        settings = self.settings
+        _check_file(settings.store)
+        if not settings.store.is_file():
+            raise Problem(
+                f"the store {settings.store} does not exist",
+                'Create it with: windlass run "…", or name another file: --store PATH',
+            )
+        runtime = await windlass.AgentRuntime.open(settings.store, agents=(), durability=settings.durability)
+        async with runtime:
+            if not with_agents:
+                yield runtime
+                return
+            # A runtime that is opened with agents drives their runs, so the agents come from one that is not.
+            registry = windlass.AgentRuntime.in_memory(self.agents()).ports.registry
+            yield windlass.AgentRuntime(replace(runtime.ports, registry=registry))
+
+
+def command_of(context: typer.Context) -> Command:
+    """Return the command of a typer context."""
+    return cast(Command, context.obj)
+
+
+def finish(work: Coroutine[object, object, Exit]) -> NoReturn:
+    """Run the work of a command and exit with its code; Ctrl-C cancels it."""
+    try:
+        code = asyncio.run(work)
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        code = Exit.INTERRUPTED
+    raise typer.Exit(code)
+
+
+def chosen_agent(name: str | None, names: list[str]) -> str:
+    """Return the agent of a name, or the first one.
+
+    Raises:
+        Problem: the agent is unknown.
+    """
+    if name is None and names:
+        return names[0]
+    if name is None or name not in names:
+        raise Problem(f"unknown agent: {name}", f"Known agents: {', '.join(names)}.")
+    return name
+
+
+def _check_file(store: Path) -> None:
+    if store.is_dir():
+        raise Problem(f"the store {store} is a folder", f"Name a file in it: --store {store / LOCAL}")
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise Problem(
+            f"cannot create the folder {folder}: {error.strerror}", "Name another file: --store PATH"
+        ) from None
+
+
+# runs
+
+
+async def run_status(backend: Backend, run_id: str) -> str:
+    """Return the status of a run.
+
+    Raises:
+        Problem: the run is unknown.
+    """
+    try:
+        return (await backend.run_snapshot(run_id)).status.value
+    except windlass.Conflict:
+        raise Problem(f"unknown run: {run_id}", "List the runs: windlass runs list") from None
+
+
+async def session_of_run(backend: Backend, run_id: str) -> str:
+    """Return the session of a run."""
+    session_id = (await backend.run_snapshot(run_id)).session_id
+    assert session_id is not None, "a run that was started has a session"
+    return session_id
+
+
+async def last_seq_of_run(backend: Backend, run_id: str) -> int | None:
+    """Return the number of the last record of a run, with the notes of its session; None before its start."""
+    last: int | None = None
+    async for record in backend.session_records(await session_of_run(backend, run_id)):
+        if record.run_id == run_id or (last is not None and record.run_id is None):
+            last = record.seq
+        elif last is not None:
+            break
+    return last

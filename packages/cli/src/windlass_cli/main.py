@@ -1,0 +1,92 @@
+"""The `windlass` command: its options, its commands and its errors."""
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import windlass
+from windlass_cli.backend import Command
+from windlass_cli.commands import approvals, builder, demo, migrate, project, runs, serve, sessions, talk
+from windlass_cli.output import Exit, Problem, Terminal, standard_terminal
+from windlass_cli.settings import KEY, load_settings
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Run durable agents, follow them, answer their requests and inspect their runs.",
+    epilog='Start with: windlass demo, or: windlass run "what is the weather in Oslo?"',
+)
+
+
+def _show_version(is_asked: bool) -> None:
+    if is_asked:
+        standard_terminal().line(f"windlass {windlass.__version__}")
+        raise typer.Exit(Exit.DONE)
+
+
+@app.callback()
+def _options(
+    context: typer.Context,
+    *,
+    agents: Annotated[str | None, typer.Option(help="Your agents: module:name or file.py:name.")] = None,
+    store: Annotated[str | None, typer.Option(help="The file of the store.")] = None,
+    server: Annotated[
+        str | None,
+        typer.Option(help="The address of a server to use instead of a store; its key is in WINDLASS_KEY."),
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="The settings file; default: windlass.toml in this folder.")
+    ] = None,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    environment = os.environ  # noqa: TID251 - the command is where the environment comes from
+    given = {"agents": agents, "store": store, "server": server}
+    settings = load_settings(given, environment, file=config)
+    context.obj = Command(settings, standard_terminal(), key=environment.get(KEY) or None)
+
+
+app.command("demo")(demo.demo)
+app.command("run")(talk.run)
+app.command("chat")(talk.chat)
+app.command("dev")(serve.dev)
+app.command("serve")(serve.serve)
+app.add_typer(sessions.app, name="sessions")
+app.add_typer(runs.app, name="runs")
+app.add_typer(approvals.app, name="approvals")
+app.add_typer(builder.app, name="builder")
+app.command("acp")(talk.acp)
+app.command("sidecar", add_help_option=False, context_settings=serve.ALL_ARGUMENTS)(serve.sidecar)
+app.command("trace")(runs.trace)
+app.command("decisions")(runs.decisions)
+app.command("init")(project.init)
+app.command("config")(project.config)
+app.command("doctor")(project.doctor)
+app.command("migrate")(migrate.migrate)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command with the given arguments, or those of the process, and end the process."""
+    terminal = standard_terminal()
+    try:
+        app(arguments, prog_name="windlass")
+    except Problem as problem:
+        sys.exit(_fail(terminal, problem.message, hint=problem.hint, code=problem.code))
+    except (windlass.Rejected, windlass.Conflict) as error:
+        sys.exit(_fail(terminal, error.message, code=Exit.USAGE))
+    except windlass.AgentError as error:
+        sys.exit(_fail(terminal, error.message, code=Exit.FAILED))
+
+
+def _fail(terminal: Terminal, message: str, *, hint: str = "", code: Exit) -> Exit:
+    terminal.say(f"windlass: {message}", "red")
+    if hint:
+        terminal.say(hint)
+    return code

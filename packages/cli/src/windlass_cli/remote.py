@@ -1,0 +1,166 @@
+"""The backend over HTTP: a Windlass server in place of the local store.
+
+The contracts of the methods are in `windlass_cli.backend`: `Backend`, `Run` and `Sessions`.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from windlass import Conflict
+from windlass.client import ApprovalInfo, Client, NotFound, NotWindlass, RunRow, SessionInfo, TraceInfo
+from windlass_cli.backend import chosen_agent
+from windlass_cli.output import Problem
+
+if TYPE_CHECKING:
+    from windlass.catalog import Page
+    from windlass_protocol import ChatMessage, DecisionRun, Event, InputRequest, RunResult, RunSnapshot
+
+T = TypeVar("T")
+_SERVER_IDS: Final = "a server chooses the ids of its sessions"
+
+
+class RemoteServer:
+    """A server as a `Backend`. The server knows the user by the key."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.sessions = RemoteSessions(client)
+
+    async def agent(self, name: str | None) -> str:
+        return chosen_agent(name, [agent.agent_id for agent in await self._client.agents()])
+
+    async def new_session(self, agent: str) -> str:
+        return (await self._client.sessions.create(agent=agent)).session_id
+
+    async def start(self, agent: str, message: str, *, session_id: str | None) -> "RemoteRun":
+        if session_id is None:
+            begun = await self._client.sessions.create(message, agent=agent)
+        else:
+            try:
+                begun = await self._client.sessions.send(session_id, message, agent=agent)
+            except NotFound:
+                raise Problem(f"unknown session: {session_id}", f"Omit --session: {_SERVER_IDS}.") from None
+        if begun.run_id is None:
+            raise NotWindlass("the server accepted a message without starting a run")
+        return RemoteRun(self._client, begun.run_id)
+
+    def handle(self, run_id: str) -> "RemoteRun":
+        return RemoteRun(self._client, run_id)
+
+    async def run_snapshot(self, run_id: str) -> "RunSnapshot":
+        return (await known(self._client.runs.get(run_id))).run
+
+    async def decisions(self, run_id: str) -> "DecisionRun":
+        return await known(self._client.runs.decisions(run_id))
+
+    async def session_records(self, session_id: str) -> "AsyncGenerator[Event]":
+        async for event in self._client.events(session_id=session_id, follow=False):
+            if event.index is None:
+                yield event
+
+    async def run_records(self, run_id: str) -> "AsyncGenerator[Event]":
+        async for event in self._client.events(run_id=run_id, follow=False):
+            if event.index is None:
+                yield event
+
+
+class RemoteRun:
+    """A run on a server; see `Run`."""
+
+    def __init__(self, client: Client, run_id: str) -> None:
+        self._client = client
+        self.run_id = run_id
+
+    def events(self) -> "AsyncIterator[Event]":
+        return self._client.events(run_id=self.run_id)
+
+    async def wait(self, timeout: float | None = None) -> "RunResult":  # noqa: ASYNC109 - the run continues
+        async with asyncio.timeout(timeout), self._client.events(run_id=self.run_id) as feed:
+            async for _ in feed:
+                pass
+        result = (await known(self._client.runs.get(self.run_id))).result
+        if result is None:
+            raise NotWindlass("the server ended the feed of a run that has not ended")
+        return result
+
+    async def requests(self) -> "tuple[InputRequest, ...]":
+        try:
+            return (await self._client.runs.get(self.run_id)).requests
+        except NotFound:  # a run of another user: only its approver sees the request
+            return ()
+
+    async def answer(
+        self, request_id: str, option_id: str | None = None, *, text: str | None = None, responder: str
+    ) -> None:
+        # The server takes the responder from the key.
+        await known(self._client.approvals.answer(request_id, option_id, text=text))
+
+    async def cancel(self, *, by: str, reason: str | None = None) -> None:
+        await known(self._client.runs.cancel(self.run_id, reason=reason))
+
+
+class RemoteSessions:
+    """The sessions and runs of a server; see `Sessions`."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def list(
+        self,
+        *,
+        text: str | None = None,
+        agent_id: str | None = None,
+        status: str | None = None,
+        limit: int = 50,
+    ) -> "Page[SessionInfo]":
+        return await self._client.sessions.list(text=text, agent=agent_id, status=status, limit=limit)
+
+    async def runs(
+        self,
+        *,
+        session_id: str | None = None,
+        agent_id: str | None = None,
+        status: str | None = None,
+        limit: int = 50,
+    ) -> "Page[RunRow]":
+        return await self._client.runs.list(session=session_id, agent=agent_id, status=status, limit=limit)
+
+    async def requests(self, *, after: str | None = None, limit: int = 50) -> "Page[ApprovalInfo]":
+        return await self._client.approvals.list(after=after, limit=limit)
+
+    async def get(self, session_id: str) -> SessionInfo:
+        return await known(self._client.sessions.get(session_id))
+
+    async def history(
+        self, session_id: str, *, after: str | None = None, limit: int = 50
+    ) -> "Page[ChatMessage]":
+        return await known(self._client.sessions.history(session_id, after=after, limit=limit))
+
+    async def trace(self, run_id: str) -> TraceInfo:
+        return await known(self._client.runs.trace(run_id))
+
+    async def fork(
+        self, session_id: str, *, at: int | None = None, session_id_new: str | None = None
+    ) -> SessionInfo:
+        if session_id_new is not None:
+            raise Problem(_SERVER_IDS, "Omit --name.")
+        return await known(self._client.sessions.fork(session_id, at=at))
+
+    def export(self, session_id: str) -> AsyncIterator[str]:
+        return self._client.sessions.export(session_id)
+
+    async def delete(self, session_id: str) -> tuple[str, ...]:
+        return await known(self._client.sessions.delete(session_id))
+
+
+async def known(answer: Awaitable[T]) -> T:
+    """Return an answer of the server; "not found" is `Conflict`, as in a store.
+
+    Raises:
+        Conflict: the server does not have it.
+    """
+    try:
+        return await answer
+    except NotFound as error:
+        raise Conflict(error.message, kind=error.kind, retry=error.retry) from None

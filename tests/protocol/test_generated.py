@@ -327,7 +327,7 @@ def test_a_name_that_does_not_exist_is_an_attribute_error() -> None:
 
 
 def test_a_package_may_offer_a_name_of_another_package() -> None:
-    get, names = lazy_names("windlass", {}, guests={"ToolCall": "windlass_protocol"})
+    get, names = lazy_names("windlass", {"windlass_protocol": ("ToolCall",)})
     assert get("ToolCall") is ToolCall
     assert names() == ["ToolCall"]
 

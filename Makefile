@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 NODE := node_modules/.bin
 PACKAGES := packages/protocol packages/harness packages/runtime packages/server packages/sidecar packages/cli
 SOURCES := packages tests tools examples benchmarks
+SCRIPTS := 'web/**/*.{ts,tsx,mjs,css}' '*.{js,ts}'
 # Four parts of about the same length, and no test in two of them: the tests of the rules and of the runtime, whose
 # lines are counted, and two parts that nobody counts, because they kill, fail, simulate, build or read pages.
 PURE := tests/protocol tests/harness
@@ -56,6 +57,7 @@ check: $(VENV)/.ready node_modules/.ready  ## format, lint, types, contracts, dr
 	$(NODE)/tsc -p web/inspector/test
 	$(NODE)/tsc -p web/clients
 	$(NODE)/eslint web
+	$(NODE)/prettier --check --log-level warn $(SCRIPTS)
 
 python-tests: runtime-tests pure-tests
 	$(BIN)/coverage combine -q .coverage.pure .coverage.runtime

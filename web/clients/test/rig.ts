@@ -28,7 +28,9 @@ export class Windlass {
         const found = /running on http:\/\/127\.0\.0\.1:(\d+)/u.exec(said)?.[1];
         if (found !== undefined) resolve(Number(found));
       });
-      child.once("exit", () => { reject(new Error(`the server did not start: ${said}`)); });
+      child.once("exit", () => {
+        reject(new Error(`the server did not start: ${said}`));
+      });
     });
     return this;
   }
@@ -59,9 +61,16 @@ export class Windlass {
   }
 
   async post(path: string, body: object = {}): Promise<void> {
-    const answer = await fetch(`${this.url}${path}`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
+    const answer = await fetch(`${this.url}${path}`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify(body),
+    });
     if (!answer.ok) throw new Error(`${path}: ${answer.status} ${await answer.text()}`);
   }
 }
 
-export interface Ids { readonly sessionId: string; readonly runId: string }
+export interface Ids {
+  readonly sessionId: string;
+  readonly runId: string;
+}

@@ -7,16 +7,18 @@
 
 /** Check a list of texts: names, commands or words. */
 export function problemOfTexts(value: unknown, what: string, of: string): string | undefined {
-  return problemOfList(value, what, of) ?? first(value, (item) =>
-    typeof item === "string" ? undefined : `${what} takes ${of} as texts, found ${kindOf(item)}`,
+  return (
+    problemOfList(value, what, of) ??
+    first(value, (item) =>
+      typeof item === "string" ? undefined : `${what} takes ${of} as texts, found ${kindOf(item)}`,
+    )
   );
 }
 
 /** Check the words of every command. */
 export function problemOfCommands(value: unknown): string | undefined {
   return (
-    problemOfList(value, "commands", "commands") ??
-    first(value, (words) => problemOfTexts(words, "a command", "words"))
+    problemOfList(value, "commands", "commands") ?? first(value, (words) => problemOfTexts(words, "a command", "words"))
   );
 }
 

@@ -129,8 +129,7 @@ function refuse(problem: string | undefined): void {
 
 function checkRule(rule: Rule): void {
   refuse(problemOfRecord(rule, "each of rules") ?? problemOfText(rule.id, "the id of a rule"));
-  const problem =
-    problemOfId(rule.id) ?? problemOfAnswer(rule) ?? problemOfScope(rule) ?? problemOfShell(rule);
+  const problem = problemOfId(rule.id) ?? problemOfAnswer(rule) ?? problemOfScope(rule) ?? problemOfShell(rule);
   if (problem !== undefined) throw new RangeError(`rule ${rule.id}: ${problem}`);
   for (const command of rule.commands ?? []) {
     if (!COMMAND.test(command)) {
@@ -157,7 +156,8 @@ function problemOfId(id: string): string | undefined {
 
 function problemOfAnswer(rule: Rule): string | undefined {
   const problem =
-    problemOfChoice(rule.effect, "effect", EFFECTS) ?? ifGiven(rule.reason, (reason) => problemOfText(reason, "reason"));
+    problemOfChoice(rule.effect, "effect", EFFECTS) ??
+    ifGiven(rule.reason, (reason) => problemOfText(reason, "reason"));
   if (problem !== undefined) return problem;
   if ((rule.arguments !== undefined) !== (rule.effect === "modify")) {
     return "arguments belong to modify rules, and to all of them";

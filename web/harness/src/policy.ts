@@ -62,18 +62,17 @@ interface Vote {
  * apply: ask about these, and run these. Throws a RangeError if the policy or the facts are not what they
  * should be: a plain object may never have passed `policySet`.
  */
-export function decide(
-  policy: PolicySet,
-  call: CallFacts,
-  options: { readonly isAttended: boolean },
-): PolicyDecision {
+export function decide(policy: PolicySet, call: CallFacts, options: { readonly isAttended: boolean }): PolicyDecision {
   policySet(policy);
   callFacts(call);
   const mode = decideToolMode(call.tool, call.declared);
   const isSure = call.declared !== undefined || policy.trustsNames === true;
   const matching = policy.rules.filter((rule) => matches(rule, call, mode, isSure)).sort(byId);
   const grants = matching.filter(isGrant);
-  const votes = [...matching.map((rule) => voteOf(rule, call)), ...floors(call, grants, isOutbound(call, mode, isSure))];
+  const votes = [
+    ...matching.map((rule) => voteOf(rule, call)),
+    ...floors(call, grants, isOutbound(call, mode, isSure)),
+  ];
   if (grants.length === 0) votes.push(defaultVote(mode, isSure));
   const effect = strongest(votes);
   const winners = votes.filter((vote) => vote.effect === effect);
@@ -102,20 +101,40 @@ function voteOf(rule: Rule, call: CallFacts): Vote {
 function defaultVote(mode: ToolMode, isSure: boolean): Vote {
   const ref = `default.${mode}`;
   if (mode !== "read" && mode !== "safe_write") {
-    return { effect: "ask", code: "policy.consent_needed", reason: `A tool of mode ${mode} needs a person's consent.`, ref };
+    return {
+      effect: "ask",
+      code: "policy.consent_needed",
+      reason: `A tool of mode ${mode} needs a person's consent.`,
+      ref,
+    };
   }
   return isSure
     ? { effect: "allow", code: "policy.default", reason: "Reads and safe writes need no consent.", ref }
-    : { effect: "ask", code: "policy.undeclared_mode", reason: "The tool declares no mode, and a name is only a guess.", ref };
+    : {
+        effect: "ask",
+        code: "policy.undeclared_mode",
+        reason: "The tool declares no mode, and a name is only a guess.",
+        ref,
+      };
 }
 
 function floors(call: CallFacts, grants: readonly Rule[], canCarryOut: boolean): Vote[] {
   const found: Vote[] = [];
   if (call.shell === "dangerous" && grants.every((rule) => rule.maxShell !== "dangerous")) {
-    found.push({ effect: "ask", code: "policy.shell_dangerous", reason: "The shell command is dangerous.", ref: "floor.shell" });
+    found.push({
+      effect: "ask",
+      code: "policy.shell_dangerous",
+      reason: "The shell command is dangerous.",
+      ref: "floor.shell",
+    });
   }
   if (call.shell === "caution" && grants.length === 0) {
-    found.push({ effect: "ask", code: "policy.shell_caution", reason: "The shell command is more than a read.", ref: "floor.shell" });
+    found.push({
+      effect: "ask",
+      code: "policy.shell_caution",
+      reason: "The shell command is more than a read.",
+      ref: "floor.shell",
+    });
   }
   if (canCarryOut && isTainted(call) && grants.every((rule) => rule.tainted !== true)) {
     const reason = "The session has read untrusted content and private data, and this is a way out.";

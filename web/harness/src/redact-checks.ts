@@ -25,7 +25,9 @@ export function isAuthorization(found: Found): boolean {
   const scheme = (words.at(-1) ?? "").replace(/^["'\\:=]+/, "").toLowerCase();
   if (SCHEMES.has(scheme)) return true;
   const [word = ""] = found.secret.split(/[ \t]/);
-  return found.between.includes(":") && !/[0-9]/.test(scheme) && Array.from(word).length >= VALUE_CHARS_MIN && isMixed(word);
+  return (
+    found.between.includes(":") && !/[0-9]/.test(scheme) && Array.from(word).length >= VALUE_CHARS_MIN && isMixed(word)
+  );
 }
 
 /** In prose the word after bearer is a plain word: bearer authentication. */
@@ -114,4 +116,12 @@ const PLACEHOLDERS: ReadonlySet<string> = new Set([
 ]);
 const BASE64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const DOTTED_NAME = /^[A-Za-z_][A-Za-z0-9_]*[.][A-Za-z_][A-Za-z0-9_.]*$/;
-const SCHEMES: ReadonlySet<string> = new Set(["bearer", "basic", "token", "digest", "negotiate", "apikey", "aws4-hmac-sha256"]);
+const SCHEMES: ReadonlySet<string> = new Set([
+  "bearer",
+  "basic",
+  "token",
+  "digest",
+  "negotiate",
+  "apikey",
+  "aws4-hmac-sha256",
+]);

@@ -4,7 +4,14 @@
 export function formsOf(secret: string): string[] {
   const data = utf8(secret);
   const hex = data.map((byte) => byte.toString(16).padStart(2, "0")).join("");
-  return [secret, ...jsonForms(secret), ...htmlForms(secret), ...KEPT.flatMap((kept) => percent(data, kept)), hex, hex.toUpperCase()];
+  return [
+    secret,
+    ...jsonForms(secret),
+    ...htmlForms(secret),
+    ...KEPT.flatMap((kept) => percent(data, kept)),
+    hex,
+    hex.toUpperCase(),
+  ];
 }
 
 /** What base64 makes of a secret at each of three offsets, in both alphabets. */

@@ -39,10 +39,14 @@ const SECRET: readonly string[] = `
   dbpass userpass smtppass mailpass adminpass rootpass redispass proxypass
   dbpwd userpwd mysqlpwd adminpwd rootpwd
   dbpw userpw mysqlpw adminpw rootpw
-`.trim().split(/\s+/);
+`
+  .trim()
+  .split(/\s+/);
 
 const INNOCENT: readonly string[] = `
   pagetoken pertoken firsttoken lasttoken nexttoken stoptoken endtoken starttoken
   eostoken bostoken padtoken unktoken clstoken septoken masktoken maxtoken
   inputtoken outputtoken prompttoken completiontoken canceltoken cancellationtoken
-`.trim().split(/\s+/);
+`
+  .trim()
+  .split(/\s+/);

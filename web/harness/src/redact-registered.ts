@@ -82,7 +82,11 @@ class Index {
     for (const needle of needles) {
       const head = needle.slice(0, HEAD);
       const lengths = this.#heads.get(head) ?? [];
-      if (!lengths.includes(needle.length)) this.#heads.set(head, [...lengths, needle.length].sort((a, b) => b - a));
+      if (!lengths.includes(needle.length))
+        this.#heads.set(
+          head,
+          [...lengths, needle.length].sort((a, b) => b - a),
+        );
     }
     for (const head of this.#heads.keys()) {
       for (let offset = 0; offset < STRIDE; offset += 1) {
@@ -107,7 +111,8 @@ class Index {
     for (const length of this.#heads.get(text.slice(start, start + HEAD)) ?? []) {
       const end = start + length;
       // Its last characters first: a long slice is dear.
-      if (this.#tails.has(text.slice(Math.max(start, end - HEAD), end)) && this.#needles.has(text.slice(start, end))) return end;
+      if (this.#tails.has(text.slice(Math.max(start, end - HEAD), end)) && this.#needles.has(text.slice(start, end)))
+        return end;
     }
     return start;
   }

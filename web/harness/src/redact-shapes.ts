@@ -269,6 +269,4 @@ const SHAPES: readonly Shape[] = [
 
 // The flag u counts characters as Python does.
 const SEEDS = new RegExp(SHAPES.flatMap((shape) => shape.seeds).join("|"), "u");
-const COMPILED = SHAPES.map(
-  (shape) => [shape, new RegExp(shape.seeds.join("|"), "u"), finderOf(shape)] as const,
-);
+const COMPILED = SHAPES.map((shape) => [shape, new RegExp(shape.seeds.join("|"), "u"), finderOf(shape)] as const);

@@ -199,7 +199,9 @@ function registeredOf(secrets: unknown): readonly string[] {
     throw new RangeError("Redactor takes a list of secrets, found a single text: write new Redactor([secret])");
   }
   if (!isIterable(secrets) || secrets instanceof Map) {
-    throw new RangeError("Redactor takes a list of secrets, found a record or a single value: give it the values in a list");
+    throw new RangeError(
+      "Redactor takes a list of secrets, found a record or a single value: give it the values in a list",
+    );
   }
   const registered = new Set<string>();
   for (const [index, secret] of [...secrets].entries()) {
@@ -311,4 +313,12 @@ const LONG_NUMBER = /^[1-9][0-9]{15,298}$/;
 const SHARING_MIN = 1_000;
 const VALUE_KEYS: ReadonlySet<string> = new Set(["value", "default", "const", "example", "examples"]);
 const SCHEMA_KEYS = ["$ref", "anyOf", "oneOf", "allOf", "enum"];
-const SCHEMA_TYPES: ReadonlySet<string> = new Set(["string", "number", "integer", "boolean", "object", "array", "null"]);
+const SCHEMA_TYPES: ReadonlySet<string> = new Set([
+  "string",
+  "number",
+  "integer",
+  "boolean",
+  "object",
+  "array",
+  "null",
+]);

@@ -8,7 +8,15 @@
  * numbers and reasons only.
  */
 
-import type { HarnessTrace, JsonObject, JsonValue, Record, TraceEvent, TraceOutcome, TraceSpan } from "@windlass/protocol";
+import type {
+  HarnessTrace,
+  JsonObject,
+  JsonValue,
+  Record,
+  TraceEvent,
+  TraceOutcome,
+  TraceSpan,
+} from "@windlass/protocol";
 import { sanitizeForTrace } from "./redact.js";
 
 export const LLM_SPAN = "llm.complete";

@@ -38,33 +38,42 @@ test.each(CASES.filter((given) => given.patterns))("shared names match as in eve
   expect(given.patterns?.filter(([pattern, name]) => matchesName(pattern, name) !== given.matches)).toEqual([]);
 });
 
-test.each(CASES.filter((given) => given.commands))("shared commands can be granted as in every language: $name", (given) => {
-  for (const command of given.commands ?? []) {
-    const grant = () => policySet({ rules: [{ id: "always", effect: "allow", commands: [command] }] });
-    if (given.refused) expect(grant, command).toThrow(/^rule always: .*(?:can run any program|plain words)/s);
-    else expect(grant, command).not.toThrow();
-  }
-});
+test.each(CASES.filter((given) => given.commands))(
+  "shared commands can be granted as in every language: $name",
+  (given) => {
+    for (const command of given.commands ?? []) {
+      const grant = () => policySet({ rules: [{ id: "always", effect: "allow", commands: [command] }] });
+      if (given.refused) expect(grant, command).toThrow(/^rule always: .*(?:can run any program|plain words)/s);
+      else expect(grant, command).not.toThrow();
+    }
+  },
+);
 
-test.each(CASES.filter((given) => given.rules && given.refused))("a shared policy is refused in every language: $name", (given) => {
-  const { rules = [], version, trustsNames = false, call = { tool: "x" } } = given;
-  const policy = { rules, trustsNames, ...(version !== undefined && { version }) };
-  if (given.call === undefined) expect(() => policySet(policy)).toThrow(RangeError);
-  expect(() => decide(policy, call, { isAttended: true })).toThrow(RangeError);
-});
+test.each(CASES.filter((given) => given.rules && given.refused))(
+  "a shared policy is refused in every language: $name",
+  (given) => {
+    const { rules = [], version, trustsNames = false, call = { tool: "x" } } = given;
+    const policy = { rules, trustsNames, ...(version !== undefined && { version }) };
+    if (given.call === undefined) expect(() => policySet(policy)).toThrow(RangeError);
+    expect(() => decide(policy, call, { isAttended: true })).toThrow(RangeError);
+  },
+);
 
-test.each(CASES.filter((given) => given.decision))("a shared call has the decision of every language: $name", (given) => {
-  const { rules = [], version, trustsNames = false, call = { tool: "" }, attended = true } = given;
-  const policy = policySet({ rules, trustsNames, ...(version !== undefined && { version }) });
-  const decision = decide(policy, call, { isAttended: attended });
-  const refs = decision.policyRefs.map((ref) => ref.id);
-  expect([decision.decision, decision.code, refs]).toEqual([given.decision, given.code, given.refs]);
-  for (const [name, value] of Object.entries(given.also ?? {})) {
-    expect((decision as Readonly<Record<string, unknown>>)[name] ?? null).toEqual(value);
-  }
-  expect(decide({ ...policy, rules: rules.toReversed() }, call, { isAttended: attended })).toEqual(decision);
-  expect(PolicyDecision.parse(decision)).toEqual(decision);
-});
+test.each(CASES.filter((given) => given.decision))(
+  "a shared call has the decision of every language: $name",
+  (given) => {
+    const { rules = [], version, trustsNames = false, call = { tool: "" }, attended = true } = given;
+    const policy = policySet({ rules, trustsNames, ...(version !== undefined && { version }) });
+    const decision = decide(policy, call, { isAttended: attended });
+    const refs = decision.policyRefs.map((ref) => ref.id);
+    expect([decision.decision, decision.code, refs]).toEqual([given.decision, given.code, given.refs]);
+    for (const [name, value] of Object.entries(given.also ?? {})) {
+      expect((decision as Readonly<Record<string, unknown>>)[name] ?? null).toEqual(value);
+    }
+    expect(decide({ ...policy, rules: rules.toReversed() }, call, { isAttended: attended })).toEqual(decision);
+    expect(PolicyDecision.parse(decision)).toEqual(decision);
+  },
+);
 
 test("a policy holds so many rules and not one more", () => {
   const rules = Array.from({ length: RULES_MAX + 1 }, (_, number): Rule => ({ id: `r${number}`, effect: "deny" }));
@@ -85,5 +94,5 @@ test.each([
 });
 
 test("a declared mode that is not known is refused", () => {
-  expect(() => decideToolMode("get_x", "reads" as ToolMode)).toThrow('declared must be one of read, ');
+  expect(() => decideToolMode("get_x", "reads" as ToolMode)).toThrow("declared must be one of read, ");
 });

@@ -50,21 +50,24 @@ test.each(CASES.filter((given) => given.text))("a text in pieces is masked like 
   }
 });
 
-test.each(CASES.filter((given) => !given.keys && !given.chunks))("a shared case has the answer of every language: $name", (given) => {
-  if (given.refused) {
-    expect(() => new Redactor(given.secrets)).toThrow(
-      /register secrets of 8 to 16384 characters|takes a list of secrets, found|is not a text but of type/,
-    );
-    return;
-  }
-  const redactor = new Redactor(given.secrets);
-  const input = given.text ?? given.value;
-  const before = structuredClone(input);
-  const masked = given.text === undefined ? redactor.value(input) : redactor.text(given.text);
-  expect(masked).toEqual(given.masked ?? input);
-  expect(input).toEqual(before);
-  if (given.masked === undefined) expect(masked).toBe(input);
-});
+test.each(CASES.filter((given) => !given.keys && !given.chunks))(
+  "a shared case has the answer of every language: $name",
+  (given) => {
+    if (given.refused) {
+      expect(() => new Redactor(given.secrets)).toThrow(
+        /register secrets of 8 to 16384 characters|takes a list of secrets, found|is not a text but of type/,
+      );
+      return;
+    }
+    const redactor = new Redactor(given.secrets);
+    const input = given.text ?? given.value;
+    const before = structuredClone(input);
+    const masked = given.text === undefined ? redactor.value(input) : redactor.text(given.text);
+    expect(masked).toEqual(given.masked ?? input);
+    expect(input).toEqual(before);
+    if (given.masked === undefined) expect(masked).toBe(input);
+  },
+);
 
 test.each(CASES.filter((given) => given.masked))("masking twice is masking once: $name", (given) => {
   const redactor = new Redactor(given.secrets);
@@ -73,7 +76,12 @@ test.each(CASES.filter((given) => given.masked))("masking twice is masking once:
 
 test("what cannot be looked into is not shown", () => {
   const value = { when: new Date(0), what: [new Map(), () => 1], none: undefined, big: 10n };
-  expect(sanitizeForTrace(value)).toEqual({ when: "[opaque:Date]", what: ["[opaque:Map]", "[opaque:Function]"], none: undefined, big: 10n });
+  expect(sanitizeForTrace(value)).toEqual({
+    when: "[opaque:Date]",
+    what: ["[opaque:Map]", "[opaque:Function]"],
+    none: undefined,
+    big: 10n,
+  });
 });
 
 test("depth is kept up to its limit and not past it", () => {

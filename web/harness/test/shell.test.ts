@@ -17,7 +17,11 @@ function read(path: string): Uint8Array {
 
 /** The commands that people graded; a field that begins with a quote is JSON. */
 function readRows(): readonly Row[] {
-  const lines = Buffer.from(read("conformance/cases/safety/corpus.tsv")).toString("utf-8").trimEnd().split("\n").slice(1);
+  const lines = Buffer.from(read("conformance/cases/safety/corpus.tsv"))
+    .toString("utf-8")
+    .trimEnd()
+    .split("\n")
+    .slice(1);
   return lines.map((line) => {
     const [field = "", expected = ""] = line.split("\t");
     const command = field.startsWith('"') ? (JSON.parse(field) as string) : field;
@@ -104,7 +108,15 @@ test("the words of literal commands are told, and of nothing more than that", ()
   const words = (command: string): unknown => classifyShellCommand(command, CONFIG).commands;
   expect(words("npm test 2>&1 && git status -s | head")).toEqual([["npm", "test"], ["git", "status", "-s"], ["head"]]);
   expect(words("git commit -m 'a b'")).toEqual([["git", "commit", "-m", "a b"]]);
-  const more = ["npm test > out", "npm test $(id)", "npm test $x", "npm test *.js", "A=1 npm test", "npm test &", "(npm test)"];
+  const more = [
+    "npm test > out",
+    "npm test $(id)",
+    "npm test $x",
+    "npm test *.js",
+    "A=1 npm test",
+    "npm test &",
+    "(npm test)",
+  ];
   for (const command of more) expect(words(command), command).toEqual([]);
   expect(classifyShellCommand("npm test").commands).toEqual([]);
 });

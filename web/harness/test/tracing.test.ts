@@ -52,9 +52,7 @@ const record = (sessionId: string, seq: number): Record =>
 test("a fold may begin anywhere and then takes each record in its turn", () => {
   const state = foldTrace([record("s1", 7), record("s1", 8)]);
   expect(state.seq).toBe(8);
-  expect(() => foldTrace([record("s1", 10)], state)).toThrow(
-    new Gap("s1", 9, record("s1", 10)),
-  );
+  expect(() => foldTrace([record("s1", 10)], state)).toThrow(new Gap("s1", 9, record("s1", 10)));
   expect(() => foldTrace([record("s1", 10)], state)).toThrow(
     "expected record 9 of session 's1', found record 10; read the session again after record 8",
   );

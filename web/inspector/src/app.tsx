@@ -29,17 +29,31 @@ function Inside(): ReactNode {
   const queries = useMemo(newQueryClient, []);
   const [isHelpOpen, setIsHelpOpen] = useState(false);
   const { path } = usePlace();
-  useKeys({ ...GLOBAL_KEYS, "?": () => { setIsHelpOpen(true); } });
+  useKeys({
+    ...GLOBAL_KEYS,
+    "?": () => {
+      setIsHelpOpen(true);
+    },
+  });
   return (
     <QueryClientProvider client={queries}>
       <AgentProvider transport={transport}>
         <Live />
-        <Shell onHelp={() => { setIsHelpOpen(true); }}>
+        <Shell
+          onHelp={() => {
+            setIsHelpOpen(true);
+          }}
+        >
           <Boundary place={path.join("/")}>
             <Page path={path} />
           </Boundary>
         </Shell>
-        <KeysDialog isOpen={isHelpOpen} onClose={() => { setIsHelpOpen(false); }} />
+        <KeysDialog
+          isOpen={isHelpOpen}
+          onClose={() => {
+            setIsHelpOpen(false);
+          }}
+        />
       </AgentProvider>
     </QueryClientProvider>
   );
@@ -80,7 +94,13 @@ function Nowhere(): ReactNode {
     <>
       <Heading title="Nothing here" />
       <Empty title="There is no such page.">
-        <p>The address may be mistyped. <TextLink href="/chat">Go to the chat</TextLink><span className={KEY_HINT}>, or press <kbd>g</kbd> <kbd>s</kbd> for the sessions</span>.</p>
+        <p>
+          The address may be mistyped. <TextLink href="/chat">Go to the chat</TextLink>
+          <span className={KEY_HINT}>
+            , or press <kbd>g</kbd> <kbd>s</kbd> for the sessions
+          </span>
+          .
+        </p>
       </Empty>
     </>
   );

@@ -8,4 +8,9 @@ import { applyTheme, readTheme } from "./lib/theme.js";
 applyTheme(readTheme());
 
 const root = document.getElementById("root");
-if (root !== null) createRoot(root).render(<StrictMode><App /></StrictMode>);
+if (root !== null)
+  createRoot(root).render(
+    <StrictMode>
+      <App />
+    </StrictMode>,
+  );

@@ -31,7 +31,10 @@ inBrowser("a server that wants a key", () => {
     await page.getByText("Plays a model by rules").waitFor();
     await page.getByLabel("Message").fill("Use weather.");
     await page.keyboard.press("Enter");
-    await page.getByRole("log").getByText(/^weather says/u).waitFor();
+    await page
+      .getByRole("log")
+      .getByText(/^weather says/u)
+      .waitFor();
 
     const other = await page.context().newPage();
     await other.goto(`${server.url}/chat`);

@@ -49,7 +49,9 @@ export class Windlass {
         const found = /running on http:\/\/127\.0\.0\.1:(\d+)/u.exec(said)?.[1];
         if (found !== undefined) resolve(Number(found));
       });
-      child.once("exit", () => { reject(new Error(`the server did not start: ${said}`)); });
+      child.once("exit", () => {
+        reject(new Error(`the server did not start: ${said}`));
+      });
     });
     return this;
   }
@@ -69,7 +71,11 @@ export class Windlass {
   }
 
   async post<T = Record<string, string>>(path: string, body: object): Promise<T> {
-    const answer = await fetch(`${this.url}/v1${path}`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
+    const answer = await fetch(`${this.url}/v1${path}`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify(body),
+    });
     if (!answer.ok) throw new Error(`${path}: ${answer.status} ${await answer.text()}`);
     return (await answer.json()) as T;
   }
@@ -80,7 +86,11 @@ export class Windlass {
   }
 
   /** Says something to an agent in a session of its own, and waits until its run ends or waits for somebody. */
-  async run(agent: string, message: string, more: object = {}): Promise<{ readonly sessionId: string; readonly runId: string }> {
+  async run(
+    agent: string,
+    message: string,
+    more: object = {},
+  ): Promise<{ readonly sessionId: string; readonly runId: string }> {
     const begun = await this.post<{ sessionId: string; runId: string }>("/sessions", { agent, message, ...more });
     const feed = await fetch(`${this.url}/v1/runs/${begun.runId}/events?format=ndjson`);
     const decoder = new TextDecoder();
@@ -95,7 +105,10 @@ export class Windlass {
 
 /** Makes a key and the file that a server takes it from; returns both. */
 export function makeKey(): { readonly key: string; readonly file: string } {
-  const made = spawnSync(PYTHON, ["-m", "windlass_server", "--new-key", "k1", "acme", "ann"], { cwd: ROOT, encoding: "utf8" });
+  const made = spawnSync(PYTHON, ["-m", "windlass_server", "--new-key", "k1", "acme", "ann"], {
+    cwd: ROOT,
+    encoding: "utf8",
+  });
   const entry = made.stderr.split("\n").find((line) => line.startsWith("{"));
   if (entry === undefined) throw new Error(`no key was made: ${made.stderr}`);
   const file = join(mkdtempSync(join(tmpdir(), "windlass-keys-")), "keys.json");
@@ -170,14 +183,19 @@ afterAll(async () => {
 /** Opens a page of the server at `url`. */
 export async function openPage(url: string, path: string, options: BrowserContextOptions = {}): Promise<Watched> {
   browser ??= await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox"] });
-  const context = await browser.newContext({ viewport: { width: 1_200, height: 760 }, reducedMotion: "reduce", ...options });
+  const context = await browser.newContext({
+    viewport: { width: 1_200, height: 760 },
+    reducedMotion: "reduce",
+    ...options,
+  });
   const page = await context.newPage();
   page.setDefaultTimeout(WAIT_MS);
   const faults: string[] = [];
   page.on("pageerror", (error) => faults.push(error.message));
   page.on("console", (message) => {
     // A server that is away is no fault of the page; the browser tells of it all the same.
-    if (message.type() === "error" && !/Failed to load resource|net::ERR/u.test(message.text())) faults.push(message.text());
+    if (message.type() === "error" && !/Failed to load resource|net::ERR/u.test(message.text()))
+      faults.push(message.text());
   });
   page.on("request", (request) => {
     if (!request.url().startsWith(url)) faults.push(`asked for ${request.url()}`);

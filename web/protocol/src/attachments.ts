@@ -19,7 +19,8 @@ export function attachmentsOf(parts: readonly UserPart[]): readonly Attachment[]
     const source = part.type === "image" ? part.image : part.data;
     const found = DATA.exec(source.slice(0, 256));
     const mediaType = part.mediaType ?? found?.[1] ?? "";
-    const name = part.type === "file" && part.filename !== undefined ? part.filename : part.type === "image" ? "picture" : "file";
+    const name =
+      part.type === "file" && part.filename !== undefined ? part.filename : part.type === "image" ? "picture" : "file";
     const bytes = found === null ? undefined : Math.floor(((source.length - found[0].length) * 3) / 4);
     return [{ kind: part.type, name, mediaType, bytes }];
   });
@@ -27,5 +28,7 @@ export function attachmentsOf(parts: readonly UserPart[]): readonly Attachment[]
 
 /** The text of what a user says. */
 export function textOfContent(content: UserContent): string {
-  return typeof content === "string" ? content : content.map((part) => (part.type === "text" ? part.text : "")).join("");
+  return typeof content === "string"
+    ? content
+    : content.map((part) => (part.type === "text" ? part.text : "")).join("");
 }

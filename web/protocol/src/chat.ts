@@ -159,7 +159,11 @@ class ChatDraft {
     for (const request of data.requests) requests.set(request.requestId, request);
     if (data.childSessionId !== undefined) return;
     const actions = data.requests.map((request) => request.action);
-    this.addCalls(event, data, actions.filter((action) => !this.calls().has(action.callId)));
+    this.addCalls(
+      event,
+      data,
+      actions.filter((action) => !this.calls().has(action.callId)),
+    );
   }
 
   inputResolved(data: Data<"input.resolved">, event: Event): void {

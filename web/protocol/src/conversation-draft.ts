@@ -35,7 +35,12 @@ export class ConversationDraft {
 
   constructor(private readonly before: Conversation) {
     ({ chat: this.chat, usage: this.usage, live: this.live, run: this.run, notes: this.notes } = before);
-    ({ attachments: this.attachments, reasoning: this.reasoning, calls: this.calls, subagents: this.subagents } = before);
+    ({
+      attachments: this.attachments,
+      reasoning: this.reasoning,
+      calls: this.calls,
+      subagents: this.subagents,
+    } = before);
   }
 
   take(event: Event): void {

@@ -101,8 +101,7 @@ class Feed {
     this.cursor = options.after;
     this.place = new FeedPlace(source.scope === "session", options.after === undefined);
     this.clock = options.clock ?? systemClock;
-    this.signal =
-      options.signal === undefined ? this.left.signal : AbortSignal.any([options.signal, this.left.signal]);
+    this.signal = options.signal === undefined ? this.left.signal : AbortSignal.any([options.signal, this.left.signal]);
   }
 
   /** Yields what one connection brings. */

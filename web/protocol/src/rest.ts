@@ -110,7 +110,11 @@ export class Client {
 
   /** Says something in a session. */
   sendMessage(sessionId: string, message: rest.NewMessage, options?: RequestOptions): Promise<rest.Accepted> {
-    return this.ask(rest.Accepted, at("sessions", sessionId, "messages"), { ...options, method: "POST", body: message });
+    return this.ask(rest.Accepted, at("sessions", sessionId, "messages"), {
+      ...options,
+      method: "POST",
+      body: message,
+    });
   }
 
   /** Answers what a session asks. */
@@ -214,12 +218,18 @@ export class Client {
   }
 
   /** Two versions of an agent side by side. */
-  compare(query: { readonly agent: string; readonly old: string; readonly new: string }, options?: RequestOptions): Promise<insight.Comparison> {
+  compare(
+    query: { readonly agent: string; readonly old: string; readonly new: string },
+    options?: RequestOptions,
+  ): Promise<insight.Comparison> {
     return this.ask(insight.Comparison, "/compare", { ...options, query });
   }
 
   /** What is proposed to be changed. */
-  proposals(query: { readonly agent?: string | undefined; readonly status?: string | undefined } = {}, options?: RequestOptions): Promise<insight.ProposalList> {
+  proposals(
+    query: { readonly agent?: string | undefined; readonly status?: string | undefined } = {},
+    options?: RequestOptions,
+  ): Promise<insight.ProposalList> {
     return this.ask(insight.ProposalList, "/proposals", { ...options, query });
   }
 
@@ -231,11 +241,20 @@ export class Client {
 
   /** Does recorded runs again with a proposal; the result will be in it. */
   async checkProposal(proposalId: string, options?: RequestOptions): Promise<void> {
-    await this.ask(insight.ProposalAccepted, at("proposals", proposalId, "check"), { ...options, method: "POST", body: {} });
+    await this.ask(insight.ProposalAccepted, at("proposals", proposalId, "check"), {
+      ...options,
+      method: "POST",
+      body: {},
+    });
   }
 
   /** Accepts a proposal, or refuses it. */
-  settleProposal(proposalId: string, verdict: "approve" | "refuse", body: insight.Verdict, options?: RequestOptions): Promise<insight.ProposalView> {
+  settleProposal(
+    proposalId: string,
+    verdict: "approve" | "refuse",
+    body: insight.Verdict,
+    options?: RequestOptions,
+  ): Promise<insight.ProposalView> {
     return this.ask(insight.ProposalView, at("proposals", proposalId, verdict), { ...options, method: "POST", body });
   }
 
@@ -285,11 +304,17 @@ export class Client {
     return this.feed("all", "/events", { ...options, after: options.after ?? "now" }, { types: types?.join(",") });
   }
 
-  private feed(scope: FeedSource["scope"], path: string, options: FeedOptions, query: Query = {}): AsyncGenerator<FeedItem, void, undefined> {
+  private feed(
+    scope: FeedSource["scope"],
+    path: string,
+    options: FeedOptions,
+    query: Query = {},
+  ): AsyncGenerator<FeedItem, void, undefined> {
     const follow = options.follow === false ? false : undefined;
     const source: FeedSource = {
       scope,
-      connect: (after, signal) => this.request(path, { query: { ...query, after, follow }, signal }, "text/event-stream"),
+      connect: (after, signal) =>
+        this.request(path, { query: { ...query, after, follow }, signal }, "text/event-stream"),
     };
     return readFeed(source, { clock: this.clock, ...options });
   }

@@ -49,7 +49,9 @@ describe.each(cases)("$name", (one) => {
 test("a record that is not the next one of its session is refused, and a delta is passed over", () => {
   const first = foldChat([record(1, "session.started")]);
   expect(() => foldChat([record(3, "session.started")], first)).toThrow(RecordGap);
-  expect(() => foldChat([record(1, "session.started")], first)).toThrow("expected record 2, found record 1 of session 's1'");
+  expect(() => foldChat([record(1, "session.started")], first)).toThrow(
+    "expected record 2, found record 1 of session 's1'",
+  );
   expect(() => foldChat([{ ...record(2, "session.started"), sessionId: "s2" }], first)).toThrow(RecordGap);
   expect(foldChat([delta(1, 0, "message.appended", { messageDelta: "x" })], first)).toBe(first);
   expect(foldChat([])).toBe(EMPTY_CHAT);

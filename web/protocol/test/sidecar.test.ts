@@ -152,7 +152,11 @@ test("a queue that nobody reads ends with an error, after what it holds", async 
   const queue = new Queue<number>(2);
   for (const n of [1, 2, 3, 4]) queue.push(n);
   const found: number[] = [];
-  const error = await failure((async () => { for await (const n of queue) found.push(n); })());
+  const error = await failure(
+    (async () => {
+      for await (const n of queue) found.push(n);
+    })(),
+  );
   expect(found).toEqual([1, 2]);
   expect(error).toBeInstanceOf(RangeError);
 });
@@ -184,9 +188,13 @@ describe("the client of the sidecar", () => {
   });
 
   it("executes tools of the host", async () => {
-    const client = open({ onToolCall: (call: { name: string }) => Promise.resolve({ success: true, data: `${call.name} here` }) });
+    const client = open({
+      onToolCall: (call: { name: string }) => Promise.resolve({ success: true, data: `${call.name} here` }),
+    });
     const { notices } = await client.stream({ ...ask("go"), tools: [{ name: "pay" }] });
-    const results = (await read(notices)).flatMap((notice) => (notice.type === "chunk" ? (notice.chunk.toolResult ?? []) : []));
+    const results = (await read(notices)).flatMap((notice) =>
+      notice.type === "chunk" ? (notice.chunk.toolResult ?? []) : [],
+    );
     expect(results).toMatchObject([{ id: "c1", success: true, data: "pay here" }]);
   });
 
@@ -198,13 +206,22 @@ describe("the client of the sidecar", () => {
     expect(await end).toBeInstanceOf(RpcClosed);
   });
 
-  async function follow(content: string, decide: (client: SidecarClient, streamId: string) => Promise<void>): Promise<string[]> {
+  async function follow(
+    content: string,
+    decide: (client: SidecarClient, streamId: string) => Promise<void>,
+  ): Promise<string[]> {
     const client = open();
     const teller = new StreamTeller("s1", () => "2026-01-31T09:30:00.000Z");
     const { streamId, notices } = await client.stream(ask(content));
-    let state = reduceConversation(EMPTY_CONVERSATION, teller.begin(streamId, content).map((event) => Event.parse(event)));
+    let state = reduceConversation(
+      EMPTY_CONVERSATION,
+      teller.begin(streamId, content).map((event) => Event.parse(event)),
+    );
     for await (const notice of notices) {
-      state = reduceConversation(state, teller.told(notice).map((event) => Event.parse(event)));
+      state = reduceConversation(
+        state,
+        teller.told(notice).map((event) => Event.parse(event)),
+      );
       if (state.run?.status !== "waiting") continue;
       await decide(client, streamId);
       state = reduceConversation(state, teller.answered({ requestId: "q1", optionId: "approve" }));
@@ -218,7 +235,9 @@ describe("the client of the sidecar", () => {
   }
 
   it("tells a stream as a conversation: words, calls, an approval, an answer that is tried again", async () => {
-    const rows = await follow("ask", (client, streamId) => client.answer(streamId, { requestId: "q1", optionId: "approve" }));
+    const rows = await follow("ask", (client, streamId) =>
+      client.answer(streamId, { requestId: "q1", optionId: "approve" }),
+    );
     expect(rows).toEqual(["user: ask", "assistant: Let me see. 🌍 [succeeded]", "assistant: All paid."]);
   });
 

@@ -15,7 +15,13 @@ export const SESSIONS_KEPT_MAX = 32;
 const ScopeContext = createContext<Scope | undefined>(undefined);
 
 /** Gives a transport to everything below. */
-export function AgentProvider({ transport, children }: { readonly transport: Transport; readonly children?: ReactNode }): ReactNode {
+export function AgentProvider({
+  transport,
+  children,
+}: {
+  readonly transport: Transport;
+  readonly children?: ReactNode;
+}): ReactNode {
   const scope = useMemo(() => scopeOf(transport), [transport]);
   return createElement(ScopeContext, { value: scope }, children);
 }
@@ -23,7 +29,10 @@ export function AgentProvider({ transport, children }: { readonly transport: Tra
 /** The scope of the given transport, or else of the nearest provider. */
 export function useScope(transport?: Transport): Scope {
   const around = use(ScopeContext);
-  const own = useMemo(() => (transport === undefined || transport === around?.transport ? undefined : scopeOf(transport)), [transport, around]);
+  const own = useMemo(
+    () => (transport === undefined || transport === around?.transport ? undefined : scopeOf(transport)),
+    [transport, around],
+  );
   const scope = own ?? around;
   if (scope === undefined) throw new Error("no transport: put an AgentProvider around the component, or give it one");
   return scope;

@@ -48,9 +48,13 @@ const BLANKS = /(\S)( {9,})/gu;
  * number: nobody can be shown one thing and agree to another.
  */
 export function formatExactly(value: unknown): string {
-  return (JSON.stringify(value, undefined, 2) as string | undefined ?? "")
+  return ((JSON.stringify(value, undefined, 2) as string | undefined) ?? "")
     .split("\n")
-    .map((line) => line.replace(HIDDEN, escaped).replace(BLANKS, (_, before: string, blanks: string) => `${before}\\[${formatCount(blanks.length)} spaces]`))
+    .map((line) =>
+      line
+        .replace(HIDDEN, escaped)
+        .replace(BLANKS, (_, before: string, blanks: string) => `${before}\\[${formatCount(blanks.length)} spaces]`),
+    )
     .join("\n");
 }
 

@@ -3,7 +3,16 @@ export { httpTransport } from "./transport-http.js";
 export { sidecarTransport } from "./transport-sidecar.js";
 export type { SidecarModel, SidecarTransportOptions } from "./transport-sidecar.js";
 export { Unsupported } from "./transport.js";
-export type { CallOptions, RunFacts, SendOptions, Sent, SessionWish, Transport, TransportFeatures, WatchOptions } from "./transport.js";
+export type {
+  CallOptions,
+  RunFacts,
+  SendOptions,
+  Sent,
+  SessionWish,
+  Transport,
+  TransportFeatures,
+  WatchOptions,
+} from "./transport.js";
 export { AgentProvider, useTransport } from "./context.js";
 export type { SessionView } from "./session-store.js";
 export type { Loaded } from "./hooks/use-async.js";
@@ -42,4 +51,13 @@ export { CostMeter } from "./components/cost-meter.js";
 export type { CostMeterProps } from "./components/cost-meter.js";
 export { BUTTONS, CARD, classes, CODE, FIELD, FOCUS } from "./components/styles.js";
 export { CopyButton } from "./components/code-block.js";
-export { cut, formatBytes, formatCost, formatCount, formatDuration, formatExactly, formatValue, sentence } from "./format.js";
+export {
+  cut,
+  formatBytes,
+  formatCost,
+  formatCount,
+  formatDuration,
+  formatExactly,
+  formatValue,
+  sentence,
+} from "./format.js";

@@ -19,5 +19,10 @@ function breakLines(node: Node): void {
 
 function linesOf(node: Node): Node[] {
   if (node.type !== "text" || node.value?.includes("\n") !== true) return [node];
-  return node.value.split("\n").flatMap((value, at) => [...(at === 0 ? [] : [{ type: "break" }]), ...(value === "" ? [] : [{ type: "text", value }])]);
+  return node.value
+    .split("\n")
+    .flatMap((value, at) => [
+      ...(at === 0 ? [] : [{ type: "break" }]),
+      ...(value === "" ? [] : [{ type: "text", value }]),
+    ]);
 }

@@ -39,11 +39,16 @@ function closed(words: string): string {
     if (mark.startsWith("\\")) continue;
     if (mark.startsWith("`")) {
       const close = endOfCode(words, mark, end);
-      if (close === undefined) return end === words.length ? finish(words.slice(0, found.index), open) : finish(words + mark, open);
+      if (close === undefined)
+        return end === words.length ? finish(words.slice(0, found.index), open) : finish(words + mark, open);
       MARK.lastIndex = close;
       continue;
     }
-    const isLeft = take(open, { sign: mark.charAt(0), count: mark.length }, { before: words.charAt(found.index - 1), after: words.charAt(end) });
+    const isLeft = take(
+      open,
+      { sign: mark.charAt(0), count: mark.length },
+      { before: words.charAt(found.index - 1), after: words.charAt(end) },
+    );
     // A mark at the very end has no words yet.
     if (isLeft && end === words.length) return finish(words.slice(0, found.index), open.slice(0, -1));
   }
@@ -54,7 +59,8 @@ function closed(words: string): string {
 function endOfCode(words: string, mark: string, from: number): number | undefined {
   const runs = /`+/gu;
   runs.lastIndex = from;
-  for (let found = runs.exec(words); found !== null; found = runs.exec(words)) if (found[0] === mark) return runs.lastIndex;
+  for (let found = runs.exec(words); found !== null; found = runs.exec(words))
+    if (found[0] === mark) return runs.lastIndex;
   return undefined;
 }
 
@@ -89,5 +95,11 @@ function canOpen({ sign, count }: Mark, { before, after }: Beside): boolean {
 }
 
 function finish(words: string, open: readonly Mark[]): string {
-  return open.length === 0 ? words : words.trimEnd() + open.toReversed().map(({ sign, count }) => sign.repeat(count)).join("");
+  return open.length === 0
+    ? words
+    : words.trimEnd() +
+        open
+          .toReversed()
+          .map(({ sign, count }) => sign.repeat(count))
+          .join("");
 }

@@ -1,5 +1,12 @@
 /** One session as its viewers see it: fed by a transport, read by React. */
-import { chatItems, EMPTY_CONVERSATION, reduceConversation, type ChatItem, type Conversation, type Event } from "@windlass/protocol";
+import {
+  chatItems,
+  EMPTY_CONVERSATION,
+  reduceConversation,
+  type ChatItem,
+  type Conversation,
+  type Event,
+} from "@windlass/protocol";
 import type { FeedState } from "@windlass/protocol/client";
 import type { Transport } from "./transport.js";
 
@@ -134,7 +141,10 @@ export class SessionStore {
     this.onFlushed?.();
     if (pending.length === 0) return;
     this.cursor = pending.at(-1)?.cursor ?? this.cursor;
-    const conversation = reduceConversation(this.view.conversation, pending.map(({ event }) => event));
+    const conversation = reduceConversation(
+      this.view.conversation,
+      pending.map(({ event }) => event),
+    );
     this.change({ conversation, items: chatItems(conversation, this.view.items) });
   }
 

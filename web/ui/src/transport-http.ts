@@ -36,5 +36,14 @@ function sent({ sessionId, runId }: Accepted): Sent {
 
 function facts({ run, result, requests }: Awaited<ReturnType<Client["getRun"]>>): RunFacts {
   const { runId, sessionId, agentId, status } = run;
-  return { runId, sessionId, agentId, status, output: result?.output, error: result?.error, usage: result?.usage, requests };
+  return {
+    runId,
+    sessionId,
+    agentId,
+    status,
+    output: result?.output,
+    error: result?.error,
+    usage: result?.usage,
+    requests,
+  };
 }

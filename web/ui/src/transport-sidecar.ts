@@ -18,7 +18,14 @@ import {
   type SessionInfo,
   type SidecarClient,
 } from "@windlass/protocol/client";
-import { Unsupported, type CallOptions, type RunFacts, type Sent, type Transport, type WatchOptions } from "./transport.js";
+import {
+  Unsupported,
+  type CallOptions,
+  type RunFacts,
+  type Sent,
+  type Transport,
+  type WatchOptions,
+} from "./transport.js";
 
 /** Events that wait for one reader; more than a session ever has at once. */
 const EVENTS_WAITING_MAX = 1_000_000;
@@ -40,7 +47,11 @@ export interface SidecarTransportOptions {
  * It remembers what was said through it: a session that another program spoke in is shown from now on only, and
  * what a run of an earlier program does is not shown. The sidecar keeps all of it.
  */
-export function sidecarTransport(client: SidecarClient, model: SidecarModel, options: SidecarTransportOptions = {}): Transport {
+export function sidecarTransport(
+  client: SidecarClient,
+  model: SidecarModel,
+  options: SidecarTransportOptions = {},
+): Transport {
   return new SidecarTransport(client, model, options);
 }
 
@@ -116,7 +127,14 @@ class SidecarTransport implements Transport {
 
   private info({ sessionId, createdAt, updatedAt }: AgentSession): SessionInfo {
     const { run, chat } = this.talks.get(sessionId)?.state ?? EMPTY_CONVERSATION;
-    return { sessionId, createdAt, updatedAt, title: chat.messages[0]?.content, status: run?.status, agentId: run?.agentId };
+    return {
+      sessionId,
+      createdAt,
+      updatedAt,
+      title: chat.messages[0]?.content,
+      status: run?.status,
+      agentId: run?.agentId,
+    };
   }
 }
 

@@ -1,5 +1,13 @@
 /** The one way to an agent: every hook and component speaks to this, whatever is behind it. */
-import type { DecisionRun, ErrorInfo, InputRequest, InputResponse, RunStatus, Usage, UserContent } from "@windlass/protocol";
+import type {
+  DecisionRun,
+  ErrorInfo,
+  InputRequest,
+  InputResponse,
+  RunStatus,
+  Usage,
+  UserContent,
+} from "@windlass/protocol";
 import type { Approval, FeedItem, FeedState, SessionInfo, TraceInfo } from "@windlass/protocol/client";
 
 /** What a transport can do; components leave out what it cannot. */

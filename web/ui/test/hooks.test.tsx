@@ -40,7 +40,9 @@ class Stage {
       this.watched.push(after);
       this.onState = onState;
       const { queue } = this;
-      signal?.addEventListener("abort", () => { queue.end(); });
+      signal?.addEventListener("abort", () => {
+        queue.end();
+      });
       return queue;
     },
     send: (sessionId, message) => {
@@ -50,7 +52,8 @@ class Stage {
     cancel: (runId) => Promise.resolve(void this.cancelled.push(runId)),
     answer: (_, response) => Promise.resolve(void this.answers.push(response)),
     approvals: () => Promise.resolve(this.answers.length > 0 ? [] : [{ request: APPROVAL, sessionId: "s1" }]),
-    run: (runId) => Promise.resolve({ runId, status: this.cancelled.includes(runId) ? "cancelled" : "running", requests: [] }),
+    run: (runId) =>
+      Promise.resolve({ runId, status: this.cancelled.includes(runId) ? "cancelled" : "running", requests: [] }),
     trace: () => Promise.resolve(TRACE),
     decisions: () => Promise.reject(new Error("no such run")),
   };
@@ -78,9 +81,13 @@ describe("a chat", () => {
     expect(result.current.isStreaming).toBe(true);
     expect(result.current.items.map(({ id }) => id)).toEqual(["pending"]);
     stage.tell(record(1, "run.started", { runId: "r1", agentId: "a" }), said(2, "go"));
-    await waitFor(() => { expect(result.current.items.map(({ id }) => id)).toEqual(["s1/2"]); });
+    await waitFor(() => {
+      expect(result.current.items.map(({ id }) => id)).toEqual(["s1/2"]);
+    });
     stage.tell(record(3, "run.completed", { runId: "r1" }));
-    await waitFor(() => { expect(result.current.isStreaming).toBe(false); });
+    await waitFor(() => {
+      expect(result.current.isStreaming).toBe(false);
+    });
     await act(() => result.current.sendUserMessage("more"));
     expect(stage.sent).toEqual(["new: go", "s1: more"]);
     expect(result.current.isStreaming).toBe(true);
@@ -94,19 +101,29 @@ describe("a chat", () => {
     expect(stage.cancelled).toEqual(["r1"]);
     expect(result.current).toMatchObject({ isStreaming: false, items: [] });
     stage.tell(record(1, "run.started", { runId: "r7", agentId: "a" }), said(2, "go"));
-    await waitFor(() => { expect(result.current.messages).toHaveLength(1); });
+    await waitFor(() => {
+      expect(result.current.messages).toHaveLength(1);
+    });
     await act(() => result.current.cancel());
     expect(stage.cancelled).toEqual(["r1", "r7"]);
   });
 
   it("keeps local messages in front, and passes answers on", async () => {
     const hello = { id: "x", role: "system", content: "hello", createdAt: "" } as const;
-    const { result } = renderHook(() => useChatStream({ sessionId: "s1", initialMessages: [hello] }), { wrapper: stage.wrapper });
+    const { result } = renderHook(() => useChatStream({ sessionId: "s1", initialMessages: [hello] }), {
+      wrapper: stage.wrapper,
+    });
     stage.tell(said(1, "go"));
-    await waitFor(() => { expect(result.current.messages.map(({ content }) => content)).toEqual(["hello", "go"]); });
-    act(() => { result.current.appendMessage({ ...hello, id: "y", content: "again" }); });
+    await waitFor(() => {
+      expect(result.current.messages.map(({ content }) => content)).toEqual(["hello", "go"]);
+    });
+    act(() => {
+      result.current.appendMessage({ ...hello, id: "y", content: "again" });
+    });
     expect(result.current.items.map(({ id }) => id)).toEqual(["x", "y", "s1/1"]);
-    act(() => { result.current.setMessages([]); });
+    act(() => {
+      result.current.setMessages([]);
+    });
     expect(result.current.items.map(({ id }) => id)).toEqual(["s1/1"]);
     await act(() => result.current.answer({ requestId: "q1", optionId: "approve" }));
     expect(stage.answers).toEqual([{ requestId: "q1", optionId: "approve" }]);
@@ -196,10 +213,14 @@ test("a component without a transport says what to do", () => {
 test("sessions are listed, begun and resumed", async () => {
   const { result } = renderHook(() => useAgentSession({ transport: stage.transport }));
   expect(result.current.isLoading).toBe(true);
-  await waitFor(() => { expect(result.current.sessions).toEqual([{ sessionId: "s1" }]); });
+  await waitFor(() => {
+    expect(result.current.sessions).toEqual([{ sessionId: "s1" }]);
+  });
   await act(() => result.current.create({ agent: "a" }));
   expect(result.current.current).toBe("s1");
-  act(() => { result.current.resume("s9"); });
+  act(() => {
+    result.current.resume("s9");
+  });
   expect(result.current.current).toBe("s9");
   stage.transport.createSession = () => Promise.reject(new Error("full"));
   await act(() => expect(result.current.create()).rejects.toThrow("full"));
@@ -209,9 +230,13 @@ test("sessions are listed, begun and resumed", async () => {
 describe("approvals", () => {
   it("of everybody are asked for, and again after an answer", async () => {
     const { result } = renderHook(() => useApprovals(), { wrapper: stage.wrapper });
-    await waitFor(() => { expect(result.current.approvals).toHaveLength(1); });
+    await waitFor(() => {
+      expect(result.current.approvals).toHaveLength(1);
+    });
     const [first] = result.current.approvals;
-    await act(() => (first === undefined ? Promise.reject(new Error("none")) : result.current.answer(first, { optionId: "deny" })));
+    await act(() =>
+      first === undefined ? Promise.reject(new Error("none")) : result.current.answer(first, { optionId: "deny" }),
+    );
     expect(stage.answers).toEqual([{ requestId: "q1", optionId: "deny" }]);
     expect(result.current.approvals).toEqual([]);
   });
@@ -219,17 +244,28 @@ describe("approvals", () => {
   it("of a session come as they are asked", async () => {
     const { result } = renderHook(() => useApprovals({ sessionId: "s1" }), { wrapper: stage.wrapper });
     stage.tell(record(1, "input.requested", { ...STEP, requests: [JSON.parse(JSON.stringify(APPROVAL)) as never] }));
-    await waitFor(() => { expect(result.current.approvals).toMatchObject([{ sessionId: "s1", request: { requestId: "q1" } }]); });
+    await waitFor(() => {
+      expect(result.current.approvals).toMatchObject([{ sessionId: "s1", request: { requestId: "q1" } }]);
+    });
   });
 });
 
 test("a run is looked at and ended; traces are loaded; what fails says so", async () => {
-  const { result } = renderHook(() => ({ run: useRun("r1"), trace: useTrace("r1"), decisions: useDecisions("r1"), none: useRun(undefined) }), {
-    wrapper: stage.wrapper,
+  const { result } = renderHook(
+    () => ({ run: useRun("r1"), trace: useTrace("r1"), decisions: useDecisions("r1"), none: useRun(undefined) }),
+    {
+      wrapper: stage.wrapper,
+    },
+  );
+  await waitFor(() => {
+    expect(result.current.run.data?.status).toBe("running");
   });
-  await waitFor(() => { expect(result.current.run.data?.status).toBe("running"); });
   expect(result.current.trace.data).toBe(TRACE);
-  expect(result.current.decisions).toMatchObject({ data: undefined, isLoading: false, error: { message: "no such run" } });
+  expect(result.current.decisions).toMatchObject({
+    data: undefined,
+    isLoading: false,
+    error: { message: "no such run" },
+  });
   await act(() => result.current.run.cancel());
   expect(result.current.run.data?.status).toBe("cancelled");
   await act(() => result.current.none.cancel());
@@ -250,10 +286,26 @@ test("an answer that comes after a later question is dropped", async () => {
 });
 
 test.each<[string, ToolCallFacts, object]>([
-  ["in a row", { ...CALL, status: "waiting" }, { status: "waiting", requiresApproval: true, isDestructive: true, isOver: false }],
-  ["without a result", { call: CALL.call }, { status: "requested", requiresApproval: false, isDestructive: false, isOver: false }],
-  ["that succeeded", { call: CALL.call, result: { success: true }, mode: "read" }, { status: "succeeded", isDestructive: false, isOver: true }],
-  ["that failed", { call: CALL.call, result: { success: false }, mode: "local" }, { status: "failed", isDestructive: true, isOver: true }],
+  [
+    "in a row",
+    { ...CALL, status: "waiting" },
+    { status: "waiting", requiresApproval: true, isDestructive: true, isOver: false },
+  ],
+  [
+    "without a result",
+    { call: CALL.call },
+    { status: "requested", requiresApproval: false, isDestructive: false, isOver: false },
+  ],
+  [
+    "that succeeded",
+    { call: CALL.call, result: { success: true }, mode: "read" },
+    { status: "succeeded", isDestructive: false, isOver: true },
+  ],
+  [
+    "that failed",
+    { call: CALL.call, result: { success: false }, mode: "local" },
+    { status: "failed", isDestructive: true, isOver: true },
+  ],
 ])("the status of a call %s", (_, facts, expected) => {
   expect(renderHook(() => useToolCallStatus(facts)).result.current).toMatchObject(expected);
 });

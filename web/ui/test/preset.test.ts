@@ -34,9 +34,12 @@ const WORDS = ["text", "muted", "link", "accent-text", "danger-text", "success",
 describe.each(THEMES)("the %s colours", (_, tokens) => {
   const color = (name: string): string => tokens.get(name) ?? `no token ${name}`;
 
-  it.each(GROUNDS.flatMap((ground) => WORDS.map((word) => [word, ground])))("let %s be read on %s", (word = "", ground = "") => {
-    expect(contrast(color(word), color(ground))).toBeGreaterThanOrEqual(4.5);
-  });
+  it.each(GROUNDS.flatMap((ground) => WORDS.map((word) => [word, ground])))(
+    "let %s be read on %s",
+    (word = "", ground = "") => {
+      expect(contrast(color(word), color(ground))).toBeGreaterThanOrEqual(4.5);
+    },
+  );
 
   it.each([
     ["on-accent", "accent"],

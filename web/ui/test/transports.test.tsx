@@ -44,7 +44,10 @@ function sidecar(): Promise<Place> {
     peer.close();
     return peer.closed;
   };
-  return Promise.resolve({ transport: sidecarTransport(client, { provider: "demo", model: "guide" }), heard: () => heard });
+  return Promise.resolve({
+    transport: sidecarTransport(client, { provider: "demo", model: "guide" }),
+    heard: () => heard,
+  });
 }
 
 afterEach(() => close());

@@ -33,9 +33,7 @@ const WRITE_NOTES: Record<Exclude<PathKind, "harmless">, string> = {
 const IN_PLACE = ["-i", "--in-place", "--inplace"];
 const RISKY_SIGNS = ["!", ">", "~", "$", "%"];
 const SETUID = fullRegex("[0-7]*[2-7][0-7]{3}|[ugoa]*[+=][rwxXt]*s[rwxXt]*");
-const WORLD = fullRegex(
-  String.raw`0?[0-7]{2}[2367]|0?[0-7]{0,2}777|0?666|[ugoa]*[oa][ugoa]*[+=][rxX]*w.*|\+w`,
-);
+const WORLD = fullRegex(String.raw`0?[0-7]{2}[2367]|0?[0-7]{0,2}777|0?666|[ugoa]*[oa][ugoa]*[+=][rxX]*w.*|\+w`);
 const URL = startRegex("[a-z][a-z0-9+.-]*://");
 const REVISION_PATH = regex("^[^/]*?:(?=.)");
 
@@ -109,7 +107,8 @@ export function checkText(call: Call, field: Field): void {
 export function applyOptions(call: Call, options: readonly Option[]): void {
   for (const option of options) {
     if (option.sign === "!") call.note("destructive/tool-exec", option.name);
-    else if (option.sign === "~") call.note(IN_PLACE.includes(option.name) ? "safe_write" : "unknown/option", option.name);
+    else if (option.sign === "~")
+      call.note(IN_PLACE.includes(option.name) ? "safe_write" : "unknown/option", option.name);
     else if (option.value !== undefined) applyValue(call, option.sign, option.value);
   }
 }

@@ -11,16 +11,7 @@ import { replace } from "./replace.js";
 import { BREAK, Call, COMPUTED, type Engine, Field, type Scene, SECRET, UNKNOWNS, UNSET } from "./scene.js";
 import { setVariable } from "./settings.js";
 import { partition, removePrefix, removeSuffix } from "./text.js";
-import {
-  Arithmetic,
-  ArrayLiteral,
-  Parameter,
-  type Part,
-  Substitution,
-  Text,
-  TooMuchWork,
-  type Word,
-} from "./tree.js";
+import { Arithmetic, ArrayLiteral, Parameter, type Part, Substitution, Text, TooMuchWork, type Word } from "./tree.js";
 
 // In Python `$` also matches before a newline at the end.
 const SECRET_NAME = new RegExp(SECRET_VARIABLE.replaceAll("$", "(?=\\n?$)"), "iu");

@@ -1,10 +1,5 @@
 /** Programs with subcommands: match the rules of their family against the words. */
-import {
-  CLOUD_FAMILIES,
-  DEVELOPMENT_FAMILIES,
-  FAMILY_WORDS_MAX,
-  SYSTEM_FAMILIES,
-} from "../generated/shell-tables.js";
+import { CLOUD_FAMILIES, DEVELOPMENT_FAMILIES, FAMILY_WORDS_MAX, SYSTEM_FAMILIES } from "../generated/shell-tables.js";
 import { matchesExactly } from "./paths.js";
 import type { Call } from "./scene.js";
 import { partition, splitWords, strip } from "./text.js";
@@ -47,7 +42,10 @@ function optionsOf(texts: readonly string[]): Set<string> {
   texts.forEach((text, number) => {
     if (!isOption(text)) return;
     const name = partition(text, "=")[0];
-    found.add(text).add(name).add(`${name}=${texts[number + 1] ?? ""}`);
+    found
+      .add(text)
+      .add(name)
+      .add(`${name}=${texts[number + 1] ?? ""}`);
     if (text.startsWith("--")) return;
     for (const letter of text.slice(1)) found.add(`-${letter}`);
   });

@@ -12,9 +12,7 @@ import { Parameter, ShellSyntaxError, Simple } from "./tree.js";
 /** A category and the offending text. */
 export type Finding = readonly [string, string];
 
-const SILENT = startRegex(
-  String.raw`(?::|true|false|cat\s*0?<?\s*/dev/null|echo -n(?: ''| "")?|printf (?:''|""|%s))$`,
-);
+const SILENT = startRegex(String.raw`(?::|true|false|cat\s*0?<?\s*/dev/null|echo -n(?: ''| "")?|printf (?:''|""|%s))$`);
 
 /** How bad a category is. */
 export function severityOf(category: string): Severity {

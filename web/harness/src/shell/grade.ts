@@ -6,7 +6,19 @@ import { gradeDynamic } from "./dynamic.js";
 import { readPath, writePath } from "./effects.js";
 import { expandJoined, expandWord } from "./expand.js";
 import type { Finding } from "./grade-parts.js";
-import { blur, feed, firstBody, firstWord, neverFails, parametersOf, parsed, placed, severityOf, textsOf, truncates } from "./grade-parts.js";
+import {
+  blur,
+  feed,
+  firstBody,
+  firstWord,
+  neverFails,
+  parametersOf,
+  parsed,
+  placed,
+  severityOf,
+  textsOf,
+  truncates,
+} from "./grade-parts.js";
 import { ASSIGNMENT, readText, Source } from "./lexer.js";
 import { parseList, parseProgram } from "./parser.js";
 import { baseName } from "./paths.js";
@@ -168,7 +180,8 @@ export class Grader implements Engine {
     const body = firstBody(command);
     if (!command.name) {
       this.arithmetic(new Arithmetic(firstWord(command).parts), scene);
-      for (const found of partition(command.raw, "))")[0].matchAll(COUNTER)) scene.assign(found[1] ?? "", [fieldOf("0")]);
+      for (const found of partition(command.raw, "))")[0].matchAll(COUNTER))
+        scene.assign(found[1] ?? "", [fieldOf("0")]);
       return this.runScript(body, scene);
     }
     let output = "";

@@ -27,16 +27,7 @@ const PROCESS_SECRETS = regex(
 );
 const DESCRIPTOR = fullRegex(String.raw`/dev/fd/\d+`);
 const GLOB_CHARS = /[*?[\]!^]/;
-const HIDDEN_SAMPLES = [
-  ".env",
-  ".netrc",
-  ".npmrc",
-  ".pypirc",
-  ".git-credentials",
-  ".ssh",
-  ".aws",
-  ".bash_history",
-];
+const HIDDEN_SAMPLES = [".env", ".netrc", ".npmrc", ".pypirc", ".git-credentials", ".ssh", ".aws", ".bash_history"];
 const PLAIN_SAMPLES = ["id_rsa", "id_ed25519", "credentials", "secrets", "shadow"];
 /** Names that a pattern for files of credentials would match. */
 export const SECRET_SAMPLES: readonly string[] = [...HIDDEN_SAMPLES, ...PLAIN_SAMPLES];

@@ -9,9 +9,7 @@ import { cut, isLonger } from "./text.js";
 
 const CLASS = regex(String.raw`\[\^?\]?(?:\\.|[^\]\\])*\]`, "g");
 const ESCAPE = regex(String.raw`\\.`, "gs");
-const NOT_PORTABLE = regex(
-  String.raw`\(\?(?![:=!]|<[=!]|<[A-Za-z])|\(\?P|\\[AZzGQEK]|[*+?}]\+|\\[pP]\{|\\[1-9]|\\k<`,
-);
+const NOT_PORTABLE = regex(String.raw`\(\?(?![:=!]|<[=!]|<[A-Za-z])|\(\?P|\\[AZzGQEK]|[*+?}]\+|\\[pP]\{|\\[1-9]|\\k<`);
 /** Sets inside sets: Python warns that their meaning will change, and other languages differ already. */
 const NESTED_SET = /^\[\^?\[|\[:|--|&&|~~|\|\|/;
 const REPEATED_GROUP = regex(String.raw`\)(?:[*+]|\{\d+,\d*\})`, "g");

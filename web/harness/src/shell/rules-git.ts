@@ -62,8 +62,7 @@ const SHARED_FLAGS: ReadonlySet<string> = new Set([
   "--rename-section",
   "--remove-section",
 ]);
-const LISTS =
-  /^(?:-l(?=\n?$)|--list|--contains|--no-contains|--merged|--no-merged|--points-at|-n\p{Nd}*(?=\n?$))/u;
+const LISTS = /^(?:-l(?=\n?$)|--list|--contains|--no-contains|--merged|--no-merged|--points-at|-n\p{Nd}*(?=\n?$))/u;
 const SECRET_KEY = /cred|token|url|extraheader|password|auth|proxy|http/;
 const HARMLESS_KEY = fullRegex(
   "user\\.(?:name|email)|color\\..*|advice\\..*|core\\.(?:autocrlf|quotepath|filemode|ignorecase|eol|abbrev)" +
@@ -154,7 +153,9 @@ function isRead(call: Call, key: string): boolean {
 function isConfigRead(texts: readonly string[], operands: readonly string[]): boolean {
   return (
     texts.some((text) => ["--get", "--get-all", "--list", "-l", "--get-regexp"].includes(text)) ||
-    (operands.length === 1 && operands[0]?.includes(".") === true && !texts.some((text) => text.startsWith("--unset"))) ||
+    (operands.length === 1 &&
+      operands[0]?.includes(".") === true &&
+      !texts.some((text) => text.startsWith("--unset"))) ||
     texts[0] === "get" ||
     texts[0] === "list"
   );
@@ -176,7 +177,9 @@ function read(call: Call, key: string, description: string): string {
     }
     kinds = ["text"];
   }
-  const searched = args.options.flatMap(({ name, value }) => ((name === "-S" || name === "-G") && value ? [value] : []));
+  const searched = args.options.flatMap(({ name, value }) =>
+    (name === "-S" || name === "-G") && value ? [value] : [],
+  );
   noteSecretSearch(searched.length > 0 ? inner.withArgs("git grep", searched) : inner);
   if (key === "grep" && args.options.some((option) => option.name === "-e" || option.name === "-f")) kinds = ["path"];
   if (key === "diff" && inner.texts.includes("--no-index")) {

@@ -33,9 +33,7 @@ const DATABASES: ReadonlySet<string> = new Set(
 const TEMPLATE_STRINGS: ReadonlySet<string> = new Set(
   "node nodejs deno bun mysql mariadb sqlite3 mongosh mongo bq clickhouse-client".split(" "),
 );
-const SPLIT_OPTIONS: ReadonlySet<string> = new Set(
-  "-0 -d -E -e -I -i --null --delimiter --eof --replace".split(" "),
-);
+const SPLIT_OPTIONS: ReadonlySet<string> = new Set("-0 -d -E -e -I -i --null --delimiter --eof --replace".split(" "));
 const INPUT_WORD = /^[A-Za-z0-9_./-]+\n?$/;
 const REPLACED = /\{\}|\{[0-9./]*\}/;
 const ITEMS_MAX = 4;
@@ -279,7 +277,13 @@ function xargs(call: Call): string {
   if (replacing) {
     const mark = replacing.value?.text || "{}";
     const value = added[0]?.text ?? "";
-    words = words.map((word) => new Field(word.text.replaceAll(mark, () => value), word.raw));
+    words = words.map(
+      (word) =>
+        new Field(
+          word.text.replaceAll(mark, () => value),
+          word.raw,
+        ),
+    );
   } else {
     words = [...words, ...added];
   }
@@ -294,7 +298,8 @@ function xargs(call: Call): string {
 function inputFields(stdin: string | undefined, args: Arguments): Field[] {
   const names = args.options.map((option) => option.name);
   const isSplit = names.some((name) => SPLIT_OPTIONS.has(name));
-  if (stdin === undefined || names.includes("-a") || names.includes("--arg-file")) return [new Field(COMPUTED, "xargs")];
+  if (stdin === undefined || names.includes("-a") || names.includes("--arg-file"))
+    return [new Field(COMPUTED, "xargs")];
   if (stdin.includes(SECRET)) return [new Field(SECRET, "xargs")];
   // xargs takes quotes and backslashes for its own.
   const isHidden = [...UNKNOWNS, "'", '"', "\\"].some((mark) => stdin.includes(mark));

@@ -1,12 +1,5 @@
 /** Tools whose arguments are small programs or have rules of their own. */
-import {
-  AWK_OPTIONS,
-  HARMLESS_DEVICES,
-  READERS,
-  SED_OPTIONS,
-  TAR_RISKY,
-  WRITERS,
-} from "../generated/shell-tables.js";
+import { AWK_OPTIONS, HARMLESS_DEVICES, READERS, SED_OPTIONS, TAR_RISKY, WRITERS } from "../generated/shell-tables.js";
 import type { Rule } from "./commands.js";
 import { checkArguments, gradeSuffixes, printedBy } from "./commands.js";
 import { checkText, noteMode, readDescribed, readPath, writePath } from "./effects.js";

@@ -123,7 +123,8 @@ function read(call: Call): string {
     evaluateName(name, call.scene, call.engine);
     if (NAME.test(name)) setVariable(call, name, [value]);
   }
-  if (call.name === "mapfile" && call.texts.some((option) => /^-[A-Za-z]*C/.test(option))) call.note("destructive/eval");
+  if (call.name === "mapfile" && call.texts.some((option) => /^-[A-Za-z]*C/.test(option)))
+    call.note("destructive/eval");
   return "";
 }
 

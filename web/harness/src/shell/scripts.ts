@@ -1,11 +1,5 @@
 /** Small programs inside arguments: sed, awk, jq, SQL, and inline interpreter code. */
-import {
-  CODE_CHARS_MAX,
-  CODE_MARKS,
-  EDITOR_MARKS,
-  SHELL_MARKS,
-  SQL_MARKS,
-} from "../generated/shell-tables.js";
+import { CODE_CHARS_MAX, CODE_MARKS, EDITOR_MARKS, SHELL_MARKS, SQL_MARKS } from "../generated/shell-tables.js";
 import { regex, startRegex } from "./regex.js";
 import { cut, strip } from "./text.js";
 
@@ -20,10 +14,7 @@ const SED_SPACE = regex(String.raw`[\s;]*(?:#[^\n]*\n?[\s;]*)*`, "y");
 const SED_ADDRESS_FLAGS = regex("[IM]*", "y");
 const SED_RUNS = startRegex("e|s.*[/|,#@!:][a-zA-Z0-9]*[ew]", "s");
 
-const AWK_TOKEN = regex(
-  String.raw`"(?:[^"\\]|\\.)*\\?(?:"|$)|#[^\n]*|\\\n|[ \t\r]+|/|[^"#/\\ \t\r]+|.`,
-  "sy",
-);
+const AWK_TOKEN = regex(String.raw`"(?:[^"\\]|\\.)*\\?(?:"|$)|#[^\n]*|\\\n|[ \t\r]+|/|[^"#/\\ \t\r]+|.`, "sy");
 const AWK_REGEX = regex(String.raw`/(?:[^/\\\n\[]|\\.)+/`, "y");
 const AWK_MAYBE_REGEX = regex(String.raw`/[^/\n"#]*["#]`, "y");
 const AWK_BEFORE_REGEX = "(,!~&|{};=\n";
@@ -39,9 +30,7 @@ const AWK_READ = regex(String.raw`\bgetline\b|\bclose\s*\(|\bARGV\b|\bFUNCTAB\b|
 const AWK_WRITTEN = regex(String.raw`>\s*"([^"]*)"`, "g");
 const AWK_READ_FROM = regex(String.raw`<\s*"([^"]*)"`, "g");
 const JQ_SECRET = regex(String.raw`\$ENV\b|(?<![.\w\"$])env\b`);
-const JQ_LOAD = regex(
-  String.raw`(?<![.\w\"$])(?:import|include|input_filename|get_search_list|modulemeta)\b`,
-);
+const JQ_LOAD = regex(String.raw`(?<![.\w\"$])(?:import|include|input_filename|get_search_list|modulemeta)\b`);
 const YQ_LOAD = regex(String.raw`(?<![.\w\"$])(?:load\w*|strenv|envsubst|eval)\b`);
 const JQ_STRING = regex(String.raw`"(?:[^"\\]|\\.)*\\?(?:"|$)`, "gs");
 

@@ -95,16 +95,7 @@ export class Simple {
 }
 
 export type CompoundKind =
-  | "subshell"
-  | "group"
-  | "if"
-  | "loop"
-  | "for"
-  | "case"
-  | "function"
-  | "arithmetic"
-  | "condition"
-  | "coproc";
+  "subshell" | "group" | "if" | "loop" | "for" | "case" | "function" | "arithmetic" | "condition" | "coproc";
 
 /** A compound command; `name` is the loop variable or the function's name. */
 export class Compound {

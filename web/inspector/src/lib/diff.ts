@@ -19,8 +19,19 @@ export interface Pair {
 /** The longest runs that are compared whole; of longer ones the beginning is. */
 export const ACTS_MAX = 1_500;
 const COMPARED: ReadonlySet<string> = new Set([
-  "message.received", "message.completed", "actions.requested", "policy.decided", "action.result", "input.resolved", "step.failed",
-  "step.retrying", "run.completed", "run.failed", "run.cancelled", "run.budget_exhausted", "subagent.completed",
+  "message.received",
+  "message.completed",
+  "actions.requested",
+  "policy.decided",
+  "action.result",
+  "input.resolved",
+  "step.failed",
+  "step.retrying",
+  "run.completed",
+  "run.failed",
+  "run.cancelled",
+  "run.budget_exhausted",
+  "subagent.completed",
 ]);
 /** What differs between any two runs, and says nothing. */
 const NUMBERS_OF_TIME = / in [\d.]+ (?:ms|s|min.*)$/u;
@@ -32,7 +43,11 @@ export function actsOf(records: readonly Event[], runId: string): readonly Act[]
     .slice(0, ACTS_MAX)
     .map((record) => {
       const { title, detail } = tell(record);
-      return { seq: record.seq ?? 0, title: title.replace(NUMBERS_OF_TIME, ""), detail: detail.replaceAll(runId, "(run)") };
+      return {
+        seq: record.seq ?? 0,
+        title: title.replace(NUMBERS_OF_TIME, ""),
+        detail: detail.replaceAll(runId, "(run)"),
+      };
     });
 }
 
@@ -43,11 +58,19 @@ export function pairUp(first: readonly Act[], second: readonly Act[]): readonly 
   let [at, other] = [0, 0];
   while (at < first.length || other < second.length) {
     const [one, two] = [first[at], second[other]];
-    if (one !== undefined && two !== undefined && one.title === two.title && isBest(lengths, at, other, one.detail === two.detail)) {
+    if (
+      one !== undefined &&
+      two !== undefined &&
+      one.title === two.title &&
+      isBest(lengths, at, other, one.detail === two.detail)
+    ) {
       rows.push({ first: one, second: two, isSame: one.detail === two.detail });
       at += 1;
       other += 1;
-    } else if (one !== undefined && (two === undefined || lengthAt(lengths, at + 1, other) >= lengthAt(lengths, at, other + 1))) {
+    } else if (
+      one !== undefined &&
+      (two === undefined || lengthAt(lengths, at + 1, other) >= lengthAt(lengths, at, other + 1))
+    ) {
       rows.push({ first: one, second: undefined, isSame: false });
       at += 1;
     } else {
@@ -82,7 +105,8 @@ function lengthsOf(first: readonly Act[], second: readonly Act[]): Lengths {
       const isAlike = one !== undefined && two !== undefined && one.title === two.title;
       const together = isAlike ? lengthAt(lengths, at + 1, other + 1) + weight(one.detail === two.detail) : 0;
       const row = lengths[at];
-      if (row !== undefined) row[other] = Math.max(together, lengthAt(lengths, at + 1, other), lengthAt(lengths, at, other + 1));
+      if (row !== undefined)
+        row[other] = Math.max(together, lengthAt(lengths, at + 1, other), lengthAt(lengths, at, other + 1));
     }
   }
   return lengths;

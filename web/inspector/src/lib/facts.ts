@@ -1,5 +1,12 @@
 /** What belongs to a record: the call it is about, or the model call it is part of. */
-import { actionName, isKnown, type Event, type InputRequest, type KnownEvent, type PolicyDecision } from "@windlass/protocol";
+import {
+  actionName,
+  isKnown,
+  type Event,
+  type InputRequest,
+  type KnownEvent,
+  type PolicyDecision,
+} from "@windlass/protocol";
 import type { JsonValue } from "@windlass/protocol";
 
 type Of<K extends KnownEvent["type"]> = Extract<KnownEvent, { type: K }>;
@@ -11,7 +18,11 @@ export interface CallFacts {
   readonly input: JsonValue;
   readonly decisions: readonly PolicyDecision[];
   readonly requests: readonly InputRequest[];
-  readonly answers: readonly { readonly outcome: string; readonly by: string | undefined; readonly text: string | undefined }[];
+  readonly answers: readonly {
+    readonly outcome: string;
+    readonly by: string | undefined;
+    readonly text: string | undefined;
+  }[];
   readonly started: Of<"action.started">["data"] | undefined;
   readonly result: Of<"action.result">["data"] | undefined;
   readonly childSessionId: string | undefined;
@@ -30,7 +41,15 @@ export interface StepFacts {
   readonly failed: Of<"step.failed">["data"] | undefined;
 }
 
-const STEP_TYPES: ReadonlySet<string> = new Set(["step.started", "step.completed", "step.failed", "step.retrying", "message.completed", "reasoning.completed", "actions.requested"]);
+const STEP_TYPES: ReadonlySet<string> = new Set([
+  "step.started",
+  "step.completed",
+  "step.failed",
+  "step.retrying",
+  "message.completed",
+  "reasoning.completed",
+  "actions.requested",
+]);
 
 /** The calls that a record is about. */
 export function callsOf(record: Event): readonly string[] {
@@ -63,9 +82,14 @@ function isSamePlace(one: Event, other: Event): boolean {
 }
 
 function factsOf(records: readonly KnownEvent[], callId: string): CallFacts {
-  const all = <K extends KnownEvent["type"]>(type: K): Of<K>[] => records.filter((record): record is Of<K> => record.type === type);
-  const action = all("actions.requested").flatMap(({ data }) => data.actions).find((one) => one.callId === callId);
-  const requests = all("input.requested").flatMap(({ data }) => data.requests).filter((request) => request.action.callId === callId);
+  const all = <K extends KnownEvent["type"]>(type: K): Of<K>[] =>
+    records.filter((record): record is Of<K> => record.type === type);
+  const action = all("actions.requested")
+    .flatMap(({ data }) => data.actions)
+    .find((one) => one.callId === callId);
+  const requests = all("input.requested")
+    .flatMap(({ data }) => data.requests)
+    .filter((request) => request.action.callId === callId);
   const ids = new Set(requests.map(({ requestId }) => requestId));
   const answers = all("input.resolved")
     .flatMap(({ data }) => data.resolutions)
@@ -76,7 +100,9 @@ function factsOf(records: readonly KnownEvent[], callId: string): CallFacts {
     callId,
     name: action === undefined ? (started?.toolName ?? callId) : actionName(action),
     input: action?.input ?? null,
-    decisions: all("policy.decided").filter(({ data }) => data.callId === callId).map(({ data }) => data.decision),
+    decisions: all("policy.decided")
+      .filter(({ data }) => data.callId === callId)
+      .map(({ data }) => data.decision),
     requests,
     answers,
     started,
@@ -93,18 +119,25 @@ function placeOf({ runId, data }: Of<"step.started">): StepFacts["place"] {
 export function stepFacts(records: readonly Event[], record: Event): StepFacts | undefined {
   if (!STEP_TYPES.has(record.type)) return undefined;
   const seq = record.seq ?? 0;
-  const begin = records.findLast((one) => one.type === "step.started" && (one.seq ?? 0) <= seq && isSamePlace(one, record));
+  const begin = records.findLast(
+    (one) => one.type === "step.started" && (one.seq ?? 0) <= seq && isSamePlace(one, record),
+  );
   if (begin === undefined || !isKnown(begin) || begin.type !== "step.started") return undefined;
   const from = begin.seq ?? 0;
-  const end = records.findIndex((one) => (one.seq ?? 0) > from && (one.type === "step.started" || one.type === "run.started"));
+  const end = records.findIndex(
+    (one) => (one.seq ?? 0) > from && (one.type === "step.started" || one.type === "run.started"),
+  );
   const inside = records.slice(from, end === -1 ? undefined : end).filter(isKnown);
-  const one = <K extends KnownEvent["type"]>(type: K): Of<K> | undefined => inside.find((other): other is Of<K> => other.type === type);
+  const one = <K extends KnownEvent["type"]>(type: K): Of<K> | undefined =>
+    inside.find((other): other is Of<K> => other.type === type);
   return {
     modelId: begin.data.modelId,
     place: placeOf(begin),
     promptCount: begin.data.promptMessageCount,
     said: one("message.completed")?.data.message ?? "",
-    attempts: inside.filter((other): other is Of<"step.retrying"> => other.type === "step.retrying").map(({ data }) => data),
+    attempts: inside
+      .filter((other): other is Of<"step.retrying"> => other.type === "step.retrying")
+      .map(({ data }) => data),
     completed: one("step.completed")?.data,
     failed: one("step.failed")?.data,
   };

@@ -10,7 +10,8 @@ const OPENINGS: ReadonlySet<string> = new Set(["run.started", "turn.started"]);
 /** All records of a session up to now. */
 export async function readRecords(sessionId: string): Promise<readonly Event[]> {
   const records: Event[] = [];
-  for await (const { event } of client.sessionEvents(sessionId, { follow: false })) if (event.index === undefined) records.push(event);
+  for await (const { event } of client.sessionEvents(sessionId, { follow: false }))
+    if (event.index === undefined) records.push(event);
   return records;
 }
 
@@ -35,7 +36,8 @@ export function forkPoint(records: readonly Event[], message: Pick<ChatMessage, 
 
 /** The record with which a message came: from there on it is in the chat, so half of what is left is enough each time. */
 function firstSeqOf(records: readonly Event[], messageId: string): number | undefined {
-  const isThere = (count: number): boolean => foldChat(records.slice(0, count)).messages.some(({ id }) => id === messageId);
+  const isThere = (count: number): boolean =>
+    foldChat(records.slice(0, count)).messages.some(({ id }) => id === messageId);
   if (!isThere(records.length)) return undefined;
   let low = 1;
   let high = records.length;
@@ -60,7 +62,9 @@ export async function forkAtMessage(sessionId: string, message: ChatMessage): Pr
   if (at === 0) return undefined;
   const point = (await client.safePoints(sessionId, { before: at + 1, limit: 1 })).safePoints.at(-1) ?? 0;
   // A fork that begins earlier would not have the message.
-  const isWhole = message.role === "user" || foldChat(records.slice(0, point)).messages.some(({ id }) => id === message.id);
-  if (!isWhole) throw new Error("A call of this message is still under way. Fork when it is done, or from an earlier message.");
+  const isWhole =
+    message.role === "user" || foldChat(records.slice(0, point)).messages.some(({ id }) => id === message.id);
+  if (!isWhole)
+    throw new Error("A call of this message is still under way. Fork when it is done, or from an earlier message.");
   return point === 0 ? undefined : forkAt(sessionId, point);
 }

@@ -12,7 +12,8 @@ const LINES_MAX = 1_000;
 /** What was taken away and what was added, in the order of reading. */
 export function lineDiff(before: string, after: string): readonly DiffLine[] {
   const [old, next] = [linesOf(before), linesOf(after)];
-  const all = (kind: DiffLine["kind"], lines: readonly string[]): readonly DiffLine[] => lines.map((text) => ({ kind, text }));
+  const all = (kind: DiffLine["kind"], lines: readonly string[]): readonly DiffLine[] =>
+    lines.map((text) => ({ kind, text }));
   if (Math.max(old.length, next.length) > LINES_MAX) return [...all("removed", old), ...all("added", next)];
   const common = lengthsOf(old, next);
   const found: DiffLine[] = [];
@@ -46,7 +47,8 @@ function lengthsOf(old: readonly string[], next: readonly string[]): readonly Ui
       const row = lengths[at];
       const below = lengths[at + 1];
       if (row === undefined || below === undefined) continue;
-      row[other] = old[at] === next[other] ? (below[other + 1] ?? 0) + 1 : Math.max(below[other] ?? 0, row[other + 1] ?? 0);
+      row[other] =
+        old[at] === next[other] ? (below[other + 1] ?? 0) + 1 : Math.max(below[other] ?? 0, row[other + 1] ?? 0);
     }
   }
   return lengths;

@@ -5,8 +5,20 @@ import { client } from "./api.js";
 
 /** What changes a list. */
 const TYPES = [
-  "session.started", "session.forked", "message.received", "step.completed", "run.started", "run.waiting", "run.resumed",
-  "run.cancel_requested", "run.completed", "run.failed", "run.cancelled", "run.budget_exhausted", "input.requested", "input.resolved",
+  "session.started",
+  "session.forked",
+  "message.received",
+  "step.completed",
+  "run.started",
+  "run.waiting",
+  "run.resumed",
+  "run.cancel_requested",
+  "run.completed",
+  "run.failed",
+  "run.cancelled",
+  "run.budget_exhausted",
+  "input.requested",
+  "input.resolved",
 ] as const;
 /** Questions whose answers those change, by the beginning of their keys. */
 const LISTS: ReadonlySet<unknown> = new Set(["sessions", "session", "runs", "run", "approvals"]);
@@ -26,7 +38,9 @@ export function pollMs(withoutFeedMs: number): number {
 
 /** How many pages of a list are here; 1 of anything else. */
 export function pageCount(data: unknown): number {
-  return typeof data === "object" && data !== null && "pages" in data && Array.isArray(data.pages) ? data.pages.length : 1;
+  return typeof data === "object" && data !== null && "pages" in data && Array.isArray(data.pages)
+    ? data.pages.length
+    : 1;
 }
 
 function isList({ queryKey, state }: Query): boolean {
@@ -73,7 +87,9 @@ async function follow(queries: QueryClient, signal: AbortSignal): Promise<void> 
     isOpen = now;
   };
   try {
-    const onState = ({ status }: { readonly status: string }): void => { setOpen(status === "open"); };
+    const onState = ({ status }: { readonly status: string }): void => {
+      setOpen(status === "open");
+    };
     const events = client.allEvents({ types: TYPES, signal, onState });
     while ((await events.next()).done !== true) refresh();
   } catch {

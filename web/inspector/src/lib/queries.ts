@@ -85,7 +85,8 @@ export const runQuery = (runId: string) =>
   queryOptions({
     queryKey: ["run", runId],
     queryFn: ({ signal }) => client.getRun(runId, { signal }),
-    refetchInterval: ({ state }) => (state.data !== undefined && isOver(state.data.run.status) ? false : pollMs(LIVE_MS)),
+    refetchInterval: ({ state }) =>
+      state.data !== undefined && isOver(state.data.run.status) ? false : pollMs(LIVE_MS),
   });
 
 export const traceQuery = (runId: string, isLive: boolean) =>
@@ -193,7 +194,8 @@ export const promptQuery = (runId: string, stepIndex: number) =>
 export const safePointQuery = (sessionId: string, seq: number) =>
   queryOptions({
     queryKey: ["safe-point", sessionId, seq],
-    queryFn: async ({ signal }) => (await client.safePoints(sessionId, { before: seq + 1, limit: 1 }, { signal })).safePoints.at(-1) ?? null,
+    queryFn: async ({ signal }) =>
+      (await client.safePoints(sessionId, { before: seq + 1, limit: 1 }, { signal })).safePoints.at(-1) ?? null,
     staleTime: Infinity,
     enabled: seq > 0,
   });

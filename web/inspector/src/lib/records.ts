@@ -34,14 +34,18 @@ export function useJournal(sessionId: string | undefined): Journal {
       if (!stop.signal.aborted) setJournal((before) => ({ ...before, records: [...before.records, ...batch] }));
     };
     const follow = async (): Promise<void> => {
-      const onState = (connection: FeedState): void => { change({ connection }); };
+      const onState = (connection: FeedState): void => {
+        change({ connection });
+      };
       for await (const { event } of client.sessionEvents(sessionId, { signal: stop.signal, onState })) {
         if (event.index !== undefined) continue;
         pending.push(event);
         timer ??= setTimeout(flush, FLUSH_MS);
       }
     };
-    follow().catch((error: unknown) => { change({ error: error instanceof Error ? error : new Error(String(error)) }); });
+    follow().catch((error: unknown) => {
+      change({ error: error instanceof Error ? error : new Error(String(error)) });
+    });
     return () => {
       stop.abort();
       clearTimeout(timer);

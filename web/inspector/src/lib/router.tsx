@@ -3,7 +3,14 @@
  *
  * The history API and no library: there are eight addresses, and all that a page remembers is in its query.
  */
-import { useCallback, useMemo, useSyncExternalStore, type ComponentPropsWithoutRef, type MouseEvent, type ReactNode } from "react";
+import {
+  useCallback,
+  useMemo,
+  useSyncExternalStore,
+  type ComponentPropsWithoutRef,
+  type MouseEvent,
+  type ReactNode,
+} from "react";
 
 /** An address in parts. */
 export interface Place {
@@ -33,7 +40,8 @@ function address(): string {
 /** The address of a place: path parts may hold anything. */
 export function to(path: readonly string[], query: QueryValues = {}): string {
   const found = new URLSearchParams();
-  for (const [name, value] of Object.entries(query)) if (value !== undefined && value !== "") found.set(name, String(value));
+  for (const [name, value] of Object.entries(query))
+    if (value !== undefined && value !== "") found.set(name, String(value));
   const search = found.size === 0 ? "" : `?${found.toString()}`;
   return `/${path.map(encodeURIComponent).join("/")}${search}`;
 }
@@ -53,7 +61,13 @@ export function usePlace(): Place {
 
 function placeOf(address: string): Place {
   const url = new URL(address, location.origin);
-  return { path: url.pathname.split("/").filter((part) => part !== "").map(decode), query: url.searchParams };
+  return {
+    path: url.pathname
+      .split("/")
+      .filter((part) => part !== "")
+      .map(decode),
+    query: url.searchParams,
+  };
 }
 
 function decode(part: string): string {
@@ -66,7 +80,10 @@ function decode(part: string): string {
 }
 
 /** The query, and a way to change some of it. Typing into a field should not fill the history: it replaces. */
-export function useQueryState(): readonly [URLSearchParams, (changes: QueryValues, options?: { readonly push?: boolean }) => void] {
+export function useQueryState(): readonly [
+  URLSearchParams,
+  (changes: QueryValues, options?: { readonly push?: boolean }) => void,
+] {
   const { query } = usePlace();
   const change = useCallback((changes: QueryValues, { push = false }: { readonly push?: boolean } = {}) => {
     const next = new URLSearchParams(location.search);

@@ -40,22 +40,41 @@ export function ApprovalsPage(): ReactNode {
     if (answer.isPending) return;
     const next = approvals[at + 1] ?? approvals[at - 1];
     setIsDenying(false);
-    answer.mutate({ approval, given }, { onSuccess: () => { change({ at: next?.request.requestId }); } });
+    answer.mutate(
+      { approval, given },
+      {
+        onSuccess: () => {
+          change({ at: next?.request.requestId });
+        },
+      },
+    );
   };
   const pick = (optionId: string): void => {
     if (selected?.request.options?.some(({ id }) => id === optionId) === true) give(selected, { optionId });
   };
   useKeys({
-    j: () => { select(approvals[Math.min(at + 1, approvals.length - 1)]); },
-    k: () => { select(approvals[Math.max(at - 1, 0)]); },
-    a: () => { pick("approve"); },
-    s: () => { pick("approve_session"); },
-    d: () => { setIsDenying(selected !== undefined); },
+    j: () => {
+      select(approvals[Math.min(at + 1, approvals.length - 1)]);
+    },
+    k: () => {
+      select(approvals[Math.max(at - 1, 0)]);
+    },
+    a: () => {
+      pick("approve");
+    },
+    s: () => {
+      pick("approve_session");
+    },
+    d: () => {
+      setIsDenying(selected !== undefined);
+    },
   });
   return (
     <>
       <Heading title="Approvals">
-        <p className="hidden text-xs text-agent-muted sm:block pointer-coarse:hidden"><kbd>j</kbd> <kbd>k</kbd> move, <kbd>a</kbd> approve, <kbd>d</kbd> deny, <kbd>s</kbd> for the session</p>
+        <p className="hidden text-xs text-agent-muted sm:block pointer-coarse:hidden">
+          <kbd>j</kbd> <kbd>k</kbd> move, <kbd>a</kbd> approve, <kbd>d</kbd> deny, <kbd>s</kbd> for the session
+        </p>
       </Heading>
       {answer.error !== null && <Failure error={answer.error} />}
       {error !== null && <Failure error={error} onRetry={() => void refetch()} />}
@@ -65,7 +84,15 @@ export function ApprovalsPage(): ReactNode {
         <div className="flex min-h-0 flex-1 flex-col md:flex-row">
           <Inbox approvals={approvals} selected={selected} onSelect={select} />
           {selected === undefined ? (
-            <Empty title="This request is no longer open."><p>It was answered, it lapsed, or its run ended. Choose another one<span className={KEY_HINT}>, or press <kbd>j</kbd></span>.</p></Empty>
+            <Empty title="This request is no longer open.">
+              <p>
+                It was answered, it lapsed, or its run ended. Choose another one
+                <span className={KEY_HINT}>
+                  , or press <kbd>j</kbd>
+                </span>
+                .
+              </p>
+            </Empty>
           ) : (
             <ApprovalPanel
               key={selected.request.requestId}
@@ -73,7 +100,9 @@ export function ApprovalsPage(): ReactNode {
               isDenying={isDenying}
               isSending={answer.isPending}
               onDenying={setIsDenying}
-              onAnswer={(given) => { give(selected, given); }}
+              onAnswer={(given) => {
+                give(selected, given);
+              }}
             />
           )}
         </div>
@@ -87,12 +116,20 @@ function useAnswer() {
   const queries = useQueryClient();
   return useMutation({
     mutationFn: ({ approval: { request }, given }: { readonly approval: Approval; readonly given: Answer }) =>
-      client.approve(request.requestId, request.argumentsHash === undefined ? given : { ...given, argumentsHash: request.argumentsHash }),
+      client.approve(
+        request.requestId,
+        request.argumentsHash === undefined ? given : { ...given, argumentsHash: request.argumentsHash },
+      ),
     onSuccess: async (_, { approval }) => {
       // A list that was asked for before the answer must not bring it back.
       await queries.cancelQueries({ queryKey: approvalsQuery.queryKey });
-      queries.setQueryData(approvalsQuery.queryKey, (page: ApprovalPage | undefined) =>
-        page && { ...page, requests: page.requests.filter(({ request }) => request.requestId !== approval.request.requestId) },
+      queries.setQueryData(
+        approvalsQuery.queryKey,
+        (page: ApprovalPage | undefined) =>
+          page && {
+            ...page,
+            requests: page.requests.filter(({ request }) => request.requestId !== approval.request.requestId),
+          },
       );
     },
     onError: () => queries.invalidateQueries({ queryKey: approvalsQuery.queryKey }),
@@ -102,8 +139,13 @@ function useAnswer() {
 function NothingWaits(): ReactNode {
   return (
     <Empty title="Nothing waits for you.">
-      <p>When an agent wants to do something that its policy does not allow by itself, it stops and asks here, however long the answer takes.</p>
-      <p>Try it: in the <TextLink href="/chat">chat</TextLink> with the demo agent say <Code>pay</Code>, then come back.</p>
+      <p>
+        When an agent wants to do something that its policy does not allow by itself, it stops and asks here, however
+        long the answer takes.
+      </p>
+      <p>
+        Try it: in the <TextLink href="/chat">chat</TextLink> with the demo agent say <Code>pay</Code>, then come back.
+      </p>
     </Empty>
   );
 }
@@ -117,7 +159,13 @@ interface InboxProps {
 /** What is asked for, in a line: it tells two requests apart. */
 function askedFor({ kind, prompt, action }: Approval["request"]): string {
   const text = kind === "question" ? prompt : formatExactly(action.input);
-  return cut(text.split("\n").map((line) => line.trim()).join(" "), ASKED_CHARS_MAX);
+  return cut(
+    text
+      .split("\n")
+      .map((line) => line.trim())
+      .join(" "),
+    ASKED_CHARS_MAX,
+  );
 }
 
 /** The session that a request belongs to: its title, or the end of its id. */
@@ -134,7 +182,10 @@ function Inbox({ approvals, selected, onSelect }: InboxProps): ReactNode {
     current.current?.scrollIntoView({ block: "nearest" });
   }, [selected]);
   return (
-    <ul aria-label={`${approvals.length} requests, the oldest first`} className="shrink-0 overflow-y-auto border-agent-border max-md:max-h-44 max-md:border-b md:w-80 md:border-r">
+    <ul
+      aria-label={`${approvals.length} requests, the oldest first`}
+      className="shrink-0 overflow-y-auto border-agent-border max-md:max-h-44 max-md:border-b md:w-80 md:border-r"
+    >
       {approvals.map((approval) => {
         const isCurrent = approval === selected;
         const { request } = approval;
@@ -144,16 +195,31 @@ function Inbox({ approvals, selected, onSelect }: InboxProps): ReactNode {
               ref={isCurrent ? current : undefined}
               type="button"
               aria-current={isCurrent}
-              onClick={() => { onSelect(approval); }}
-              className={classes("flex w-full cursor-pointer flex-col gap-0.5 border-l-4 px-4 py-3 text-left text-sm", isCurrent ? "border-l-agent-accent bg-agent-raised" : "border-l-transparent hover:bg-agent-surface", FOCUS)}
+              onClick={() => {
+                onSelect(approval);
+              }}
+              className={classes(
+                "flex w-full cursor-pointer flex-col gap-0.5 border-l-4 px-4 py-3 text-left text-sm",
+                isCurrent ? "border-l-agent-accent bg-agent-raised" : "border-l-transparent hover:bg-agent-surface",
+                FOCUS,
+              )}
             >
               <span className="flex justify-between gap-2">
-                <span className="truncate font-mono">{request.kind === "question" ? "question" : actionName(request.action)}</span>
-                {approval.askedAt != null && <span className="text-xs text-agent-muted"><Ago at={approval.askedAt} nowMs={now} /></span>}
+                <span className="truncate font-mono">
+                  {request.kind === "question" ? "question" : actionName(request.action)}
+                </span>
+                {approval.askedAt != null && (
+                  <span className="text-xs text-agent-muted">
+                    <Ago at={approval.askedAt} nowMs={now} />
+                  </span>
+                )}
               </span>
               <span className="truncate">{placeOf(approval, titles)}</span>
               <span className="truncate font-mono text-xs">{askedFor(request)}</span>
-              <span className="truncate text-xs text-agent-muted">{approval.agentId ?? "an agent"}{request.expiresAt !== undefined && `, lapses ${formatAgo(request.expiresAt, now)}`}</span>
+              <span className="truncate text-xs text-agent-muted">
+                {approval.agentId ?? "an agent"}
+                {request.expiresAt !== undefined && `, lapses ${formatAgo(request.expiresAt, now)}`}
+              </span>
             </button>
           </li>
         );

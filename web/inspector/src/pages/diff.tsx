@@ -13,12 +13,23 @@ import { VirtualList } from "../parts/virtual-list.js";
 const ROW_PX = 64;
 
 /** Two runs compared. */
-export function DiffPage({ first, second }: { readonly first: string | undefined; readonly second: string | undefined }): ReactNode {
+export function DiffPage({
+  first,
+  second,
+}: {
+  readonly first: string | undefined;
+  readonly second: string | undefined;
+}): ReactNode {
   if (first === undefined || second === undefined) {
     return (
       <>
         <Heading title="Compare runs" />
-        <Empty title="Choose two runs."><p>Open a run from the <TextLink href="/sessions?list=runs">list of runs</TextLink> and choose another one under “Compare with”.</p></Empty>
+        <Empty title="Choose two runs.">
+          <p>
+            Open a run from the <TextLink href="/sessions?list=runs">list of runs</TextLink> and choose another one
+            under “Compare with”.
+          </p>
+        </Empty>
       </>
     );
   }
@@ -42,7 +53,13 @@ function Comparison({ first, second }: { readonly first: string; readonly second
     <>
       <Heading title="Compare runs">
         <label className="inline-flex items-center gap-2 text-xs text-agent-muted">
-          <input type="checkbox" checked={isAll} onChange={(event) => { change({ show: event.target.checked ? "all" : undefined }); }} />
+          <input
+            type="checkbox"
+            checked={isAll}
+            onChange={(event) => {
+              change({ show: event.target.checked ? "all" : undefined });
+            }}
+          />
           What is the same as well
         </label>
       </Heading>
@@ -50,9 +67,16 @@ function Comparison({ first, second }: { readonly first: string; readonly second
       {one.data === undefined || two.data === undefined ? <Loading /> : <Sides first={one.data} second={two.data} />}
       <p role="status" className="border-b border-agent-border px-4 py-1 text-xs text-agent-muted">
         {differences === 0 ? "They did the same." : `${differences} of ${pairs.length} rows differ.`}
-        {Math.max(actsOne.length, actsTwo.length) === ACTS_MAX && ` The first ${formatCount(ACTS_MAX)} acts are compared.`}
+        {Math.max(actsOne.length, actsTwo.length) === ACTS_MAX &&
+          ` The first ${formatCount(ACTS_MAX)} acts are compared.`}
       </p>
-      <VirtualList items={shown} label="Differences" keyOf={keyOf} rowPx={ROW_PX} render={(pair) => <Row pair={pair} first={first} second={second} />} />
+      <VirtualList
+        items={shown}
+        label="Differences"
+        keyOf={keyOf}
+        rowPx={ROW_PX}
+        render={(pair) => <Row pair={pair} first={first} second={second} />}
+      />
     </>
   );
 }
@@ -62,30 +86,65 @@ function keyOf({ first, second }: Pair): string {
 }
 
 function Sides({ first, second }: { readonly first: RunInfo; readonly second: RunInfo }): ReactNode {
-  return <div className="grid grid-cols-2 gap-4 border-b border-agent-border px-4 py-3"><Side info={first} /><Side info={second} /></div>;
+  return (
+    <div className="grid grid-cols-2 gap-4 border-b border-agent-border px-4 py-3">
+      <Side info={first} />
+      <Side info={second} />
+    </div>
+  );
 }
 
 function Side({ info: { run, result } }: { readonly info: RunInfo }): ReactNode {
   const usage = result?.usage;
   return (
     <div className="flex min-w-0 flex-col gap-1 text-sm">
-      <p className="flex flex-wrap items-center gap-2"><TextLink href={to(["runs", run.runId])}>Run {shortId(run.runId)}</TextLink><Status status={run.status} /></p>
-      <p className="text-xs text-agent-muted">{run.agentId}, {run.modelId}{usage !== undefined && `, ${formatCount((usage.inputTokens ?? 0) + (usage.outputTokens ?? 0))} tokens`}{usage?.costMicros !== undefined && `, ${formatCost(usage.costMicros)}`}</p>
-      <p className="truncate font-mono text-xs text-agent-muted" title={run.packageFingerprint}>version {run.packageFingerprint.slice(0, 19)}</p>
+      <p className="flex flex-wrap items-center gap-2">
+        <TextLink href={to(["runs", run.runId])}>Run {shortId(run.runId)}</TextLink>
+        <Status status={run.status} />
+      </p>
+      <p className="text-xs text-agent-muted">
+        {run.agentId}, {run.modelId}
+        {usage !== undefined && `, ${formatCount((usage.inputTokens ?? 0) + (usage.outputTokens ?? 0))} tokens`}
+        {usage?.costMicros !== undefined && `, ${formatCost(usage.costMicros)}`}
+      </p>
+      <p className="truncate font-mono text-xs text-agent-muted" title={run.packageFingerprint}>
+        version {run.packageFingerprint.slice(0, 19)}
+      </p>
     </div>
   );
 }
 
-function Row({ pair, first, second }: { readonly pair: Pair; readonly first: string; readonly second: string }): ReactNode {
+function Row({
+  pair,
+  first,
+  second,
+}: {
+  readonly pair: Pair;
+  readonly first: string;
+  readonly second: string;
+}): ReactNode {
   return (
-    <div className={classes("grid grid-cols-2 gap-4 border-b border-agent-border px-4 py-2 text-sm", pair.isSame && "text-agent-muted")}>
+    <div
+      className={classes(
+        "grid grid-cols-2 gap-4 border-b border-agent-border px-4 py-2 text-sm",
+        pair.isSame && "text-agent-muted",
+      )}
+    >
       <Cell act={pair.first} runId={first} isSame={pair.isSame} />
       <Cell act={pair.second} runId={second} isSame={pair.isSame} />
     </div>
   );
 }
 
-function Cell({ act, runId, isSame }: { readonly act: Act | undefined; readonly runId: string; readonly isSame: boolean }): ReactNode {
+function Cell({
+  act,
+  runId,
+  isSame,
+}: {
+  readonly act: Act | undefined;
+  readonly runId: string;
+  readonly isSame: boolean;
+}): ReactNode {
   if (act === undefined) return <p className="text-xs text-agent-muted italic">not here</p>;
   return (
     <div className={classes("min-w-0 border-l-2 pl-3", isSame ? "border-l-agent-border" : "border-l-agent-warning")}>

@@ -22,25 +22,58 @@ export function SessionPage({ sessionId }: { readonly sessionId: string }): Reac
   const journal = useJournal(sessionId);
   const [query, change] = useQueryState();
   const at = readSeq(query.get("at"));
-  const onSelect = useCallback((seq: number) => { change({ at: seq }); }, [change]);
+  const onSelect = useCallback(
+    (seq: number) => {
+      change({ at: seq });
+    },
+    [change],
+  );
   const error = session.error ?? journal.error;
   return (
     <>
-      <Heading title={titleOf(session.data)} parent={{ label: "Sessions", href: "/sessions" }} facts={session.data !== undefined && <Status status={session.data.status ?? "idle"} />}>{session.data !== undefined && <Links session={session.data} />}</Heading>
+      <Heading
+        title={titleOf(session.data)}
+        parent={{ label: "Sessions", href: "/sessions" }}
+        facts={session.data !== undefined && <Status status={session.data.status ?? "idle"} />}
+      >
+        {session.data !== undefined && <Links session={session.data} />}
+      </Heading>
       {error != null && <Failure error={error} onRetry={() => void session.refetch()} />}
       <Tabs
         label="Views of the session"
         value={query.get("view") ?? "chat"}
-        onChange={(view) => { change({ view, filter: undefined }, { push: true }); }}
+        onChange={(view) => {
+          change({ view, filter: undefined }, { push: true });
+        }}
         tabs={[
-          { id: "chat", label: "Conversation", content: () => <AsItWas sessionId={sessionId} records={journal.records} at={at} onMove={(seq) => { change({ at: seq }); }} /> },
+          {
+            id: "chat",
+            label: "Conversation",
+            content: () => (
+              <AsItWas
+                sessionId={sessionId}
+                records={journal.records}
+                at={at}
+                onMove={(seq) => {
+                  change({ at: seq });
+                }}
+              />
+            ),
+          },
           {
             id: "journal",
             label: "Journal",
             content: () => (
               <div className="flex min-h-0 flex-1 flex-col lg:flex-row">
                 <JournalView records={journal.records} isRaw selected={at} onSelect={onSelect} />
-                <RecordPanel records={journal.records} seq={at} sessionId={sessionId} onClose={() => { change({ at: undefined }); }} />
+                <RecordPanel
+                  records={journal.records}
+                  seq={at}
+                  sessionId={sessionId}
+                  onClose={() => {
+                    change({ at: undefined });
+                  }}
+                />
               </div>
             ),
           },
@@ -64,8 +97,14 @@ function titleOf(session: SessionInfo | undefined): string {
 function Links({ session }: { readonly session: SessionInfo }): ReactNode {
   return (
     <div className="flex flex-wrap items-center gap-2">
-      {session.parentSessionId != null && <ButtonLink href={to(["sessions", session.parentSessionId])}>Parent</ButtonLink>}
-      {session.predecessorId != null && <ButtonLink href={to(["sessions", session.predecessorId], { at: session.predecessorSeq ?? undefined })}>Forked from</ButtonLink>}
+      {session.parentSessionId != null && (
+        <ButtonLink href={to(["sessions", session.parentSessionId])}>Parent</ButtonLink>
+      )}
+      {session.predecessorId != null && (
+        <ButtonLink href={to(["sessions", session.predecessorId], { at: session.predecessorSeq ?? undefined })}>
+          Forked from
+        </ButtonLink>
+      )}
       <ButtonLink href={to(["chat", session.sessionId])}>Chat</ButtonLink>
       <Keeping session={session} title={titleOf(session)} />
     </div>
@@ -88,14 +127,29 @@ function AsItWas({ sessionId, records, at, onMove }: AsItWasProps): ReactNode {
   const shownSeq = useDeferredValue(seq);
   const conversation = useMemo(() => machine.at(records, shownSeq), [machine, records, shownSeq]);
   const items = useMemo(() => chatItems(conversation), [conversation]);
-  const move = (next: number): void => { onMove(next >= last ? undefined : Math.max(next, 1)); };
-  useKeys({ ArrowLeft: () => { move(seq - 1); }, ArrowRight: () => { move(seq + 1); } });
+  const move = (next: number): void => {
+    onMove(next >= last ? undefined : Math.max(next, 1));
+  };
+  useKeys({
+    ArrowLeft: () => {
+      move(seq - 1);
+    },
+    ArrowRight: () => {
+      move(seq + 1);
+    },
+  });
   if (last === 0) return <Loading label="Reading the journal" />;
   return (
     <>
       <Travel sessionId={sessionId} seq={seq} last={last} record={records[seq - 1]} onMove={move} />
-      <MessageList items={items} label={`The session after record ${seq}`} empty={<Empty title="Nothing was said yet at this record." />} />
-      <div className="border-t border-agent-border px-4 py-2"><CostMeter usage={conversation.usage.session} /></div>
+      <MessageList
+        items={items}
+        label={`The session after record ${seq}`}
+        empty={<Empty title="Nothing was said yet at this record." />}
+      />
+      <div className="border-t border-agent-border px-4 py-2">
+        <CostMeter usage={conversation.usage.session} />
+      </div>
     </>
   );
 }
@@ -115,25 +169,71 @@ function Travel({ sessionId, seq, last, record, onMove }: TravelProps): ReactNod
     setError(undefined);
     if (point == null) return;
     forkAt(sessionId, point).then(
-      (id) => { navigate(to(["chat", id])); },
-      (failure: unknown) => { setError(failure instanceof Error ? failure : new Error(String(failure))); },
+      (id) => {
+        navigate(to(["chat", id]));
+      },
+      (failure: unknown) => {
+        setError(failure instanceof Error ? failure : new Error(String(failure)));
+      },
     );
   };
   return (
     <div className="flex flex-col gap-2 border-b border-agent-border bg-agent-surface px-4 py-2">
       <div className="flex flex-wrap items-center gap-3 text-xs text-agent-muted">
-        <input type="range" aria-label="Record" min={1} max={last} value={seq} className="min-w-32 flex-1 accent-agent-accent" onChange={(event) => { onMove(Number(event.target.value)); }} />
+        <input
+          type="range"
+          aria-label="Record"
+          min={1}
+          max={last}
+          value={seq}
+          className="min-w-32 flex-1 accent-agent-accent"
+          onChange={(event) => {
+            onMove(Number(event.target.value));
+          }}
+        />
         <label className="inline-flex items-center gap-2 whitespace-nowrap">
           After record
-          <input type="number" min={1} max={last} value={seq} className={classes(SMALL_FIELD, "w-24!")} onChange={(event) => { onMove(Number(event.target.value)); }} />
+          <input
+            type="number"
+            min={1}
+            max={last}
+            value={seq}
+            className={classes(SMALL_FIELD, "w-24!")}
+            onChange={(event) => {
+              onMove(Number(event.target.value));
+            }}
+          />
         </label>
         <span>of {last.toLocaleString("en-US")}</span>
-        <button type="button" className={SMALL_BUTTON} disabled={point == null} title={point === null ? "Before this record nothing is settled: there is no place where a copy could begin" : "Begin a copy of this session where no call is under way"} onClick={fork}>{point == null || point === seq ? "Fork here" : `Fork at ${point}`}</button>
-        {seq < last && <button type="button" className={SMALL_BUTTON} onClick={() => { onMove(last); }}>Now</button>}
+        <button
+          type="button"
+          className={SMALL_BUTTON}
+          disabled={point == null}
+          title={
+            point === null
+              ? "Before this record nothing is settled: there is no place where a copy could begin"
+              : "Begin a copy of this session where no call is under way"
+          }
+          onClick={fork}
+        >
+          {point == null || point === seq ? "Fork here" : `Fork at ${point}`}
+        </button>
+        {seq < last && (
+          <button
+            type="button"
+            className={SMALL_BUTTON}
+            onClick={() => {
+              onMove(last);
+            }}
+          >
+            Now
+          </button>
+        )}
       </div>
       {record !== undefined && (
         <p className="truncate text-xs text-agent-muted">
-          <span className="font-mono">{record.type}</span> at <time dateTime={record.meta.at}>{new Date(record.meta.at).toLocaleString()}</time>{" "}
+          <span className="font-mono">{record.type}</span> at{" "}
+          <time dateTime={record.meta.at}>{new Date(record.meta.at).toLocaleString()}</time>{" "}
           <TextLink href={to(["sessions", sessionId], { view: "journal", at: seq })}>Show the record</TextLink>
         </p>
       )}
@@ -147,6 +247,19 @@ function Runs({ sessionId }: { readonly sessionId: string }): ReactNode {
   const now = useNow();
   if (error !== null) return <Failure error={error} />;
   if (data === undefined) return <Loading />;
-  if (data.length === 0) return <Empty title="Nothing ran in this session yet."><p>Each message of a user begins a run.</p></Empty>;
-  return <ul className="overflow-y-auto">{data.map((run) => <li key={run.runId} className="border-b border-agent-border"><RunLine run={run} now={now} /></li>)}</ul>;
+  if (data.length === 0)
+    return (
+      <Empty title="Nothing ran in this session yet.">
+        <p>Each message of a user begins a run.</p>
+      </Empty>
+    );
+  return (
+    <ul className="overflow-y-auto">
+      {data.map((run) => (
+        <li key={run.runId} className="border-b border-agent-border">
+          <RunLine run={run} now={now} />
+        </li>
+      ))}
+    </ul>
+  );
 }

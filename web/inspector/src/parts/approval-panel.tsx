@@ -27,12 +27,17 @@ export function ApprovalPanel(props: ApprovalPanelProps): ReactNode {
   return (
     <section aria-label="The selected request" className="min-w-0 flex-1 overflow-y-auto">
       <div className="flex max-w-3xl flex-col gap-4 p-4">
-      {isQuestion ? (
-        <QuestionCard request={request} onAnswer={({ optionId, text }) => { onAnswer(given(optionId, text)); }} />
-      ) : (
-        <Consent {...props} />
-      )}
-      <About approval={approval} />
+        {isQuestion ? (
+          <QuestionCard
+            request={request}
+            onAnswer={({ optionId, text }) => {
+              onAnswer(given(optionId, text));
+            }}
+          />
+        ) : (
+          <Consent {...props} />
+        )}
+        <About approval={approval} />
       </div>
     </section>
   );
@@ -53,22 +58,32 @@ function Consent({ approval, isDenying, isSending, onDenying, onAnswer }: Approv
   const tool = actionName(request.action);
   return (
     <>
-      <h2 className="text-base font-semibold">Run <span className="font-mono break-words">{tool}</span>?</h2>
+      <h2 className="text-base font-semibold">
+        Run <span className="font-mono break-words">{tool}</span>?
+      </h2>
       <div>
         <p className="mb-1 text-xs text-agent-muted">With exactly these arguments</p>
-        <pre className={classes(CODE, FOCUS)} tabIndex={0} role="group" aria-label={`Arguments of ${tool}`}>{formatExactly(request.action.input)}</pre>
+        <pre className={classes(CODE, FOCUS)} tabIndex={0} role="group" aria-label={`Arguments of ${tool}`}>
+          {formatExactly(request.action.input)}
+        </pre>
       </div>
       <p className="text-sm break-words whitespace-pre-wrap text-agent-muted">{wordsOf(request)}</p>
       <div className="flex flex-col gap-1">
-        <label htmlFor={id} className="text-xs text-agent-muted">Reason (the agent is told<span className={KEY_HINT}>; Enter denies</span>)</label>
+        <label htmlFor={id} className="text-xs text-agent-muted">
+          Reason (the agent is told<span className={KEY_HINT}>; Enter denies</span>)
+        </label>
         <textarea
           id={id}
           ref={field}
           rows={1}
           className={FIELD}
           value={reason}
-          onFocus={() => { onDenying(true); }}
-          onChange={(event) => { setReason(event.target.value); }}
+          onFocus={() => {
+            onDenying(true);
+          }}
+          onChange={(event) => {
+            setReason(event.target.value);
+          }}
           onKeyDown={(event) => {
             if (event.key === "Enter" && !event.shiftKey) {
               event.preventDefault();
@@ -82,7 +97,14 @@ function Consent({ approval, isDenying, isSending, onDenying, onAnswer }: Approv
       </div>
       <div className="flex flex-wrap gap-2">
         {(request.options ?? []).map((option) => (
-          <OptionButton key={option.id} option={option} isDisabled={isSending} onPick={() => { onAnswer(given(option.id, reason)); }} />
+          <OptionButton
+            key={option.id}
+            option={option}
+            isDisabled={isSending}
+            onPick={() => {
+              onAnswer(given(option.id, reason));
+            }}
+          />
         ))}
       </div>
     </>
@@ -91,11 +113,31 @@ function Consent({ approval, isDenying, isSending, onDenying, onAnswer }: Approv
 
 const KEYS: Readonly<Record<string, string>> = { approve: "a", deny: "d", approve_session: "s" };
 
-function OptionButton({ option, isDisabled, onPick }: { readonly option: InputOption; readonly isDisabled: boolean; readonly onPick: () => void }): ReactNode {
+function OptionButton({
+  option,
+  isDisabled,
+  onPick,
+}: {
+  readonly option: InputOption;
+  readonly isDisabled: boolean;
+  readonly onPick: () => void;
+}): ReactNode {
   const key = KEYS[option.id];
   return (
-    <button type="button" className={BUTTONS[option.style ?? "default"]} disabled={isDisabled} title={option.description} aria-keyshortcuts={key} onClick={onPick}>
-      {option.label}{key !== undefined && <kbd aria-hidden className={classes("text-xs opacity-80", KEY_HINT)}>{key}</kbd>}
+    <button
+      type="button"
+      className={BUTTONS[option.style ?? "default"]}
+      disabled={isDisabled}
+      title={option.description}
+      aria-keyshortcuts={key}
+      onClick={onPick}
+    >
+      {option.label}
+      {key !== undefined && (
+        <kbd aria-hidden className={classes("text-xs opacity-80", KEY_HINT)}>
+          {key}
+        </kbd>
+      )}
     </button>
   );
 }
@@ -108,13 +150,38 @@ function About({ approval }: { readonly approval: Approval }): ReactNode {
   const tool = tools.data?.find((one) => one.name === name && (agentId == null || one.agents.includes(agentId)));
   const owner = approval["owner"];
   const facts: (readonly [string, ReactNode] | false)[] = [
-    ["Asked by", <>{agentId ?? "an agent"}, <TextLink href={to(["chat", sessionId])}>session {shortId(sessionId)}</TextLink>{runId != null && <>, <TextLink href={to(["runs", runId])}>run {shortId(runId)}</TextLink></>}</>],
+    [
+      "Asked by",
+      <>
+        {agentId ?? "an agent"}, <TextLink href={to(["chat", sessionId])}>session {shortId(sessionId)}</TextLink>
+        {runId != null && (
+          <>
+            , <TextLink href={to(["runs", runId])}>run {shortId(runId)}</TextLink>
+          </>
+        )}
+      </>,
+    ],
     typeof owner === "string" && ["For", owner],
     askedAt != null && ["Asked", <Ago key="asked" at={askedAt} nowMs={now} />],
-    ["Lapses", request.expiresAt === undefined ? "never" : <><time dateTime={request.expiresAt}>{new Date(request.expiresAt).toLocaleString()}</time> ({formatAgo(request.expiresAt, now)})</>],
+    [
+      "Lapses",
+      request.expiresAt === undefined ? (
+        "never"
+      ) : (
+        <>
+          <time dateTime={request.expiresAt}>{new Date(request.expiresAt).toLocaleString()}</time> (
+          {formatAgo(request.expiresAt, now)})
+        </>
+      ),
+    ],
     tool !== undefined && ["Tool", `${tool.description} Mode ${tool.mode}, effect ${tool.effect}.`],
     request.responders !== undefined && ["May answer", request.responders.join(", ")],
-    request.argumentsHash !== undefined && ["Digest", <span key="digest" className="font-mono text-xs">{request.argumentsHash}</span>],
+    request.argumentsHash !== undefined && [
+      "Digest",
+      <span key="digest" className="font-mono text-xs">
+        {request.argumentsHash}
+      </span>,
+    ],
   ];
   return <Facts facts={facts.filter((fact) => fact !== false)} />;
 }

@@ -26,6 +26,15 @@ export class Boundary extends Component<BoundaryProps, BoundaryState> {
 
   override render(): ReactNode {
     const { error } = this.state;
-    return error === undefined ? this.props.children : <Failure error={error} onRetry={() => { this.setState({ error: undefined }); }} />;
+    return error === undefined ? (
+      this.props.children
+    ) : (
+      <Failure
+        error={error}
+        onRetry={() => {
+          this.setState({ error: undefined });
+        }}
+      />
+    );
   }
 }

@@ -23,14 +23,32 @@ export function JournalView({ records, isRaw, selected, onSelect }: JournalViewP
   const filter = query.get("filter") ?? "";
   const shown = useMemo(() => {
     const wanted = filter.trim().toLowerCase();
-    return wanted === "" ? records : records.filter((record) => JSON.stringify([record.seq, record.type, record.data]).toLowerCase().includes(wanted));
+    return wanted === ""
+      ? records
+      : records.filter((record) =>
+          JSON.stringify([record.seq, record.type, record.data]).toLowerCase().includes(wanted),
+        );
   }, [records, filter]);
-  const at = useMemo(() => (selected === undefined ? -1 : shown.findIndex(({ seq }) => seq === selected)), [shown, selected]);
+  const at = useMemo(
+    () => (selected === undefined ? -1 : shown.findIndex(({ seq }) => seq === selected)),
+    [shown, selected],
+  );
   return (
     <div className="flex min-h-0 min-w-0 flex-1 flex-col">
       <div className="flex items-center gap-3 px-4 py-2">
-        <input type="search" aria-label="Filter records" placeholder="Filter: a type, a tool, any text" className={classes(SMALL_FIELD, "min-w-60")} value={filter} onChange={(event) => { change({ filter: event.target.value }); }} />
-        <p role="status" className="text-xs whitespace-nowrap text-agent-muted">{shown.length.toLocaleString("en-US")} of {records.length.toLocaleString("en-US")}</p>
+        <input
+          type="search"
+          aria-label="Filter records"
+          placeholder="Filter: a type, a tool, any text"
+          className={classes(SMALL_FIELD, "min-w-60")}
+          value={filter}
+          onChange={(event) => {
+            change({ filter: event.target.value });
+          }}
+        />
+        <p role="status" className="text-xs whitespace-nowrap text-agent-muted">
+          {shown.length.toLocaleString("en-US")} of {records.length.toLocaleString("en-US")}
+        </p>
       </div>
       {shown.length === 0 ? (
         <Empty title={records.length === 0 ? "No records yet." : "No record fits."} />
@@ -41,8 +59,13 @@ export function JournalView({ records, isRaw, selected, onSelect }: JournalViewP
           keyOf={({ seq }) => seq ?? 0}
           rowPx={ROW_PX}
           selected={at}
-          onSelect={(next) => { const seq = shown[next]?.seq; if (seq !== undefined) onSelect(seq); }}
-          render={(record) => <RecordRow record={record} isRaw={isRaw} isSelected={record.seq === selected} onSelect={onSelect} />}
+          onSelect={(next) => {
+            const seq = shown[next]?.seq;
+            if (seq !== undefined) onSelect(seq);
+          }}
+          render={(record) => (
+            <RecordRow record={record} isRaw={isRaw} isSelected={record.seq === selected} onSelect={onSelect} />
+          )}
         />
       )}
     </div>

@@ -15,30 +15,74 @@ export function Keeping({ session, title }: { readonly session: SessionInfo; rea
   const { sessionId, status = "idle", runCount = 0 } = session;
   const [isAsking, setIsAsking] = useState(false);
   const queries = useQueryClient();
-  const save = useMutation({ mutationFn: async () => { saveAs(`session-${sessionId}.jsonl`, await client.exportSession(sessionId)); } });
+  const save = useMutation({
+    mutationFn: async () => {
+      saveAs(`session-${sessionId}.jsonl`, await client.exportSession(sessionId));
+    },
+  });
   const remove = useMutation({
     mutationFn: () => client.deleteSession(sessionId),
     onSuccess: (gone) => {
       for (const id of gone) queries.removeQueries({ queryKey: ["session", id] });
       void queries.invalidateQueries({ queryKey: ["sessions"] });
       const others = gone.filter((id) => id !== sessionId);
-      tellDone(`Deleted “${title}” (${shortId(sessionId)})${others.length === 0 ? "" : `, and ${others.length === 1 ? "the session of its subagent" : `${others.length} sessions of its subagents`}: ${others.map(shortId).join(", ")}`}.`);
+      tellDone(
+        `Deleted “${title}” (${shortId(sessionId)})${others.length === 0 ? "" : `, and ${others.length === 1 ? "the session of its subagent" : `${others.length} sessions of its subagents`}: ${others.map(shortId).join(", ")}`}.`,
+      );
       navigate("/sessions", { replace: true });
     },
-    onError: () => { setIsAsking(false); },
+    onError: () => {
+      setIsAsking(false);
+    },
   });
   const isOpen = !isOver(status) && status !== "idle";
   const error = save.error ?? remove.error;
   return (
     <>
-      <button type="button" className={SMALL_BUTTON} title="Everything that is stored of it, as lines of JSON" disabled={save.isPending} onClick={() => { save.mutate(); }}>Export</button>
-      <button type="button" className={SMALL_DANGER} onClick={() => { setIsAsking(true); }}>Delete</button>
-      <Confirm title={`Delete “${title}”?`} action="Delete for good" isOpen={isAsking} isBusy={remove.isPending} onConfirm={() => { remove.mutate(); }} onClose={() => { setIsAsking(false); }}>
-        <p>Its journal goes, with {runCount === 1 ? "its run" : `its ${runCount} runs`} and the sessions of its subagents. Nothing brings them back; forks of it stay.</p>
+      <button
+        type="button"
+        className={SMALL_BUTTON}
+        title="Everything that is stored of it, as lines of JSON"
+        disabled={save.isPending}
+        onClick={() => {
+          save.mutate();
+        }}
+      >
+        Export
+      </button>
+      <button
+        type="button"
+        className={SMALL_DANGER}
+        onClick={() => {
+          setIsAsking(true);
+        }}
+      >
+        Delete
+      </button>
+      <Confirm
+        title={`Delete “${title}”?`}
+        action="Delete for good"
+        isOpen={isAsking}
+        isBusy={remove.isPending}
+        onConfirm={() => {
+          remove.mutate();
+        }}
+        onClose={() => {
+          setIsAsking(false);
+        }}
+      >
+        <p>
+          Its journal goes, with {runCount === 1 ? "its run" : `its ${runCount} runs`} and the sessions of its
+          subagents. Nothing brings them back; forks of it stay.
+        </p>
         {isOpen && <p className="text-agent-warning">A run is {status} in it: it ends.</p>}
         <p>Export it first if somebody may want to see it again.</p>
       </Confirm>
-      {error !== null && <div className="w-full"><Failure error={error} /></div>}
+      {error !== null && (
+        <div className="w-full">
+          <Failure error={error} />
+        </div>
+      )}
     </>
   );
 }

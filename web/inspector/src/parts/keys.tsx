@@ -9,7 +9,9 @@ export type Keys = Readonly<Record<string, () => void>>;
 const PAIR_MS = 1_200;
 
 function isTyping(target: EventTarget | null): boolean {
-  return target instanceof HTMLElement && (target.isContentEditable || /^(?:INPUT|TEXTAREA|SELECT)$/u.test(target.tagName));
+  return (
+    target instanceof HTMLElement && (target.isContentEditable || /^(?:INPUT|TEXTAREA|SELECT)$/u.test(target.tagName))
+  );
 }
 
 /** Listens to keys while nobody is writing. The newest function of a key is called. */
@@ -40,11 +42,21 @@ export function useKeys(keys: Keys): void {
 
 /** The keys that work everywhere. */
 export const GLOBAL_KEYS: Keys = {
-  "g c": () => { navigate("/chat"); },
-  "g a": () => { navigate("/approvals"); },
-  "g s": () => { navigate("/sessions"); },
-  "g d": () => { navigate("/decisions"); },
-  "g o": () => { navigate("/overview"); },
+  "g c": () => {
+    navigate("/chat");
+  },
+  "g a": () => {
+    navigate("/approvals");
+  },
+  "g s": () => {
+    navigate("/sessions");
+  },
+  "g d": () => {
+    navigate("/decisions");
+  },
+  "g o": () => {
+    navigate("/overview");
+  },
 };
 
 const HELP: readonly (readonly [keys: string, text: string])[] = [
@@ -74,7 +86,9 @@ export function KeysDialog({ isOpen, onClose }: { readonly isOpen: boolean; read
       aria-labelledby="keys-title"
       className="m-auto max-w-lg rounded-lg border border-agent-border bg-agent-bg p-5 text-agent-text backdrop:bg-black/50"
     >
-      <h2 id="keys-title" className="mb-3 text-base font-semibold">Keys</h2>
+      <h2 id="keys-title" className="mb-3 text-base font-semibold">
+        Keys
+      </h2>
       <dl className="grid grid-cols-[auto_1fr] gap-x-4 gap-y-2 text-sm">
         {HELP.map(([keys, text]) => (
           <div key={keys} className="contents">
@@ -84,7 +98,16 @@ export function KeysDialog({ isOpen, onClose }: { readonly isOpen: boolean; read
         ))}
       </dl>
       <form method="dialog" className="mt-4 text-right">
-        <button type="submit" className={BUTTONS.default} onClick={(event) => { event.preventDefault(); onClose(); }}>Close</button>
+        <button
+          type="submit"
+          className={BUTTONS.default}
+          onClick={(event) => {
+            event.preventDefault();
+            onClose();
+          }}
+        >
+          Close
+        </button>
       </form>
     </dialog>
   );

@@ -33,10 +33,13 @@ export function Login(): ReactNode {
       >
         <h1 className="text-lg font-semibold">This server wants a key</h1>
         <p className="text-sm text-agent-muted">
-          Whoever runs it makes one with <Code>python -m windlass_server --new-key ID TENANT USER</Code>. It stays in this tab until you close it.
+          Whoever runs it makes one with <Code>python -m windlass_server --new-key ID TENANT USER</Code>. It stays in
+          this tab until you close it.
         </p>
         <div className="flex flex-col gap-1">
-          <label htmlFor={id} className="text-xs text-agent-muted">API key</label>
+          <label htmlFor={id} className="text-xs text-agent-muted">
+            API key
+          </label>
           <input
             id={id}
             type="password"
@@ -46,17 +49,24 @@ export function Login(): ReactNode {
             value={key}
             aria-invalid={error !== undefined}
             aria-describedby={`${id}-error`}
-            onChange={(event) => { setKey(event.target.value); }}
+            onChange={(event) => {
+              setKey(event.target.value);
+            }}
           />
         </div>
-        <p id={`${id}-error`} role="alert" className="text-sm text-agent-danger-text empty:hidden">{error}</p>
-        <button type="submit" className={BUTTONS.primary} disabled={isTrying || key.trim() === ""}>Enter</button>
+        <p id={`${id}-error`} role="alert" className="text-sm text-agent-danger-text empty:hidden">
+          {error}
+        </p>
+        <button type="submit" className={BUTTONS.primary} disabled={isTrying || key.trim() === ""}>
+          Enter
+        </button>
       </form>
     </main>
   );
 }
 
 function reasonFor(failure: unknown): string {
-  if (failure instanceof ApiError && failure.kind === "unauthorized") return "The server does not take this key. It may be mistyped, expired or revoked.";
+  if (failure instanceof ApiError && failure.kind === "unauthorized")
+    return "The server does not take this key. It may be mistyped, expired or revoked.";
   return failure instanceof Error ? sentence(failure.message) : "The server could not be asked.";
 }

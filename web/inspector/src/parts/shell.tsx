@@ -33,9 +33,17 @@ export function Shell({ children, onHelp }: { readonly children: ReactNode; read
   }, [page]);
   return (
     <div className="flex h-dvh flex-col-reverse sm:flex-row">
-      <a href="#main" className="sr-only focus:not-sr-only focus:absolute focus:z-10 focus:bg-agent-bg focus:p-2">Skip to the page</a>
-      <nav aria-label="Pages" className="flex shrink-0 border-agent-border bg-agent-surface max-sm:border-t sm:w-44 sm:flex-col sm:border-r sm:p-2">
-        <p className="hidden items-center gap-2 px-3 pt-2 pb-4 text-sm font-semibold sm:flex"><img src="/icon.svg" alt="" className="size-5" />Windlass</p>
+      <a href="#main" className="sr-only focus:not-sr-only focus:absolute focus:z-10 focus:bg-agent-bg focus:p-2">
+        Skip to the page
+      </a>
+      <nav
+        aria-label="Pages"
+        className="flex shrink-0 border-agent-border bg-agent-surface max-sm:border-t sm:w-44 sm:flex-col sm:border-r sm:p-2"
+      >
+        <p className="hidden items-center gap-2 px-3 pt-2 pb-4 text-sm font-semibold sm:flex">
+          <img src="/icon.svg" alt="" className="size-5" />
+          Windlass
+        </p>
         <ul className="flex flex-1 sm:flex-col sm:gap-1">
           {PAGES.map((one) => (
             <li key={one.id} className="min-w-0 flex-1 sm:flex-none">
@@ -43,9 +51,14 @@ export function Shell({ children, onHelp }: { readonly children: ReactNode; read
             </li>
           ))}
         </ul>
-        <div className="hidden flex-col gap-2 p-1 sm:flex"><Foot onHelp={onHelp} /></div>
+        <div className="hidden flex-col gap-2 p-1 sm:flex">
+          <Foot onHelp={onHelp} />
+        </div>
       </nav>
-      <main id="main" ref={main} tabIndex={-1} className="flex min-h-0 min-w-0 flex-1 flex-col outline-none"><Notice />{children}</main>
+      <main id="main" ref={main} tabIndex={-1} className="flex min-h-0 min-w-0 flex-1 flex-col outline-none">
+        <Notice />
+        {children}
+      </main>
     </div>
   );
 }
@@ -54,8 +67,28 @@ export function Shell({ children, onHelp }: { readonly children: ReactNode; read
 function Notice(): ReactNode {
   const text = useNotice();
   return (
-    <div role="status" className={text === undefined ? "sr-only" : "flex items-center justify-between gap-3 border-b border-agent-border bg-agent-success/10 px-4 py-2 text-sm"}>
-      {text !== undefined && <><span className="min-w-0 wrap-anywhere">{text}</span><button type="button" className={SMALL_BUTTON} onClick={() => { tellDone(undefined); }}>Close</button></>}
+    <div
+      role="status"
+      className={
+        text === undefined
+          ? "sr-only"
+          : "flex items-center justify-between gap-3 border-b border-agent-border bg-agent-success/10 px-4 py-2 text-sm"
+      }
+    >
+      {text !== undefined && (
+        <>
+          <span className="min-w-0 wrap-anywhere">{text}</span>
+          <button
+            type="button"
+            className={SMALL_BUTTON}
+            onClick={() => {
+              tellDone(undefined);
+            }}
+          >
+            Close
+          </button>
+        </>
+      )}
     </div>
   );
 }
@@ -69,11 +102,24 @@ function NavLink({ id, label, sign, isCurrent }: Page & { readonly isCurrent: bo
       aria-current={isCurrent ? "page" : undefined}
       className={classes(
         "relative flex min-h-12 flex-col items-center justify-center gap-1 rounded-md px-1 text-xs sm:min-h-9 sm:flex-row sm:justify-start sm:gap-3 sm:px-3 sm:text-sm",
-        isCurrent ? "bg-agent-raised font-medium text-agent-text" : "text-agent-muted hover:bg-agent-raised hover:text-agent-text",
+        isCurrent
+          ? "bg-agent-raised font-medium text-agent-text"
+          : "text-agent-muted hover:bg-agent-raised hover:text-agent-text",
         FOCUS,
       )}
     >
-      <svg aria-hidden viewBox="0 0 24 24" className="size-4 shrink-0" fill="none" stroke="currentColor" strokeWidth="2" strokeLinecap="round" strokeLinejoin="round"><path d={sign} /></svg>
+      <svg
+        aria-hidden
+        viewBox="0 0 24 24"
+        className="size-4 shrink-0"
+        fill="none"
+        stroke="currentColor"
+        strokeWidth="2"
+        strokeLinecap="round"
+        strokeLinejoin="round"
+      >
+        <path d={sign} />
+      </svg>
       <span className="max-w-full truncate">{label}</span>
       {id === "approvals" && <Waiting />}
     </Link>
@@ -86,7 +132,9 @@ function Waiting(): ReactNode {
   if (count === 0) return null;
   return (
     <span className="absolute top-1 right-1 min-w-5 rounded-full bg-agent-accent px-1.5 text-center text-xs text-agent-on-accent sm:static sm:ml-auto">
-      {count}{data?.next == null ? "" : "+"}<span className="sr-only"> waiting</span>
+      {count}
+      {data?.next == null ? "" : "+"}
+      <span className="sr-only"> waiting</span>
     </span>
   );
 }
@@ -110,11 +158,29 @@ export function Foot({ onHelp }: { readonly onHelp?: () => void }): ReactNode {
             if (found !== undefined) choose(found);
           }}
         >
-          {THEMES.map((one) => <option key={one} value={one}>{one}</option>)}
+          {THEMES.map((one) => (
+            <option key={one} value={one}>
+              {one}
+            </option>
+          ))}
         </select>
       </label>
-      {onHelp !== undefined && <button type="button" className={SMALL_BUTTON} onClick={onHelp}>Keys <kbd className="text-xs">?</kbd></button>}
-      {door.key !== undefined && <button type="button" className={SMALL_BUTTON} onClick={() => { door.leave(); }}>Forget the key</button>}
+      {onHelp !== undefined && (
+        <button type="button" className={SMALL_BUTTON} onClick={onHelp}>
+          Keys <kbd className="text-xs">?</kbd>
+        </button>
+      )}
+      {door.key !== undefined && (
+        <button
+          type="button"
+          className={SMALL_BUTTON}
+          onClick={() => {
+            door.leave();
+          }}
+        >
+          Forget the key
+        </button>
+      )}
     </>
   );
 }

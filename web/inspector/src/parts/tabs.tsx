@@ -21,7 +21,10 @@ export function Tabs({ tabs, value, onChange, label }: TabsProps): ReactNode {
   const current = tabs.find(({ id }) => id === value) ?? tabs[0];
   return (
     <Radix.Root value={current?.id ?? ""} onValueChange={onChange} className="flex min-h-0 flex-1 flex-col">
-      <Radix.List aria-label={label} className="flex gap-1 overflow-x-auto border-b border-agent-border px-3 max-sm:gap-0 max-sm:px-1">
+      <Radix.List
+        aria-label={label}
+        className="flex gap-1 overflow-x-auto border-b border-agent-border px-3 max-sm:gap-0 max-sm:px-1"
+      >
         {tabs.map(({ id, label: text }) => (
           <Radix.Trigger
             key={id}

@@ -23,7 +23,17 @@ const OVERSCAN = 10;
 const NEAR_END = 20;
 
 /** A list of any length, of which only what is seen is drawn. Arrow keys go from row to row. */
-export function VirtualList<T>({ items, label, keyOf, render, rowPx, selected, onSelect, onEnd, className }: VirtualListProps<T>): ReactNode {
+export function VirtualList<T>({
+  items,
+  label,
+  keyOf,
+  render,
+  rowPx,
+  selected,
+  onSelect,
+  onEnd,
+  className,
+}: VirtualListProps<T>): ReactNode {
   const frame = useRef<HTMLDivElement>(null);
   const wantsFocus = useRef(false);
   const rows = useVirtualizer({
@@ -31,7 +41,10 @@ export function VirtualList<T>({ items, label, keyOf, render, rowPx, selected, o
     getScrollElement: () => frame.current,
     estimateSize: () => rowPx,
     overscan: OVERSCAN,
-    getItemKey: (at) => { const item = items[at]; return item === undefined ? at : keyOf(item); },
+    getItemKey: (at) => {
+      const item = items[at];
+      return item === undefined ? at : keyOf(item);
+    },
   });
   // The list moves to what is selected, not with every record that comes.
   const list = useRef(rows);
@@ -69,7 +82,16 @@ export function VirtualList<T>({ items, label, keyOf, render, rowPx, selected, o
         {drawn.map(({ index, key, start }) => {
           const item = items[index];
           return (
-            <div key={key} role="listitem" aria-setsize={items.length} aria-posinset={index + 1} ref={rows.measureElement} data-index={index} className="absolute top-0 left-0 w-full" style={{ transform: `translateY(${start}px)` }}>
+            <div
+              key={key}
+              role="listitem"
+              aria-setsize={items.length}
+              aria-posinset={index + 1}
+              ref={rows.measureElement}
+              data-index={index}
+              className="absolute top-0 left-0 w-full"
+              style={{ transform: `translateY(${start}px)` }}
+            >
               {item !== undefined && render(item, index)}
             </div>
           );

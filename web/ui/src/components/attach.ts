@@ -28,7 +28,9 @@ export async function contentOf(text: string, files: readonly File[]): Promise<U
 async function partOf(file: File): Promise<UserPart> {
   const data = await dataAddress(file);
   const mediaType = file.type === "" ? "application/octet-stream" : file.type;
-  return mediaType.startsWith("image/") ? { type: "image", image: data, mediaType } : { type: "file", data, mediaType, filename: file.name };
+  return mediaType.startsWith("image/")
+    ? { type: "image", image: data, mediaType }
+    : { type: "file", data, mediaType, filename: file.name };
 }
 
 /** Why files cannot go with one message; undefined if they can. */

@@ -25,16 +25,30 @@ export function ChatPanel(props: ChatPanelProps): ReactNode {
   const id = useId();
   const plan = planOf(chat.conversation);
   return (
-    <section aria-labelledby={id} className={classes("flex h-full min-h-0 flex-col bg-agent-bg text-agent-text", className)}>
+    <section
+      aria-labelledby={id}
+      className={classes("flex h-full min-h-0 flex-col bg-agent-bg text-agent-text", className)}
+    >
       <header className="flex flex-wrap items-center justify-between gap-2 border-b border-agent-border px-4 py-2">
-        <h2 id={id} className="text-sm font-semibold">{title}</h2>
+        <h2 id={id} className="text-sm font-semibold">
+          {title}
+        </h2>
         <CostMeter usage={chat.conversation.usage.session} />
       </header>
       <Connection chat={chat} />
-      <MessageList items={chat.items} onAnswer={chat.answer} renderers={renderers} reconnects={chat.reconnects} empty={empty} label={title} />
+      <MessageList
+        items={chat.items}
+        onAnswer={chat.answer}
+        renderers={renderers}
+        reconnects={chat.reconnects}
+        empty={empty}
+        label={title}
+      />
       {plan.length > 1 && chat.isStreaming && <OrchestrationPlanCard steps={plan} className="mx-4 mb-2" />}
       {chat.error !== undefined && (
-        <p role="alert" className="border-t border-agent-border px-4 py-2 text-sm text-agent-danger-text">{sentence(chat.error.message)}</p>
+        <p role="alert" className="border-t border-agent-border px-4 py-2 text-sm text-agent-danger-text">
+          {sentence(chat.error.message)}
+        </p>
       )}
       <Composer chat={chat} placeholder={placeholder} />
     </section>

@@ -12,7 +12,12 @@ export function CodeBlock({ children }: { readonly children?: ReactNode }): Reac
         <span>{language ?? "code"}</span>
         <CopyButton text={text} />
       </figcaption>
-      <pre className={classes("overflow-x-auto p-3 text-xs", FOCUS)} tabIndex={0} role="group" aria-label={`${language ?? "code"} block`}>
+      <pre
+        className={classes("overflow-x-auto p-3 text-xs", FOCUS)}
+        tabIndex={0}
+        role="group"
+        aria-label={`${language ?? "code"} block`}
+      >
         <code className="font-mono text-agent-text">{text}</code>
       </pre>
     </figure>
@@ -54,7 +59,8 @@ interface Code {
 /** The text of a code element, and the language that its class names. */
 function codeOf(children: ReactNode): Code {
   const [first] = Children.toArray(children);
-  if (!isValidElement<{ className?: string; children?: ReactNode }>(first)) return { text: textOf(children), language: undefined };
+  if (!isValidElement<{ className?: string; children?: ReactNode }>(first))
+    return { text: textOf(children), language: undefined };
   const language = /\blanguage-([\w+#.-]{1,32})/u.exec(first.props.className ?? "")?.[1];
   return { text: textOf(first.props.children).replace(/\n$/u, ""), language };
 }

@@ -1,4 +1,12 @@
-import { useId, useRef, useState, type ClipboardEvent, type DragEvent, type KeyboardEvent, type ReactNode } from "react";
+import {
+  useId,
+  useRef,
+  useState,
+  type ClipboardEvent,
+  type DragEvent,
+  type KeyboardEvent,
+  type ReactNode,
+} from "react";
 import { formatBytes } from "../format.js";
 import type { ChatStream } from "../hooks/use-chat-stream.js";
 import { contentOf, troubleWith } from "./attach.js";
@@ -23,7 +31,12 @@ const NO_FILES: readonly File[] = [];
  * While the agent works, words go to the run under way, or wait for it to end; where the transport cannot speak to a
  * run they wait. Files are dropped, pasted or chosen. What did not get through is given back.
  */
-export function Composer({ chat, draft = "", placeholder = "Say something", isReady = true }: ComposerProps): ReactNode {
+export function Composer({
+  chat,
+  draft = "",
+  placeholder = "Say something",
+  isReady = true,
+}: ComposerProps): ReactNode {
   const { text, setText, files, setFiles, say } = useDraft(chat, draft);
   const id = useId();
   const trouble = troubleWith(files);
@@ -60,26 +73,52 @@ export function Composer({ chat, draft = "", placeholder = "Say something", isRe
       }}
     >
       <div className="mx-auto flex max-w-3xl flex-col gap-2">
-      {files.length > 0 && <Files files={files} onRemove={(gone) => { setFiles((now) => now.filter((file) => file !== gone)); }} />}
-      {trouble !== undefined && <p role="alert" className="text-sm text-agent-danger-text">{trouble} Remove some, or give the agent a way to fetch them.</p>}
-      <div className="flex flex-wrap items-end gap-2">
-        {chat.canAttach && <AttachButton onFiles={attach} />}
-        <label htmlFor={id} className="sr-only">Message</label>
-        <textarea
-          id={id}
-          rows={2}
-          className={classes(FIELD, "min-w-40 flex-1 resize-none max-sm:order-first max-sm:basis-full")}
-          placeholder={isSteering ? "Steer the run under way" : placeholder}
-          value={text}
-          aria-describedby={`${id}-help`}
-          onChange={(event) => { setText(event.target.value); }}
-          onKeyDown={onKeyDown}
-          onPaste={(event: ClipboardEvent) => { if (attach(event.clipboardData.files)) event.preventDefault(); }}
-        />
-        <span id={`${id}-help`} className="sr-only">Enter sends, Shift and Enter begins a line, Escape stops the agent.</span>
-        <span aria-hidden className="flex-1 sm:hidden" />
-        <Buttons chat={chat} canSend={canSend} isSteering={isSteering} onQueue={() => { say("queue"); }} />
-      </div>
+        {files.length > 0 && (
+          <Files
+            files={files}
+            onRemove={(gone) => {
+              setFiles((now) => now.filter((file) => file !== gone));
+            }}
+          />
+        )}
+        {trouble !== undefined && (
+          <p role="alert" className="text-sm text-agent-danger-text">
+            {trouble} Remove some, or give the agent a way to fetch them.
+          </p>
+        )}
+        <div className="flex flex-wrap items-end gap-2">
+          {chat.canAttach && <AttachButton onFiles={attach} />}
+          <label htmlFor={id} className="sr-only">
+            Message
+          </label>
+          <textarea
+            id={id}
+            rows={2}
+            className={classes(FIELD, "min-w-40 flex-1 resize-none max-sm:order-first max-sm:basis-full")}
+            placeholder={isSteering ? "Steer the run under way" : placeholder}
+            value={text}
+            aria-describedby={`${id}-help`}
+            onChange={(event) => {
+              setText(event.target.value);
+            }}
+            onKeyDown={onKeyDown}
+            onPaste={(event: ClipboardEvent) => {
+              if (attach(event.clipboardData.files)) event.preventDefault();
+            }}
+          />
+          <span id={`${id}-help`} className="sr-only">
+            Enter sends, Shift and Enter begins a line, Escape stops the agent.
+          </span>
+          <span aria-hidden className="flex-1 sm:hidden" />
+          <Buttons
+            chat={chat}
+            canSend={canSend}
+            isSteering={isSteering}
+            onQueue={() => {
+              say("queue");
+            }}
+          />
+        </div>
       </div>
     </form>
   );
@@ -121,9 +160,33 @@ interface ButtonsProps {
 function Buttons({ chat, canSend, isSteering, onQueue }: ButtonsProps): ReactNode {
   return (
     <>
-      {isWorking(chat) ? <button type="button" className={BUTTONS.danger} onClick={() => { stop(chat); }}>Stop</button> : <Retry chat={chat} />}
-      {isSteering && <button type="button" className={BUTTONS.default} disabled={!canSend} title="Say it when the run has ended" onClick={onQueue}>Queue</button>}
-      <button type="submit" className={BUTTONS.primary} disabled={!canSend}>{isSteering ? "Steer" : "Send"}</button>
+      {isWorking(chat) ? (
+        <button
+          type="button"
+          className={BUTTONS.danger}
+          onClick={() => {
+            stop(chat);
+          }}
+        >
+          Stop
+        </button>
+      ) : (
+        <Retry chat={chat} />
+      )}
+      {isSteering && (
+        <button
+          type="button"
+          className={BUTTONS.default}
+          disabled={!canSend}
+          title="Say it when the run has ended"
+          onClick={onQueue}
+        >
+          Queue
+        </button>
+      )}
+      <button type="submit" className={BUTTONS.primary} disabled={!canSend}>
+        {isSteering ? "Steer" : "Send"}
+      </button>
     </>
   );
 }
@@ -132,8 +195,27 @@ function AttachButton({ onFiles }: { readonly onFiles: (files: FileList | null) 
   const field = useRef<HTMLInputElement>(null);
   return (
     <>
-      <button type="button" className={BUTTONS.default} aria-label="Attach files" title="Attach files; they may also be dropped or pasted" onClick={() => { field.current?.click(); }}>
-        <svg aria-hidden viewBox="0 0 24 24" className="size-4" fill="none" stroke="currentColor" strokeWidth="2" strokeLinecap="round" strokeLinejoin="round"><path d="M20 11.5l-8.2 8.2a5 5 0 0 1-7.1-7.1l8.5-8.5a3.3 3.3 0 0 1 4.7 4.7l-8.4 8.4a1.7 1.7 0 0 1-2.4-2.4l7.6-7.6" /></svg>
+      <button
+        type="button"
+        className={BUTTONS.default}
+        aria-label="Attach files"
+        title="Attach files; they may also be dropped or pasted"
+        onClick={() => {
+          field.current?.click();
+        }}
+      >
+        <svg
+          aria-hidden
+          viewBox="0 0 24 24"
+          className="size-4"
+          fill="none"
+          stroke="currentColor"
+          strokeWidth="2"
+          strokeLinecap="round"
+          strokeLinejoin="round"
+        >
+          <path d="M20 11.5l-8.2 8.2a5 5 0 0 1-7.1-7.1l8.5-8.5a3.3 3.3 0 0 1 4.7 4.7l-8.4 8.4a1.7 1.7 0 0 1-2.4-2.4l7.6-7.6" />
+        </svg>
       </button>
       <input
         ref={field}
@@ -151,14 +233,35 @@ function AttachButton({ onFiles }: { readonly onFiles: (files: FileList | null) 
   );
 }
 
-function Files({ files, onRemove }: { readonly files: readonly File[]; readonly onRemove: (file: File) => void }): ReactNode {
+function Files({
+  files,
+  onRemove,
+}: {
+  readonly files: readonly File[];
+  readonly onRemove: (file: File) => void;
+}): ReactNode {
   return (
     <ul aria-label="Files to send" className="flex flex-wrap gap-2">
       {files.map((file, at) => (
-        <li key={at} className="flex max-w-full items-center gap-2 rounded-md border border-agent-border bg-agent-surface py-1 pr-1 pl-2 text-xs">
+        <li
+          key={at}
+          className="flex max-w-full items-center gap-2 rounded-md border border-agent-border bg-agent-surface py-1 pr-1 pl-2 text-xs"
+        >
           <span className="truncate">{file.name}</span>
           <span className="shrink-0 text-agent-muted">{formatBytes(file.size)}</span>
-          <button type="button" aria-label={`Remove ${file.name}`} className={classes("flex size-6 cursor-pointer items-center justify-center rounded hover:bg-agent-raised", FOCUS)} onClick={() => { onRemove(file); }}>✕</button>
+          <button
+            type="button"
+            aria-label={`Remove ${file.name}`}
+            className={classes(
+              "flex size-6 cursor-pointer items-center justify-center rounded hover:bg-agent-raised",
+              FOCUS,
+            )}
+            onClick={() => {
+              onRemove(file);
+            }}
+          >
+            ✕
+          </button>
         </li>
       ))}
     </ul>
@@ -170,5 +273,16 @@ function Retry({ chat }: { readonly chat: ChatStream }): ReactNode {
   const { run } = chat.conversation;
   const words = chat.messages.findLast(({ role }) => role === "user")?.content ?? "";
   if (run === undefined || words === "" || !ENDED_BADLY.has(run.status)) return null;
-  return <button type="button" className={BUTTONS.default} title={`Say again: ${words}`} onClick={() => { chat.sendUserMessage(words).catch(() => undefined); }}>Retry</button>;
+  return (
+    <button
+      type="button"
+      className={BUTTONS.default}
+      title={`Say again: ${words}`}
+      onClick={() => {
+        chat.sendUserMessage(words).catch(() => undefined);
+      }}
+    >
+      Retry
+    </button>
+  );
 }

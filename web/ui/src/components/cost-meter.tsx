@@ -23,12 +23,22 @@ export function CostMeter({ usage, budget, className }: CostMeterProps): ReactNo
     ...(usage.toolCalls > 0 ? [usage.toolCalls === 1 ? "1 call" : `${formatCount(usage.toolCalls)} calls`] : []),
     ...(costMicros === undefined ? [] : [formatCost(costMicros)]),
   ];
-  const share = shareOf(budget, { tokens: inputTokens + outputTokens, costMicros: costMicros ?? 0, steps: usage.steps, toolCalls: usage.toolCalls });
+  const share = shareOf(budget, {
+    tokens: inputTokens + outputTokens,
+    costMicros: costMicros ?? 0,
+    steps: usage.steps,
+    toolCalls: usage.toolCalls,
+  });
   return (
     <div className={classes("flex flex-col gap-1 text-xs text-agent-muted", className)}>
       <span aria-label={`Used: ${parts.join(", ")}`}>{parts.join(" · ")}</span>
       {share !== undefined && (
-        <Progress.Root value={Math.round(share * FULL)} max={FULL} aria-label="Part of the budget that is used" className="h-1.5 w-32 overflow-hidden rounded bg-agent-raised">
+        <Progress.Root
+          value={Math.round(share * FULL)}
+          max={FULL}
+          aria-label="Part of the budget that is used"
+          className="h-1.5 w-32 overflow-hidden rounded bg-agent-raised"
+        >
           <Progress.Indicator
             className={classes("h-full", share >= NEAR ? "bg-agent-danger" : "bg-agent-accent")}
             style={{ width: `${share * FULL}%` }}

@@ -5,24 +5,35 @@ import { formatDuration } from "../format.js";
 import { CARD, classes, FOCUS } from "./styles.js";
 
 /** A choice that an agent made: what it wanted, what it could have done, what came of it. */
-export function DecisionCard({ decision, className }: { readonly decision: Decision; readonly className?: string }): ReactNode {
+export function DecisionCard({
+  decision,
+  className,
+}: {
+  readonly decision: Decision;
+  readonly className?: string;
+}): ReactNode {
   const id = useId();
   const { options, chosenOptionId, outcome, evaluation } = decision;
   const chosen = options.find((option) => option.id === chosenOptionId);
   const others = options.filter((option) => option !== chosen);
   return (
     <article aria-labelledby={id} className={classes(CARD, "flex flex-col gap-2 p-4 text-sm", className)}>
-      <p id={id} className="font-semibold">{decision.intent === "" ? decision.decisionType : decision.intent}</p>
+      <p id={id} className="font-semibold">
+        {decision.intent === "" ? decision.decisionType : decision.intent}
+      </p>
       <p>
         Chose <span className="font-mono">{chosenOptionId}</span>
         {chosen?.description !== undefined && <span className="text-agent-muted">: {chosen.description}</span>}
       </p>
-      {decision.reasoning !== "" && <p className="whitespace-pre-wrap break-words text-agent-muted">{decision.reasoning}</p>}
+      {decision.reasoning !== "" && (
+        <p className="whitespace-pre-wrap break-words text-agent-muted">{decision.reasoning}</p>
+      )}
       <OutcomeLine outcome={outcome} />
       {evaluation !== undefined && (
         <p className="text-xs text-agent-muted">
           {evaluation.goalAligned ? "It served the goal." : "It did not serve the goal."}
-          {evaluation.betterOptionExisted === true && ` Better: ${evaluation.betterOptionId ?? "another option"}.`} {evaluation.explanation ?? ""}
+          {evaluation.betterOptionExisted === true && ` Better: ${evaluation.betterOptionId ?? "another option"}.`}{" "}
+          {evaluation.explanation ?? ""}
         </p>
       )}
       {others.length > 0 && (
@@ -50,7 +61,9 @@ function OutcomeLine({ outcome }: Pick<Decision, "outcome">): ReactNode {
     <p className={outcome.success ? "text-agent-success" : "text-agent-danger-text"}>
       <span aria-hidden>{outcome.success ? "✓" : "✕"}</span> {outcome.success ? "It worked" : "It failed"}
       {said !== "" && `: ${said}`}
-      {outcome.latencyMs !== undefined && <span className="text-xs text-agent-muted"> {formatDuration(outcome.latencyMs)}</span>}
+      {outcome.latencyMs !== undefined && (
+        <span className="text-xs text-agent-muted"> {formatDuration(outcome.latencyMs)}</span>
+      )}
     </p>
   );
 }
@@ -63,7 +76,9 @@ function OptionRow({ option }: { readonly option: Option }): ReactNode {
       {description !== undefined && <span className="text-agent-muted"> {description}</span>}
       {confidence !== undefined && <span className="text-agent-muted"> {Math.round(confidence * 100)} % sure</span>}
       {[...pros.map((text) => `+ ${text}`), ...cons.map((text) => `− ${text}`)].map((text) => (
-        <span key={text} className="block text-agent-muted">{text}</span>
+        <span key={text} className="block text-agent-muted">
+          {text}
+        </span>
       ))}
     </li>
   );

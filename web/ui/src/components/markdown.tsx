@@ -10,8 +10,35 @@ import { classes, FOCUS } from "./styles.js";
 
 /** What may come out. No HTML of the model gets through, and nothing here can run or fetch anything. */
 const ELEMENTS = [
-  "a", "blockquote", "br", "code", "del", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "img", "input", "li", "ol",
-  "p", "pre", "strong", "sup", "section", "table", "tbody", "td", "th", "thead", "tr", "ul",
+  "a",
+  "blockquote",
+  "br",
+  "code",
+  "del",
+  "em",
+  "h1",
+  "h2",
+  "h3",
+  "h4",
+  "h5",
+  "h6",
+  "hr",
+  "img",
+  "input",
+  "li",
+  "ol",
+  "p",
+  "pre",
+  "strong",
+  "sup",
+  "section",
+  "table",
+  "tbody",
+  "td",
+  "th",
+  "thead",
+  "tr",
+  "ul",
 ] as const;
 const ADDRESS = /^(?:https?:\/\/|mailto:)/iu;
 const REMARK: Options["remarkPlugins"] = [[remarkGfm, { singleTilde: false }], keepBreaks];
@@ -31,7 +58,12 @@ function Link({ href = "", children }: ComponentPropsWithoutRef<"a">): ReactNode
   const address = safeAddress(href);
   if (address === undefined) return <span>{children}</span>;
   return (
-    <a href={address} target="_blank" rel="noopener noreferrer nofollow" className={classes("text-agent-link underline", FOCUS)}>
+    <a
+      href={address}
+      target="_blank"
+      rel="noopener noreferrer nofollow"
+      className={classes("text-agent-link underline", FOCUS)}
+    >
       {children}
     </a>
   );
@@ -55,11 +87,25 @@ const COMPONENTS: Components = {
   code: ({ children, className }) => (
     <code className={classes("rounded bg-agent-code px-1 font-mono text-[0.9em]", className)}>{children}</code>
   ),
-  input: ({ checked }) => <input type="checkbox" checked={checked === true} readOnly disabled aria-label={checked === true ? "done" : "to do"} />,
+  input: ({ checked }) => (
+    <input
+      type="checkbox"
+      checked={checked === true}
+      readOnly
+      disabled
+      aria-label={checked === true ? "done" : "to do"}
+    />
+  ),
   p: ({ children }) => <p className="my-2 first:mt-0 last:mb-0">{children}</p>,
   ul: ({ children }) => <ul className="my-2 list-disc pl-6">{children}</ul>,
-  ol: ({ children, start }) => <ol className="my-2 list-decimal pl-6" start={start}>{children}</ol>,
-  blockquote: ({ children }) => <blockquote className="my-2 border-l-4 border-agent-border pl-3 text-agent-muted">{children}</blockquote>,
+  ol: ({ children, start }) => (
+    <ol className="my-2 list-decimal pl-6" start={start}>
+      {children}
+    </ol>
+  ),
+  blockquote: ({ children }) => (
+    <blockquote className="my-2 border-l-4 border-agent-border pl-3 text-agent-muted">{children}</blockquote>
+  ),
   table: ({ children }) => (
     <div className={classes("my-2 overflow-x-auto", FOCUS)} tabIndex={0} role="group" aria-label="table">
       <table className="border-collapse text-sm">{children}</table>

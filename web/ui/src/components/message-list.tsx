@@ -48,14 +48,22 @@ export function MessageList(props: MessageListProps): ReactNode {
         onScroll={onScroll}
         className={classes("h-full overflow-y-auto overscroll-contain px-4 pt-3 pb-6", FOCUS)}
       >
-        <div className="mx-auto max-w-3xl">{items.length === 0 ? empty : <Rows items={items} options={options} frame={frame} />}</div>
+        <div className="mx-auto max-w-3xl">
+          {items.length === 0 ? empty : <Rows items={items} options={options} frame={frame} />}
+        </div>
       </div>
       {!isAtEnd && items.length > 0 && (
-        <button type="button" className={classes(BUTTONS.default, "absolute bottom-3 left-1/2 -translate-x-1/2 shadow")} onClick={toEnd}>
+        <button
+          type="button"
+          className={classes(BUTTONS.default, "absolute bottom-3 left-1/2 -translate-x-1/2 shadow")}
+          onClick={toEnd}
+        >
           Newest
         </button>
       )}
-      <p className="sr-only" role="status">{announcement(items)}</p>
+      <p className="sr-only" role="status">
+        {announcement(items)}
+      </p>
     </div>
   );
 }
@@ -89,7 +97,13 @@ function VirtualRows({ items, options, frame }: RowsProps): ReactNode {
       {rows.getVirtualItems().map(({ index, key, start }) => {
         const item = items[index];
         return (
-          <div key={key} ref={rows.measureElement} data-index={index} className="absolute top-0 left-0 w-full pb-5" style={{ transform: `translateY(${start}px)` }}>
+          <div
+            key={key}
+            ref={rows.measureElement}
+            data-index={index}
+            className="absolute top-0 left-0 w-full pb-5"
+            style={{ transform: `translateY(${start}px)` }}
+          >
             {item !== undefined && <Row item={item} {...options} />}
           </div>
         );

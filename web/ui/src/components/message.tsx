@@ -25,24 +25,53 @@ export const Row = memo(function Row({ item, ...options }: RowOptions & { readon
     case "note":
       return <NoteRow note={item.note} />;
     case "request":
-      return options.onAnswer === undefined ? null : <RequestCard request={item.request} onAnswer={options.onAnswer} reconnects={options.reconnects} />;
+      return options.onAnswer === undefined ? null : (
+        <RequestCard request={item.request} onAnswer={options.onAnswer} reconnects={options.reconnects} />
+      );
   }
 });
 
 export type MessageItem = Extract<ChatItem, { kind: "message" }>;
 
-function Message({ item, onAnswer, renderers, reconnects, actions }: RowOptions & { readonly item: MessageItem }): ReactNode {
+function Message({
+  item,
+  onAnswer,
+  renderers,
+  reconnects,
+  actions,
+}: RowOptions & { readonly item: MessageItem }): ReactNode {
   const { message, calls, reasoning = "", attachments, isLive } = item;
   const isUser = message.role === "user";
   return (
-    <article aria-label={isUser ? "You said" : "The agent said"} aria-busy={isLive} className={classes("group/row flex", isUser && "justify-end")}>
-      <div className={classes("relative min-w-0 max-w-full text-sm text-agent-text", isUser && "max-w-[85%] rounded-2xl bg-agent-raised px-4 py-2", !isUser && "w-full")}>
+    <article
+      aria-label={isUser ? "You said" : "The agent said"}
+      aria-busy={isLive}
+      className={classes("group/row flex", isUser && "justify-end")}
+    >
+      <div
+        className={classes(
+          "relative min-w-0 max-w-full text-sm text-agent-text",
+          isUser && "max-w-[85%] rounded-2xl bg-agent-raised px-4 py-2",
+          !isUser && "w-full",
+        )}
+      >
         {reasoning !== "" && <Reasoning text={reasoning} isLive={isLive && message.content === ""} />}
         <Words text={message.content} isUser={isUser} isLive={isLive} />
         <Attachments attachments={attachments} />
-        {isLive && message.content === "" && <span aria-hidden className="inline-block h-4 w-1.5 translate-y-0.5 bg-agent-accent motion-safe:animate-pulse" />}
+        {isLive && message.content === "" && (
+          <span
+            aria-hidden
+            className="inline-block h-4 w-1.5 translate-y-0.5 bg-agent-accent motion-safe:animate-pulse"
+          />
+        )}
         {calls.map((view) => (
-          <ToolCallRenderer key={view.key} view={view} onAnswer={onAnswer} renderers={renderers} reconnects={reconnects} />
+          <ToolCallRenderer
+            key={view.key}
+            view={view}
+            onAnswer={onAnswer}
+            renderers={renderers}
+            reconnects={reconnects}
+          />
         ))}
         <div className={classes("absolute top-full", isUser ? "right-2" : "left-0")}>{actions?.(item)}</div>
       </div>
@@ -50,7 +79,15 @@ function Message({ item, onAnswer, renderers, reconnects, actions }: RowOptions 
   );
 }
 
-function Words({ text, isUser, isLive }: { readonly text: string; readonly isUser: boolean; readonly isLive: boolean }): ReactNode {
+function Words({
+  text,
+  isUser,
+  isLive,
+}: {
+  readonly text: string;
+  readonly isUser: boolean;
+  readonly isLive: boolean;
+}): ReactNode {
   if (text === "") return null;
   return isUser ? <p className="whitespace-pre-wrap break-words">{text}</p> : <Markdown text={text} isLive={isLive} />;
 }
@@ -61,7 +98,11 @@ function Attachments({ attachments }: { readonly attachments: readonly Attachmen
   return (
     <ul aria-label="Attachments" className="mt-1 flex flex-wrap gap-1.5">
       {attachments.map(({ name, mediaType, bytes }, at) => (
-        <li key={at} className="max-w-full truncate rounded-md border border-agent-border bg-agent-bg px-2 py-0.5 text-xs" title={mediaType}>
+        <li
+          key={at}
+          className="max-w-full truncate rounded-md border border-agent-border bg-agent-bg px-2 py-0.5 text-xs"
+          title={mediaType}
+        >
           {name} <span className="text-agent-muted">{bytes === undefined ? mediaType : formatBytes(bytes)}</span>
         </li>
       ))}
@@ -75,7 +116,9 @@ function Reasoning({ text, isLive }: { readonly text: string; readonly isLive: b
       <Collapsible.Trigger className={classes("cursor-pointer rounded underline decoration-dotted", FOCUS)}>
         {isLive ? "Thinking…" : "What it thought"}
       </Collapsible.Trigger>
-      <Collapsible.Content className="mt-1 border-l-2 border-agent-border pl-3 whitespace-pre-wrap break-words">{text}</Collapsible.Content>
+      <Collapsible.Content className="mt-1 border-l-2 border-agent-border pl-3 whitespace-pre-wrap break-words">
+        {text}
+      </Collapsible.Content>
     </Collapsible.Root>
   );
 }
@@ -91,13 +134,22 @@ function NoteRow({ note }: { readonly note: Note }): ReactNode {
       );
     case "error":
       return (
-        <p className={classes("border-l-4 pl-3 text-sm", note.isPassing ? "border-l-agent-warning text-agent-muted" : "border-l-agent-danger text-agent-danger-text")}>
+        <p
+          className={classes(
+            "border-l-4 pl-3 text-sm",
+            note.isPassing ? "border-l-agent-warning text-agent-muted" : "border-l-agent-danger text-agent-danger-text",
+          )}
+        >
           {note.isPassing ? `${sentence(note.text)} It is tried again.` : sentence(note.text)}
         </p>
       );
     case "cancelled":
       return <p className="text-sm text-agent-muted">{note.text}</p>;
     case "compacted":
-      return <p className="border-t border-agent-border pt-1 text-center text-xs text-agent-muted">Older messages were summarised for the model.</p>;
+      return (
+        <p className="border-t border-agent-border pt-1 text-center text-xs text-agent-muted">
+          Older messages were summarised for the model.
+        </p>
+      );
   }
 }

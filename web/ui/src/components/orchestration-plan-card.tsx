@@ -26,7 +26,12 @@ const SIGNS: Readonly<Record<PlanStep["status"], readonly [string, string]>> = {
 
 /** The subagents of a conversation as the steps of a plan, in the order in which they were called. */
 export function planOf({ subagents }: Conversation): readonly PlanStep[] {
-  return [...subagents.values()].map(({ callId, name, status, output }) => ({ id: callId, title: name, status, detail: output }));
+  return [...subagents.values()].map(({ callId, name, status, output }) => ({
+    id: callId,
+    title: name,
+    status,
+    detail: output,
+  }));
 }
 
 /** Who works on what, and how far it is. */
@@ -36,17 +41,24 @@ export function OrchestrationPlanCard({ steps, title = "Plan", className }: Orch
   return (
     <div role="group" aria-labelledby={id} className={classes(CARD, "p-3 text-sm", className)}>
       <p id={id} className="mb-2 font-semibold">
-        {title} <span className="font-normal text-agent-muted">{doneCount} of {steps.length} done</span>
+        {title}{" "}
+        <span className="font-normal text-agent-muted">
+          {doneCount} of {steps.length} done
+        </span>
       </p>
       <ol className="flex flex-col gap-1">
         {steps.map((step) => {
           const [sign, color] = SIGNS[step.status];
           return (
             <li key={step.id} className="flex gap-2">
-              <span aria-hidden className={classes("w-4 text-center", color)}>{sign}</span>
+              <span aria-hidden className={classes("w-4 text-center", color)}>
+                {sign}
+              </span>
               <span className="min-w-0">
                 {step.title} <span className="text-xs text-agent-muted">{step.status}</span>
-                {step.detail !== undefined && step.detail !== "" && <span className="line-clamp-2 block text-xs text-agent-muted">{step.detail}</span>}
+                {step.detail !== undefined && step.detail !== "" && (
+                  <span className="line-clamp-2 block text-xs text-agent-muted">{step.detail}</span>
+                )}
               </span>
             </li>
           );

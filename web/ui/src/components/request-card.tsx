@@ -1,5 +1,11 @@
 /** What people are asked, and how they answer. */
-import { actionName, type InputOption, type InputRequest, type InputResponse, type JsonValue } from "@windlass/protocol";
+import {
+  actionName,
+  type InputOption,
+  type InputRequest,
+  type InputResponse,
+  type JsonValue,
+} from "@windlass/protocol";
 import { RadioGroup } from "radix-ui";
 import { useId, useState, type ReactNode } from "react";
 import { formatExactly, sentence } from "../format.js";
@@ -47,7 +53,9 @@ export function ApprovalCard(props: RequestCardProps): ReactNode {
   const tool = actionName(action);
   return (
     <Frame request={request} title={`Approve ${tool}?`} words={wordsOf(request)} state={state}>
-      <pre className={classes(CODE, FOCUS)} tabIndex={0} role="group" aria-label={`Arguments of ${tool}`}>{formatExactly(action.input)}</pre>
+      <pre className={classes(CODE, FOCUS)} tabIndex={0} role="group" aria-label={`Arguments of ${tool}`}>
+        {formatExactly(action.input)}
+      </pre>
       {request.allowFreeform === true && (
         <Words label="Reason (optional)" value={reason} onChange={setReason} isDisabled={state.isDone} rows={1} />
       )}
@@ -87,8 +95,12 @@ export function wordsOf({ prompt, action }: InputRequest): string {
 /** Arguments as they stand in the words of a request, with blanks and characters that were made visible. */
 function readBack(text: string): JsonValue | undefined {
   const plain = text
-    .replace(/\\\[([\d,]+) spaces\]/gu, (_, count: string) => " ".repeat(Math.min(Number(count.replaceAll(",", "")), text.length)))
-    .replace(/\\U([0-9a-f]{8})/gu, (found, code: string) => (parseInt(code, 16) <= 0x10ffff ? String.fromCodePoint(parseInt(code, 16)) : found));
+    .replace(/\\\[([\d,]+) spaces\]/gu, (_, count: string) =>
+      " ".repeat(Math.min(Number(count.replaceAll(",", "")), text.length)),
+    )
+    .replace(/\\U([0-9a-f]{8})/gu, (found, code: string) =>
+      parseInt(code, 16) <= 0x10ffff ? String.fromCodePoint(parseInt(code, 16)) : found,
+    );
   try {
     return JSON.parse(plain) as JsonValue;
   } catch {
@@ -97,14 +109,20 @@ function readBack(text: string): JsonValue | undefined {
 }
 
 function isSame(first: JsonValue | undefined, second: JsonValue | undefined): boolean {
-  return first !== undefined && second !== undefined && JSON.stringify(sorted(first)) === JSON.stringify(sorted(second));
+  return (
+    first !== undefined && second !== undefined && JSON.stringify(sorted(first)) === JSON.stringify(sorted(second))
+  );
 }
 
 /** A value whose objects have their names in order. */
 function sorted(value: JsonValue): JsonValue {
   if (Array.isArray(value)) return value.map(sorted);
   if (typeof value !== "object" || value === null) return value;
-  return Object.fromEntries(Object.entries(value).toSorted(([one], [other]) => (one < other ? -1 : 1)).map(([name, inner]) => [name, sorted(inner)]));
+  return Object.fromEntries(
+    Object.entries(value)
+      .toSorted(([one], [other]) => (one < other ? -1 : 1))
+      .map(([name, inner]) => [name, sorted(inner)]),
+  );
 }
 
 /** Asks a question: options to pick from, words, or both. */
@@ -122,10 +140,13 @@ export function QuestionCard(props: RequestCardProps): ReactNode {
         className="flex flex-col gap-3"
         onSubmit={(event) => {
           event.preventDefault();
-          if (!isEmpty) send({ optionId: optionId === "" ? undefined : optionId, text: text.trim() === "" ? undefined : text });
+          if (!isEmpty)
+            send({ optionId: optionId === "" ? undefined : optionId, text: text.trim() === "" ? undefined : text });
         }}
       >
-        {options.length > 0 && <Options options={options} value={optionId} onChange={setOptionId} isDisabled={state.isDone} />}
+        {options.length > 0 && (
+          <Options options={options} value={optionId} onChange={setOptionId} isDisabled={state.isDone} />
+        )}
         {takesWords && <Words label="Your answer" value={text} onChange={setText} isDisabled={state.isDone} rows={2} />}
         <div>
           <button type="submit" className={BUTTONS.primary} disabled={state.isDone || isEmpty}>
@@ -145,7 +166,10 @@ interface AnswerState {
 
 type Given = Pick<InputResponse, "optionId" | "text">;
 
-function useAnswer({ request, onAnswer, nowMs = Date.now(), reconnects = 0 }: RequestCardProps): { readonly state: AnswerState; readonly send: (given: Given) => void } {
+function useAnswer({ request, onAnswer, nowMs = Date.now(), reconnects = 0 }: RequestCardProps): {
+  readonly state: AnswerState;
+  readonly send: (given: Given) => void;
+} {
   const { requestId, argumentsHash, expiresAt } = request;
   const [isSent, setIsSent] = useState(false);
   const [error, setError] = useErrorUntil(reconnects);
@@ -175,8 +199,14 @@ interface FrameProps {
 function Frame({ request, title, words, state, children }: FrameProps): ReactNode {
   const id = useId();
   return (
-    <div role="group" className={classes(CARD, "flex flex-col gap-3 border-l-4 border-l-agent-warning p-4")} aria-labelledby={id}>
-      <p id={id} className="text-sm font-semibold">{title}</p>
+    <div
+      role="group"
+      className={classes(CARD, "flex flex-col gap-3 border-l-4 border-l-agent-warning p-4")}
+      aria-labelledby={id}
+    >
+      <p id={id} className="text-sm font-semibold">
+        {title}
+      </p>
       <p className="whitespace-pre-wrap break-words text-sm empty:hidden">{words}</p>
       {children}
       {request.expiresAt !== undefined && !state.isExpired && (
@@ -185,7 +215,11 @@ function Frame({ request, title, words, state, children }: FrameProps): ReactNod
         </p>
       )}
       {state.isExpired && <p className="text-sm text-agent-warning">This request has lapsed.</p>}
-      {state.error !== undefined && <p role="alert" className="text-sm text-agent-danger-text">{state.error}</p>}
+      {state.error !== undefined && (
+        <p role="alert" className="text-sm text-agent-danger-text">
+          {state.error}
+        </p>
+      )}
     </div>
   );
 }
@@ -196,32 +230,65 @@ interface FieldProps {
   readonly isDisabled: boolean;
 }
 
-function Words({ label, value, onChange, isDisabled, rows }: FieldProps & { readonly label: string; readonly rows: number }): ReactNode {
+function Words({
+  label,
+  value,
+  onChange,
+  isDisabled,
+  rows,
+}: FieldProps & { readonly label: string; readonly rows: number }): ReactNode {
   const id = useId();
   return (
     <div className="flex flex-col gap-1">
-      <label htmlFor={id} className="text-xs text-agent-muted">{label}</label>
-      <textarea id={id} rows={rows} className={FIELD} value={value} disabled={isDisabled} onChange={(event) => { onChange(event.target.value); }} />
+      <label htmlFor={id} className="text-xs text-agent-muted">
+        {label}
+      </label>
+      <textarea
+        id={id}
+        rows={rows}
+        className={FIELD}
+        value={value}
+        disabled={isDisabled}
+        onChange={(event) => {
+          onChange(event.target.value);
+        }}
+      />
     </div>
   );
 }
 
-function Options({ options, value, onChange, isDisabled }: FieldProps & { readonly options: readonly InputOption[] }): ReactNode {
+function Options({
+  options,
+  value,
+  onChange,
+  isDisabled,
+}: FieldProps & { readonly options: readonly InputOption[] }): ReactNode {
   const id = useId();
   return (
-    <RadioGroup.Root className="flex flex-col gap-2" value={value} onValueChange={onChange} disabled={isDisabled} aria-label="Answers">
+    <RadioGroup.Root
+      className="flex flex-col gap-2"
+      value={value}
+      onValueChange={onChange}
+      disabled={isDisabled}
+      aria-label="Answers"
+    >
       {options.map((option) => (
         <div key={option.id} className="flex items-start gap-2 text-sm">
           <RadioGroup.Item
             id={`${id}-${option.id}`}
             value={option.id}
-            className={classes("mt-0.5 flex size-5 shrink-0 items-center justify-center rounded-full border border-agent-muted", FOCUS)}
+            className={classes(
+              "mt-0.5 flex size-5 shrink-0 items-center justify-center rounded-full border border-agent-muted",
+              FOCUS,
+            )}
           >
             <RadioGroup.Indicator className="size-2.5 rounded-full bg-agent-accent" />
           </RadioGroup.Item>
           <label htmlFor={`${id}-${option.id}`}>
             {option.label}
-            {option.description !== undefined && <span className="block text-xs text-agent-muted">{option.description}</span>}
+            {option.description !== undefined && (
+              <span className="block text-xs text-agent-muted">{option.description}</span>
+            )}
           </label>
         </div>
       ))}

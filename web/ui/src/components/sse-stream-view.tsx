@@ -36,16 +36,43 @@ export function SSEStreamView({ events, label = "Events", className }: SSEStream
   };
   return (
     <section aria-label={label} className={classes("flex min-h-0 flex-col gap-2 text-agent-text", className)}>
-      <input type="search" className={FIELD} placeholder="Filter by type" aria-label="Filter by type" value={filter} onChange={(event) => { setFilter(event.target.value); }} />
-      <div ref={frame} className={classes("min-h-0 flex-1 overflow-auto", FOCUS)} tabIndex={0} role="group" aria-label={`${label}: ${shown.length} rows`}>
+      <input
+        type="search"
+        className={FIELD}
+        placeholder="Filter by type"
+        aria-label="Filter by type"
+        value={filter}
+        onChange={(event) => {
+          setFilter(event.target.value);
+        }}
+      />
+      <div
+        ref={frame}
+        className={classes("min-h-0 flex-1 overflow-auto", FOCUS)}
+        tabIndex={0}
+        role="group"
+        aria-label={`${label}: ${shown.length} rows`}
+      >
         <div className="relative w-full" style={{ height: rows.getTotalSize() }}>
           {rows.getVirtualItems().map(({ index, start }) => {
             const event = shown[index];
             if (event === undefined) return null;
             const key = keyOf(event, index);
             return (
-              <div key={key} ref={rows.measureElement} data-index={index} className="absolute top-0 left-0 w-full" style={{ transform: `translateY(${start}px)` }}>
-                <EventRow event={event} isOpen={open.has(key)} onToggle={() => { toggle(key); }} />
+              <div
+                key={key}
+                ref={rows.measureElement}
+                data-index={index}
+                className="absolute top-0 left-0 w-full"
+                style={{ transform: `translateY(${start}px)` }}
+              >
+                <EventRow
+                  event={event}
+                  isOpen={open.has(key)}
+                  onToggle={() => {
+                    toggle(key);
+                  }}
+                />
               </div>
             );
           })}
@@ -65,10 +92,17 @@ const EventRow = memo(function EventRow({ event, isOpen, onToggle }: EventRowPro
   const place = event.index === undefined ? `${event.seq ?? ""}` : `${event.seq ?? ""}.${event.index}`;
   return (
     <div className="border-b border-agent-border">
-      <button type="button" aria-expanded={isOpen} onClick={onToggle} className={classes("flex w-full cursor-pointer gap-3 px-2 py-1 text-left font-mono text-xs", FOCUS)}>
+      <button
+        type="button"
+        aria-expanded={isOpen}
+        onClick={onToggle}
+        className={classes("flex w-full cursor-pointer gap-3 px-2 py-1 text-left font-mono text-xs", FOCUS)}
+      >
         <span className="w-16 shrink-0 text-right text-agent-muted">{place}</span>
         <span className="min-w-0 flex-1 truncate">{event.type}</span>
-        <time dateTime={event.meta.at} className="shrink-0 text-agent-muted">{event.meta.at.slice(11, 23)}</time>
+        <time dateTime={event.meta.at} className="shrink-0 text-agent-muted">
+          {event.meta.at.slice(11, 23)}
+        </time>
       </button>
       {isOpen && <pre className={CODE}>{formatValue(event.data)}</pre>}
     </div>

@@ -33,7 +33,13 @@ const SHOWN: Readonly<Record<CallStatus, { readonly sign: string; readonly text:
 const RESULT_CHARS_MAX = 20_000;
 
 /** A call with its arguments, how it goes, and what came of it. What tools say is text and nothing else. */
-export const ToolCallRenderer = memo(function ToolCallRenderer({ view, onAnswer, renderers, isOpen, reconnects }: ToolCallProps): ReactNode {
+export const ToolCallRenderer = memo(function ToolCallRenderer({
+  view,
+  onAnswer,
+  renderers,
+  isOpen,
+  reconnects,
+}: ToolCallProps): ReactNode {
   const { requiresApproval } = useToolCallStatus(view);
   const { call, request } = view;
   const Own = renderers !== undefined && Object.hasOwn(renderers, call.name) ? renderers[call.name] : undefined;
@@ -41,7 +47,9 @@ export const ToolCallRenderer = memo(function ToolCallRenderer({ view, onAnswer,
   return (
     <div className={classes(CARD, "my-2 text-sm")}>
       <Collapsible.Root defaultOpen={isOpen ?? false}>
-        <Collapsible.Trigger className={classes("flex w-full cursor-pointer items-center gap-2 rounded-lg px-3 py-2 text-left", FOCUS)}>
+        <Collapsible.Trigger
+          className={classes("flex w-full cursor-pointer items-center gap-2 rounded-lg px-3 py-2 text-left", FOCUS)}
+        >
           <Header view={view} />
         </Collapsible.Trigger>
         <Collapsible.Content className="flex flex-col gap-2 px-3 pb-3">
@@ -64,11 +72,20 @@ function Header({ view }: { readonly view: CallView }): ReactNode {
   const name = subagent === undefined || subagent.name === call.name ? call.name : `${call.name} → ${subagent.name}`;
   return (
     <>
-      <span aria-hidden className={classes("w-4 text-center", color, status === "running" && "motion-safe:animate-pulse")}>{sign}</span>
+      <span
+        aria-hidden
+        className={classes("w-4 text-center", color, status === "running" && "motion-safe:animate-pulse")}
+      >
+        {sign}
+      </span>
       <span className="min-w-0 flex-1 truncate font-mono">{name === "" ? "a tool" : name}</span>
-      {isDestructive && <span className="rounded bg-agent-raised px-1.5 text-xs text-agent-danger-text">{progress?.mode}</span>}
+      {isDestructive && (
+        <span className="rounded bg-agent-raised px-1.5 text-xs text-agent-danger-text">{progress?.mode}</span>
+      )}
       <span className={classes("text-xs", color)}>{text}</span>
-      {progress?.durationMs !== undefined && <span className="text-xs text-agent-muted">{formatDuration(progress.durationMs)}</span>}
+      {progress?.durationMs !== undefined && (
+        <span className="text-xs text-agent-muted">{formatDuration(progress.durationMs)}</span>
+      )}
     </>
   );
 }
@@ -80,8 +97,12 @@ function Inside({ view, isAsked }: { readonly view: CallView; readonly isAsked: 
     <>
       {!isAsked && <Block title="Arguments" text={inputText ?? formatValue(call.arguments)} />}
       {progress?.partial !== undefined && <Block title="So far" text={formatValue(progress.partial)} />}
-      {result !== undefined && <Block title={result.toolResult?.success === true ? "Result" : "Error"} text={result.content} />}
-      {subagent?.childSessionId !== undefined && <p className="text-xs text-agent-muted">Session {subagent.childSessionId}</p>}
+      {result !== undefined && (
+        <Block title={result.toolResult?.success === true ? "Result" : "Error"} text={result.content} />
+      )}
+      {subagent?.childSessionId !== undefined && (
+        <p className="text-xs text-agent-muted">Session {subagent.childSessionId}</p>
+      )}
     </>
   );
 }
@@ -90,7 +111,9 @@ function Block({ title, text }: { readonly title: string; readonly text: string 
   return (
     <div>
       <p className="mb-1 text-xs text-agent-muted">{title}</p>
-      <pre className={classes(CODE, FOCUS)} tabIndex={0} role="group" aria-label={title}>{cut(text, RESULT_CHARS_MAX)}</pre>
+      <pre className={classes(CODE, FOCUS)} tabIndex={0} role="group" aria-label={title}>
+        {cut(text, RESULT_CHARS_MAX)}
+      </pre>
     </div>
   );
 }

@@ -43,7 +43,13 @@ export function spanRows(spans: readonly TraceSpan[], nowMs?: number): readonly 
     for (const span of sorted) {
       const start = Date.parse(span.startAt);
       const end = span.endAt === undefined ? last : Date.parse(span.endAt);
-      rows.push({ span, depth, startMs: start - zero, durationMs: Math.max(end - start, 0), isOpen: span.endAt === undefined });
+      rows.push({
+        span,
+        depth,
+        startMs: start - zero,
+        durationMs: Math.max(end - start, 0),
+        isOpen: span.endAt === undefined,
+      });
       add(span.spanId, depth + 1);
     }
   };
@@ -83,7 +89,9 @@ export function TraceWaterfall({ trace, nowMs, onSelect, className }: TraceWater
           </li>
         ))}
       </ol>
-      {selected !== undefined && <Details row={selected} events={trace.events.filter(({ spanId }) => spanId === selectedId)} />}
+      {selected !== undefined && (
+        <Details row={selected} events={trace.events.filter(({ spanId }) => spanId === selectedId)} />
+      )}
     </div>
   );
 }
@@ -104,14 +112,24 @@ function Bar({ row, wholeMs, isSelected, onSelect }: BarProps): ReactNode {
       type="button"
       aria-pressed={isSelected}
       onClick={onSelect}
-      className={classes("flex w-full cursor-pointer items-center gap-2 rounded px-1 py-0.5 text-left text-xs", isSelected && "bg-agent-raised", FOCUS)}
+      className={classes(
+        "flex w-full cursor-pointer items-center gap-2 rounded px-1 py-0.5 text-left text-xs",
+        isSelected && "bg-agent-raised",
+        FOCUS,
+      )}
     >
-      <span className="w-2/5 min-w-0 truncate font-mono" style={{ paddingLeft: `${depth * INDENT_REM}rem` }}>{span.name}</span>
+      <span className="w-2/5 min-w-0 truncate font-mono" style={{ paddingLeft: `${depth * INDENT_REM}rem` }}>
+        {span.name}
+      </span>
       <span className="sr-only">, after {formatDuration(startMs)}, </span>
       <span aria-hidden className="relative h-3 flex-1 rounded bg-agent-raised">
         <span
           className={classes("absolute top-0 h-3 rounded", colorOf(span), isOpen && "motion-safe:animate-pulse")}
-          style={{ left: `${Math.min((startMs / wholeMs) * FULL, FULL - MIN_PERCENT)}%`, width: `${width}%`, maxWidth: "100%" }}
+          style={{
+            left: `${Math.min((startMs / wholeMs) * FULL, FULL - MIN_PERCENT)}%`,
+            width: `${width}%`,
+            maxWidth: "100%",
+          }}
         />
       </span>
       <span className="w-20 shrink-0 text-right text-agent-muted">{took}</span>
@@ -128,7 +146,9 @@ function colorOf({ name, attrs }: TraceSpan): string {
 function Details({ row, events }: { readonly row: SpanRow; readonly events: readonly TraceEvent[] }): ReactNode {
   return (
     <div role="group" aria-label={`Details of ${row.span.name}`} className="flex flex-col gap-2">
-      <pre className={classes(CODE, FOCUS)} tabIndex={0} role="group" aria-label="Attributes">{formatValue(row.span.attrs ?? {})}</pre>
+      <pre className={classes(CODE, FOCUS)} tabIndex={0} role="group" aria-label="Attributes">
+        {formatValue(row.span.attrs ?? {})}
+      </pre>
       {events.length > 0 && (
         <ul className="text-xs text-agent-muted">
           {events.map((event) => (

@@ -49,5 +49,11 @@ export function useApprovals({ transport: given, sessionId, pollMs = POLL_MS }: 
     [transport, refresh],
   );
   if (sessionId !== undefined) return { approvals: here, isLoading: false, error, answer, refresh };
-  return { approvals: everywhere.data ?? NONE, isLoading: everywhere.isLoading, error: everywhere.error, answer, refresh };
+  return {
+    approvals: everywhere.data ?? NONE,
+    isLoading: everywhere.isLoading,
+    error: everywhere.error,
+    answer,
+    refresh,
+  };
 }

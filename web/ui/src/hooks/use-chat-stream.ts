@@ -1,4 +1,13 @@
-import { attachmentsOf, isRunning, textOfContent, type ChatItem, type ChatMessage, type Conversation, type InputResponse, type UserContent } from "@windlass/protocol";
+import {
+  attachmentsOf,
+  isRunning,
+  textOfContent,
+  type ChatItem,
+  type ChatMessage,
+  type Conversation,
+  type InputResponse,
+  type UserContent,
+} from "@windlass/protocol";
 import type { FeedState } from "@windlass/protocol/client";
 import { useCallback, useMemo, useState } from "react";
 import { useTransport } from "../context.js";
@@ -68,19 +77,25 @@ export function useChatStream(options: ChatStreamOptions = {}): ChatStream {
   const [pending, setPending] = useState<Pending>();
   const [error, setError] = useErrorUntil(view.reconnects);
   const { conversation } = view;
-  const said = useMemo(() => conversation.chat.messages.filter(({ role }) => role === "user").length, [conversation.chat.messages]);
+  const said = useMemo(
+    () => conversation.chat.messages.filter(({ role }) => role === "user").length,
+    [conversation.chat.messages],
+  );
   const isPending = pending !== undefined && said <= pending.after;
   const runId = isRunning(conversation) ? conversation.run?.runId : isPending ? pending.runId : undefined;
 
-  const attempt = useCallback(async (work: () => Promise<void>): Promise<void> => {
-    setError(undefined);
-    try {
-      await work();
-    } catch (failure) {
-      setError(toError(failure));
-      throw failure;
-    }
-  }, [setError]);
+  const attempt = useCallback(
+    async (work: () => Promise<void>): Promise<void> => {
+      setError(undefined);
+      try {
+        await work();
+      } catch (failure) {
+        setError(toError(failure));
+        throw failure;
+      }
+    },
+    [setError],
+  );
 
   const sendUserMessage = useCallback(
     (content: UserContent, delivery?: "queue" | "steer") =>
@@ -143,12 +158,13 @@ export function useChatStream(options: ChatStreamOptions = {}): ChatStream {
 }
 
 /** The rows of a session, behind local messages and in front of what was just said. */
-function useItems(local: readonly ChatMessage[], items: readonly ChatItem[], pending: UserContent | undefined): readonly ChatItem[] {
+function useItems(
+  local: readonly ChatMessage[],
+  items: readonly ChatItem[],
+  pending: UserContent | undefined,
+): readonly ChatItem[] {
   const before = useMemo(() => local.map(rowOf), [local]);
-  const after = useMemo(
-    () => (pending === undefined ? [] : [pendingRow(pending)]),
-    [pending],
-  );
+  const after = useMemo(() => (pending === undefined ? [] : [pendingRow(pending)]), [pending]);
   return useMemo(
     () => (before.length === 0 && after.length === 0 ? items : [...before, ...items, ...after]),
     [before, items, after],

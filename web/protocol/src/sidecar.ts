@@ -16,7 +16,7 @@ import {
   type NewAgentSession,
   type StreamNotice,
 } from "./sidecar-types.js";
-import type { JsonObject } from "./wire.js";
+import type { JsonObject, JsonValue } from "./wire.js";
 
 /** Notices of one stream that wait for a reader that is slower than the model. */
 export const STREAM_NOTICES_MAX = 100_000;
@@ -69,6 +69,11 @@ export class SidecarClient {
       for (const queue of this.streams.values()) queue.end(new RpcClosed("the sidecar is gone"));
       this.streams.clear();
     });
+  }
+
+  /** Calls any method of the sidecar and returns its result unchecked. */
+  request(method: string, params: object, options?: CallOptions): Promise<JsonValue> {
+    return this.peer.call(method, toJson(params), options);
   }
 
   /** How the sidecar is. */

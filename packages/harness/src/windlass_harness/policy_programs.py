@@ -1,7 +1,6 @@
 """Programs that run whatever they are given: no rule may always allow them.
 
-An "always allow" for `python` or `sudo` is an "always allow" for everything. Literal data only: the
-TypeScript twin is generated from these tables.
+An "always allow" for `python` or `sudo` is an "always allow" for everything.
 """
 
 import re

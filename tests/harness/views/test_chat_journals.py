@@ -1,7 +1,7 @@
 """The chat of golden journals, whole and damaged: both languages compute the digests of one file.
 
-`conformance/cases/chat-journals.json` names a journal, changes to its records, and the digest of the chat and the
-usage that both languages must fold from them. `python -m tests.harness.views.test_chat_journals` writes the file.
+`conformance/cases/chat-journals.json` names a journal, changes to its records, and the digest of the chat
+and the usage that both languages must fold from them. This module, run as a program, writes the file.
 """
 
 import json

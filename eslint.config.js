@@ -3,20 +3,20 @@ import reactHooks from "eslint-plugin-react-hooks";
 import tseslint from "typescript-eslint";
 
 export default tseslint.config(
-    { ignores: ["**/dist/**", "**/node_modules/**", "web/*/src/generated/**", "**/*.mjs"] },
-    js.configs.recommended,
-    ...tseslint.configs.strictTypeChecked,
-    {
-        languageOptions: { parserOptions: { projectService: true, tsconfigRootDir: import.meta.dirname } },
-        rules: {
-            "@typescript-eslint/no-explicit-any": "error",
-            "@typescript-eslint/restrict-template-expressions": ["error", { allowNumber: true }],
-            complexity: ["error", 12],
-        },
+  { ignores: ["**/dist/**", "**/node_modules/**", "web/*/src/generated/**", "**/*.mjs"] },
+  js.configs.recommended,
+  ...tseslint.configs.strictTypeChecked,
+  {
+    languageOptions: { parserOptions: { projectService: true, tsconfigRootDir: import.meta.dirname } },
+    rules: {
+      "@typescript-eslint/no-explicit-any": "error",
+      "@typescript-eslint/restrict-template-expressions": ["error", { allowNumber: true }],
+      complexity: ["error", 12],
     },
-    {
-        files: ["web/ui/**", "web/inspector/**"],
-        plugins: { "react-hooks": reactHooks },
-        rules: { "react-hooks/rules-of-hooks": "error", "react-hooks/exhaustive-deps": "error" },
-    },
+  },
+  {
+    files: ["web/ui/**", "web/inspector/**"],
+    plugins: { "react-hooks": reactHooks },
+    rules: { "react-hooks/rules-of-hooks": "error", "react-hooks/exhaustive-deps": "error" },
+  },
 );

@@ -12,6 +12,6 @@ const bytes = files.reduce((sum, file) => sum + gzipSync(readFileSync(join(file.
 const format = (count) => count.toLocaleString("en-US");
 console.log(`The inspector takes ${format(bytes)} of ${format(BYTES_MAX)} bytes, gzipped, in ${files.length} files.`);
 if (bytes > BYTES_MAX) {
-    console.error("It is too large for the wheel: find what grew with `npx vite build` in web/inspector.");
-    process.exit(1);
+  console.error("It is too large for the wheel: find what grew with `npx vite build` in web/inspector.");
+  process.exit(1);
 }

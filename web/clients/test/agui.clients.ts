@@ -34,7 +34,7 @@ interface Agent {
   ): Promise<unknown>;
 }
 
-const windlass = new Windlass();
+const windlass = new Windlass(["--agents", "tests.web.chat_agents:agents"]);
 beforeAll(() => windlass.start());
 afterAll(() => windlass.end());
 
@@ -53,7 +53,7 @@ const kinds: readonly (readonly [string, (url: string, threadId: string, message
 
 describe.each(kinds)("HttpAgent %s", (version, make) => {
   const client = (agent: string, thread: string, messages?: Message[]): Agent =>
-    make(`${windlass.url}/agui/${agent}`, `${thread}-${version}`, messages);
+    make(`${windlass.api}/agui/${agent}`, `${thread}-${version}`, messages);
   let count = 0;
 
   async function run(

@@ -10,7 +10,7 @@ import {
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Windlass, type Ids } from "./rig.js";
 
-const windlass = new Windlass();
+const windlass = new Windlass(["--agents", "tests.web.chat_agents:agents"]);
 beforeAll(() => windlass.start());
 afterAll(() => windlass.end());
 
@@ -44,7 +44,7 @@ class Chat extends AbstractChat<UIMessage> {
     super({
       id,
       state: new State(messages),
-      transport: new DefaultChatTransport({ api: `${windlass.url}/ai/${agent}/chat` }),
+      transport: new DefaultChatTransport({ api: `${windlass.api}/ai/${agent}/chat` }),
       sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithApprovalResponses,
       onError: (error) => {
         errors.push(error);

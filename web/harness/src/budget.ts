@@ -1,5 +1,5 @@
 /**
- * What a run may use, what it has used, and whether more fits.
+ * Budget of a run: limits, usage so far, and whether a spend fits.
  *
  * Money is counted in whole micro-dollars (millionths of a US dollar), so that adding ten cents ten times
  * is exactly one dollar in every language.
@@ -15,7 +15,7 @@ export interface BudgetLimit {
   readonly maxWallMs?: number;
 }
 
-/** What a run has used so far. */
+/** The usage of a run so far. */
 export interface BudgetState {
   readonly tokensUsed: number;
   readonly stepsUsed: number;

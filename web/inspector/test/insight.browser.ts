@@ -42,7 +42,7 @@ inBrowser("versions and proposals", () => {
     const { page, faults } = await openPage(server.url, "/decisions?view=versions&agent=clerk");
     await page.getByText("2 of 2 runs, then 2 of 2.").waitFor();
     await page
-      .getByLabel("What differs")
+      .getByLabel("Differences")
       .getByText(/instructions/u)
       .waitFor();
     expect(await page.getByLabel("Comparison").getByText("100 %", { exact: true }).count()).toBe(2);

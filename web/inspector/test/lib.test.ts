@@ -1,13 +1,10 @@
 import { EMPTY_CONVERSATION, reduceConversation, type Event } from "@windlass/protocol";
 import { describe, expect, it } from "vitest";
-import { actsOf, pairUp } from "../src/lib/diff.js";
-import { callFacts, stepFacts } from "../src/lib/facts.js";
-import { forkPoint } from "../src/lib/fork.js";
-import { lineDiff } from "../src/lib/line-diff.js";
-import { TimeMachine } from "../src/lib/records.js";
-import { to } from "../src/lib/router.js";
-import { isStory, tell } from "../src/lib/tell.js";
-import { seqOfSpan } from "../src/parts/waterfall.js";
+import { actsOf, pairUp } from "../src/pages/compare.js";
+import { callFacts, forkPoint, isStory, stepFacts, tell, TimeMachine } from "../src/records.js";
+import { lineDiff } from "../src/pages/proposals.js";
+import { to } from "../src/router.js";
+import { seqOfSpan } from "../src/pages/run.js";
 
 type Draft = readonly [type: string, data: Record<string, unknown>];
 

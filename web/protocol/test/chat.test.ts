@@ -2,10 +2,9 @@ import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { gunzipSync } from "node:zlib";
 import { describe, expect, it, test } from "vitest";
-import { EMPTY_CHAT, foldChat, RecordGap, type ChatState } from "../src/chat.js";
+import { EMPTY_CHAT, foldChat, foldUsage, RecordGap, type ChatState } from "../src/chat.js";
 import { Event, Record } from "../src/generated/index.js";
-import { toEvent } from "../src/handlers.js";
-import { foldUsage } from "../src/usage.js";
+import { toEvent } from "../src/events.js";
 import type { JsonObject } from "../src/wire.js";
 import { delta, record } from "./fakes.js";
 

@@ -2,10 +2,17 @@ import { gunzipSync } from "node:zlib";
 import { readdirSync, readFileSync } from "node:fs";
 import { describe, expect, it, test } from "vitest";
 import { RecordGap } from "../src/chat.js";
-import { EMPTY_CONVERSATION, isRunning, reduceConversation, type Conversation } from "../src/conversation.js";
-import { chatItems, type CallView, type ChatItem } from "../src/conversation-items.js";
+import {
+  chatItems,
+  EMPTY_CONVERSATION,
+  isRunning,
+  reduceConversation,
+  type CallView,
+  type ChatItem,
+  type Conversation,
+} from "../src/conversation.js";
 import { Event, Record } from "../src/generated/index.js";
-import { toEvent } from "../src/handlers.js";
+import { toEvent } from "../src/events.js";
 import type { JsonObject } from "../src/wire.js";
 import { delta as deltaOf, record } from "./fakes.js";
 

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it, test } from "vitest";
-import { ApiError, ConnectionError, ProtocolError } from "../src/api-error.js";
-import { FEED_GAPS_MAX, type FeedItem, type FeedOptions, type FeedState } from "../src/feed.js";
+import { ApiError, ConnectionError, ProtocolError } from "../src/client/connection.js";
+import { FEED_GAPS_MAX, type FeedItem, type FeedOptions, type FeedState } from "../src/client/feed.js";
 import type { Event } from "../src/generated/index.js";
-import { Client } from "../src/rest.js";
+import { Client } from "../src/client/http.js";
 import { delta, frame, JumpingClock, record, Scene, stream } from "./fakes.js";
 
 const STEP = { sequence: 0, turnId: "t0", stepIndex: 0 };

@@ -1,8 +1,13 @@
 import { afterEach, beforeEach, expect, it, test } from "vitest";
-import { ApiError, ConnectionError, ProtocolError, readRetryAfter } from "../src/api-error.js";
-import { backoffMs } from "../src/backoff.js";
-import { systemClock } from "../src/clock.js";
-import { Client } from "../src/rest.js";
+import {
+  ApiError,
+  backoffMs,
+  ConnectionError,
+  ProtocolError,
+  readRetryAfter,
+  systemClock,
+} from "../src/client/connection.js";
+import { Client } from "../src/client/http.js";
 import { Scene } from "./fakes.js";
 
 let scene: Scene;

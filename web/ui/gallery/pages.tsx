@@ -198,7 +198,7 @@ function OneLine(): ReactNode {
 
 const list: GalleryPage = {
   name: "MessageList",
-  about: "The rows of a conversation, at its newest end unless somebody scrolls away. Long ones draw what is in view.",
+  about: "The rows of a conversation, at its newest end until the reader scrolls away. Long ones draw what is in view.",
   states: [
     { name: "Empty", draw: () => <Rows label="Nothing said" items={[]} /> },
     { name: "A talk", draw: () => <Rows label="A talk" items={TALK} /> },

@@ -9,14 +9,11 @@ import {
 import { act, fireEvent, render, screen, waitFor, within } from "@testing-library/react";
 import { userEvent } from "@testing-library/user-event";
 import { afterEach, describe, expect, it, test, vi } from "vitest";
-import { CostMeter } from "../src/components/cost-meter.js";
-import { DecisionCard } from "../src/components/decision-card.js";
-import { MessageList } from "../src/components/message-list.js";
-import { OrchestrationPlanCard, planOf } from "../src/components/orchestration-plan-card.js";
-import { ApprovalCard, QuestionCard, RequestCard, wordsOf } from "../src/components/request-card.js";
-import { SSEStreamView } from "../src/components/sse-stream-view.js";
-import { ToolCallRenderer } from "../src/components/tool-call.js";
-import { spanRows, TraceWaterfall } from "../src/components/trace-waterfall.js";
+import { CostMeter } from "../src/chat.js";
+import { DecisionCard } from "../src/decisions.js";
+import { MessageList, OrchestrationPlanCard, planOf, ToolCallRenderer } from "../src/messages.js";
+import { ApprovalCard, QuestionCard, RequestCard, wordsOf } from "../src/requests.js";
+import { spanRows, SSEStreamView, TraceWaterfall } from "../src/trace.js";
 import { record } from "../../protocol/test/fakes.js";
 import { APPROVAL, CALL, DECISION, events, message, QUESTION, TRACE } from "./samples.js";
 
@@ -254,14 +251,14 @@ describe("a list of messages", () => {
     ];
     render(<MessageList items={notes} />);
     const log = within(screen.getByRole("log"));
-    expect(log.getByText("It broke. It is tried again.")).toBeTruthy();
+    expect(log.getByText("It broke. Retrying.")).toBeTruthy();
     expect(log.getByText("It is broken.")).toBeTruthy();
     expect(log.getByLabelText("The agent began to say").textContent).toContain("half a sen");
   });
 
   it("shows what the model thought, on demand", () => {
     render(<MessageList items={[{ ...message(1), reasoning: "hmm" } as ChatItem]} />);
-    fireEvent.click(screen.getByRole("button", { name: "What it thought" }));
+    fireEvent.click(screen.getByRole("button", { name: "Reasoning" }));
     expect(screen.getByText("hmm")).toBeTruthy();
   });
 });
@@ -297,7 +294,7 @@ describe("a trace", () => {
 
   it("without spans says so", () => {
     render(<TraceWaterfall trace={{ spans: [], events: [] }} />);
-    expect(screen.getByText("Nothing was traced yet.")).toBeTruthy();
+    expect(screen.getByText("No spans yet.")).toBeTruthy();
   });
 });
 

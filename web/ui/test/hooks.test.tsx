@@ -4,14 +4,19 @@ import { Queue, type FeedItem, type FeedState } from "@windlass/protocol/client"
 import { act, renderHook, waitFor } from "@testing-library/react";
 import { createElement, type ReactNode } from "react";
 import { beforeEach, describe, expect, it, test, vi } from "vitest";
-import { AgentProvider, SESSIONS_KEPT_MAX, useScope, useTransport } from "../src/context.js";
-import { useAgentSession } from "../src/hooks/use-agent-session.js";
-import { useApprovals } from "../src/hooks/use-approvals.js";
-import { useAsync } from "../src/hooks/use-async.js";
-import { useChatStream } from "../src/hooks/use-chat-stream.js";
-import { useDecisions, useRun, useTrace } from "../src/hooks/use-run.js";
-import { useToolCallStatus, type ToolCallFacts } from "../src/hooks/use-tool-call-status.js";
-import { EVENTS_PENDING_MAX, SessionStore } from "../src/session-store.js";
+import {
+  AgentProvider,
+  EVENTS_PENDING_MAX,
+  SESSIONS_KEPT_MAX,
+  JournalStore,
+  useAgentSession,
+  useScope,
+  useTransport,
+} from "../src/session.js";
+import { useApprovals } from "../src/requests.js";
+import { useAsync, useDecisions, useRun, useTrace } from "../src/data.js";
+import { useChatStream } from "../src/chat.js";
+import { useToolCallStatus, type ToolCallFacts } from "../src/messages.js";
 import type { Transport } from "../src/transport.js";
 import { delta, record } from "../../protocol/test/fakes.js";
 import { APPROVAL, CALL, TRACE } from "./samples.js";
@@ -142,7 +147,7 @@ describe("a store of a session", () => {
 
   it("shows events in batches, reads no further than it can show, and goes on where it was", async () => {
     const runs: (() => void)[] = [];
-    const store = new SessionStore(stage.transport, "s1", (run) => {
+    const store = new JournalStore(stage.transport, "s1", (run) => {
       runs.push(run);
       return () => undefined;
     });
@@ -166,7 +171,7 @@ describe("a store of a session", () => {
   });
 
   it("tells how the connection is, and why a feed ended", async () => {
-    const store = new SessionStore(stage.transport, "s1", (run) => {
+    const store = new JournalStore(stage.transport, "s1", (run) => {
       queueMicrotask(run);
       return () => undefined;
     });
@@ -180,8 +185,28 @@ describe("a store of a session", () => {
     expect(store.getView().items).toHaveLength(2);
   });
 
+  it("keeps each record once and no deltas, and forgets an error when it is watched again", async () => {
+    const store = new JournalStore(stage.transport, "s1", (run) => {
+      queueMicrotask(run);
+      return () => undefined;
+    });
+    const leave = store.subscribe(() => undefined);
+    const records = [said(1, "a"), record(2, "step.started", STEP)];
+    stage.tell(...records, delta(2, 0, "message.appended", { messageDelta: "x" }));
+    stage.queue.end(new Error("away"));
+    await drain();
+    expect(store.getView()).toMatchObject({ records, error: { message: "away" } });
+    leave();
+    stage.queue = new Queue(10);
+    store.subscribe(() => undefined);
+    stage.tell(...records, said(3, "b"));
+    await drain();
+    expect(store.getView().error).toBeUndefined();
+    expect(store.getView().records.map(({ seq }) => seq)).toEqual([1, 2, 3]);
+  });
+
   it("ends with an error when a record is missing", async () => {
-    const store = new SessionStore(stage.transport, "s1", (run) => {
+    const store = new JournalStore(stage.transport, "s1", (run) => {
       queueMicrotask(run);
       return () => undefined;
     });

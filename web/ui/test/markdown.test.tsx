@@ -2,9 +2,7 @@ import "./dom.js";
 import { fireEvent, render, screen } from "@testing-library/react";
 import { renderToStaticMarkup } from "react-dom/server";
 import { describe, expect, it, test, vi } from "vitest";
-import { Markdown, safeAddress } from "../src/components/markdown.js";
-import { splitMarkdown } from "../src/markdown-split.js";
-import { closeTail } from "../src/markdown-tail.js";
+import { closeTail, Markdown, safeAddress, splitMarkdown } from "../src/markdown.js";
 
 const ELEMENTS = new Set(
   "A BLOCKQUOTE BR BUTTON CODE DEL DIV EM FIGCAPTION FIGURE HR INPUT LI OL P PRE SECTION SPAN STRONG SUP TABLE TBODY TD TH THEAD TR UL".split(

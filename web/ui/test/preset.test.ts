@@ -75,7 +75,7 @@ test("every colour of the components is one that Tailwind makes with the preset"
   };
   const sheet = await compile(css, { base: fileURLToPath(UI), loadStylesheet });
   const found = new Set<string>();
-  const folder = new URL("src/components/", UI);
+  const folder = new URL("src/", UI);
   for (const name of readdirSync(folder)) {
     const text = readFileSync(new URL(name, folder), "utf8");
     for (const [word] of text.matchAll(/[\w:[\]().%#-]*agent-[\w-]+/gu)) if (!word.startsWith("--")) found.add(word);

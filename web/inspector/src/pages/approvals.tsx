@@ -1,16 +1,27 @@
+/** Requests that wait for a person. */
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { actionName } from "@windlass/protocol";
+import { actionName, type InputOption } from "@windlass/protocol";
 import type { Answer, Approval, ApprovalPage } from "@windlass/protocol/client";
-import { classes, cut, FOCUS, formatExactly } from "@windlass/ui";
-import { useEffect, useRef, useState, type ReactNode } from "react";
-import { client } from "../lib/api.js";
-import { formatAgo, shortId } from "../lib/format.js";
-import { approvalsQuery, waitingTitlesQuery } from "../lib/queries.js";
-import { useQueryState } from "../lib/router.js";
-import { Ago, Code, Empty, Failure, Heading, Loading, TextLink, useNow } from "../parts/basics.js";
-import { ApprovalPanel } from "../parts/approval-panel.js";
-import { useKeys } from "../parts/keys.js";
-import { KEY_HINT } from "../parts/styles.js";
+import { BUTTONS, classes, CODE, cut, FIELD, FOCUS, formatExactly, QuestionCard, wordsOf } from "@windlass/ui";
+import { useEffect, useId, useRef, useState, type ReactNode } from "react";
+import { client } from "../auth.js";
+import {
+  Ago,
+  Code,
+  Empty,
+  Facts,
+  Failure,
+  formatAgo,
+  Heading,
+  KEY_HINT,
+  Loading,
+  shortId,
+  TextLink,
+  useNow,
+} from "../parts.js";
+import { approvalsQuery, toolsQuery, waitingTitlesQuery } from "../queries.js";
+import { to, useQueryState } from "../router.js";
+import { useKeys } from "../shell.js";
 
 const SOON_MS = 5_000;
 /** More than a row has room for. */
@@ -29,7 +40,7 @@ export function ApprovalsPage(): ReactNode {
   const answer = useAnswer();
   const first = approvals[0]?.request.requestId;
   useEffect(() => {
-    // What is selected has a name from the start: a list that changes must not put another request under a key.
+    // The selection is by id from the start: when the list changes, a key must not apply to another request.
     if (wanted === null && first !== undefined) change({ at: first });
   }, [wanted, first, change]);
   const select = (next: Approval | undefined): void => {
@@ -156,7 +167,7 @@ interface InboxProps {
   readonly onSelect: (approval: Approval) => void;
 }
 
-/** What is asked for, in a line: it tells two requests apart. */
+/** The request in one line. */
 function askedFor({ kind, prompt, action }: Approval["request"]): string {
   const text = kind === "question" ? prompt : formatExactly(action.input);
   return cut(
@@ -226,4 +237,182 @@ function Inbox({ approvals, selected, onSelect }: InboxProps): ReactNode {
       })}
     </ul>
   );
+}
+
+// The panel about one request: the call, the requester and the deadline.
+
+const SECOND_MS = 1_000;
+
+interface ApprovalPanelProps {
+  readonly approval: Approval;
+  readonly isDenying: boolean;
+  readonly isSending: boolean;
+  readonly onDenying: (isDenying: boolean) => void;
+  readonly onAnswer: (answer: Answer) => void;
+}
+
+function ApprovalPanel(props: ApprovalPanelProps): ReactNode {
+  const { approval, onAnswer } = props;
+  const { request } = approval;
+  const isQuestion = request.kind === "question" || request.options?.some(({ id }) => id === "approve") !== true;
+  return (
+    <section aria-label="The selected request" className="min-w-0 flex-1 overflow-y-auto">
+      <div className="flex max-w-3xl flex-col gap-4 p-4">
+        {isQuestion ? (
+          <QuestionCard
+            request={request}
+            onAnswer={({ optionId, text }) => {
+              onAnswer(given(optionId, text));
+            }}
+          />
+        ) : (
+          <Consent {...props} />
+        )}
+        <About approval={approval} />
+      </div>
+    </section>
+  );
+}
+
+function given(optionId: string | undefined, text: string | undefined): Answer {
+  return { ...(optionId === undefined ? {} : { optionId }), ...(text === undefined || text === "" ? {} : { text }) };
+}
+
+function Consent({ approval, isDenying, isSending, onDenying, onAnswer }: ApprovalPanelProps): ReactNode {
+  const { request } = approval;
+  const [reason, setReason] = useState("");
+  const field = useRef<HTMLTextAreaElement>(null);
+  const id = useId();
+  useEffect(() => {
+    if (isDenying) field.current?.focus();
+  }, [isDenying]);
+  const tool = actionName(request.action);
+  return (
+    <>
+      <h2 className="text-base font-semibold">
+        Run <span className="font-mono break-words">{tool}</span>?
+      </h2>
+      <div>
+        <p className="mb-1 text-xs text-agent-muted">With exactly these arguments</p>
+        <pre className={classes(CODE, FOCUS)} tabIndex={0} role="group" aria-label={`Arguments of ${tool}`}>
+          {formatExactly(request.action.input)}
+        </pre>
+      </div>
+      <p className="text-sm break-words whitespace-pre-wrap text-agent-muted">{wordsOf(request)}</p>
+      <div className="flex flex-col gap-1">
+        <label htmlFor={id} className="text-xs text-agent-muted">
+          Reason (the agent is told<span className={KEY_HINT}>; Enter denies</span>)
+        </label>
+        <textarea
+          id={id}
+          ref={field}
+          rows={1}
+          className={FIELD}
+          value={reason}
+          onFocus={() => {
+            onDenying(true);
+          }}
+          onChange={(event) => {
+            setReason(event.target.value);
+          }}
+          onKeyDown={(event) => {
+            if (event.key === "Enter" && !event.shiftKey) {
+              event.preventDefault();
+              onAnswer(given("deny", reason));
+            } else if (event.key === "Escape") {
+              event.currentTarget.blur();
+              onDenying(false);
+            }
+          }}
+        />
+      </div>
+      <div className="flex flex-wrap gap-2">
+        {(request.options ?? []).map((option) => (
+          <OptionButton
+            key={option.id}
+            option={option}
+            isDisabled={isSending}
+            onPick={() => {
+              onAnswer(given(option.id, reason));
+            }}
+          />
+        ))}
+      </div>
+    </>
+  );
+}
+
+const KEYS: Readonly<Record<string, string>> = { approve: "a", deny: "d", approve_session: "s" };
+
+function OptionButton({
+  option,
+  isDisabled,
+  onPick,
+}: {
+  readonly option: InputOption;
+  readonly isDisabled: boolean;
+  readonly onPick: () => void;
+}): ReactNode {
+  const key = KEYS[option.id];
+  return (
+    <button
+      type="button"
+      className={BUTTONS[option.style ?? "default"]}
+      disabled={isDisabled}
+      title={option.description}
+      aria-keyshortcuts={key}
+      onClick={onPick}
+    >
+      {option.label}
+      {key !== undefined && (
+        <kbd aria-hidden className={classes("text-xs opacity-80", KEY_HINT)}>
+          {key}
+        </kbd>
+      )}
+    </button>
+  );
+}
+
+function About({ approval }: { readonly approval: Approval }): ReactNode {
+  const now = useNow(SECOND_MS);
+  const tools = useQuery(toolsQuery);
+  const { request, agentId, sessionId, runId, askedAt } = approval;
+  const name = actionName(request.action);
+  const tool = tools.data?.find((one) => one.name === name && (agentId == null || one.agents.includes(agentId)));
+  const owner = approval["owner"];
+  const facts: (readonly [string, ReactNode] | false)[] = [
+    [
+      "Asked by",
+      <>
+        {agentId ?? "an agent"}, <TextLink href={to(["chat", sessionId])}>session {shortId(sessionId)}</TextLink>
+        {runId != null && (
+          <>
+            , <TextLink href={to(["runs", runId])}>run {shortId(runId)}</TextLink>
+          </>
+        )}
+      </>,
+    ],
+    typeof owner === "string" && ["For", owner],
+    askedAt != null && ["Asked", <Ago key="asked" at={askedAt} nowMs={now} />],
+    [
+      "Lapses",
+      request.expiresAt === undefined ? (
+        "never"
+      ) : (
+        <>
+          <time dateTime={request.expiresAt}>{new Date(request.expiresAt).toLocaleString()}</time> (
+          {formatAgo(request.expiresAt, now)})
+        </>
+      ),
+    ],
+    tool !== undefined && ["Tool", `${tool.description} Mode ${tool.mode}, effect ${tool.effect}.`],
+    request.responders !== undefined && ["May answer", request.responders.join(", ")],
+    request.argumentsHash !== undefined && [
+      "Digest",
+      <span key="digest" className="font-mono text-xs">
+        {request.argumentsHash}
+      </span>,
+    ],
+  ];
+  return <Facts facts={facts.filter((fact) => fact !== false)} />;
 }

@@ -1,3 +1,4 @@
+/** A chat with an agent. */
 import { useQuery } from "@tanstack/react-query";
 import type { CallStatus } from "@windlass/protocol";
 import type { AgentInfo } from "@windlass/protocol/client";
@@ -15,10 +16,10 @@ import {
   type MessageItem,
 } from "@windlass/ui";
 import { useCallback, useMemo, useState, type ReactNode } from "react";
-import { forkAtMessage } from "../lib/fork.js";
-import { agentsQuery, recentSessionsQuery } from "../lib/queries.js";
-import { Link, navigate, to, usePlace } from "../lib/router.js";
-import { Ago, ButtonLink, Code, Empty, Failure, Heading, Select, Status, useNow } from "../parts/basics.js";
+import { forkAtMessage } from "../records.js";
+import { agentsQuery, recentSessionsQuery } from "../queries.js";
+import { Link, navigate, to, usePlace } from "../router.js";
+import { Ago, ButtonLink, Code, Empty, Failure, Heading, Select, Status, useNow } from "../parts.js";
 
 /** A chat with any agent. */
 export function ChatPage({ sessionId }: { readonly sessionId: string | undefined }): ReactNode {
@@ -100,7 +101,7 @@ function loadingError({
   return isLoadingError ? error : null;
 }
 
-/** What can be done with the messages of a session: copies of it that begin there. */
+/** Actions of a message: forks of the session that begin there. */
 function useFork(
   sessionId: string | undefined,
   agent: string | undefined,

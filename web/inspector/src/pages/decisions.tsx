@@ -1,11 +1,9 @@
+/** Decisions, failures, versions and proposals. */
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import type { DecisionRun } from "@windlass/protocol";
 import type { RunRow } from "@windlass/protocol/client";
 import { CARD, classes, DecisionCard, FOCUS } from "@windlass/ui";
 import { useCallback, useMemo, type ReactNode } from "react";
-import { shortId } from "../lib/format.js";
-import { agentsQuery, decisionsQuery, isOver, runsQuery } from "../lib/queries.js";
-import { Link, to, useQueryState } from "../lib/router.js";
 import {
   Ago,
   ButtonLink,
@@ -14,19 +12,22 @@ import {
   Heading,
   Loading,
   Select,
+  shortId,
   Status,
+  Tabs,
   TextLink,
   useNow,
-} from "../parts/basics.js";
-import { Tabs } from "../parts/tabs.js";
-import { VirtualList } from "../parts/virtual-list.js";
+  VirtualList,
+} from "../parts.js";
+import { agentsQuery, decisionsQuery, isOver, runsQuery } from "../queries.js";
+import { Link, to, useQueryState } from "../router.js";
 import { Failures } from "./failures.js";
 import { Proposals } from "./proposals.js";
 import { Versions } from "./versions.js";
 
 const ROW_PX = 53;
 
-/** What agents chose and why runs failed; which version of an agent does better, and what might be changed. */
+/** Decisions of agents, failures by cause, versions compared, and proposed changes. */
 export function DecisionsPage(): ReactNode {
   const [query, change] = useQueryState();
   const agent = query.get("agent") ?? "";
@@ -193,7 +194,7 @@ function Chosen({ run }: { readonly run: DecisionRun }): ReactNode {
                 <span className="block text-xs text-agent-muted">Cause: {problem.rootCause}</span>
               )}
               {problem.suggestedFix != null && (
-                <span className="block text-xs text-agent-muted">What may help: {problem.suggestedFix}</span>
+                <span className="block text-xs text-agent-muted">Suggested fix: {problem.suggestedFix}</span>
               )}
             </p>
           ))}

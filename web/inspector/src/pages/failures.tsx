@@ -1,15 +1,15 @@
+/** Failures by cause. */
 import { useQuery } from "@tanstack/react-query";
 import type { FailureCause, FailureGroup } from "@windlass/protocol/client";
 import { CARD, classes, formatCount } from "@windlass/ui";
 import type { ReactNode } from "react";
-import { plural, shortId } from "../lib/format.js";
-import { failuresQuery } from "../lib/queries.js";
-import { to } from "../lib/router.js";
-import { Empty, Failure, Loading, TextLink } from "../parts/basics.js";
+import { Empty, Failure, Loading, plural, shortId, TextLink } from "../parts.js";
+import { failuresQuery } from "../queries.js";
+import { to } from "../router.js";
 
-/** What the kinds of failures are called, and what may help. */
+/** Names of failure kinds, with advice. */
 const KINDS: Readonly<Record<string, readonly [title: string, advice: string]>> = {
-  cancelled: ["Somebody stopped it", "Look at what it was doing when it was stopped."],
+  cancelled: ["Cancelled by a person", "Look at what it was doing when it was stopped."],
   interrupted: ["It was cut off", "The process ended in the middle, and the run was not taken up again."],
   repeated_call: [
     "It went in circles",

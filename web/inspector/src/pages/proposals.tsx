@@ -1,17 +1,16 @@
+/** Proposed changes to agents. */
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import type { Proposal, ProposalCheck } from "@windlass/protocol";
 import { ApiError, type ProposalView, type ProposalWork, type Verdict } from "@windlass/protocol/client";
 import { BUTTONS, CARD, classes, FIELD, FOCUS, formatValue } from "@windlass/ui";
 import { useId, useState, type ReactNode } from "react";
-import { client } from "../lib/api.js";
-import { plural, shortId } from "../lib/format.js";
-import { lineDiff } from "../lib/line-diff.js";
-import { proposalsQuery } from "../lib/queries.js";
-import { Link, to, useQueryState } from "../lib/router.js";
-import { Ago, Code, Empty, Failure, Facts, Loading, Status, TextLink, useNow } from "../parts/basics.js";
+import { client } from "../auth.js";
+import { Ago, Code, Empty, Facts, Failure, Loading, plural, shortId, Status, TextLink, useNow } from "../parts.js";
+import { proposalsQuery } from "../queries.js";
+import { Link, to, useQueryState } from "../router.js";
 import { ComparisonTable } from "./versions.js";
 
-/** Changes to agents that somebody proposes: what, why, how they did, and whether to take them. */
+/** Proposed changes to agents, with their reasons and check results, to approve or refuse. */
 export function Proposals({ agent }: { readonly agent: string | undefined }): ReactNode {
   const { data, error, refetch } = useQuery(proposalsQuery(agent));
   const [query] = useQueryState();
@@ -74,7 +73,7 @@ function NotForYou(): ReactNode {
   return (
     <Empty title="Proposals are not for this key.">
       <p>
-        Whoever may change agents has a key with the role <Code>improver</Code>: ask whoever runs the server.
+        Changing agents needs a key with the role <Code>improver</Code>. Ask the operator of the server.
       </p>
     </Empty>
   );
@@ -85,7 +84,7 @@ function NoProposals(): ReactNode {
     <Empty title="Nothing is proposed.">
       <p>
         The Builder looks at runs that failed a goal, and proposes a change to the agent: other instructions, a better
-        description of a tool, another budget. It stands here with the runs that speak for it, until somebody approves
+        description of a tool, another budget. It stands here with the runs that speak for it, until a person approves
         or refuses it.
       </p>
       <p>
@@ -96,7 +95,7 @@ function NoProposals(): ReactNode {
   );
 }
 
-/** What it changes, in few words. */
+/** The change of a proposal, in few words. */
 function titleOf({ changes }: Proposal): string {
   return [
     ...new Set(
@@ -344,4 +343,60 @@ function Settle({ view: { proposal, check, work } }: { readonly view: ProposalVi
       {act.error !== null && <Failure error={act.error} />}
     </form>
   );
+}
+
+/** Two texts line by line. */
+
+/** A line, and which of the texts has it. */
+interface DiffLine {
+  readonly kind: "same" | "added" | "removed";
+  readonly text: string;
+}
+
+/** Longer texts are not compared line by line: one is shown after the other. */
+const LINES_MAX = 1_000;
+
+/** Removed and added lines, in reading order. */
+export function lineDiff(before: string, after: string): readonly DiffLine[] {
+  const [old, next] = [linesOf(before), linesOf(after)];
+  const all = (kind: DiffLine["kind"], lines: readonly string[]): readonly DiffLine[] =>
+    lines.map((text) => ({ kind, text }));
+  if (Math.max(old.length, next.length) > LINES_MAX) return [...all("removed", old), ...all("added", next)];
+  const common = lengthsOf(old, next);
+  const found: DiffLine[] = [];
+  let [at, other] = [0, 0];
+  while (at < old.length && other < next.length) {
+    const [one, two] = [old[at] ?? "", next[other] ?? ""];
+    if (one === two) {
+      found.push({ kind: "same", text: one });
+      at += 1;
+      other += 1;
+    } else if ((common[at + 1]?.[other] ?? 0) >= (common[at]?.[other + 1] ?? 0)) {
+      found.push({ kind: "removed", text: one });
+      at += 1;
+    } else {
+      found.push({ kind: "added", text: two });
+      other += 1;
+    }
+  }
+  return [...found, ...all("removed", old.slice(at)), ...all("added", next.slice(other))];
+}
+
+function linesOf(text: string): readonly string[] {
+  return text === "" ? [] : text.split("\n");
+}
+
+/** How many lines are in both, from each pair of places on. */
+function lengthsOf(old: readonly string[], next: readonly string[]): readonly Uint32Array[] {
+  const lengths = Array.from({ length: old.length + 1 }, () => new Uint32Array(next.length + 1));
+  for (let at = old.length - 1; at >= 0; at -= 1) {
+    for (let other = next.length - 1; other >= 0; other -= 1) {
+      const row = lengths[at];
+      const below = lengths[at + 1];
+      if (row === undefined || below === undefined) continue;
+      row[other] =
+        old[at] === next[other] ? (below[other + 1] ?? 0) + 1 : Math.max(below[other] ?? 0, row[other + 1] ?? 0);
+    }
+  }
+  return lengths;
 }

@@ -1,17 +1,29 @@
+/** Lists of sessions and runs. */
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import type { RunStatus, Usage } from "@windlass/protocol";
 import type { RunRow, SessionInfo } from "@windlass/protocol/client";
 import { classes, FOCUS, formatCost, formatDuration } from "@windlass/ui";
 import { useCallback, useDeferredValue, useMemo, useRef, type ReactNode } from "react";
-import { formatShort, shortId } from "../lib/format.js";
-import { agentsQuery, runsQuery, sessionsQuery } from "../lib/queries.js";
-import { Link, to, useQueryState } from "../lib/router.js";
-import { durationOf } from "../lib/stats.js";
-import { Ago, Code, Empty, Failure, Heading, Loading, Select, Status, TextLink, useNow } from "../parts/basics.js";
-import { useKeys } from "../parts/keys.js";
-import { SMALL_FIELD } from "../parts/styles.js";
-import { Tabs } from "../parts/tabs.js";
-import { VirtualList } from "../parts/virtual-list.js";
+import {
+  Ago,
+  Code,
+  Empty,
+  Failure,
+  formatShort,
+  Heading,
+  Loading,
+  Select,
+  shortId,
+  SMALL_FIELD,
+  Status,
+  Tabs,
+  TextLink,
+  useNow,
+  VirtualList,
+} from "../parts.js";
+import { agentsQuery, runsQuery, sessionsQuery } from "../queries.js";
+import { Link, to, useQueryState } from "../router.js";
+import { useKeys } from "../shell.js";
 
 const STATUSES = ["running", "waiting", "completed", "failed", "cancelled", "budget_exhausted"] as const;
 const ROW_PX = 57;
@@ -152,7 +164,7 @@ const NUMBER = "hidden w-20 shrink-0 text-right text-xs tabular-nums text-agent-
 const STATE = "w-28 shrink-0 max-sm:w-auto";
 const WHEN = "hidden w-20 shrink-0 text-right text-xs text-agent-muted sm:block";
 
-/** What the columns are called; each row says it again for those who do not see them. */
+/** Column headings; each row repeats them for screen readers. */
 function Columns({ first, third }: { readonly first: string; readonly third: string }): ReactNode {
   return (
     <div
@@ -310,4 +322,9 @@ export function RunLine({
       <span className={WHEN}>{startedAt != null && <Ago at={startedAt} nowMs={now} />}</span>
     </Link>
   );
+}
+
+/** How long a run took; undefined while it goes on. */
+function durationOf({ startedAt, endedAt }: RunRow): number | undefined {
+  return startedAt == null || endedAt == null ? undefined : Date.parse(endedAt) - Date.parse(startedAt);
 }

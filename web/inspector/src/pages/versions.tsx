@@ -1,13 +1,12 @@
+/** Versions of an agent side by side. */
 import { useQuery } from "@tanstack/react-query";
 import type { Estimate, VersionComparison, VersionTally } from "@windlass/protocol";
 import type { Version } from "@windlass/protocol/client";
 import { CARD, classes, formatCost, formatCount, formatDuration } from "@windlass/ui";
 import type { ReactNode } from "react";
-import { formatShort, plural } from "../lib/format.js";
-import { compareQuery, versionsQuery } from "../lib/queries.js";
-import { useQueryState } from "../lib/router.js";
-import { Ago, Empty, Failure, Loading, Select, Status, useNow } from "../parts/basics.js";
-import { Interval } from "../parts/interval.js";
+import { Ago, Empty, Failure, formatShort, Loading, plural, Select, Status, useNow } from "../parts.js";
+import { compareQuery, versionsQuery } from "../queries.js";
+import { useQueryState } from "../router.js";
 
 type Metric = "successRate" | "costMicros" | "durationMs" | "tokens";
 
@@ -144,8 +143,8 @@ function Compared({
     <>
       <ComparisonTable comparison={data.comparison} />
       {data.changes !== undefined && (
-        <section aria-label="What differs" className={classes(CARD, "max-w-4xl p-4 text-sm")}>
-          <h2 className="mb-2 font-semibold">What differs</h2>
+        <section aria-label="Differences" className={classes(CARD, "max-w-4xl p-4 text-sm")}>
+          <h2 className="mb-2 font-semibold">Differences</h2>
           {data.changes.length === 0 ? (
             <p className="text-agent-muted">Nothing does.</p>
           ) : (
@@ -161,7 +160,7 @@ function Compared({
   );
 }
 
-/** What two versions came to, in numbers and drawn on one scale. */
+/** The numbers of two versions, drawn on one scale. */
 export function ComparisonTable({ comparison }: { readonly comparison: VersionComparison }): ReactNode {
   const { old, new: next, verdict } = comparison;
   const metrics = METRICS.filter(({ id }) => old[id] !== undefined || next[id] !== undefined);
@@ -234,4 +233,38 @@ function signed(value: number, format: (value: number) => string): string {
 /** Where the scale ends: at 100 % for a share, else at the largest number. */
 function mostOf(id: Metric, estimates: readonly (Estimate | undefined)[]): number {
   return id === "successRate" ? 1 : Math.max(...estimates.map((one) => one?.high ?? one?.value ?? 0), 0);
+}
+
+const FULL = 100;
+
+/** A number and how sure it is, on a scale from 0. What cannot be seen stands beside it in words. */
+function Interval({
+  estimate,
+  most,
+  color,
+}: {
+  readonly estimate: Estimate | undefined;
+  readonly most: number;
+  readonly color: string;
+}): ReactNode {
+  const at = (value: number): number => (most === 0 ? 0 : Math.min(Math.max(value / most, 0), 1) * FULL);
+  const low = at(estimate?.low ?? estimate?.value ?? 0);
+  const high = at(estimate?.high ?? estimate?.value ?? 0);
+  return (
+    <span aria-hidden className="relative mx-1.5 block h-4">
+      <span className="absolute inset-x-0 top-1/2 h-px -translate-y-1/2 bg-agent-border" />
+      {estimate !== undefined && (
+        <>
+          <span
+            className={classes("absolute top-1/2 h-1.5 -translate-y-1/2 rounded opacity-40", color)}
+            style={{ left: `${low}%`, width: `${high - low}%` }}
+          />
+          <span
+            className={classes("absolute top-1/2 size-3 -translate-1/2 rounded-full", color)}
+            style={{ left: `${at(estimate.value)}%` }}
+          />
+        </>
+      )}
+    </span>
+  );
 }

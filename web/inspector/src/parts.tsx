@@ -119,8 +119,7 @@ const ADVICE: Readonly<Partial<Record<ApiError["kind"], string>>> = {
 
 function adviceFor(error: Error): string {
   if (error instanceof ApiError) return ADVICE[error.kind] ?? "If it persists, look into the log of the server.";
-  if (error instanceof ConnectionError)
-    return "Is the server running? Start it again: no recorded data is lost.";
+  if (error instanceof ConnectionError) return "Is the server running? Start it again: no recorded data is lost.";
   if (error instanceof ProtocolError) return "The server has another version than this page. Reload the page.";
   return "If it persists, reload the page.";
 }

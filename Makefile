@@ -5,9 +5,10 @@ BIN := $(VENV)/bin
 NODE := node_modules/.bin
 PACKAGES := packages/protocol packages/harness packages/runtime packages/server packages/sidecar packages/cli
 SOURCES := packages tests tools examples benchmarks
+SCRIPTS := 'web/**/*.{ts,tsx,mjs,css}' '*.{js,ts}'
 # The lanes of the Python tests; each test is in one. Lines are counted in three of them: PURE proves the 100 % of
 # protocol and harness, RUNTIME and all that is named nowhere prove the 95 % of the other packages. HARD, APART and
-# tests marked `slow` kill, fail, simulate, build, read pages or ask Node; nothing is counted there.
+# tests marked `slow` kill, fail, simulate, build, read pages or build; nothing is counted there.
 PURE := tests/protocol tests/harness
 RUNTIME := tests/runtime tests/contracts
 HARD := tests/faults tests/sim
@@ -55,7 +56,6 @@ lint: $(VENV)/.ready
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/python -m tools.tidy
 	$(BIN)/python -m tools.gen --check
-	$(BIN)/python -m tools.twins --check
 	$(BIN)/lint-imports
 
 types: $(VENV)/.ready
@@ -72,6 +72,7 @@ web-types: web-built
 
 web-lint: web-built
 	$(NODE)/eslint web
+	$(NODE)/prettier --check --log-level warn $(SCRIPTS)
 
 quick-pure: $(VENV)/.ready
 	$(BIN)/pytest -m 'not slow' $(PURE) $(APART:%=--ignore=%)
@@ -136,7 +137,6 @@ web-built: node_modules/.ready  # some tests of Python ask both languages
 
 gen: $(VENV)/.ready node_modules/.ready  ## regenerate Python and TypeScript from spec/
 	$(BIN)/python -m tools.gen
-	$(BIN)/python -m tools.twins
 	$(NODE)/tsc -b web/protocol web/harness web/ui
 
 bench: $(VENV)/.ready  ## measure, as ratios inside one run; writes benchmarks/RESULTS.md

@@ -35,7 +35,7 @@ interface Agent {
 }
 
 const windlass = new Windlass(["--agents", "tests.web.chat_agents:agents"]);
-beforeAll(() => windlass.runtime.start());
+beforeAll(() => windlass.start());
 afterAll(() => windlass.end());
 
 const kinds: readonly (readonly [string, (url: string, threadId: string, messages?: Message[]) => Agent])[] = [
@@ -213,7 +213,7 @@ describe.each(kinds)("HttpAgent %s", (version, make) => {
     });
     await expect(broken).rejects.toThrow();
     expect(told(agent)).toHaveLength(2);
-    await windlass.runtime.start();
+    await windlass.start();
     const events = await run(agent, { runId: "the-run" });
     expect(events.at(-1)?.outcome).toEqual({ type: "success" });
     const runs = await windlass.get<{ runs: unknown[] }>(`/runs?session=${ids?.sessionId ?? ""}`);

@@ -11,7 +11,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { Windlass, type Ids } from "./rig.js";
 
 const windlass = new Windlass(["--agents", "tests.web.chat_agents:agents"]);
-beforeAll(() => windlass.runtime.start());
+beforeAll(() => windlass.start());
 afterAll(() => windlass.end());
 
 /** The state of a chat in memory, as `useChat` keeps it in React. */

@@ -32,7 +32,9 @@ async function http(): Promise<Place> {
 }
 
 function sidecar(): Promise<Place> {
-  const child = spawn(process.execPath, [fileURLToPath(new URL("../../protocol/test/fake-sidecar.mjs", import.meta.url))]);
+  const child = spawn(process.execPath, [
+    fileURLToPath(new URL("../../protocol/test/fake-sidecar.mjs", import.meta.url)),
+  ]);
   const peer = new RpcPeer(childDuplex(child));
   const client = new SidecarClient(peer);
   const heard: string[] = [];

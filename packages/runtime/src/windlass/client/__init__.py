@@ -3,7 +3,14 @@
 HTTP is the extra `windlass[client]`; it is imported when the first client is opened.
 """
 
-from windlass.client.answers import (
+from windlass.client.client import Client
+from windlass.client.errors import Broken, NotFound, NotWindlass, RateLimited, Unauthenticated, Unreachable
+from windlass.client.means import Means
+from windlass.client.remote import RemoteAgent, RemoteOptions
+from windlass.client.runs import RunQuery
+from windlass.client.sessions import RunWishes, SessionQuery
+from windlass.ports.feed import CursorExpired
+from windlass_protocol import (
     Accepted,
     AgentInfo,
     ApprovalInfo,
@@ -13,13 +20,6 @@ from windlass.client.answers import (
     SessionInfo,
     TraceInfo,
 )
-from windlass.client.client import Client
-from windlass.client.errors import Broken, NotFound, NotWindlass, RateLimited, Unauthenticated, Unreachable
-from windlass.client.means import Means
-from windlass.client.remote import RemoteAgent, RemoteOptions
-from windlass.client.runs import RunQuery
-from windlass.client.sessions import RunWishes, SessionQuery
-from windlass.ports.feed import CursorExpired
 
 __all__ = [
     "Accepted",

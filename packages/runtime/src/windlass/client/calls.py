@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import cast
 
-from windlass.client.answers import JsonObject
+from windlass_protocol import JsonObject
 
 Query = Mapping[str, str | int | bool | None]
 

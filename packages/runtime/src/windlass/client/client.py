@@ -5,7 +5,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Self
 
 from windlass.client.address import Address, Key, path_of
-from windlass.client.answers import AgentInfo, AgentList, Health
 from windlass.client.calls import Call
 from windlass.client.limits import IDLE_S, REQUESTS
 from windlass.client.means import Means
@@ -13,6 +12,7 @@ from windlass.client.runs import Approvals, Runs
 from windlass.client.sessions import Sessions
 from windlass.refusals import bad_request
 from windlass_harness.retry import RetryPolicy
+from windlass_protocol import AgentInfo, AgentList, Health
 
 if TYPE_CHECKING:
     from windlass.client.feed import EventFeed

@@ -5,9 +5,8 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict, JsonValue
 from pydantic_core import to_json
 
-from windlass.client.answers import RunInfo
 from windlass.question import OPTION_CHARS_MAX, OPTIONS_MAX, QUESTION_CHARS_MAX
-from windlass_protocol import InputKind, InputRequest, RunResult, RunStatus, Usage
+from windlass_protocol import InputKind, InputRequest, RunInfo, RunResult, RunStatus, Usage
 
 JsonObject = dict[str, JsonValue]
 

@@ -4,21 +4,21 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from windlass.catalog.page import Page
 from windlass.client.address import path_of
-from windlass.client.answers import (
-    Accepted,
-    ApprovalInfo,
-    ApprovalList,
-    JsonObject,
-    RunInfo,
-    RunList,
-    RunRow,
-    TraceInfo,
-)
 from windlass.client.asking import Linked, key_for
 from windlass.client.calls import Call, query_of
 from windlass.definitions import option_problem
 from windlass.refusals import bad_request
-from windlass_protocol import DecisionRun
+from windlass_protocol import (
+    Accepted,
+    ApprovalInfo,
+    ApprovalPage,
+    DecisionRun,
+    JsonObject,
+    RunInfo,
+    RunPage,
+    RunRow,
+    TraceInfo,
+)
 
 if TYPE_CHECKING:
     from windlass.client.link import Link
@@ -52,7 +52,7 @@ class Runs:
         problem = option_problem(query, RunQuery, what="runs.list")
         if problem is not None:
             raise bad_request(problem)
-        found = await self._link.ask(RunList, Call("GET", "/runs", query=query_of(query)))
+        found = await self._link.ask(RunPage, Call("GET", "/runs", query=query_of(query)))
         return Page(found.runs, found.next)
 
     async def cancel(self, run_id: str, *, reason: str | None = None) -> Accepted:
@@ -86,7 +86,7 @@ class Approvals:
     async def list(self, *, after: str | None = None, limit: int | None = None) -> Page[ApprovalInfo]:
         """Return a page of what waits, the oldest first."""
         query = {"after": after, "limit": limit}
-        found = await self._client.link.ask(ApprovalList, Call("GET", "/approvals", query=query))
+        found = await self._client.link.ask(ApprovalPage, Call("GET", "/approvals", query=query))
         return Page(found.requests, found.next)
 
     async def answer(

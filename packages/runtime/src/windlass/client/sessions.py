@@ -8,20 +8,24 @@ from pydantic_core import to_jsonable_python
 
 from windlass.catalog.page import Page
 from windlass.client.address import path_of
-from windlass.client.answers import (
-    Accepted,
-    Deleted,
-    JsonObject,
-    MessageList,
-    SessionInfo,
-    SessionList,
-)
 from windlass.client.asking import Linked, key_for
 from windlass.client.calls import Call, query_of
 from windlass.client.limits import LINE_CHARS_MAX
 from windlass.definitions import option_problem
 from windlass.refusals import bad_request
-from windlass_protocol import BudgetLimits, ChatMessage, InputResponse, RunMode, UserContent
+from windlass_protocol import (
+    Accepted,
+    BudgetLimits,
+    ChatMessage,
+    Deleted,
+    HistoryPage,
+    InputResponse,
+    JsonObject,
+    RunMode,
+    SessionInfo,
+    SessionPage,
+    UserContent,
+)
 
 if TYPE_CHECKING:
     from windlass.client.link import Link
@@ -114,7 +118,7 @@ class Sessions:
     async def list(self, **query: Unpack[SessionQuery]) -> Page[SessionInfo]:
         """Return a page of sessions, the newest first."""
         _check(query, SessionQuery, "sessions.list")
-        found = await self._link.ask(SessionList, Call("GET", "/sessions", query=query_of(query)))
+        found = await self._link.ask(SessionPage, Call("GET", "/sessions", query=query_of(query)))
         return Page(found.sessions, found.next)
 
     async def history(
@@ -122,7 +126,7 @@ class Sessions:
     ) -> Page[ChatMessage]:
         """Return a page of what was said, the oldest first."""
         path = path_of("sessions", session_id, "history")
-        found = await self._link.ask(MessageList, Call("GET", path, query={"after": after, "limit": limit}))
+        found = await self._link.ask(HistoryPage, Call("GET", path, query={"after": after, "limit": limit}))
         return Page(found.messages, found.next)
 
     async def fork(

@@ -5,7 +5,7 @@ from windlass.catalog.prompting import StepPrompt
 from windlass.catalog.reading import RunTrace, SessionAt
 from windlass.catalog.sessions import RunQuery, SessionQuery, Sessions
 from windlass.catalog.stats import RunNumbers, RunStats
-from windlass.ports.listing import OpenRequest, RunInfo, SessionInfo, SessionStatus
+from windlass.ports.listing import OpenRequest, RunInfo, SessionInfo, SessionStatus, SettledRequest
 
 __all__ = [
     "OpenRequest",
@@ -20,5 +20,6 @@ __all__ = [
     "SessionQuery",
     "SessionStatus",
     "Sessions",
+    "SettledRequest",
     "StepPrompt",
 ]

@@ -22,6 +22,7 @@ from windlass.ports.listing import (
     SessionFilter,
     SessionInfo,
     SessionStatus,
+    SettledRequest,
 )
 from windlass.refusals import bad_request, kept_name, notes_name, unknown_run, unknown_session
 from windlass.runtime_ports import Machine
@@ -167,6 +168,13 @@ class Sessions:
         wanted = name_of(owner, "owner")
         found = await self._store.listed_requests(owner=wanted, after=behind, limit=most + 1)
         return page_of(found, most, kind="requests", place=lambda one: one.number)
+
+    async def request(self, request_id: str) -> OpenRequest | SettledRequest | None:
+        """Return a request to a person, open or settled, from the index.
+
+        None if no session ever asked it, or if its run ended before it was settled.
+        """
+        return await self._store.find_request(request_id)
 
     async def stats(
         self,

@@ -27,6 +27,7 @@ from windlass.ports.listing import (
     RunInfo,
     SessionFilter,
     SessionInfo,
+    SettledRequest,
     Waiting,
 )
 from windlass_protocol import ContentRef, Record
@@ -142,6 +143,9 @@ class WrappedStore:
         return await self._pass(
             "listed_requests", lambda: self.inner.listed_requests(owner=owner, after=after, limit=limit)
         )
+
+    async def find_request(self, request_id: str) -> OpenRequest | SettledRequest | None:
+        return await self._pass("find_request", lambda: self.inner.find_request(request_id))
 
     async def counted_runs(self, wanted: CountFilter) -> RunCounts:
         return await self._pass("counted_runs", lambda: self.inner.counted_runs(wanted))

@@ -6,7 +6,7 @@ from windlass_protocol.lazy import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
     from windlass_server.app import create_app as create_app
-    from windlass_server.serving import serve as serve
+    from windlass_server.app import serve as serve
     from windlass_server.settings import ImproveSettings as ImproveSettings
     from windlass_server.settings import JwtSettings as JwtSettings
     from windlass_server.settings import Settings as Settings
@@ -18,7 +18,7 @@ __getattr__, __dir__ = _lazy_names(
     __name__,
     {
         "create_app": "app",
-        "serve": "serving",
+        "serve": "app",
         "ImproveSettings": "settings",
         "JwtSettings": "settings",
         "Settings": "settings",

@@ -1,11 +1,13 @@
-"""One run as beats: what of its events a chat shows, in order.
+"""The events of a run as a chat shows them, and the part of a run that one stream shows.
 
-A fold: it knows the events so far and nothing else, so the same events give the same beats, whenever and
-however often they are read. Words come as they are written, or whole if the reader came later.
+`Telling` is a fold from events to beats: it depends on the events so far and nothing else, so the same events
+give the same beats. Texts come in pieces, or whole if the stream began later. A run that waits for people is
+several streams to a chat client: `Gate` selects the part that one stream shows.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Final, Literal
 
 from pydantic import JsonValue
 
@@ -27,12 +29,14 @@ from windlass_protocol import (
     ActionStartedData,
     ErrorInfo,
     InputOutcome,
+    InputRequest,
     InputRequestedData,
     InputResolution,
     InputResolvedData,
     MessageReceivedData,
     RecoveryChoice,
     RecoveryEffectSettledData,
+    RunStatus,
     RuntimeActionRequest,
     RunWaitingData,
     SessionStateChangedData,
@@ -43,32 +47,219 @@ from windlass_protocol import (
     ToolOutputType,
     Usage,
 )
-from windlass_server.chat.beats import (
-    Ask,
-    Asked,
-    Beat,
-    CallDone,
-    CallPiece,
-    CallProgress,
-    CallReady,
-    Delegated,
-    Ended,
-    Piece,
-    PieceDone,
-    Returned,
-    Said,
-    Settled,
-    Spent,
-    StateChanged,
-    StepBegan,
-    StepVoid,
-    TextKind,
-    Waits,
+
+TextKind = Literal["text", "thought"]
+
+
+@dataclass(frozen=True, slots=True)
+class StepBegan:
+    """A step begins: the model is called."""
+
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class StepVoid:
+    """Everything that was shown of a step is void; it is shown again."""
+
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """More of a text; the first piece of a key begins it."""
+
+    kind: TextKind
+    key: str
+    step: int
+    delta: str
+
+
+@dataclass(frozen=True, slots=True)
+class PieceDone:
+    """A text is complete; a text that was shown again may still continue."""
+
+    kind: TextKind
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallPiece:
+    """More of the arguments of a call; the first piece of a key begins it."""
+
+    key: str
+    step: int
+    name: str
+    delta: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallReady:
+    """A call is requested; `streamed` are the arguments that pieces have shown."""
+
+    key: str
+    step: int
+    name: str
+    arguments: JsonValue
+    streamed: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CallProgress:
+    """Progress of a call."""
+
+    key: str
+    output: JsonValue
+
+
+@dataclass(frozen=True, slots=True)
+class CallDone:
+    """The result of a call."""
+
+    key: str
+    output: ToolOutput
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A message of the user; `is_first` if the run began with it."""
+
+    key: str
+    text: str
+    is_first: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A request to a person."""
+
+    request: InputRequest
+    call_key: str | None
+    """The call that the request is about; for a subagent, the call that started it."""
+    subagent: str | None = None
+    """The run of the subagent that asks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Requests to people."""
+
+    asks: tuple[Ask, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Requests to people are settled."""
+
+    resolutions: tuple[tuple[Ask, InputResolution], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Delegated:
+    """A subagent was started."""
+
+    key: str
+    call_key: str | None
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """A subagent has ended."""
+
+    key: str
+    name: str
+    output: str
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class StateChanged:
+    """The state of the session has changed."""
+
+    changed: dict[str, JsonValue]
+    removed: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """Tokens were used."""
+
+    model: str | None
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """The run waits for people."""
+
+    asks: tuple[Ask, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The run has ended."""
+
+    status: RunStatus
+    output: JsonValue = None
+    reason: str | None = None
+    error_code: str | None = None
+    error_message: str | None = None
+    usage: Usage = field(default_factory=Usage)
+
+
+Beat = (
+    StepBegan
+    | StepVoid
+    | Piece
+    | PieceDone
+    | CallPiece
+    | CallReady
+    | CallProgress
+    | CallDone
+    | Said
+    | Asked
+    | Settled
+    | Delegated
+    | Returned
+    | StateChanged
+    | Spent
+    | Waits
+    | Ended
 )
-from windlass_server.chat.open_parts import OpenCall, OpenText, WrittenCall
+
+
+@dataclass(slots=True)
+class OpenText:
+    """A text of the current step."""
+
+    kind: TextKind
+    key: str
+    text: str = ""
+    is_open: bool = False
+    is_done: bool = False
+
+
+@dataclass(slots=True)
+class WrittenCall:
+    """A call with arguments that are being streamed."""
+
+    key: str
+    name: str | None = None
+    text: str = ""
+    shown: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenCall:
+    """A call without a result."""
+
+    key: str
+    step: int
+
 
 ON_PEOPLE: Final = "input"
-"""What a run waits on that waits for people."""
+"""`on` of a run that waits for people."""
 _NO_RESULT: Final = ToolOutput(
     type=ToolOutputType.ERROR_TEXT, value="The run has ended, and no result of this call is known."
 )
@@ -80,10 +271,10 @@ class Telling:
     def __init__(self, run_id: str) -> None:
         self._run_id = run_id
         self._step = -1
-        """The number of the step among those of the run; one that is tried again keeps its number."""
+        """The number of the step in the run; a retry keeps the number."""
         self._index: int | None = None
         self._has_begun = False
-        """Whether a call of the step was begun: what was shown of it stays."""
+        """Whether a call of the step was started; then the step is not void any more."""
         self._texts: list[OpenText] = []
         self._pieces: dict[str, WrittenCall] = {}
         self._calls: dict[str, OpenCall] = {}
@@ -93,14 +284,14 @@ class Telling:
         self._has_words = False
 
     def tell(self, event: Event) -> list[Beat]:
-        """Return what an event is in a chat, often nothing."""
+        """Return the beats of an event; many have none."""
         handle = _HANDLERS.get(event.type)
         return [] if handle is None else list(handle(self, event))
 
     # steps
 
     def step_started(self, event: Event) -> Iterable[Beat]:
-        """The model is asked, again or anew."""
+        """The model is called: a new step, or a retry."""
         data = read(StepStartedData, event.data)
         self._model = data.model_id or self._model
         if data.step_index == self._index and not self._has_begun:
@@ -111,7 +302,7 @@ class Telling:
         yield StepBegan(self._step)
 
     def step_again(self, event: Event) -> Iterable[Beat]:
-        """What the step has said so far is void, if it has said anything."""
+        """Void the texts and calls of the step so far."""
         yield from self.step_ended(event)
         of_step = [call_id for call_id, call in self._calls.items() if call.step == self._step]
         if self._has_begun or not (self._texts or self._pieces or of_step):
@@ -122,7 +313,7 @@ class Telling:
         yield StepVoid(self._step)
 
     def step_ended(self, event: Event) -> Iterable[Beat]:
-        """A step, or an attempt at it, is over: what it used."""
+        """Report the usage of a step or an attempt."""
         used = event.data.get("usage")
         if isinstance(used, dict):
             yield Spent(self._model, Usage.model_validate(used))
@@ -141,11 +332,11 @@ class Telling:
         return self._appended("thought", delta, so_far)
 
     def message_completed(self, event: Event) -> Iterable[Beat]:
-        """The words of the answer, which count."""
+        """The complete answer."""
         return self._completed("text", text_in(event.data, "message") or "")
 
     def reasoning_completed(self, event: Event) -> Iterable[Beat]:
-        """The reasoning, which counts."""
+        """The complete reasoning."""
         return self._completed("thought", text_in(event.data, "reasoning") or "")
 
     def _appended(self, kind: TextKind, delta: str | None, so_far: str | None) -> Iterable[Beat]:
@@ -162,12 +353,12 @@ class Telling:
             self._texts.remove(text)
 
     def _grown(self, text: OpenText, whole: str) -> Iterable[Beat]:
-        """Show what is new of a text; all of the step, if what was shown of it is wrong."""
+        """Show the new end of a text; the whole step again, if the text does not continue what was shown."""
         if not whole.startswith(text.text):
             text.text = whole
             yield from self._retold()
         elif delta := whole[len(text.text) :]:
-            # Others stay open: what a mask held back of them comes when they are whole.
+            # Other texts stay open: text that masking held back follows when they are complete.
             text.text, text.is_open = whole, True
             yield Piece(text.kind, text.key, self._step, delta)
 
@@ -210,7 +401,7 @@ class Telling:
         so_far = text_in(event.data, "inputSoFar")
         call.text = call.text + data.input_delta if so_far is None else so_far
         call.name = data.tool_name or call.name
-        # What was shown and does not fit is put right by the whole call, which comes last.
+        # If the pieces do not match, the complete call corrects them: it comes last.
         delta = call.text[len(call.shown) :] if call.text.startswith(call.shown) else ""
         if call.name is not None and delta:
             call.shown += delta
@@ -222,27 +413,27 @@ class Telling:
         yield from self._ready(read(ActionsRequestedData, event.data).actions)
 
     def action_started(self, event: Event) -> Iterable[Beat]:
-        """A call is about to happen."""
+        """A call starts."""
         data = read(ActionStartedData, event.data)
         self._has_begun = True
         if data.call_id not in self._calls:
             yield from self._ready([started_action(data)])
 
     def action_partial(self, event: Event) -> Iterable[Beat]:
-        """How far a call is."""
+        """Progress of a call."""
         data = read(ActionPartialData, event.data)
         call = self._calls.get(data.call_id)
         if call is not None:
             yield CallProgress(call.key, data.output)
 
     def action_result(self, event: Event) -> Iterable[Beat]:
-        """What came of a call."""
+        """The result of a call."""
         data = read(ActionResultData, event.data)
         self._has_begun = True
         yield from self._done(data.result.call_id, tool_output(data))
 
     def effect_settled(self, event: Event) -> Iterable[Beat]:
-        """A call that was interrupted is not made again."""
+        """An interrupted call is skipped."""
         data = read(RecoveryEffectSettledData, event.data)
         if data.choice is RecoveryChoice.SKIP:
             yield from self._done(data.call_id, SKIPPED)
@@ -267,14 +458,14 @@ class Telling:
     # people and subagents
 
     def message_received(self, event: Event) -> Iterable[Beat]:
-        """Somebody spoke."""
+        """A message of the user."""
         is_first, self._has_words = not self._has_words, True
         yield Said(
             f"{self._run_id}/said/{event.seq}", read(MessageReceivedData, event.data).message, is_first
         )
 
     def input_requested(self, event: Event) -> Iterable[Beat]:
-        """People are asked."""
+        """Requests to people."""
         data = read(InputRequestedData, event.data)
         self._has_begun = True
         asks: list[Ask] = []
@@ -291,7 +482,7 @@ class Telling:
         yield Asked(tuple(asks))
 
     def input_resolved(self, event: Event) -> Iterable[Beat]:
-        """What people were asked is decided."""
+        """Requests to people are settled."""
         for resolution in read(InputResolvedData, event.data).resolutions:
             ask = self._asks.pop(resolution.request_id, None)
             if ask is None:
@@ -308,14 +499,14 @@ class Telling:
             yield Waits(tuple(self._asks.values()))
 
     def subagent_called(self, event: Event) -> Iterable[Beat]:
-        """A subagent was given work."""
+        """A subagent was started."""
         data = read(SubagentCalledData, event.data)
         key = self._children[data.call_id] = data.child_run_id or data.child_session_id
         call = self._calls.get(data.call_id)
         yield Delegated(key, None if call is None else call.key, data.name)
 
     def subagent_completed(self, event: Event) -> Iterable[Beat]:
-        """A subagent is finished."""
+        """A subagent has ended."""
         data = read(SubagentCompletedData, event.data)
         if data.usage is not None:
             yield Spent(None, data.usage)
@@ -326,12 +517,12 @@ class Telling:
             yield Returned(key, data.subagent_name, data.output, failed)
 
     def state_changed(self, event: Event) -> Iterable[Beat]:
-        """The state of the session is another one."""
+        """The state of the session has changed."""
         data = read(SessionStateChangedData, event.data)
         yield StateChanged(dict(data.set or {}), tuple(data.removed or ()))
 
     def run_ended(self, event: Event) -> Iterable[Beat]:
-        """The run is over."""
+        """The run has ended."""
         yield from self._close_all()
         yield from self._given_up()
         data, error, used = event.data, event.data.get("error"), event.data.get("usage")
@@ -346,7 +537,7 @@ class Telling:
         )
 
     def _given_up(self) -> Iterable[Beat]:
-        """What is open when a run ends stays so; nobody who watches should wait for it."""
+        """Close the requests and calls that are open when the run ends."""
         for name, ask in self._asks.items():
             yield Settled(((ask, InputResolution(request_id=name, outcome=InputOutcome.CANCELLED)),))
         self._asks.clear()
@@ -378,3 +569,89 @@ _HANDLERS: Final[dict[str, Callable[[Telling, Event], Iterable[Beat]]]] = {
     "session.state_changed": Telling.state_changed,
     **dict.fromkeys(RUN_ENDS, Telling.run_ended),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The part of a run that a stream shows."""
+
+    skipped: int = 0
+    """The number of waits for people that it skips."""
+    known: int = 0
+    """The number of waits in the journal: the run continued after all of them but the last."""
+    decided: frozenset[str] = frozenset()
+    """Answered requests: a wait for these only does not end the stream."""
+
+
+WHOLE: Final = View()
+
+
+@dataclass(slots=True)
+class Gate:
+    """Decides for every beat whether it is shown, and whether the stream ends there."""
+
+    view: View
+    _waits: int = 0
+    _is_open: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._is_open = not self.view.skipped
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether beats are still skipped."""
+        return not self._is_open
+
+    def open(self) -> None:
+        """Show everything from here on."""
+        self._is_open = True
+
+    def is_pause(self, beat: Beat) -> bool:
+        """Take the next beat; return whether the stream ends because the run waits there."""
+        if not isinstance(beat, Waits):
+            return False
+        self._waits += 1
+        if self.is_closed:
+            self._is_open = self._waits >= self.view.skipped
+            return False
+        went_on = self._waits < self.view.known
+        return not went_on and not self.view.decided.issuperset(ask.request.request_id for ask in beat.asks)
+
+
+class Past:
+    """The requests of a run so far, and its waits for them."""
+
+    def __init__(self, run_id: str) -> None:
+        self.run_id = run_id
+        self.asked: set[str] = set()
+        self.settled: set[str] = set()
+        self.waits: list[frozenset[str]] = []
+        """The requests of each wait."""
+        self._telling = Telling(run_id)
+
+    def take(self, event: Event) -> None:
+        """Take the next event of the run."""
+        for beat in self._telling.tell(event):
+            match beat:
+                case Asked():
+                    self.asked |= {ask.request.request_id for ask in beat.asks}
+                case Settled():
+                    self.settled |= {ask.request.request_id for ask, _ in beat.resolutions}
+                case Waits():
+                    self.waits.append(frozenset(ask.request.request_id for ask in beat.asks))
+                case _:
+                    pass
+
+    def whole(self) -> View:
+        """Return the view from the beginning to the current or next wait."""
+        return View(0, len(self.waits), frozenset(self.settled))
+
+    def behind(self, answered: frozenset[str], *, needs_all: bool) -> View | None:
+        """Return the view after the wait that answers are for.
+
+        None if there is none; with `needs_all` it is one of which nothing is left without an answer.
+        """
+        for number, asked in enumerate(self.waits, 1):
+            if asked <= answered if needs_all else asked & answered:
+                return View(number, len(self.waits), frozenset(self.settled) | answered)
+        return None

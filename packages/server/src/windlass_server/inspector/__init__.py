@@ -1,4 +1,4 @@
-"""The inspector: a web app inside this package, sent to browsers as files."""
+"""The inspector: the files of the web app, which this package contains."""
 
 import asyncio
 import gzip
@@ -12,20 +12,20 @@ from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from windlass_server.guard import PREFIX
+from windlass_server.requests import PREFIX
 
-FOLDER: Final = Path(__file__).with_name("inspector") / "dist"
-"""Where `make inspector` puts the app; it is in wheels, and not in the repository."""
+FOLDER: Final = Path(__file__).with_name("dist")
+"""The output of `make inspector`; it is in wheels, and not in the repository."""
 NOT_BUILT: Final = (
-    "The inspector is not in this installation.\n\n"
+    "The inspector is not part of this installation.\n\n"
     "In a checkout:  make inspector, then install packages/server again and start the server.\n"
     "It needs Node 20.19 or newer, once; the wheels that  make wheels  makes have it inside.\n\n"
     f"The server itself works without it: see {PREFIX}/openapi.json and docs/server.md.\n"
 )
 _HASHED: Final = "/assets/"
-"""Files below have a digest in their name: what is there never changes."""
+"""Files below have a digest in their name, so they never change."""
 _PACKED_KINDS: Final = ("text/", "application/json", "application/javascript", "image/svg+xml")
-"""What becomes smaller by packing; pictures and fonts are packed already."""
+"""Media types that are compressed; pictures and fonts already are."""
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
@@ -43,7 +43,7 @@ _HEADERS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
-    """A file as it is sent: packed once, for everybody who can unpack it."""
+    """A file as it is sent, compressed once."""
 
     stamp: tuple[int, int]
     media_type: str
@@ -52,7 +52,7 @@ class _Sent:
     tag: str
 
     def response(self, scope: Scope, cache: str) -> Response:
-        """Return the answer: all of it, packed if it may be, or that nothing has changed."""
+        """Return the response: the file, compressed if the client accepts that, or 304."""
         given = Headers(scope=scope)
         headers = {**_HEADERS, "cache-control": cache, "etag": self.tag, "vary": "accept-encoding"}
         if self.tag in [one.strip() for one in given.get("if-none-match", "").split(",")]:
@@ -66,7 +66,7 @@ class _Sent:
 
 
 def _takes_gzip(accepted: str) -> bool:
-    """Whether a client can unpack; `gzip;q=0` says that it cannot."""
+    """Whether `Accept-Encoding` allows gzip; `gzip;q=0` does not."""
     for one in accepted.lower().split(","):
         name, _, quality = one.partition(";")
         if name.strip() in ("gzip", "*"):
@@ -91,15 +91,15 @@ def _load(file: Path) -> _Sent:
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """Answers what no route does: a file of the app, its first page, or `otherwise`.
+    """Answers requests that no route matches: a file of the app, its first page, or `otherwise`.
 
-    Anybody gets the app: it holds nothing of anybody, and asks the routes for all that it shows.
+    The app needs no credentials: it contains no data, and reads all of it from the routes.
     """
 
     otherwise: ASGIApp
     folder: Path = field(default_factory=lambda: FOLDER)
     _known: dict[Path, _Sent] = field(default_factory=dict[Path, _Sent])
-    """Files that were sent; the folder has few, and nobody adds to it."""
+    """Files that were sent; the folder has few."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; see ASGI."""
@@ -129,7 +129,7 @@ class Pages:
         return known
 
     def _file(self, path: str) -> Path | None:
-        """Return a file of the app; a name that leads out of its folder is none."""
+        """Return a file of the app; None for a path that leaves its folder."""
         if "\0" in path or "\\" in path:
             return None
         try:
@@ -137,9 +137,9 @@ class Pages:
             is_inside = file.is_relative_to(self.folder.resolve())
             return file if is_inside and file.is_file() else None
         except OSError:
-            return None  # no file can be called so
+            return None  # the file system refuses the name
 
 
 def _wants_page(scope: Scope) -> bool:
-    """Whether a browser goes there: the app finds its way by the address."""
+    """Whether a browser navigates there: the app routes by the address."""
     return scope["path"] == "/" or "text/html" in Headers(scope=scope).get("accept", "")

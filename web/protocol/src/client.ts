@@ -11,7 +11,6 @@ export { Client } from "./rest.js";
 export type { ClientOptions, PageQuery, RequestOptions, RunQuery, SessionQuery } from "./rest.js";
 export type { AgentEventsOptions, SafePointQuery, StatsQuery, TimeQuery } from "./rest.js";
 export * from "./rest-types.js";
-export * from "./rest-insight.js";
 export { childDuplex, portDuplex } from "./duplex.js";
 export type { ChildStreams, Duplex, DuplexListener, MessagePortLike } from "./duplex.js";
 export { RpcClosed, RpcError, RpcPeer } from "./rpc.js";

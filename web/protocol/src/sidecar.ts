@@ -2,10 +2,9 @@
 import { z } from "zod";
 
 import { ProtocolError } from "./api-error.js";
-import { AgentSession, SidecarHealth, ToolCall, ToolResult, ToolSpec, type InputResponse } from "./generated/index.js";
+import { AgentSession, SidecarHealth, ToolCall, ToolResult, ToolSpec, TraceInfo, type InputResponse } from "./generated/index.js";
 import { toJson } from "./handlers.js";
 import { Queue } from "./queue.js";
-import { TraceInfo } from "./rest-types.js";
 import { RpcClosed, type CallOptions, type RpcPeer } from "./rpc.js";
 import {
   SidecarDescription,

@@ -77,6 +77,8 @@ SETTINGS: Final = (
     Setting("server.jwt_issuer", "", "whose tokens are taken"),
     Setting("server.jwt_audience", "", "whom tokens must be for"),
     Setting("server.jwt_jwks", "", "the public keys of the issuer: a file or an https address"),
+    Setting("server.jwt_tenant_claim", "tenant", "the claim of tokens with the tenant"),
+    Setting("server.jwt_user_claim", "sub", "the claim of tokens with the user"),
     Setting("server.jwt_roles_claim", "", "the claim of tokens with the roles approver and improver"),
     Setting("server.builder_model", "", "the model that proposes changes to agents; nobody does when empty"),
     Setting("server.cors_origins", "", "web pages that may call the server, with commas between them"),

@@ -17,13 +17,12 @@ from windlass_cli.session import Session, finish, session_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from windlass_server import JwtSettings, Settings, Tenants
+    from windlass_server import Settings, Tenants
 
 WATCHED: Final = "WINDLASS_DEV_WATCHED"
 """Set for the server that another process starts anew."""
 LOOK_S: Final = 0.5
 """Between two looks at the files of a project."""
-_JWT: Final = ("server.jwt_issuer", "server.jwt_audience", "server.jwt_jwks")
 
 
 def serve(
@@ -87,36 +86,16 @@ def serve_agents(
 
 
 def server_settings(session: Session, port: int | None) -> "Settings":
-    """Return how the server is reached, and by whom.
+    """Return the settings of the server: those of the command that begin with `server.`.
 
     Raises:
-        Problem: only a part of what tokens need is set.
-        Rejected: it would be open to others than this machine, or the file of keys is not there.
+        Rejected: the settings cannot be used; see `windlass_server.Settings`.
     """
     settings = session.settings
-    keys, origins = settings.text("server.keys"), settings.text("server.cors_origins")
-    return windlass_server.Settings(
-        host=settings.host,
-        port=settings.port if port is None else port,
-        keys=settings.folder / keys if keys else None,
-        jwt=_tokens(session),
-        improve=windlass_server.ImproveSettings(
-            settings.text("server.builder_model") or None, session.goals()
-        ),
-        cors_origins=tuple(origin.strip() for origin in origins.split(",") if origin.strip()),
-    )
-
-
-def _tokens(session: Session) -> "JwtSettings | None":
-    given = [session.settings.text(key) for key in _JWT]
-    if not any(given):
-        return None
-    if not all(given):
-        missing = _JWT[[bool(one) for one in given].index(False)]
-        raise Problem(f"tokens need {', '.join(_JWT)}", f"Set {missing} too.")
-    return windlass_server.JwtSettings(
-        *given, roles_claim=session.settings.text("server.jwt_roles_claim") or None
-    )
+    values = {key.removeprefix("server."): settings.text(key) for key in settings.values}
+    if port is not None:
+        values["port"] = str(port)
+    return windlass_server.Settings.read(values, folder=settings.folder, goals=session.goals())
 
 
 async def _watched(session: Session) -> Exit:

@@ -8,6 +8,7 @@ from tests.cli.commands import run_here
 from windlass.client import Client
 from windlass_cli.output import Problem
 from windlass_cli.settings import FILE_BYTES_MAX, SETTINGS, load_settings
+from windlass_server.settings import OPTIONS
 
 
 @pytest.fixture(autouse=True)
@@ -129,3 +130,10 @@ def test_a_key_is_not_sent_to_a_server_that_only_a_file_names(
 
 def _unsent(client: Client) -> None:
     raise Problem("it would be sent")
+
+
+def test_every_option_of_the_server_is_a_setting_of_the_command_with_the_same_default() -> None:
+    found = {
+        one.key.removeprefix("server."): one.default for one in SETTINGS if one.key.startswith("server.")
+    }
+    assert found == {option.name: option.default for option in OPTIONS}

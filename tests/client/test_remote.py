@@ -185,7 +185,7 @@ def test_a_server_that_refuses_or_is_away_is_an_error(tmp_path: Path) -> None:
             assert (status, "there is no key" in told) == ("failed", True)
         async with served(tmp_path / "more", talker()) as (server, _):
             status, told = outcome((await worked(boss(server.port, agent="nobody")))[1])
-            assert (status, "there is no such agent" in told) == ("failed", True)
+            assert (status, "unknown agent" in told) == ("failed", True)
         async with faking(b"") as fake:
             port = fake.port
         status, told = outcome((await worked(boss(port, timeout=0.3)))[1])

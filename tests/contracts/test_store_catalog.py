@@ -26,6 +26,7 @@ from windlass.ports.store import (
     SessionCopy,
     SessionFilter,
     SessionStatus,
+    SettledRequest,
     Standing,
     Store,
     StoredAppend,
@@ -33,7 +34,7 @@ from windlass.ports.store import (
 )
 from windlass_harness.loop.drafts import Draft, Post
 from windlass_harness.views.listing import Told
-from windlass_protocol import InputRequest, JsonObject, Record, RunStatus
+from windlass_protocol import InputOutcome, InputRequest, JsonObject, Record, RunStatus
 
 LATER = "2026-01-31T09:31:00.000Z"
 EVERYTHING = SessionFilter(root_only=False)
@@ -241,6 +242,55 @@ def test_what_a_session_asks_people_is_listed_until_it_is_not_asked_any_more(pla
         assert [(each.request.request_id, each.asked_at) for each in left] == [("q2", AT), ("q3", LATER)]
         await store.append(Batch(mine, 4, (settled,), asked=()))
         assert await other.listed_requests() == ()
+
+    play(story)
+
+
+def resolution(name: str, **response: str) -> JsonValue:
+    answer: JsonObject = {"requestId": name, **response}
+    return {"requestId": name, "outcome": "approved", **({"response": answer} if response else {})}
+
+
+def test_a_request_is_found_by_its_id_while_it_is_open_and_after_it_was_settled(play: Play) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        mine = await begin(store, owner="ann")
+        first, second = asking("q1"), asking("q2")
+        runs = (("r1", RunStatus.WAITING),)
+        await store.append(
+            Batch(mine, 2, (fact("run.waiting", on="input"),), runs=runs, asked=(first, second))
+        )
+        found = await other.find_request("q2")
+        assert found == (await other.listed_requests())[1]
+        assert await other.find_request("q3") is None
+
+        answered = resolution("q1", optionId="approve", responder="boss")
+        drafts = (fact("input.resolved", at=LATER, resolutions=[answered]),)
+        await store.append(Batch(mine, 3, drafts, asked=(second,)))
+        assert await other.find_request("q1") == SettledRequest(
+            "q1", "s1", "r1", "ann", InputOutcome.APPROVED, "approve", "boss", LATER
+        )
+        drafts = (fact("input.resolved", at=LATER, resolutions=[resolution("q2")]),)
+        await store.append(Batch(mine, 4, drafts, asked=()))
+        settled = await other.find_request("q2")
+        assert isinstance(settled, SettledRequest)
+        assert (settled.option_id, settled.responder) == (None, None)
+
+        await end(store, mine, after=5)
+        await store.delete("s1", now_ms=NOW_MS)
+        assert await other.find_request("q1") is None
+
+    play(story)
+
+
+def test_a_request_that_no_answer_settled_is_not_found_once_it_is_closed(play: Play) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        mine = await begin(store)
+        runs = (("r1", RunStatus.WAITING),)
+        await store.append(
+            Batch(mine, 2, (fact("run.waiting", on="input"),), runs=runs, asked=(asking("q1"),))
+        )
+        await store.append(Batch(mine, 3, (fact("run.cancelling"),), asked=()))
+        assert await other.find_request("q1") is None
 
     play(story)
 

@@ -11,7 +11,7 @@ import jwt
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from jwt.algorithms import OKPAlgorithm
 
-from windlass_server.keys import new_key
+from windlass_server.auth import new_key
 from windlass_server.settings import JwtSettings
 
 ISSUER, AUDIENCE = "https://issuer.example", "windlass"

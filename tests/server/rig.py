@@ -23,7 +23,7 @@ from windlass import Agent, tool
 from windlass.runtime.compose import RuntimeOptions
 from windlass.testing import ScriptedModel, call, say
 from windlass_server import Settings, Tenants, create_app
-from windlass_server.connection import Connection
+from windlass_server.app import Connection
 from windlass_server.settings import Limits
 
 TIMEOUT_S = 300.0

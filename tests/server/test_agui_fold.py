@@ -11,7 +11,7 @@ from tests.server.stories import STORIES, delta, live
 
 from windlass import Event
 from windlass_server.chat.agui import AguiFold, AguiRun
-from windlass_server.chat.gate import Past, View
+from windlass_server.chat.run_events import Past, View
 
 QUESTION = {"id": "u1", "role": "user", "content": "go"}
 SETTINGS = settings(max_examples=60)

@@ -11,8 +11,8 @@ from tests.server.stories import STORIES, delta, live
 from tests.server.test_agui_fold import past_of
 
 from windlass import Event
-from windlass_server.chat.ai import AiFold, AiRun
-from windlass_server.chat.gate import WHOLE, View
+from windlass_server.chat.ai_sdk import AiFold, AiRun
+from windlass_server.chat.run_events import WHOLE, View
 
 SETTINGS = settings(max_examples=60)
 names = st.sampled_from(sorted(STORIES))

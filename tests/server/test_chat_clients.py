@@ -17,9 +17,9 @@ from tests.web.chat_agents import agents
 
 from windlass import Agent
 from windlass.testing import Answer, ScriptedModel, say
-from windlass_server import Settings, threads
-from windlass_server.limits import THREAD_MESSAGES_MAX
-from windlass_server.settings import Limits
+from windlass_server import Settings
+from windlass_server.chat import sessions
+from windlass_server.settings import THREAD_MESSAGES_MAX, Limits
 
 Json = dict[str, Any]
 
@@ -395,7 +395,7 @@ def test_a_chat_is_answered_resumed_and_goes_back_to_what_was_said_before(tmp_pa
 
 
 def test_a_chat_can_go_back_only_so_often(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads, "THREAD_REWINDS_MAX", 2)
+    monkeypatch.setattr(sessions, "THREAD_REWINDS_MAX", 2)
 
     async def main() -> None:
         async with serving(tmp_path) as server, server.client() as client:

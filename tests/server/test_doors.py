@@ -15,10 +15,11 @@ import pytest
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from tests.server.keyring import Keyring
-from tests.server.rig import FAST, Server, payer, run, serving, waiting
+from tests.server.rig import FAST, Server, ended, payer, run, serving, waiting
 
 from windlass_server import Settings
-from windlass_server.guard import PREFIX, PUBLIC
+from windlass_server.guard import PUBLIC
+from windlass_server.requests import PREFIX
 
 CANARY = "canary-7f3a"
 """A text that only Ann has said, and that nobody else may see."""
@@ -111,13 +112,20 @@ def target(path: str, ids: dict[str, str]) -> str:
     return filled
 
 
-async def ask(client: httpx2.AsyncClient, method: str, path: str, *, ids: dict[str, str]) -> httpx2.Response:
+async def ask(
+    client: httpx2.AsyncClient,
+    method: str,
+    path: str,
+    *,
+    ids: dict[str, str],
+    query: dict[str, str] | None = None,
+) -> httpx2.Response:
     """Ask once; a stream would be one that ends."""
     address, text = target(path, ids), json.dumps(BODIES.get(path.removeprefix(PREFIX)))
     for name, value in ids.items():
         text = text.replace(f"{{{name}}}", value)
     body = json.loads(text)
-    params = {"follow": "false"} if path.endswith("/events") else {}
+    params = {"follow": "false"} if path.endswith("/events") else query or {}
     return await client.request(method, address, json=body, params=params)
 
 
@@ -179,6 +187,61 @@ def test_what_is_not_yours_looks_as_if_it_were_not_there(tmp_path: Path, who: st
                 found = (await ann.get(f"/runs/{at.ids['run_id']}")).json()
                 assert found["run"]["status"] == "waiting"
                 assert [one["requestId"] for one in found["requests"]] == [at.ids["request_id"]]
+
+    run(main())
+
+
+SHARED = {"/agents", "/tools"}
+"""Lists that are the same for everybody."""
+FOR_ROLES = {"/proposals", "/metrics"}
+"""Lists that only a role opens; without it there is no such route."""
+
+
+@pytest.mark.promise("T1")
+@pytest.mark.parametrize("who", ["other user", "approver"])
+def test_every_list_shows_a_stranger_the_same_as_a_tenant_in_which_nothing_happened(
+    tmp_path: Path, who: str
+) -> None:
+    async def main() -> None:
+        async with scene(tmp_path) as at:
+            fresh = at.keys.add("new", "fresh", "ann")
+            async with (
+                at.server.client(at.holders["ann"]) as ann,
+                at.server.client(at.holders[who]) as stranger,
+                at.server.client(fresh) as newcomer,
+            ):
+                begun = (await ann.post("/sessions", json={"message": "leave it"})).json()
+                await ended(ann, begun["runId"])
+                made = (await ann.get("/versions", params={"agent": "payer"})).json()["versions"]
+                fingerprint = made[0]["tally"]["fingerprint"]
+                day = datetime.now(UTC).date()
+                queries = {
+                    "/stats": {
+                        "from": f"{day - timedelta(1)}T00:00:00Z",
+                        "to": f"{day + timedelta(2)}T00:00:00Z",
+                    },
+                    "/versions": {"agent": "payer"},
+                    "/compare": {"agent": "payer", "old": fingerprint, "new": fingerprint},
+                }
+                lists = [
+                    path for method, path in routes(at.server.app) if method == "GET" and "{" not in path
+                ]
+                assert len(lists) >= 10
+                for path in lists:
+                    name = path.removeprefix(PREFIX)
+                    if who == "approver" and name == "/approvals":
+                        continue  # what approvers are for
+                    query = queries.get(name, {})
+                    own = await ask(ann, "GET", path, ids={}, query=query)
+                    theirs = await ask(stranger, "GET", path, ids={}, query=query)
+                    empty = await ask(newcomer, "GET", path, ids={}, query=query)
+                    assert (theirs.status_code, theirs.text) == (empty.status_code, empty.text), name
+                    if name in FOR_ROLES:
+                        assert own.status_code == 404
+                    else:
+                        # A list that shows its owner nothing would prove nothing of strangers.
+                        assert own.status_code == 200
+                        assert (own.text == empty.text) == (name in SHARED), f"{name}: {own.text}"
 
     run(main())
 

@@ -5,8 +5,7 @@ from tests.server.stories import STORIES
 from tests.server.test_agui_fold import past_of
 
 from windlass import Event
-from windlass_server.chat.gate import Gate, View
-from windlass_server.chat.telling import Telling
+from windlass_server.chat.run_events import Gate, Telling, View
 
 FIRST, SECOND = "approval:r1:0:call-1:1", "approval:r1:0:call-2:1"
 BOTH = frozenset({FIRST, SECOND})

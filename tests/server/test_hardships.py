@@ -20,12 +20,10 @@ from tests.server.rig import FAST, TICK_S, Server, Wire, ended, eventually, run,
 from windlass import Event
 from windlass_protocol import EventMeta
 from windlass_server import Settings
-from windlass_server.bodies import read_body
-from windlass_server.connection import Connection
-from windlass_server.limits import BATCH_BYTES, BODY_VALUES_MAX, FRAMES_BYTES_MAX
-from windlass_server.metrics import Metrics
+from windlass_server.app import Connection
+from windlass_server.guard import Metrics, read_body
 from windlass_server.problems import Problem
-from windlass_server.settings import Limits
+from windlass_server.settings import BATCH_BYTES, BODY_VALUES_MAX, FRAMES_BYTES_MAX, Limits
 from windlass_server.streams import Streams
 
 pytestmark = pytest.mark.promise("L1")

@@ -14,10 +14,10 @@ from tests.server.rig import FAST, Wire, eventually, run, serving, talker
 from windlass import Agent, Rejected, Unavailable
 from windlass.testing import Answer, FakeClock, ScriptedModel
 from windlass_server import Settings, Tenants
-from windlass_server.connection import Connection
-from windlass_server.limits import HEADER_BYTES_MAX, SESSIONS_EMPTY_MAX, TARGET_BYTES_MAX, Meter
-from windlass_server.reservations import Reservations, Reserved
-from windlass_server.tenants import file_name
+from windlass_server.app import Connection
+from windlass_server.guard import Meter
+from windlass_server.settings import HEADER_BYTES_MAX, SESSIONS_EMPTY_MAX, TARGET_BYTES_MAX
+from windlass_server.tenants import Reservations, Reserved, file_name
 
 pytestmark = pytest.mark.promise("L1")
 
@@ -295,5 +295,5 @@ def test_without_keys_a_server_listens_to_its_own_machine_alone(
 
 
 def test_pages_that_may_call_are_named() -> None:
-    with pytest.raises(Rejected, match="names pages"):
+    with pytest.raises(Rejected, match="cors_origins lists origins"):
         Settings(cors_origins=("*",))

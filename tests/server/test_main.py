@@ -10,9 +10,8 @@ from tests.server.rig import payer, talker
 from windlass import Agent
 from windlass.loading import load_agents
 from windlass.testing import FakeClock
-from windlass_server.__main__ import main
-from windlass_server.keys import ApiKeys, KeyFile, new_key
-from windlass_server.principal import Principal
+from windlass_server.app import main
+from windlass_server.auth import ApiKeys, KeyFile, Principal, new_key
 
 one = talker()
 several = [talker("a"), payer("b")]
@@ -43,8 +42,8 @@ def test_what_is_no_agent_is_refused_with_words(place: str, capsys: pytest.Captu
         (["--agents", "no.such.module:x"], "there is no module"),
         (["--agents", "json"], "holds no Agent"),
         (["--jwt-issuer", "https://issuer.example"], "tokens need all of"),
-        (["--cors-origin", "*"], "names pages"),
-        (["--keys", "missing.json"], "there is no file of keys missing.json: make a key with --new-key"),
+        (["--cors-origins", "https://a.example,*"], "cors_origins lists origins"),
+        (["--keys", "missing.json"], "there is no key file missing.json: make a key with --new-key"),
         (["--agents", "tests.server.test_main:misspelt"], "agent lost: missing provider adapter"),
         (["--goals", "tests.server.test_main:one"], "must be of Goal"),
         (["--data", __file__], "is no folder"),
@@ -69,7 +68,7 @@ def test_a_file_of_keys_that_cannot_be_read_is_refused(
     assert main(["--keys", str(keys)]) == 2
     assert "cannot be read" in capsys.readouterr().err
     assert main(["--new-key", "a", "acme", "windlass-builder"]) == 2
-    assert "no user is called windlass-builder" in capsys.readouterr().err
+    assert "reserved: windlass-builder" in capsys.readouterr().err
     assert main(["--jwt-issuer", "i", "--jwt-audience", "a", "--jwt-jwks", str(tmp_path / "missing")]) == 2
     assert "missing" in capsys.readouterr().err
 
@@ -106,5 +105,5 @@ def test_a_store_that_is_none_and_a_port_that_is_taken_are_refused_before_anythi
         port = other.getsockname()[1]
         assert main(["--data", str(tmp_path), "--port", str(port)]) == 2
     said = capsys.readouterr().err
-    assert f"127.0.0.1:{port} cannot be served at" in said
+    assert f"cannot listen on 127.0.0.1:{port}" in said
     assert "--port" in said

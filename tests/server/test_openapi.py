@@ -17,8 +17,9 @@ from tests.server.rig import FAST, TIMEOUT_S, in_thread, talker
 from tests.server.test_doors import routes
 
 from windlass_server import Settings, Tenants, create_app
-from windlass_server.guard import PREFIX, PUBLIC
-from windlass_server.limits import TARGET_BYTES_MAX
+from windlass_server.guard import PUBLIC
+from windlass_server.requests import PREFIX
+from windlass_server.settings import TARGET_BYTES_MAX
 
 CASES = 6
 """Of each kind, for each route."""

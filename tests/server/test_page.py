@@ -12,7 +12,7 @@ from tests.server.rig import TIMEOUT_S
 from tools.doc_blocks import blocks
 from tools.files import ROOT
 from windlass_server import Settings, Tenants, create_app
-from windlass_server.problems import _CODES, _STATUS  # pyright: ignore[reportPrivateUsage] the page lists them
+from windlass_server.problems import CODE_OF_STATUS, STATUS_OF_CODE
 
 PAGE = (ROOT / "docs" / "server.md").read_text(encoding="utf-8")
 
@@ -98,5 +98,5 @@ def test_the_page_lists_every_route() -> None:
 
 def test_the_page_lists_every_code() -> None:
     listed = set(re.findall(r"`([a-z_]+)`", "".join(re.findall(r"^\| (`.*?) \|", PAGE, re.MULTILINE))))
-    codes = {*_CODES.values(), *_STATUS}
+    codes = {*CODE_OF_STATUS.values(), *STATUS_OF_CODE}
     assert codes <= listed

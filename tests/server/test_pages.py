@@ -7,8 +7,8 @@ from starlette.testclient import TestClient
 from starlette.types import Receive, Scope, Send
 from tests.server.rig import run, serving
 
-from windlass_server import pages
-from windlass_server.pages import NOT_BUILT, Pages
+from windlass_server import inspector
+from windlass_server.inspector import NOT_BUILT, Pages
 
 PAGE = {"accept": "text/html,application/xhtml+xml"}
 
@@ -103,7 +103,7 @@ def test_a_server_sends_the_app_and_answers_unknown_routes_as_before(
     folder = tmp_path / "app"
     folder.mkdir()
     (folder / "index.html").write_text("<title>first page</title>")
-    monkeypatch.setattr(pages, "FOLDER", folder)
+    monkeypatch.setattr(inspector, "FOLDER", folder)
 
     async def main() -> None:
         async with serving(tmp_path / "data") as server, server.client() as client:

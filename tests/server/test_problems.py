@@ -12,7 +12,7 @@ from windlass.ports.feed import CursorExpired
 from windlass.testing import ScriptedModel
 from windlass_protocol import CausalIds, ErrorKind, RetryClass
 from windlass_server import Settings
-from windlass_server.problems import MEDIA_TYPE, of_agent_error
+from windlass_server.problems import PROBLEM_TYPE, of_agent_error
 
 JSON = {"content-type": "application/json"}
 WRONG: dict[str, tuple[str, str, dict[str, Any], int, str]] = {
@@ -72,8 +72,8 @@ WRONG: dict[str, tuple[str, str, dict[str, Any], int, str]] = {
         422,
         "rejected",
     ),
-    "a wrong query": ("GET", "/runs/x/events?follow=perhaps", {}, 422, "rejected"),
-    "an unknown query": ("GET", "/runs/x/events?folow=false", {}, 422, "rejected"),
+    "a wrong query": ("GET", "/events?follow=perhaps", {}, 422, "rejected"),
+    "an unknown query": ("GET", "/events?folow=false", {}, 422, "rejected"),
     "a schema that is none": (
         "POST",
         "/sessions",
@@ -85,7 +85,7 @@ WRONG: dict[str, tuple[str, str, dict[str, Any], int, str]] = {
 
 
 def check(answer: Any, status: int, code: str) -> None:
-    assert answer.headers["content-type"] == MEDIA_TYPE
+    assert answer.headers["content-type"] == PROBLEM_TYPE
     body = answer.json()
     assert (answer.status_code, body["status"], body["code"]) == (status, status, code)
     assert body.keys() - {"issues"} == {"type", "title", "status", "detail", "code", "ids"}

@@ -10,7 +10,7 @@ from tests.server.rig import Frame, ended, eventually, payer, run, serving, wait
 from windlass import Event
 from windlass.testing import FakeClock
 from windlass_protocol import Cursor, EventMeta, RunCursor
-from windlass_server.paced import PacedStream
+from windlass_server.streams import PacedStream
 
 
 class Told:

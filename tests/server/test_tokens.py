@@ -16,8 +16,7 @@ from tests.toolbox.web_rig import reply, served
 from windlass import Rejected
 from windlass.testing import FakeClock
 from windlass_server import JwtSettings, Settings
-from windlass_server.principal import Principal
-from windlass_server.tokens import JWKS_RETRY_S, KeySource, Tokens
+from windlass_server.auth import JWKS_RETRY_S, KeySource, Principal, Tokens
 
 
 def test_a_token_opens_the_door_of_its_tenant_and_user(tmp_path: Path) -> None:

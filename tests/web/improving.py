@@ -8,7 +8,7 @@ from tests.improve.rig import BETTER, GOAL, clerk
 from tests.server.test_proposals import thinker
 
 from windlass_server import ImproveSettings, Settings
-from windlass_server.serving import serve
+from windlass_server.app import serve
 from windlass_server.tenants import Tenants
 
 

@@ -42,7 +42,7 @@ INTEGER_MAX = 2**53 - 1
 
 _REFERENCE = re.compile(r"(?:[a-z-]+\.schema\.json)?#/\$defs/(\w+)")
 _ENUM_VALUE = re.compile(r"[a-z][a-z0-9_-]*")
-_FIELD_NAME = re.compile(r"[a-z][a-z0-9]*(?:[A-Z][a-z0-9]+)*")
+_FIELD_NAME = re.compile(r"[a-z][a-z0-9]*(?:[A-Z][a-z0-9]+)*[A-Z]?")
 _UNQUOTABLE = re.compile(r'"""|"$|\*/|\\')
 # No dot, class or look-around: the regular expressions of Python, Rust and JavaScript differ there.
 _PORTABLE_PATTERN = re.compile(r"\^(?:\\\.|\\u[0-9a-f]{4}|\(\?:|(?!\(\?)[^\\.$])*\$")
@@ -222,8 +222,9 @@ def _plain(kind: str, schema: Schema, where: str) -> Type:
             _only(schema, where, "type")
             return Boolean()
         case "array":
-            _only(schema, where, "type", "items")
-            return Listing(_type(_inner(schema, "items", where), where))
+            _only(schema, where, "type", "items", "minItems", "maxItems")
+            low, high = cast(int | None, schema.get("minItems")), cast(int | None, schema.get("maxItems"))
+            return Listing(_type(_inner(schema, "items", where), where), low, high)
         case "object":
             _only(schema, where, "type", "additionalProperties")
             if schema.get("additionalProperties") is True:

@@ -50,6 +50,8 @@ class Choice:
 @dataclass(frozen=True, slots=True)
 class Listing:
     item: "Type"
+    min_items: int | None = None
+    max_items: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +189,7 @@ def _names(type_: Type) -> tuple[str, ...]:
     match type_:
         case Ref(name):
             return (name,)
-        case Listing(item) | Mapped(item) | Nullable(item):
+        case Listing(item=item) | Mapped(item) | Nullable(item):
             return _names(item)
         case Either(options):
             return tuple(name for option in options for name in _names(option))

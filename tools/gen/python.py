@@ -38,8 +38,8 @@ from tools.gen.model import (
 from tools.gen.order import ordered
 
 WIDTH = 110
-RENAMED = {"schema": "json_schema"}
-"""Attributes that would hide something of pydantic's BaseModel."""
+RENAMED = {"from": "start", "schema": "json_schema"}
+"""Attributes that are a word of Python, or would hide something of pydantic's BaseModel."""
 BUILT_IN = ("JsonObject",)
 """Definitions that _wire.py writes by hand."""
 PACKAGE = "windlass_protocol.generated"
@@ -206,7 +206,7 @@ def _keeps_null(field: Field) -> bool:
 
 def _field(field: Field) -> str:
     name, type_ = attribute(field.wire), _expression(field.type)
-    if name in RENAMED.values():
+    if field.wire in RENAMED:
         alias = f'validation_alias="{field.wire}", serialization_alias="{field.wire}"'
         return f"    {name}: {type_} = Field({alias})"
     if (constant := _constant(field)) is not None:
@@ -245,8 +245,12 @@ def _expression(type_: Type) -> str:
             return f"Annotated[Literal[{value}], Whole({value}, {value})]"
         case Choice(values):
             return f"Literal[{', '.join(repr(value) for value in values)}]"
-        case Listing(item):
+        case Listing(item, None, None):
             return f"tuple[{_expression(item)}, ...]"
+        case Listing(item, low, high):
+            limits = {"min_length": low, "max_length": high}
+            given = [f"{key}={value}" for key, value in limits.items() if value is not None]
+            return f"Annotated[tuple[{_expression(item)}, ...], Field({', '.join(given)})]"
         case Mapped(item):
             return f"dict[str, {_expression(item)}]"
         case Either(options):

@@ -146,8 +146,11 @@ def _expression(type_: Type) -> str:
             return f"z.literal({json.dumps(values[0])})"
         case Choice(values):
             return f"z.enum({json.dumps(list(values))})"
-        case Listing(item):
-            return f"z.array({_expression(item)})"
+        case Listing(item, low, high):
+            bounds = "".join(
+                f".{key}({value})" for key, value in (("min", low), ("max", high)) if value is not None
+            )
+            return f"z.array({_expression(item)}){bounds}"
         case Mapped(item):
             return f"record({_expression(item)})"
         case Either(options):

@@ -80,6 +80,8 @@ SETTINGS: Final = (
     Setting("server.jwt_issuer", "", "the issuer of accepted JWTs"),
     Setting("server.jwt_audience", "", "the audience of accepted JWTs"),
     Setting("server.jwt_jwks", "", "the public keys of the issuer (JWKS): a file or an https address"),
+    Setting("server.jwt_tenant_claim", "tenant", "the claim of JWTs that holds the tenant"),
+    Setting("server.jwt_user_claim", "sub", "the claim of JWTs that holds the user"),
     Setting("server.jwt_roles_claim", "", "the claim of JWTs that holds the roles approver and improver"),
     Setting("server.builder_model", "", "the model that proposes changes to agents; none when empty"),
     Setting("server.cors_origins", "", "origins of web pages that may call the server, separated by commas"),

@@ -6,7 +6,7 @@ from windlass_protocol.lazy import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
     from windlass_server.app import create_app as create_app
-    from windlass_server.serving import serve as serve
+    from windlass_server.app import serve as serve
     from windlass_server.settings import ImproveSettings as ImproveSettings
     from windlass_server.settings import JwtSettings as JwtSettings
     from windlass_server.settings import Settings as Settings
@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "windlass_server.app": ("create_app",),
-    "windlass_server.serving": ("serve",),
+    "windlass_server.app": (
+        "create_app",
+        "serve",
+    ),
     "windlass_server.settings": (
         "ImproveSettings",
         "JwtSettings",

@@ -1,61 +1,89 @@
-"""The server as an ASGI application."""
+"""The server: its ASGI application, its socket, and its command line."""
 
-from collections.abc import AsyncGenerator, Iterable
+import argparse
+import asyncio
+import signal
+import sys
+import threading
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
+from socket import AF_INET, AF_INET6, create_server, socket
+from types import FrameType
+from typing import ClassVar, Final, TypeVar
 
+import h11
+import uvicorn
 from fastapi import APIRouter, FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
+from starlette.routing import BaseRoute
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 import windlass_server
-from windlass import AgentError
+from windlass import Agent, AgentError, telemetry
+from windlass.demo import agent as demo
+from windlass.ledger.goals import Goal
+from windlass.loading import load
 from windlass.parts import Clock, SystemClock
-from windlass_server.auth import Doorman
-from windlass_server.guard import PREFIX, Guard
-from windlass_server.metrics import Metrics
+from windlass_protocol import encode
+from windlass_server.auth import LOCAL, Doorman, new_key
+from windlass_server.chat import agui, ai_sdk
+from windlass_server.guard import Guard, Metrics
+from windlass_server.inspector import Pages
 from windlass_server.openapi import describe
-from windlass_server.pages import Pages
 from windlass_server.problems import Problem, on_problem
-from windlass_server.routes import (
-    agents,
-    agui,
-    ai,
-    approvals,
-    catalog,
-    contents,
-    feeds,
-    ledger,
-    proposals,
-    runs,
-    sessions,
-    stats,
-    system,
+from windlass_server.requests import PREFIX
+from windlass_server.routes import approvals, feeds, insight, runs, sessions, system
+from windlass_server.settings import (
+    DRAIN_S,
+    HEAD_S_MAX,
+    HEADER_BYTES_MAX,
+    OPTIONS,
+    SEND_S_MAX,
+    TARGET_BYTES_MAX,
+    Settings,
+    refused,
 )
-from windlass_server.settings import Settings
-from windlass_server.signals import on_exit
 from windlass_server.streams import Streams
 from windlass_server.tenants import Tenants
 
-_ROUTERS: Iterable[APIRouter] = (
+T = TypeVar("T")
+_ROUTERS: Final[tuple[APIRouter, ...]] = (
     feeds.router,
     sessions.router,
     approvals.router,
-    contents.router,
-    catalog.router,
+    sessions.contents,
+    sessions.catalogue,
     runs.router,
-    stats.router,
-    ledger.router,
-    proposals.router,
-    agents.router,
+    insight.numbers,
+    insight.ledger,
+    insight.proposals,
+    system.agents,
     agui.router,
-    ai.router,
+    ai_sdk.router,
     system.router,
 )
 
 
+def in_order(routes: Iterable[BaseRoute]) -> list[BaseRoute]:
+    """Return routes so that none hides another; the first that matches an address answers it.
+
+    An id in a path may hold slashes, so `/sessions/{id:path}` matches the address of every route below it.
+    Routes that end with a literal come first, then those that end with one segment, then those that end
+    with such an id.
+    """
+
+    def reach(route: BaseRoute) -> int:
+        last: str = getattr(route, "path", "").rpartition("/")[2]
+        return 2 if last.endswith(":path}") else int(last.endswith("}"))
+
+    return sorted(routes, key=reach)
+
+
 def create_app(settings: Settings, tenants: Tenants, *, clock: Clock | None = None) -> FastAPI:
-    """Return the server; whoever serves it opens and closes the tenants with it.
+    """Return the ASGI application; its lifespan opens and closes the tenants.
 
     Raises:
         Rejected: the keys or the issuer of tokens cannot be used.
@@ -67,7 +95,7 @@ def create_app(settings: Settings, tenants: Tenants, *, clock: Clock | None = No
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
         await tenants.start()
-        # Streams end when the server is told to, not when it has ended: it would wait for them.
+        # Streams must end at the signal: the shutdown of the server waits for open responses.
         on_exit(streams.close)
         try:
             yield
@@ -86,9 +114,8 @@ def create_app(settings: Settings, tenants: Tenants, *, clock: Clock | None = No
     )
     app.state.streams, app.state.metrics, app.state.tenants = streams, metrics, tenants
     app.state.improve = settings.improve
-    for router in _ROUTERS:
-        # As they are, not included: so everybody who asks a request or the application finds whole paths.
-        app.router.routes += router.routes
+    # The routes themselves, not `include_router`: `route.path` is then the whole path everywhere.
+    app.router.routes += in_order(route for router in _ROUTERS for route in router.routes)
     app.router.default = Pages(app.router.default)
     for kind in (Problem, AgentError, RequestValidationError, HTTPException, Exception):
         app.add_exception_handler(kind, on_problem)
@@ -105,3 +132,208 @@ def create_app(settings: Settings, tenants: Tenants, *, clock: Clock | None = No
             expose_headers=["windlass-cursor", "retry-after"],
         )
     return app
+
+
+BACKLOG: Final = 2_048
+"""Connections that wait to be accepted."""
+_HEAD_BYTES_MAX: Final = 2 * (HEADER_BYTES_MAX + TARGET_BYTES_MAX)
+"""Above this uvicorn closes the connection without an explanation."""
+
+
+def serve(settings: Settings, tenants: Tenants, *, told: Callable[[str], None] | None = None) -> int:
+    """Serve until SIGTERM or SIGINT; return the exit code.
+
+    `told` gets the address, with the real port, once the server accepts connections.
+
+    Raises:
+        AgentError: a store cannot be opened, an agent has an unknown model provider, the port is taken, or
+            the OpenTelemetry exporter of the environment cannot be used.
+    """
+    telemetry.check_environment()
+    asyncio.run(tenants.check([LOCAL.tenant] if settings.is_open else []))
+    config = uvicorn.Config(
+        create_app(settings, tenants),
+        host=settings.host,
+        port=settings.port,
+        http=Connection,
+        lifespan="on",
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        h11_max_incomplete_event_size=_HEAD_BYTES_MAX,
+        timeout_graceful_shutdown=DRAIN_S,
+    )
+    server = _Server(config, told or _write)
+    server.run([_listening(settings)])
+    return 0 if server.started else 3
+
+
+def _listening(settings: Settings) -> socket:
+    """Bind the port.
+
+    Raises:
+        Rejected: the port cannot be bound.
+    """
+    family = AF_INET6 if ":" in settings.host else AF_INET
+    try:
+        return create_server((settings.host, settings.port), family=family, backlog=BACKLOG)
+    except OSError as error:
+        problem = error.strerror or str(error)
+    raise refused(
+        f"cannot listen on {settings.host}:{settings.port}: {problem}; stop the process that listens there, "
+        "or choose another port with --port (0 takes a free one)"
+    )
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, told: Callable[[str], None]) -> None:
+        super().__init__(config)
+        self._told = told
+
+    async def startup(self, sockets: list[socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            host, port = self.servers[0].sockets[0].getsockname()[:2]
+            self._told(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+
+
+def _write(address: str) -> None:
+    sys.stderr.write(f"Windlass is running on {address}\n")
+
+
+class Connection(H11Protocol):
+    """A connection with timeouts for slow clients.
+
+    It is closed when the head of a request, or the rest of a body after its response, is not sent in time, or
+    when the client does not read the response for a while.
+    """
+
+    head_s_max: ClassVar[float] = HEAD_S_MAX
+    send_s_max: ClassVar[float] = SEND_S_MAX
+    _late: asyncio.TimerHandle | None = None
+    _stuck: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride] as in uvicorn
+        """Start the timeout of the first request."""
+        super().connection_made(transport)
+        self._expect()
+
+    def data_received(self, data: bytes) -> None:
+        """Receive bytes; the timeout ends with a complete head."""
+        super().data_received(data)
+        self._expect()
+
+    def on_response_complete(self) -> None:
+        """Start the timeout of the rest of a body that was answered early."""
+        super().on_response_complete()
+        self._expect()
+
+    def pause_writing(self) -> None:
+        """Start the timeout of a client that does not read."""
+        super().pause_writing()
+        self._look(self.transport.get_write_buffer_size())
+
+    def resume_writing(self) -> None:
+        """Stop the timeout: the client has read most of the buffer."""
+        self._let_go()
+        super().resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop all timeouts."""
+        self._stop()
+        self._let_go()
+        super().connection_lost(exc)
+
+    def _expect(self) -> None:
+        theirs = self.conn.their_state
+        is_behind = theirs is h11.SEND_BODY and self.cycle.response_complete
+        if theirs is not h11.IDLE and not is_behind:
+            self._stop()
+        elif self._late is None:
+            self._late = self.loop.call_later(self.head_s_max, self.transport.close)
+
+    def _stop(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
+
+    def _look(self, before: int) -> None:
+        self._stuck = self.loop.call_later(self.send_s_max, self._look_again, before)
+
+    def _look_again(self, before: int) -> None:
+        left = self.transport.get_write_buffer_size()
+        if left < before:
+            self._look(left)
+        else:
+            # `close` would wait until the client has read everything.
+            self.transport.abort()
+
+    def _let_go(self) -> None:
+        if self._stuck is not None:
+            self._stuck.cancel()
+            self._stuck = None
+
+
+def on_exit(close: Callable[[], None]) -> None:
+    """Call `close` in this event loop at SIGTERM and SIGINT, before the handlers that are there.
+
+    The shutdown of uvicorn waits for open responses, and a stream is open until it is closed. Outside of the
+    main thread no signal arrives, so nothing is done there.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        before = signal.getsignal(number)
+
+        def told(got: int, frame: FrameType | None, before: object = before) -> None:
+            loop.call_soon_threadsafe(close)
+            if callable(before):
+                before(got, frame)
+
+        signal.signal(number, told)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Serve, or make a key; return the exit code."""
+    options = _parser().parse_args(arguments)
+    try:
+        if options.new_key is not None:
+            return _new_key(*options.new_key)
+        goals = _loaded(options.goals, Goal, option="--goals")
+        settings = Settings.read({one.name: getattr(options, one.name) for one in OPTIONS}, goals=goals)
+        agents = _loaded(options.agents, Agent, option="--agents") or (demo,)
+        tenants = Tenants(options.data, agents, open_max=settings.limits.tenants_open_max)
+        return serve(settings, tenants)
+    except AgentError as error:
+        sys.stderr.write(f"windlass-server: {error.message}\n")
+        return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="windlass-server", description="Serve agents over HTTP.")
+    add = parser.add_argument
+    add("--agents", metavar="MODULE:ATTR", help="your agents, or FILE.py:ATTR; a demo agent when left out")
+    add("--goals", metavar="MODULE:ATTR", help="a Goal, or a list of them, that changes are made for")
+    add("--data", type=Path, default=Path("windlass-data"), help="the folder of the stores")
+    for one in OPTIONS:
+        name = f"--{one.name.replace('_', '-')}"
+        add(name, default=one.default, metavar=one.form, help=one.words)
+    add("--new-key", nargs=3, metavar=("ID", "TENANT", "USER"), help="make an API key and end")
+    return parser
+
+
+def _loaded(place: str | None, kind: type[T], *, option: str) -> tuple[T, ...]:
+    try:
+        return () if place is None else load(place, kind)
+    except AgentError as error:
+        raise refused(f"{option} {place}: {error.message}") from error
+
+
+def _new_key(key_id: str, tenant: str, user: str) -> int:
+    key, entry = new_key(key_id, tenant, user=user)
+    shown = entry.model_dump(mode="json", by_alias=True, include={"id", "sha256", "tenant", "user"})
+    sys.stderr.write(f"Give this key to {user}; the server does not keep it:\n")
+    sys.stdout.write(f"{key}\n")
+    sys.stderr.write(f"Put this entry into the key file:\n{encode(shown).decode()}\n")
+    return 0

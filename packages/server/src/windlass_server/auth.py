@@ -1,38 +1,379 @@
-"""Who may come in: keys, tokens, or whoever is at this machine."""
+"""Authentication: API keys, tokens (JWT), or, without either, the user of this machine.
 
-from collections.abc import Collection
-from dataclasses import dataclass
+An API key is a long random text; the server stores its digest. The key file is JSON and is read again when it
+changes, so a key that is removed or revoked is refused from the next request on. If the file cannot be read
+then, the last good content stays valid and the log has an error:
+
+    {"keys": [{"id": "k1", "sha256": "…", "tenant": "acme", "user": "ann"}]}
+"""
+
+import asyncio
+import hmac
+import logging
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from hashlib import sha256
 from http import HTTPStatus
-from typing import Final
+from http.client import HTTPException
+from pathlib import Path
+from typing import Annotated, Final, Literal, cast, get_args
+from urllib.error import URLError
 from urllib.parse import urlsplit
+from urllib.request import (
+    HTTPDefaultErrorHandler,
+    HTTPErrorProcessor,
+    HTTPHandler,
+    HTTPSHandler,
+    OpenerDirector,
+)
 
-from windlass.parts import Clock
-from windlass_server.keys import ApiKeys
-from windlass_server.principal import LOCAL, Principal
+import jwt
+from jwt import PyJWK, PyJWKSet
+from pydantic import AfterValidator, AwareDatetime, Field, ValidationError
+
+from windlass import Rejected
+from windlass.parts import Clock, new_id
+from windlass_harness.ledger.proposals import BUILDER
+from windlass_protocol import CodecError, SourceKind, SourceRef, decode
+from windlass_server.models import Text, Wire
 from windlass_server.problems import Problem
-from windlass_server.settings import Settings, is_loopback
-from windlass_server.tokens import Tokens
+from windlass_server.settings import RETRY_MS, JwtSettings, Settings, is_loopback, refused
+
+NAME_PATTERN: Final = r"^[^\x00-\x1f\x7f]{1,256}$"
+"""The name of a tenant or a user."""
+KEPT_USERS: Final = frozenset({BUILDER})
+"""Names that no user may have: their sessions quote those of other users."""
+
+Role = Literal["approver", "improver"]
+"""A right beyond one's own sessions.
+
+An approver sees and answers the requests of all sessions in the tenant. An improver sees, makes, checks and
+settles proposals to change its agents.
+"""
+ROLES: Final = frozenset[str](get_args(Role))
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """A user of a tenant; tenants share nothing."""
+
+    tenant: str
+    user: str
+    is_operator: bool = False
+    roles: frozenset[str] = frozenset()
+
+    @property
+    def key(self) -> str:
+        """A digest that identifies this user."""
+        return sha256(f"{len(self.tenant)}:{self.tenant}{self.user}".encode()).hexdigest()
+
+    @property
+    def source(self) -> SourceRef:
+        """The user as the source of records."""
+        return SourceRef(kind=SourceKind.USER, id=self.user)
+
+
+LOCAL: Final = Principal("local", "local", is_operator=True, roles=ROLES)
+"""The user of this machine, on a server without keys and tokens."""
+
+
+_LOG: Final = logging.getLogger("windlass.server")
+_KEY: Final = re.compile(r"wl_([a-z0-9]{1,64})_([0-9a-f]{64})")
+_NO_KEY: Final = sha256(b"nobody").hexdigest()
+"""Compared with an unknown key, so that it takes as long as a known one."""
+_KeyName = Annotated[Text, Field(pattern=NAME_PATTERN)]
+
+
+def _not_kept(user: str) -> str:
+    if user in KEPT_USERS:
+        raise ValueError("this name is reserved for the server")
+    return user
+
+
+class KeyEntry(Wire):
+    """A key in the key file."""
+
+    id: Annotated[Text, Field(pattern=r"^[a-z0-9]{1,64}$")]
+    sha256: Annotated[Text, Field(pattern=r"^[0-9a-f]{64}$")]
+    tenant: _KeyName
+    user: Annotated[_KeyName, AfterValidator(_not_kept)]
+    expires_at: AwareDatetime | None = None
+    revoked: bool = False
+    operator: bool = False
+    """Whether its holder may read the metrics of the whole server."""
+    roles: tuple[Role, ...] = ()
+    """Rights of its holder in the tenant."""
+
+
+class KeyFile(Wire):
+    """The key file."""
+
+    keys: tuple[KeyEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    stamp: tuple[int, int, int]
+    entries: Mapping[str, KeyEntry]
+
+
+class ApiKeys:
+    """The keys of a key file.
+
+    Raises:
+        Rejected: the file cannot be read.
+    """
+
+    def __init__(self, path: Path, clock: Clock) -> None:
+        self._path = path
+        self._clock = clock
+        self._read = self._load()
+
+    def principal(self, token: str) -> Principal | None:
+        """Return the holder of a key; None if it is unknown, wrong, expired or revoked."""
+        found = _KEY.fullmatch(token)
+        key_id, secret = ("", token) if found is None else found.groups()
+        entry = self._entries().get(key_id)
+        known = _NO_KEY if entry is None else entry.sha256
+        is_right = hmac.compare_digest(digest(secret), known)
+        if entry is None or not is_right or entry.revoked or _is_past(entry.expires_at, self._clock.now()):
+            return None
+        return Principal(entry.tenant, entry.user, is_operator=entry.operator, roles=frozenset(entry.roles))
+
+    def _entries(self) -> Mapping[str, KeyEntry]:
+        stamp = _stamp(self._path)
+        if stamp != self._read.stamp:
+            try:
+                self._read = self._load()
+            except Rejected as error:
+                # The file may be half written, or wrong: the keys that were read before stay valid.
+                _LOG.error("%s; the keys that were read before stay valid", error.message)
+                self._read = replace(self._read, stamp=stamp)
+        return self._read.entries
+
+    def _load(self) -> _Read:
+        stamp = _stamp(self._path)
+        try:
+            entries = decode(KeyFile, self._path.read_bytes()).keys
+        except FileNotFoundError:
+            # Removing the file revokes all keys.
+            return _Read(stamp, {})
+        except CodecError as error:
+            problem = error.message
+        except OSError as error:
+            problem = error.strerror or type(error).__name__
+        else:
+            return _Read(stamp, {entry.id: entry for entry in entries})
+        raise refused(f"the key file {self._path} cannot be read: {problem}")
+
+
+def new_key(key_id: str, tenant: str, *, user: str) -> tuple[str, KeyEntry]:
+    """Return a new key and its entry in the key file; the key itself is not stored.
+
+    Raises:
+        Rejected: the id or a name cannot be used.
+    """
+    # Of each id 128 bits are random; the time before them is left out.
+    secret = new_id()[-32:] + new_id()[-32:]
+    given = {"id": key_id, "sha256": digest(secret), "tenant": tenant, "user": user}
+    try:
+        return f"wl_{key_id}_{secret}", KeyEntry.model_validate(given)
+    except ValidationError:
+        pass
+    raise refused(
+        "an id is lower case letters and digits, and tenant and user are names of 1 to 256 characters "
+        f"(reserved: {', '.join(KEPT_USERS)})"
+    )
+
+
+def digest(secret: str) -> str:
+    """Return the digest of a key."""
+    return sha256(secret.encode("utf-8", "replace")).hexdigest()
+
+
+def _stamp(path: Path) -> tuple[int, int, int]:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return (0, 0, 0)
+    except OSError:
+        return (-1, 0, 0)
+    return (found.st_mtime_ns, found.st_size, found.st_ino)
+
+
+def _is_past(moment: datetime | None, now: datetime) -> bool:
+    return moment is not None and moment <= now
+
+
+JWKS_BYTES_MAX: Final = 1_048_576
+JWKS_TIMEOUT_S: Final = 5.0
+JWKS_FRESH_S: Final = 300.0
+"""How long the keys of an issuer are used before they are fetched again, seconds."""
+JWKS_RETRY_S: Final = 10.0
+"""The shortest time between two fetches for tokens with an unknown key, seconds."""
+LEEWAY_S: Final = 30
+"""The largest difference to the clock of the issuer, seconds."""
+TOKEN_CHARS_MAX: Final = 8_192
+_NAME_RE: Final = re.compile(NAME_PATTERN)
+_HALF: Final = re.compile(r"[\ud800-\udfff]")
+"""An unpaired surrogate, which JSON can express and UTF-8 cannot."""
+
+
+def _opener() -> OpenerDirector:
+    """Return an opener that uses no proxies and follows no redirects."""
+    opener = OpenerDirector()
+    for handler in (HTTPHandler, HTTPSHandler, HTTPErrorProcessor, HTTPDefaultErrorHandler):
+        opener.add_handler(handler())
+    return opener
+
+
+class KeySource:
+    """The public keys of an issuer, from a file or an address."""
+
+    def __init__(self, place: str, clock: Clock) -> None:
+        self._place = place
+        self._clock = clock
+        self._keys: Mapping[str, PyJWK] = {}
+        self._asked_at: float | None = None
+        self._lock = asyncio.Lock()
+        address = urlsplit(place)
+        self._is_address = address.scheme in ("http", "https")
+        self._is_known = not self._is_address
+        """Whether the keys were ever read."""
+        if address.scheme == "http" and not is_loopback(address.hostname or ""):
+            raise refused(f"the keys of an issuer are fetched by https only, found {place}")
+        if not self._is_address:
+            self._keys = _key_file(Path(place))
+
+    async def key(self, key_id: str) -> PyJWK | None:
+        """Return a key; None if the issuer has no key of this id.
+
+        Raises:
+            Problem: the issuer was never reached.
+        """
+        # A token with an unknown key waits for a fetch that is under way: it may bring the key.
+        is_asking = self._lock.locked() and key_id not in self._keys
+        if self._is_address and (is_asking or self._is_due(key_id)):
+            async with self._lock:
+                if self._is_due(key_id):
+                    await self._fetch()
+        if not self._is_known:
+            raise Problem(
+                503,
+                "tokens cannot be checked: the issuer is unreachable; retry later",
+                retry_s=RETRY_MS // 1000,
+            )
+        return self._keys.get(key_id)
+
+    def _is_due(self, key_id: str) -> bool:
+        if self._asked_at is None:
+            return True
+        age_s = self._clock.monotonic() - self._asked_at
+        # Tokens with made-up keys must not cause requests to the issuer.
+        return age_s > (JWKS_FRESH_S if key_id in self._keys else JWKS_RETRY_S)
+
+    async def _fetch(self) -> None:
+        self._asked_at = self._clock.monotonic()
+        try:
+            async with asyncio.timeout(JWKS_TIMEOUT_S):
+                self._keys = await asyncio.to_thread(self._download)
+            self._is_known = True
+        except (URLError, HTTPException, OSError, jwt.PyJWTError, ValueError):
+            # The known keys stay valid while the issuer is unreachable.
+            return
+
+    def _download(self) -> Mapping[str, PyJWK]:
+        with _opener().open(self._place, timeout=JWKS_TIMEOUT_S) as answer:
+            return _key_set(answer.read(JWKS_BYTES_MAX))
+
+
+def _key_file(path: Path) -> Mapping[str, PyJWK]:
+    try:
+        return _key_set(path.read_bytes())
+    except (OSError, ValueError, jwt.PyJWTError) as error:
+        problem = type(error).__name__
+    raise refused(f"the keys of the issuer cannot be read from {path}: {problem}")
+
+
+def _key_set(raw: bytes) -> Mapping[str, PyJWK]:
+    return {key.key_id: key for key in PyJWKSet.from_json(raw.decode()).keys if key.key_id is not None}
+
+
+class Tokens:
+    """Reads the user from a signed token."""
+
+    def __init__(self, settings: JwtSettings, clock: Clock) -> None:
+        self._settings = settings
+        self._source = KeySource(settings.jwks, clock)
+
+    async def principal(self, token: str) -> Principal | None:
+        """Return the user of a token; None if the token is not valid.
+
+        Raises:
+            Problem: the issuer was never reached.
+        """
+        if len(token) > TOKEN_CHARS_MAX:
+            return None
+        settings = self._settings
+        try:
+            key_id = jwt.get_unverified_header(token).get("kid")
+            key = await self._source.key(key_id) if isinstance(key_id, str) else None
+            if key is None:
+                return None
+            claims = jwt.decode(
+                token,
+                key,
+                algorithms=list(settings.algorithms),
+                audience=settings.audience,
+                issuer=settings.issuer,
+                leeway=LEEWAY_S,
+                options={"require": ["exp", "iss", "aud", settings.user_claim, settings.tenant_claim]},
+            )
+        except (jwt.PyJWTError, ValueError, RecursionError):
+            return None
+        tenant, user = claims.get(settings.tenant_claim), claims.get(settings.user_claim)
+        if not (_is_name(tenant) and _is_name(user)) or user in KEPT_USERS:
+            return None
+        roles = (
+            _roles(claims.get(settings.roles_claim)) if settings.roles_claim is not None else frozenset[str]()
+        )
+        return Principal(cast(str, tenant), cast(str, user), roles=roles)
+
+
+def _roles(claim: object) -> frozenset[str]:
+    """Return the known roles in a claim: a list, or a text with spaces."""
+    named = claim.split() if isinstance(claim, str) else claim
+    if not isinstance(named, list):
+        return frozenset()
+    return ROLES & {one for one in cast(list[object], named) if isinstance(one, str)}
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and _NAME_RE.fullmatch(value) is not None and _HALF.search(value) is None
+
 
 _SCHEME: Final = "bearer"
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-"""Methods that change nothing; what they answer is shown to no page of another site."""
+"""Methods without effect; browsers hide their responses from pages of other origins."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a request says of who makes it."""
+    """The headers of a request that matter for authentication."""
 
     method: str
     host: str
     authorization: str = ""
     origin: str = ""
-    """The page that makes it; browsers say so."""
+    """The `Origin` header: the page that makes the request."""
     site: str = ""
-    """What a browser says of that page: `same-origin`, `cross-site`…"""
+    """The `Sec-Fetch-Site` header: `same-origin`, `cross-site`…"""
 
 
 class Doorman:
-    """Tells who a request is of, by its headers."""
+    """Authenticates requests by their headers."""
 
     def __init__(self, settings: Settings, clock: Clock) -> None:
         self._is_open = settings.is_open
@@ -41,10 +382,11 @@ class Doorman:
         self._tokens = None if settings.jwt is None else Tokens(settings.jwt, clock)
 
     async def principal(self, asked: Asked) -> Principal:
-        """Return who asks.
+        """Return the user who makes a request.
 
         Raises:
-            Problem: nobody that is known, and the answer is always the same; or nobody can tell now.
+            Problem: the credentials are not valid, with the same text for every reason; or the issuer of
+                tokens is unreachable.
         """
         if self._is_open:
             _check_local(asked, self._origins)
@@ -60,16 +402,16 @@ class Doorman:
         return found
 
     async def is_still(self, asked: Asked, principal: Principal) -> bool:
-        """Whether who asked once would be let in again, as the same."""
+        """Whether the credentials of a request are still valid, and still of the same user."""
         try:
             return await self.principal(asked) == principal
         except Problem as problem:
-            # An issuer that is away locks nobody out.
+            # An unreachable issuer ends no stream.
             return problem.status == HTTPStatus.SERVICE_UNAVAILABLE
 
 
 def unauthenticated() -> Problem:
-    """Return the answer for everybody who is not known, whatever the reason."""
+    """Return the response to invalid credentials; it tells no reason."""
     return Problem(
         401,
         "a valid key or token is needed: Authorization: Bearer …",
@@ -78,20 +420,22 @@ def unauthenticated() -> Problem:
 
 
 def _check_local(asked: Asked, origins: Collection[str]) -> None:
-    """Refuse what whoever is at this machine did not ask for.
+    """Refuse requests that a web page makes in the browser of the user.
 
-    A page of some web site can make a browser ask under the site's own name, which then leads here; and it
-    can make it send what needs no permission, such as a POST without a body.
+    A page can reach this server under its own host name (DNS rebinding), and it can send requests that need
+    no CORS permission, such as a POST without a body.
     """
     host = asked.host
     name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
     if not is_loopback(name.strip("[]")):
-        raise Problem(403, "without keys the server answers to localhost alone")
+        raise Problem(403, "without keys the server answers requests to localhost only")
     if asked.method in _READING or asked.origin in origins:
         return
     is_own = not asked.origin or _place(asked.origin) == host.lower()
     if not is_own or asked.site not in ("", "same-origin", "none"):
-        raise Problem(403, "without keys pages of other sites may change nothing; --cors-origin names those")
+        raise Problem(
+            403, "without keys, requests of pages from other origins are refused; --cors-origins allows them"
+        )
 
 
 def _place(origin: str) -> str:

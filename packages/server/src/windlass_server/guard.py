@@ -1,52 +1,294 @@
-"""What every request passes before a route sees it: who, how often, how much."""
+"""The guard: middleware that every request passes before a route.
 
-from collections.abc import Awaitable, Callable, Iterable
+It authenticates the caller, applies rate limits and concurrency limits, reads and checks the body, opens the
+tenant, and counts metrics.
+"""
+
+import asyncio
+import re
+from collections import OrderedDict
+from collections.abc import Iterable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
+from math import ceil
 from typing import Final
 
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from windlass import AgentError
 from windlass.parts import Clock
-from windlass_server.auth import Asked, Doorman
-from windlass_server.bodies import read_body
-from windlass_server.limits import HEADER_BYTES_MAX, TARGET_BYTES_MAX, Meter
-from windlass_server.metrics import Metrics
-from windlass_server.principal import Principal
-from windlass_server.problems import Problem, of_agent_error
-from windlass_server.settings import Limits
-from windlass_server.slots import Slot, Slots
-from windlass_server.streams import Reading
-from windlass_server.tenants import Tenant, Tenants
+from windlass_protocol import CodecError, CodecLimits, parse
+from windlass_server.auth import Asked, Doorman, Principal
+from windlass_server.problems import Problem, of_agent_error, of_codec_error
+from windlass_server.requests import PREFIX, Caller
+from windlass_server.settings import (
+    BODY_DISCARD_BYTES_MAX,
+    BODY_VALUES_MAX,
+    HEADER_BYTES_MAX,
+    METERS_MAX,
+    RETRY_MS,
+    TARGET_BYTES_MAX,
+    Limits,
+)
+from windlass_server.tenants import Tenants
 
-PREFIX: Final = "/v1"
+UNKNOWN: Final = "unknown"
+"""The label of a request without a route."""
+
+
+class Metrics:
+    """Metrics of the whole server; none names a tenant or a user."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        self._requests = Counter(
+            "windlass_http_requests_total",
+            "Requests by route, method and status.",
+            ("route", "method", "status"),
+            registry=self._registry,
+        )
+        self._seconds = Histogram(
+            "windlass_http_request_seconds",
+            "How long requests took; streams count when they end.",
+            ("route",),
+            registry=self._registry,
+        )
+        self.refused = Counter(
+            "windlass_http_refused_total",
+            "Requests that were refused to protect the server, by reason.",
+            ("reason",),
+            registry=self._registry,
+        )
+        self.streams = Gauge("windlass_streams_open", "Open streams.", registry=self._registry)
+        self.events = Counter(
+            "windlass_stream_events_total", "Events that streams have sent.", registry=self._registry
+        )
+        self.tenants = Gauge("windlass_tenants_open", "Open tenants.", registry=self._registry)
+
+    def count(self, scope: Scope, *, status: int, seconds: float) -> None:
+        """Count a finished request."""
+        route = getattr(scope.get("route"), "path", UNKNOWN)
+        self._requests.labels(route, _method(scope["method"]), str(status)).inc()
+        self._seconds.labels(route).observe(seconds)
+
+    def text(self) -> bytes:
+        """Return all metrics in the format of Prometheus."""
+        return generate_latest(self._registry)
+
+
+def _method(name: str) -> str:
+    """Return a known method: clients must not be able to create labels."""
+    return name if name in {"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"} else UNKNOWN
+
+
+_JSON: Final = "application/json"
+_DIGITS_MAX: Final = 20
+"""Digits of a Content-Length; a longer one is too large in any case."""
+_STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
+"""A string of JSON; an unterminated one extends to the end, so that matching stays linear."""
+
+
+async def read_body(receive: Receive, limits: Limits, *, length: str, kind: str) -> bytes:
+    """Return the whole body, so that no route has to wait for a client.
+
+    Raises:
+        Problem: the body is too large, too slow, or not JSON.
+    """
+    try:
+        async with asyncio.timeout(limits.body_s_max):
+            raw = await _read(receive, limits.body_bytes_max, length=length)
+    except TimeoutError:
+        raise Problem(408, "the body was not sent in time") from None
+    if raw:
+        _check(raw, limits, kind=kind)
+    return raw
+
+
+async def _read(receive: Receive, limit: int, *, length: str) -> bytes:
+    if length.isdigit() and (len(length) > _DIGITS_MAX or int(length) > limit + BODY_DISCARD_BYTES_MAX):
+        raise _too_large(limit)
+    chunks: list[bytes] = []
+    size, has_more = 0, True
+    while has_more and size <= limit + BODY_DISCARD_BYTES_MAX:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Problem(400, "the client disconnected")
+        chunk = message.get("body", b"")
+        size += len(chunk)
+        if size > limit:
+            # Read on and discard: a client that is still sending would not see the response.
+            chunks.clear()
+        else:
+            chunks.append(chunk)
+        has_more = message.get("more_body", False)
+    if size > limit:
+        raise _too_large(limit)
+    return b"".join(chunks)
+
+
+def _too_large(limit: int) -> Problem:
+    return Problem(
+        413, f"the body is too large: the limit is {limit:,} bytes", headers={"connection": "close"}
+    )
+
+
+def _check(raw: bytes, limits: Limits, *, kind: str) -> None:
+    if kind.partition(";")[0].strip().lower() != _JSON:
+        raise Problem(415, f"a body is {_JSON}")
+    # Strings are removed only if the count with them is too high: most bodies are one long string.
+    if _marks(raw) > BODY_VALUES_MAX:
+        count = _marks(_STRING.sub(b"", raw))
+        if count > BODY_VALUES_MAX:
+            raise Problem(413, f"the body has too many values: {count:,}, limit {BODY_VALUES_MAX:,}")
+    try:
+        parse(raw, CodecLimits(message_bytes_max=limits.body_bytes_max))
+    except CodecError as error:
+        raise of_codec_error(error) from None
+
+
+def _marks(raw: bytes) -> int:
+    """Return an upper bound of the number of values: each begins after one of these."""
+    return raw.count(b",") + raw.count(b"[") + raw.count(b"{")
+
+
+@dataclass(slots=True)
+class _Bucket:
+    tokens: float
+    at: float
+
+
+class Meter:
+    """A token bucket per key: an average rate and a burst."""
+
+    def __init__(self, clock: Clock, *, per_s: float, burst: int, keys_max: int = METERS_MAX) -> None:
+        self._clock = clock
+        self._per_s = per_s
+        self._burst = burst
+        self._keys_max = keys_max
+        self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
+
+    def take(self, key: str) -> int:
+        """Count a request; return 0, or the seconds after which to try again."""
+        bucket = self._filled(key)
+        if bucket.tokens >= 1:
+            bucket.tokens -= 1
+            return 0
+        return max(1, ceil((1 - bucket.tokens) / self._per_s))
+
+    def _filled(self, key: str) -> _Bucket:
+        now = self._clock.monotonic()
+        bucket = self._buckets.get(key)
+        if bucket is None:
+            bucket = self._buckets[key] = _Bucket(float(self._burst), now)
+            if len(self._buckets) > self._keys_max:
+                self._buckets.popitem(last=False)
+        else:
+            self._buckets.move_to_end(key)
+        bucket.tokens = min(float(self._burst), bucket.tokens + (now - bucket.at) * self._per_s)
+        bucket.at = now
+        return bucket
+
+
+@dataclass(slots=True)
+class _Own:
+    """The slots of one user."""
+
+    free: asyncio.Semaphore
+    users: int = 0
+    """Requests that hold a slot or wait for one."""
+
+
+@dataclass(slots=True)
+class Slot:
+    """The slot of one request."""
+
+    slots: "Slots"
+    principal: str
+    is_held: bool = True
+
+    def release(self) -> None:
+        """Free the slot; a second call does nothing."""
+        if self.is_held:
+            self.is_held = False
+            self.slots.free(self.principal)
+
+
+@dataclass(slots=True)
+class Slots:
+    """The slots for concurrent requests: of the server, and of each user."""
+
+    limits: Limits
+    metrics: Metrics
+    _all: asyncio.Semaphore = field(init=False)
+    _own: Final[dict[str, _Own]] = field(default_factory=dict[str, _Own])
+    _waiting: int = 0
+
+    def __post_init__(self) -> None:
+        self._all = asyncio.Semaphore(self.limits.requests_max)
+
+    async def take(self, principal: str) -> Slot:
+        """Wait for a slot.
+
+        Raises:
+            Problem: too many requests wait, or no slot became free in time.
+        """
+        self._waiting += 1
+        own = self._enter(principal)
+        try:
+            if self._waiting > self.limits.waiting_max:
+                raise TimeoutError
+            async with asyncio.timeout(self.limits.wait_s_max):
+                await self._both(own)
+        except BaseException as error:
+            self._leave(principal)
+            if not isinstance(error, TimeoutError):
+                raise
+        else:
+            return Slot(self, principal)
+        finally:
+            self._waiting -= 1
+        self.metrics.refused.labels("busy").inc()
+        raise Problem(503, "the server is busy: retry later", retry_s=RETRY_MS // 1000)
+
+    def free(self, principal: str) -> None:
+        """Free a slot."""
+        self._all.release()
+        self._own[principal].free.release()
+        self._leave(principal)
+
+    async def _both(self, own: _Own) -> None:
+        await own.free.acquire()
+        try:
+            await self._all.acquire()
+        except BaseException:
+            own.free.release()
+            raise
+
+    def _enter(self, principal: str) -> _Own:
+        own = self._own.get(principal)
+        if own is None:
+            own = self._own[principal] = _Own(asyncio.Semaphore(self.limits.requests_per_principal_max))
+        own.users += 1
+        return own
+
+    def _leave(self, principal: str) -> None:
+        own = self._own[principal]
+        own.users -= 1
+        if not own.users:
+            del self._own[principal]
+
+
 PUBLIC: Final = frozenset({f"{PREFIX}/health", f"{PREFIX}/openapi.json"})
-"""What anybody may ask for: it says nothing about anybody."""
+"""Paths that need no credentials."""
 _WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
-
-
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """Who makes a request, with their tenant; found in the state of the request."""
-
-    principal: Principal
-    tenant: Tenant
-    slot: Slot
-    is_welcome: Callable[[], Awaitable[bool]]
-    """Whether they would be let in again: a stream may outlive a key."""
-
-    @property
-    def reading(self) -> Reading:
-        """Who reads a stream that they ask for."""
-        return Reading(self.principal.key, self.is_welcome)
 
 
 @dataclass(slots=True)
 class _Body:
-    """A body that was read: it is given to the route once."""
+    """A body that was read; the route receives it once."""
 
     receive: Receive
     raw: bytes
@@ -60,7 +302,7 @@ class _Body:
 
 
 class Guard:
-    """Lets a request through to the routes, or answers it itself."""
+    """Passes a request on to the routes, or refuses it."""
 
     def __init__(
         self,
@@ -102,7 +344,7 @@ class Guard:
             self._metrics.count(scope, status=status, seconds=self._clock.monotonic() - began)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        # Whatever was asked for stays open until the answer is through, streams included.
+        # The slot and the tenant are held until the response is sent, streams included.
         async with AsyncExitStack() as stack:
             try:
                 receive = await self._admit(scope, receive, stack)
@@ -114,7 +356,7 @@ class Guard:
                 await self._app(scope, receive, send)
 
     async def _admit(self, scope: Scope, receive: Receive, stack: AsyncExitStack) -> Receive:
-        """Return what the route may read; whoever asks is in the state of the request."""
+        """Check a request and put its `Caller` into its state; return the body for the route."""
         _check_head(scope)
         if scope["path"] in PUBLIC or not scope["path"].startswith(f"{PREFIX}/"):
             return receive
@@ -123,13 +365,13 @@ class Guard:
         retry_s = self._meter.take(principal.key)
         if retry_s:
             self._metrics.refused.labels("rate").inc()
-            raise Problem(429, "too many requests: come back later", retry_s=retry_s)
+            raise Problem(429, "too many requests: retry later", retry_s=retry_s)
         slot = await self._slots.take(principal.key)
         stack.callback(slot.release)
         body = await self._body(scope, receive)
         tenant = await stack.enter_async_context(self._tenants.use(principal.tenant))
         scope.setdefault("state", {})["caller"] = Caller(
-            principal, tenant, slot, partial(self._doorman.is_still, asked, principal)
+            principal, tenant, slot.release, partial(self._doorman.is_still, asked, principal)
         )
         return body
 
@@ -139,13 +381,13 @@ class Guard:
         except Problem as problem:
             if problem.status == HTTPStatus.SERVICE_UNAVAILABLE:
                 raise
-            # Only those who are not known are slowed down: others may share their address.
+            # Only failed authentication counts here: valid users may share the address.
             client = scope.get("client")
             retry_s = self._failures.take(client[0] if client else "")
             if not retry_s:
                 raise
         self._metrics.refused.labels("failures").inc()
-        raise Problem(429, "too many requests: come back later", retry_s=retry_s)
+        raise Problem(429, "too many requests: retry later", retry_s=retry_s)
 
     async def _body(self, scope: Scope, receive: Receive) -> Receive:
         if scope["method"] not in _WITH_BODY:
@@ -157,14 +399,14 @@ class Guard:
 def _check_head(scope: Scope) -> None:
     target = len(scope.get("raw_path") or b"") + len(scope["query_string"])
     if target > TARGET_BYTES_MAX:
-        raise Problem(414, f"the address is too long: {target:,} bytes, limit {TARGET_BYTES_MAX:,}")
+        raise Problem(414, f"path and query are too long: {target:,} bytes, limit {TARGET_BYTES_MAX:,}")
     headers: Iterable[tuple[bytes, bytes]] = scope["headers"]
     size = sum(len(name) + len(value) for name, value in headers)
     if size > HEADER_BYTES_MAX:
         raise Problem(431, f"the headers are too large: {size:,} bytes, limit {HEADER_BYTES_MAX:,}")
 
     if _header(scope, b"content-length") and _header(scope, b"transfer-encoding"):
-        # Where its body ends is not clear, so neither is what comes behind it.
+        # The end of the body would be ambiguous (request smuggling).
         raise Problem(
             400, "give Content-Length or Transfer-Encoding, not both", headers={"connection": "close"}
         )

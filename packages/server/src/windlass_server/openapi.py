@@ -1,15 +1,289 @@
-"""The OpenAPI document: what FastAPI finds out, and what it cannot know."""
+"""The OpenAPI document: examples, problems and descriptions that FastAPI cannot derive."""
 
-from typing import Any
+import ast
+import inspect
+from collections.abc import Iterator, Mapping
+from http import HTTPStatus
+from importlib import import_module
+from itertools import pairwise
+from typing import Any, Final
 
-from fastapi import FastAPI
+from fastapi import Body, FastAPI
+from pydantic import JsonValue
+from pydantic.alias_generators import to_camel
 
-from windlass_server.guard import PREFIX, PUBLIC
-from windlass_server.problems import ProblemBody
+from windlass_protocol import ProblemDetails
+from windlass_protocol.generated import MODULE_OF
+from windlass_server.guard import PUBLIC
+from windlass_server.problems import PROBLEM_TYPE, Problem
+from windlass_server.requests import JSON_TYPE, PREFIX
+
+ACCEPTED_EXAMPLE: Final[JsonValue] = {
+    "sessionId": "019a8f…",
+    "runId": "019a8f…",
+    "continuationToken": "4be1…",
+}
+SESSION_EXAMPLE: Final[JsonValue] = {
+    "sessionId": "019a8f…",
+    "title": "Pay the hotel.",
+    "agentId": "clerk",
+    "status": "waiting",
+    "createdAt": "2026-01-01T00:00:00.000Z",
+    "updatedAt": "2026-01-01T00:00:01.000Z",
+    "runCount": 1,
+    "requestCount": 1,
+    "usage": {},
+    "rootSessionId": "019a8f…",
+}
+MESSAGE_EXAMPLE: Final[JsonValue] = {
+    "id": "019a8f…/4",
+    "role": "user",
+    "content": "Pay the hotel.",
+    "createdAt": "2026-01-01T00:00:00.000Z",
+}
+APPROVAL_EXAMPLE: Final[JsonValue] = {
+    "sessionId": "019a8f…",
+    "rootSessionId": "019a8f…",
+    "runId": "019a8f…",
+    "agentId": "clerk",
+    "askedAt": "2026-01-01T00:00:01.000Z",
+    "request": {
+        "requestId": "approval:019a8f…",
+        "action": {"kind": "tool-call", "callId": "call-1", "toolName": "pay", "input": {"cents": 9900}},
+        "prompt": "Run pay?",
+        "display": "confirmation",
+        "options": [{"id": "approve", "label": "Approve"}, {"id": "deny", "label": "Deny"}],
+    },
+}
+RUN_ROW_EXAMPLE: Final[JsonValue] = {
+    "runId": "019a8f…",
+    "sessionId": "019a8f…",
+    "agentId": "clerk",
+    "status": "waiting",
+    "startedAt": "2026-01-01T00:00:00.000Z",
+    "usage": {},
+}
+TRACE_EXAMPLE: Final[JsonValue] = {
+    "trace": {"traceId": "019a8f…", "startedAt": "2026-01-01T00:00:00.000Z"},
+    "spans": [],
+    "events": [],
+}
+RUN_EXAMPLE: Final[JsonValue] = {
+    "run": {
+        "runId": "019a8f…",
+        "agentId": "clerk",
+        "status": "completed",
+        "packageId": "clerk",
+        "packageFingerprint": "sha256:…",
+        "routeId": "demo",
+        "modelId": "clerk",
+        "cancellationRequested": False,
+        "sessionId": "019a8f…",
+    },
+    "result": {"runId": "019a8f…", "agentId": "clerk", "status": "completed", "output": "Paid."},
+    "requests": [],
+}
+DECISIONS_EXAMPLE: Final[JsonValue] = {
+    "id": "019a8f…",
+    "goalId": "019a8f…",
+    "startedAt": "2026-01-01T00:00:00.000Z",
+    "status": "completed",
+    "success": True,
+    "decisions": [],
+    "problems": [],
+}
+_NUMBERS: Final[dict[str, JsonValue]] = {
+    "runs": 12,
+    "completed": 10,
+    "failed": 1,
+    "cancelled": 0,
+    "open": 1,
+    "inputTokens": 41_200,
+    "outputTokens": 3_100,
+    "costMicros": 98_000,
+    "p50Ms": 2_300,
+    "p95Ms": 9_800,
+}
+STATS_EXAMPLE: Final[JsonValue] = {
+    "from": "2026-01-01T00:00:00.000Z",
+    "to": "2026-01-01T01:00:00.000Z",
+    "bucketS": 3_600,
+    "total": _NUMBERS,
+    "buckets": [{**_NUMBERS, "at": "2026-01-01T00:00:00.000Z"}],
+    "waiting": {"runs": 1, "requests": 1, "oldestAskedAt": "2026-01-01T00:59:00.000Z"},
+    "failingTools": [{"tool": "pay", "calls": 9, "failed": 2}],
+}
+FAILURES_EXAMPLE: Final[JsonValue] = {
+    "runs": 12,
+    "failed": 1,
+    "isAll": True,
+    "groups": [
+        {
+            "kind": "tool_error",
+            "count": 1,
+            "causes": [{"told": "The card was refused.", "count": 1, "runIds": ["019a8f…"]}],
+        }
+    ],
+}
+_RATE: Final[JsonValue] = {"value": 0.9, "low": 0.62, "high": 0.98}
+_TALLY: Final[dict[str, JsonValue]] = {
+    "fingerprint": "sha256:4be1…",
+    "runs": 12,
+    "succeeded": 11,
+    "successRate": _RATE,
+}
+VERSIONS_EXAMPLE: Final[JsonValue] = {
+    "agentId": "clerk",
+    "current": "sha256:4be1…",
+    "versions": [
+        {"firstAt": "2026-01-01T00:00:00.000Z", "lastAt": "2026-01-01T01:00:00.000Z", "tally": _TALLY}
+    ],
+}
+COMPARE_EXAMPLE: Final[JsonValue] = {
+    "agentId": "clerk",
+    "comparison": {
+        "old": {**_TALLY, "fingerprint": "sha256:19c0…"},
+        "new": _TALLY,
+        "verdict": "unclear",
+        "successRate": {"value": 0.1, "low": -0.2, "high": 0.4},
+    },
+    "changes": ["agent.instructions changed"],
+}
+PROPOSAL_EXAMPLE: Final[JsonValue] = {
+    "proposal": {
+        "id": "proposal-019a8f…",
+        "goalId": "prices",
+        "agentId": "clerk",
+        "baseFingerprint": "sha256:19c0…",
+        "fingerprint": "sha256:4be1…",
+        "changes": [{"part": "instructions", "before": "Tell prices.", "after": "Tell prices in crowns."}],
+        "differences": [
+            {"path": "/agent/instructions", "before": "Tell prices.", "after": "Tell prices in crowns."}
+        ],
+        "rationale": "People ask for crowns, and it answers in cents.",
+        "evidence": ["019a8f…"],
+        "at": "2026-01-01T00:00:00.000Z",
+    },
+    "status": "accepted",
+    "settled": {"proposalId": "proposal-019a8f…", "isAccepted": True, "by": "ann", "reason": "It is clear."},
+    "settledAt": "2026-01-01T01:00:00.000Z",
+    "work": [],
+}
+AGUI_EXAMPLE: Final[JsonValue] = (
+    'data: {"type":"RUN_STARTED","threadId":"thread-1","runId":"run-1","protocolVersion":"1.0"}\n\n'
+)
+AGUI_MESSAGE_EXAMPLE: Final[JsonValue] = {
+    "threadId": "thread-1",
+    "runId": "run-1",
+    "messages": [{"id": "message-1", "role": "user", "content": "Pay the hotel."}],
+}
+AGUI_RESUME_EXAMPLE: Final[JsonValue] = {
+    "threadId": "thread-1",
+    "runId": "run-2",
+    "messages": [],
+    "resume": [{"interruptId": "approval:019a8f…", "status": "resolved", "payload": {"approved": True}}],
+}
+AI_EXAMPLE: Final[JsonValue] = 'data: {"type":"text-delta","id":"019a8f…/0","delta":"Done."}\n\n'
+AI_MESSAGE_EXAMPLE: Final[JsonValue] = {
+    "id": "chat-1",
+    "trigger": "submit-message",
+    "messages": [{"id": "message-1", "role": "user", "parts": [{"type": "text", "text": "Pay the hotel."}]}],
+}
+AI_APPROVAL_EXAMPLE: Final[JsonValue] = {
+    "id": "chat-1",
+    "trigger": "submit-message",
+    "messages": [
+        {
+            "id": "019a8f…",
+            "role": "assistant",
+            "parts": [
+                {
+                    "type": "dynamic-tool",
+                    "state": "approval-responded",
+                    "approval": {"id": "approval:019a8f…", "approved": True},
+                }
+            ],
+        }
+    ],
+}
+PROMPT_EXAMPLE: Final[JsonValue] = {
+    "runId": "019a8f…",
+    "sessionId": "019a8f…",
+    "stepIndex": 0,
+    "seq": 5,
+    "routeId": "openai",
+    "modelId": "gpt-5",
+    "fingerprint": "sha256:4be1…",
+    "system": "You pay bills.",
+    "tools": [{"name": "pay", "description": "Pay.", "inputSchema": {"type": "object"}}],
+    "messages": [{"role": "user", "content": "Pay the hotel.", "isError": False}],
+    "unknown": ["Secrets were masked before anything was written: …"],
+}
+CONTENT_EXAMPLE: Final[JsonValue] = {
+    "contentId": "sha256:4be1…",
+    "hash": "sha256:4be1…",
+    "sizeBytes": 1_204_000,
+    "mediaType": "application/json",
+}
+
+
+Responses = dict[int | str, dict[str, Any]]
+_PROBLEMS: Final[dict[int, str]] = {
+    400: "the body cannot be read: expected one JSON value",
+    401: "a valid key or token is needed: Authorization: Bearer …",
+    403: "a policy does not allow it",
+    404: "there is no such session",
+    409: "run_id is already registered with this runtime, with another request; choose another id",
+    410: "cursor_expired: the records of the session behind 12 are no longer kept",
+    413: "the body is too large: the limit is 1,048,576 bytes",
+    415: "a body is application/json",
+    422: "the request does not fit this route",
+    429: "too many requests: retry later",
+    503: "the server is busy: retry later",
+}
+_COMPONENTS: Final = "#/components/schemas/"
+_OTHER_NAMES: Final = {"start": "from", "json_schema": "schema"}
+"""Fields with another name on the wire than their attribute in camelCase."""
+_ALWAYS: Final = (401, 429, 503)
+_OF_BODIES: Final = (400, 413, 415, 422)
+
+
+def answers(
+    status: int, example: JsonValue, *problems: int, media_type: str = JSON_TYPE, has_body: bool = False
+) -> Responses:
+    """Return the documented responses of a route: success with an example, and problems."""
+    good: dict[str, Any] = {
+        "description": HTTPStatus(status).phrase,
+        "content": {media_type: {"example": example}},
+    }
+    expected = sorted({*problems, *_ALWAYS, *(_OF_BODIES if has_body else (422,))})
+    return {status: good, **{one: _problem(one) for one in expected}}
+
+
+def _problem(status: int) -> dict[str, Any]:
+    problem = Problem(status, _PROBLEMS[status])
+    example: Mapping[str, JsonValue] = {
+        "type": f"urn:windlass:problem:{problem.named_code}",
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "detail": problem.detail,
+        "code": problem.named_code,
+        "ids": {},
+    }
+    schema = {"$ref": f"{_COMPONENTS}{ProblemDetails.__name__}"}
+    return {
+        "description": HTTPStatus(status).phrase,
+        "content": {PROBLEM_TYPE: {"schema": schema, "example": example}},
+    }
+
+
+def body_example(**examples: JsonValue) -> Any:
+    """Return the declaration of a body with examples by name."""
+    return Body(openapi_examples={name: {"value": value} for name, value in examples.items()})
 
 
 def describe(app: FastAPI) -> None:
-    """Make the document of an application say how problems look and who may come in."""
+    """Complete the document of an application: problems, authentication, and descriptions of fields."""
     made = app.openapi
 
     def openapi() -> dict[str, Any]:
@@ -17,7 +291,9 @@ def describe(app: FastAPI) -> None:
         parts = document["components"]
         if "securitySchemes" in parts:
             return document
-        parts["schemas"][ProblemBody.__name__] = ProblemBody.model_json_schema(by_alias=True)
+        problem = ProblemDetails.model_json_schema(by_alias=True, ref_template=f"{_COMPONENTS}{{model}}")
+        parts["schemas"] |= {**problem.pop("$defs", {}), ProblemDetails.__name__: problem}
+        _add_descriptions(parts["schemas"])
         parts["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
         for path, item in document["paths"].items():
             for operation in item.values():
@@ -26,3 +302,25 @@ def describe(app: FastAPI) -> None:
         return document
 
     app.openapi = openapi
+
+
+def _add_descriptions(schemas: dict[str, dict[str, Any]]) -> None:
+    """Describe the fields of generated types by their docstrings, which pydantic does not read."""
+    modules = {MODULE_OF[name] for name in schemas if name in MODULE_OF}
+    for module in modules:
+        source = inspect.getsource(import_module(f"windlass_protocol.generated.{module}"))
+        for node in ast.parse(source).body:
+            if isinstance(node, ast.ClassDef) and node.name in schemas:
+                properties = schemas[node.name].get("properties", {})
+                for name, text in _field_docs(node):
+                    wire_name = to_camel(name) if to_camel(name) in properties else _OTHER_NAMES.get(name, "")
+                    properties.get(wire_name, {}).setdefault("description", text)
+
+
+def _field_docs(node: ast.ClassDef) -> Iterator[tuple[str, str]]:
+    for field, doc in pairwise(node.body):
+        match field, doc:
+            case ast.AnnAssign(target=ast.Name(name)), ast.Expr(ast.Constant(str(text))):
+                yield name, " ".join(text.split())
+            case _:
+                pass

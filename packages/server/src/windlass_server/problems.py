@@ -1,27 +1,26 @@
-"""Errors as clients see them: problem+json with codes that never change."""
+"""Errors as clients see them: problem details (RFC 9457) with stable codes."""
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from math import ceil
-from typing import Annotated, Final
+from typing import Final
 
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
-from pydantic import Field, JsonValue
+from pydantic import JsonValue
 from starlette.exceptions import HTTPException
 
 from windlass import AgentError
 from windlass.ports.feed import CursorExpired
 from windlass_protocol import CodecError, encode
-from windlass_server.wire import Wire
 
-MEDIA_TYPE: Final = "application/problem+json"
+PROBLEM_TYPE: Final = "application/problem+json"
 RETRY_S: Final = 1
-"""When to come back, if nobody knows better, seconds."""
-_STATUS: Final = {
+"""The default of Retry-After, seconds."""
+STATUS_OF_CODE: Final = {
     "rejected": HTTPStatus.BAD_REQUEST,
     "denied": HTTPStatus.FORBIDDEN,
     "conflict": HTTPStatus.CONFLICT,
@@ -29,7 +28,7 @@ _STATUS: Final = {
     "ambiguous": HTTPStatus.GATEWAY_TIMEOUT,
     "corrupt": HTTPStatus.INTERNAL_SERVER_ERROR,
 }
-_CODES: Final[dict[int, str]] = {
+CODE_OF_STATUS: Final[dict[int, str]] = {
     HTTPStatus.BAD_REQUEST: "rejected",
     HTTPStatus.UNAUTHORIZED: "unauthenticated",
     HTTPStatus.FORBIDDEN: "denied",
@@ -49,25 +48,12 @@ _CODES: Final[dict[int, str]] = {
 }
 _ISSUES_MAX: Final = 16
 _NAME: Final = re.compile(r"[\w.-]+")
-"""What a request calls a part of itself."""
-
-
-class ProblemBody(Wire):
-    """What went wrong, and what to do about it."""
-
-    type: Annotated[str, Field(description="A name for this kind of problem.")]
-    title: Annotated[str, Field(description="The same in words.")]
-    status: int
-    detail: Annotated[str, Field(description="What happened, and what to do.")]
-    code: Annotated[str, Field(description="Stable: programs may depend on it.")]
-    ids: Annotated[dict[str, str], Field(description="What it is about.")]
-    issues: list[dict[str, JsonValue]] | None = None
-    """Where a body or a query does not fit."""
+"""A name in the path of a validation error."""
 
 
 @dataclass(eq=False)  # not frozen: Python writes the traceback into an exception
 class Problem(Exception):
-    """An error with the answer that it gets."""
+    """An error with its response."""
 
     status: int
     detail: str
@@ -79,11 +65,11 @@ class Problem(Exception):
 
     @property
     def named_code(self) -> str:
-        """What kind of problem it is."""
-        return self.code or _CODES.get(self.status, "rejected" if self.status < 500 else "internal")
+        """The code of the problem."""
+        return self.code or CODE_OF_STATUS.get(self.status, "rejected" if self.status < 500 else "internal")
 
     def body(self) -> bytes:
-        """Return what a client sees of it, as JSON."""
+        """Return the body of the response."""
         code = self.named_code
         body: dict[str, JsonValue] = {
             "type": f"urn:windlass:problem:{code}",
@@ -98,26 +84,26 @@ class Problem(Exception):
         return encode(body)
 
     def response(self) -> Response:
-        """Return the answer."""
+        """Return the response."""
         headers = {**(self.headers or {})}
         if self.retry_s is not None:
             headers["retry-after"] = str(self.retry_s)
-        return Response(self.body(), self.status, headers, MEDIA_TYPE)
+        return Response(self.body(), self.status, headers, PROBLEM_TYPE)
 
 
 def not_found(what: str) -> Problem:
-    """Return the answer for something that is not there, or is not theirs to see.
+    """Return the response for a thing that does not exist or belongs to another user.
 
-    It names no id: the two cases must not be told apart.
+    It names no id: a client must not be able to tell the two cases apart.
     """
     return Problem(404, f"there is no such {what}")
 
 
 def of_agent_error(error: AgentError) -> Problem:
-    """Return the answer that an error of the runtime gets."""
+    """Return the response for an error of the runtime."""
     if isinstance(error, CursorExpired):
         return Problem(410, error.message)
-    status = _STATUS[error.code.value]
+    status = STATUS_OF_CODE[error.code.value]
     retry_s = None
     if error.code.value == "unavailable":
         after_ms = error.retry_after_ms
@@ -127,12 +113,12 @@ def of_agent_error(error: AgentError) -> Problem:
 
 
 def of_codec_error(error: CodecError) -> Problem:
-    """Return the answer for a body that is not strict JSON."""
+    """Return the response for a body that is not strict JSON."""
     return Problem(400, f"the body cannot be read: {error.message}")
 
 
 async def on_problem(request: Request, error: Exception) -> Response:
-    """Answer a problem, an error of the runtime, or one of the framework."""
+    """Return the response for an error of the server, the runtime or the framework."""
     match error:
         case Problem():
             return error.response()
@@ -150,17 +136,17 @@ async def on_problem(request: Request, error: Exception) -> Response:
                 headers["allow"] = ", ".join(_methods(request))
             return Problem(error.status_code, _words(error), headers=headers).response()
         case _:
-            # The log has it; whoever asked must not learn what is inside.
-            return Problem(500, "the server failed; nothing is known about what became of it").response()
+            # The log has the traceback; the client must not see internals.
+            return Problem(500, "internal error; the request may or may not have had an effect").response()
 
 
 def _path(place: Sequence[str | int]) -> str:
-    """Return where a request does not fit, without names of types."""
+    """Return the place of a validation error, without names of types."""
     return "/".join(str(part) for part in place if _NAME.fullmatch(str(part)))
 
 
 def _methods(request: Request) -> list[str]:
-    """Return all methods that the path of a request takes: each is a route of its own."""
+    """Return the methods of all routes with the path of a request."""
     path = getattr(request.scope.get("route"), "path", None)
     routes = [route for route in request.app.router.routes if getattr(route, "path", None) == path]
     return sorted({method for route in routes for method in route.methods or ()})

@@ -1,20 +1,138 @@
-"""What a server can be told, and what it refuses to be."""
+"""Settings of a server, and every limit with its unit."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Final, Self
 
 from windlass import LLMProvider, Rejected
 from windlass.ledger.goals import Goal
 from windlass.refusals import check_items
 from windlass_protocol import ErrorKind, RetryClass
-from windlass_server import limits
+from windlass_protocol.limits import MESSAGE_BYTES_MAX
+
+BODY_BYTES_MAX: Final = MESSAGE_BYTES_MAX
+"""The body of one request."""
+BODY_DISCARD_BYTES_MAX: Final = 8 * 1_048_576
+"""Bytes of a body beyond the limit that are read and discarded, so that the client sees the response."""
+BODY_VALUES_MAX: Final = 20_000
+"""Values in the body of one request, counted by its commas and opening brackets."""
+BODY_S_MAX: Final = 10.0
+"""How long a client may take to send a body, seconds."""
+HEADER_BYTES_MAX: Final = 16_384
+"""All headers of one request together."""
+HEAD_S_MAX: Final = 10.0
+"""How long a client may take to send the request line and the headers, seconds."""
+TARGET_BYTES_MAX: Final = 8_192
+"""Path and query of one request."""
+KEY_CHARS_MAX: Final = 255
+"""An idempotency key."""
+REQUESTS_MAX: Final = 256
+"""Concurrent requests; open streams do not count."""
+REQUESTS_PER_PRINCIPAL_MAX: Final = REQUESTS_MAX // 4
+"""Concurrent requests of one user; further ones wait."""
+WAITING_MAX: Final = 4_096
+"""Requests that wait for a slot."""
+WAIT_S_MAX: Final = 5.0
+"""How long a request waits for a slot before it is refused, seconds."""
+STREAMS_MAX: Final = 20_000
+"""Open streams of the whole server."""
+STREAMS_PER_PRINCIPAL_MAX: Final = 2_000
+REQUESTS_PER_S: Final = 50.0
+"""Average request rate of one user, per second."""
+REQUESTS_BURST: Final = 200
+"""Burst of requests of one user."""
+FAILURES_PER_S: Final = 1.0
+"""Average rate of requests without valid credentials from one address, per second."""
+FAILURES_BURST: Final = 60
+METERS_MAX: Final = 10_000
+"""Users and addresses in a rate limiter; the least recent is forgotten."""
+TENANTS_OPEN_MAX: Final = 256
+"""Tenants that are open at the same time."""
+SESSIONS_EMPTY_MAX: Final = 1_000
+"""Reserved sessions of one user that have no message yet."""
+KEYS_KEPT_MAX: Final = 100_000
+"""Idempotency keys of a tenant that are remembered; the oldest is forgotten."""
+HEARTBEAT_S: Final = 15.0
+"""Silence on a stream before a heartbeat, seconds."""
+BATCH_BYTES: Final = 65_536
+"""Bytes of events that are sent in one chunk."""
+SEND_S_MAX: Final = 30.0
+"""How long a client may not read before it is disconnected, seconds."""
+RECONNECT_MS: Final = 1_000
+"""Delay before a client reconnects, milliseconds."""
+RETRY_MS: Final = 1_000
+"""The default of Retry-After, milliseconds."""
+PAGE_MAX: Final = 200
+"""Items on one page of a list."""
+PAGE_DEFAULT: Final = 50
+FRAMES_MAX: Final = 1_024
+"""Encoded events that are cached for streams of the same event."""
+FRAMES_BYTES_MAX: Final = 8 * 1_048_576
+"""Bytes of that cache; an event larger than a chunk is not cached."""
+OWNERS_KNOWN_MAX: Final = 4_096
+"""Owners of sessions that a feed over all sessions remembers."""
+OWNED_READ_AHEAD_MAX: Final = 256
+"""Events that such a feed reads ahead."""
+TYPES_MAX: Final = 64
+"""Event types in the filter of such a feed."""
+REPLAY_PAUSE_S: Final = 5.0
+"""The default of the longest pause in a replay, seconds."""
+REPLAY_PAUSE_S_MAX: Final = 60.0
+"""The largest value of it, seconds."""
+WORKS_MAX: Final = 4
+"""Proposals of a tenant that are made or checked at the same time."""
+WORKS_KEPT_MAX: Final = 100
+"""Of those and of failed ones, the number that is remembered."""
+THREAD_MESSAGES_MAX: Final = 4_000
+"""Messages in one request of a chat client; only the last one is used."""
+THREAD_ANSWERS_MAX: Final = 64
+"""Answers in one request of a chat client."""
+THREAD_REWINDS_MAX: Final = 64
+"""Regenerated answers and edited messages of one chat."""
+THREAD_GAP_MAX: Final = 4
+"""Deleted sessions in a row of one chat after which later ones are still found."""
+THREAD_RUNS_SEARCHED_MAX: Final = 5
+"""Newest runs of a session that are searched for the request that a chat client answers."""
+DRAIN_S: Final = 5
+"""How long a shutdown waits for open requests, seconds."""
+
+
+PORT_MAX: Final = 65_535
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A setting of the server as a text.
+
+    It is `--jwt-issuer` of `python -m windlass_server`, and `server.jwt_issuer` of `windlass serve`.
+    """
+
+    name: str
+    default: str
+    words: str
+    form: str = "TEXT"
+
+
+OPTIONS: Final = (
+    Option("host", "127.0.0.1", "the address that the server listens on"),
+    Option("port", "8700", "the port of the server; 0 takes a free one", "NUMBER"),
+    Option("keys", "", "a file of API keys; without keys and tokens the server is for this machine", "FILE"),
+    Option("jwt_issuer", "", "the issuer of tokens; needs jwt_audience and jwt_jwks", "URL"),
+    Option("jwt_audience", "", "the audience of tokens", "NAME"),
+    Option("jwt_jwks", "", "the public keys of the issuer: a file or an https address", "FILE-OR-URL"),
+    Option("jwt_tenant_claim", "tenant", "the claim with the tenant", "NAME"),
+    Option("jwt_user_claim", "sub", "the claim with the user", "NAME"),
+    Option("jwt_roles_claim", "", "the claim with the roles approver and improver", "NAME"),
+    Option("builder_model", "", "the model that proposes changes to agents, such as openai/gpt-5", "MODEL"),
+    Option("cors_origins", "", "web pages that may call the server, separated by commas", "URLS"),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class JwtSettings:
-    """Whose tokens are taken, and what in them names the tenant and the user."""
+    """The issuer of tokens, and the claims with tenant, user and roles."""
 
     issuer: str
     audience: str
@@ -23,22 +141,22 @@ class JwtSettings:
     tenant_claim: str = "tenant"
     user_claim: str = "sub"
     roles_claim: str | None = None
-    """What in them names the roles of the user; None gives nobody any."""
+    """The claim with the roles of the user; None gives no roles."""
     algorithms: Sequence[str] = ("RS256", "ES256", "EdDSA")
 
 
 @dataclass(frozen=True, slots=True)
 class ImproveSettings:
-    """What proposals to change agents are made and tried with; see `windlass.ledger`.
+    """The model and the goals for proposals to change agents; see `windlass.ledger`.
 
     Raises:
-        Rejected: a goal is none.
+        Rejected: an item of `goals` is not a Goal.
     """
 
     model: str | LLMProvider | None = None
-    """Who thinks of changes; nobody when left out."""
+    """The model that proposes changes; without one the server proposes none."""
     goals: Sequence[Goal] = ()
-    """What runs are for: a proposal is made and tried for one of these."""
+    """The goals that proposals can be made and checked for."""
 
     def __post_init__(self) -> None:
         check_items(self.goals, Goal, what="goals", words="Goals")
@@ -46,67 +164,106 @@ class ImproveSettings:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits that a host may choose; see `windlass_server.limits`."""
+    """The limits that a host may choose."""
 
-    body_bytes_max: int = limits.BODY_BYTES_MAX
-    body_s_max: float = limits.BODY_S_MAX
-    requests_max: int = limits.REQUESTS_MAX
-    requests_per_principal_max: int = limits.REQUESTS_PER_PRINCIPAL_MAX
-    waiting_max: int = limits.WAITING_MAX
-    wait_s_max: float = limits.WAIT_S_MAX
-    requests_per_s: float = limits.REQUESTS_PER_S
-    requests_burst: int = limits.REQUESTS_BURST
-    failures_per_s: float = limits.FAILURES_PER_S
-    failures_burst: int = limits.FAILURES_BURST
-    streams_max: int = limits.STREAMS_MAX
-    streams_per_principal_max: int = limits.STREAMS_PER_PRINCIPAL_MAX
-    tenants_open_max: int = limits.TENANTS_OPEN_MAX
-    heartbeat_s: float = limits.HEARTBEAT_S
-    send_s_max: float = limits.SEND_S_MAX
-    reconnect_ms: int = limits.RECONNECT_MS
+    body_bytes_max: int = BODY_BYTES_MAX
+    body_s_max: float = BODY_S_MAX
+    requests_max: int = REQUESTS_MAX
+    requests_per_principal_max: int = REQUESTS_PER_PRINCIPAL_MAX
+    waiting_max: int = WAITING_MAX
+    wait_s_max: float = WAIT_S_MAX
+    requests_per_s: float = REQUESTS_PER_S
+    requests_burst: int = REQUESTS_BURST
+    failures_per_s: float = FAILURES_PER_S
+    failures_burst: int = FAILURES_BURST
+    streams_max: int = STREAMS_MAX
+    streams_per_principal_max: int = STREAMS_PER_PRINCIPAL_MAX
+    tenants_open_max: int = TENANTS_OPEN_MAX
+    heartbeat_s: float = HEARTBEAT_S
+    send_s_max: float = SEND_S_MAX
+    reconnect_ms: int = RECONNECT_MS
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a server is reached, and by whom.
+    """The settings of a server: its address and its authentication.
 
     Raises:
-        Rejected: it would be open to everybody: neither keys nor tokens, and not bound to loopback; or the
-            file of keys is not there.
+        Rejected: the address is not a loopback address and there are neither keys nor tokens, the key file
+            does not exist, or the CORS origins contain `*`.
     """
 
     host: str = "127.0.0.1"
     port: int = 8700
     keys: Path | None = None
-    """A file of API keys, see `windlass_server.keys`."""
+    """The key file, see `windlass_server.auth`."""
     jwt: JwtSettings | None = None
     cors_origins: Sequence[str] = ()
-    """Web pages that may call the server; none when left out."""
+    """Origins of web pages that may call the server."""
     limits: Limits = field(default_factory=Limits)
     improve: ImproveSettings = field(default_factory=ImproveSettings)
 
     def __post_init__(self) -> None:
         if self.keys is None and self.jwt is None and not is_loopback(self.host):
             raise refused(
-                f"{self.host} can be reached by others, and neither keys nor tokens are asked for: give a "
-                "file of keys, the issuer of tokens, or bind to 127.0.0.1"
+                f"{self.host} is reachable from other machines, and there are neither keys nor tokens: give "
+                "a key file, the issuer of tokens, or bind to 127.0.0.1"
             )
         if self.keys is not None and not self.keys.is_file():
             raise refused(
-                f"there is no file of keys {self.keys}: make a key with --new-key ID TENANT USER, and put "
-                'what it says into the file, {"keys": [...]}'
+                f"there is no key file {self.keys}: make a key with --new-key ID TENANT USER, and put the "
+                'entry that it prints into the file, {"keys": [...]}'
             )
         if "*" in self.cors_origins:
-            raise refused("cors_origins names pages, such as https://app.example.com; * would be everybody's")
+            raise refused("cors_origins lists origins such as https://app.example.com; * is not allowed")
+
+    @classmethod
+    def read(
+        cls, values: Mapping[str, str], *, folder: Path | None = None, goals: Sequence[Goal] = ()
+    ) -> Self:
+        """Return the settings that texts give, by the names of `OPTIONS`; an empty text is the default.
+
+        `folder` is where a relative path of the key file starts; the working directory when left out.
+
+        Raises:
+            Rejected: a value cannot be used, or only a part of what tokens need is given.
+        """
+        given = {option.name: values.get(option.name) or option.default for option in OPTIONS}
+        port = given["port"]
+        if not (port.isascii() and port.isdigit() and int(port[:6]) <= PORT_MAX):
+            raise refused(f"port is a number from 0 to {PORT_MAX:,}, found {port!r}")
+        return cls(
+            host=given["host"],
+            port=int(port),
+            keys=(folder or Path()) / given["keys"] if given["keys"] else None,
+            jwt=_jwt(given),
+            cors_origins=tuple(one.strip() for one in given["cors_origins"].split(",") if one.strip()),
+            improve=ImproveSettings(given["builder_model"] or None, goals),
+        )
 
     @property
     def is_open(self) -> bool:
-        """Whether nobody is asked who they are."""
+        """Whether the server asks for no credentials."""
         return self.keys is None and self.jwt is None
 
 
+def _jwt(given: Mapping[str, str]) -> JwtSettings | None:
+    needed = ("jwt_issuer", "jwt_audience", "jwt_jwks")
+    missing = [name for name in needed if not given[name]]
+    if len(missing) == len(needed):
+        return None
+    if missing:
+        raise refused(f"tokens need all of {', '.join(needed)}: {' and '.join(missing)} not given")
+    return JwtSettings(
+        *(given[name] for name in needed),
+        tenant_claim=given["jwt_tenant_claim"],
+        user_claim=given["jwt_user_claim"],
+        roles_claim=given["jwt_roles_claim"] or None,
+    )
+
+
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address."""
+    """Whether an address is a loopback address."""
     if host == "localhost":
         return True
     try:
@@ -116,7 +273,7 @@ def is_loopback(host: str) -> bool:
 
 
 def refused(message: str) -> Rejected:
-    """Return the error of a server that cannot be set up so."""
+    """Return the error of settings that cannot be used."""
     return Rejected(
         message, kind=ErrorKind.HOST_CONFIGURATION_NEEDED, retry=RetryClass.HOST_CONFIGURATION_NEEDED
     )

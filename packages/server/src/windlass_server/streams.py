@@ -1,36 +1,53 @@
-"""Open streams: how events are sent to one client until it, or the server, goes."""
+"""Streams: how events are sent to a client, as SSE, NDJSON or in the shape of simple chat clients.
+
+A stream ends with its feed, when the client disconnects, or when the server shuts down.
+"""
 
 import asyncio
 from collections import Counter, OrderedDict
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final, Protocol
+from datetime import datetime
+from typing import Final, Protocol, Self
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from windlass import AgentError, Event
 from windlass.feed import encode_cursor
+from windlass.parts import Clock
 from windlass.ports.feed import EventStream
+from windlass_harness.views.chat import step_message_id
+from windlass_harness.views.events import to_sse
+from windlass_protocol import Cursor, SSEEvent, SSEEventType, encode
 from windlass_protocol.codec import encode_trusted
-from windlass_server.limits import BATCH_BYTES, FRAMES_BYTES_MAX, FRAMES_MAX, RETRY_MS
-from windlass_server.metrics import Metrics
+from windlass_server.guard import Metrics
 from windlass_server.problems import Problem, of_agent_error
-from windlass_server.settings import Limits
+from windlass_server.requests import Caller
+from windlass_server.settings import (
+    BATCH_BYTES,
+    FRAMES_BYTES_MAX,
+    FRAMES_MAX,
+    RETRY_MS,
+    Limits,
+)
+
+SSE_TYPE: Final = "text/event-stream"
+NDJSON_TYPE: Final = "application/x-ndjson"
 
 
 class Frames(Protocol):
-    """How one kind of stream writes what it sends."""
+    """The encoding of one kind of stream."""
 
     media_type: str
 
     def opening(self) -> bytes:
-        """Return what comes before everything else."""
+        """Return the first bytes of the stream."""
         ...
 
     def event(self, event: Event, raw: bytes, *, cursor: str) -> bytes:
-        """Return an event; `raw` is its JSON, and `cursor` the place behind it."""
+        """Return an event; `raw` is its JSON, and `cursor` continues after it."""
         ...
 
     def is_last(self, event: Event) -> bool:
@@ -38,34 +55,34 @@ class Frames(Protocol):
         ...
 
     def heartbeat(self) -> bytes:
-        """Return what keeps the connection open."""
+        """Return a heartbeat, which keeps the connection open."""
         ...
 
     def reconnect(self, retry_ms: int) -> bytes:
-        """Return what tells a client to come back."""
+        """Return the message that tells a client to reconnect."""
         ...
 
     def failure(self, problem: Problem) -> bytes:
-        """Return what tells a client why the stream ends."""
+        """Return the error that ends the stream."""
         ...
 
     def closing(self) -> bytes:
-        """Return what comes after everything else."""
+        """Return the last bytes of the stream."""
         ...
 
 
 @dataclass(slots=True, eq=False)
 class _Reader:
-    """A stream that is being sent; `scope` ends its present wait."""
+    """A stream that is open; `scope` is its current wait."""
 
     scope: asyncio.Timeout | None = None
     is_gone: bool = False
 
     def stir(self) -> None:
-        """End the present wait."""
+        """End the current wait."""
         scope = self.scope
         if scope is not None and not scope.expired():
-            # A scope that has just been left cannot be changed any more, and need not be.
+            # A scope that was left at this moment cannot be rescheduled, and need not be.
             with suppress(RuntimeError):
                 scope.reschedule(asyncio.get_running_loop().time())
 
@@ -83,21 +100,23 @@ class Streams:
         self.is_closing = False
 
     def close(self) -> None:
-        """Tell every client to come back later, and end its stream."""
+        """Tell every client to reconnect, and end its stream."""
         self.is_closing = True
         for reader in tuple(self._readers):
             reader.stir()
 
     def enter(self, principal: str) -> _Reader:
-        """Take a place for a stream.
+        """Count a new stream.
 
         Raises:
-            Problem: there is none.
+            Problem: too many streams are open.
         """
         if len(self._readers) >= self.limits.streams_max:
-            raise Problem(503, "too many open streams: come back later", retry_s=RETRY_MS // 1000)
+            raise Problem(503, "too many open streams on this server: retry later", retry_s=RETRY_MS // 1000)
         if self._by_principal[principal] >= self.limits.streams_per_principal_max:
-            raise Problem(429, "you have too many open streams: close one", retry_s=RETRY_MS // 1000)
+            raise Problem(
+                429, "you have too many open streams: close one, then retry", retry_s=RETRY_MS // 1000
+            )
         reader = _Reader()
         self._readers.add(reader)
         self._by_principal[principal] += 1
@@ -105,7 +124,7 @@ class Streams:
         return reader
 
     def leave(self, reader: _Reader, principal: str) -> None:
-        """Give the place back."""
+        """Uncount a stream."""
         self._readers.discard(reader)
         self._by_principal[principal] -= 1
         if not self._by_principal[principal]:
@@ -124,7 +143,9 @@ class Streams:
         return raw
 
     def _keep(self, event: Event, raw: bytes) -> None:
-        _, before = self._raw.pop(id(event), (event, b""))  # of an event that is gone, in the same place
+        _, before = self._raw.pop(
+            id(event), (event, b"")
+        )  # an event that was freed may have had the same id()
         self._raw[id(event)] = (event, raw)
         self._raw_bytes += len(raw) - len(before)
         while len(self._raw) > FRAMES_MAX or self._raw_bytes > FRAMES_BYTES_MAX:
@@ -132,29 +153,22 @@ class Streams:
             self._raw_bytes -= len(dropped)
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """Who reads a stream, and how long they may."""
-
-    principal: str
-    is_welcome: Callable[[], Awaitable[bool]]
-    """Whether they would be let in now: a key can be revoked, and a token ends."""
-
-
 class StreamResponse(Response):
-    """Sends what takes long, until it ends or the client or the server goes.
+    """A response that is sent over time, until it ends, the client disconnects or the server shuts down.
 
-    It has a place among the streams, and a client that takes nothing of it is cut off.
+    It counts as a stream. A client that does not read for `send_s_max` is disconnected.
     """
 
-    def __init__(self, media_type: str, *, streams: Streams, principal: str) -> None:
+    def __init__(self, media_type: str, *, streams: Streams, caller: Caller) -> None:
         super().__init__(media_type=media_type)
         del self.headers["content-length"]
         self.headers["cache-control"] = "no-store"
         self.headers["x-accel-buffering"] = "no"
         self._streams = streams
-        self._principal = principal
-        self._reader = streams.enter(principal)
+        self._principal = caller.principal.key
+        self._reader = streams.enter(self._principal)
+        # From here on the request waits: its slot is free for another request.
+        caller.release_slot()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the stream; see ASGI."""
@@ -165,7 +179,7 @@ class StreamResponse(Response):
             if last is not None and not self._reader.is_gone:
                 await self._send(send, last, is_last=True)
         except TimeoutError:
-            # The client takes nothing any more. What it missed is in the journal.
+            # The client does not read. It can resume by its cursor: the journal has what it missed.
             return
         finally:
             watch.cancel()
@@ -173,11 +187,11 @@ class StreamResponse(Response):
             await self._close()
 
     async def _pump(self, send: Send) -> bytes | None:
-        """Send everything; return what to send at the end, if it is one."""
+        """Send everything; return the last bytes, or None if the stream was cut off."""
         raise NotImplementedError
 
     async def _close(self) -> None:
-        """Let go of what was sent from."""
+        """Release the source of the stream."""
         raise NotImplementedError
 
     async def _watch(self, receive: Receive) -> None:
@@ -194,12 +208,12 @@ class StreamResponse(Response):
 
 
 class LinesResponse(StreamResponse):
-    """Sends lines that are there already, as fast as a client takes them."""
+    """Sends stored lines as fast as the client reads them."""
 
     def __init__(
-        self, lines: AsyncGenerator[bytes], media_type: str, *, streams: Streams, principal: str
+        self, lines: AsyncGenerator[bytes], media_type: str, *, streams: Streams, caller: Caller
     ) -> None:
-        super().__init__(media_type, streams=streams, principal=principal)
+        super().__init__(media_type, streams=streams, caller=caller)
         self._lines = lines
 
     async def _pump(self, send: Send) -> bytes | None:
@@ -214,7 +228,7 @@ class LinesResponse(StreamResponse):
                     await self._send(send, b"".join(parts))
                     parts, size = [], 0
         except AgentError:
-            return None  # what was sent is not all of it, and its end says so
+            return None  # the response ends without its last chunk, so the client sees that it is incomplete
         return b"".join(parts)
 
     async def _close(self) -> None:
@@ -222,20 +236,20 @@ class LinesResponse(StreamResponse):
 
 
 class FeedResponse(StreamResponse):
-    """Sends a feed until it ends, the client goes, or the server does."""
+    """Sends the events of a feed."""
 
-    def __init__(self, feed: EventStream, frames: Frames, *, streams: Streams, reading: Reading) -> None:
-        super().__init__(frames.media_type, streams=streams, principal=reading.principal)
+    def __init__(self, feed: EventStream, frames: Frames, *, streams: Streams, caller: Caller) -> None:
+        super().__init__(frames.media_type, streams=streams, caller=caller)
         self._feed = feed
         self._frames = frames
-        self._is_welcome = reading.is_welcome
+        self._is_welcome = caller.is_welcome
         self._checked_at = asyncio.get_running_loop().time()
 
     async def _close(self) -> None:
         await self._feed.aclose()
 
     async def _may_go_on(self) -> bool:
-        """Whether server and reader are still there; looked at per heartbeat."""
+        """Whether the server stays up and the credentials are still valid; checked once per heartbeat."""
         if self._streams.is_closing:
             return False
         now = asyncio.get_running_loop().time()
@@ -272,7 +286,7 @@ class FeedResponse(StreamResponse):
         return frames.closing()
 
     async def _batch(self, event: Event) -> tuple[bool, bytes]:
-        """Return whether the stream is over, and what to send of all that is there."""
+        """Return whether the stream is over, and the events that are ready, as bytes."""
         frames, feed, parts, size = self._frames, self._feed, list[bytes](), 0
         while True:
             part = frames.event(event, self._streams.raw(event), cursor=encode_cursor(feed.cursor))
@@ -283,3 +297,223 @@ class FeedResponse(StreamResponse):
             if not feed.ready or size >= BATCH_BYTES:
                 return False, b"".join(parts)
             event = await anext(feed)
+
+
+async def open_feed(
+    feed: EventStream, frames: Callable[[str], Frames], *, streams: Streams, caller: Caller
+) -> FeedResponse:
+    """Open a feed and return the response that sends it.
+
+    `frames` gets the cursor at which the feed begins.
+
+    Raises:
+        AgentError: the cursor of the feed cannot be used.
+        Problem: too many streams are open.
+    """
+    await feed.open()
+    try:
+        return FeedResponse(feed, frames(encode_cursor(feed.cursor)), streams=streams, caller=caller)
+    except BaseException:
+        await feed.aclose()
+        raise
+
+
+class SseFrames:
+    """Frames of Server-Sent Events, with the cursor of each as its `id`."""
+
+    media_type = SSE_TYPE
+
+    def __init__(self, retry_ms: int, place: str | None = None) -> None:
+        self._retry_ms = retry_ms
+        self._place = place
+
+    def opening(self) -> bytes:
+        """Return the reconnect delay, and the first cursor if it is known."""
+        place = b"" if self._place is None else b"id: %b\n" % self._place.encode()
+        return b"retry: %d\n%b\n" % (self._retry_ms, place)
+
+    def event(self, event: Event, raw: bytes, *, cursor: str) -> bytes:
+        """Return an event."""
+        return b"id: %b\ndata: %b\n\n" % (cursor.encode(), raw)
+
+    def is_last(self, event: Event) -> bool:
+        """Return False: no event ends the stream."""
+        return False
+
+    def heartbeat(self) -> bytes:
+        """Return a comment."""
+        return b": waiting\n\n"
+
+    def reconnect(self, retry_ms: int) -> bytes:
+        """Return the message that tells a client to reconnect."""
+        return b"event: reconnect\nretry: %d\ndata: %b\n\n" % (retry_ms, encode({"retryMs": retry_ms}))
+
+    def failure(self, problem: Problem) -> bytes:
+        """Return the problem; it has no id, so a client resumes after the last event."""
+        return b"event: error\ndata: %b\n\n" % problem.body()
+
+    def closing(self) -> bytes:
+        """Return nothing."""
+        return b""
+
+
+class NdjsonFrames:
+    """One line for each event."""
+
+    media_type = NDJSON_TYPE
+
+    def opening(self) -> bytes:
+        """Return nothing."""
+        return b""
+
+    def event(self, event: Event, raw: bytes, *, cursor: str) -> bytes:
+        """Return an event with its cursor."""
+        # A cursor is letters, digits and ._- alone, and an event is never an empty object.
+        return b'{"cursor":"%b",%b\n' % (cursor.encode(), raw[1:])
+
+    def is_last(self, event: Event) -> bool:
+        """Return False: no event ends the stream."""
+        return False
+
+    def heartbeat(self) -> bytes:
+        """Return an empty line."""
+        return b"\n"
+
+    def reconnect(self, retry_ms: int) -> bytes:
+        """Return the message that tells a client to reconnect."""
+        return encode({"reconnect": {"retryMs": retry_ms}}) + b"\n"
+
+    def failure(self, problem: Problem) -> bytes:
+        """Return the problem."""
+        return b'{"error":%b}\n' % problem.body()
+
+    def closing(self) -> bytes:
+        """Return nothing."""
+        return b""
+
+
+_DONE: Final = b"data: [DONE]\n\n"
+
+
+class SteerableFrames:
+    """Events in the Steerable shape: the few kinds that a chat needs, then `[DONE]`.
+
+    Text comes in deltas. A message that was complete before the stream began comes whole; its `event` is then
+    `message.completed`, and it replaces the deltas that the client may have.
+    """
+
+    media_type = SSE_TYPE
+
+    def __init__(self) -> None:
+        self._written: str | None = None
+        """The message that was sent in deltas."""
+
+    def opening(self) -> bytes:
+        """Return nothing."""
+        return b""
+
+    def event(self, event: Event, raw: bytes, *, cursor: str) -> bytes:
+        """Return an event in this shape; most are nothing."""
+        shown = to_sse(event)
+        if event.type == "message.appended":
+            self._written = None if not shown else shown[0].message_id
+        elif event.type == "message.completed":
+            shown = self._whole(event)
+        return b"".join(_steerable_frame(one, cursor) for one in shown)
+
+    def is_last(self, event: Event) -> bool:
+        """Whether the turn is over, which ends this shape."""
+        return any(one.type is SSEEventType.DONE for one in to_sse(event))
+
+    def heartbeat(self) -> bytes:
+        """Return the heartbeat of this shape."""
+        return _steerable_frame(SSEEvent(type=SSEEventType.KEEPALIVE))
+
+    def reconnect(self, retry_ms: int) -> bytes:
+        """Return the message that tells a client to reconnect."""
+        return b"event: reconnect\nretry: %d\ndata: %b\n\n" % (retry_ms, encode({"retryMs": retry_ms}))
+
+    def failure(self, problem: Problem) -> bytes:
+        """Return the problem as an error, and `[DONE]`."""
+        error = SSEEvent(type=SSEEventType.ERROR, code=problem.named_code, message=problem.detail)
+        return _steerable_frame(error) + _DONE
+
+    def closing(self) -> bytes:
+        """Return `[DONE]`."""
+        return _DONE
+
+    def _whole(self, event: Event) -> tuple[SSEEvent, ...]:
+        data = event.data
+        text, turn_id, step = data.get("message"), data.get("turnId"), data.get("stepIndex")
+        if not (isinstance(text, str) and text and isinstance(turn_id, str) and isinstance(step, int)):
+            return ()
+        message_id = step_message_id(event.session_id or "", turn_id=turn_id, step_index=step)
+        if message_id == self._written:
+            return ()
+        return (SSEEvent(type=SSEEventType.CONTENT, content=text, message_id=message_id, event=event.type),)
+
+
+def _steerable_frame(event: SSEEvent, cursor: str | None = None) -> bytes:
+    name = b"" if cursor is None else b"id: %b\n" % cursor.encode()
+    return b"%bevent: message\ndata: %b\n\n" % (name, encode_trusted(event))
+
+
+class PacedStream:
+    """The events of a run with the pauses that were between them; see `EventStream`.
+
+    `speed` 2 halves the pauses; none takes more than `pause_s_max` seconds.
+    """
+
+    def __init__(self, inner: EventStream, clock: Clock, *, speed: float, pause_s_max: float) -> None:
+        self._inner = inner
+        self._clock = clock
+        self._speed = speed
+        self._pause_s_max = pause_s_max
+        self._taken: tuple[Event, Cursor] | None = None
+        """An event that was read and is not due yet."""
+        self._due = 0.0
+        self._last_at: datetime | None = None
+        self._cursor = inner.cursor
+
+    def __aiter__(self) -> Self:
+        """Return the stream itself."""
+        return self
+
+    async def __anext__(self) -> Event:
+        """Return the next event, once its pause is over."""
+        if self._taken is None:
+            event = await anext(self._inner)
+            self._taken = (event, self._inner.cursor)
+            self._due = self._clock.monotonic() + self._pause_s(event)
+        # A wait that is interrupted here keeps the event for the next call.
+        left_s = self._due - self._clock.monotonic()
+        if left_s > 0:
+            await self._clock.sleep(left_s)
+        (event, self._cursor), self._taken = self._taken, None
+        return event
+
+    def _pause_s(self, event: Event) -> float:
+        at, before = datetime.fromisoformat(event.meta.at), self._last_at
+        self._last_at = at
+        # The clock may have been set back between two events.
+        real_s = 0.0 if before is None else max(0.0, (at - before).total_seconds())
+        return min(real_s / self._speed, self._pause_s_max)
+
+    @property
+    def cursor(self) -> Cursor:
+        """The cursor after the last event."""
+        return self._cursor
+
+    @property
+    def ready(self) -> int:
+        """Return 0: each event is sent by itself."""
+        return 0
+
+    async def open(self) -> None:
+        """Check the cursor before the first event is read."""
+        await self._inner.open()
+        self._cursor = self._inner.cursor
+
+    async def aclose(self) -> None:
+        """End the stream."""
+        await self._inner.aclose()

@@ -1,68 +1,344 @@
-"""Tenants: each has a store of its own, so nothing can cross from one to another."""
+"""Tenants: each has its own store, runtime, ledger and reservations, so tenants share no data.
+
+Reservations are small tables beside the store: sessions without a message, and idempotency keys.
+"""
 
 import asyncio
 import logging
 import re
 import sqlite3
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Iterable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Final, Unpack
+from typing import Final, Literal, Self, TypeVar, Unpack
 
-from windlass import Agent, AgentRuntime, Unavailable, telemetry
+from windlass import Agent, AgentError, AgentRuntime, Conflict, Unavailable, telemetry
+from windlass.ledger import Builder, BuilderQuery
 from windlass.parts import SqliteStore, Store, SystemClock
 from windlass.refusals import missing_provider
 from windlass.runtime.compose import Durability, RuntimeOptions
 from windlass.runtime.registry import RuntimePorts
 from windlass_protocol import ErrorKind, RetryClass, RunStatus
-from windlass_server.insight import Insight
-from windlass_server.limits import RETRY_MS, TENANTS_OPEN_MAX
-from windlass_server.reservations import Reservations
-from windlass_server.settings import refused
+from windlass_server.problems import Problem
+from windlass_server.settings import (
+    KEYS_KEPT_MAX,
+    RETRY_MS,
+    SESSIONS_EMPTY_MAX,
+    TENANTS_OPEN_MAX,
+    WORKS_KEPT_MAX,
+    WORKS_MAX,
+    ImproveSettings,
+    refused,
+)
+
+_LOG: Final = logging.getLogger("windlass.server")
+T = TypeVar("T")
+_TABLE: Final = """
+CREATE TABLE IF NOT EXISTS reserved (
+    session_id TEXT PRIMARY KEY,
+    user TEXT NOT NULL,
+    agent_id TEXT NOT NULL,
+    created_at TEXT NOT NULL,
+    digest TEXT NOT NULL
+) WITHOUT ROWID
+"""
+_USED: Final = """
+CREATE TABLE IF NOT EXISTS used (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    name TEXT NOT NULL UNIQUE,
+    digest TEXT NOT NULL,
+    is_done INTEGER NOT NULL DEFAULT 0
+)
+"""
+_CLAIM: Final = "INSERT INTO used (name, digest) VALUES (?, ?) ON CONFLICT (name) DO NOTHING"
+_INDEX: Final = "CREATE INDEX IF NOT EXISTS reserved_by_user ON reserved (user)"
+
+
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """A session without a message."""
+
+    session_id: str
+    user: str
+    agent_id: str
+    created_at: str
+    digest: str
+    """Digest of the request that reserved it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """An idempotency key that is bound to one request."""
+
+    is_new: bool
+    """Whether the key was unknown before."""
+    is_done: bool = False
+    """Whether the request succeeded before."""
+
+
+class Reservations:
+    """Reserved sessions and idempotency keys of a tenant."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="windlass-reservations")
+
+    @classmethod
+    async def open(cls, path: Path) -> Self:
+        """Open the file, or create it."""
+        return cls(await asyncio.to_thread(_connect, path))
+
+    async def aclose(self) -> None:
+        """Close the file."""
+        await self._do(self._connection.close)
+        self._thread.shutdown()
+
+    async def reserve(self, wanted: Reserved) -> Reserved:
+        """Reserve a session durably; the same request again returns the same reservation.
+
+        Raises:
+            Conflict: the session was reserved by another request.
+            Unavailable: the user has too many reserved sessions.
+        """
+        found = await self._do(lambda: self._reserve(wanted))
+        if found is None:
+            raise Unavailable(
+                f"too many sessions without a message, limit {SESSIONS_EMPTY_MAX:,}: use or delete those",
+                kind=ErrorKind.HOST_CONFIGURATION_NEEDED,
+                retry=RetryClass.USER_ACTION_NEEDED,
+                retry_after_ms=RETRY_MS,
+            )
+        if found.digest != wanted.digest or found.user != wanted.user:
+            raise Conflict(
+                "the Idempotency-Key was used with another request; choose another key",
+                kind=ErrorKind.INVALID_STATE_TRANSITION,
+                retry=RetryClass.NOT_RETRYABLE,
+            )
+        return found
+
+    async def find(self, session_id: str) -> Reserved | None:
+        """Return a reserved session; None if there is none."""
+        return await self._do(lambda: self._find(session_id))
+
+    async def release(self, session_id: str) -> None:
+        """Remove the reservation of a session."""
+        await self._do(lambda: self._change("DELETE FROM reserved WHERE session_id = ?", session_id))
+
+    async def claim(self, name: str, digest: str) -> Claim | None:
+        """Bind a key to a request, durably; None if it is bound to another one."""
+        return await self._do(lambda: self._claim(name, digest))
+
+    async def finish(self, name: str) -> None:
+        """Record that the request of a key succeeded."""
+        await self._do(lambda: self._change("UPDATE used SET is_done = 1 WHERE name = ?", name))
+
+    async def unclaim(self, name: str) -> None:
+        """Free a key."""
+        await self._do(lambda: self._change("DELETE FROM used WHERE name = ?", name))
+
+    async def _do(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    def _reserve(self, wanted: Reserved) -> Reserved | None:
+        with self._connection as db:
+            found = self._find(wanted.session_id)
+            if found is not None:
+                return found
+            [count] = db.execute("SELECT count(*) FROM reserved WHERE user = ?", (wanted.user,)).fetchone()
+            if count >= SESSIONS_EMPTY_MAX:
+                return None
+            row = (wanted.session_id, wanted.user, wanted.agent_id, wanted.created_at, wanted.digest)
+            db.execute("INSERT INTO reserved VALUES (?, ?, ?, ?, ?)", row)
+        return wanted
+
+    def _claim(self, name: str, digest: str) -> Claim | None:
+        with self._connection as db:
+            # Insert first, then look: another process may claim the key at the same time.
+            made = db.execute(_CLAIM, (name, digest))
+            if made.rowcount:
+                db.execute("DELETE FROM used WHERE number <= ?", ((made.lastrowid or 0) - KEYS_KEPT_MAX,))
+                return Claim(is_new=True)
+            [known, is_done] = db.execute(
+                "SELECT digest, is_done FROM used WHERE name = ?", (name,)
+            ).fetchone()
+        return Claim(is_new=False, is_done=bool(is_done)) if known == digest else None
+
+    def _find(self, session_id: str) -> Reserved | None:
+        row = self._connection.execute(
+            "SELECT session_id, user, agent_id, created_at, digest FROM reserved WHERE session_id = ?",
+            (session_id,),
+        ).fetchone()
+        return None if row is None else Reserved(*row)
+
+    def _change(self, sql: str, name: str) -> None:
+        with self._connection as db:
+            db.execute(sql, (name,))
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, check_same_thread=False)
+    with ExitStack() as failed:
+        failed.callback(connection.close)
+        connection.execute("PRAGMA journal_mode = WAL")
+        # An acknowledged write must survive a power failure.
+        connection.execute("PRAGMA synchronous = FULL")
+        for sql in (_TABLE, _INDEX, _USED):
+            connection.execute(sql)
+        connection.commit()
+        failed.pop_all()
+    return connection
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Work on a proposal: under way, or failed."""
+
+    proposal_id: str
+    kind: Literal["propose", "check"]
+    started_at: str
+    goal_id: str | None = None
+    agent_id: str | None = None
+    status: Literal["working", "failed"] = "working"
+    problem: str | None = None
+    """Why it failed."""
+
+
+class Improving:
+    """The Builder of a tenant, and its background work."""
+
+    def __init__(self, runtime: AgentRuntime, settings: ImproveSettings) -> None:
+        self.builder: Final = Builder(settings.model, runtime=runtime, goals=settings.goals)
+        self._works: OrderedDict[tuple[str, str], Work] = OrderedDict()
+        self._tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
+
+    @property
+    def working(self) -> int:
+        """The number of tasks under way."""
+        return len(self._tasks)
+
+    @property
+    def works(self) -> tuple[Work, ...]:
+        """Work under way or failed, newest first."""
+        return tuple(reversed(self._works.values()))
+
+    def begin(self, work: Work, job: Callable[[], Coroutine[object, object, object]]) -> None:
+        """Start work in the background, unless it is under way.
+
+        Raises:
+            Problem: too much work is under way.
+        """
+        key = (work.proposal_id, work.kind)
+        if key in self._tasks:
+            return
+        if len(self._tasks) >= WORKS_MAX:
+            words = f"{WORKS_MAX} proposals are being made or checked, the limit: retry later"
+            raise Problem(503, words, retry_s=RETRY_MS // 1000)
+        self._works.pop(key, None)
+        self._works[key] = work
+        while len(self._works) > WORKS_KEPT_MAX:
+            self._works.popitem(last=False)
+        self._tasks[key] = asyncio.create_task(self._do(key, job))
+
+    async def _do(self, key: tuple[str, str], job: Callable[[], Coroutine[object, object, object]]) -> None:
+        problem = None
+        try:
+            await job()
+        except AgentError as error:
+            problem = error.info().message
+        except Exception:  # noqa: BLE001 - the server boundary: no caller waits for this task
+            _LOG.exception("work on a proposal failed")
+            problem = "internal error; see the log of the server"
+        finally:
+            del self._tasks[key]
+            work = self._works.pop(key, None)
+        if problem is not None and work is not None:
+            self._works[key] = replace(work, status="failed", problem=problem)
+
+    async def aclose(self) -> None:
+        """Cancel all work; the same request starts it again."""
+        tasks = tuple(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.builder.aclose()
+
+
+class Insight:
+    """The ledger of a tenant and its Builder, opened at the first use."""
+
+    def __init__(self, runtime: AgentRuntime) -> None:
+        self._runtime = runtime
+        self._query: BuilderQuery | None = None
+        self._improving: Improving | None = None
+
+    @property
+    def working(self) -> int:
+        """The number of proposals that are being made or checked."""
+        return 0 if self._improving is None else self._improving.working
+
+    async def ask(self, question: Callable[[BuilderQuery], T]) -> T:
+        """Query the ledger in a thread; it catches up with the journal first."""
+        if self._query is None:
+            self._query = BuilderQuery(runtime=self._runtime)
+        return await asyncio.to_thread(question, self._query)
+
+    def improving(self, settings: ImproveSettings) -> Improving:
+        """Return the Builder and its work."""
+        if self._improving is None:
+            self._improving = Improving(self._runtime, settings)
+        return self._improving
+
+    async def aclose(self) -> None:
+        """Let go of the files."""
+        if self._improving is not None:
+            await self._improving.aclose()
+        if self._query is not None:
+            await asyncio.to_thread(self._query.close)
+
 
 NAME_SUFFIX: Final = ".tenant"
 EMPTY_SUFFIX: Final = ".empty"
-_LOG: Final = logging.getLogger("windlass.server")
 _MOVING: Final = (RunStatus.RUNNING, RunStatus.CANCELLING)
 _PLAIN: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
 @dataclass(slots=True)
 class Tenant:
-    """An open store, the runtime over it, and sessions without a first word."""
+    """An open tenant."""
 
     name: str
     runtime: AgentRuntime
     reservations: Reservations
     insight: Insight
     agent_ids: tuple[str, ...]
-    """The agents that runs can be started with; their subagents are theirs alone."""
+    """The agents that runs can be started with; subagents are not among them."""
     exported: telemetry.TelemetryExport | None = None
-    """Who tells a collector what happens; None if the environment names none."""
+    """The OpenTelemetry export; None if the environment configures none."""
     users: int = 0
-    """Requests that use it now."""
+    """Number of requests that use it."""
 
     @property
     def store(self) -> Store:
-        """What the runtime keeps everything in."""
+        """The store of the runtime."""
         store = self.runtime.ports.store
         assert store is not None, "it was opened on one"
         return store
 
     @property
     def is_busy(self) -> bool:
-        """Whether somebody uses it now."""
+        """Whether requests or background work use it."""
         return bool(self.users or self.insight.working)
 
     def new_id(self) -> str:
-        """Return an id that nobody else has."""
+        """Return a new unique id."""
         return self.runtime.ports.machine.new_id()
 
     async def is_parked(self) -> bool:
-        """Whether nothing goes on in it, and nothing will before somebody asks for it."""
+        """Whether no run is active and none will wake up by itself."""
         if not await self.store.unfinished():
             return True
         if await self.store.next_wake_ms() is not None:
@@ -71,7 +347,7 @@ class Tenant:
         return not any([(await runs(status=status, limit=1)).items for status in _MOVING])
 
     async def aclose(self) -> None:
-        """Let go of it; runs that are not done go on when it is opened again."""
+        """Close it; open runs continue when it is opened again."""
         if self.exported is not None:
             await self.exported.aclose()
         await self.insight.aclose()
@@ -80,9 +356,9 @@ class Tenant:
 
 
 class Tenants:
-    """The tenants of a server, each opened when it is first needed.
+    """The tenants of a server, each opened at its first request.
 
-    Takes the agents, which all tenants share, and the options of `AgentRuntime.open`.
+    All tenants share the agents and the options of `AgentRuntime.open`.
     """
 
     def __init__(
@@ -102,19 +378,19 @@ class Tenants:
         self._open: OrderedDict[str, Tenant] = OrderedDict()
         self._opening = asyncio.Lock()
         self._broken: set[str] = set()
-        """Tenants of which the log says why they cannot be opened."""
+        """Tenants that cannot be opened and are in the log."""
 
     async def check(self, expected: Iterable[str] = ()) -> None:
-        """See before anything is served that it can be.
+        """Check agents and stores before the server starts.
 
-        `expected` are tenants that will come.
+        `expected` are tenants that are known to be used.
 
         Raises:
-            Rejected: a file of an expected tenant is none, or nobody provides the model of an agent.
+            Rejected: a file of an expected tenant cannot be opened, or an agent has an unknown provider.
         """
         _check_models(AgentRuntime.in_memory(self.agents.values(), **self._options).ports)
         if self._folder.exists() and not self._folder.is_dir():
-            raise refused(f"{self._folder} is no folder: the stores of a server are kept in one")
+            raise refused(f"{self._folder} is no folder: a server needs a folder for its stores")
         for name in expected:
             path = self._path(name)
             if path.exists():
@@ -124,27 +400,27 @@ class Tenants:
                 await _check_empty(empty)
 
     async def start(self) -> None:
-        """Open every tenant that has runs to go on with, also above the limit.
+        """Open every tenant with open runs, even above the limit.
 
-        One that cannot be opened is left out, and the log says why.
+        A tenant that cannot be opened is skipped and logged.
         """
         self._folder.mkdir(parents=True, exist_ok=True)
         for path in sorted(self._folder.glob("*.db")):
             name_file = path.with_suffix(NAME_SUFFIX)
             if not name_file.exists():
-                continue  # the store of something else
+                continue  # not a store of a server
             try:
                 if await self._is_due(path):
                     name = name_file.read_text(encoding="utf-8")
                     self._open[name] = await self._make(name)
-            except Exception as error:  # noqa: BLE001 - what is wrong with one tenant is not the others' fault
+            except Exception as error:  # noqa: BLE001 - one broken tenant must not stop the others
                 self._tell(path.stem, error)
         if len(self._open) > self._open_max:
             count, limit = len(self._open), self._open_max
-            _LOG.warning("%d tenants have runs to go on with, more than the limit of %d", count, limit)
+            _LOG.warning("%d tenants have open runs, more than the limit of %d", count, limit)
 
     async def aclose(self) -> None:
-        """Let go of all tenants."""
+        """Close all tenants."""
         async with self._opening:
             while self._open:
                 _, tenant = self._open.popitem()
@@ -152,15 +428,15 @@ class Tenants:
 
     @property
     def open_count(self) -> int:
-        """How many tenants are open."""
+        """The number of open tenants."""
         return len(self._open)
 
     @asynccontextmanager
     async def use(self, name: str) -> AsyncGenerator[Tenant]:
-        """Keep a tenant open for as long as a request lasts.
+        """Hold a tenant open during a request.
 
         Raises:
-            Unavailable: too many are open, or its store cannot be opened now.
+            Unavailable: too many tenants are busy, or the store cannot be opened.
         """
         tenant = await self._ensure(name)
         tenant.users += 1
@@ -187,10 +463,10 @@ class Tenants:
         """Log once why a tenant cannot be opened."""
         if stem not in self._broken:
             self._broken.add(stem)
-            _LOG.error("the tenant of %s.db cannot be opened: %s", stem, error, exc_info=error)
+            _LOG.error("tenant store %s.db cannot be opened: %s", stem, error, exc_info=error)
 
     async def _is_due(self, path: Path) -> bool:
-        """Whether a store that is not open has something to go on with, ever."""
+        """Whether a closed store has runs that can continue without a request."""
         store = await SqliteStore.open(path, durability=self._durability)
         try:
             if not await store.unfinished():
@@ -204,17 +480,17 @@ class Tenants:
         """Open a tenant.
 
         Raises:
-            Unavailable: it cannot be; what is wrong with its files is nothing for a client.
+            Unavailable: it cannot be opened; the reason is in the log only.
         """
         path = self._path(name)
         try:
             tenant = await self._make(name)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the log has it
+        except Exception as error:  # noqa: BLE001 - the server boundary: logged
             self._tell(path.stem, error)
         else:
             self._broken.discard(path.stem)
             return tenant
-        raise _unavailable("what the server keeps for you cannot be read now; its log says why")
+        raise _unavailable("the store of your tenant cannot be opened; see the log of the server")
 
     async def _make(self, name: str) -> Tenant:
         path = self._path(name)
@@ -232,25 +508,25 @@ class Tenants:
         return Tenant(name, runtime, reservations, Insight(runtime), tuple(self.agents), exported)
 
     async def _make_room(self) -> None:
-        """Close the tenants that were used longest ago, if there are too many.
+        """Close the least recently used tenants above the limit.
 
-        Runs in them may wait for people: whoever answers opens the tenant again.
+        Runs in them may wait for people: an answer opens the tenant again.
         """
-        for name, tenant in tuple(self._open.items()):  # others come and go while we look
+        for name, tenant in tuple(self._open.items()):  # the dictionary changes during the awaits
             if len(self._open) < self._open_max:
                 return
             if not tenant.is_busy and await tenant.is_parked() and not tenant.is_busy:
                 await self._park(name)
         if len(self._open) >= self._open_max:
-            raise _unavailable(f"{self._open_max:,} tenants are busy, which is the limit")
+            raise _unavailable(f"too many busy tenants, limit {self._open_max:,}: retry later")
 
     async def _park(self, name: str) -> None:
-        """Close a tenant; open it again if something went on while we looked."""
+        """Close a tenant; open it again if a run became active meanwhile."""
         await self._open.pop(name).aclose()
         path = self._path(name)
         try:
             is_due = await self._is_due(path)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the log has it
+        except Exception as error:  # noqa: BLE001 - the server boundary: logged
             self._tell(path.stem, error)
             return
         if is_due:
@@ -258,7 +534,7 @@ class Tenants:
 
 
 def _check_models(ports: RuntimePorts) -> None:
-    """Refuse agents whose model nobody provides; a key that is missing may come later."""
+    """Refuse agents with an unknown model provider; a missing API key is not checked."""
     routes: tuple[str, ...] | None = getattr(ports.provider_source, "routes", None)
     known = [*ports.providers, *(routes or ())]
     for agent_id in ports.registry.agent_ids:
@@ -271,13 +547,13 @@ def _check_models(ports: RuntimePorts) -> None:
 
 
 async def _check_empty(path: Path) -> None:
-    """Refuse a file of sessions without a word that is none."""
+    """Refuse a file of reservations that cannot be opened."""
     try:
         await (await Reservations.open(path)).aclose()
         return
     except sqlite3.Error as error:
         problem = str(error)
-    raise refused(f"{path} cannot be used: {problem}; put the right one back, or take it away")
+    raise refused(f"{path} cannot be opened: {problem}; restore it, or delete it")
 
 
 def _unavailable(message: str) -> Unavailable:
@@ -290,16 +566,16 @@ def _unavailable(message: str) -> Unavailable:
 
 
 def _keep_name(path: Path, name: str) -> None:
-    """Write down what a tenant is called: the name of its file may be a digest."""
+    """Store the name of a tenant: its file name may be a digest."""
     if not path.exists():
-        # All of it or nothing: half a name would be that of another tenant.
+        # Atomically: half a name could be that of another tenant.
         new = path.with_suffix(f"{NAME_SUFFIX}-new")
         new.write_text(name, encoding="utf-8")
         new.replace(path)
 
 
 def file_name(tenant: str) -> str:
-    """Return what the files of a tenant are called: never the same for two."""
+    """Return the file name of a tenant; it is unique."""
     if _PLAIN.fullmatch(tenant):
         return tenant
     return f"~{sha256(tenant.encode()).hexdigest()}"

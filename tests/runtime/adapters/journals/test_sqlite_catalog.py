@@ -13,7 +13,13 @@ from tests.runtime.catalog.rig import PAYS, agent, approve, opened, until
 
 from windlass.adapters.journals import sqlite_schema
 from windlass.adapters.journals.sqlite import SqliteStore
-from windlass.adapters.journals.sqlite_listed import requests_query, runs_query, sessions_query
+from windlass.adapters.journals.sqlite_listed import (
+    REQUEST,
+    SETTLED,
+    requests_query,
+    runs_query,
+    sessions_query,
+)
 from windlass.adapters.journals.sqlite_schema import Connection, Cursor, Value, connect, prepare
 from windlass.catalog import Sessions
 from windlass.errors import Corrupt
@@ -95,6 +101,8 @@ def test_every_page_is_answered_by_an_index_and_no_journal_is_read(tmp_path: Pat
         *(sessions_query(one, before=9, limit=50) for one in SESSIONS),
         *(runs_query(one, 5 if one.session_id else None, before=9, limit=50) for one in RUNS),
         *(requests_query(owner, after=9, limit=50) for owner in (None, "u1")),
+        (REQUEST, ("q1",)),
+        (SETTLED, ("q1",)),
     ]
     for sql, parameters in questions:
         plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", parameters)]
@@ -146,7 +154,16 @@ async def _made(path: Path, *, count: int) -> None:
 def version_2(path: Path) -> None:
     """Take back what the newest version of the tables has added."""
     connection = sqlite3.connect(path)
-    for name in ("catalog", "catalog_words", "asked", "content_uses", "deleted", "holes", "unlisted"):
+    for name in (
+        "catalog",
+        "catalog_words",
+        "asked",
+        "settled",
+        "content_uses",
+        "deleted",
+        "holes",
+        "unlisted",
+    ):
         connection.execute(f"DROP TABLE {name}")
     for name in ("runs_by_item", "runs_by_session"):
         connection.execute(f"DROP INDEX {name}")

@@ -4,8 +4,7 @@ import { ConnectionError, ProtocolError, reasonOf, systemClock, toApiError, type
 import { CodecError, decode, DEPTH_MAX, encode } from "../codec.js";
 import { readFeed, type FeedItem, type FeedOptions, type FeedSource } from "./feed.js";
 import { DecisionRun, type InputResponse, type RunStatus } from "../generated/index.js";
-import * as insight from "../rest-insight.js";
-import * as rest from "../rest-types.js";
+import * as rest from "../generated/rest.js";
 
 /** Bytes of one answer; pages and exports are larger than a message. */
 const ANSWER_BYTES_MAX = 64 * 1_048_576;
@@ -155,8 +154,8 @@ export class Client {
   }
 
   /** The records at which a fork of a session may begin. */
-  safePoints(sessionId: string, query: SafePointQuery = {}, options?: RequestOptions): Promise<insight.SafePoints> {
-    return this.ask(insight.SafePoints, at("sessions", sessionId, "safe-points"), { ...options, query });
+  safePoints(sessionId: string, query: SafePointQuery = {}, options?: RequestOptions): Promise<rest.SafePoints> {
+    return this.ask(rest.SafePoints, at("sessions", sessionId, "safe-points"), { ...options, query });
   }
 
   /** Everything that is stored of a session, as lines of JSON. */
@@ -192,52 +191,52 @@ export class Client {
   }
 
   /** What the model was sent in a step of a run, counted from 0. */
-  prompt(runId: string, stepIndex: number, options?: RequestOptions): Promise<insight.StepPrompt> {
-    return this.ask(insight.StepPrompt, at("runs", runId, "steps", String(stepIndex), "prompt"), options);
+  prompt(runId: string, stepIndex: number, options?: RequestOptions): Promise<rest.StepPrompt> {
+    return this.ask(rest.StepPrompt, at("runs", runId, "steps", String(stepIndex), "prompt"), options);
   }
 
   // Many runs.
 
   /** Runs over time, in numbers. */
-  stats(query: StatsQuery = {}, options?: RequestOptions): Promise<insight.Stats> {
-    return this.ask(insight.Stats, "/stats", { ...options, query });
+  stats(query: StatsQuery = {}, options?: RequestOptions): Promise<rest.Stats> {
+    return this.ask(rest.Stats, "/stats", { ...options, query });
   }
 
   /** Why runs failed. */
-  failures(query: TimeQuery = {}, options?: RequestOptions): Promise<insight.Failures> {
-    return this.ask(insight.Failures, "/failures", { ...options, query });
+  failures(query: TimeQuery = {}, options?: RequestOptions): Promise<rest.Failures> {
+    return this.ask(rest.Failures, "/failures", { ...options, query });
   }
 
   /** The versions of an agent that have run. */
-  versions(agent: string, options?: RequestOptions): Promise<insight.Versions> {
-    return this.ask(insight.Versions, "/versions", { ...options, query: { agent } });
+  versions(agent: string, options?: RequestOptions): Promise<rest.AgentVersions> {
+    return this.ask(rest.AgentVersions, "/versions", { ...options, query: { agent } });
   }
 
   /** Two versions of an agent side by side. */
   compare(
     query: { readonly agent: string; readonly old: string; readonly new: string },
     options?: RequestOptions,
-  ): Promise<insight.Comparison> {
-    return this.ask(insight.Comparison, "/compare", { ...options, query });
+  ): Promise<rest.AgentComparison> {
+    return this.ask(rest.AgentComparison, "/compare", { ...options, query });
   }
 
   /** What is proposed to be changed. */
   proposals(
     query: { readonly agent?: string | undefined; readonly status?: string | undefined } = {},
     options?: RequestOptions,
-  ): Promise<insight.ProposalList> {
-    return this.ask(insight.ProposalList, "/proposals", { ...options, query });
+  ): Promise<rest.ProposalList> {
+    return this.ask(rest.ProposalList, "/proposals", { ...options, query });
   }
 
   /** Asks for a proposal that helps a goal; returns its id, under which it will be found. */
   async propose(goal: string, agent?: string, options?: RequestOptions): Promise<string> {
     const body = agent === undefined ? { goal } : { goal, agent };
-    return (await this.ask(insight.ProposalAccepted, "/proposals", { ...options, method: "POST", body })).proposalId;
+    return (await this.ask(rest.ProposalAccepted, "/proposals", { ...options, method: "POST", body })).proposalId;
   }
 
   /** Does recorded runs again with a proposal; the result will be in it. */
   async checkProposal(proposalId: string, options?: RequestOptions): Promise<void> {
-    await this.ask(insight.ProposalAccepted, at("proposals", proposalId, "check"), {
+    await this.ask(rest.ProposalAccepted, at("proposals", proposalId, "check"), {
       ...options,
       method: "POST",
       body: {},
@@ -248,10 +247,10 @@ export class Client {
   settleProposal(
     proposalId: string,
     verdict: "approve" | "refuse",
-    body: insight.Verdict,
+    body: rest.Verdict,
     options?: RequestOptions,
-  ): Promise<insight.ProposalView> {
-    return this.ask(insight.ProposalView, at("proposals", proposalId, verdict), { ...options, method: "POST", body });
+  ): Promise<rest.ProposalView> {
+    return this.ask(rest.ProposalView, at("proposals", proposalId, verdict), { ...options, method: "POST", body });
   }
 
   // People.

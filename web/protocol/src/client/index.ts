@@ -32,8 +32,7 @@ export {
   type StatsQuery,
   type TimeQuery,
 } from "./http.js";
-export * from "../rest-types.js";
-export * from "../rest-insight.js";
+export * from "./bodies.js";
 export {
   childDuplex,
   portDuplex,

@@ -11,11 +11,11 @@ import {
   ToolCall,
   ToolResult,
   ToolSpec,
+  TraceInfo,
   type InputResponse,
   type ToolMode,
 } from "../generated/index.js";
 import { toJson } from "../events.js";
-import { TraceInfo } from "../rest-types.js";
 import { RpcClosed, type CallOptions, type RpcPeer } from "./rpc.js";
 import { open, type JsonObject, type JsonValue } from "../wire.js";
 

@@ -9,6 +9,7 @@ export * from "./input.js";
 export * from "./output.js";
 export * from "./packages.js";
 export * from "./policy.js";
+export * from "./rest.js";
 export * from "./rpc.js";
 export * from "./runs.js";
 export * from "./sessions.js";

@@ -18,7 +18,7 @@ from windlass_cli.output import Exit, Problem
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from windlass_server import JwtSettings, Settings, Tenants
+    from windlass_server import Settings, Tenants
 
 WATCHED: Final = "WINDLASS_DEV_WATCHED"
 """Set in the environment of the server that `dev` starts, so that it does not watch files itself."""
@@ -27,7 +27,6 @@ LOOK_S: Final = 0.5
 FILES_MAX: Final = 5_000
 """Files that are checked; the rest of a larger project is not."""
 _IGNORED: Final = frozenset({"__pycache__", "node_modules", "site-packages", "windlass-data"})
-_JWT: Final = ("server.jwt_issuer", "server.jwt_audience", "server.jwt_jwks")
 
 
 def serve(
@@ -95,36 +94,16 @@ def serve_agents(
 
 
 def server_settings(command: Command, port: int | None) -> "Settings":
-    """Return the settings of the server.
+    """Return the settings of the server: those of the command that begin with `server.`.
 
     Raises:
-        Problem: only some of the JWT settings are set.
-        Rejected: an open server would listen on another address than this machine's, or a file is missing.
+        Rejected: the settings cannot be used; see `windlass_server.Settings`.
     """
     settings = command.settings
-    keys, origins = settings.text("server.keys"), settings.text("server.cors_origins")
-    return windlass_server.Settings(
-        host=settings.host,
-        port=settings.port if port is None else port,
-        keys=settings.folder / keys if keys else None,
-        jwt=_jwt(command),
-        improve=windlass_server.ImproveSettings(
-            settings.text("server.builder_model") or None, command.goals()
-        ),
-        cors_origins=tuple(origin.strip() for origin in origins.split(",") if origin.strip()),
-    )
-
-
-def _jwt(command: Command) -> "JwtSettings | None":
-    given = [command.settings.text(key) for key in _JWT]
-    if not any(given):
-        return None
-    if not all(given):
-        missing = _JWT[[bool(one) for one in given].index(False)]
-        raise Problem(f"JWTs need all of {', '.join(_JWT)}", f"Set {missing} too.")
-    return windlass_server.JwtSettings(
-        *given, roles_claim=command.settings.text("server.jwt_roles_claim") or None
-    )
+    values = {key.removeprefix("server."): settings.text(key) for key in settings.values}
+    if port is not None:
+        values["port"] = str(port)
+    return windlass_server.Settings.read(values, folder=settings.folder, goals=command.goals())
 
 
 async def _watched(command: Command, port: int | None) -> Exit:

@@ -3,7 +3,7 @@
 from windlass.catalog.reading import Page, RunTrace, SessionAt, StepPrompt
 from windlass.catalog.sessions import RunQuery, SessionQuery, Sessions
 from windlass.catalog.stats import RunNumbers, RunStats
-from windlass.ports.store import OpenRequest, RunInfo, SessionInfo, SessionStatus
+from windlass.ports.store import OpenRequest, RunInfo, SessionInfo, SessionStatus, SettledRequest
 
 __all__ = [
     "OpenRequest",
@@ -18,5 +18,6 @@ __all__ = [
     "SessionQuery",
     "SessionStatus",
     "Sessions",
+    "SettledRequest",
     "StepPrompt",
 ]

@@ -31,6 +31,7 @@ from windlass.ports.store import (
     SessionFilter,
     SessionInfo,
     SessionStatus,
+    SettledRequest,
     Store,
 )
 from windlass.refusals import (
@@ -229,6 +230,13 @@ class Sessions:
         wanted = name_of(owner, "owner")
         found = await self._store.listed_requests(owner=wanted, after=behind, limit=most + 1)
         return page_of(found, most, kind="requests", place=lambda one: one.number)
+
+    async def request(self, request_id: str) -> OpenRequest | SettledRequest | None:
+        """Return a request to a person, open or settled, from the index.
+
+        None if no session ever asked it, or if its run ended before it was settled.
+        """
+        return await self._store.find_request(request_id)
 
     async def stats(
         self,

@@ -3,16 +3,6 @@
 HTTP is the extra `windlass[client]`; it is imported when the first client is opened.
 """
 
-from windlass.client.answers import (
-    Accepted,
-    AgentInfo,
-    ApprovalInfo,
-    Health,
-    RunInfo,
-    RunRow,
-    SessionInfo,
-    TraceInfo,
-)
 from windlass.client.client import Client, RunQuery, RunWishes, SessionQuery
 from windlass.client.connection import (
     Broken,
@@ -25,6 +15,16 @@ from windlass.client.connection import (
 )
 from windlass.client.remote import RemoteAgent, RemoteOptions
 from windlass.ports.feed import CursorExpired
+from windlass_protocol import (
+    Accepted,
+    AgentInfo,
+    ApprovalInfo,
+    Health,
+    RunInfo,
+    RunRow,
+    SessionInfo,
+    TraceInfo,
+)
 
 __all__ = [
     "Accepted",

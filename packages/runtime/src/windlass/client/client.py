@@ -9,23 +9,6 @@ from pydantic import BaseModel, JsonValue
 from pydantic_core import to_jsonable_python
 
 from windlass.catalog.reading import Page
-from windlass.client.answers import (
-    Accepted,
-    AgentInfo,
-    AgentList,
-    ApprovalInfo,
-    ApprovalList,
-    Deleted,
-    Health,
-    JsonObject,
-    MessageList,
-    RunInfo,
-    RunList,
-    RunRow,
-    SessionInfo,
-    SessionList,
-    TraceInfo,
-)
 from windlass.client.connection import (
     IDLE_S,
     KEY_CHARS_MAX,
@@ -41,7 +24,29 @@ from windlass.client.connection import (
 from windlass.errors import option_problem
 from windlass.refusals import bad_request
 from windlass_harness.retry import RetryPolicy
-from windlass_protocol import BudgetLimits, ChatMessage, DecisionRun, InputResponse, RunMode, UserContent
+from windlass_protocol import (
+    Accepted,
+    AgentInfo,
+    AgentList,
+    ApprovalInfo,
+    ApprovalPage,
+    BudgetLimits,
+    ChatMessage,
+    DecisionRun,
+    Deleted,
+    Health,
+    HistoryPage,
+    InputResponse,
+    JsonObject,
+    RunInfo,
+    RunMode,
+    RunPage,
+    RunRow,
+    SessionInfo,
+    SessionPage,
+    TraceInfo,
+    UserContent,
+)
 
 if TYPE_CHECKING:
     from windlass.client.feed import EventFeed
@@ -102,7 +107,7 @@ class Runs:
         problem = option_problem(query, RunQuery, what="runs.list")
         if problem is not None:
             raise bad_request(problem)
-        found = await self._link.ask(RunList, Call("GET", "/runs", query=query_of(query)))
+        found = await self._link.ask(RunPage, Call("GET", "/runs", query=query_of(query)))
         return Page(found.runs, found.next)
 
     async def cancel(self, run_id: str, *, reason: str | None = None) -> Accepted:
@@ -136,7 +141,7 @@ class Approvals:
     async def list(self, *, after: str | None = None, limit: int | None = None) -> Page[ApprovalInfo]:
         """Return a page of what waits, the oldest first."""
         query = {"after": after, "limit": limit}
-        found = await self._client.link.ask(ApprovalList, Call("GET", "/approvals", query=query))
+        found = await self._client.link.ask(ApprovalPage, Call("GET", "/approvals", query=query))
         return Page(found.requests, found.next)
 
     async def answer(
@@ -248,7 +253,7 @@ class Sessions:
     async def list(self, **query: Unpack[SessionQuery]) -> Page[SessionInfo]:
         """Return a page of sessions, the newest first."""
         _check(query, SessionQuery, "sessions.list")
-        found = await self._link.ask(SessionList, Call("GET", "/sessions", query=query_of(query)))
+        found = await self._link.ask(SessionPage, Call("GET", "/sessions", query=query_of(query)))
         return Page(found.sessions, found.next)
 
     async def history(
@@ -256,7 +261,7 @@ class Sessions:
     ) -> Page[ChatMessage]:
         """Return a page of what was said, the oldest first."""
         path = path_of("sessions", session_id, "history")
-        found = await self._link.ask(MessageList, Call("GET", path, query={"after": after, "limit": limit}))
+        found = await self._link.ask(HistoryPage, Call("GET", path, query={"after": after, "limit": limit}))
         return Page(found.messages, found.next)
 
     async def fork(

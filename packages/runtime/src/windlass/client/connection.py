@@ -11,13 +11,12 @@ from pydantic import JsonValue, ValidationError
 from pydantic_core import to_json
 
 from windlass import parts
-from windlass.client.answers import JsonObject
 from windlass.errors import AgentError, Ambiguous, Conflict, Corrupt, Denied, Rejected, Unavailable, kind_of
 from windlass.ports.clock import Clock, IdFactory, Random
 from windlass.ports.feed import CursorExpired
 from windlass.refusals import bad_request
 from windlass_harness.retry import RetryPolicy
-from windlass_protocol import CausalIds, CodecError, CodecLimits, ErrorKind, RetryClass, parse
+from windlass_protocol import CausalIds, CodecError, CodecLimits, ErrorKind, JsonObject, RetryClass, parse
 
 Query = Mapping[str, str | int | bool | None]
 

@@ -18,7 +18,6 @@ from pydantic_core import to_json
 
 from windlass import parts
 from windlass.agent import MESSAGE_CHARS_MAX, Agent
-from windlass.client.answers import RunInfo
 from windlass.client.client import Client
 from windlass.client.connection import FEEDS, Address, Key, NotFound, NotWindlass, check_url, is_passing
 from windlass.errors import AgentError, Ambiguous, Conflict, Rejected, check_name, option_problem, wrong
@@ -37,6 +36,7 @@ from windlass_protocol import (
     InputKind,
     InputRequest,
     RetryClass,
+    RunInfo,
     RunMode,
     RunResult,
     RunStatus,

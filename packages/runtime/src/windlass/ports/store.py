@@ -20,24 +20,10 @@ from windlass_harness.loop.drafts import Draft, Post
 from windlass_harness.loop.family import CANCEL as CANCEL
 from windlass_harness.loop.family import START as START
 from windlass_harness.views.listing import Told
-from windlass_protocol import ContentRef, InputRequest, Record, RunStatus, Usage
+from windlass_protocol import ContentRef, InputOutcome, InputRequest, Record, RunStatus, Usage
+from windlass_protocol import SessionStatus as SessionStatus
 
 NO_USAGE: Final = Usage()
-
-
-class SessionStatus(StrEnum):
-    """Where a session is: the status of the newest run that has begun, or `idle`."""
-
-    IDLE = "idle"
-    """No run has ever been started in it."""
-    PENDING = "pending"
-    RUNNING = "running"
-    WAITING = "waiting"
-    CANCELLING = "cancelling"
-    COMPLETED = "completed"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
-    BUDGET_EXHAUSTED = "budget_exhausted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +93,26 @@ class OpenRequest:
     """What is asked: the tool and its arguments are in its `action`, with `expires_at` beside."""
     number: int
     """Its place in the list: a later request has a higher one."""
+
+    @property
+    def request_id(self) -> str:
+        """The id of the request."""
+        return self.request.request_id
+
+
+@dataclass(frozen=True, slots=True)
+class SettledRequest:
+    """A request that is closed: answered, or expired."""
+
+    request_id: str
+    session_id: str
+    run_id: str
+    owner: str | None
+    outcome: InputOutcome
+    option_id: str | None
+    """The option that was chosen."""
+    responder: str | None
+    at: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +215,13 @@ class Listing(Protocol):
         self, *, owner: str | None = None, after: int = 0, limit: int = 50
     ) -> tuple[OpenRequest, ...]:
         """Return open requests, oldest first, numbered behind `after`."""
+        ...
+
+    async def find_request(self, request_id: str) -> OpenRequest | SettledRequest | None:
+        """Return a request, open or settled.
+
+        None if no session ever asked it, or if its run ended before it was settled.
+        """
         ...
 
     async def counted_runs(self, wanted: CountFilter) -> RunCounts:

@@ -33,6 +33,7 @@ from windlass.ports.store import (
     SessionFilter,
     SessionInfo,
     SessionRow,
+    SettledRequest,
     Store,
     StoredAppend,
     Waiting,
@@ -150,6 +151,9 @@ class WrappedStore:
         return await self._pass(
             "listed_requests", lambda: self.inner.listed_requests(owner=owner, after=after, limit=limit)
         )
+
+    async def find_request(self, request_id: str) -> OpenRequest | SettledRequest | None:
+        return await self._pass("find_request", lambda: self.inner.find_request(request_id))
 
     async def counted_runs(self, wanted: CountFilter) -> RunCounts:
         return await self._pass("counted_runs", lambda: self.inner.counted_runs(wanted))

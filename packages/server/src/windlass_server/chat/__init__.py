@@ -1,1 +1,1 @@
-"""Runs as chat clients of others see them: pure folds, events in and frames out."""
+"""Chat protocols of other projects: AG-UI and the AI SDK."""

@@ -1,26 +1,182 @@
-"""A run as events of AG-UI 1.0.
+"""AG-UI 1.0: its route, and runs as its events.
 
-A run that waits for people ends here with an interrupt; the run that resumes it shows what comes behind the
-answers. Whoever reads a run again is first told with which messages to begin, so nothing is there twice.
+A run that waits for people ends with an interrupt; the AG-UI run that resumes it shows the events after the
+answers. A client that reads a run again first gets a snapshot of its messages, so that nothing appears twice.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Final, assert_never
+from typing import Annotated, Final, assert_never
 
+from fastapi import APIRouter, Path, Request, Response
 from pydantic import JsonValue
 from pydantic_core import to_json
 
-from windlass import Event
+from windlass import AgentError, Event
 from windlass_harness.views.payloads import as_text
-from windlass_protocol import InputKind, RunStatus, ToolOutput, ToolOutputType
-from windlass_server.chat import beats
-from windlass_server.chat.agui_messages import JsonObject, Transcript, others_of
-from windlass_server.chat.gate import WHOLE, Gate, View
-from windlass_server.chat.sse import ChatFrames, sse
-from windlass_server.chat.telling import Telling
-from windlass_server.problems import Problem
+from windlass_protocol import InputKind, JsonObject, RunStatus, ToolOutput, ToolOutputType
+from windlass_server.chat.run_events import (
+    WHOLE,
+    Ask,
+    Asked,
+    Beat,
+    CallDone,
+    CallPiece,
+    CallProgress,
+    CallReady,
+    Delegated,
+    Ended,
+    Gate,
+    Piece,
+    PieceDone,
+    Returned,
+    Said,
+    Settled,
+    Spent,
+    StateChanged,
+    StepBegan,
+    StepVoid,
+    Telling,
+    TextKind,
+    View,
+    Waits,
+)
+from windlass_server.chat.sessions import (
+    ChatFrames,
+    RunAgentInput,
+    answer,
+    begun_thread,
+    check_agent,
+    find_thread,
+    given_in,
+    past_of,
+    speak,
+    sse,
+    stream,
+    words_of,
+)
+from windlass_server.models import NewSession
+from windlass_server.openapi import (
+    AGUI_EXAMPLE,
+    AGUI_MESSAGE_EXAMPLE,
+    AGUI_RESUME_EXAMPLE,
+    answers,
+    body_example,
+)
+from windlass_server.problems import Problem, of_agent_error
+from windlass_server.requests import PREFIX, Caller, CallerDep
+from windlass_server.streams import SSE_TYPE
+
+_ROLES: Final = frozenset({"developer", "system", "assistant", "user", "tool", "reasoning"})
+
+
+class Transcript:
+    """The messages of a client after the frames of a run, whether they were sent or not."""
+
+    def __init__(self, run_id: str) -> None:
+        self._run_id = run_id
+        self._messages: list[JsonObject] = []
+
+    def apply(self, frames: Iterable[JsonObject]) -> None:
+        """Apply frames; those without a message change nothing."""
+        for frame in frames:
+            match frame["type"]:
+                case "TEXT_MESSAGE_START" | "REASONING_MESSAGE_START":
+                    self._message(frame["messageId"], frame["role"])
+                case "TEXT_MESSAGE_CONTENT" | "REASONING_MESSAGE_CONTENT":
+                    message = self._message(frame["messageId"], "assistant")
+                    message["content"] = f"{message.get('content') or ''}{frame['delta']}"
+                case "TOOL_CALL_START":
+                    function: JsonObject = {"name": frame["toolCallName"], "arguments": ""}
+                    message = self._message(frame["parentMessageId"], "assistant")
+                    call: JsonObject = {"id": frame["toolCallId"], "type": "function", "function": function}
+                    message["toolCalls"] = [*_list(message.get("toolCalls")), call]
+                case "TOOL_CALL_ARGS":
+                    self.set_arguments(frame["toolCallId"], frame["delta"], is_more=True)
+                case "TOOL_CALL_RESULT":
+                    self._result(frame)
+                case _:
+                    pass
+
+    def set_arguments(self, key: JsonValue, arguments: JsonValue, *, is_more: bool = False) -> None:
+        """Set the arguments of a call, or append to them."""
+        for message in self._messages:
+            for call in _list(message.get("toolCalls")):
+                if isinstance(call, dict) and call["id"] == key:
+                    function = call["function"]
+                    assert isinstance(function, dict), "it was made here"
+                    before = function["arguments"] if is_more else ""
+                    function["arguments"] = f"{before}{arguments}"
+
+    def drop(self, step: int) -> None:
+        """Forget the messages of a step; its thoughts become empty.
+
+        Clients keep thoughts that a list of messages leaves out.
+        """
+        name = f"{self._run_id}/{step}"
+        kept: list[JsonObject] = []
+        for message in self._messages:
+            if not _is_of(str(message["id"]), name):
+                kept.append(message)
+            elif message["role"] == "reasoning":
+                kept.append({**message, "content": ""})
+        self._messages = kept
+
+    def expect(self, messages: Iterable[Mapping[str, JsonValue]]) -> None:
+        """Take note of thoughts of the run that a client has: they become empty."""
+        for message in messages:
+            name = message.get("id")
+            is_own = isinstance(name, str) and name.startswith(f"{self._run_id}/")
+            if is_own and message.get("role") == "reasoning":
+                self._message(name, "reasoning")
+
+    def snapshot(self, others: Sequence[JsonObject]) -> list[JsonObject]:
+        """Return all messages: those of others, then those of this run."""
+        return [*others, *deepcopy(self._messages)]
+
+    def _message(self, key: JsonValue, role: JsonValue) -> JsonObject:
+        for message in self._messages:
+            if message["id"] == key:
+                return message
+        message: JsonObject = {"id": key, "role": role}
+        if role != "assistant":
+            message["content"] = ""
+        self._messages.append(message)
+        return message
+
+    def _result(self, frame: JsonObject) -> None:
+        """Insert a result after the message with its call, and after other results of that message."""
+        result = {"id": frame["messageId"], "role": "tool", "toolCallId": frame["toolCallId"]}
+        at = len(self._messages)
+        for place, message in enumerate(self._messages):
+            calls = [call for call in _list(message.get("toolCalls")) if isinstance(call, dict)]
+            if any(call["id"] == frame["toolCallId"] for call in calls):
+                at = place + 1
+                while at < len(self._messages) and self._messages[at]["role"] == "tool":
+                    at += 1
+        self._messages.insert(at, {**result, "content": frame["content"]})
+
+
+def others_of(messages: Iterable[Mapping[str, JsonValue]], run_id: str) -> tuple[JsonObject, ...]:
+    """Return those messages of a client that are not of a run, as it sent them."""
+    return tuple(
+        dict(message)
+        for message in messages
+        if message.get("role") in _ROLES
+        and isinstance(name := message.get("id"), str)
+        and not name.startswith(f"{run_id}/")
+    )
+
+
+def _is_of(key: str, name: str) -> bool:
+    return key == name or key.startswith((f"{name}.", f"{name}/"))
+
+
+def _list(value: JsonValue) -> list[JsonValue]:
+    return value if isinstance(value, list) else []
+
 
 PROTOCOL_VERSION: Final = "1.0"
 _REASONS: Final = {InputKind.APPROVAL: "tool_call", InputKind.QUESTION: "input_required"}
@@ -35,7 +191,7 @@ _TOKENS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class AguiRun:
-    """What a client asked for, and which run that is."""
+    """A request of a client, and the run that answers it."""
 
     thread_id: str
     run_id: str
@@ -46,9 +202,9 @@ class AguiRun:
     is_again: bool = False
     """Whether the client may have seen some of it."""
     messages: tuple[JsonObject, ...] = ()
-    """What the client has; only it sees them again."""
+    """The messages of the client, which are sent back to it."""
     state: JsonObject = field(default_factory=dict[str, JsonValue])
-    """The state that the client has; only it sees it again."""
+    """The state of the client, which is sent back to it."""
     knows_cancelled: bool = True
     """Whether the client knows the outcome `cancelled`; those before 1.0 do not."""
 
@@ -61,7 +217,7 @@ class AguiFold:
         self._telling = Telling(run.own_run_id)
         self._transcript = Transcript(run.own_run_id)
         self._others = others_of(run.messages, run.own_run_id)
-        self._texts: dict[str, beats.TextKind] = {}
+        self._texts: dict[str, TextKind] = {}
         self._calls: set[str] = set()
         self._subagents: dict[str, JsonObject] = {}
         self._state = dict(run.state)
@@ -70,35 +226,35 @@ class AguiFold:
         self.is_over = False
 
     def opening(self) -> list[JsonObject]:
-        """Return what comes before everything else."""
+        """Return the first frames."""
         ids: JsonObject = {"sessionId": self._run.own_session_id, "runId": self._run.own_run_id}
         started = {**self._named("RUN_STARTED"), "protocolVersion": PROTOCOL_VERSION}
         first: JsonObject = {**started, "metadata": {"windlass": ids}}
         return [first] if self._gate.is_closed else [first, *self._begin()]
 
     def take(self, event: Event) -> list[JsonObject]:
-        """Return what an event is in AG-UI, often nothing."""
+        """Return the frames of an event; most have none."""
         frames: list[JsonObject] = []
         for beat in self._telling.tell(event):
             if not self.is_over:
                 frames += self._take(beat)
         return frames
 
-    def _take(self, beat: beats.Beat) -> list[JsonObject]:
+    def _take(self, beat: Beat) -> list[JsonObject]:
         was_closed = self._gate.is_closed
         is_pause = self._gate.is_pause(beat)
-        if was_closed and isinstance(beat, beats.Ended):
+        if was_closed and isinstance(beat, Ended):
             return [*self._begin(), *self._end(beat)]
-        frames = [] if isinstance(beat, beats.Waits) and not is_pause else list(self._shown(beat))
+        frames = [] if isinstance(beat, Waits) and not is_pause else list(self._shown(beat))
         self._transcript.apply(frames)
         if not was_closed:
             return frames
         return [] if self._gate.is_closed else self._begin()
 
     def _begin(self) -> list[JsonObject]:
-        """Begin to show what happens.
+        """Start to show events.
 
-        What is open began unseen: it begins anew if it goes on.
+        Texts and calls that are open started unseen: they start again with their next piece.
         """
         self._gate.open()
         self._texts.clear()
@@ -109,35 +265,35 @@ class AguiFold:
         self._transcript.expect(self._run.messages)
         return [self._messages(), *begun]
 
-    def _shown(self, beat: beats.Beat) -> Iterable[JsonObject]:
+    def _shown(self, beat: Beat) -> Iterable[JsonObject]:
         match beat:
-            case beats.Piece() | beats.PieceDone():
+            case Piece() | PieceDone():
                 return self._text(beat)
-            case beats.CallPiece() | beats.CallReady() | beats.CallDone():
+            case CallPiece() | CallReady() | CallDone():
                 return self._call(beat)
-            case beats.StepBegan() | beats.StepVoid():
+            case StepBegan() | StepVoid():
                 return self._step(beat)
-            case beats.Delegated() | beats.Returned():
+            case Delegated() | Returned():
                 return self._subagent(beat)
-            case beats.Said():
+            case Said():
                 return self._said(beat)
-            case beats.StateChanged():
+            case StateChanged():
                 return self._changed(beat)
-            case beats.Waits() | beats.Ended():
+            case Waits() | Ended():
                 return self._end(beat)
-            case beats.Spent():
+            case Spent():
                 self._spend(beat)
                 return ()
-            case beats.Asked() | beats.Settled() | beats.CallProgress():
+            case Asked() | Settled() | CallProgress():
                 return ()
             case _:
                 assert_never(beat)
 
     # words
 
-    def _text(self, beat: beats.Piece | beats.PieceDone) -> Iterable[JsonObject]:
+    def _text(self, beat: Piece | PieceDone) -> Iterable[JsonObject]:
         key = beat.key
-        if isinstance(beat, beats.PieceDone):
+        if isinstance(beat, PieceDone):
             yield from self._text_end(key)
             return
         is_text = beat.kind == "text"
@@ -159,7 +315,7 @@ class AguiFold:
             yield {"type": "REASONING_MESSAGE_END", "messageId": key}
             yield {"type": "REASONING_END", "messageId": key}
 
-    def _said(self, beat: beats.Said) -> Iterable[JsonObject]:
+    def _said(self, beat: Said) -> Iterable[JsonObject]:
         if not beat.is_first:
             yield {"type": "TEXT_MESSAGE_START", "messageId": beat.key, "role": "user"}
             yield {"type": "TEXT_MESSAGE_CONTENT", "messageId": beat.key, "delta": beat.text}
@@ -167,9 +323,9 @@ class AguiFold:
 
     # calls
 
-    def _call(self, beat: beats.CallPiece | beats.CallReady | beats.CallDone) -> Iterable[JsonObject]:
+    def _call(self, beat: CallPiece | CallReady | CallDone) -> Iterable[JsonObject]:
         key = beat.key
-        if isinstance(beat, beats.CallDone):
+        if isinstance(beat, CallDone):
             yield _result(key, beat.output)
             return
         is_new = key not in self._calls
@@ -178,7 +334,7 @@ class AguiFold:
             parent = f"{self._run.own_run_id}/{beat.step}"
             call: JsonObject = {"toolCallId": key, "toolCallName": beat.name, "parentMessageId": parent}
             yield {"type": "TOOL_CALL_START", **call}
-        if isinstance(beat, beats.CallPiece):
+        if isinstance(beat, CallPiece):
             yield {"type": "TOOL_CALL_ARGS", "toolCallId": key, "delta": beat.delta}
             return
         text = to_json(beat.arguments).decode()
@@ -190,9 +346,9 @@ class AguiFold:
             self._transcript.set_arguments(key, text)
             yield self._messages()
 
-    def _step(self, beat: beats.StepBegan | beats.StepVoid) -> Iterable[JsonObject]:
+    def _step(self, beat: StepBegan | StepVoid) -> Iterable[JsonObject]:
         yield from self._close()
-        if isinstance(beat, beats.StepVoid):
+        if isinstance(beat, StepVoid):
             self._transcript.drop(beat.step)
             yield self._messages()
 
@@ -205,9 +361,9 @@ class AguiFold:
 
     # the rest
 
-    def _subagent(self, beat: beats.Delegated | beats.Returned) -> Iterable[JsonObject]:
+    def _subagent(self, beat: Delegated | Returned) -> Iterable[JsonObject]:
         name: JsonObject = {"subagentRunId": beat.key}
-        if isinstance(beat, beats.Delegated):
+        if isinstance(beat, Delegated):
             started: JsonObject = {"type": "SUBAGENT_STARTED", **name, "name": beat.name}
             if beat.call_key is not None:
                 started["parentToolCallId"] = beat.call_key
@@ -219,13 +375,13 @@ class AguiFold:
             else:
                 yield {"type": "SUBAGENT_ERROR", **name, "message": beat.error}
 
-    def _changed(self, beat: beats.StateChanged) -> Iterable[JsonObject]:
+    def _changed(self, beat: StateChanged) -> Iterable[JsonObject]:
         self._state |= beat.changed
         for name in beat.removed:
             self._state.pop(name, None)
         yield {"type": "STATE_SNAPSHOT", "snapshot": dict(self._state)}
 
-    def _spend(self, beat: beats.Spent) -> None:
+    def _spend(self, beat: Spent) -> None:
         if self._gate.is_closed:
             return
         used = self._usage.setdefault(beat.model, {})
@@ -234,9 +390,9 @@ class AguiFold:
             if count is not None:
                 used[name] = used.get(name, 0) + count
 
-    def _end(self, beat: beats.Waits | beats.Ended) -> Iterable[JsonObject]:
+    def _end(self, beat: Waits | Ended) -> Iterable[JsonObject]:
         yield from self._close()
-        if isinstance(beat, beats.Waits):
+        if isinstance(beat, Waits):
             yield from self._suspend(beat)
             interrupts: list[JsonValue] = [_interrupt(ask) for ask in beat.asks]
             yield self._finished({"type": "interrupt", "interrupts": interrupts})
@@ -246,13 +402,13 @@ class AguiFold:
             yield self._outcome(beat)
         self.is_over = True
 
-    def _suspend(self, beat: beats.Waits) -> Iterable[JsonObject]:
+    def _suspend(self, beat: Waits) -> Iterable[JsonObject]:
         for key in self._subagents:
             ids: list[JsonValue] = [ask.request.request_id for ask in beat.asks if ask.subagent == key]
             outcome: JsonObject = {"type": "suspended", "interruptIds": ids}
             yield {"type": "SUBAGENT_FINISHED", "subagentRunId": key, "outcome": outcome}
 
-    def _outcome(self, beat: beats.Ended) -> JsonObject:
+    def _outcome(self, beat: Ended) -> JsonObject:
         match beat.status:
             case RunStatus.COMPLETED:
                 return {**self._finished({"type": "success"}), "result": beat.output}
@@ -265,7 +421,7 @@ class AguiFold:
                 return self.failure(code or "internal", beat.error_message or f"the run is {beat.status}")
 
     def failure(self, code: str, message: str) -> JsonObject:
-        """Return the end of a run that went wrong."""
+        """Return the last frame of a run that failed."""
         return {"type": "RUN_ERROR", "code": code, "message": message, **self._used()}
 
     def _finished(self, outcome: JsonObject) -> JsonObject:
@@ -290,10 +446,10 @@ class AguiFold:
 
 def agui_frames(run: AguiRun) -> ChatFrames:
     """Return the frames of a run of AG-UI; the last event says that it is over."""
-    return ChatFrames(AguiFold(run), "the server ends: the run goes on, send the same request again")
+    return ChatFrames(AguiFold(run), "the server shuts down; the run continues: send the same request again")
 
 
-def refused(run: AguiRun, problem: Problem) -> bytes:
+def refused_stream(run: AguiRun, problem: Problem) -> bytes:
     """Return the whole stream of a run that could not begin."""
     fold = AguiFold(run)
     return sse([*fold.opening()[:1], fold.failure(problem.named_code, problem.detail)])
@@ -313,8 +469,8 @@ def _is_same(streamed: str, arguments: JsonValue) -> bool:
         return False
 
 
-def _interrupt(ask: beats.Ask) -> JsonObject:
-    """Return what a person is asked; an answer names its id."""
+def _interrupt(ask: Ask) -> JsonObject:
+    """Return the interrupt of a request; an answer refers to its id."""
     request = ask.request
     options: list[JsonValue] = [option.id for option in request.options or ()]
     properties: JsonObject = {"text": {"type": "string"}, "argumentsHash": {"type": "string"}}
@@ -331,3 +487,77 @@ def _interrupt(ask: beats.Ask) -> JsonObject:
     }
     maybe = (("toolCallId", ask.call_key), ("subagentRunId", ask.subagent), ("expiresAt", request.expires_at))
     return {**found, **{name: value for name, value in maybe if value is not None}}
+
+
+router = APIRouter(prefix=PREFIX, tags=["chat clients"])
+AgentName = Annotated[str, Path(description="An agent.", examples=["clerk"])]
+
+
+@router.post(
+    "/agui/{agent:path}",
+    responses=answers(200, AGUI_EXAMPLE, 404, media_type=SSE_TYPE, has_body=True),
+    response_class=Response,
+    summary="Run an agent over AG-UI",
+)
+async def run_agui(
+    *,
+    request: Request,
+    caller: CallerDep,
+    agent: AgentName,
+    given: Annotated[RunAgentInput, body_example(message=AGUI_MESSAGE_EXAMPLE, resume=AGUI_RESUME_EXAMPLE)],
+) -> Response:
+    """Send a message to a thread, or answer its interrupts, and follow the run.
+
+    The server has the history: of `messages` only the last is used, if it is a user message. A repeated
+    `runId` is the same run, from its beginning. A run that waits for people ends with an interrupt; the next
+    run answers all of them in `resume`. A refused request is a `RUN_ERROR` with a stable code.
+    """
+    agent_id = check_agent(caller, agent)
+    plain = AguiRun(given.thread_id, given.run_id, "", "")
+    try:
+        shown = await (
+            _resumed_run(caller, given) if given.resume else _begun_run(caller, given, agent_id=agent_id)
+        )
+        return await stream(request, caller, run_id=shown.own_run_id, frames=agui_frames(shown))
+    except AgentError as error:
+        return Response(refused_stream(plain, of_agent_error(error)), media_type=SSE_TYPE)
+
+
+async def _begun_run(caller: Caller, given: RunAgentInput, *, agent_id: str) -> AguiRun:
+    """Begin a run, or find the one that the client began before."""
+    thread = await find_thread(caller, given.thread_id)
+    run_id = thread.run_id(given.run_id)
+    is_again = await caller.tenant.store.run(run_id) is not None
+    # A client that reconnects may have a part of the answer after its own message.
+    message = words_of(given.messages[-1]) if given.messages else None
+    if message is not None:
+        context = tuple(f"{one.description}: {one.value}" for one in given.context) or None
+        wishes = NewSession(context=context)
+        await speak(caller, thread, run_id=run_id, message=message, agent_id=agent_id, wishes=wishes)
+    elif not is_again:
+        raise Problem(
+            422, "expected a user message at the end, answers in resume, or the runId of an earlier run"
+        )
+    view = (await past_of(caller, run_id)).whole() if is_again else WHOLE
+    return _shown_run(given, (thread.session_id, run_id), view=view, is_again=is_again)
+
+
+async def _resumed_run(caller: Caller, given: RunAgentInput) -> AguiRun:
+    """Answer the requests of a run, and show it from there on."""
+    thread = await begun_thread(caller, given.thread_id)
+    entries = tuple(map(given_in, given.resume or ()))
+    found = await answer(caller, thread, given=entries, needs_all=True)
+    return _shown_run(given, (thread.session_id, found.run_id), view=found.view, is_again=found.is_again)
+
+
+def _shown_run(given: RunAgentInput, ids: tuple[str, str], *, view: View, is_again: bool) -> AguiRun:
+    return AguiRun(
+        given.thread_id,
+        given.run_id,
+        *ids,
+        view=view,
+        is_again=is_again,
+        messages=given.messages,
+        state=given.state if isinstance(given.state, dict) else {},
+        knows_cancelled=given.protocol_version is not None,
+    )

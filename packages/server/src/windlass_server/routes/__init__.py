@@ -1,1 +1,1 @@
-"""The routes, by what they are about."""
+"""The routes under /v1, by resource."""

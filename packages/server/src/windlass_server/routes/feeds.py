@@ -1,4 +1,4 @@
-"""Feeds: what happens in a session or a run, as it happens."""
+"""Routes of feeds: the events of a session, a run, or all sessions, stored and live."""
 
 from typing import Annotated, Literal
 
@@ -8,18 +8,22 @@ from pydantic import Field
 from windlass.feed import decode_cursor, encode_cursor
 from windlass.ports.feed import PROGRESS_TYPES, EventStream, StreamOptions
 from windlass_protocol import AllCursor, Cursor
-from windlass_server import feed_ndjson, feed_sse, feed_steerable
-from windlass_server.access import CallerDep, own_run, own_session
-from windlass_server.docs import answers
-from windlass_server.guard import PREFIX, Caller
-from windlass_server.limits import REPLAY_PAUSE_S, REPLAY_PAUSE_S_MAX, TYPES_MAX
-from windlass_server.owned import OwnedStream
-from windlass_server.paced import PacedStream
+from windlass_server.models import Wire
+from windlass_server.openapi import answers
 from windlass_server.problems import Problem
-from windlass_server.routes.runs import RunId
-from windlass_server.routes.sessions import SessionId
-from windlass_server.streams import FeedResponse, Frames, Streams
-from windlass_server.wire import Wire
+from windlass_server.requests import PREFIX, Caller, CallerDep, OwnRun, OwnSession
+from windlass_server.settings import REPLAY_PAUSE_S, REPLAY_PAUSE_S_MAX, TYPES_MAX
+from windlass_server.streams import (
+    NDJSON_TYPE,
+    SSE_TYPE,
+    Frames,
+    NdjsonFrames,
+    PacedStream,
+    SseFrames,
+    SteerableFrames,
+    Streams,
+    open_feed,
+)
 
 router = APIRouter(prefix=PREFIX, tags=["feeds"])
 CURSOR_HEADER = "windlass-cursor"
@@ -27,26 +31,26 @@ _EXAMPLE = 'id: s.MDE5YQ.7\ndata: {"type":"message.completed","data":{"message":
 
 
 class FeedQuery(Wire):
-    """How a feed is read."""
+    """Query of a feed."""
 
     after: str | None = None
-    """The `id` of the last event that was seen; everything when left out."""
+    """The `id` of the last event that was received; from the beginning when left out."""
     follow: bool = True
-    """False ends the stream where the journal ends now."""
+    """False ends the stream at the current end of the journal."""
     format: Literal["sse", "ndjson"] | None = None
-    """Else `Accept` decides: Server-Sent Events unless it names `application/x-ndjson`."""
+    """By default `Accept` decides: Server-Sent Events unless it names `application/x-ndjson`."""
     shape: Literal["events", "steerable"] = "events"
-    """`steerable` gives the few kinds of events that a simple chat needs, and then `[DONE]`."""
+    """`steerable` sends the few kinds of events that a simple chat needs, and then `[DONE]`."""
 
 
 class ReplayQuery(Wire):
-    """How a run is shown again."""
+    """Query of a replay."""
 
     after: str | None = None
-    """The `id` of the last event that was seen; everything when left out."""
+    """The `id` of the last event that was received; from the beginning when left out."""
     format: Literal["sse", "ndjson"] | None = None
-    """Else `Accept` decides."""
-    speed: Annotated[float, Field(ge=0.1, le=1_000, description="2 is twice as fast as it was.")] = 1.0
+    """By default `Accept` decides."""
+    speed: Annotated[float, Field(ge=0.1, le=1_000, description="2 halves the pauses.")] = 1.0
     pause_max: Annotated[
         float,
         Field(alias="pause_max", ge=0, le=REPLAY_PAUSE_S_MAX, description="The longest pause, seconds."),
@@ -54,21 +58,21 @@ class ReplayQuery(Wire):
 
 
 class AllQuery(Wire):
-    """How the feed over all sessions is read."""
+    """Query of the feed over all sessions."""
 
     after: str | None = None
-    """The `id` of the last event that was seen, or `now`; everything when left out."""
+    """The `id` of the last event that was received, or `now`; from the beginning when left out."""
     follow: bool = True
-    """False ends the stream where the journal ends now."""
+    """False ends the stream at the current end of the journal."""
     format: Literal["sse", "ndjson"] | None = None
-    """Else `Accept` decides."""
+    """By default `Accept` decides."""
     types: Annotated[
         str | None,
         Field(
             min_length=1,
             max_length=4_096,
             pattern=r"^[a-z_.]+(?:,[a-z_.]+)*$",
-            description="Types of events, with commas between them.",
+            description="Event types, separated by commas.",
             examples=["run.started,run.waiting,run.completed"],
         ),
     ] = None
@@ -77,16 +81,16 @@ class AllQuery(Wire):
 FeedDep = Annotated[FeedQuery, Query()]
 LastEventId = Annotated[
     str | None,
-    Header(alias="Last-Event-ID", description="As `after`; browsers send it when they come back."),
+    Header(alias="Last-Event-ID", description="As `after`; browsers send it when they reconnect."),
 ]
-_ANSWERS = answers(200, _EXAMPLE, 400, 404, 410, media_type=feed_sse.MEDIA_TYPE)
-_ANSWERS[200]["content"][feed_ndjson.MEDIA_TYPE] = {
+_ANSWERS = answers(200, _EXAMPLE, 400, 404, 410, media_type=SSE_TYPE)
+_ANSWERS[200]["content"][NDJSON_TYPE] = {
     "example": '{"cursor":"s.MDE5YQ.7","type":"message.completed","data":{"message":"Done."},"seq":7}\n'
 }
-_OF_ALL = answers(200, _EXAMPLE, 400, 410, media_type=feed_sse.MEDIA_TYPE)
-_OF_ALL[200]["content"][feed_ndjson.MEDIA_TYPE] = _ANSWERS[200]["content"][feed_ndjson.MEDIA_TYPE]
+_OF_ALL = answers(200, _EXAMPLE, 400, 410, media_type=SSE_TYPE)
+_OF_ALL[200]["content"][NDJSON_TYPE] = _ANSWERS[200]["content"][NDJSON_TYPE]
 _OF_ALL[200]["headers"] = {
-    CURSOR_HEADER: {"description": "Where the stream begins.", "schema": {"type": "string"}}
+    CURSOR_HEADER: {"description": "The cursor at which the stream begins.", "schema": {"type": "string"}}
 }
 
 
@@ -97,54 +101,49 @@ _OF_ALL[200]["headers"] = {
     summary="Watch a session",
 )
 async def of_session(
-    *, request: Request, caller: CallerDep, session_id: SessionId, query: FeedDep, last: LastEventId = None
+    *, request: Request, caller: CallerDep, session: OwnSession, query: FeedDep, last: LastEventId = None
 ) -> Response:
-    """Send every event of a session, those that are stored and then those that come.
+    """Send every event of a session: first the stored ones, then new ones.
 
-    Each has an `id`. A client that comes back with the last one it saw misses nothing and gets nothing twice,
-    also when the server was started anew meanwhile.
+    Each has an `id`. A client that reconnects with the last `id` misses no event and gets none twice, even
+    after a restart of the server.
     """
-    await own_session(caller, session_id)
     bus = caller.tenant.runtime.events()
     cursor = _cursor(query, last)
-    feed = bus.subscribe_session(session_id, cursor, options=StreamOptions(follow=query.follow))
+    feed = bus.subscribe_session(session.session_id, cursor, options=StreamOptions(follow=query.follow))
     return await _response(request, caller, feed=feed, query=query)
 
 
 @router.get("/runs/{run_id:path}/events", responses=_ANSWERS, response_class=Response, summary="Watch a run")
 async def of_run(
-    *, request: Request, caller: CallerDep, run_id: RunId, query: FeedDep, last: LastEventId = None
+    *, request: Request, caller: CallerDep, run: OwnRun, query: FeedDep, last: LastEventId = None
 ) -> Response:
     """Send every event of a run; the stream ends with the run."""
-    await own_run(caller, run_id)
     bus = caller.tenant.runtime.events()
     options = StreamOptions(follow=query.follow)
-    feed = bus.subscribe_run(run_id, _cursor(query, last), options=options, until_terminal=True)
+    feed = bus.subscribe_run(run.run_id, _cursor(query, last), options=options, until_terminal=True)
     return await _response(request, caller, feed=feed, query=query)
 
 
-@router.get(
-    "/runs/{run_id:path}/replay", responses=_ANSWERS, response_class=Response, summary="Watch a run again"
-)
+@router.get("/runs/{run_id:path}/replay", responses=_ANSWERS, response_class=Response, summary="Replay a run")
 async def replay(
     *,
     request: Request,
     caller: CallerDep,
-    run_id: RunId,
+    run: OwnRun,
     query: Annotated[ReplayQuery, Query()],
     last: LastEventId = None,
 ) -> Response:
-    """Send the events of a run again, with the pauses that there were.
+    """Send the events of a run again, with the original pauses.
 
-    Nothing is run.
-
-    The stream ends with the event that ended the run, or where the run is now. Pieces of answers are not
-    kept, so answers come whole.
+    Nothing is executed. The stream ends with the last event of the run so far. Deltas are not stored, so
+    texts come whole.
     """
-    await own_run(caller, run_id)
     runtime, plain = caller.tenant.runtime, FeedQuery(after=query.after, format=query.format)
     options = StreamOptions(follow=False)
-    inner = runtime.events().subscribe_run(run_id, _cursor(plain, last), options=options, until_terminal=True)
+    inner = runtime.events().subscribe_run(
+        run.run_id, _cursor(plain, last), options=options, until_terminal=True
+    )
     clock = runtime.ports.machine.clock
     feed = PacedStream(inner, clock, speed=query.speed, pause_s_max=query.pause_max)
     return await _response(request, caller, feed=feed, query=plain)
@@ -154,11 +153,11 @@ async def replay(
 async def of_all(
     *, request: Request, caller: CallerDep, query: Annotated[AllQuery, Query()], last: LastEventId = None
 ) -> Response:
-    """Send the events of all your sessions, in the order in which they happened.
+    """Send the events of all your sessions, in their order.
 
-    `after=now` begins with what comes next. The header `windlass-cursor` says where the stream begins, so
-    that whoever is cut off before the first event comes back there. Pieces of answers that are being written
-    come only if `types` names them. For a list that is up to date: open this first, then read the list.
+    `after=now` starts with the next event. The header `windlass-cursor` has the cursor at which the stream
+    begins: a client that is disconnected before the first event resumes there. Deltas are sent only if
+    `types` names them. To keep a list up to date, open this feed first, then read the list.
     """
     types = None if query.types is None else frozenset(query.types.split(","))
     if types is not None and len(types) > TYPES_MAX:
@@ -169,14 +168,13 @@ async def of_all(
         cursor: Cursor | None = AllCursor(position=await caller.tenant.store.last_position())
     else:
         cursor = None if not text else decode_cursor(text)
-    inner = caller.tenant.runtime.events().subscribe_all(cursor, options=options)
-    feed = OwnedStream(inner, caller.tenant.store, owner=caller.principal.user, types=types)
+    feed = caller.sessions.events(cursor, options=options, types=types)
     plain = FeedQuery(after=query.after, follow=query.follow, format=query.format)
     return await _response(request, caller, feed=feed, query=plain, tells_place=True)
 
 
 def _cursor(query: FeedQuery, last: str | None) -> Cursor | None:
-    # A browser that comes back sends the query of its first request again: what it saw since counts.
+    # A browser that reconnects repeats its first query: Last-Event-ID is newer than `after`.
     text = last or query.after
     return None if not text else decode_cursor(text)
 
@@ -185,26 +183,21 @@ async def _response(
     request: Request, caller: Caller, *, feed: EventStream, query: FeedQuery, tells_place: bool = False
 ) -> Response:
     streams: Streams = request.app.state.streams
-    await feed.open()
-    try:
-        place = encode_cursor(feed.cursor) if tells_place else None
-        frames = _frames(request, query, streams, place=place)
-        response = FeedResponse(feed, frames, streams=streams, reading=caller.reading)
-    except BaseException:
-        await feed.aclose()
-        raise
-    if place is not None:
-        response.headers[CURSOR_HEADER] = place
-    # What is left is waiting, which keeps nobody else from being answered.
-    caller.slot.release()
+
+    def frames(cursor: str) -> Frames:
+        return _frames(request, query, streams, place=cursor if tells_place else None)
+
+    response = await open_feed(feed, frames, streams=streams, caller=caller)
+    if tells_place:
+        response.headers[CURSOR_HEADER] = encode_cursor(feed.cursor)
     return response
 
 
 def _frames(request: Request, query: FeedQuery, streams: Streams, *, place: str | None) -> Frames:
     if query.shape == "steerable":
-        return feed_steerable.SteerableFrames()
+        return SteerableFrames()
     accepted = request.headers.get("accept", "")
-    wanted = query.format or ("ndjson" if feed_ndjson.MEDIA_TYPE in accepted else "sse")
+    wanted = query.format or ("ndjson" if NDJSON_TYPE in accepted else "sse")
     if wanted == "ndjson":
-        return feed_ndjson.NdjsonFrames()
-    return feed_sse.SseFrames(streams.limits.reconnect_ms, place)
+        return NdjsonFrames()
+    return SseFrames(streams.limits.reconnect_ms, place)

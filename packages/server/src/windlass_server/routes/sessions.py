@@ -1,36 +1,67 @@
-"""Sessions: beginning them, speaking in them, shortening and stopping them."""
+"""Routes of sessions: create, send messages, list, read, fork, export, delete; and their contents."""
 
+from collections.abc import AsyncGenerator
 from hashlib import sha256
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Path, Response
+from fastapi import APIRouter, Path, Query, Request, Response
+from pydantic import Field
 
-from windlass_protocol import RunStatus, UserContent
-from windlass_server import examples
-from windlass_server.access import CallerDep, OwnSession, own_history, own_session
-from windlass_server.docs import answers, body_example, reply
-from windlass_server.guard import PREFIX, Caller
-from windlass_server.limits import PAGE_MAX
-from windlass_server.models import Accepted, Cancel, NewMessage, NewSession
-from windlass_server.problems import Problem
-from windlass_server.repeats import once
-from windlass_server.reservations import Reserved
-from windlass_server.starting import (
+from windlass.catalog import SessionStatus
+from windlass.catalog.sessions import SAFE_POINTS_MAX
+from windlass_protocol import (
+    Accepted,
+    ContentList,
+    ContentRef,
+    Deleted,
+    HistoryPage,
+    RunStatus,
+    SafePoints,
+    SessionInfo,
+    SessionPage,
+    Usage,
+    UserContent,
+)
+from windlass_protocol.limits import INTEGER_MAX
+from windlass_server.models import Cancel, Fork, NewMessage, NewSession, PageDep, PageQuery, Wire
+from windlass_server.openapi import (
+    ACCEPTED_EXAMPLE,
+    CONTENT_EXAMPLE,
+    MESSAGE_EXAMPLE,
+    SESSION_EXAMPLE,
+    answers,
+    body_example,
+)
+from windlass_server.problems import not_found
+from windlass_server.requests import (
     KEY_TAKEN,
+    PREFIX,
+    Caller,
+    CallerDep,
     IdempotencyKey,
+    OwnedSession,
+    OwnHistory,
+    OwnSession,
     agent_for,
     check_token,
     first_run_id,
+    once,
+    reply,
     run_id_for,
+    seen,
     session_id_for,
     start,
     taken,
-    token_behind,
+    token_after,
     token_of,
 )
+from windlass_server.settings import PAGE_MAX
+from windlass_server.streams import NDJSON_TYPE, LinesResponse, Streams
+from windlass_server.tenants import Reserved
 
 router = APIRouter(prefix=PREFIX, tags=["sessions"])
-SessionId = Annotated[str, Path(description="A session.", examples=["019a8f…"])]
+catalogue = APIRouter(prefix=PREFIX, tags=["catalogue"])
+contents = APIRouter(prefix=PREFIX, tags=["contents"])
 UNDER_WAY: Final = frozenset({RunStatus.RUNNING, RunStatus.WAITING, RunStatus.CANCELLING})
 
 
@@ -38,8 +69,8 @@ UNDER_WAY: Final = frozenset({RunStatus.RUNNING, RunStatus.WAITING, RunStatus.CA
     "/sessions",
     status_code=202,
     response_model=Accepted,
-    responses=answers(202, examples.ACCEPTED, 403, 409, has_body=True),
-    summary="Begin a session",
+    responses=answers(202, ACCEPTED_EXAMPLE, 403, 409, has_body=True),
+    summary="Create a session",
 )
 async def create(
     *,
@@ -64,9 +95,10 @@ async def create(
     ],
     key: IdempotencyKey = None,
 ) -> Response:
-    """Begin a session, with its first message or without.
+    """Create a session, with its first message or without.
 
-    The answer comes when it is durable; the run happens from then on. Watch it at `/sessions/{id}/events`.
+    The response is sent when the message is durable; the run starts then. Follow it at
+    `/sessions/{id}/events`.
     """
     async with once(caller, key, route="sessions", body=wanted):
         return await _create(caller, wanted, key=key)
@@ -78,12 +110,12 @@ async def _create(caller: Caller, wanted: NewSession, *, key: str | None) -> Res
     run_id = first_run_id(session_id)
     store = caller.tenant.store
     if key is not None and await store.listed_session(session_id) is not None:
-        # With the key of a session that has a history, only the request that began it may come again.
+        # The key of a session with a history: only the request that created it may be repeated.
         has_first = await store.run(run_id) is not None
         if has_first != (wanted.message is not None):
             raise taken(KEY_TAKEN)
         if wanted.message is None:
-            # It was begun without a word, and has gone on since: there is nothing to keep any more.
+            # It was created without a message, and has a history now: no reservation is needed.
             return _empty(session_id)
     if wanted.message is None:
         return await _reserve(caller, wanted, session_id=session_id, agent_id=agent_id)
@@ -104,20 +136,20 @@ async def _reserve(caller: Caller, wanted: NewSession, *, session_id: str, agent
 
 
 def _empty(session_id: str) -> Response:
-    return reply(Accepted(session_id=session_id, continuation_token=token_behind(session_id, "")), 202)
+    return reply(Accepted(session_id=session_id, continuation_token=token_after(session_id, "")), 202)
 
 
 @router.post(
     "/sessions/{session_id:path}/messages",
     status_code=202,
     response_model=Accepted,
-    responses=answers(202, examples.ACCEPTED, 403, 404, 409, has_body=True),
-    summary="Say something, or answer",
+    responses=answers(202, ACCEPTED_EXAMPLE, 403, 404, 409, has_body=True),
+    summary="Send a message, or answer requests",
 )
 async def say(
     *,
     caller: CallerDep,
-    session_id: SessionId,
+    session: OwnSession,
     given: Annotated[
         NewMessage,
         body_example(
@@ -128,22 +160,19 @@ async def say(
     ],
     key: IdempotencyKey = None,
 ) -> Response:
-    """Say something in a session, or answer what it asks.
+    """Send a message to a session, or answer its requests.
 
-    A message begins a run, which waits for the one under way; `steer` speaks to that one instead. With a
-    `continuationToken` it is refused if the session has gone on since.
+    A message starts a run after the current one; with `steer` it joins the current run. With a
+    `continuationToken` it is refused if the session has changed since.
     """
-    session = await own_session(caller, session_id)
-    if (given.message is None) == (given.responses is None):
-        raise Problem(422, "give either message or responses")
-    route, is_answer = f"sessions/{session_id}/messages", given.responses is not None
+    route, is_answer = f"sessions/{session.session_id}/messages", given.responses is not None
     async with once(caller, key, route=route, body=given, keeps_end=is_answer) as is_done:
         if given.responses is not None:
-            return await _answer(caller, session_id, given=given, is_done=is_done)
+            return await _answer(caller, session.session_id, given=given, is_done=is_done)
         return await _say(caller, session, given=given, key=key)
 
 
-async def _say(caller: Caller, session: OwnSession, *, given: NewMessage, key: str | None) -> Response:
+async def _say(caller: Caller, session: OwnedSession, *, given: NewMessage, key: str | None) -> Response:
     session_id, token = session.session_id, given.continuation_token
     run_id = run_id_for(caller, session_id, key=key, token=token)
     await check_token(caller, session_id, token=token, run_id=run_id)
@@ -161,7 +190,7 @@ async def _answer(caller: Caller, session_id: str, *, given: NewMessage, is_done
         token = given.continuation_token
         run_id = run_id_for(caller, session_id, key=None, token=token)
         await check_token(caller, session_id, token=token, run_id=run_id)
-        # Who answers is who asks, whatever the body says.
+        # The responder is the caller, whatever the body contains.
         by = {"responder": caller.principal.user}
         signed = [one.model_copy(update=by) for one in given.responses or ()]
         await caller.tenant.runtime.answer_session(session_id, signed)
@@ -169,7 +198,7 @@ async def _answer(caller: Caller, session_id: str, *, given: NewMessage, is_done
 
 
 async def _steer(
-    caller: Caller, session: OwnSession, *, message: UserContent, agent: str | None, message_id: str
+    caller: Caller, session: OwnedSession, *, message: UserContent, agent: str | None, message_id: str
 ) -> Response:
     await caller.tenant.runtime.steer(
         agent_for(caller, agent, known=session.agent_id),
@@ -183,14 +212,14 @@ async def _steer(
     return reply(Accepted(session_id=session.session_id, message_id=message_id), 202)
 
 
-async def _begun(caller: Caller, session: OwnSession) -> None:
-    """A session that something was said in is kept by the runtime."""
+async def _begun(caller: Caller, session: OwnedSession) -> None:
+    """Remove the reservation of a session that has a history now."""
     if session.reserved is not None and await caller.tenant.store.listed_session(session.session_id):
         await caller.tenant.reservations.release(session.session_id)
 
 
 def _accepted(session_id: str, run_id: str) -> Response:
-    token = token_behind(session_id, run_id)
+    token = token_after(session_id, run_id)
     return reply(Accepted(session_id=session_id, run_id=run_id, continuation_token=token), 202)
 
 
@@ -199,38 +228,282 @@ def _accepted(session_id: str, run_id: str) -> Response:
     status_code=202,
     response_model=Accepted,
     responses=answers(202, {"sessionId": "019a8f…"}, 404, 409),
-    summary="Shorten the history",
+    summary="Compact the history",
 )
-async def compact(caller: CallerDep, session_id: SessionId) -> Response:
-    """Ask for a shorter history: now, or before the next model call of a run."""
-    await own_history(caller, session_id)
-    await caller.tenant.runtime.compact(session_id)
-    return reply(Accepted(session_id=session_id), 202)
+async def compact(caller: CallerDep, session: OwnHistory) -> Response:
+    """Compact the history: now, or before the next model call of the current run."""
+    await caller.tenant.runtime.compact(session.session_id)
+    return reply(Accepted(session_id=session.session_id), 202)
 
 
 @router.post(
     "/sessions/{session_id:path}/cancel",
     status_code=202,
     response_model=Accepted,
-    responses=answers(202, examples.ACCEPTED, 404, has_body=True),
-    summary="End what a session does",
+    responses=answers(202, ACCEPTED_EXAMPLE, 404, has_body=True),
+    summary="Cancel the current run of a session",
 )
 async def cancel(
     *,
     caller: CallerDep,
-    session_id: SessionId,
+    session: OwnSession,
     given: Annotated[Cancel | None, body_example(reason={"reason": "It takes too long."})] = None,
 ) -> Response:
-    """Ask the run under way to end; those that wait for their turn come next.
+    """Cancel the current run; queued runs start next.
 
-    The answer names the run; without one nothing was under way.
+    The response names the run; without one no run was active.
     """
-    await own_session(caller, session_id)
-    runtime = caller.tenant.runtime
-    runs = (await runtime.sessions.runs(session_id=session_id, limit=PAGE_MAX)).items
+    runs = (await caller.sessions.runs(session_id=session.session_id, limit=PAGE_MAX)).items
     under_way = [run.run_id for run in runs if run.status in UNDER_WAY]
-    reason = None if given is None else given.reason
-    for run_id in under_way[-1:]:
-        await runtime.cancel_run(run_id, by=caller.principal.user, reason=reason)
-        return reply(Accepted(session_id=session_id, run_id=run_id), 202)
-    return reply(Accepted(session_id=session_id), 202)
+    if not under_way:
+        return reply(Accepted(session_id=session.session_id), 202)
+    run_id, reason = under_way[-1], None if given is None else given.reason
+    await caller.tenant.runtime.cancel_run(run_id, by=caller.principal.user, reason=reason)
+    return reply(Accepted(session_id=session.session_id, run_id=run_id), 202)
+
+
+SEARCH_CHARS_MAX: Final = 256
+
+
+class SessionQueryParams(PageQuery):
+    """Filters of a list of sessions."""
+
+    agent: Annotated[str | None, Field(min_length=1, max_length=512)] = None
+    status: SessionStatus | None = None
+    text: Annotated[
+        str | None,
+        Field(
+            min_length=1, max_length=SEARCH_CHARS_MAX, description="Words of the title, or prefixes of them."
+        ),
+    ] = None
+    subagents: Annotated[bool, Field(description="Include sessions of subagents.")] = False
+
+
+class SafePointQuery(Wire):
+    """Which safe points: the newest `limit` below `before`."""
+
+    before: Annotated[
+        int | None, Field(ge=1, le=INTEGER_MAX, description="Only records below this number.")
+    ] = None
+    limit: Annotated[int, Field(ge=1, le=SAFE_POINTS_MAX - 1, description="Points per response.")] = 1_000
+
+
+@catalogue.get(
+    "/sessions",
+    response_model=SessionPage,
+    responses=answers(200, {"sessions": [SESSION_EXAMPLE]}, 400),
+    summary="Your sessions",
+)
+async def list_sessions(caller: CallerDep, query: Annotated[SessionQueryParams, Query()]) -> Response:
+    """Return your sessions, newest first.
+
+    Sessions without a message are left out.
+    """
+    page = await caller.sessions.list(
+        after=query.after,
+        limit=query.limit,
+        agent_id=query.agent,
+        status=query.status,
+        text=query.text,
+        root_only=not query.subagents,
+    )
+    sessions = tuple(seen(SessionInfo, info) for info in page.items)
+    return reply(SessionPage(sessions=sessions, next=page.next))
+
+
+@catalogue.get(
+    "/sessions/{session_id:path}/history",
+    response_model=HistoryPage,
+    responses=answers(200, {"messages": [MESSAGE_EXAMPLE]}, 400, 404),
+    summary="Messages of a session",
+)
+async def history(caller: CallerDep, session: OwnSession, *, query: PageDep) -> Response:
+    """Return the messages of a session, oldest first."""
+    if session.info is None:
+        return reply(HistoryPage(messages=()))
+    page = await caller.tenant.runtime.sessions.history(
+        session.session_id, after=query.after, limit=query.limit
+    )
+    return reply(HistoryPage(messages=page.items, next=page.next))
+
+
+@catalogue.get(
+    "/sessions/{session_id:path}/safe-points",
+    response_model=SafePoints,
+    responses=answers(200, {"safePoints": [3, 9, 12]}, 404),
+    summary="Where a fork can begin",
+)
+async def safe_points(
+    caller: CallerDep, session: OwnSession, *, query: Annotated[SafePointQuery, Query()]
+) -> Response:
+    """Return the records at which a fork can begin: no call is open there.
+
+    A fork at another record begins at the last safe point before it. The newest points are returned, in
+    order; `before` leads to older ones.
+    """
+    if session.info is None:
+        return reply(SafePoints(safe_points=()))
+    sessions, limit = caller.tenant.runtime.sessions, query.limit
+    found = await sessions.safe_points(session.session_id, before=query.before, limit=limit + 1)
+    shown = found[-limit:]
+    return reply(SafePoints(safe_points=shown, next=shown[0] if len(found) > limit else None))
+
+
+@catalogue.post(
+    "/sessions/{session_id:path}/fork",
+    status_code=201,
+    response_model=SessionInfo,
+    responses=answers(201, SESSION_EXAMPLE, 404, 409, has_body=True),
+    summary="Fork a session",
+)
+async def fork(
+    *,
+    caller: CallerDep,
+    session: OwnHistory,
+    wanted: Annotated[Fork | None, body_example(now={}, earlier={"at": 12})] = None,
+    key: IdempotencyKey = None,
+) -> Response:
+    """Create a copy of a session as it is now, or was after one of its records.
+
+    No run is repeated. A run that was open at that record is cancelled in the fork.
+    """
+    session_id, at = session.session_id, None if wanted is None else wanted.at
+    name = session_id_for(caller, key, kind=f"fork of {session_id}")
+    async with once(caller, key, route=f"sessions/{session_id}/fork", body=wanted or Fork()):
+        info = await caller.tenant.runtime.sessions.fork(session_id, at=at, session_id_new=name)
+    token = await token_of(caller, name)
+    return reply(seen(SessionInfo, info, continuation_token=token), 201)
+
+
+@catalogue.get(
+    "/sessions/{session_id:path}/export",
+    response_class=Response,
+    responses=answers(200, '{"kind":"header","format":"windlass-session"}\n', 404, media_type=NDJSON_TYPE),
+    summary="Export a session as NDJSON",
+)
+async def export(request: Request, caller: CallerDep, *, session: OwnHistory) -> Response:
+    """Send everything that is stored of a session.
+
+    The last line has a checksum of the others. The response counts as a stream.
+    """
+    streams: Streams = request.app.state.streams
+    response = LinesResponse(_lines(caller, session.session_id), NDJSON_TYPE, streams=streams, caller=caller)
+    response.headers["content-disposition"] = 'attachment; filename="session.jsonl"'
+    return response
+
+
+async def _lines(caller: Caller, session_id: str) -> AsyncGenerator[bytes]:
+    async for line in caller.tenant.runtime.sessions.export(session_id):
+        yield f"{line}\n".encode()
+
+
+@catalogue.get(
+    "/sessions/{session_id:path}",
+    response_model=SessionInfo,
+    responses=answers(200, SESSION_EXAMPLE, 404),
+    summary="A session",
+)
+async def get_session(caller: CallerDep, session: OwnSession) -> Response:
+    """Return the title, status and usage of a session."""
+    token = await token_of(caller, session.session_id)
+    if session.info is not None:
+        return reply(seen(SessionInfo, session.info, continuation_token=token))
+    assert session.reserved is not None, "a session without a history is a reserved one"
+    at = session.reserved.created_at
+    view = SessionInfo(
+        session_id=session.session_id,
+        title="",
+        agent_id=session.agent_id,
+        status=SessionStatus.IDLE,
+        created_at=at,
+        updated_at=at,
+        run_count=0,
+        request_count=0,
+        usage=Usage(),
+        root_session_id=session.session_id,
+        continuation_token=token,
+    )
+    return reply(view)
+
+
+@catalogue.delete(
+    "/sessions/{session_id:path}",
+    response_model=Deleted,
+    responses=answers(200, {"deleted": ["019a8f…"]}, 404, 409),
+    summary="Delete a session",
+)
+async def delete(caller: CallerDep, session: OwnSession) -> Response:
+    """Delete a session and everything that is stored of it.
+
+    The sessions of its subagents are deleted as well. It is refused while a run is open: cancel that first.
+    """
+    await caller.tenant.reservations.release(session.session_id)
+    if session.info is None:
+        return reply(Deleted(deleted=(session.session_id,)))
+    return reply(Deleted(deleted=await caller.tenant.runtime.sessions.delete(session.session_id)))
+
+
+ContentHash = Annotated[
+    str,
+    Path(pattern=r"^sha256:[0-9a-f]{64}$", description="The hash of a content.", examples=["sha256:4be1…"]),
+]
+BYTES: Final = "application/octet-stream"
+_SENT_AS_IS: Final = frozenset(
+    {
+        "application/json",
+        "application/pdf",
+        "image/gif",
+        "image/jpeg",
+        "image/png",
+        "image/webp",
+        "text/plain",
+    }
+)
+"""Media types that are sent as they are; a browser saves every content, and shows none."""
+_CONTENT_HEADERS: Final = {
+    "content-security-policy": "default-src 'none'; sandbox",
+    "x-content-type-options": "nosniff",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "private, max-age=31536000, immutable",
+}
+
+
+@contents.get(
+    "/sessions/{session_id:path}/contents",
+    response_model=ContentList,
+    responses=answers(200, {"contents": [CONTENT_EXAMPLE]}, 404),
+    summary="Contents of a session",
+)
+async def list_contents(caller: CallerDep, session: OwnHistory) -> Response:
+    """Return the contents of a session: values that are too large for a record."""
+    return reply(ContentList(contents=await caller.tenant.store.contents_of(session.session_id)))
+
+
+@contents.get(
+    "/sessions/{session_id:path}/contents/{content_hash}",
+    response_class=Response,
+    responses=answers(200, "…", 404, media_type=BYTES),
+    summary="A content",
+)
+async def get_content(*, caller: CallerDep, session: OwnHistory, content_hash: ContentHash) -> Response:
+    """Send a content as a download; a browser does not show or run it.
+
+    Records and messages refer to a content by its hash.
+    """
+    found = await caller.tenant.store.contents_of(session.session_id)
+    ref = next((one for one in found if one.hash == content_hash), None)
+    store = caller.tenant.runtime.ports.content
+    assert store is not None, "it was opened with one"
+    if ref is None:
+        raise not_found("content")
+    kind, _, _ = (ref.media_type or BYTES).partition(";")
+    headers = {**_CONTENT_HEADERS, "content-disposition": f'attachment; filename="{_content_name(ref)}"'}
+    return Response(await store.get(ref), media_type=kind if kind in _SENT_AS_IS else BYTES, headers=headers)
+
+
+def _content_name(ref: ContentRef) -> str:
+    """Return a file name that contains no user input."""
+    kind = (ref.media_type or "").partition(";")[0]
+    ending = {"application/json": "json", "text/plain": "txt", "application/pdf": "pdf"}.get(kind)
+    ending = ending or (kind.removeprefix("image/") if kind in _SENT_AS_IS else "bin")
+    return f"{ref.hash.removeprefix('sha256:')[:16]}.{ending}"

@@ -1,18 +1,102 @@
-"""The server itself."""
+"""Routes of the server: agents, tools, health, metrics."""
 
 from fastapi import APIRouter, Request, Response
 
 import windlass_server
-from windlass_server.access import CallerDep
-from windlass_server.docs import answers, reply
-from windlass_server.guard import PREFIX
-from windlass_server.metrics import Metrics
-from windlass_server.models import Health
+from windlass import Agent
+from windlass.tools import Tool
+from windlass_protocol import AgentInfo, AgentList, Health, ToolInfo, ToolList
+from windlass_server.guard import Metrics
+from windlass_server.openapi import answers
 from windlass_server.problems import not_found
+from windlass_server.requests import PREFIX, CallerDep, reply
 from windlass_server.streams import Streams
 from windlass_server.tenants import Tenants
 
+agents = APIRouter(prefix=PREFIX, tags=["agents"])
 router = APIRouter(prefix=PREFIX, tags=["server"])
+
+
+@agents.get(
+    "/agents",
+    response_model=AgentList,
+    responses=answers(
+        200,
+        {
+            "agents": [
+                {
+                    "agentId": "guide",
+                    "description": "",
+                    "model": "demo/guide",
+                    "tools": ["weather"],
+                    "subagents": [],
+                }
+            ]
+        },
+    ),
+    summary="Agents",
+)
+async def list_agents(request: Request, caller: CallerDep) -> Response:
+    """Return the agents that runs can be started with."""
+    tenants: Tenants = request.app.state.tenants
+    return reply(AgentList(agents=tuple(_agent(agent) for agent in tenants.agents.values())))
+
+
+@agents.get(
+    "/tools",
+    response_model=ToolList,
+    responses=answers(
+        200,
+        {
+            "tools": [
+                {
+                    "name": "weather",
+                    "description": "Say what the weather is.",
+                    "mode": "read",
+                    "effect": "read",
+                    "agents": ["guide"],
+                    "inputSchema": {"type": "object"},
+                }
+            ]
+        },
+    ),
+    summary="Tools",
+)
+async def list_tools(request: Request, caller: CallerDep) -> Response:
+    """Return the tools of all agents; tools that are added at run time are not included."""
+    tenants: Tenants = request.app.state.tenants
+    found: dict[tuple[str, int], tuple[Tool[..., object], list[str]]] = {}
+    for agent in tenants.agents.values():
+        for tool in agent.offered_tools:
+            found.setdefault((tool.name, id(tool)), (tool, []))[1].append(agent.agent_id)
+    return reply(ToolList(tools=tuple(_tool(tool, names) for tool, names in found.values())))
+
+
+def _agent(agent: Agent) -> AgentInfo:
+    given = {
+        "agentId": agent.agent_id,
+        "description": agent.description,
+        "model": "/".join(agent.route),
+        "version": agent.version,
+        "tools": tuple(tool.name for tool in agent.offered_tools),
+        "subagents": tuple(one.agent_id for one in agent.subagents),
+    }
+    return AgentInfo.model_validate(given)
+
+
+def _tool(tool: Tool[..., object], agents: list[str]) -> ToolInfo:
+    spec = tool.spec
+    given = {
+        "name": spec.name,
+        "description": spec.description or "",
+        "mode": str(spec.mode or ""),
+        "effect": str(spec.effect or ""),
+        "agents": tuple(agents),
+        "inputSchema": spec.input_schema,
+    }
+    return ToolInfo.model_validate(given)
+
+
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -20,10 +104,10 @@ METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
     "/health",
     response_model=Health,
     responses={200: answers(200, {"status": "ok", "version": "0.1.0"})[200]},
-    summary="Whether the server is there",
+    summary="Health of the server",
 )
 async def health(request: Request) -> Response:
-    """Say whether the server takes requests; anybody may ask."""
+    """Return whether the server accepts requests; needs no credentials."""
     streams: Streams = request.app.state.streams
     status = "closing" if streams.is_closing else "ok"
     return reply(Health(status=status, version=windlass_server.__version__))
@@ -33,10 +117,10 @@ async def health(request: Request) -> Response:
     "/metrics",
     response_class=Response,
     responses=answers(200, "windlass_streams_open 3.0\n", 404, media_type="text/plain"),
-    summary="Numbers for Prometheus",
+    summary="Metrics for Prometheus",
 )
 async def metrics(request: Request, caller: CallerDep) -> Response:
-    """Return numbers about the whole server, to its operators alone."""
+    """Return metrics of the whole server; for operators only."""
     if not caller.principal.is_operator:
         raise not_found("route")
     counted: Metrics = request.app.state.metrics

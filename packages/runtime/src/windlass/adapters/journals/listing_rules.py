@@ -1,15 +1,16 @@
 """Rules of the index that every store keeps alike."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from pydantic_core import from_json, to_json
 
 from windlass.ports.store import NO_USAGE, SessionStatus
+from windlass_harness.loop.drafts import Draft
 from windlass_harness.views.listing import RunTold, Told
 from windlass_harness.views.runs import RUN_ENDS
 from windlass_harness.views.usage import add_usage
-from windlass_protocol import Usage
+from windlass_protocol import InputResolution, Usage
 
 ENDED: Final = frozenset(RUN_ENDS.values())
 """Where a run is that has ended."""
@@ -31,6 +32,15 @@ def total_usage(usage: Usage, runs: Iterable[RunTold]) -> Usage:
         if run.usage is not None and run.status in ENDED:
             usage = add_usage(usage, run.usage)
     return usage
+
+
+def resolutions_in(drafts: Iterable[Draft]) -> Iterator[tuple[InputResolution, str]]:
+    """Yield every resolution of a request in some records, and when it was made."""
+    for draft in drafts:
+        if draft.type == "input.resolved":
+            found = draft.data.get("resolutions")
+            for resolution in found if isinstance(found, list) else ():
+                yield InputResolution.model_validate(resolution), draft.at
 
 
 def dump_usage(usage: Usage | None) -> str:

@@ -22,6 +22,7 @@ from windlass.ports.store import (
     SessionFilter,
     SessionInfo,
     SessionRow,
+    SettledRequest,
     Standing,
     StoredAppend,
     Waiting,
@@ -73,6 +74,13 @@ class MemoryArchive(MemoryTables):
             if one.number > after and owner in (None, one.owner)
         ]
         return tuple(sorted(found, key=lambda one: one.number)[:limit])
+
+    async def find_request(self, request_id: str) -> OpenRequest | SettledRequest | None:
+        self._check_open()
+        for asked in self._index.asked.values():
+            if request_id in asked:
+                return asked[request_id]
+        return self._index.settled.get(request_id)
 
     async def counted_runs(self, wanted: CountFilter) -> RunCounts:
         self._check_open()

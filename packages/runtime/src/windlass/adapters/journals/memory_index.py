@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from windlass.adapters.journals.faults import not_owned
-from windlass.adapters.journals.listing_rules import ENDED, status_after, total_usage
+from windlass.adapters.journals.listing_rules import ENDED, resolutions_in, status_after, total_usage
 from windlass.ports.store import (
     NO_USAGE,
     Batch,
@@ -13,6 +13,7 @@ from windlass.ports.store import (
     SessionFilter,
     SessionInfo,
     SessionStatus,
+    SettledRequest,
 )
 from windlass_harness.views.listing import RunTold, Told, told_by, words_in
 from windlass_protocol import InputRequest, Usage
@@ -37,6 +38,7 @@ class MemoryIndex:
     sessions: dict[str, SessionInfo] = field(default_factory=dict[str, SessionInfo])
     runs: dict[str, RunFacts] = field(default_factory=dict[str, RunFacts])
     asked: dict[str, dict[str, OpenRequest]] = field(default_factory=dict[str, dict[str, OpenRequest]])
+    settled: dict[str, SettledRequest] = field(default_factory=dict[str, SettledRequest])
     session_count: int = 0
     """Of all sessions that there ever were."""
     asked_count: int = 0
@@ -77,6 +79,7 @@ class MemoryIndex:
         if told is not None:
             self._take(session_id, told)
         if batch.asked is not None:
+            self._settle(session_id, batch)
             self.ask(session_id, batch.asked, at=batch.drafts[-1].at if batch.drafts else "", run=asking)
 
     def _take(self, session_id: str, told: Told) -> None:
@@ -96,6 +99,22 @@ class MemoryIndex:
             updated_at=told.at,
             usage=total_usage(known.usage, told.runs),
         )
+
+    def _settle(self, session_id: str, batch: Batch) -> None:
+        asked = self.asked.get(session_id, {})
+        for resolution, at in resolutions_in(batch.drafts):
+            request = asked.get(resolution.request_id)
+            if request is not None:
+                self.settled[resolution.request_id] = SettledRequest(
+                    resolution.request_id,
+                    session_id,
+                    request.run_id,
+                    request.owner,
+                    resolution.outcome,
+                    None if resolution.response is None else resolution.response.option_id,
+                    None if resolution.response is None else resolution.response.responder,
+                    at,
+                )
 
     def _take_run(self, run: RunTold) -> None:
         facts = self.runs.get(run.run_id, NO_FACTS)
@@ -133,6 +152,7 @@ class MemoryIndex:
 
     def remove(self, session_id: str) -> None:
         """Forget a session."""
+        self.settled = {name: one for name, one in self.settled.items() if one.session_id != session_id}
         self.sessions.pop(session_id, None)
         self.asked.pop(session_id, None)
 

@@ -51,6 +51,7 @@ from windlass.ports.store import (
     SessionFilter,
     SessionInfo,
     SessionRow,
+    SettledRequest,
     StoredAppend,
     Waiting,
 )
@@ -219,6 +220,9 @@ class SqliteStore:
         self, *, owner: str | None = None, after: int = 0, limit: int = 50
     ) -> tuple[OpenRequest, ...]:
         return await self._read(lambda: self._reads.index.requests(owner, after=after, limit=limit))
+
+    async def find_request(self, request_id: str) -> OpenRequest | SettledRequest | None:
+        return await self._read(lambda: self._reads.index.request(request_id))
 
     async def counted_runs(self, wanted: CountFilter) -> RunCounts:
         return await self._read(lambda: self._reads.counts.runs(wanted))

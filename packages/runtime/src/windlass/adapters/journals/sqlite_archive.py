@@ -33,7 +33,17 @@ _UNSEAT: Final = """UPDATE inbox SET session_key = 0, kind = '', key = '', diges
     seal = x'', body = NULL WHERE session_key = ? AND number = (SELECT max(number) FROM inbox)"""
 _TITLE: Final = "SELECT number, title FROM catalog WHERE session_key = ?"
 _WORD: Final = "DELETE FROM catalog_words WHERE word = ? AND number = ?"
-_TABLES: Final = ("appends", "inbox", "runs", "snapshots", "asked", "catalog", "content_uses", "sessions")
+_TABLES: Final = (
+    "appends",
+    "inbox",
+    "runs",
+    "snapshots",
+    "asked",
+    "settled",
+    "catalog",
+    "content_uses",
+    "sessions",
+)
 _IS_RECORDED: Final = "SELECT 1 FROM sqlite_schema WHERE name = 'recorder_runs'"
 _RECORDED: Final = """SELECT 1 FROM recorder_runs WHERE session_id = ?1 UNION ALL
     SELECT 1 FROM recorder_stale WHERE session_id = ?1"""

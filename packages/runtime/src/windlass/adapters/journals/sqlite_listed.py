@@ -18,8 +18,9 @@ from windlass.ports.store import (
     SessionFilter,
     SessionInfo,
     SessionStatus,
+    SettledRequest,
 )
-from windlass_protocol import ContentRef, InputRequest, RunStatus
+from windlass_protocol import ContentRef, InputOutcome, InputRequest, RunStatus
 
 _SESSION: Final = """SELECT s.session_id, c.title, c.agent_id, c.status, c.owner, c.created_at, c.updated_at,
     (SELECT count(*) FROM runs r WHERE r.session_key = c.session_key),
@@ -30,6 +31,9 @@ _RUN: Final = """SELECT r.run_id, s.session_id, r.agent_id, r.fingerprint, r.sta
     r.usage, r.first_seq, r.item FROM runs r JOIN sessions s USING (session_key)"""
 _REQUEST: Final = """SELECT s.session_id, c.root, a.run_id, a.agent_id, a.owner, a.asked_at, a.body, a.number
     FROM asked a JOIN sessions s USING (session_key) LEFT JOIN catalog c USING (session_key)"""
+REQUEST: Final = f"{_REQUEST} WHERE a.request_id = ? ORDER BY a.number DESC LIMIT 1"
+SETTLED: Final = """SELECT t.request_id, s.session_id, t.run_id, t.owner, t.outcome, t.option_id, t.responder,
+    t.at FROM settled t JOIN sessions s USING (session_key) WHERE t.request_id = ?"""
 _ITEMS: Final = """SELECT i.kind, i.key, i.digest, i.consumed_seq, r.run_id, i.number FROM inbox i
     LEFT JOIN runs r ON r.item = i.number
     WHERE i.session_key = ? AND i.consumed_seq IS NOT NULL AND i.number > ? ORDER BY i.number LIMIT ?"""
@@ -66,6 +70,14 @@ class IndexReads:
         """Return open requests, oldest first."""
         sql, parameters = requests_query(owner, after=after, limit=limit)
         return tuple(_request(row) for row in self._connection.execute(sql, parameters))
+
+    def request(self, request_id: str) -> OpenRequest | SettledRequest | None:
+        """Return a request, open or settled."""
+        row = self._connection.execute(REQUEST, (request_id,)).fetchone()
+        if row is not None:
+            return _request(row)
+        row = self._connection.execute(SETTLED, (request_id,)).fetchone()
+        return None if row is None else _settled(row)
 
     def items(self, session_id: str, *, after: int, limit: int) -> tuple[KeptItem, ...]:
         """Return items of a session that were consumed."""
@@ -188,3 +200,12 @@ def _request(row: Row) -> OpenRequest:
     )
     request = InputRequest.model_validate(from_json(body), by_alias=True)
     return OpenRequest(session_id, root or session_id, run_id, agent_id, owner, at, request, number)
+
+
+def _settled(row: Row) -> SettledRequest:
+    request_id, session_id, run_id, owner, outcome, option_id, responder, at = cast(
+        "tuple[str, str, str, str | None, str, str | None, str | None, str]", tuple(row)
+    )
+    return SettledRequest(
+        request_id, session_id, run_id, owner, InputOutcome(outcome), option_id, responder, at
+    )

@@ -9,7 +9,14 @@ from typing import Final, cast
 from pydantic_core import to_json
 
 from windlass.adapters.journals.faults import not_owned
-from windlass.adapters.journals.listing_rules import ENDED, dump_usage, load_usage, status_after, total_usage
+from windlass.adapters.journals.listing_rules import (
+    ENDED,
+    dump_usage,
+    load_usage,
+    resolutions_in,
+    status_after,
+    total_usage,
+)
 from windlass.adapters.journals.sqlite_schema import Connection
 from windlass.ports.store import NO_USAGE, Batch, SessionStatus
 from windlass_harness.views.listing import Told, told_by, words_in
@@ -27,7 +34,10 @@ _RUN_BEGAN: Final = "UPDATE runs SET started_at = ? WHERE run_id = ?"
 _RUN_ENDED: Final = "UPDATE runs SET ended_at = ?, usage = ? WHERE run_id = ?"
 _ASKED: Final = "SELECT request_id FROM asked WHERE session_key = ?"
 _ASK: Final = "INSERT INTO asked VALUES (NULL, ?, ?, ?, ?, ?, ?, ?)"
-_SETTLE: Final = "DELETE FROM asked WHERE session_key = ? AND request_id = ?"
+_SETTLE: Final = """INSERT OR REPLACE INTO settled
+    SELECT request_id, session_key, run_id, owner, ?, ?, ?, ? FROM asked
+    WHERE session_key = ? AND request_id = ?"""
+_CLOSE: Final = "DELETE FROM asked WHERE session_key = ? AND request_id = ?"
 
 
 class IndexWrites:
@@ -55,8 +65,16 @@ class IndexWrites:
         if told is not None:
             self.take(session_key, told)
         if batch.asked is not None:
+            self._settle(session_key, batch)
             at = batch.drafts[-1].at if batch.drafts else ""
             self.ask(session_key, batch.asked, at=at)
+
+    def _settle(self, session_key: int, batch: Batch) -> None:
+        for one, at in resolutions_in(batch.drafts):
+            option_id = None if one.response is None else one.response.option_id
+            responder = None if one.response is None else one.response.responder
+            columns = (one.outcome.value, option_id, responder, at, session_key, one.request_id)
+            self._connection.execute(_SETTLE, columns)
 
     def take(self, session_key: int, told: Told) -> None:
         """Bring the row of a session up to date, and those of its runs."""
@@ -90,7 +108,7 @@ class IndexWrites:
         """Keep all that a session asks people now, and nothing else."""
         known = {cast("str", name) for (name,) in self._connection.execute(_ASKED, (session_key,))}
         for request_id in known - {request.request_id for request in asked}:
-            self._connection.execute(_SETTLE, (session_key, request_id))
+            self._connection.execute(_CLOSE, (session_key, request_id))
         new = [request for request in asked if request.request_id not in known]
         if new:
             run_id, agent_id, owner = self._asking(session_key)

@@ -114,7 +114,14 @@ _VERSION_3: Final = (
     "CREATE TABLE unlisted (session_key INTEGER PRIMARY KEY)",
     "INSERT INTO unlisted SELECT DISTINCT session_key FROM runs",
 )
-MIGRATIONS: Final[tuple[Iterable[str], ...]] = (_VERSION_1, _VERSION_2, _VERSION_3)
+_VERSION_4: Final = (
+    "CREATE INDEX asked_by_request ON asked (request_id)",
+    """CREATE TABLE settled (
+        request_id TEXT PRIMARY KEY, session_key INTEGER NOT NULL, run_id TEXT NOT NULL, owner TEXT,
+        outcome TEXT NOT NULL, option_id TEXT, responder TEXT, at TEXT NOT NULL) WITHOUT ROWID""",
+    "CREATE INDEX settled_by_session ON settled (session_key)",
+)
+MIGRATIONS: Final[tuple[Iterable[str], ...]] = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4)
 """What leads from each version to the next, from an empty file on. Released ones never change."""
 
 

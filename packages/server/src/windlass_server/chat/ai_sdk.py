@@ -1,0 +1,406 @@
+"""The AI SDK: routes for `useChat`, and runs as UI message streams, version 1.
+
+One run is one assistant message. When it waits for people the stream finishes; the request with the answers
+continues the same message.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Final, assert_never
+
+from fastapi import APIRouter, Path, Request, Response
+
+from windlass import Event
+from windlass_harness.views.payloads import as_text
+from windlass_protocol import InputKind, InputOutcome, JsonObject, RunStatus, ToolOutputType, Usage
+from windlass_server.chat.agui import AgentName
+from windlass_server.chat.run_events import (
+    WHOLE,
+    Ask,
+    Asked,
+    Beat,
+    CallDone,
+    CallPiece,
+    CallProgress,
+    CallReady,
+    Delegated,
+    Ended,
+    Gate,
+    Piece,
+    PieceDone,
+    Returned,
+    Said,
+    Settled,
+    Spent,
+    StateChanged,
+    StepBegan,
+    StepVoid,
+    Telling,
+    TextKind,
+    View,
+    Waits,
+)
+from windlass_server.chat.sessions import (
+    ENDED,
+    ChatFrames,
+    ChatRequest,
+    Given,
+    answer,
+    answers_in,
+    begun_thread,
+    check_agent,
+    find_thread,
+    is_last,
+    past_of,
+    rewind,
+    said_in,
+    speak,
+    stream,
+)
+from windlass_server.models import NewSession
+from windlass_server.openapi import AI_APPROVAL_EXAMPLE, AI_EXAMPLE, AI_MESSAGE_EXAMPLE, answers, body_example
+from windlass_server.problems import Problem
+from windlass_server.requests import PREFIX, Caller, CallerDep
+from windlass_server.streams import SSE_TYPE
+
+HEADER: Final = "x-vercel-ai-ui-message-stream"
+VERSION: Final = "v1"
+_DONE: Final = b"data: [DONE]\n\n"
+
+
+@dataclass(frozen=True, slots=True)
+class AiRun:
+    """Which run is shown, and from where on."""
+
+    session_id: str
+    run_id: str
+    view: View = WHOLE
+    is_new_message: bool = True
+    """Whether the client starts a message; otherwise it continues the one that it has."""
+
+
+class AiFold:
+    """Events of a run in, chunks of a UI message stream out."""
+
+    def __init__(self, run: AiRun) -> None:
+        self._run = run
+        self._telling = Telling(run.run_id)
+        self._gate = Gate(run.view)
+        self._is_in_step = False
+        self._texts: dict[str, TextKind] = {}
+        self._calls: dict[str, CallReady | None] = {}
+        """Calls so far, including those before this stream; None while their arguments are streamed."""
+        self._shown: set[str] = set()
+        """Calls in the message of the client."""
+        self._approvals: set[str] = set()
+        """Calls in the message of the client that need an approval."""
+        self.is_over = False
+
+    def opening(self) -> list[JsonObject]:
+        """Return the first chunks."""
+        ids: JsonObject = {"sessionId": self._run.session_id, "runId": self._run.run_id}
+        start: JsonObject = {"type": "start", "messageMetadata": ids}
+        return [{**start, "messageId": self._run.run_id} if self._is_whole else start]
+
+    @property
+    def _is_whole(self) -> bool:
+        """Whether the message is the whole run; then it has the id of the run."""
+        return self._run.is_new_message and not self._run.view.skipped
+
+    def take(self, event: Event) -> list[JsonObject]:
+        """Return the chunks of an event; most have none."""
+        chunks: list[JsonObject] = []
+        for beat in self._telling.tell(event):
+            if not self.is_over:
+                chunks += self._take(beat)
+        return chunks
+
+    def _take(self, beat: Beat) -> list[JsonObject]:
+        was_closed = self._gate.is_closed
+        is_pause = self._gate.is_pause(beat)
+        if isinstance(beat, Waits) and not is_pause:
+            return []
+        if not was_closed or isinstance(beat, Ended):
+            return list(self._chunks(beat))
+        match beat:
+            case CallReady():
+                self._calls[beat.key] = beat
+                if not self._run.is_new_message:
+                    self._shown.add(beat.key)
+            case Asked() if not self._run.is_new_message:
+                self._approvals |= {ask.call_key for ask in beat.asks if _is_approval(ask) and ask.call_key}
+            case _:
+                pass
+        return []
+
+    def _chunks(self, beat: Beat) -> Iterable[JsonObject]:
+        match beat:
+            case Piece() | PieceDone():
+                return self._text(beat)
+            case CallPiece() | CallReady():
+                return self._call(beat)
+            case CallProgress() | CallDone():
+                return self._output(beat)
+            case StepBegan() | StepVoid():
+                return self._step(beat)
+            case Asked() | Settled():
+                return self._people(beat)
+            case Delegated() | Returned():
+                return (_subagent(beat),)
+            case Said():
+                return () if beat.is_first else (_steering(beat),)
+            case Waits() | Ended():
+                return self._end(beat)
+            case Spent() | StateChanged():
+                return ()
+            case _:
+                assert_never(beat)
+
+    def _text(self, beat: Piece | PieceDone) -> Iterable[JsonObject]:
+        if isinstance(beat, PieceDone):
+            yield from self._text_end(beat.key)
+            return
+        name = "text" if beat.kind == "text" else "reasoning"
+        if beat.key not in self._texts:
+            self._texts[beat.key] = beat.kind
+            yield {"type": f"{name}-start", "id": beat.key}
+        yield {"type": f"{name}-delta", "id": beat.key, "delta": beat.delta}
+
+    def _text_end(self, key: str) -> Iterable[JsonObject]:
+        kind = self._texts.pop(key, None)
+        if kind is not None:
+            yield {"type": "text-end" if kind == "text" else "reasoning-end", "id": key}
+
+    def _call(self, beat: CallPiece | CallReady) -> Iterable[JsonObject]:
+        name: JsonObject = {"toolCallId": beat.key, "toolName": beat.name, "dynamic": True}
+        self._shown.add(beat.key)
+        if isinstance(beat, CallReady):
+            self._calls[beat.key] = beat
+            yield {"type": "tool-input-available", **name, "input": beat.arguments}
+            return
+        if beat.key not in self._calls:
+            self._calls[beat.key] = None
+            yield {"type": "tool-input-start", **name}
+        yield {"type": "tool-input-delta", "toolCallId": beat.key, "inputTextDelta": beat.delta}
+
+    def _output(self, beat: CallProgress | CallDone) -> Iterable[JsonObject]:
+        yield from self._announce(beat.key)
+        call: JsonObject = {"toolCallId": beat.key}
+        if isinstance(beat, CallProgress):
+            yield {"type": "tool-output-available", **call, "output": beat.output, "preliminary": True}
+            return
+        output = beat.output
+        match output.type:
+            case ToolOutputType.EXECUTION_DENIED if beat.key in self._approvals:
+                yield {"type": "tool-output-denied", **call}
+            case ToolOutputType.EXECUTION_DENIED:
+                yield {"type": "tool-output-error", **call, "errorText": output.reason or "denied"}
+            case ToolOutputType.ERROR_TEXT | ToolOutputType.ERROR_JSON:
+                yield {"type": "tool-output-error", **call, "errorText": as_text(output.value)}
+            case _:
+                yield {"type": "tool-output-available", **call, "output": output.value}
+
+    def _announce(self, key: str) -> Iterable[JsonObject]:
+        """Send a call again that an earlier message asked for."""
+        call = self._calls.get(key)
+        if call is not None and key not in self._shown:
+            yield from self._call(call)
+
+    def _step(self, beat: StepBegan | StepVoid) -> Iterable[JsonObject]:
+        if isinstance(beat, StepVoid):
+            self._texts.clear()
+            self._calls = {key: call for key, call in self._calls.items() if call and call.step != beat.step}
+            yield {"type": "reset-step"}
+            return
+        yield from self._step_end()
+        self._is_in_step = True
+        yield {"type": "start-step"}
+
+    def _step_end(self) -> Iterable[JsonObject]:
+        for key in tuple(self._texts):
+            yield from self._text_end(key)
+        if self._is_in_step:
+            self._is_in_step = False
+            yield {"type": "finish-step"}
+
+    def _people(self, beat: Asked | Settled) -> Iterable[JsonObject]:
+        if isinstance(beat, Asked):
+            for ask in beat.asks:
+                yield from self._asked(ask)
+            return
+        for ask, resolution in beat.resolutions:
+            if _is_approval(ask) and ask.call_key in self._approvals:
+                approved = resolution.outcome is InputOutcome.APPROVED
+                name = ask.request.request_id
+                yield {"type": "tool-approval-response", "approvalId": name, "approved": approved}
+            elif not _is_approval(ask):
+                yield _request(ask, resolution.outcome.value)
+
+    def _asked(self, ask: Ask) -> Iterable[JsonObject]:
+        request = ask.request
+        if not _is_approval(ask) or ask.call_key is None:
+            yield _request(ask, None)
+            return
+        self._approvals.add(ask.call_key)
+        yield from self._announce(ask.call_key)
+        chunk: JsonObject = {"approvalId": request.request_id, "toolCallId": ask.call_key}
+        if request.arguments_hash is not None:
+            # The client returns it with the answer, which holds for these arguments only.
+            chunk["signature"] = request.arguments_hash
+        yield {"type": "tool-approval-request", **chunk, "reason": request.prompt}
+
+    def _end(self, beat: Waits | Ended) -> Iterable[JsonObject]:
+        yield from self._step_end()
+        if isinstance(beat, Waits):
+            yield {"type": "finish", "finishReason": "tool-calls"}
+        else:
+            yield from self._outcome(beat)
+        self.is_over = True
+
+    def _outcome(self, beat: Ended) -> Iterable[JsonObject]:
+        used = _used(beat.usage)
+        match beat.status:
+            case RunStatus.COMPLETED:
+                yield {"type": "finish", "finishReason": "stop", "messageMetadata": used}
+            case RunStatus.CANCELLED:
+                yield {"type": "abort", "reason": beat.reason or "the run was cancelled"}
+                yield {"type": "finish", "finishReason": "interrupted", "messageMetadata": used}
+            case _:
+                code = "budget_exhausted" if beat.status is RunStatus.BUDGET_EXHAUSTED else beat.error_code
+                yield self.failure(code or "internal", beat.error_message or f"the run is {beat.status}")
+
+    def failure(self, code: str, message: str) -> JsonObject:
+        """Return the chunk of an error; its text begins with the code."""
+        return {"type": "error", "errorText": f"{code}: {message}"}
+
+
+def ai_frames(run: AiRun) -> ChatFrames:
+    """Return the frames of a UI message stream."""
+    return ChatFrames(AiFold(run), "the server shuts down; the run continues: resume the stream", _DONE)
+
+
+def _is_approval(ask: Ask) -> bool:
+    """Whether it is the approval of a call in the message; those of subagents are not."""
+    return ask.request.kind is InputKind.APPROVAL and ask.subagent is None
+
+
+def _request(ask: Ask, outcome: str | None) -> JsonObject:
+    """Return a request without a chunk type of its own as data; later with its outcome."""
+    data: JsonObject = ask.request.model_dump(mode="json", by_alias=True, exclude_none=True)
+    data |= {} if ask.call_key is None else {"toolCallId": ask.call_key}
+    data |= {} if outcome is None else {"outcome": outcome}
+    return {"type": "data-request", "id": ask.request.request_id, "data": data}
+
+
+def _subagent(beat: Delegated | Returned) -> JsonObject:
+    status = "running"
+    if isinstance(beat, Returned):
+        status = "completed" if beat.error is None else "failed"
+    return {"type": "data-subagent", "id": beat.key, "data": {"name": beat.name, "status": status}}
+
+
+def _steering(beat: Said) -> JsonObject:
+    return {"type": "steering-message", "id": beat.key, "parts": [{"type": "text", "text": beat.text}]}
+
+
+def _used(usage: Usage) -> JsonObject:
+    counts: JsonObject = usage.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return {"usage": counts}
+
+
+router = APIRouter(prefix=PREFIX, tags=["chat clients"])
+ChatId = Annotated[str, Path(description="The id of a chat, chosen by the client.", examples=["chat-1"])]
+
+
+@router.post(
+    "/ai/{agent:path}/chat",
+    responses=answers(200, AI_EXAMPLE, 403, 404, 409, media_type=SSE_TYPE, has_body=True),
+    response_class=Response,
+    summary="Chat over the AI SDK",
+)
+async def chat(
+    *,
+    request: Request,
+    caller: CallerDep,
+    agent: AgentName,
+    given: Annotated[ChatRequest, body_example(message=AI_MESSAGE_EXAMPLE, approval=AI_APPROVAL_EXAMPLE)],
+) -> Response:
+    """Send a message to a chat, or answer its requests, and follow the run.
+
+    The server has the history: only the last message is used. A repeated message is the same run. A
+    regenerated answer or an edited message continues in a copy of the session.
+    """
+    agent_id, last = check_agent(caller, agent), given.messages[-1]
+    given_answers = answers_in(last)
+    if given_answers and given.trigger == "submit-message":
+        shown = await _answered(caller, given, given_answers, is_new_message=last.get("role") == "user")
+    else:
+        shown = await _said(caller, given, last, agent_id=agent_id)
+    return await _respond(request, caller, shown)
+
+
+async def _answered(
+    caller: Caller, given: ChatRequest, entries: Sequence[Given], *, is_new_message: bool
+) -> AiRun:
+    thread = await begun_thread(caller, given.id)
+    found = await answer(caller, thread, given=entries, needs_all=False)
+    return AiRun(thread.session_id, found.run_id, found.view, is_new_message)
+
+
+async def _said(caller: Caller, given: ChatRequest, last: JsonObject, *, agent_id: str) -> AiRun:
+    name = last.get("id")
+    message = said_in(last) if last.get("role") == "user" else None
+    if message is None or not isinstance(name, str) or not name:
+        raise Problem(
+            422, "the last message must be a user message with an id and content, or contain answers"
+        )
+    thread = await find_thread(caller, given.id)
+    run_id = thread.run_id(name)
+    if given.trigger == "submit-message" and given.message_id is not None:
+        # A repeated edit is the same run.
+        is_anew = not await is_last(caller, thread, run_id=run_id, message=message, agent_id=agent_id)
+    else:
+        is_anew = await _is_anew(caller, given, run_id=run_id)
+    if is_anew:
+        thread = await rewind(caller, thread, name=name)
+    run_id = thread.run_id(name)
+    is_again = await caller.tenant.store.run(run_id) is not None
+    await speak(caller, thread, run_id=run_id, message=message, agent_id=agent_id, wishes=NewSession())
+    view = (await past_of(caller, run_id)).whole() if is_again else WHOLE
+    return AiRun(thread.session_id, run_id, view)
+
+
+async def _is_anew(caller: Caller, given: ChatRequest, *, run_id: str) -> bool:
+    """Whether the answer is to be regenerated."""
+    if given.trigger == "submit-message":
+        return False
+    # If the named answer was replaced before, this request is a repetition.
+    row = await caller.tenant.store.run(run_id)
+    return row is None or given.message_id is None or given.message_id == row.run_id
+
+
+@router.get(
+    "/ai/{agent:path}/chat/{chat_id:path}/stream",
+    responses={
+        **answers(200, AI_EXAMPLE, 404, media_type=SSE_TYPE),
+        204: {"description": "The chat has no current run."},
+    },
+    response_class=Response,
+    summary="Resume a chat over the AI SDK",
+)
+async def resume(*, request: Request, caller: CallerDep, agent: AgentName, chat_id: ChatId) -> Response:
+    """Send the current run of a chat from its beginning; 204 without one."""
+    check_agent(caller, agent)
+    thread = await find_thread(caller, chat_id)
+    page = await caller.sessions.runs(session_id=thread.session_id, limit=1)
+    run_ids = [run.run_id for run in page.items if run.status not in ENDED]
+    if thread.session is None or not run_ids:
+        return Response(status_code=204)
+    past = await past_of(caller, run_ids[0])
+    return await _respond(request, caller, AiRun(thread.session_id, run_ids[0], past.whole()))
+
+
+async def _respond(request: Request, caller: Caller, shown: AiRun) -> Response:
+    response = await stream(request, caller, run_id=shown.run_id, frames=ai_frames(shown))
+    response.headers[HEADER] = VERSION
+    return response

@@ -1,0 +1,145 @@
+"""The inspector: the files of the web app, which this package contains."""
+
+import asyncio
+import gzip
+from dataclasses import dataclass, field
+from hashlib import sha256
+from mimetypes import guess_type
+from pathlib import Path
+from typing import Final
+
+from starlette.datastructures import Headers
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from windlass_server.requests import PREFIX
+
+FOLDER: Final = Path(__file__).with_name("dist")
+"""The output of `make inspector`; it is in wheels, and not in the repository."""
+NOT_BUILT: Final = (
+    "The inspector is not part of this installation.\n\n"
+    "In a checkout:  make inspector, then install packages/server again and start the server.\n"
+    "It needs Node 20.19 or newer, once; the wheels that  make wheels  makes have it inside.\n\n"
+    f"The server itself works without it: see {PREFIX}/openapi.json and docs/server.md.\n"
+)
+_HASHED: Final = "/assets/"
+"""Files below have a digest in their name, so they never change."""
+_PACKED_KINDS: Final = ("text/", "application/json", "application/javascript", "image/svg+xml")
+"""Media types that are compressed; pictures and fonts already are."""
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; trusted-types 'none'"
+)
+_HEADERS: Final = {
+    "content-security-policy": _POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """A file as it is sent, compressed once."""
+
+    stamp: tuple[int, int]
+    media_type: str
+    raw: bytes
+    packed: bytes | None
+    tag: str
+
+    def response(self, scope: Scope, cache: str) -> Response:
+        """Return the response: the file, compressed if the client accepts that, or 304."""
+        given = Headers(scope=scope)
+        headers = {**_HEADERS, "cache-control": cache, "etag": self.tag, "vary": "accept-encoding"}
+        if self.tag in [one.strip() for one in given.get("if-none-match", "").split(",")]:
+            return Response(status_code=304, headers=headers)
+        body = self.raw
+        if self.packed is not None and _takes_gzip(given.get("accept-encoding", "")):
+            body, headers["content-encoding"] = self.packed, "gzip"
+        headers["content-length"] = str(len(body))
+        is_whole = scope["method"] == "GET"
+        return Response(body if is_whole else b"", headers=headers, media_type=self.media_type)
+
+
+def _takes_gzip(accepted: str) -> bool:
+    """Whether `Accept-Encoding` allows gzip; `gzip;q=0` does not."""
+    for one in accepted.lower().split(","):
+        name, _, quality = one.partition(";")
+        if name.strip() in ("gzip", "*"):
+            return quality.strip().removeprefix("q=").rstrip("0.") != "" or not quality
+    return False
+
+
+def _stamp(file: Path) -> tuple[int, int]:
+    found = file.stat()
+    return found.st_mtime_ns, found.st_size
+
+
+def _load(file: Path) -> _Sent:
+    stamp, raw = _stamp(file), file.read_bytes()
+    media_type = guess_type(file.name)[0] or "application/octet-stream"
+    packed = gzip.compress(raw, 9, mtime=0) if media_type.startswith(_PACKED_KINDS) else None
+    if packed is not None and len(packed) >= len(raw):
+        packed = None
+    tag = f'W/"{sha256(raw).hexdigest()[:32]}"'
+    return _Sent(stamp, media_type, raw, packed, tag)
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """Answers requests that no route matches: a file of the app, its first page, or `otherwise`.
+
+    The app needs no credentials: it contains no data, and reads all of it from the routes.
+    """
+
+    otherwise: ASGIApp
+    folder: Path = field(default_factory=lambda: FOLDER)
+    _known: dict[Path, _Sent] = field(default_factory=dict[Path, _Sent])
+    """Files that were sent; the folder has few."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request; see ASGI."""
+        found = await self._answer(scope) if scope["type"] == "http" else None
+        await (found or self.otherwise)(scope, receive, send)
+
+    async def _answer(self, scope: Scope) -> Response | None:
+        path: str = scope["path"]
+        is_ours = path == PREFIX or path.startswith(f"{PREFIX}/")
+        if is_ours or scope["method"] not in {"GET", "HEAD"}:
+            return None
+        file = self._file(path)
+        if file is not None:
+            cache = "public, max-age=31536000, immutable" if path.startswith(_HASHED) else "no-cache"
+            return (await self._sent(file)).response(scope, cache)
+        if not _wants_page(scope):
+            return None
+        first = self.folder / "index.html"
+        if first.is_file():
+            return (await self._sent(first)).response(scope, "no-cache")
+        return PlainTextResponse(NOT_BUILT, 404, {**_HEADERS, "cache-control": "no-cache"})
+
+    async def _sent(self, file: Path) -> _Sent:
+        known = self._known.get(file)
+        if known is None or known.stamp != _stamp(file):
+            known = self._known[file] = await asyncio.to_thread(_load, file)
+        return known
+
+    def _file(self, path: str) -> Path | None:
+        """Return a file of the app; None for a path that leaves its folder."""
+        if "\0" in path or "\\" in path:
+            return None
+        try:
+            file = (self.folder / path.lstrip("/")).resolve()
+            is_inside = file.is_relative_to(self.folder.resolve())
+            return file if is_inside and file.is_file() else None
+        except OSError:
+            return None  # the file system refuses the name
+
+
+def _wants_page(scope: Scope) -> bool:
+    """Whether a browser navigates there: the app routes by the address."""
+    return scope["path"] == "/" or "text/html" in Headers(scope=scope).get("accept", "")

@@ -1,0 +1,479 @@
+"""Requests: the caller and what belongs to them, idempotency keys, and starting runs.
+
+Every id in a path goes through `OwnSession`, `OwnHistory` or `OwnRun`, and every list through
+`caller.sessions`, which is bound to its user: a route that uses them cannot show what another user owns.
+"""
+
+import re
+from collections import OrderedDict, deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import sha256
+from typing import Annotated, Final, Self, TypeVar
+
+from fastapi import Depends, Header, Path, Request, Response
+from pydantic import BaseModel
+
+from windlass import AgentError, Conflict, Event, RunHandle
+from windlass.catalog import OpenRequest, Page, RunInfo, RunStats, SessionInfo, SessionStatus, SettledRequest
+from windlass.parts import Store
+from windlass.ports.feed import EventStream, StreamOptions
+from windlass.ports.recorded import RunLook
+from windlass.ports.store import RunRow
+from windlass.runtime.compose import RunOptions
+from windlass_protocol import Cursor, ErrorKind, RetryClass, RunStatus, UserContent
+from windlass_protocol.codec import canonical
+from windlass_server.auth import Principal
+from windlass_server.models import RunWishes
+from windlass_server.problems import Problem, not_found, of_agent_error
+from windlass_server.settings import KEY_CHARS_MAX, OWNED_READ_AHEAD_MAX, OWNERS_KNOWN_MAX, PAGE_DEFAULT
+from windlass_server.tenants import Reserved, Tenant
+
+PREFIX: Final = "/v1"
+JSON_TYPE: Final = "application/json"
+_ID: Final = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]{1,512}")
+T = TypeVar("T", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """The user who makes a request, with their tenant; `Guard` puts it into the state of the request."""
+
+    principal: Principal
+    tenant: Tenant
+    release_slot: Callable[[], None]
+    """Let another request be answered; for a request that only waits from now on, such as a stream."""
+    is_welcome: Callable[[], Awaitable[bool]]
+    """Whether the credentials of the request are still valid: a stream may outlive a key."""
+
+    @property
+    def sessions(self) -> "OwnSessions":
+        """The sessions, runs and requests of this user."""
+        return OwnSessions(self.tenant, self.principal)
+
+
+async def _caller(request: Request) -> Caller:
+    return request.state.caller
+
+
+CallerDep = Annotated[Caller, Depends(_caller)]
+
+
+# ownership
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedSession:
+    """A session of the caller: with a history, or reserved and still empty."""
+
+    session_id: str
+    agent_id: str
+    info: SessionInfo | None = None
+    reserved: Reserved | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OwnSessions:
+    """The sessions, runs and requests of one user in a tenant.
+
+    A session of another user looks the same as one that does not exist.
+    """
+
+    tenant: Tenant
+    principal: Principal
+
+    async def find(self, session_id: str) -> OwnedSession | None:
+        """Return a session of the user; None if there is none."""
+        if not _ID.fullmatch(session_id):
+            return None
+        info = await self.tenant.store.listed_session(session_id)
+        if info is not None:
+            is_own = info.owner == self.principal.user
+            return OwnedSession(session_id, info.agent_id, info) if is_own else None
+        reserved = await self.tenant.reservations.find(session_id)
+        if reserved is None or reserved.user != self.principal.user:
+            return None
+        return OwnedSession(session_id, reserved.agent_id, reserved=reserved)
+
+    async def find_run(self, run_id: str) -> RunRow | None:
+        """Return a run in a session of the user; None if there is none."""
+        row = await self.tenant.store.run(run_id) if _ID.fullmatch(run_id) else None
+        info = None if row is None else await self.tenant.store.listed_session(row.session_id)
+        return row if info is not None and info.owner == self.principal.user else None
+
+    async def list(
+        self,
+        *,
+        after: str | None,
+        limit: int,
+        agent_id: str | None = None,
+        status: SessionStatus | None = None,
+        text: str | None = None,
+        root_only: bool = True,
+    ) -> Page[SessionInfo]:
+        """Return sessions, newest first."""
+        return await self.tenant.runtime.sessions.list(
+            after=after,
+            limit=limit,
+            agent_id=agent_id,
+            status=status,
+            owner=self.principal.user,
+            text=text,
+            root_only=root_only,
+        )
+
+    async def runs(
+        self,
+        *,
+        after: str | None = None,
+        limit: int = PAGE_DEFAULT,
+        session_id: str | None = None,
+        agent_id: str | None = None,
+        status: RunStatus | None = None,
+    ) -> Page[RunInfo]:
+        """Return runs, newest first."""
+        return await self.tenant.runtime.sessions.runs(
+            after=after,
+            limit=limit,
+            session_id=session_id,
+            agent_id=agent_id,
+            status=status,
+            owner=self.principal.user,
+        )
+
+    async def requests(self, *, after: str | None, limit: int) -> Page[OpenRequest]:
+        """Return open requests, oldest first; to an approver, those of the whole tenant."""
+        owner = None if self._is_approver else self.principal.user
+        return await self.tenant.runtime.sessions.requests(owner=owner, after=after, limit=limit)
+
+    async def find_request(self, request_id: str) -> OpenRequest | SettledRequest | None:
+        """Return a request that the user may answer, or might have; None if there is none."""
+        found = await self.tenant.runtime.sessions.request(request_id) if _ID.fullmatch(request_id) else None
+        if found is None or not (self._is_approver or found.owner == self.principal.user):
+            return None
+        return found
+
+    async def stats(self, start: datetime, end: datetime, *, bucket_s: int, agent_id: str | None) -> RunStats:
+        """Return counts, durations and cost of runs."""
+        sessions, owner = self.tenant.runtime.sessions, self.principal.user
+        return await sessions.stats(start, end, bucket_s=bucket_s, agent_id=agent_id, owner=owner)
+
+    def look(self, agent_id: str | None = None, start: str | None = None, end: str | None = None) -> RunLook:
+        """Return the question for runs of the user that the ledger takes."""
+        return RunLook(self.principal.user, agent_id, start, end)
+
+    def events(
+        self, cursor: Cursor | None, *, options: StreamOptions, types: Collection[str] | None
+    ) -> "OwnedStream":
+        """Return the events of all sessions of the user; of some types, if they are given."""
+        inner = self.tenant.runtime.events().subscribe_all(cursor, options=options)
+        return OwnedStream(inner, self.tenant.store, owner=self.principal.user, types=types)
+
+    @property
+    def _is_approver(self) -> bool:
+        return "approver" in self.principal.roles
+
+
+async def _own_session(
+    caller: CallerDep, session_id: Annotated[str, Path(description="A session.", examples=["019a8f…"])]
+) -> OwnedSession:
+    session = await caller.sessions.find(session_id)
+    if session is None:
+        raise not_found("session")
+    return session
+
+
+OwnSession = Annotated[OwnedSession, Depends(_own_session)]
+"""The session of the path, which belongs to the caller; 404 otherwise."""
+
+
+async def _own_history(session: OwnSession) -> SessionInfo:
+    if session.info is None:
+        raise not_found("session")
+    return session.info
+
+
+OwnHistory = Annotated[SessionInfo, Depends(_own_history)]
+"""The session of the path, which belongs to the caller and has a history; 404 otherwise."""
+
+
+async def _own_run(
+    caller: CallerDep, run_id: Annotated[str, Path(description="A run.", examples=["019a8f…"])]
+) -> RunRow:
+    row = await caller.sessions.find_run(run_id)
+    if row is None:
+        raise not_found("run")
+    return row
+
+
+OwnRun = Annotated[RunRow, Depends(_own_run)]
+"""The run of the path, which belongs to the caller; 404 otherwise."""
+
+
+async def _own_request(
+    caller: CallerDep,
+    request_id: Annotated[str, Path(description="A request.", examples=["approval:019a8f…"])],
+) -> OpenRequest | SettledRequest:
+    found = await caller.sessions.find_request(request_id)
+    if found is None:
+        raise not_found("request")
+    return found
+
+
+OwnRequest = Annotated[OpenRequest | SettledRequest, Depends(_own_request)]
+"""The request of the path, which the caller may answer, or might have; 404 otherwise."""
+
+
+class OwnedStream:
+    """The events of all sessions of one user, out of those of a tenant; see `EventStream`.
+
+    Cursors are those of the tenant: they reveal how many events it has, and nothing else.
+    """
+
+    def __init__(
+        self, inner: EventStream, store: Store, *, owner: str, types: Collection[str] | None = None
+    ) -> None:
+        self._inner = inner
+        self._store = store
+        self._owner = owner
+        self._types = types
+        self._known: OrderedDict[str, bool] = OrderedDict()
+        """Whether sessions belong to the user; an owner never changes."""
+        self._ahead: deque[tuple[Event, Cursor]] = deque()
+        self._taken: tuple[Event, Cursor] | None = None
+        """An event that was read and not checked yet."""
+        self._cursor = inner.cursor
+
+    def __aiter__(self) -> Self:
+        """Return the stream itself."""
+        return self
+
+    async def __anext__(self) -> Event:
+        """Return the next event of the user; wait for it if there is none."""
+        while not self._ahead:
+            await self._take()
+            # Read ahead what is ready: `ready` must count only events that can be sent without waiting.
+            while self._inner.ready and len(self._ahead) < OWNED_READ_AHEAD_MAX:
+                await self._take()
+        event, self._cursor = self._ahead.popleft()
+        return event
+
+    @property
+    def cursor(self) -> Cursor:
+        """The cursor after the last event."""
+        return self._cursor
+
+    @property
+    def ready(self) -> int:
+        """The number of events that can be read without waiting."""
+        return len(self._ahead)
+
+    async def open(self) -> None:
+        """Check the cursor before the first event is read."""
+        await self._inner.open()
+        self._cursor = self._inner.cursor
+
+    async def aclose(self) -> None:
+        """End the stream."""
+        await self._inner.aclose()
+
+    async def _take(self) -> None:
+        """Read the next event, and keep it if it belongs to the user."""
+        if self._taken is None:
+            event = await anext(self._inner)
+            self._taken = (event, self._inner.cursor)
+        # A wait that is interrupted here keeps the event for the next call.
+        event, cursor = self._taken
+        is_wanted = self._types is None or event.type in self._types
+        if is_wanted and event.session_id is not None and await self._is_own(event.session_id):
+            self._ahead.append((event, cursor))
+        self._taken = None
+
+    async def _is_own(self, session_id: str) -> bool:
+        known = self._known.get(session_id)
+        if known is None:
+            info = await self._store.listed_session(session_id)
+            known = self._known[session_id] = info is not None and info.owner == self._owner
+            if len(self._known) > OWNERS_KNOWN_MAX:
+                self._known.popitem(last=False)
+        return known
+
+
+# starting runs
+
+
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=KEY_CHARS_MAX,
+        pattern=r"^[\x21-\x7e]+$",
+        description="A repeated request with the same key has no further effect.",
+        examples=["3f1c9a52-order-17"],
+    ),
+]
+KEY_TAKEN: Final = (
+    "the Idempotency-Key (or the continuationToken) was used with another request: send that one again as it "
+    "was, or choose another key"
+)
+
+
+def session_id_for(caller: Caller, key: str | None, *, kind: str = "session") -> str:
+    """Return the id of a new session: the same for the same key of the same user."""
+    return caller.tenant.new_id() if key is None else derived(kind, caller.principal.key, key)
+
+
+def first_run_id(session_id: str) -> str:
+    """Return the id of the run that a session begins with."""
+    return derived("first run", session_id)
+
+
+def run_id_for(caller: Caller, session_id: str, *, key: str | None, token: str | None = None) -> str:
+    """Return the id of a new run: the same for the same key, and for the same token.
+
+    Two different messages with the same token ask for the same run id, so one of them is refused.
+    """
+    if token is not None:
+        return derived("run behind", session_id, token)
+    return caller.tenant.new_id() if key is None else derived("run", session_id, key)
+
+
+async def token_of(caller: Caller, session_id: str) -> str:
+    """Return the continuation token of a session."""
+    newest = await caller.sessions.runs(session_id=session_id, limit=1)
+    return token_after(session_id, newest.items[0].run_id if newest.items else "")
+
+
+def token_after(session_id: str, run_id: str) -> str:
+    """Return the continuation token after a run; the run is empty in a session without runs."""
+    return derived("token", session_id, run_id)
+
+
+async def check_token(caller: Caller, session_id: str, *, token: str | None, run_id: str) -> None:
+    """Refuse a continuation token that is not that of the session now.
+
+    Raises:
+        Conflict: the session has changed since, or never had the token.
+    """
+    if token is None or token == await token_of(caller, session_id):
+        return
+    # A repeated request: the run that it started is the one that changed the session.
+    if await caller.tenant.store.run(run_id) is None:
+        raise taken("stale continuationToken: the session has changed since; read it, then decide")
+
+
+def taken(message: str) -> Conflict:
+    """Return the error of a request that conflicts with an earlier one."""
+    return Conflict(message, kind=ErrorKind.INVALID_STATE_TRANSITION, retry=RetryClass.NOT_RETRYABLE)
+
+
+def derived(*parts: str) -> str:
+    """Return an id that is a digest of texts."""
+    text = "".join(f"{len(part)}:{part}" for part in parts)
+    return sha256(text.encode()).hexdigest()[:44]
+
+
+def agent_for(caller: Caller, wished: str | None, *, known: str | None = None) -> str:
+    """Return the agent of a request: the given one, the known one, or the only one.
+
+    Raises:
+        Problem: the agent is unknown, or none is given and there are several.
+    """
+    names = caller.tenant.agent_ids
+    name = wished or known or (names[0] if len(names) == 1 else None)
+    if name is None:
+        raise Problem(422, f"agent is missing: give one of {', '.join(names)}")
+    if name not in names:
+        raise Problem(422, f"unknown agent; known are {', '.join(names)}")
+    return name
+
+
+async def start(
+    caller: Caller,
+    message: UserContent,
+    *,
+    wishes: RunWishes,
+    ids: tuple[str, str],
+    agent_id: str,
+    conflict: str = KEY_TAKEN,
+) -> RunHandle:
+    """Start a run of the caller; `ids` are those of its session and its own.
+
+    Raises:
+        Conflict: the id is taken by a run with another request. `conflict` is the text of the error: an id
+            is derived from an idempotency key, a token, or a name that the client chose.
+    """
+    session_id, run_id = ids
+    options: RunOptions = {
+        "session_id": session_id,
+        "run_id": run_id,
+        "mode": wishes.mode,
+        "output": wishes.output_schema,
+        "context": wishes.context,
+        "metadata": wishes.metadata,
+        "budget": wishes.budget,
+        "source": caller.principal.source,
+        "owner": caller.principal.user,
+        "goal_id": wishes.goal,
+    }
+    try:
+        return await caller.tenant.runtime.start(agent_id, message, **options)
+    except Conflict:
+        if await caller.tenant.store.run(run_id) is None:
+            raise
+    raise taken(conflict)
+
+
+# idempotency keys
+
+_FAILED: Final = 500
+"""From this status on, the request may have had an effect."""
+
+
+@asynccontextmanager
+async def once(
+    caller: Caller, key: str | None, *, route: str, body: BaseModel, keeps_end: bool = False
+) -> AsyncGenerator[bool]:
+    """Bind an idempotency key to one request, durably.
+
+    `route` is the path of the request. Yields whether the same request succeeded before; only `keeps_end`
+    records that, for requests that do not derive an id from the key. A refused request frees its key.
+
+    Raises:
+        Conflict: the key was used with another request.
+    """
+    if key is None:
+        yield False
+        return
+    reservations = caller.tenant.reservations
+    name = derived("key", caller.principal.key, route, key)
+    text = canonical(body.model_dump(mode="json", by_alias=True))
+    claim = await reservations.claim(name, sha256(text).hexdigest())
+    if claim is None:
+        raise taken(KEY_TAKEN)
+    try:
+        yield claim.is_done
+    except (Problem, AgentError) as error:
+        problem = error if isinstance(error, Problem) else of_agent_error(error)
+        if claim.is_new and problem.status < _FAILED:
+            await reservations.unclaim(name)
+        raise
+    if keeps_end and not claim.is_done:
+        await reservations.finish(name)
+
+
+# responses
+
+
+def seen(model: type[T], found: object, **more: object) -> T:
+    """Return the body that shows something of the runtime; `more` are fields that it does not have."""
+    shown = {name: getattr(found, name) for name in model.model_fields if hasattr(found, name)}
+    return model.model_construct(None, **{**shown, **more})
+
+
+def reply(value: BaseModel, status: int = 200) -> Response:
+    """Return a body as a response."""
+    return Response(value.model_dump_json(by_alias=True, warnings=False), status, media_type=JSON_TYPE)

@@ -1,0 +1,457 @@
+"""Routes over many runs: statistics, failures, versions of agents, and proposals to change them."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Path, Query, Request, Response
+from pydantic import Field
+
+from windlass.catalog import RunStats
+from windlass.catalog.stats import BUCKET_S_MAX
+from windlass.errors import Conflict, Rejected
+from windlass.ledger import ProposalState, ProposalStatus
+from windlass.package import package_difference, package_of
+from windlass.ports.recorded import RunLook
+from windlass_harness.ledger.goals import RunFacts
+from windlass_harness.ledger.reports import failure_groups
+from windlass_harness.ledger.versions import compare_versions, tally
+from windlass_protocol import (
+    AgentComparison,
+    AgentVersion,
+    AgentVersions,
+    FailingTool,
+    FailureCause,
+    FailureGroup,
+    Failures,
+    ProposalAccepted,
+    ProposalList,
+    ProposalView,
+    ProposalWork,
+    RunNumbers,
+    Stats,
+    StatsBucket,
+    VersionTally,
+    WaitingNumbers,
+)
+from windlass_server.models import NewProposal, ProposalTrial, Verdict, Wire
+from windlass_server.openapi import (
+    COMPARE_EXAMPLE,
+    FAILURES_EXAMPLE,
+    PROPOSAL_EXAMPLE,
+    STATS_EXAMPLE,
+    VERSIONS_EXAMPLE,
+    answers,
+    body_example,
+)
+from windlass_server.problems import Problem, not_found
+from windlass_server.requests import (
+    PREFIX,
+    Caller,
+    CallerDep,
+    IdempotencyKey,
+    agent_for,
+    once,
+    reply,
+    seen,
+    session_id_for,
+    taken,
+)
+from windlass_server.settings import ImproveSettings
+from windlass_server.tenants import Improving, Work
+
+numbers = APIRouter(prefix=PREFIX, tags=["numbers"])
+ledger = APIRouter(prefix=PREFIX, tags=["ledger"])
+proposals = APIRouter(prefix=PREFIX, tags=["proposals"])
+FAILING_TOOLS_MAX: Final = 20
+SPAN_DEFAULT: Final = timedelta(days=1)
+_MOMENT: Final = r"^(?:19[7-9]\d|2\d{3})-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?(?:Z|[+-]\d\d:\d\d)$"
+_MOMENT_EXAMPLES: Final[list[object]] = ["2026-01-01T00:00:00Z"]
+Since = Annotated[
+    str | None,
+    Field(
+        alias="from",
+        pattern=_MOMENT,
+        description="Runs that started then or later.",
+        examples=_MOMENT_EXAMPLES,
+    ),
+]
+Until = Annotated[
+    str | None, Field(pattern=_MOMENT, description="Runs that started before.", examples=_MOMENT_EXAMPLES)
+]
+AgentFilter = Annotated[str | None, Field(min_length=1, max_length=512)]
+
+
+class StatsQuery(Wire):
+    """Query of statistics."""
+
+    since: Since = None
+    to: Until = None
+    bucket: Annotated[int, Field(ge=1, le=BUCKET_S_MAX, description="Seconds per interval.")] = 3_600
+    agent: AgentFilter = None
+
+
+@numbers.get(
+    "/stats",
+    response_model=Stats,
+    responses=answers(200, STATS_EXAMPLE, 400),
+    summary="Statistics of your runs",
+)
+async def stats(caller: CallerDep, query: Annotated[StatsQuery, Query()]) -> Response:
+    """Return counts, durations and cost of your runs.
+
+    The default is the last day in hours. Runs of subagents count as part of the run that they work for,
+    unless `agent` names the subagent.
+    """
+    end = moment_of(query.to) or caller.tenant.runtime.ports.machine.clock.now()
+    start = moment_of(query.since) or end - SPAN_DEFAULT
+    found = await caller.sessions.stats(start, end, bucket_s=query.bucket, agent_id=query.agent)
+    wanted = caller.sessions.look(query.agent, found.start, found.end)
+    failing = await caller.tenant.insight.ask(lambda book: book.list_failing_tools(wanted, FAILING_TOOLS_MAX))
+    return reply(_stats_view(found, failing))
+
+
+def _stats_view(found: RunStats, failing: list[tuple[str, int, int]]) -> Stats:
+    tools = (FailingTool(tool=tool, calls=calls, failed=failed) for tool, calls, failed in failing)
+    return Stats.model_construct(
+        None,
+        start=found.start,
+        to=found.end,
+        bucket_s=found.bucket_s,
+        total=seen(RunNumbers, found.total),
+        buckets=tuple(seen(StatsBucket, one) for one in found.buckets),
+        waiting=seen(WaitingNumbers, found.waiting),
+        failing_tools=tuple(tools),
+    )
+
+
+def moment_of(text: str | None) -> datetime | None:
+    """Return the time in a query.
+
+    Raises:
+        Problem: there is no such day or hour.
+    """
+    if text is None:
+        return None
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except ValueError:
+        pass
+    raise Problem(422, "not a valid time: expected a form such as 2026-01-31T09:30:00Z")
+
+
+def stamp_of(text: str | None) -> str | None:
+    """Return the time in a query in the format of records."""
+    moment = moment_of(text)
+    if moment is None:
+        return None
+    return f"{moment.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
+
+
+RUNS_MAX: Final = 10_000
+"""The newest runs that one response is computed from."""
+Version = Annotated[
+    str,
+    Field(pattern=r"^sha256:[0-9a-f]{64}$", description="A version of the agent, as `/versions` names it."),
+]
+
+
+class VersionsQuery(Wire):
+    """Query of the versions of an agent."""
+
+    agent: Annotated[str, Field(min_length=1, max_length=512, description="An agent.", examples=["clerk"])]
+
+
+class CompareQuery(VersionsQuery):
+    """Query of a comparison."""
+
+    old: Version
+    new: Version
+
+
+class FailuresQuery(Wire):
+    """Query of failures."""
+
+    since: Since = None
+    to: Until = None
+    agent: AgentFilter = None
+
+
+@ledger.get(
+    "/failures",
+    response_model=Failures,
+    responses=answers(200, FAILURES_EXAMPLE, 400),
+    summary="Why your runs failed",
+)
+async def failures(caller: CallerDep, query: Annotated[FailuresQuery, Query()]) -> Response:
+    """Return why your runs failed: by kind and by cause, with some runs of each.
+
+    Errors that differ only in numbers, ids, paths or quoted values are one cause. The newest 10,000 runs are
+    counted.
+    """
+    wanted = caller.sessions.look(query.agent, stamp_of(query.since), stamp_of(query.to))
+    facts = await _facts(caller, wanted, limit=RUNS_MAX + 1)
+    ended = [one for one in facts[:RUNS_MAX] if one.has_ended]
+    groups = tuple(
+        FailureGroup(
+            kind=group.kind, count=group.count, causes=tuple(seen(FailureCause, one) for one in group.causes)
+        )
+        for group in failure_groups(ended)
+    )
+    failed = sum(group.count for group in groups)
+    return reply(Failures(runs=len(ended), failed=failed, is_all=len(facts) <= RUNS_MAX, groups=groups))
+
+
+@ledger.get(
+    "/versions",
+    response_model=AgentVersions,
+    responses=answers(200, VERSIONS_EXAMPLE, 400),
+    summary="The versions of an agent",
+)
+async def versions(caller: CallerDep, query: Annotated[VersionsQuery, Query()]) -> Response:
+    """Return the versions of an agent in your runs, with the results of those runs.
+
+    Rates and means have 95 % confidence intervals.
+    """
+    agent = query.agent
+    by_version: dict[str, list[RunFacts]] = {}
+    for one in await _facts(caller, caller.sessions.look(agent)):
+        if one.fingerprint is not None and one.has_ended:
+            by_version.setdefault(one.fingerprint, []).append(one)
+    found = tuple(
+        AgentVersion(first_at=runs[-1].started_at, last_at=runs[0].started_at, tally=_tally(name, runs))
+        for name, runs in by_version.items()
+    )
+    registered = caller.tenant.runtime.ports.registry.agent(agent)
+    current = None if registered is None else registered.fingerprint
+    return reply(AgentVersions(agent_id=agent, current=current, versions=found))
+
+
+@ledger.get(
+    "/compare",
+    response_model=AgentComparison,
+    responses=answers(200, COMPARE_EXAMPLE, 400, 404),
+    summary="Compare two versions of an agent",
+)
+async def compare(caller: CallerDep, query: Annotated[CompareQuery, Query()]) -> Response:
+    """Return the results of two versions of an agent, and the confidence of their difference.
+
+    The verdict is `better` or `worse` only if the whole confidence interval is on one side.
+    """
+    agent, old, new = query.agent, query.old, query.new
+    facts = [one for one in await _facts(caller, caller.sessions.look(agent)) if one.has_ended]
+    runs = [[one.sample for one in facts if one.fingerprint == name] for name in (old, new)]
+    if not all(runs):
+        raise not_found("version with a run of yours that has ended")
+    comparison = compare_versions((old, runs[0]), (new, runs[1]))
+    changes = await _changes(caller, old, new)
+    return reply(AgentComparison(agent_id=agent, comparison=comparison, changes=changes))
+
+
+async def _facts(caller: Caller, wanted: RunLook, *, limit: int = RUNS_MAX) -> list[RunFacts]:
+    return await caller.tenant.insight.ask(lambda book: book.list_facts(wanted, limit))
+
+
+def _tally(name: str, runs: Sequence[RunFacts]) -> VersionTally:
+    return tally(name, [one.sample for one in runs])
+
+
+async def _changes(caller: Caller, old: str, new: str) -> tuple[str, ...] | None:
+    content = caller.tenant.runtime.ports.content
+    assert content is not None, "it was opened with one"
+    try:
+        packages = [await package_of(content, name) for name in (old, new)]
+    except Rejected:  # one of them is no longer stored
+        return None
+    return package_difference(*packages)
+
+
+ProposalId = Annotated[str, Path(description="A proposal.", examples=["proposal-019a8f…"])]
+
+
+class ProposalQuery(Wire):
+    """Filters of a list of proposals."""
+
+    status: ProposalStatus | None = None
+    agent: str | None = None
+
+
+@proposals.get(
+    "/proposals",
+    response_model=ProposalList,
+    responses=answers(200, {"proposals": [PROPOSAL_EXAMPLE], "work": []}, 404),
+    summary="The proposals",
+)
+async def list_proposals(
+    request: Request, caller: CallerDep, *, query: Annotated[ProposalQuery, Query()]
+) -> Response:
+    """Return the proposals to change agents of the tenant, newest first.
+
+    For improvers: a proposal quotes runs of all users of the tenant.
+    """
+    desk = _desk(request, caller)
+    found = await desk.builder.proposals()
+    wanted = [
+        one
+        for one in found
+        if query.status in (None, one.status) and query.agent in (None, one.proposal.agent_id)
+    ]
+    work = tuple(seen(ProposalWork, one) for one in desk.works)
+    return reply(ProposalList(proposals=tuple(_proposal_view(desk, one) for one in wanted), work=work))
+
+
+@proposals.post(
+    "/proposals",
+    status_code=202,
+    response_model=ProposalAccepted,
+    responses=answers(202, {"proposalId": "proposal-019a8f…"}, 404, 409, has_body=True),
+    summary="Request a proposal",
+)
+async def propose(
+    request: Request,
+    caller: CallerDep,
+    *,
+    wanted: Annotated[NewProposal, body_example(prices={"goal": "prices", "agent": "clerk"})],
+    key: IdempotencyKey = None,
+) -> Response:
+    """Let the builder model propose a change to an agent, for a goal.
+
+    It works on recorded runs. The response is sent at once; the proposal appears in the list when it is made.
+    After a restart of the server, the same key resumes the work.
+    """
+    desk, settings = _desk(request, caller), _settings(request)
+    if settings.model is None:
+        raise taken("the server has no builder model: set ImproveSettings(model=…) or --builder-model")
+    if wanted.goal not in {goal.goal_id for goal in settings.goals}:
+        names = ", ".join(goal.goal_id for goal in settings.goals) or "none"
+        raise taken(f"unknown goal; known are {names}: set ImproveSettings(goals=[…]) or --goals")
+    agent = None if wanted.agent is None else agent_for(caller, wanted.agent)
+    proposal_id = f"proposal-{session_id_for(caller, key, kind='proposal')}"
+    work = Work(proposal_id, "propose", _now(caller), wanted.goal, agent)
+    async with once(caller, key, route="proposals", body=wanted):
+        desk.begin(work, lambda: desk.builder.propose(wanted.goal, agent=agent, proposal_id=proposal_id))
+    return reply(ProposalAccepted(proposal_id=proposal_id), 202)
+
+
+@proposals.post(
+    "/proposals/{proposal_id:path}/check",
+    status_code=202,
+    response_model=ProposalAccepted,
+    responses=answers(202, {"proposalId": "proposal-019a8f…"}, 404, 409, has_body=True),
+    summary="Check a proposal",
+)
+async def check(
+    request: Request,
+    caller: CallerDep,
+    *,
+    proposal_id: ProposalId,
+    wanted: Annotated[ProposalTrial | None, body_example(some={}, more={"repeats": 3})] = None,
+) -> Response:
+    """Repeat recorded runs with both versions, and compare the results.
+
+    Tools are replayed; models are called. The response is sent at once; the check appears in the proposal
+    when it is done.
+    """
+    desk = _desk(request, caller)
+    made = (await _find_proposal(desk, proposal_id)).proposal
+    if made.goal_id not in {goal.goal_id for goal in _settings(request).goals}:
+        raise taken(
+            "the goal of this proposal is unknown to the server: set ImproveSettings(goals=[…]) or --goals"
+        )
+    wish = wanted or ProposalTrial()
+    work = Work(proposal_id, "check", _now(caller), made.goal_id, made.agent_id)
+    desk.begin(work, lambda: desk.builder.check(proposal_id, run_ids=wish.run_ids, repeats=wish.repeats or 1))
+    return reply(ProposalAccepted(proposal_id=proposal_id), 202)
+
+
+@proposals.post(
+    "/proposals/{proposal_id:path}/approve",
+    response_model=ProposalView,
+    responses=answers(200, PROPOSAL_EXAMPLE, 404, 409, has_body=True),
+    summary="Approve a proposal",
+)
+async def approve(
+    request: Request,
+    caller: CallerDep,
+    *,
+    proposal_id: ProposalId,
+    ruling: Annotated[Verdict | None, body_example(words={"reason": "The check is clear."})] = None,
+) -> Response:
+    """Record your approval; it can be withdrawn until the change is applied.
+
+    The operator of the server applies the change with `builder.apply`.
+    """
+    return await _settle(request, caller, proposal_id=proposal_id, given=ruling or Verdict(), is_yes=True)
+
+
+@proposals.post(
+    "/proposals/{proposal_id:path}/refuse",
+    response_model=ProposalView,
+    responses=answers(200, PROPOSAL_EXAMPLE, 404, 409, has_body=True),
+    summary="Refuse a proposal",
+)
+async def refuse(
+    request: Request,
+    caller: CallerDep,
+    *,
+    proposal_id: ProposalId,
+    ruling: Annotated[Verdict | None, body_example(words={"reason": "It makes it slower."})] = None,
+) -> Response:
+    """Record your refusal and its reason."""
+    return await _settle(request, caller, proposal_id=proposal_id, given=ruling or Verdict(), is_yes=False)
+
+
+@proposals.get(
+    "/proposals/{proposal_id:path}",
+    response_model=ProposalView,
+    responses=answers(200, PROPOSAL_EXAMPLE, 404),
+    summary="A proposal",
+)
+async def get_proposal(request: Request, caller: CallerDep, *, proposal_id: ProposalId) -> Response:
+    """Return a proposal: the change, its evidence, its check and its verdict."""
+    desk = _desk(request, caller)
+    return reply(_proposal_view(desk, await _find_proposal(desk, proposal_id)))
+
+
+def _settings(request: Request) -> ImproveSettings:
+    return request.app.state.improve
+
+
+def _desk(request: Request, caller: Caller) -> Improving:
+    if "improver" not in caller.principal.roles:
+        raise not_found("route")
+    return caller.tenant.insight.improving(_settings(request))
+
+
+async def _find_proposal(desk: Improving, proposal_id: str) -> ProposalState:
+    try:
+        return await desk.builder.proposal(proposal_id)
+    except Conflict:
+        pass
+    raise not_found("proposal")
+
+
+async def _settle(
+    request: Request, caller: Caller, *, proposal_id: str, given: Verdict, is_yes: bool
+) -> Response:
+    """Record a verdict, unless it is about another version."""
+    desk = _desk(request, caller)
+    made = (await _find_proposal(desk, proposal_id)).proposal
+    if given.fingerprint not in (None, made.fingerprint):
+        raise Problem(
+            409, "the proposal makes another version than the given fingerprint: read it, then decide"
+        )
+    say = desk.builder.approve if is_yes else desk.builder.refuse
+    return reply(
+        _proposal_view(desk, await say(proposal_id, by=caller.principal.user, reason=given.reason or ""))
+    )
+
+
+def _proposal_view(desk: Improving, state: ProposalState) -> ProposalView:
+    work = tuple(seen(ProposalWork, one) for one in desk.works if one.proposal_id == state.proposal.id)
+    return seen(ProposalView, state, work=work)
+
+
+def _now(caller: Caller) -> str:
+    now = caller.tenant.runtime.ports.machine.clock.now()
+    return f"{now.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"

@@ -1,0 +1,648 @@
+// Generated from spec/rest.schema.json by `make gen`. Do not edit.
+/** Bodies of requests and answers of the HTTP server. */
+import { z } from "zod";
+import { JsonObject, exactlyOne, open, record, text } from "../wire.js";
+import { ChatMessage } from "./chat.js";
+import { ContentRef, Count, Id, Positive, Sha256, Timestamp, Usage } from "./common.js";
+import { FailureKind, Proposal, ProposalCheck, VersionComparison, VersionTally } from "./decisions.js";
+import { ProposalAppliedData, ProposalSettledData } from "./event-data.js";
+import { InputRequest, InputResponse } from "./input.js";
+import { BudgetLimits } from "./policy.js";
+import { RunResult, RunSnapshot, RunStatus } from "./runs.js";
+import { RunMode, UserContent, UserPart } from "./sessions.js";
+import { ToolCall } from "./tools.js";
+import { HarnessTrace, TraceEvent, TraceSpan } from "./traces.js";
+
+/** Body of `POST /sessions`: a session, with its first message or without. */
+export const NewSession = z.strictObject({
+  /** The first message: text, or parts. */
+  message: UserContent.optional(),
+  /** The agent; optional if the server or the session has only one. */
+  agent: Id.optional(),
+  /** Whether the run is a conversation or a task. */
+  mode: RunMode.optional(),
+  /** A JSON Schema that the output must fit. */
+  outputSchema: JsonObject.optional(),
+  /** Texts that the model gets before the message. */
+  context: z.array(z.string()).max(64).optional(),
+  /** Data of the application, kept in `run.started`. */
+  metadata: JsonObject.optional(),
+  /** The most that the run may use. */
+  budget: BudgetLimits.optional(),
+  /** The goal of the run, by which runs are found and judged. */
+  goal: Id.optional(),
+});
+export type NewSession = z.infer<typeof NewSession>;
+
+/** Body of `POST /sessions/{id}/messages`: a message, or responses to what the session asks. */
+export const NewMessage = z.strictObject({
+  /** The message: text, or parts. */
+  message: UserContent.optional(),
+  /** Responses to requests of the session. */
+  responses: z.array(InputResponse).min(1).max(64).optional(),
+  /** The token of the last answer; the message is refused if the session has changed since. */
+  continuationToken: text({ max: 64 }).optional(),
+  /** `queue`, the default, starts a run after the current one; `steer` adds the message to the current run. */
+  delivery: z.enum(["queue", "steer"]).optional(),
+  /** The agent; optional if the server or the session has only one. */
+  agent: Id.optional(),
+  /** Whether the run is a conversation or a task. */
+  mode: RunMode.optional(),
+  /** A JSON Schema that the output must fit. */
+  outputSchema: JsonObject.optional(),
+  /** Texts that the model gets before the message. */
+  context: z.array(z.string()).max(64).optional(),
+  /** Data of the application, kept in `run.started`. */
+  metadata: JsonObject.optional(),
+  /** The most that the run may use. */
+  budget: BudgetLimits.optional(),
+  /** The goal of the run, by which runs are found and judged. */
+  goal: Id.optional(),
+}).superRefine(exactlyOne(["message", "responses"]));
+export type NewMessage = z.infer<typeof NewMessage>;
+
+/** Body of a request to cancel a run. */
+export const Cancel = z.strictObject({
+  /** The reason, for the journal. */
+  reason: text({ max: 1000 }).optional(),
+});
+export type Cancel = z.infer<typeof Cancel>;
+
+/** Body of `POST /approvals/{id}`: an option of the request, a text, or both. */
+export const Answer = z.strictObject({
+  /** The option. */
+  optionId: Id.optional(),
+  /** The text. */
+  text: text({ max: 100000 }).optional(),
+  /** Digest of the arguments that were shown; the answer is refused if the call has others. */
+  argumentsHash: Sha256.optional(),
+});
+export type Answer = z.infer<typeof Answer>;
+
+/** Body of `POST /sessions/{id}/fork`. */
+export const Fork = z.strictObject({
+  /** The last record that is copied; the last of the session when absent. */
+  at: Positive.optional(),
+});
+export type Fork = z.infer<typeof Fork>;
+
+/** Body of `POST /proposals`: the goal of a change. */
+export const NewProposal = z.strictObject({
+  /** A goal that the server knows. */
+  goal: Id,
+  /** The agent; that of the newest run for the goal when absent. */
+  agent: Id.optional(),
+});
+export type NewProposal = z.infer<typeof NewProposal>;
+
+/** Body of `POST /proposals/{id}/check`: the runs to repeat. */
+export const ProposalTrial = z.strictObject({
+  /** The runs; the server chooses when absent. */
+  runIds: z.array(Id).min(1).max(100).optional(),
+  /** Attempts per run; 1 when absent. */
+  repeats: z.int().min(1).max(20).optional(),
+});
+export type ProposalTrial = z.infer<typeof ProposalTrial>;
+
+/** Body of a decision about a proposal. */
+export const Verdict = z.strictObject({
+  /** The reason. */
+  reason: text({ max: 4000 }).optional(),
+  /** The version that was read; the verdict is refused if the proposal makes another. */
+  fingerprint: z.string().optional(),
+});
+export type Verdict = z.infer<typeof Verdict>;
+
+/** Work that was accepted: it is durable. */
+export const Accepted = open({
+  /** The session. */
+  sessionId: z.string(),
+  /** The run that was started, answered or cancelled. */
+  runId: z.string().optional(),
+  /** The message that was added to the current run. */
+  messageId: z.string().optional(),
+  /** The token to continue from here. */
+  continuationToken: z.string().optional(),
+});
+export type Accepted = z.infer<typeof Accepted>;
+
+/** Status of the newest run of a session; `idle` without one. */
+export const SessionStatus = z.enum(["idle", "pending", "running", "waiting", "cancelling", "completed", "failed", "cancelled", "budget_exhausted"]);
+export type SessionStatus = z.infer<typeof SessionStatus>;
+
+/** A session as lists show it. */
+export const SessionInfo = open({
+  /** The session. */
+  sessionId: z.string(),
+  /** The first message, in one short line. */
+  title: z.string(),
+  /** The agent of the newest run. */
+  agentId: z.string(),
+  /** Status of the newest run. */
+  status: SessionStatus,
+  /** Time of the first request. */
+  createdAt: Timestamp,
+  /** Time of the last change of what is shown here. */
+  updatedAt: Timestamp,
+  /** Number of runs. */
+  runCount: Count,
+  /** Number of open requests to people. */
+  requestCount: Count,
+  /** Usage of the runs that have ended. */
+  usage: Usage,
+  /** The session at the top of the tree of subagents. */
+  rootSessionId: z.string(),
+  /** The session that this one works for. */
+  parentSessionId: z.string().optional(),
+  /** The session that it was forked from. */
+  predecessorId: z.string().optional(),
+  /** The last record that the fork copied. */
+  predecessorSeq: Count.optional(),
+  /** The token to continue from here. */
+  continuationToken: z.string().optional(),
+});
+export type SessionInfo = z.infer<typeof SessionInfo>;
+
+/** A page of sessions, newest first. */
+export const SessionPage = open({
+  /** The sessions. */
+  sessions: z.array(SessionInfo),
+  /** The value of `after` for the next page; absent on the last page. */
+  next: z.string().optional(),
+});
+export type SessionPage = z.infer<typeof SessionPage>;
+
+/** A page of messages of a session, oldest first. */
+export const HistoryPage = open({
+  /** The messages. */
+  messages: z.array(ChatMessage),
+  /** The value of `after` for the next page; absent on the last page. */
+  next: z.string().optional(),
+});
+export type HistoryPage = z.infer<typeof HistoryPage>;
+
+/** A run as lists show it. */
+export const RunRow = open({
+  /** The run. */
+  runId: z.string(),
+  /** Its session. */
+  sessionId: z.string(),
+  /** Its agent. */
+  agentId: z.string(),
+  /** Its status. */
+  status: RunStatus,
+  /** Its usage; empty until it has ended. */
+  usage: Usage,
+  /** When it started; absent while it is queued. */
+  startedAt: Timestamp.optional(),
+  /** When it ended. */
+  endedAt: Timestamp.optional(),
+});
+export type RunRow = z.infer<typeof RunRow>;
+
+/** A page of runs, newest first. */
+export const RunPage = open({
+  /** The runs. */
+  runs: z.array(RunRow),
+  /** The value of `after` for the next page; absent on the last page. */
+  next: z.string().optional(),
+});
+export type RunPage = z.infer<typeof RunPage>;
+
+/** A run: its state, open requests and result. */
+export const RunInfo = open({
+  /** The state. */
+  run: RunSnapshot,
+  /** Open requests to people. */
+  requests: z.array(InputRequest),
+  /** The result, once the run has ended. */
+  result: RunResult.optional(),
+});
+export type RunInfo = z.infer<typeof RunInfo>;
+
+/** An open request to a person, with its session and run. */
+export const ApprovalInfo = open({
+  /** The session that asks. */
+  sessionId: z.string(),
+  /** The session at the top of its tree. */
+  rootSessionId: z.string(),
+  /** The run that asks. */
+  runId: z.string(),
+  /** The agent that asks. */
+  agentId: z.string(),
+  /** When it was asked. */
+  askedAt: Timestamp,
+  /** The request. */
+  request: InputRequest,
+  /** The user that the session belongs to. */
+  owner: z.string().optional(),
+});
+export type ApprovalInfo = z.infer<typeof ApprovalInfo>;
+
+/** A page of open requests, oldest first. */
+export const ApprovalPage = open({
+  /** The requests. */
+  requests: z.array(ApprovalInfo),
+  /** The value of `after` for the next page; absent on the last page. */
+  next: z.string().optional(),
+});
+export type ApprovalPage = z.infer<typeof ApprovalPage>;
+
+/** The trace of a run; its first span is the run. */
+export const TraceInfo = open({
+  /** The trace. */
+  trace: HarnessTrace,
+  /** The spans. */
+  spans: z.array(TraceSpan),
+  /** Moments within spans. */
+  events: z.array(TraceEvent),
+});
+export type TraceInfo = z.infer<typeof TraceInfo>;
+
+/** A tool as the model was offered it. */
+export const PromptTool = open({
+  /** Its name. */
+  name: z.string(),
+  /** Its description. */
+  description: z.string(),
+  /** The JSON Schema of its arguments. */
+  inputSchema: JsonObject,
+});
+export type PromptTool = z.infer<typeof PromptTool>;
+
+/** A message as the model received it. */
+export const PromptMessage = open({
+  /** Its role. */
+  role: z.enum(["system", "user", "assistant", "tool"]),
+  /** Its text. */
+  content: z.string(),
+  /** Of a tool result: whether the call failed or was refused. */
+  isError: z.boolean(),
+  /** Calls that the model asked for. */
+  toolCalls: z.array(ToolCall).optional(),
+  /** Of a tool result: the call. */
+  toolCallId: z.string().optional(),
+  /** Of a tool result: the tool. */
+  name: z.string().optional(),
+  /** The reasoning of the model. */
+  reasoning: z.string().optional(),
+  /** Parts of a message of the user. */
+  parts: z.array(UserPart).optional(),
+});
+export type PromptMessage = z.infer<typeof PromptMessage>;
+
+/** The input of one model call, rebuilt from the journal. */
+export const StepPrompt = open({
+  /** The run. */
+  runId: z.string(),
+  /** The session. */
+  sessionId: z.string(),
+  /** The step, from 0. */
+  stepIndex: Count,
+  /** The record `step.started`. */
+  seq: Count,
+  /** The instructions. */
+  system: z.string(),
+  /** The tools that were offered. */
+  tools: z.array(PromptTool),
+  /** The messages. */
+  messages: z.array(PromptMessage),
+  /** What cannot be rebuilt, in words. */
+  unknown: z.array(z.string()),
+  /** The provider route. */
+  routeId: z.string().optional(),
+  /** The model. */
+  modelId: z.string().optional(),
+  /** The version of the agent. */
+  fingerprint: z.string().optional(),
+  /** The temperature. */
+  temperature: z.number().optional(),
+  /** The JSON Schema of the output. */
+  outputSchema: JsonObject.optional(),
+});
+export type StepPrompt = z.infer<typeof StepPrompt>;
+
+/** Contents of a session that are too large for a record. */
+export const ContentList = open({
+  /** The contents. */
+  contents: z.array(ContentRef),
+});
+export type ContentList = z.infer<typeof ContentList>;
+
+/** Records at which a fork can begin, in order. */
+export const SafePoints = open({
+  /** Their numbers. */
+  safePoints: z.array(Positive),
+  /** The value of `before` for older ones. */
+  next: Positive.optional(),
+});
+export type SafePoints = z.infer<typeof SafePoints>;
+
+/** Sessions that were deleted. */
+export const Deleted = open({
+  /** Their ids. */
+  deleted: z.array(z.string()),
+});
+export type Deleted = z.infer<typeof Deleted>;
+
+/** A tool that agents may call. */
+export const ToolInfo = open({
+  /** Its name. */
+  name: z.string(),
+  /** Its description. */
+  description: z.string(),
+  /** Its mode. */
+  mode: z.string(),
+  /** Its class of effect. */
+  effect: z.string(),
+  /** The agents that have it. */
+  agents: z.array(z.string()),
+  /** The JSON Schema of its arguments. */
+  inputSchema: JsonObject,
+});
+export type ToolInfo = z.infer<typeof ToolInfo>;
+
+/** All tools of all agents. */
+export const ToolList = open({
+  /** The tools. */
+  tools: z.array(ToolInfo),
+});
+export type ToolList = z.infer<typeof ToolList>;
+
+/** An agent that runs can be started with. */
+export const AgentInfo = open({
+  /** Its id. */
+  agentId: z.string(),
+  /** Its description. */
+  description: z.string(),
+  /** Its model. */
+  model: z.string(),
+  /** The names of its tools. */
+  tools: z.array(z.string()),
+  /** The ids of its subagents. */
+  subagents: z.array(z.string()),
+  /** Its version, as its author calls it. */
+  version: z.string().optional(),
+});
+export type AgentInfo = z.infer<typeof AgentInfo>;
+
+/** All agents of a server. */
+export const AgentList = open({
+  /** The agents. */
+  agents: z.array(AgentInfo),
+});
+export type AgentList = z.infer<typeof AgentList>;
+
+/** The health of a server. */
+export const Health = open({
+  /** `closing` while the server shuts down. */
+  status: z.enum(["ok", "closing"]),
+  /** The version of the server. */
+  version: z.string(),
+});
+export type Health = z.infer<typeof Health>;
+
+/** Counts, durations and cost of runs. */
+export const RunNumbers = open({
+  /** Number of runs that started. */
+  runs: Count,
+  /** Of those, the ones that completed. */
+  completed: Count,
+  /** Of those, the ones that failed or used up their budget. */
+  failed: Count,
+  /** Of those, the ones that were cancelled. */
+  cancelled: Count,
+  /** Of those, the ones that have not ended. */
+  open: Count,
+  /** Input tokens. */
+  inputTokens: Count,
+  /** Output tokens. */
+  outputTokens: Count,
+  /** Cost in millionths of a dollar. */
+  costMicros: Count,
+  /** Median duration, waits included. */
+  p50Ms: Count.optional(),
+  /** 95th percentile of the duration. */
+  p95Ms: Count.optional(),
+});
+export type RunNumbers = z.infer<typeof RunNumbers>;
+
+/** Counts, durations and cost of the runs that started in one interval. */
+export const StatsBucket = open({
+  /** The start of the interval. */
+  at: Timestamp,
+  /** Number of runs that started. */
+  runs: Count,
+  /** Of those, the ones that completed. */
+  completed: Count,
+  /** Of those, the ones that failed or used up their budget. */
+  failed: Count,
+  /** Of those, the ones that were cancelled. */
+  cancelled: Count,
+  /** Of those, the ones that have not ended. */
+  open: Count,
+  /** Input tokens. */
+  inputTokens: Count,
+  /** Output tokens. */
+  outputTokens: Count,
+  /** Cost in millionths of a dollar. */
+  costMicros: Count,
+  /** Median duration, waits included. */
+  p50Ms: Count.optional(),
+  /** 95th percentile of the duration. */
+  p95Ms: Count.optional(),
+});
+export type StatsBucket = z.infer<typeof StatsBucket>;
+
+/** Counts of what waits for people now. */
+export const WaitingNumbers = open({
+  /** Runs that wait. */
+  runs: Count,
+  /** Open requests. */
+  requests: Count,
+  /** When the oldest open request was asked. */
+  oldestAskedAt: Timestamp.optional(),
+});
+export type WaitingNumbers = z.infer<typeof WaitingNumbers>;
+
+/** A tool with its calls and failures. */
+export const FailingTool = open({
+  /** The tool. */
+  tool: z.string(),
+  /** Number of calls. */
+  calls: Count,
+  /** Of those, the ones that failed. */
+  failed: Count,
+});
+export type FailingTool = z.infer<typeof FailingTool>;
+
+/** Runs over time; a run counts where it started. */
+export const Stats = open({
+  /** The start of the time. */
+  from: Timestamp,
+  /** The end of the time, exclusive. */
+  to: Timestamp,
+  /** Seconds per interval. */
+  bucketS: Positive,
+  /** The whole time. */
+  total: RunNumbers,
+  /** Every interval, oldest first. */
+  buckets: z.array(StatsBucket),
+  /** What waits for people now. */
+  waiting: WaitingNumbers,
+  /** Tools that failed, worst first. */
+  failingTools: z.array(FailingTool),
+});
+export type Stats = z.infer<typeof Stats>;
+
+/** Failures with the same error text, numbers and ids aside. */
+export const FailureCause = open({
+  /** The text of the newest one. */
+  told: z.string(),
+  /** Number of runs. */
+  count: Count,
+  /** The newest runs. */
+  runIds: z.array(z.string()),
+});
+export type FailureCause = z.infer<typeof FailureCause>;
+
+/** Runs that failed for one kind of reason. */
+export const FailureGroup = open({
+  /** The kind. */
+  kind: FailureKind,
+  /** Number of runs. */
+  count: Count,
+  /** The causes, most frequent first. */
+  causes: z.array(FailureCause),
+});
+export type FailureGroup = z.infer<typeof FailureGroup>;
+
+/** Why runs failed, the most frequent reason first. */
+export const Failures = open({
+  /** Runs that were counted: those that have ended. */
+  runs: Count,
+  /** Of those, the ones that failed. */
+  failed: Count,
+  /** False if there are more runs than were counted. */
+  isAll: z.boolean(),
+  /** The kinds of reasons. */
+  groups: z.array(FailureGroup),
+});
+export type Failures = z.infer<typeof Failures>;
+
+/** A version of an agent, with the results of its runs. */
+export const AgentVersion = open({
+  /** Start of its first run. */
+  firstAt: Timestamp,
+  /** Start of its last run. */
+  lastAt: Timestamp,
+  /** Results of its runs. */
+  tally: VersionTally,
+});
+export type AgentVersion = z.infer<typeof AgentVersion>;
+
+/** Versions of an agent, newest first. */
+export const AgentVersions = open({
+  /** The agent. */
+  agentId: z.string(),
+  /** The versions that have runs. */
+  versions: z.array(AgentVersion),
+  /** Fingerprint of the version that new runs get. */
+  current: z.string().optional(),
+});
+export type AgentVersions = z.infer<typeof AgentVersions>;
+
+/** Two versions of an agent side by side. */
+export const AgentComparison = open({
+  /** The agent. */
+  agentId: z.string(),
+  /** The results of both. */
+  comparison: VersionComparison,
+  /** The differences; absent if a version is no longer stored. */
+  changes: z.array(z.string()).optional(),
+});
+export type AgentComparison = z.infer<typeof AgentComparison>;
+
+/** Work on a proposal: under way, or failed. */
+export const ProposalWork = open({
+  /** The proposal. */
+  proposalId: z.string(),
+  /** Whether it is being made or checked. */
+  kind: z.enum(["propose", "check"]),
+  /** Whether it is under way. */
+  status: z.enum(["working", "failed"]),
+  /** When the work started. */
+  startedAt: Timestamp,
+  /** Why it failed. */
+  problem: z.string().optional(),
+  /** The goal. */
+  goalId: z.string().optional(),
+  /** The agent. */
+  agentId: z.string().optional(),
+});
+export type ProposalWork = z.infer<typeof ProposalWork>;
+
+/** A proposal, its check, and the verdict about it. */
+export const ProposalView = open({
+  /** The change and its reasons. */
+  proposal: Proposal,
+  /** Where the proposal stands. */
+  status: z.enum(["open", "accepted", "refused", "applied"]),
+  /** Work that is under way, or failed. */
+  work: z.array(ProposalWork),
+  /** Results on recorded runs. */
+  check: ProposalCheck.optional(),
+  /** The verdict. */
+  settled: ProposalSettledData.optional(),
+  /** When the verdict was given. */
+  settledAt: Timestamp.optional(),
+  /** The change that was made. */
+  applied: ProposalAppliedData.optional(),
+  /** When the change was made. */
+  appliedAt: Timestamp.optional(),
+});
+export type ProposalView = z.infer<typeof ProposalView>;
+
+/** Proposals, newest first. */
+export const ProposalList = open({
+  /** The proposals. */
+  proposals: z.array(ProposalView),
+  /** Work that is under way, or failed. */
+  work: z.array(ProposalWork),
+});
+export type ProposalList = z.infer<typeof ProposalList>;
+
+/** Work on a proposal that was accepted. */
+export const ProposalAccepted = open({
+  /** The proposal. */
+  proposalId: z.string(),
+});
+export type ProposalAccepted = z.infer<typeof ProposalAccepted>;
+
+/** A place where a request does not fit its route. */
+export const ProblemIssue = open({
+  /** The place. */
+  path: z.string(),
+  /** What was expected. */
+  message: z.string(),
+});
+export type ProblemIssue = z.infer<typeof ProblemIssue>;
+
+/** An error of the server, as RFC 9457 problem details. */
+export const ProblemDetails = open({
+  /** A URN for the kind of problem. */
+  type: z.string(),
+  /** The status in words. */
+  title: z.string(),
+  /** The HTTP status. */
+  status: z.int().min(100).max(599),
+  /** What happened and what to do. */
+  detail: z.string(),
+  /** A stable code for programs. */
+  code: z.string(),
+  /** Ids of what the problem is about. */
+  ids: record(z.string()),
+  /** Where the request does not fit the route. */
+  issues: z.array(ProblemIssue).optional(),
+});
+export type ProblemDetails = z.infer<typeof ProblemDetails>;

@@ -387,7 +387,7 @@ function Whole({ prompt }: { readonly prompt: StepPrompt }): ReactNode {
           {words}
         </p>
       ))}
-      {system !== undefined && <Box title="Instructions" text={system} />}
+      {system !== "" && <Box title="Instructions" text={system} />}
       {tools.length > 0 && (
         <div className="flex flex-col gap-1">
           <p className="text-agent-muted">Tools</p>
@@ -423,7 +423,7 @@ function Whole({ prompt }: { readonly prompt: StepPrompt }): ReactNode {
 function Message({ message }: { readonly message: PromptMessage }): ReactNode {
   const { role, name, content, toolCalls = [], parts = [], reasoning, isError } = message;
   return (
-    <div className={classes("border-l-2 pl-3", isError === true ? "border-l-agent-danger" : "border-l-agent-border")}>
+    <div className={classes("border-l-2 pl-3", isError ? "border-l-agent-danger" : "border-l-agent-border")}>
       <p className="font-medium">
         {role}
         {name !== undefined && <span className="font-mono font-normal text-agent-muted"> {name}</span>}

@@ -161,7 +161,7 @@ export const waitingTitlesQuery = queryOptions({
   queryKey: ["sessions", "waiting", "titles"],
   queryFn: async ({ signal }): Promise<ReadonlyMap<string, string>> => {
     const { sessions } = await client.listSessions({ status: "waiting", limit: PAGE }, { signal });
-    return new Map(sessions.map(({ sessionId, title }) => [sessionId, title ?? ""]));
+    return new Map(sessions.map(({ sessionId, title }) => [sessionId, title]));
   },
   refetchInterval: () => pollMs(SLOW_MS),
 });

@@ -261,8 +261,8 @@ function Recent({ current }: { readonly current: string | undefined }): ReactNod
             >
               <span className="truncate">{session.title === "" ? "Untitled" : session.title}</span>
               <span className="flex items-center justify-between gap-2 text-xs text-agent-muted">
-                <Status status={session.status ?? "idle"} />
-                {session.createdAt != null && <Ago at={session.createdAt} nowMs={now} />}
+                <Status status={session.status} />
+                <Ago at={session.createdAt} nowMs={now} />
               </span>
             </Link>
           </li>

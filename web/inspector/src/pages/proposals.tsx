@@ -149,7 +149,7 @@ function One({ view }: { readonly view: ProposalView }): ReactNode {
                   [
                     settled.isAccepted ? "Accepted" : "Refused",
                     <>
-                      {settled.by !== undefined && `by ${settled.by}`}
+                      by {settled.by}
                       {settledAt !== undefined && (
                         <>
                           , <Ago at={settledAt} nowMs={now} />

@@ -45,7 +45,7 @@ export function SessionPage({ sessionId }: { readonly sessionId: string }): Reac
       <Heading
         title={titleOf(session.data)}
         parent={{ label: "Sessions", href: "/sessions" }}
-        facts={session.data !== undefined && <Status status={session.data.status ?? "idle"} />}
+        facts={session.data !== undefined && <Status status={session.data.status} />}
       >
         {session.data !== undefined && <Links session={session.data} />}
       </Heading>

@@ -85,6 +85,11 @@ def test_the_quick_look_misses_nothing_that_a_pattern_finds(text: str) -> None:
     assert may_hold_secret(text) or expected == text
 
 
+def test_every_pattern_alone_finds_what_all_of_them_find() -> None:
+    text = f"ghp_{'a1B2' * 9} and sk-{'abc123DEF456ghi789' * 2}"
+    assert mask_without_seeds(text) == mask_shapes(text) != text
+
+
 @given(texts)
 def test_what_is_masked_stays_as_it_is_when_masked_again(text: str) -> None:
     once = mask_shapes(text)

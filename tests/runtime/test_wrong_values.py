@@ -429,11 +429,11 @@ LOOSE_AGENT: Any = Agent
 FIELDS = [field.name for field in fields(Agent) if field.name not in ("_", "name")]
 
 
-AGENT_FINE = (
-    {("name", 2), ("instructions", 2), ("description", 2), ("version", 2), ("version", 0)}
-    | {(one, 0) for one in ("budget", "output", "compaction", "compaction_model", "temperature")}
-    | {("compaction", 1)}
-)
+AGENT_FINE = {
+    *((name, 2) for name in ("name", "instructions", "description", "version")),
+    *((name, 0) for name in ("version", "budget", "output", "compaction", "compaction_model", "temperature")),
+    ("compaction", 1),
+}
 
 
 @pytest.mark.parametrize("name", ["name", *FIELDS])

@@ -111,6 +111,11 @@ def test_what_belongs_to_no_run_is_ignored_and_counted() -> None:
     assert ledger(journal) == DecisionsState(ledger(journal).position, orphans=2)
 
 
+def test_a_step_that_belongs_to_no_run_changes_nothing() -> None:
+    journal = Journal().add("session.started").say("Hello.")
+    assert ledger(journal) == DecisionsState(ledger(journal).position)
+
+
 def test_a_record_that_names_its_run_belongs_to_it() -> None:
     journal = begin().add("run.started", {"runId": "r2", "agentId": "a"})
     journal.add("decision.recorded", {"decision": {**DECISION, "id": "d0"}}, runId="r1")

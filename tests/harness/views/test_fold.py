@@ -52,6 +52,13 @@ def test_a_session_that_makes_sense_may_be_cut_after_every_record(fold: Fold, re
 
 
 @pytest.mark.parametrize("fold", FOLDS)
+def test_words_that_came_in_the_middle_of_a_step_may_be_cut_off_from_it(fold: Fold) -> None:
+    journal = Journal().begin().start().say("x").ask("a", "b").run("a").turn("wait", 1)
+    records = journal.result("a").result("b").end().records
+    assert in_pieces(fold, records, range(len(records))) == fold(records)
+
+
+@pytest.mark.parametrize("fold", FOLDS)
 @settings(max_examples=30)
 @given(records=streams())
 def test_folding_never_changes_the_state_it_starts_from(fold: Fold, records: list[Record]) -> None:

@@ -164,6 +164,11 @@ def test_a_model_call_without_an_answer_shows() -> None:
     assert not state(journal.say("x").ask("a").end()).is_answering
 
 
+def test_a_step_of_no_turn_is_a_step_of_the_session() -> None:
+    found = state(Journal().add("session.started").start())
+    assert (found.turn, found.is_answering) == (None, True)
+
+
 def test_the_turn_tells_its_step_and_attempt() -> None:
     journal = Journal().begin()
     assert state(journal).turn == TurnState("t0", 0)

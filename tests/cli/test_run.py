@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.cli.commands import Typed, run_apart, run_here
+from tests.cli.commands import WAIT_S_MAX, Typed, run_apart, run_here
 
 import windlass
 from tools.files import ROOT
@@ -87,7 +87,7 @@ def test_help_and_version_do_not_import_the_client_the_loop_or_the_ledger() -> N
     slow = ("windlass.client", "windlass.improve", "windlass_harness.loop", "windlass_harness.ledger", "acp")
     code = f"import sys, windlass_cli.main; print([name for name in {slow} if name in sys.modules])"
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=WAIT_S_MAX
     )
     assert done.stdout == "[]\n"
 

@@ -8,7 +8,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.cli.commands import COMMAND, Typed, run_apart
+from tests.cli.commands import COMMAND, WAIT_S_MAX, Typed, run_apart
 
 
 @contextmanager
@@ -45,7 +45,7 @@ class Demo:
     def end(self, number: int) -> int:
         """Send a signal; return how it ended."""
         self._child.send_signal(number)
-        return self._child.wait(timeout=300)
+        return self._child.wait(timeout=WAIT_S_MAX)
 
 
 def test_a_demo_killed_while_waiting_resumes_the_same_run_and_pays_once(tmp_path: Path) -> None:

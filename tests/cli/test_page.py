@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.cli.commands import WAIT_S_MAX
 from typer.main import get_command
 
 from tools.doc_blocks import blocks
@@ -29,7 +30,7 @@ def test_the_commands_of_the_page_work(tmp_path: Path) -> None:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=WAIT_S_MAX * 3,
         check=False,
     )
     assert done.returncode == 0, done.stderr

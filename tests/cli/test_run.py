@@ -3,10 +3,12 @@
 import asyncio
 import json
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from tests.cli.commands import Typed, run_apart, run_here
+from tests.cli.commands import WAIT_S_MAX, Typed, run_apart, run_here
 
 import windlass
 from tools.files import ROOT
@@ -79,6 +81,15 @@ def test_a_pipe_answers_no_request_and_a_chat_ends_with_the_code_of_its_last_run
 
 def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_here(capsys, "--version").out == f"windlass {windlass.__version__}\n"
+
+
+def test_help_and_version_do_not_import_the_client_the_loop_or_the_ledger() -> None:
+    slow = ("windlass.client", "windlass.ledger", "windlass_harness.loop", "windlass_harness.ledger", "acp")
+    code = f"import sys, windlass_cli.main; print([name for name in {slow} if name in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=WAIT_S_MAX
+    )
+    assert done.stdout == "[]\n"
 
 
 def test_the_message_is_read_from_stdin() -> None:

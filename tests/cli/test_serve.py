@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.cli.commands import COMMAND, run_apart, run_here
+from tests.cli.commands import COMMAND, WAIT_S_MAX, run_apart, run_here
 
 AGENT = 'from windlass import Agent\nagent = Agent("{name}", model="demo/demo")\n'
 
@@ -30,7 +30,7 @@ def serving(folder: Path, *arguments: str, end: int = signal.SIGINT) -> Generato
             assert child.stderr is not None
             child.stderr.close()
             # Whoever watches a server takes it along.
-            assert child.wait(timeout=300) in {0, 130}
+            assert child.wait(timeout=WAIT_S_MAX) in {0, 130}
 
 
 def address(child: subprocess.Popen[str]) -> str:

@@ -21,7 +21,7 @@ from windlass_cli.output import Exit, Problem, Terminal
 from windlass_cli.settings import KEY, LOCAL, OWNER, Settings
 
 if TYPE_CHECKING:
-    from windlass import Agent, AgentRuntime, client
+    from windlass import Agent, AgentRuntime, RunHandle, client
     from windlass.catalog import Page, RunTrace
     from windlass.ledger import Goal
     from windlass.ports import store as listing
@@ -218,7 +218,7 @@ class LocalStore:
     async def new_session(self, agent: str) -> str:
         return f"chat-{parts.new_id()}"
 
-    async def start(self, agent: str, message: str, *, session_id: str | None) -> windlass.RunHandle:
+    async def start(self, agent: str, message: str, *, session_id: str | None) -> "RunHandle":
         """Start a run for the user of this machine.
 
         A session without an owner was begun by a program; it stays without one.

@@ -333,7 +333,10 @@ def _ordered(
             below.setdefault(event.span_id, []).append((moment(event.at), event.name))
 
     def walk(parent_id: str, depth: int) -> "Iterator[tuple[int, str, TraceSpan | str]]":
-        for _, item in sorted(below.get(parent_id, ()), key=lambda pair: pair[0]):
+        # Times have milliseconds: an event stands before a span that starts in the same one.
+        for _, item in sorted(
+            below.get(parent_id, ()), key=lambda pair: (pair[0], not isinstance(pair[1], str))
+        ):
             yield depth, parent_id, item
             if not isinstance(item, str):
                 yield from walk(item.span_id, depth + 1)

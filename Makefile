@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 NODE := node_modules/.bin
 PACKAGES := packages/protocol packages/harness packages/runtime packages/server packages/sidecar packages/cli
 SOURCES := packages tests tools examples benchmarks
+SCRIPTS := 'web/**/*.{ts,tsx,mjs,css}' '*.{js,ts}'
 # Four parts of about the same length, and no test in two of them: the tests of the rules and of the runtime, whose
 # lines are counted, and two parts that nobody counts, because they kill, fail, simulate, build or read pages.
 PURE := tests/protocol tests/harness
@@ -12,7 +13,7 @@ HARD := tests/faults tests/sim
 APART := tests/contracts/test_store_machine.py tests/harness/loop/test_crash.py \
 	tests/harness/loop/test_properties.py tests/docs tests/fences tests/golden tests/promises tests/security \
 	tests/server/test_crowd.py tests/server/test_openapi.py tests/server/test_page.py tests/server/test_story.py \
-	tests/tools tests/test_tidy.py
+	tests/test_tidy.py
 
 INSPECTOR := packages/server/src/windlass_server/inspector/dist/index.html
 INSPECTOR_SOURCES := $(shell find web/inspector web/ui/src web/ui/styles web/protocol/src -type f -not -path '*/node_modules/*')
@@ -44,7 +45,6 @@ check: $(VENV)/.ready node_modules/.ready  ## format, lint, types, contracts, dr
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/python -m tools.gen --check
-	$(BIN)/python -m tools.twins --check
 	$(NODE)/pyright
 	$(BIN)/lint-imports
 	$(NODE)/tsc -b web/protocol web/harness web/ui
@@ -56,6 +56,7 @@ check: $(VENV)/.ready node_modules/.ready  ## format, lint, types, contracts, dr
 	$(NODE)/tsc -p web/inspector/test
 	$(NODE)/tsc -p web/clients
 	$(NODE)/eslint web
+	$(NODE)/prettier --check --log-level warn $(SCRIPTS)
 
 python-tests: runtime-tests pure-tests
 	$(BIN)/coverage combine -q .coverage.pure .coverage.runtime
@@ -105,7 +106,6 @@ web-built: node_modules/.ready  # some tests of Python ask both languages
 
 gen: $(VENV)/.ready node_modules/.ready  ## regenerate Python and TypeScript from spec/
 	$(BIN)/python -m tools.gen
-	$(BIN)/python -m tools.twins
 	$(NODE)/tsc -b web/protocol web/harness web/ui
 
 bench: $(VENV)/.ready  ## measure, as ratios inside one run; writes benchmarks/RESULTS.md

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from windlass_harness.redact.shapes import SHAPES, Shape, mask_shape, mask_shapes, may_hold_secret
 
 ROOT = Path(__file__).parents[2]
-TYPESCRIPT = ROOT / "web/harness/src/redact-shapes.ts"
 MASKS = re.compile(r"\[redacted[:a-z_]*\]")
 FALSE_MASKING_MAX = 0.001
 
@@ -100,20 +99,6 @@ def test_a_pattern_repeats_no_group_and_a_seed_has_no_open_end(shape: Shape) -> 
         # A possessive repetition gives nothing back, so the plus of `{0,32}+` opens nothing.
         assert re.search(r"\)[*+{]|[*]|,\}|(?<!\})[+]", sets.sub("[]", seed)) is None
         assert seed[0].isalnum() or seed[0] in ":-"
-
-
-def test_typescript_has_the_same_patterns() -> None:
-    source = TYPESCRIPT.read_text("utf-8")
-    source = source[source.index("const SHAPES") :]
-    blocks = re.findall(r"\bpattern:(.*?)\baccept:", source, re.DOTALL)
-    literal = re.compile(r'String\.raw`([^`]*)`|"([^"]*)"')
-    patterns = [
-        "".join(a or b for a, b in literal.findall(re.sub(r"(?m)^ +//.*", "", block))) for block in blocks
-    ]
-    hints = re.findall(r'hint: "(.*)"', source)
-    assert list(zip(hints, patterns, strict=True)) == [(shape.hint, shape.pattern) for shape in SHAPES]
-    named = ["isNamed: true" in block for block in re.split(r'hint: "', source)[1:]]
-    assert named == [shape.is_named for shape in SHAPES]
 
 
 def test_ordinary_code_is_hardly_masked() -> None:

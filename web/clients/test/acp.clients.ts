@@ -34,7 +34,11 @@ async function end(editor: Editor, how: "SIGKILL" | "close"): Promise<number | n
   return editor.end(how);
 }
 
-const failure = (work: Promise<unknown>): Promise<unknown> => work.then(() => "no error", (error: unknown) => error);
+const failure = (work: Promise<unknown>): Promise<unknown> =>
+  work.then(
+    () => "no error",
+    (error: unknown) => error,
+  );
 
 describe("an editor with the official client", () => {
   it("is answered piece by piece, sees calls, and approves, denies and goes on in one session", async () => {
@@ -119,13 +123,24 @@ describe("an editor with the official client", () => {
     writeFileSync(join(folder, "app.py"), FAILING);
     const editor = await open({ agents: "app.py:agent" });
     const sessionId = await editor.newSession();
-    expect(await failure(editor.prompt(sessionId, "hello"))).toMatchObject({ code: -32_603, message: expect.stringContaining("nobody") as string });
+    expect(await failure(editor.prompt(sessionId, "hello"))).toMatchObject({
+      code: -32_603,
+      message: expect.stringContaining("nobody") as string,
+    });
     expect(await failure(editor.prompt("acp-unknown", "hello"))).toMatchObject({ code: -32_002 });
-    const load = editor.agent.request(methods.agent.session.load, { sessionId: "acp-unknown", cwd: "/", mcpServers: [] });
+    const load = editor.agent.request(methods.agent.session.load, {
+      sessionId: "acp-unknown",
+      cwd: "/",
+      mcpServers: [],
+    });
     expect(await failure(load)).toMatchObject({ code: -32_002 });
     expect(await failure(editor.prompt(sessionId, ""))).toMatchObject({ code: -32_602 });
-    expect(await failure(editor.agent.request(methods.agent.session.list, { cursor: "nonsense" }))).toMatchObject({ code: -32_602 });
+    expect(await failure(editor.agent.request(methods.agent.session.list, { cursor: "nonsense" }))).toMatchObject({
+      code: -32_602,
+    });
     expect(await failure(editor.agent.request("no/such", {}))).toBeInstanceOf(RequestError);
-    expect(await failure(editor.agent.request(methods.agent.session.setMode, { sessionId, modeId: "x" }))).toMatchObject({ code: -32_601 });
+    expect(
+      await failure(editor.agent.request(methods.agent.session.setMode, { sessionId, modeId: "x" })),
+    ).toMatchObject({ code: -32_601 });
   });
 });

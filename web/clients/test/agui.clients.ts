@@ -4,33 +4,70 @@ import { HttpAgent as OldAgent } from "ag-ui-client-059";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Windlass, type Ids } from "./rig.js";
 
-interface Message { readonly id: string; readonly role: string; readonly content?: unknown; readonly toolCalls?: readonly { readonly function: { readonly name: string; readonly arguments: string } }[] }
-interface Interrupt { readonly id: string; readonly message?: string; readonly toolCallId?: string; readonly reason: string }
-interface Event { readonly type: string; readonly code?: string; readonly outcome?: { readonly type: string }; readonly metadata?: { readonly windlass?: Ids }; readonly usage?: readonly { readonly inputTokens?: number }[] }
+interface Message {
+  readonly id: string;
+  readonly role: string;
+  readonly content?: unknown;
+  readonly toolCalls?: readonly { readonly function: { readonly name: string; readonly arguments: string } }[];
+}
+interface Interrupt {
+  readonly id: string;
+  readonly message?: string;
+  readonly toolCallId?: string;
+  readonly reason: string;
+}
+interface Event {
+  readonly type: string;
+  readonly code?: string;
+  readonly outcome?: { readonly type: string };
+  readonly metadata?: { readonly windlass?: Ids };
+  readonly usage?: readonly { readonly inputTokens?: number }[];
+}
 /** What both generations of the client have in common. */
 interface Agent {
   messages: Message[];
   pendingInterrupts: Interrupt[];
   addMessage(message: { id: string; role: "user"; content: string }): void;
-  runAgent(parameters: { runId?: string; resume?: object[] }, subscriber: { onEvent(seen: { event: unknown }): void }): Promise<unknown>;
+  runAgent(
+    parameters: { runId?: string; resume?: object[] },
+    subscriber: { onEvent(seen: { event: unknown }): void },
+  ): Promise<unknown>;
 }
 
-const windlass = new Windlass();
+const windlass = new Windlass(["--agents", "tests.web.chat_agents:agents"]);
 beforeAll(() => windlass.runtime.start());
 afterAll(() => windlass.end());
 
 const kinds: readonly (readonly [string, (url: string, threadId: string, messages?: Message[]) => Agent])[] = [
-  ["1.0.0", (url, threadId, initialMessages = []) => new NewAgent({ url, threadId, initialMessages: initialMessages as never }) as unknown as Agent],
-  ["0.0.59", (url, threadId, initialMessages = []) => new OldAgent({ url, threadId, initialMessages: initialMessages as never }) as unknown as Agent],
+  [
+    "1.0.0",
+    (url, threadId, initialMessages = []) =>
+      new NewAgent({ url, threadId, initialMessages: initialMessages as never }) as unknown as Agent,
+  ],
+  [
+    "0.0.59",
+    (url, threadId, initialMessages = []) =>
+      new OldAgent({ url, threadId, initialMessages: initialMessages as never }) as unknown as Agent,
+  ],
 ];
 
 describe.each(kinds)("HttpAgent %s", (version, make) => {
-  const client = (agent: string, thread: string, messages?: Message[]): Agent => make(`${windlass.url}/agui/${agent}`, `${thread}-${version}`, messages);
+  const client = (agent: string, thread: string, messages?: Message[]): Agent =>
+    make(`${windlass.api}/agui/${agent}`, `${thread}-${version}`, messages);
   let count = 0;
 
-  async function run(agent: Agent, parameters: { runId?: string; resume?: object[] } = {}, onEvent: (event: Event) => void = () => undefined): Promise<Event[]> {
+  async function run(
+    agent: Agent,
+    parameters: { runId?: string; resume?: object[] } = {},
+    onEvent: (event: Event) => void = () => undefined,
+  ): Promise<Event[]> {
     const events: Event[] = [];
-    await agent.runAgent(parameters, { onEvent: ({ event }) => { events.push(event as Event); onEvent(event as Event); } });
+    await agent.runAgent(parameters, {
+      onEvent: ({ event }) => {
+        events.push(event as Event);
+        onEvent(event as Event);
+      },
+    });
     return events;
   }
 
@@ -39,8 +76,10 @@ describe.each(kinds)("HttpAgent %s", (version, make) => {
     agent.addMessage({ id: `u${count}`, role: "user", content });
   }
 
-  const told = (agent: Agent): string[] => agent.messages.map(({ role, content }) => `${role}: ${typeof content === "string" ? content : ""}`);
-  const answer = (agent: Agent, payload: object): object[] => agent.pendingInterrupts.map(({ id }) => ({ interruptId: id, status: "resolved", payload }));
+  const told = (agent: Agent): string[] =>
+    agent.messages.map(({ role, content }) => `${role}: ${typeof content === "string" ? content : ""}`);
+  const answer = (agent: Agent, payload: object): object[] =>
+    agent.pendingInterrupts.map(({ id }) => ({ interruptId: id, status: "resolved", payload }));
 
   test("a text, and another one in the same thread", async () => {
     const agent = client("talker", "talk");
@@ -52,7 +91,12 @@ describe.each(kinds)("HttpAgent %s", (version, make) => {
     expect(end?.usage?.[0]?.inputTokens).toBe(20);
     say(agent, "And again.");
     await run(agent);
-    expect(told(agent)).toEqual([expect.stringMatching(/^user: Hello/u), expect.stringMatching(/^assistant: Hello, number/u), "user: And again.", expect.stringMatching(/^assistant: Hello/u)]);
+    expect(told(agent)).toEqual([
+      expect.stringMatching(/^user: Hello/u),
+      expect.stringMatching(/^assistant: Hello, number/u),
+      "user: And again.",
+      expect.stringMatching(/^assistant: Hello/u),
+    ]);
   });
 
   test("thoughts, a call, an interrupt, consent, a result", async () => {
@@ -64,15 +108,29 @@ describe.each(kinds)("HttpAgent %s", (version, make) => {
     const [interrupt] = agent.pendingInterrupts;
     expect(interrupt?.reason).toBe("tool_call");
     const calls = agent.messages.flatMap(({ toolCalls = [] }) => toolCalls);
-    expect(calls.map((call) => [call.function.name, JSON.parse(call.function.arguments) as unknown])).toEqual([["look", { place: "Oslo" }], ["pay", { cents: 5 }]]);
+    expect(calls.map((call) => [call.function.name, JSON.parse(call.function.arguments) as unknown])).toEqual([
+      ["look", { place: "Oslo" }],
+      ["pay", { cents: 5 }],
+    ]);
     const second = await run(agent, { resume: answer(agent, { approved: true }) });
     expect(second.at(-1)?.outcome).toEqual({ type: "success" });
-    expect(told(agent)).toEqual(["user: Pay.", "reasoning: What is the sky like?", "assistant: Let me look.", 'tool: {"place":"Oslo","sky":"grey"}', "assistant: ", "tool: paid 5", "assistant: All done."]);
+    expect(told(agent)).toEqual([
+      "user: Pay.",
+      "reasoning: What is the sky like?",
+      "assistant: Let me look.",
+      'tool: {"place":"Oslo","sky":"grey"}',
+      "assistant: ",
+      "tool: paid 5",
+      "assistant: All done.",
+    ]);
     expect(agent.pendingInterrupts).toEqual([]);
   });
 
   test("a denial, and an interrupt that is abandoned", async () => {
-    for (const resume of [(agent: Agent) => answer(agent, { approved: false }), (agent: Agent) => agent.pendingInterrupts.map(({ id }) => ({ interruptId: id, status: "cancelled" }))]) {
+    for (const resume of [
+      (agent: Agent) => answer(agent, { approved: false }),
+      (agent: Agent) => agent.pendingInterrupts.map(({ id }) => ({ interruptId: id, status: "cancelled" })),
+    ]) {
       const agent = client("clerk", `deny-${count}`);
       say(agent, "Pay.");
       await run(agent);
@@ -88,7 +146,11 @@ describe.each(kinds)("HttpAgent %s", (version, make) => {
     expect(agent.pendingInterrupts).toHaveLength(2);
     const [one] = answer(agent, { approved: true });
     const refused: (string | undefined)[] = [];
-    for (const resume of [[one], [{ interruptId: "approval:forged", status: "resolved", payload: { approved: true } }], undefined]) {
+    for (const resume of [
+      [one],
+      [{ interruptId: "approval:forged", status: "resolved", payload: { approved: true } }],
+      undefined,
+    ]) {
       const other = client("twice", "both", [{ id: "x", role: "user", content: "And another thing." }]);
       const events = await run(other, resume === undefined ? {} : { resume: resume as object[] });
       refused.push(events.at(-1)?.code);

@@ -1,9 +1,16 @@
 /** The chat of the AI SDK, which checks every chunk against its schema. */
-import { AbstractChat, DefaultChatTransport, lastAssistantMessageIsCompleteWithApprovalResponses, type ChatState, type ChatStatus, type UIMessage } from "ai";
+import {
+  AbstractChat,
+  DefaultChatTransport,
+  lastAssistantMessageIsCompleteWithApprovalResponses,
+  type ChatState,
+  type ChatStatus,
+  type UIMessage,
+} from "ai";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Windlass, type Ids } from "./rig.js";
 
-const windlass = new Windlass();
+const windlass = new Windlass(["--agents", "tests.web.chat_agents:agents"]);
 beforeAll(() => windlass.runtime.start());
 afterAll(() => windlass.end());
 
@@ -12,13 +19,22 @@ class State implements ChatState<UIMessage> {
   status: ChatStatus = "ready";
   error: Error | undefined = undefined;
   constructor(public messages: UIMessage[]) {}
-  pushMessage = (message: UIMessage): void => { this.messages = [...this.messages, message]; };
-  popMessage = (): void => { this.messages = this.messages.slice(0, -1); };
-  replaceMessage = (at: number, message: UIMessage): void => { this.messages = this.messages.with(at, message); };
+  pushMessage = (message: UIMessage): void => {
+    this.messages = [...this.messages, message];
+  };
+  popMessage = (): void => {
+    this.messages = this.messages.slice(0, -1);
+  };
+  replaceMessage = (at: number, message: UIMessage): void => {
+    this.messages = this.messages.with(at, message);
+  };
   snapshot = <T>(value: T): T => structuredClone(value);
 }
 
-interface Options { readonly messages?: UIMessage[]; readonly onStart?: (chat: Chat) => void }
+interface Options {
+  readonly messages?: UIMessage[];
+  readonly onStart?: (chat: Chat) => void;
+}
 
 class Chat extends AbstractChat<UIMessage> {
   readonly errors: Error[] = [];
@@ -28,18 +44,28 @@ class Chat extends AbstractChat<UIMessage> {
     super({
       id,
       state: new State(messages),
-      transport: new DefaultChatTransport({ api: `${windlass.url}/ai/${agent}/chat` }),
+      transport: new DefaultChatTransport({ api: `${windlass.api}/ai/${agent}/chat` }),
       sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithApprovalResponses,
-      onError: (error) => { errors.push(error); },
+      onError: (error) => {
+        errors.push(error);
+      },
     });
     this.errors = errors;
   }
 
   get text(): string[] {
-    return this.messages.map(({ role, parts }) => `${role}: ${parts.map((part) => (part.type === "text" ? part.text : "")).join("")}`);
+    return this.messages.map(
+      ({ role, parts }) => `${role}: ${parts.map((part) => (part.type === "text" ? part.text : "")).join("")}`,
+    );
   }
 
-  get tools(): readonly { readonly toolName: string; readonly state: string; readonly output?: unknown; readonly approval?: { readonly id: string }; readonly errorText?: string }[] {
+  get tools(): readonly {
+    readonly toolName: string;
+    readonly state: string;
+    readonly output?: unknown;
+    readonly approval?: { readonly id: string };
+    readonly errorText?: string;
+  }[] {
     return this.messages.flatMap(({ parts }) => parts.flatMap((part) => (part.type === "dynamic-tool" ? [part] : [])));
   }
 
@@ -69,8 +95,14 @@ test("thoughts, calls, consent that is sent by itself, a result", async () => {
   const chat = new Chat("clerk", "pay");
   await chat.sendMessage({ text: "Pay." });
   expect(chat.errors).toEqual([]);
-  expect(chat.tools.map(({ toolName, state }) => [toolName, state])).toEqual([["look", "output-available"], ["pay", "approval-requested"]]);
-  expect(chat.messages[1]?.parts.find(({ type }) => type === "reasoning")).toMatchObject({ text: "What is the sky like?", state: "done" });
+  expect(chat.tools.map(({ toolName, state }) => [toolName, state])).toEqual([
+    ["look", "output-available"],
+    ["pay", "approval-requested"],
+  ]);
+  expect(chat.messages[1]?.parts.find(({ type }) => type === "reasoning")).toMatchObject({
+    text: "What is the sky like?",
+    state: "done",
+  });
   await chat.addToolApprovalResponse({ id: chat.tools[1]?.approval?.id ?? "", approved: true });
   await chat.until(() => chat.status === "ready" && chat.tools[1]?.state === "output-available");
   expect(chat.tools[1]?.output).toBe("paid 5");
@@ -101,7 +133,9 @@ test("words while something is asked are refused, and so is consent to what was 
   const other = new Chat("clerk", "busy", { messages: chat.messages });
   await other.sendMessage({ text: "And another thing." });
   expect(other.error?.message).toContain("conflict");
-  const forged = new Chat("clerk", "busy", { messages: JSON.parse(JSON.stringify(chat.messages).replaceAll("approval:", "approval:x")) as UIMessage[] });
+  const forged = new Chat("clerk", "busy", {
+    messages: JSON.parse(JSON.stringify(chat.messages).replaceAll("approval:", "approval:x")) as UIMessage[],
+  });
   await forged.addToolApprovalResponse({ id: forged.tools[1]?.approval?.id ?? "", approved: true });
   await forged.until(() => forged.status === "error");
   expect(forged.error?.message).toContain("conflict");
@@ -110,9 +144,12 @@ test("words while something is asked are refused, and so is consent to what was 
 test("a question is a part with data, and its answer another", async () => {
   const chat = new Chat("curious", "ask");
   await chat.sendMessage({ text: "Ask me." });
-  const part = chat.messages[1]?.parts.find(({ type }) => type === "data-request") as { data: { requestId: string; prompt: string } } | undefined;
+  const part = chat.messages[1]?.parts.find(({ type }) => type === "data-request") as
+    { data: { requestId: string; prompt: string } } | undefined;
   expect(part?.data.prompt).toBe("Which colour?");
-  await chat.sendMessage({ parts: [{ type: "data-answer", data: { requestId: part?.data.requestId, optionId: "red" } }] });
+  await chat.sendMessage({
+    parts: [{ type: "data-answer", data: { requestId: part?.data.requestId, optionId: "red" } }],
+  });
   expect(chat.errors).toEqual([]);
   expect(chat.text.at(-1)).toContain("red");
   expect(chat.tools.at(-1)?.state).toBe("output-available");
@@ -195,6 +232,8 @@ test("an answer is asked for anew, and words are changed", async () => {
   expect(chat.errors).toEqual([]);
   expect(chat.text).toHaveLength(2);
   await chat.sendMessage({ text: "Due." });
-  const { messages } = await windlass.get<{ messages: { content: string }[] }>(`/sessions/${chat.ids.sessionId}/history`);
+  const { messages } = await windlass.get<{ messages: { content: string }[] }>(
+    `/sessions/${chat.ids.sessionId}/history`,
+  );
   expect(messages.map(({ content }) => content)).toEqual(chat.text.map((line) => line.replace(/^\w+: /u, "")));
 });

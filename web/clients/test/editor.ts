@@ -1,6 +1,11 @@
 /** An editor: the official client, and `windlass acp` as its child process. */
 import { client, methods, ndJsonStream, PROTOCOL_VERSION, type ClientConnection } from "@agentclientprotocol/sdk";
-import type { PromptRequest, RequestPermissionRequest, RequestPermissionResponse, SessionUpdate } from "@agentclientprotocol/sdk";
+import type {
+  PromptRequest,
+  RequestPermissionRequest,
+  RequestPermissionResponse,
+  SessionUpdate,
+} from "@agentclientprotocol/sdk";
 import { spawn, type ChildProcessWithoutNullStreams } from "node:child_process";
 import { join } from "node:path";
 import { Readable, Writable } from "node:stream";
@@ -11,7 +16,9 @@ const PYTHON = process.env["PYTHON"] ?? join(ROOT, ".venv/bin/python");
 
 type Answer = (request: RequestPermissionRequest) => RequestPermissionResponse | Promise<RequestPermissionResponse>;
 
-export const choose = (optionId: string): Answer => () => ({ outcome: { outcome: "selected", optionId } });
+export const choose =
+  (optionId: string): Answer =>
+  () => ({ outcome: { outcome: "selected", optionId } });
 
 /** A person who never answers. */
 export const silent: Answer = () => new Promise(() => undefined);
@@ -79,14 +86,18 @@ export class Editor {
   /** What was said by somebody, put together. */
   said(kind: "agent_message_chunk" | "user_message_chunk"): string {
     const chunks = this.updates.filter((one) => one.sessionUpdate === kind);
-    return chunks.map((one) => ("content" in one && one.content && "text" in one.content ? one.content.text : "")).join("");
+    return chunks
+      .map((one) => ("content" in one && one.content && "text" in one.content ? one.content.text : ""))
+      .join("");
   }
 
   /** How a call went: its states in their order. */
   call(name: string): readonly (string | null | undefined)[] {
     const begun = this.updates.find((one) => one.sessionUpdate === "tool_call" && one.title === name);
     if (begun?.sessionUpdate !== "tool_call") return [];
-    const later = this.updates.filter((one) => one.sessionUpdate === "tool_call_update" && one.toolCallId === begun.toolCallId);
+    const later = this.updates.filter(
+      (one) => one.sessionUpdate === "tool_call_update" && one.toolCallId === begun.toolCallId,
+    );
     return [begun.status, ...later.map((one) => (one.sessionUpdate === "tool_call_update" ? one.status : null))];
   }
 

@@ -1,25 +1,41 @@
-/** A real server in a process, which can be killed and started again on the same data and the same port. */
-import { spawn, type ChildProcess } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
+/** A real server process for tests. */
+import { spawn, spawnSync, type ChildProcess } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const ROOT = fileURLToPath(new URL("../../..", import.meta.url));
 const PYTHON = process.env["PYTHON"] ?? join(ROOT, ".venv/bin/python");
-const AGENTS = "tests.web.chat_agents:agents";
 
+export interface Ids {
+  readonly sessionId: string;
+  readonly runId: string;
+}
+
+/** A server process; it can be killed and started again on the same data and the same port. */
 export class Windlass {
   private child: ChildProcess | undefined;
   private readonly folder = mkdtempSync(join(tmpdir(), "windlass-"));
-  private port = 0;
+  port = 0;
+
+  constructor(
+    /** May be others when it is started again. */
+    public options: readonly string[] = ["--agents", "tests.web.agents:agents"],
+    private readonly program = "windlass_server",
+  ) {}
 
   get url(): string {
-    return `http://127.0.0.1:${this.port}/v1`;
+    return `http://127.0.0.1:${this.port}`;
+  }
+
+  /** The address of the REST interface. */
+  get api(): string {
+    return `${this.url}/v1`;
   }
 
   async start(): Promise<this> {
-    const options = ["-m", "windlass_server", "--data", this.folder, "--port", String(this.port), "--agents", AGENTS];
+    const options = ["-m", this.program, "--data", this.folder, "--port", String(this.port), ...this.options];
     const child = (this.child = spawn(PYTHON, options, { cwd: ROOT, stdio: ["ignore", "ignore", "pipe"] }));
     this.port = await new Promise<number>((resolve, reject) => {
       let said = "";
@@ -28,7 +44,9 @@ export class Windlass {
         const found = /running on http:\/\/127\.0\.0\.1:(\d+)/u.exec(said)?.[1];
         if (found !== undefined) resolve(Number(found));
       });
-      child.once("exit", () => { reject(new Error(`the server did not start: ${said}`)); });
+      child.once("exit", () => {
+        reject(new Error(`the server did not start: ${said}`));
+      });
     });
     return this;
   }
@@ -53,15 +71,49 @@ export class Windlass {
   }
 
   async get<T>(path: string): Promise<T> {
-    const answer = await fetch(`${this.url}${path}`);
+    const answer = await fetch(`${this.api}${path}`);
     if (!answer.ok) throw new Error(`${path}: ${answer.status} ${await answer.text()}`);
     return (await answer.json()) as T;
   }
 
-  async post(path: string, body: object = {}): Promise<void> {
-    const answer = await fetch(`${this.url}${path}`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
+  async post<T = Record<string, string>>(path: string, body: object = {}): Promise<T> {
+    const answer = await fetch(`${this.api}${path}`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify(body),
+    });
     if (!answer.ok) throw new Error(`${path}: ${answer.status} ${await answer.text()}`);
+    return (await answer.json()) as T;
+  }
+
+  /** Waits until a path is answered with a status. */
+  async until(path: string, status: number): Promise<void> {
+    for (;;) if ((await fetch(`${this.api}${path}`)).status === status) return;
+  }
+
+  /** Sends a message in a new session, and waits until its run ends or asks for input. */
+  async run(agent: string, message: string, more: object = {}): Promise<Ids> {
+    const begun = await this.post<Ids>("/sessions", { agent, message, ...more });
+    const feed = await fetch(`${this.api}/runs/${begun.runId}/events?format=ndjson`);
+    const decoder = new TextDecoder();
+    let text = "";
+    for await (const chunk of feed.body ?? []) {
+      text = (text + decoder.decode(chunk, { stream: true })).slice(-100_000);
+      if (text.includes('"run.waiting"')) break;
+    }
+    return begun;
   }
 }
 
-export interface Ids { readonly sessionId: string; readonly runId: string }
+/** Makes a key and the file that a server takes it from; returns both. */
+export function makeKey(): { readonly key: string; readonly file: string } {
+  const made = spawnSync(PYTHON, ["-m", "windlass_server", "--new-key", "k1", "acme", "ann"], {
+    cwd: ROOT,
+    encoding: "utf8",
+  });
+  const entry = made.stderr.split("\n").find((line) => line.startsWith("{"));
+  if (entry === undefined) throw new Error(`no key was made: ${made.stderr}`);
+  const file = join(mkdtempSync(join(tmpdir(), "windlass-keys-")), "keys.json");
+  writeFileSync(file, `{"keys": [${entry}]}`);
+  return { key: made.stdout.trim(), file };
+}

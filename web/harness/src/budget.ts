@@ -1,5 +1,5 @@
 /**
- * What a run may use, what it has used, and whether more fits.
+ * Budget of a run: limits, usage so far, and whether a spend fits.
  *
  * Money is counted in whole micro-dollars (millionths of a US dollar), so that adding ten cents ten times
  * is exactly one dollar in every language.
@@ -15,7 +15,7 @@ export interface BudgetLimit {
   readonly maxWallMs?: number;
 }
 
-/** What a run has used so far. */
+/** The usage of a run so far. */
 export interface BudgetState {
   readonly tokensUsed: number;
   readonly stepsUsed: number;
@@ -54,7 +54,9 @@ export function budgetLimit(limits: BudgetLimit): BudgetLimit {
   for (const [, , name] of ROWS) {
     const limit = limits[name];
     if (limit !== undefined && !(Number.isInteger(limit) && limit >= 0)) {
-      throw new RangeError(`${name} must be a whole number, 0 or more, found ${String(limit)}; leave it out for no limit`);
+      throw new RangeError(
+        `${name} must be a whole number, 0 or more, found ${String(limit)}; leave it out for no limit`,
+      );
     }
   }
   return limits;
@@ -105,9 +107,7 @@ export function remaining(state: BudgetState, limits: BudgetLimit): BudgetLimit 
  */
 export function share(state: BudgetState, limits: BudgetLimit, parts: number): BudgetLimit {
   if (!(Number.isInteger(parts) && parts >= 1)) throw new RangeError(`parts must be 1 or more, found ${parts}`);
-  return mapLimits(remaining(state, limits), (left, used) =>
-    used === "wallMsUsed" ? left : Math.floor(left / parts),
-  );
+  return mapLimits(remaining(state, limits), (left, used) => (used === "wallMsUsed" ? left : Math.floor(left / parts)));
 }
 
 function mapLimits(limits: BudgetLimit, change: (limit: number, used: keyof BudgetState) => number): BudgetLimit {

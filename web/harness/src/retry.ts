@@ -28,7 +28,7 @@ export interface RetryPolicy {
   readonly jitter: boolean;
 }
 
-/** What an adapter knows of a failure: HTTP status, provider's code, kind. */
+/** Facts of a failure that an adapter knows: HTTP status, provider's code, kind. */
 export interface ErrorFacts {
   readonly status?: number;
   readonly code?: string;

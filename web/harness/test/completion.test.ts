@@ -10,10 +10,14 @@ interface Case {
   readonly refused?: boolean;
 }
 
-test.each(readCases("completion") as readonly Case[])("a shared case has the answer of every language: $name", (given) => {
-  if (given.refused) expect(() => isTerminalResult(given.result)).toThrow(/^isTerminalResult takes a tool result or null, found /);
-  else expect(isTerminalResult(given.result)).toBe(given.terminal);
-});
+test.each(readCases("completion") as readonly Case[])(
+  "a shared case has the answer of every language: $name",
+  (given) => {
+    if (given.refused)
+      expect(() => isTerminalResult(given.result)).toThrow(/^isTerminalResult takes a tool result or null, found /);
+    else expect(isTerminalResult(given.result)).toBe(given.terminal);
+  },
+);
 
 test("a missing result is not terminal", () => {
   expect(isTerminalResult(undefined)).toBe(false);

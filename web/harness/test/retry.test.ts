@@ -48,7 +48,8 @@ test.each(readCases("retry") as readonly Case[])("a shared case has the answer o
       expect(given.values?.map((value) => parseRetryAfterMs(value, now) ?? null)).toEqual(given.waits);
       break;
     case "classify_error":
-      if (given.refused) expect(() => given.facts?.map(classifyError)).toThrow("kind must be one of timeout, connection, ");
+      if (given.refused)
+        expect(() => given.facts?.map(classifyError)).toThrow("kind must be one of timeout, connection, ");
       else expect([...new Set(given.facts?.map(classifyError))]).toEqual([given.class]);
       break;
     default:

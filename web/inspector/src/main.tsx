@@ -1,11 +1,70 @@
-import "./lib/strict.js";
-import { StrictMode } from "react";
-import { createRoot } from "react-dom/client";
+/** The inspector: the web app that a Windlass server shows. */
+import "./strict.js";
 import "./app.css";
-import { App } from "./app.js";
-import { applyTheme, readTheme } from "./lib/theme.js";
+import { StrictMode, useMemo, useState, type ReactNode } from "react";
+import { createRoot } from "react-dom/client";
+import { QueryClientProvider } from "@tanstack/react-query";
+import { AgentProvider } from "@windlass/ui";
+import { applyTheme, Boundary, KeysDialog, pageKeys, readTheme, Shell, useKeys } from "./shell.js";
+import { Login, newQueryClient, transport, useDoor } from "./auth.js";
+import { useLive } from "./queries.js";
+import { usePlace } from "./router.js";
+import { NAVIGATION, openPage } from "./pages.js";
 
 applyTheme(readTheme());
 
 const root = document.getElementById("root");
-if (root !== null) createRoot(root).render(<StrictMode><App /></StrictMode>);
+if (root !== null)
+  createRoot(root).render(
+    <StrictMode>
+      <App />
+    </StrictMode>,
+  );
+
+/** The app. It is mounted anew for each key, so that nothing of another user stays. */
+function App(): ReactNode {
+  const { isClosed, entries } = useDoor();
+  return isClosed ? <Login /> : <Inside key={entries} />;
+}
+
+function Inside(): ReactNode {
+  const queries = useMemo(newQueryClient, []);
+  const [isHelpOpen, setIsHelpOpen] = useState(false);
+  const { path } = usePlace();
+  const { nav, content } = openPage(path);
+  useKeys({
+    ...pageKeys(NAVIGATION),
+    "?": () => {
+      setIsHelpOpen(true);
+    },
+  });
+  return (
+    <QueryClientProvider client={queries}>
+      <AgentProvider transport={transport}>
+        <Live />
+        <Shell
+          pages={NAVIGATION}
+          current={nav}
+          onHelp={() => {
+            setIsHelpOpen(true);
+          }}
+        >
+          <Boundary place={path.join("/")}>{content}</Boundary>
+        </Shell>
+        <KeysDialog
+          pages={NAVIGATION}
+          isOpen={isHelpOpen}
+          onClose={() => {
+            setIsHelpOpen(false);
+          }}
+        />
+      </AgentProvider>
+    </QueryClientProvider>
+  );
+}
+
+/** Keeps lists up to date on every page. */
+function Live(): ReactNode {
+  useLive();
+  return null;
+}

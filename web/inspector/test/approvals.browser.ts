@@ -11,10 +11,15 @@ inBrowser("the inbox of approvals", () => {
   beforeAll(() => server.start());
   afterAll(() => server.end());
 
-  const outcome = async (runId: string): Promise<Decided> => (await (await fetch(`${server.url}/v1/runs/${runId}`)).json()) as Decided;
+  const outcome = async (runId: string): Promise<Decided> =>
+    (await (await fetch(`${server.url}/v1/runs/${runId}`)).json()) as Decided;
 
   it("requests are chosen, approved, denied with a reason and granted with the keyboard alone", async () => {
-    const [first, second, third] = [await server.run("demo", "pay one"), await server.run("demo", "pay two"), await server.run("demo", "pay three")];
+    const [first, second, third] = [
+      await server.run("demo", "pay one"),
+      await server.run("demo", "pay two"),
+      await server.run("demo", "pay three"),
+    ];
     const { page, faults } = await openPage(server.url, "/approvals");
     const list = page.getByRole("list", { name: /requests/u }).getByRole("button");
     await page.getByRole("heading", { name: "Run pay?" }).waitFor();
@@ -41,7 +46,9 @@ inBrowser("the inbox of approvals", () => {
     await page.getByText("Nothing waits for you.").waitFor();
     await expect.poll(async () => (await outcome(third.runId)).run.status).toBe("completed");
     // It holds for the session: the next call is not asked for.
-    const again = await server.post<{ runId: string }>(`/sessions/${third.sessionId}/messages`, { message: "pay once more" });
+    const again = await server.post<{ runId: string }>(`/sessions/${third.sessionId}/messages`, {
+      message: "pay once more",
+    });
     await expect.poll(async () => (await outcome(again.runId)).run.status).toBe("completed");
 
     await page.keyboard.press("?");
@@ -64,7 +71,12 @@ inBrowser("the inbox of approvals", () => {
     await page.getByText("This request is no longer open.").waitFor();
     await page.keyboard.press("a");
     await page.keyboard.press("d");
-    expect(await page.getByRole("list", { name: /requests/u }).getByRole("button").count()).toBe(1);
+    expect(
+      await page
+        .getByRole("list", { name: /requests/u })
+        .getByRole("button")
+        .count(),
+    ).toBe(1);
     await page.keyboard.press("j");
     await page.getByRole("heading", { name: "Run pay?" }).waitFor();
     await page.context().close();

@@ -10,9 +10,19 @@ export async function flaws(page: Page): Promise<readonly string[]> {
   // Given by the tester, past the policy of the server, which takes no script from anybody else.
   if (await page.evaluate(() => !("axe" in globalThis))) await page.evaluate(AXE);
   return page.evaluate(async () => {
-    const { axe } = globalThis as unknown as { axe: { run: (options: object) => Promise<{ violations: { id: string; nodes: { html: string }[] }[] }> } };
-    const found = (await axe.run({ resultTypes: ["violations"] })).violations.map(({ id, nodes }) => `${id}: ${nodes.slice(0, 3).map(({ html }) => html.slice(0, 200)).join(" ")}`);
+    const { axe } = globalThis as unknown as {
+      axe: { run: (options: object) => Promise<{ violations: { id: string; nodes: { html: string }[] }[] }> };
+    };
+    const found = (await axe.run({ resultTypes: ["violations"] })).violations.map(
+      ({ id, nodes }) =>
+        `${id}: ${nodes
+          .slice(0, 3)
+          .map(({ html }) => html.slice(0, 200))
+          .join(" ")}`,
+    );
     const { scrollWidth, clientWidth } = document.documentElement;
-    return scrollWidth > clientWidth ? [...found, `${scrollWidth} pixels are more than the ${clientWidth} of the screen`] : found;
+    return scrollWidth > clientWidth
+      ? [...found, `${scrollWidth} pixels are more than the ${clientWidth} of the screen`]
+      : found;
   });
 }

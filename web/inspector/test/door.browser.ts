@@ -31,12 +31,15 @@ inBrowser("a server that wants a key", () => {
     await page.getByText("Plays a model by rules").waitFor();
     await page.getByLabel("Message").fill("Use weather.");
     await page.keyboard.press("Enter");
-    await page.getByRole("log").getByText(/^weather says/u).waitFor();
+    await page
+      .getByRole("log")
+      .getByText(/^weather says/u)
+      .waitFor();
 
     const other = await page.context().newPage();
     await other.goto(`${server.url}/chat`);
     await other.getByText("This server wants a key").waitFor();
-    await page.getByRole("button", { name: "Forget the key" }).click();
+    await page.getByRole("button", { name: "Forget the API key" }).click();
     await page.getByText("This server wants a key").waitFor();
     expect(await page.evaluate(() => JSON.stringify(sessionStorage))).not.toContain(key);
     expect(faults.filter((fault) => !fault.startsWith("opened "))).toEqual([]);

@@ -31,8 +31,11 @@ inBrowser("the gallery of components", () => {
   it("has a page for every component", async () => {
     const { page } = await openPage(url, "/");
     const shown = await page.getByRole("navigation", { name: "Components" }).getByRole("link").allInnerTexts();
-    const isComponent = (value: unknown): boolean => typeof value === "function" || (typeof value === "object" && value !== null && "$$typeof" in value);
-    const made = Object.entries(ui).filter(([name, value]) => /^[A-Z]/u.test(name) && isComponent(value) && !UNSEEN.has(name)).map(([name]) => name);
+    const isComponent = (value: unknown): boolean =>
+      typeof value === "function" || (typeof value === "object" && value !== null && "$$typeof" in value);
+    const made = Object.entries(ui)
+      .filter(([name, value]) => /^[A-Z]/u.test(name) && isComponent(value) && !UNSEEN.has(name))
+      .map(([name]) => name);
     expect(shown.toSorted()).toEqual(made.toSorted());
     expect(made.length).toBeGreaterThan(10);
     await page.context().close();
@@ -43,28 +46,34 @@ inBrowser("the gallery of components", () => {
     ["dark", { colorScheme: "dark" }],
     ["light, on a phone", { viewport: PHONE, hasTouch: true }],
     ["dark, on a phone", { viewport: PHONE, hasTouch: true, colorScheme: "dark" }],
-  ] as const)("axe finds nothing, nothing sticks out sideways and nothing runs that should not: %s", async (_, options) => {
-    const { page, faults } = await openPage(url, "/", options);
-    const names = await page.getByRole("navigation", { name: "Components" }).getByRole("link").allInnerTexts();
-    const found: string[] = [];
-    for (const name of names) {
-      await page.goto(`${url}/#${name}`);
-      await page.getByRole("heading", { level: 1, name, exact: true }).waitFor();
-      await page.locator("[data-state]").first().waitFor();
-      found.push(...(await flaws(page)).map((one) => `${name} ${one}`));
-      expect(await page.title()).toBe(`${name} · Gallery`);
-    }
-    expect(found).toEqual([]);
-    expect(faults).toEqual([]);
-    await page.context().close();
-  });
+  ] as const)(
+    "axe finds nothing, nothing sticks out sideways and nothing runs that should not: %s",
+    async (_, options) => {
+      const { page, faults } = await openPage(url, "/", options);
+      const names = await page.getByRole("navigation", { name: "Components" }).getByRole("link").allInnerTexts();
+      const found: string[] = [];
+      for (const name of names) {
+        await page.goto(`${url}/#${name}`);
+        await page.getByRole("heading", { level: 1, name, exact: true }).waitFor();
+        await page.locator("[data-state]").first().waitFor();
+        found.push(...(await flaws(page)).map((one) => `${name} ${one}`));
+        expect(await page.title()).toBe(`${name} · Gallery`);
+      }
+      expect(found).toEqual([]);
+      expect(faults).toEqual([]);
+      await page.context().close();
+    },
+  );
 
   it("a played agent answers in the panel of a chat", async () => {
     const { page, faults } = await openPage(url, "/#ChatPanel");
     const panel = page.getByRole("region", { name: "New chat" });
     await panel.getByLabel("Message").fill("Good morning");
     await page.keyboard.press("Enter");
-    await panel.getByText(/Nobody is behind this gallery, so that is all/u).first().waitFor();
+    await panel
+      .getByText(/Nobody is behind this gallery, so that is all/u)
+      .first()
+      .waitFor();
     expect(faults).toEqual([]);
     await page.context().close();
   });

@@ -6,7 +6,8 @@ const PHONE = { width: 375, height: 700 };
 
 inBrowser("versions and proposals", () => {
   const server = new Windlass([], "tests.web.improving");
-  const ask = (name: string): Promise<unknown> => server.run("clerk", `Where is the parcel of ${name}`, { goal: "parcels" });
+  const ask = (name: string): Promise<unknown> =>
+    server.run("clerk", `Where is the parcel of ${name}`, { goal: "parcels" });
   beforeAll(async () => {
     await server.start();
     for (const name of ["Ada", "Bob"]) await ask(name);
@@ -17,7 +18,10 @@ inBrowser("versions and proposals", () => {
     await server.post("/proposals", { goal: "parcels", agent: "clerk" });
     const { page, faults } = await openPage(server.url, "/decisions?view=proposals");
     await page.getByText("It never says the number.").waitFor();
-    await page.getByRole("group", { name: "Change of instructions" }).getByText("Always name the number of the parcel.").waitFor();
+    await page
+      .getByRole("group", { name: "Change of instructions" })
+      .getByText("Always name the number of the parcel.")
+      .waitFor();
     await page.getByRole("button", { name: "Check it" }).click();
     await page.getByText("2 fixed").waitFor();
     expect(await flaws(page)).toEqual([]);
@@ -37,7 +41,10 @@ inBrowser("versions and proposals", () => {
     for (const name of ["Ada", "Bob"]) await ask(name);
     const { page, faults } = await openPage(server.url, "/decisions?view=versions&agent=clerk");
     await page.getByText("2 of 2 runs, then 2 of 2.").waitFor();
-    await page.getByLabel("What differs").getByText(/instructions/u).waitFor();
+    await page
+      .getByLabel("Differences")
+      .getByText(/instructions/u)
+      .waitFor();
     expect(await page.getByLabel("Comparison").getByText("100 %", { exact: true }).count()).toBe(2);
     expect(await flaws(page)).toEqual([]);
     await page.getByLabel("Newer").selectOption({ index: 1 });
@@ -78,7 +85,9 @@ inBrowser("what the inspector does with sessions", () => {
   it("lists follow what happens, without being asked again and again", async () => {
     const { page, faults } = await openPage(server.url, "/overview");
     // Nothing is asked for in turns here: only the feed is left.
-    await page.addInitScript(() => { globalThis.setInterval = (() => 0) as unknown as typeof setInterval; });
+    await page.addInitScript(() => {
+      globalThis.setInterval = (() => 0) as unknown as typeof setInterval;
+    });
     const feed = page.waitForResponse(/\/v1\/events\?/u);
     await page.goto(`${server.url}/sessions`);
     await page.getByText(/There are no sessions yet/u).waitFor();
@@ -95,24 +104,43 @@ inBrowser("what the inspector does with sessions", () => {
     await page.getByText("Plays a model by rules").waitFor();
     const field = page.getByLabel("Files to attach");
     await field.setInputFiles({ name: "big.bin", mimeType: "application/octet-stream", buffer: Buffer.alloc(800_000) });
-    await page.getByRole("alert").getByText(/may have 700 kB together/u).waitFor();
+    await page
+      .getByRole("alert")
+      .getByText(/may have 700 kB together/u)
+      .waitFor();
     await page.getByRole("button", { name: "Remove big.bin" }).click();
     await field.setInputFiles({ name: "note.txt", mimeType: "text/plain", buffer: Buffer.from("a note") });
     await page.getByLabel("Message").evaluate((element) => {
-      for (const [type, name] of [["paste", "pasted.png"], ["drop", "dropped.csv"]] as const) {
+      for (const [type, name] of [
+        ["paste", "pasted.png"],
+        ["drop", "dropped.csv"],
+      ] as const) {
         const given = new DataTransfer();
         given.items.add(new File(["x"], name, { type: name.endsWith("png") ? "image/png" : "text/csv" }));
         const options = { bubbles: true, cancelable: true };
-        element.dispatchEvent(type === "paste" ? new ClipboardEvent(type, { clipboardData: given, ...options }) : new DragEvent(type, { dataTransfer: given, ...options }));
+        element.dispatchEvent(
+          type === "paste"
+            ? new ClipboardEvent(type, { clipboardData: given, ...options })
+            : new DragEvent(type, { dataTransfer: given, ...options }),
+        );
       }
     });
     const sending = page.getByRole("list", { name: "Files to send" }).getByRole("listitem");
-    await expect.poll(() => sending.allInnerTexts()).toEqual([expect.stringContaining("note.txt"), expect.stringContaining("pasted.png"), expect.stringContaining("dropped.csv")]);
+    await expect
+      .poll(() => sending.allInnerTexts())
+      .toEqual([
+        expect.stringContaining("note.txt"),
+        expect.stringContaining("pasted.png"),
+        expect.stringContaining("dropped.csv"),
+      ]);
     await page.getByRole("button", { name: "Remove pasted.png" }).click();
     await page.getByLabel("Message").fill("Use weather.");
     await page.getByLabel("Message").press("Enter");
     await page.getByRole("list", { name: "Attachments" }).getByText("note.txt").waitFor();
-    await page.getByRole("log").getByText(/^weather says/u).waitFor();
+    await page
+      .getByRole("log")
+      .getByText(/^weather says/u)
+      .waitFor();
     await page.reload();
     await page.getByRole("list", { name: "Attachments" }).getByText("note.txt").waitFor();
     expect(faults).toEqual([]);

@@ -1,19 +1,23 @@
 import { EMPTY_CONVERSATION, reduceConversation, type Event } from "@windlass/protocol";
 import { describe, expect, it } from "vitest";
-import { actsOf, pairUp } from "../src/lib/diff.js";
-import { callFacts, stepFacts } from "../src/lib/facts.js";
-import { forkPoint } from "../src/lib/fork.js";
-import { lineDiff } from "../src/lib/line-diff.js";
-import { TimeMachine } from "../src/lib/records.js";
-import { to } from "../src/lib/router.js";
-import { isStory, tell } from "../src/lib/tell.js";
-import { seqOfSpan } from "../src/parts/waterfall.js";
+import { actsOf, pairUp } from "../src/pages/compare.js";
+import { callFacts, forkPoint, isStory, stepFacts, tell, TimeMachine } from "../src/records.js";
+import { lineDiff } from "../src/pages/proposals.js";
+import { to } from "../src/router.js";
+import { seqOfSpan } from "../src/pages/run.js";
 
 type Draft = readonly [type: string, data: Record<string, unknown>];
 
 /** Records of one run, numbered from one. */
 function journal(drafts: readonly Draft[], runId = "r1"): readonly Event[] {
-  return drafts.map(([type, data], at) => ({ type, data: data as Event["data"], sessionId: "s", runId, seq: at + 1, meta: { at: "2026-01-01T00:00:00.000Z" } }));
+  return drafts.map(([type, data], at) => ({
+    type,
+    data: data as Event["data"],
+    sessionId: "s",
+    runId,
+    seq: at + 1,
+    meta: { at: "2026-01-01T00:00:00.000Z" },
+  }));
 }
 
 const PLACE = { sequence: 0, turnId: "turn_0" };
@@ -28,9 +32,26 @@ const ONE_CALL: readonly Draft[] = [
   ["message.completed", { ...step(0), message: "I look.", finishReason: "tool-calls" }],
   ["actions.requested", { ...step(0), actions: [action] }],
   ["step.completed", { ...step(0), finishReason: "tool-calls", latencyMs: 5 }],
-  ["policy.decided", { ...step(0), stage: "pre_tool", callId: "c1", toolName: "look", decision: { decision: "allow", code: "x", reason: "It reads.", policyRefs: [] } }],
+  [
+    "policy.decided",
+    {
+      ...step(0),
+      stage: "pre_tool",
+      callId: "c1",
+      toolName: "look",
+      decision: { decision: "allow", code: "x", reason: "It reads.", policyRefs: [] },
+    },
+  ],
   ["action.started", { ...step(0), callId: "c1", toolName: "look", mode: "read" }],
-  ["action.result", { ...step(0), status: "completed", durationMs: 3, result: { kind: "tool-result", callId: "c1", toolName: "look", output: "rain" } }],
+  [
+    "action.result",
+    {
+      ...step(0),
+      status: "completed",
+      durationMs: 3,
+      result: { kind: "tool-result", callId: "c1", toolName: "look", output: "rain" },
+    },
+  ],
   ["step.started", { ...step(1), modelId: "m", promptMessageCount: 3 }],
   ["message.completed", { ...step(1), message: "Rain.", finishReason: "stop" }],
   ["step.completed", { ...step(1), finishReason: "stop" }],
@@ -70,7 +91,12 @@ describe("what belongs to a record", () => {
   it("is the whole call: arguments, decision and result", () => {
     for (const seq of [7, 9, 10, 11]) {
       const [call] = callFacts(records, records[seq - 1] as Event);
-      expect(call).toMatchObject({ name: "look", input: { city: "Oslo" }, decisions: [{ decision: "allow" }], result: { status: "completed" } });
+      expect(call).toMatchObject({
+        name: "look",
+        input: { city: "Oslo" },
+        decisions: [{ decision: "allow" }],
+        result: { status: "completed" },
+      });
     }
   });
 
@@ -85,13 +111,19 @@ describe("what belongs to a record", () => {
   it("is told in words; bookkeeping is no story, and what is unknown keeps its name", () => {
     expect(tell(records[6] as Event)).toMatchObject({ title: "Model asks for look", tone: "model" });
     expect(records.filter(isStory)).not.toContain(records[2]);
-    expect(tell({ ...(records[0] as Event), type: "some.thing", data: { a: 1 } })).toMatchObject({ title: "some.thing", detail: '{"a":1}' });
+    expect(tell({ ...(records[0] as Event), type: "some.thing", data: { a: 1 } })).toMatchObject({
+      title: "some.thing",
+      detail: '{"a":1}',
+    });
   });
 });
 
 describe("a session as it was", () => {
   it("is the same however one comes to a record", () => {
-    const said: Draft[] = Array.from({ length: 700 }, (_, at) => ["message.received", { ...PLACE, message: `Word ${at}` }]);
+    const said: Draft[] = Array.from({ length: 700 }, (_, at) => [
+      "message.received",
+      { ...PLACE, message: `Word ${at}` },
+    ]);
     const records = journal([["session.started", {}], ...said]);
     const machine = new TimeMachine();
     for (const seq of [701, 3, 250, 251, 600, 0, 499, 500]) {
@@ -103,22 +135,37 @@ describe("a session as it was", () => {
 
 describe("two runs side by side", () => {
   it("are alike but for what differs", () => {
-    const other = journal(ONE_CALL.map(([type, data]) => (type === "action.result" ? [type, { ...data, durationMs: 900, result: { ...(data["result"] as object), output: "sun" } }] : [type, data])), "r2");
+    const other = journal(
+      ONE_CALL.map(([type, data]) =>
+        type === "action.result"
+          ? [type, { ...data, durationMs: 900, result: { ...(data["result"] as object), output: "sun" } }]
+          : [type, data],
+      ),
+      "r2",
+    );
     const pairs = pairUp(actsOf(journal(ONE_CALL), "r1"), actsOf(other, "r2"));
-    expect(pairs.filter(({ isSame }) => !isSame)).toMatchObject([{ first: { detail: "rain" }, second: { detail: "sun" } }]);
+    expect(pairs.filter(({ isSame }) => !isSame)).toMatchObject([
+      { first: { detail: "rain" }, second: { detail: "sun" } },
+    ]);
   });
 
   it("have rows of their own for what only one did", () => {
     const act = (title: string, seq: number) => ({ title, detail: "", seq });
     const pairs = pairUp([act("a", 1), act("b", 2), act("c", 3)], [act("a", 1), act("c", 2), act("d", 3)]);
-    expect(pairs.map(({ first, second }) => [first?.title, second?.title])).toEqual([["a", "a"], ["b", undefined], ["c", "c"], [undefined, "d"]]);
+    expect(pairs.map(({ first, second }) => [first?.title, second?.title])).toEqual([
+      ["a", "a"],
+      ["b", undefined],
+      ["c", "c"],
+      [undefined, "d"],
+    ]);
     expect(pairUp([], [])).toEqual([]);
   });
 });
 
 describe("two texts", () => {
   it("are told line by line: what went, what came, what stayed", () => {
-    const told = (before: string, after: string): string[] => lineDiff(before, after).map(({ kind, text }) => `${kind} ${text}`);
+    const told = (before: string, after: string): string[] =>
+      lineDiff(before, after).map(({ kind, text }) => `${kind} ${text}`);
     expect(told("a\nb\nc", "a\nB\nc\nd")).toEqual(["same a", "removed b", "added B", "same c", "added d"]);
     expect(told("", "new")).toEqual(["added new"]);
     expect(told("old", "")).toEqual(["removed old"]);
@@ -136,6 +183,11 @@ describe("addresses", () => {
 
   it("of spans name the record they begin with", () => {
     const span = (spanId: string) => ({ spanId, name: "x", startAt: "2026-01-01T00:00:00.000Z" });
-    expect(["r/step/5", "r/call/7.0", "r/wait/17.2", "r"].map((id) => seqOfSpan(span(id)))).toEqual([5, 7, 17, undefined]);
+    expect(["r/step/5", "r/call/7.0", "r/wait/17.2", "r"].map((id) => seqOfSpan(span(id)))).toEqual([
+      5,
+      7,
+      17,
+      undefined,
+    ]);
   });
 });

@@ -119,8 +119,16 @@ inBrowser("the look of the inspector", () => {
     await page.route("**/v1/sessions?**", async (route) => {
       const after = Number(new URL(route.request().url()).searchParams.get("after") ?? "0");
       const sessions = Array.from({ length: 200 }, (_, index) => ({
-        sessionId: `session-${after + index}`, title: `Title ${after + index}`, agentId: "demo", status: "completed", createdAt: at, updatedAt: at,
-        runCount: 1, requestCount: 0, usage: {}, rootSessionId: `session-${after + index}`,
+        sessionId: `session-${after + index}`,
+        title: `Title ${after + index}`,
+        agentId: "demo",
+        status: "completed",
+        createdAt: at,
+        updatedAt: at,
+        runCount: 1,
+        requestCount: 0,
+        usage: {},
+        rootSessionId: `session-${after + index}`,
       }));
       await route.fulfill({ json: { sessions, ...(after + 200 < 5_000 ? { next: String(after + 200) } : {}) } });
     });

@@ -23,7 +23,8 @@ inBrowser("pictures for the documentation", () => {
     const shaky = await server.run("shaky", "How is the station?");
     await server.run("broken", "Try.");
     await other.start();
-    for (const name of ["Ada", "Bob", "Eve"]) await other.run("clerk", `Where is the parcel of ${name}`, { goal: "parcels" });
+    for (const name of ["Ada", "Bob", "Eve"])
+      await other.run("clerk", `Where is the parcel of ${name}`, { goal: "parcels" });
     const { proposalId } = await other.post("/proposals", { goal: "parcels", agent: "clerk" });
     await other.until(`/proposals/${proposalId ?? ""}`, 200);
     await other.post(`/proposals/${proposalId ?? ""}/check`, {});

@@ -31,7 +31,10 @@ inBrowser("the first five minutes", () => {
     await expect.poll(() => unreached.count()).toBe(0);
 
     await page.getByRole("button", { name: "Approve", exact: true }).click();
-    await page.getByText(/paid 1 cents/u).first().waitFor();
+    await page
+      .getByText(/paid 1 cents/u)
+      .first()
+      .waitFor();
     await status(page, "completed").waitFor();
     // Nothing twice: what was there before the kill is the same rows.
     expect(await page.getByRole("article", { name: "You said" }).count()).toBe(1);
@@ -53,9 +56,15 @@ inBrowser("the first five minutes", () => {
   it("a session is seen as it was after any record, and forked from there", async () => {
     const { sessionId } = await server.run("demo", "Use weather.");
     const { page, faults } = await openPage(server.url, `/sessions/${sessionId}`);
-    await page.getByRole("log").getByText(/^weather says/u).waitFor();
+    await page
+      .getByRole("log")
+      .getByText(/^weather says/u)
+      .waitFor();
     await page.getByRole("spinbutton").fill("12");
-    await page.getByRole("log").getByText(/^weather says/u).waitFor({ state: "hidden" });
+    await page
+      .getByRole("log")
+      .getByText(/^weather says/u)
+      .waitFor({ state: "hidden" });
     await page.getByText("I will use weather.").first().waitFor();
     await page.keyboard.press("Tab");
     await page.getByRole("link", { name: "Show the record" }).click();
@@ -77,8 +86,13 @@ inBrowser("the first five minutes", () => {
     expect(await page.getByLabel("Message").inputValue()).toBe("Use weather.");
     await page.getByLabel("Message").fill("Use nothing.");
     await page.keyboard.press("Enter");
-    await page.getByText(/demo without a model/u).first().waitFor();
-    const history = (await (await fetch(`${server.url}/v1/sessions/${sessionId}/history`)).json()) as { messages: { content: string }[] };
+    await page
+      .getByText(/demo without a model/u)
+      .first()
+      .waitFor();
+    const history = (await (await fetch(`${server.url}/v1/sessions/${sessionId}/history`)).json()) as {
+      messages: { content: string }[];
+    };
     expect(history.messages.map(({ content }) => content)).not.toContain("Use nothing.");
     await page.context().close();
   });
@@ -107,7 +121,10 @@ inBrowser("the first five minutes", () => {
     await page.keyboard.press("Enter");
     await page.getByLabel("Blue").check();
     await page.getByRole("button", { name: "Answer" }).click();
-    await page.getByText(/^You said:.*blue/u).first().waitFor();
+    await page
+      .getByText(/^You said:.*blue/u)
+      .first()
+      .waitFor();
     expect(faults).toEqual([]);
     await page.context().close();
   });
@@ -118,7 +135,10 @@ inBrowser("the first five minutes", () => {
     await page.getByText("Takes its time.").waitFor();
     await page.getByLabel("Message").fill("Hello");
     await page.keyboard.press("Enter");
-    await page.getByText(/I am a/u).first().waitFor();
+    await page
+      .getByText(/I am a/u)
+      .first()
+      .waitFor();
     wire.cut();
     await page.getByText("Reconnecting; nothing is lost.").waitFor();
     wire.mend();

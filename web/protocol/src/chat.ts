@@ -1,21 +1,26 @@
 /**
- * The conversation as chat clients show it; the twin of `views/chat.py`.
+ * Messages and usage of a session, folded from its records. Python folds the same (`windlass_harness.views`), and
+ * shared cases compare the two.
  *
- * One message for each thing a person said, one for each step of the model with its words and calls, and one for
+ * A chat has one message for each thing a person said, one for each step of the model with its words and calls, and one for
  * each result. Ids never change: an answer that is tried again replaces the words in its message.
  */
-import {
-  outputOf,
-  questionOutcome,
-  SKIPPED,
-  startedAction,
-  textOf,
-  toolCallOf,
-  toolResultOf,
-  type Output,
-} from "./chat-content.js";
-import type { ChatMessage, Event, EventDataByType, InputRequest, RuntimeActionRequest } from "./generated/index.js";
-import { apply, given, runIdOf, type Handlers } from "./handlers.js";
+import type {
+  ActionResultData,
+  ActionStartedData,
+  ChatMessage,
+  Event,
+  EventDataByType,
+  InputRequest,
+  InputResolution,
+  RuntimeActionRequest,
+  ToolCall,
+  ToolResult,
+  Usage,
+} from "./generated/index.js";
+import { apply, given, runIdOf, type Handlers } from "./events.js";
+import type { JsonObject, JsonValue } from "./wire.js";
+import { INTEGER_MAX } from "./codec.js";
 
 /** The newest step. `at` is the place of its message, undefined while it has none. */
 export interface ChatStep {
@@ -38,7 +43,7 @@ export interface ChatState {
   readonly step?: ChatStep | undefined;
   /** Calls without a result, each with the id of the message that asked for it. */
   readonly openCalls: ReadonlyMap<string, string>;
-  /** What people are asked, by request. */
+  /** Open requests to people, by request. */
   readonly requests: ReadonlyMap<string, InputRequest>;
   readonly runId?: string | undefined;
 }
@@ -159,7 +164,11 @@ class ChatDraft {
     for (const request of data.requests) requests.set(request.requestId, request);
     if (data.childSessionId !== undefined) return;
     const actions = data.requests.map((request) => request.action);
-    this.addCalls(event, data, actions.filter((action) => !this.calls().has(action.callId)));
+    this.addCalls(
+      event,
+      data,
+      actions.filter((action) => !this.calls().has(action.callId)),
+    );
   }
 
   inputResolved(data: Data<"input.resolved">, event: Event): void {
@@ -176,7 +185,7 @@ class ChatDraft {
     this.runId = runIdOf(event);
   }
 
-  /** Nobody is asked any more; a result that comes late is still one. */
+  /** Requests end with the run; a result that comes later still counts. */
   runEnded(_: unknown, event: Event): void {
     const isOurs = this.runId === undefined || this.runId === runIdOf(event);
     if (isOurs && this.asked().size > 0) this.requests = new Map();
@@ -309,4 +318,210 @@ const HANDLERS: Handlers<ChatDraft> = {
   "run.failed": endRun,
   "run.cancelled": endRun,
   "run.budget_exhausted": endRun,
+};
+
+// Calls and results as messages.
+
+/** The result of a call, as the model sees it. */
+type Output =
+  | { readonly type: "value"; readonly value: JsonValue }
+  | { readonly type: "error"; readonly value: JsonValue }
+  | { readonly type: "denied"; readonly reason: string };
+
+const SKIPPED: Output = {
+  type: "denied",
+  reason: "Skipped: the call was interrupted and is not run again. It may or may not have taken effect.",
+};
+const DENIED = "Tool execution was denied.";
+const LOAD_SKILL = "load_skill";
+const APPROVAL_OPTIONS = "approve,deny";
+
+/** The name of the tool under which the model asked for an action. */
+export function actionName(action: RuntimeActionRequest): string {
+  switch (action.kind) {
+    case "tool-call":
+      return action.toolName;
+    case "load-skill":
+      return LOAD_SKILL;
+    case "subagent-call":
+    case "remote-agent-call":
+      return action.name;
+  }
+}
+
+/** The call of an `action.started` without a preceding `actions.requested`. */
+function startedAction(data: ActionStartedData): RuntimeActionRequest {
+  return { kind: "tool-call", callId: data.callId, toolName: data.toolName, input: data.arguments ?? {} };
+}
+
+/** A result as the model sees it. */
+function outputOf(data: ActionResultData): Output {
+  const { output, isError } = data.result;
+  const message = data.error?.message;
+  if (data.status === "rejected") return { type: "denied", reason: message ?? DENIED };
+  if (data.status === "completed" && isError !== true) return { type: "value", value: output };
+  return { type: "error", value: output === null && message !== undefined ? message : output };
+}
+
+/** A call as chat clients see it; arguments must be an object there. */
+function toolCallOf(action: RuntimeActionRequest): ToolCall {
+  const { input } = action;
+  const isObject = typeof input === "object" && input !== null && !Array.isArray(input);
+  return { id: action.callId, name: actionName(action), arguments: isObject ? input : { input } };
+}
+
+/** A result as chat clients see it, with the `id` of its call. */
+function toolResultOf(callId: string, output: Output): ToolResult {
+  switch (output.type) {
+    case "denied":
+      return { success: false, error: output.reason, id: callId };
+    case "error":
+      return { success: false, error: asText(output.value), id: callId };
+    case "value":
+      return { success: true, data: output.value, id: callId };
+  }
+}
+
+/** The text of a result. */
+function textOf(output: Output): string {
+  return output.type === "denied" ? output.reason : asText(output.value);
+}
+
+/** A value as text for people: itself, or its JSON. Python writes `1.0` where this writes `1`. */
+function asText(value: JsonValue): string {
+  return typeof value === "string" ? value : JSON.stringify(value);
+}
+
+/** The answer to a question, as the model sees it; undefined if the request was no question. */
+function questionOutcome(request: InputRequest, resolution: InputResolution): Output | undefined {
+  const kind = resolution.kind ?? request.kind;
+  const options = (request.options ?? []).map((option) => option.id).sort();
+  // Without a kind, an approval is known by its two options.
+  if (kind === undefined ? options.join() === APPROVAL_OPTIONS : kind !== "question") return undefined;
+  const answer: JsonObject = { status: resolution.outcome };
+  if (resolution.outcome === "answered" && resolution.response !== undefined) {
+    const { optionId, text } = resolution.response;
+    if (optionId !== undefined) answer["optionId"] = optionId;
+    if (text !== undefined) answer["text"] = text;
+  }
+  return { type: "value", value: answer };
+}
+
+// Usage.
+
+/** An amount used. `delegated` is what subagents used. */
+export interface Tally {
+  readonly usage: Usage;
+  readonly steps: number;
+  readonly toolCalls: number;
+  readonly delegated: Usage;
+}
+
+/** The usage of a session so far, and the state to continue counting. */
+export interface UsageState {
+  readonly session: Tally;
+  /** The usage of the newest run. */
+  readonly run: Tally;
+  readonly runId?: string | undefined;
+  readonly step?: string | undefined;
+  /** Calls that began and have no result, each with its run: a late result does not count again. */
+  readonly running: ReadonlyMap<string, string | undefined>;
+}
+
+const NOTHING: Tally = { usage: {}, steps: 0, toolCalls: 0, delegated: {} };
+const MICROS = 1_000_000;
+const FIELDS = [
+  "inputTokens",
+  "outputTokens",
+  "cacheReadTokens",
+  "cacheWriteTokens",
+  "reasoningTokens",
+  "costMicros",
+] as const;
+
+export const NO_USAGE: UsageState = { session: NOTHING, run: NOTHING, running: new Map() };
+
+/** Folds events of one session into what it used. What did not change is the same object as before. */
+export function foldUsage(events: Iterable<Event>, state: UsageState = NO_USAGE): UsageState {
+  const draft: UsageDraft = { state };
+  for (const event of events) if (event.index === undefined) apply(USAGE_HANDLERS, draft, event);
+  return draft.state;
+}
+
+/** Adds two amounts, up to the largest number; what neither knows is unknown. */
+export function addUsage(first: Usage, second: Usage): Usage {
+  const sum: Usage = {};
+  for (const field of FIELDS) {
+    if (first[field] === undefined && second[field] === undefined) continue;
+    sum[field] = Math.min((first[field] ?? 0) + (second[field] ?? 0), INTEGER_MAX);
+  }
+  return sum;
+}
+
+interface UsageDraft {
+  state: UsageState;
+}
+
+function charge(draft: UsageDraft, event: Event, amount: Partial<Tally>): void {
+  const { session, run, runId } = draft.state;
+  const isOfRun = (event.runId ?? runId) === runId;
+  draft.state = { ...draft.state, session: plus(session, amount), run: isOfRun ? plus(run, amount) : run };
+}
+
+function plus(first: Tally, second: Partial<Tally>): Tally {
+  return {
+    usage: second.usage === undefined ? first.usage : addUsage(first.usage, second.usage),
+    steps: first.steps + (second.steps ?? 0),
+    toolCalls: first.toolCalls + (second.toolCalls ?? 0),
+    delegated: second.delegated === undefined ? first.delegated : addUsage(first.delegated, second.delegated),
+  };
+}
+
+function usageOf({ usage = {}, costUsd }: EventDataByType["step.completed"]): Usage {
+  if (usage.costMicros !== undefined || costUsd === undefined) return usage;
+  return { ...usage, costMicros: toEven(Math.min(costUsd * MICROS, INTEGER_MAX)) };
+}
+
+/** Rounds as Python does: a half goes to the even neighbour. */
+function toEven(value: number): number {
+  const rounded = Math.round(value);
+  return rounded - value === 0.5 && rounded % 2 !== 0 ? rounded - 1 : rounded;
+}
+
+const spend = (draft: UsageDraft, data: { readonly usage?: Usage | undefined }, event: Event): void => {
+  if (data.usage !== undefined) charge(draft, event, { usage: data.usage });
+};
+
+const USAGE_HANDLERS: Handlers<UsageDraft> = {
+  "run.started": (draft, _, event) => {
+    draft.state = { ...draft.state, runId: runIdOf(event), run: NOTHING };
+  },
+  "step.started": (draft, { turnId, stepIndex }, event) => {
+    const step = `${stepIndex}/${turnId}`;
+    if (step === draft.state.step) return;
+    draft.state = { ...draft.state, step };
+    charge(draft, event, { steps: 1 });
+  },
+  "step.completed": (draft, data, event) => {
+    charge(draft, event, { usage: usageOf(data) });
+  },
+  "step.failed": spend,
+  "step.retrying": spend,
+  "compaction.completed": spend,
+  "compaction.failed": spend,
+  "subagent.completed": (draft, { usage }, event) => {
+    if (usage !== undefined) charge(draft, event, { delegated: usage });
+  },
+  "action.started": (draft, { callId }, event) => {
+    const { running } = draft.state;
+    const runId = event.runId ?? draft.state.runId;
+    if (running.has(callId) && running.get(callId) === runId) return;
+    draft.state = { ...draft.state, running: new Map(running).set(callId, runId) };
+    charge(draft, event, { toolCalls: 1 });
+  },
+  "action.result": (draft, { result, status }, event) => {
+    const running = new Map(draft.state.running);
+    if (running.delete(result.callId)) draft.state = { ...draft.state, running };
+    else if (status !== "rejected") charge(draft, event, { toolCalls: 1 });
+  },
 };

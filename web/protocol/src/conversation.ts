@@ -1,10 +1,23 @@
-/** A conversation while it happens: the durable messages, and on top of them what is live or went wrong. */
-import type { Attachment } from "./attachments.js";
-import { EMPTY_CHAT, type ChatState } from "./chat.js";
-import { ConversationDraft } from "./conversation-draft.js";
-import type { ErrorInfo, Event, RunStatus, ToolMode, Usage } from "./generated/index.js";
-import { NO_USAGE, type UsageState } from "./usage.js";
+/**
+ * The one fold from events to what a chat shows: durable messages, the answer that is being written, the progress of
+ * calls, the newest run and notes about failures. `chatItems` renders it as rows.
+ */
+import { EMPTY_CHAT, foldChat, foldUsage, NO_USAGE, stepMessageId, type ChatState, type UsageState } from "./chat.js";
+import type {
+  ChatMessage,
+  ErrorInfo,
+  Event,
+  EventDataByType,
+  InputRequest,
+  RunStatus,
+  ToolCall,
+  ToolMode,
+  Usage,
+  UserContent,
+  UserPart,
+} from "./generated/index.js";
 import type { JsonValue } from "./wire.js";
+import { apply, runIdOf, type Handlers } from "./events.js";
 
 /** The answer that is being written. */
 export interface LiveStep {
@@ -29,7 +42,7 @@ export interface CallProgress {
   readonly stage: "started" | "settled";
   readonly startedAt?: string | undefined;
   readonly mode?: ToolMode | undefined;
-  /** What a running tool showed last. */
+  /** The newest partial output of a running tool. */
   readonly partial?: JsonValue | undefined;
   /** How it ended. */
   readonly status?: "completed" | "failed" | "rejected" | undefined;
@@ -55,7 +68,7 @@ export interface RunView {
   readonly startedAt: string;
   readonly endedAt?: string | undefined;
   readonly modelId?: string | undefined;
-  /** What it waits for. */
+  /** The cause of waiting. */
   readonly waitsOn?: string | undefined;
   readonly error?: ErrorInfo | undefined;
   readonly structuredOutput?: JsonValue | undefined;
@@ -81,7 +94,7 @@ export type Note =
 export interface Conversation {
   readonly chat: ChatState;
   readonly live?: LiveStep | undefined;
-  /** What the model thought, by the step's message. */
+  /** Reasoning of the model, by the step's message. */
   readonly reasoning: ReadonlyMap<string, string>;
   /** Files that came with what a user said, by message. */
   readonly attachments: ReadonlyMap<string, readonly Attachment[]>;
@@ -119,4 +132,563 @@ export function reduceConversation(state: Conversation, events: Iterable<Event>)
 /** Whether a run is under way: it may still say or do something. */
 export function isRunning(state: Conversation): boolean {
   return state.run !== undefined && state.run.endedAt === undefined;
+}
+
+// The fold.
+
+type Data<K extends keyof EventDataByType> = EventDataByType[K];
+
+interface StepPlace {
+  readonly turnId: string;
+  readonly stepIndex: number;
+}
+
+type Ending = Pick<RunView, "status" | "error" | "structuredOutput">;
+
+/** A note before it has its place and its name. */
+type NewNote = { [K in Note["kind"]]: Omit<Extract<Note, { kind: K }>, "id" | "at"> }[Note["kind"]];
+
+/** A conversation that is being changed. */
+class ConversationDraft {
+  private chat: ChatState;
+  private usage: UsageState;
+  private live: LiveStep | undefined;
+  private run: RunView | undefined;
+  private notes: readonly Note[];
+  private reasoning: ReadonlyMap<string, string>;
+  private attachments: ReadonlyMap<string, readonly Attachment[]>;
+  private calls: ReadonlyMap<string, CallProgress>;
+  /** Copied once for all that is taken in at once. */
+  private ownCalls: Map<string, CallProgress> | undefined;
+  private subagents: ReadonlyMap<string, Subagent>;
+  private pending: Event[] = [];
+
+  constructor(private readonly before: Conversation) {
+    ({ chat: this.chat, usage: this.usage, live: this.live, run: this.run, notes: this.notes } = before);
+    ({
+      attachments: this.attachments,
+      reasoning: this.reasoning,
+      calls: this.calls,
+      subagents: this.subagents,
+    } = before);
+  }
+
+  take(event: Event): void {
+    if (event.index !== undefined) {
+      apply(DELTAS, this, event);
+      return;
+    }
+    const seq = this.chat.seq + this.pending.length;
+    if (event.seq !== undefined && event.seq <= seq) return;
+    this.pending.push(event);
+    if (!Object.hasOwn(RECORDS, event.type)) return;
+    // The chat is folded in pieces as long as possible: what follows looks at it as it is behind this record.
+    this.flush();
+    apply(RECORDS, this, event);
+  }
+
+  freeze(): Conversation {
+    this.flush();
+    const { chat, live, reasoning, attachments, calls, subagents, run, notes, usage, before } = this;
+    const isSame =
+      chat === before.chat && live === before.live && calls === before.calls && subagents === before.subagents;
+    return isSame ? before : { chat, live, reasoning, attachments, calls, subagents, run, notes, usage };
+  }
+
+  private flush(): void {
+    if (this.pending.length === 0) return;
+    const events = this.pending;
+    this.pending = [];
+    this.chat = foldChat(events, this.chat);
+    this.usage = foldUsage(events, this.usage);
+  }
+
+  received({ parts = [] }: Data<"message.received">): void {
+    const found = attachmentsOf(parts);
+    const message = this.chat.messages.at(-1);
+    if (found.length > 0 && message !== undefined) this.attachments = new Map(this.attachments).set(message.id, found);
+  }
+
+  // Live deltas.
+
+  textAppended(data: Data<"message.appended">): void {
+    const live = this.liveOf(data);
+    this.live = { ...live, text: data.messageSoFar ?? live.text + data.messageDelta };
+  }
+
+  reasoningAppended(data: Data<"reasoning.appended">): void {
+    const live = this.liveOf(data);
+    this.live = { ...live, reasoning: data.reasoningSoFar ?? live.reasoning + data.reasoningDelta };
+  }
+
+  inputAppended(data: Data<"action.input.appended">): void {
+    const live = this.liveOf(data);
+    const before = live.inputs.get(data.callId);
+    const soFar = data["inputSoFar"];
+    const text = typeof soFar === "string" ? soFar : (before?.text ?? "") + data.inputDelta;
+    const input = { text, toolName: data.toolName ?? before?.toolName };
+    this.live = { ...live, inputs: new Map(live.inputs).set(data.callId, input) };
+  }
+
+  partial(data: Data<"action.partial">): void {
+    this.flush();
+    this.progress(data.callId, { partial: data.output });
+  }
+
+  /** The live step, emptied if it is another one or of an attempt that failed. */
+  private liveOf({ turnId, stepIndex }: StepPlace): LiveStep {
+    const { live } = this;
+    if (live?.turnId === turnId && live.stepIndex === stepIndex && !live.isStale) return live;
+    return { turnId, stepIndex, text: "", reasoning: "", inputs: new Map(), isStale: false };
+  }
+
+  // Steps.
+
+  stepStarted({ turnId, stepIndex }: Data<"step.started">): void {
+    const { live } = this;
+    if (live === undefined) return;
+    if (live.turnId === turnId && live.stepIndex === stepIndex) this.live = { ...live, isStale: true };
+    else this.keepWords();
+  }
+
+  /** Removes a part from the live step once it is durable. */
+  settleLive(part: "text" | "reasoning" | "inputs"): void {
+    if (this.live === undefined) return;
+    const empty = { text: "", reasoning: "", inputs: new Map<string, never>() };
+    const live = { ...this.live, [part]: empty[part] };
+    this.live = live.text === "" && live.reasoning === "" && live.inputs.size === 0 ? undefined : live;
+  }
+
+  reasoned({ turnId, stepIndex, reasoning }: Data<"reasoning.completed">, event: Event): void {
+    const messageId = stepMessageId(event.sessionId ?? "", turnId, stepIndex);
+    this.reasoning = new Map(this.reasoning).set(messageId, reasoning);
+    this.settleLive("reasoning");
+  }
+
+  stepFailed({ code, message }: Data<"step.failed">): void {
+    this.keepWords();
+    this.note({ kind: "error", code, text: message, isPassing: false });
+  }
+
+  stepRetrying({ code, message }: Data<"step.retrying">): void {
+    if (this.live !== undefined) this.live = { ...this.live, isStale: true };
+    this.note({ kind: "error", code, text: message ?? "The model call failed.", isPassing: true });
+  }
+
+  /** Text that was shown stays after an error or a stop. */
+  private keepWords(): void {
+    const text = this.live?.text ?? "";
+    this.live = undefined;
+    if (text !== "") this.note({ kind: "partial", text });
+  }
+
+  // Calls.
+
+  actionStarted(data: Data<"action.started">, event: Event): void {
+    this.progress(data.callId, { stage: "started", startedAt: event.meta.at, mode: data.mode });
+  }
+
+  actionSettled(data: Data<"action.result">): void {
+    const { status, durationMs, result } = data;
+    const isError = status === "completed" && result.isError === true;
+    const settled = { stage: "settled", status: isError ? "failed" : status, durationMs, partial: undefined } as const;
+    this.progress(result.callId, settled);
+  }
+
+  skipped({ callId, choice }: Data<"recovery.effect_settled">): void {
+    if (choice === "skip") this.progress(callId, { stage: "settled", status: "rejected", partial: undefined });
+  }
+
+  private progress(callId: string, changes: Partial<CallProgress>): void {
+    const key = this.keyOf(callId);
+    if (key === undefined) return;
+    const before: CallProgress = this.calls.get(key) ?? { stage: "started" };
+    this.calls = this.ownCalls ??= new Map(this.calls);
+    this.ownCalls.set(key, { ...before, ...changes });
+  }
+
+  /** The key of a call: by the message that asked for it, while it is open or when its result is the newest. */
+  private keyOf(callId: string): string | undefined {
+    const askedIn = this.chat.openCalls.get(callId);
+    if (askedIn !== undefined) return `${askedIn}/${callId}`;
+    const last = this.chat.messages.at(-1);
+    return last?.role === "tool" && last.toolResult?.["id"] === callId ? last.id : undefined;
+  }
+
+  subagent(callId: string, changes: Partial<Subagent> & Pick<Subagent, "name" | "status">): void {
+    const before = this.subagents.get(callId);
+    this.subagents = new Map(this.subagents).set(callId, { ...before, callId, ...changes });
+  }
+
+  // Runs.
+
+  runStarted({ runId, agentId, modelId }: Data<"run.started">, event: Event): void {
+    this.run = { runId, agentId, modelId, status: "running", startedAt: event.meta.at };
+  }
+
+  runChanged(status: RunStatus, waitsOn: string | undefined, event: Event): void {
+    const { run } = this;
+    if (run === undefined || run.runId !== runIdOf(event) || run.endedAt !== undefined) return;
+    // A cancelled run stays `cancelling` until it ends.
+    this.run = { ...run, status: run.status === "cancelling" ? "cancelling" : status, waitsOn };
+  }
+
+  runEnded(ending: Ending, event: Event): void {
+    const { run } = this;
+    if (run === undefined || run.runId !== runIdOf(event) || run.endedAt !== undefined) return;
+    this.keepWords();
+    this.run = { ...run, ...ending, waitsOn: undefined, endedAt: event.meta.at };
+    const { error } = ending;
+    if (ending.status === "cancelled") this.note({ kind: "cancelled", text: error?.message ?? "Stopped." });
+    else if (error !== undefined && !this.isTold(error.message)) {
+      this.note({ kind: "error", code: error.code, text: error.message, isPassing: false });
+    }
+  }
+
+  failed({ code, message }: Data<"turn.failed"> | Data<"session.failed">): void {
+    this.keepWords();
+    if (!this.isTold(message)) this.note({ kind: "error", code, text: message, isPassing: false });
+  }
+
+  /** A failure of a step shows again as that of its turn, its run and its session. */
+  private isTold(text: string): boolean {
+    const last = this.notes.at(-1);
+    return last?.kind === "error" && !last.isPassing && last.at === this.chat.messages.length && last.text === text;
+  }
+
+  note(note: NewNote): void {
+    const id = `note/${this.chat.sessionId ?? ""}/${this.chat.seq}/${this.notes.length}`;
+    this.notes = [...this.notes, { ...note, id, at: this.chat.messages.length }];
+  }
+}
+
+const DELTAS: Handlers<ConversationDraft> = {
+  "message.appended": (draft, data) => {
+    draft.textAppended(data);
+  },
+  "reasoning.appended": (draft, data) => {
+    draft.reasoningAppended(data);
+  },
+  "action.input.appended": (draft, data) => {
+    draft.inputAppended(data);
+  },
+  "action.partial": (draft, data) => {
+    draft.partial(data);
+  },
+};
+
+const RECORDS: Handlers<ConversationDraft> = {
+  "message.received": (draft, data) => {
+    draft.received(data);
+  },
+  "step.started": (draft, data) => {
+    draft.stepStarted(data);
+  },
+  "message.completed": (draft) => {
+    draft.settleLive("text");
+  },
+  "reasoning.completed": (draft, data, event) => {
+    draft.reasoned(data, event);
+  },
+  "actions.requested": (draft) => {
+    draft.settleLive("inputs");
+  },
+  "step.failed": (draft, data) => {
+    draft.stepFailed(data);
+  },
+  "step.retrying": (draft, data) => {
+    draft.stepRetrying(data);
+  },
+  "action.started": (draft, data, event) => {
+    draft.actionStarted(data, event);
+  },
+  "action.result": (draft, data) => {
+    draft.actionSettled(data);
+  },
+  "recovery.effect_settled": (draft, data) => {
+    draft.skipped(data);
+  },
+  "subagent.called": (draft, { callId, name, childSessionId, childRunId }) => {
+    draft.subagent(callId, { name, childSessionId, childRunId, status: "running" });
+  },
+  "subagent.completed": (draft, { callId, subagentName: name, output, usage, isError }) => {
+    draft.subagent(callId, { name, output, usage, status: isError === true ? "failed" : "completed" });
+  },
+  "compaction.completed": (draft, { summary }) => {
+    draft.note({ kind: "compacted", text: summary ?? "" });
+  },
+  "run.started": (draft, data, event) => {
+    draft.runStarted(data, event);
+  },
+  "run.waiting": (draft, { on }, event) => {
+    draft.runChanged("waiting", on, event);
+  },
+  "run.resumed": (draft, _, event) => {
+    draft.runChanged("running", undefined, event);
+  },
+  "run.cancel_requested": (draft, _, event) => {
+    draft.runChanged("cancelling", undefined, event);
+  },
+  "run.completed": (draft, { structuredOutput }, event) => {
+    draft.runEnded({ status: "completed", structuredOutput }, event);
+  },
+  "run.failed": (draft, { error }, event) => {
+    draft.runEnded({ status: "failed", error }, event);
+  },
+  "run.cancelled": (draft, { error }, event) => {
+    draft.runEnded({ status: "cancelled", error }, event);
+  },
+  "run.budget_exhausted": (draft, { error }, event) => {
+    draft.runEnded({ status: "budget_exhausted", error }, event);
+  },
+  "turn.failed": (draft, data) => {
+    draft.failed(data);
+  },
+  "session.failed": (draft, data) => {
+    draft.failed(data);
+  },
+};
+
+// Files of user messages.
+
+/** A file or a picture that came with a message. */
+export interface Attachment {
+  readonly kind: "image" | "file";
+  readonly name: string;
+  readonly mediaType: string;
+  /** How large it is, if the message has it whole. */
+  readonly bytes?: number | undefined;
+}
+
+const DATA = /^data:([^;,]*)[^,]*;base64,/u;
+
+/** The files of a message, in order. */
+export function attachmentsOf(parts: readonly UserPart[]): readonly Attachment[] {
+  return parts.flatMap((part): Attachment[] => {
+    if (part.type === "text") return [];
+    const source = part.type === "image" ? part.image : part.data;
+    const found = DATA.exec(source.slice(0, 256));
+    const mediaType = part.mediaType ?? found?.[1] ?? "";
+    const name =
+      part.type === "file" && part.filename !== undefined ? part.filename : part.type === "image" ? "picture" : "file";
+    const bytes = found === null ? undefined : Math.floor(((source.length - found[0].length) * 3) / 4);
+    return [{ kind: part.type, name, mediaType, bytes }];
+  });
+}
+
+/** The text of what a user says. */
+export function textOfContent(content: UserContent): string {
+  return typeof content === "string"
+    ? content
+    : content.map((part) => (part.type === "text" ? part.text : "")).join("");
+}
+
+// Rows.
+
+/** Where a call is. */
+export type CallStatus =
+  /** The model is still writing its arguments. */
+  | "writing"
+  | "requested"
+  /** A person is asked. */
+  | "waiting"
+  | "running"
+  | "succeeded"
+  | "failed"
+  | "denied"
+  /** The run ended before there was a result. */
+  | "abandoned";
+
+/** A call with everything that belongs to it. Results stay with their calls, whatever order they came in. */
+export interface CallView {
+  /** Names the call in its session. */
+  readonly key: string;
+  readonly call: ToolCall;
+  readonly status: CallStatus;
+  /** The arguments as far as they are written; only while `writing`. */
+  readonly inputText?: string | undefined;
+  readonly result?: ChatMessage | undefined;
+  readonly progress?: CallProgress | undefined;
+  readonly request?: InputRequest | undefined;
+  readonly subagent?: Subagent | undefined;
+}
+
+/** One row of a conversation. Its id never changes. */
+export type ChatItem =
+  | {
+      readonly kind: "message";
+      readonly id: string;
+      readonly message: ChatMessage;
+      readonly calls: readonly CallView[];
+      readonly reasoning?: string | undefined;
+      /** Files that came with it. */
+      readonly attachments?: readonly Attachment[] | undefined;
+      /** Whether more of it is being written. */
+      readonly isLive: boolean;
+    }
+  | { readonly kind: "note"; readonly id: string; readonly note: Note }
+  /** A request that belongs to no call on the page, such as that of a subagent. */
+  | { readonly kind: "request"; readonly id: string; readonly request: InputRequest };
+
+type MessageItem = Extract<ChatItem, { kind: "message" }>;
+
+/**
+ * The rows of a conversation, in order.
+ *
+ * Give the rows of last time: those that are equal are the same objects again, so that a view draws only what
+ * changed.
+ */
+export function chatItems(state: Conversation, previous: readonly ChatItem[] = []): readonly ChatItem[] {
+  const rows = new Rows(state).list();
+  const before = new Map(previous.map((item) => [item.id, item]));
+  const reused = rows.map((row) => sameOrNew(before.get(row.id), row));
+  const isSame = reused.length === previous.length && reused.every((row, at) => row === previous[at]);
+  return isSame ? previous : reused;
+}
+
+class Rows {
+  private readonly results = new Map<string, ChatMessage>();
+  private readonly asked = new Map<string, InputRequest>();
+  private readonly shown = new Set<string>();
+  private readonly isOver: boolean;
+
+  constructor(private readonly state: Conversation) {
+    for (const message of state.chat.messages) if (message.role === "tool") this.results.set(message.id, message);
+    for (const request of state.chat.requests.values()) this.asked.set(request.action.callId, request);
+    this.isOver = !isRunning(state);
+  }
+
+  list(): ChatItem[] {
+    const { chat, notes } = this.state;
+    const rows: ChatItem[] = [];
+    let nextNote = 0;
+    const putNotes = (until: number): void => {
+      for (let note = notes[nextNote]; note !== undefined && note.at <= until; note = notes[++nextNote]) {
+        rows.push({ kind: "note", id: note.id, note });
+      }
+    };
+    chat.messages.forEach((message, at) => {
+      putNotes(at);
+      if (message.role !== "tool") rows.push(this.row(message));
+    });
+    putNotes(Infinity);
+    this.addLive(rows);
+    for (const request of chat.requests.values()) {
+      if (!this.shown.has(request.requestId)) rows.push({ kind: "request", id: request.requestId, request });
+    }
+    return rows;
+  }
+
+  private row(message: ChatMessage): MessageItem {
+    const calls = (message.toolCalls ?? []).map((call) => this.call(message, call));
+    const reasoning = this.state.reasoning.get(message.id);
+    const attachments = this.state.attachments.get(message.id);
+    return { kind: "message", id: message.id, message, calls, reasoning, attachments, isLive: false };
+  }
+
+  private call(message: ChatMessage, call: ToolCall): CallView {
+    const { chat, calls, subagents } = this.state;
+    const key = `${message.id}/${call.id}`;
+    const result = this.results.get(key);
+    const isOpen = chat.openCalls.get(call.id) === message.id;
+    const request = isOpen ? this.asked.get(call.id) : undefined;
+    if (request !== undefined) this.shown.add(request.requestId);
+    const progress = calls.get(key);
+    const status = statusOf({ result, progress, request, isOver: this.isOver });
+    return { key, call, status, result, progress, request, subagent: subagents.get(call.id) };
+  }
+
+  /** Puts the answer that is being written into the row of its step, or makes that row. */
+  private addLive(rows: ChatItem[]): void {
+    const { live } = this.state;
+    if (live === undefined || (live.text === "" && live.reasoning === "" && live.inputs.size === 0)) return;
+    const message = this.messageOf(live);
+    const at = message === undefined ? -1 : rows.findLastIndex((row) => row.id === message.id);
+    const row = rows[at];
+    if (row?.kind === "message") rows[at] = withLive(row, live, this.state.chat.step?.isTriedAgain === true);
+    else rows.push(withLive(this.newRow(live), live, false));
+  }
+
+  private newRow({ turnId, stepIndex }: LiveStep): MessageItem {
+    const id = stepMessageId(this.state.chat.sessionId ?? "", turnId, stepIndex);
+    return this.row({ id, role: "assistant", content: "", createdAt: "" });
+  }
+
+  /** The message of the step that is live, if it has one. */
+  private messageOf(live: LiveStep): ChatMessage | undefined {
+    const { step, messages } = this.state.chat;
+    const isOfStep = step?.turnId === live.turnId && step.stepIndex === live.stepIndex;
+    return isOfStep && step.at !== undefined ? messages[step.at] : undefined;
+  }
+}
+
+function withLive(row: MessageItem, live: LiveStep, isReplaced: boolean): MessageItem {
+  const content = isReplaced ? "" : row.message.content;
+  const text = content === "" || live.text === "" ? content + live.text : `${content}\n\n${live.text}`;
+  const known = new Set(row.calls.map((view) => view.call.id));
+  const writing = [...live.inputs]
+    .filter(([callId]) => !known.has(callId))
+    .map(([callId, input]): CallView => {
+      const call = { id: callId, name: input.toolName ?? "", arguments: {} };
+      return { key: `${row.id}/${callId}`, call, status: "writing", inputText: input.text };
+    });
+  return {
+    ...row,
+    message: { ...row.message, content: text },
+    calls: writing.length === 0 ? row.calls : [...row.calls, ...writing],
+    reasoning: live.reasoning === "" ? row.reasoning : live.reasoning,
+    isLive: true,
+  };
+}
+
+interface CallFacts {
+  readonly result: ChatMessage | undefined;
+  readonly progress: CallProgress | undefined;
+  readonly request: InputRequest | undefined;
+  readonly isOver: boolean;
+}
+
+function statusOf({ result, progress, request, isOver }: CallFacts): CallStatus {
+  if (result !== undefined) {
+    if (progress?.status === "rejected") return "denied";
+    return result.toolResult?.success === true ? "succeeded" : "failed";
+  }
+  if (request !== undefined) return "waiting";
+  if (isOver) return "abandoned";
+  return progress === undefined ? "requested" : "running";
+}
+
+function sameOrNew(before: ChatItem | undefined, row: ChatItem): ChatItem {
+  return before !== undefined && isSame(before, row) ? before : row;
+}
+
+function isSame(first: ChatItem, second: ChatItem): boolean {
+  if (first.kind === "message" && second.kind === "message") {
+    const isWordsSame =
+      first.isLive === second.isLive && first.reasoning === second.reasoning && isSameMessage(first, second);
+    return isWordsSame && isSameCalls(first.calls, second.calls);
+  }
+  if (first.kind === "note" && second.kind === "note") return first.note === second.note;
+  return first.kind === "request" && second.kind === "request" && first.request === second.request;
+}
+
+function isSameMessage(first: MessageItem, second: MessageItem): boolean {
+  return first.message === second.message || (first.isLive && first.message.content === second.message.content);
+}
+
+function isSameCalls(first: readonly CallView[], second: readonly CallView[]): boolean {
+  return first.length === second.length && first.every((view, at) => isSameCall(view, second[at]));
+}
+
+function isSameCall(first: CallView, second: CallView | undefined): boolean {
+  return (
+    second !== undefined &&
+    first.status === second.status &&
+    first.call.id === second.call.id &&
+    first.result === second.result &&
+    first.progress === second.progress &&
+    first.request === second.request &&
+    first.subagent === second.subagent &&
+    first.inputText === second.inputText
+  );
 }

@@ -1,7 +1,15 @@
 /** Answers of the server about many runs: numbers, causes, versions, proposals; and what one model call was sent. */
 import { z } from "zod";
 
-import { Count, Proposal, ProposalCheck, Timestamp, UserPart, VersionComparison, VersionTally } from "./generated/index.js";
+import {
+  Count,
+  Proposal,
+  ProposalCheck,
+  Timestamp,
+  UserPart,
+  VersionComparison,
+  VersionTally,
+} from "./generated/index.js";
 import { JsonObject, open } from "./wire.js";
 
 const NUMBERS = {

@@ -1,4 +1,4 @@
-/** What the generated validators are made of; the twin of `_wire.py`. */
+/** Building blocks of the generated validators. */
 import { z } from "zod";
 
 export type JsonValue = null | boolean | number | string | JsonValue[] | JsonObject;
@@ -16,7 +16,7 @@ function isObject(value: unknown): value is JsonObject {
 /** Any JSON object, kept as it is. */
 export const JsonObject = z.custom<JsonObject>(isObject, "expected an object");
 
-/** An object whose every value fits `item`, kept as it is. */
+/** An object in which every value fits `item`, kept as it is. */
 export function record<T extends z.ZodType>(item: T): z.ZodType<Record<string, z.infer<T>>> {
   return z.custom<Record<string, z.infer<T>>>(isObject, "expected an object").superRefine((value, ctx) => {
     for (const [key, inner] of Object.entries(value)) addIssues(ctx, key, item.safeParse(inner));

@@ -57,7 +57,8 @@ describe("the shared cases", () => {
   it.each(cases.map((test) => [test.name, test] as const))("%s", (_, test) => {
     const bytes = messageOf(test);
     const limits = { ...DEFAULT_LIMITS, ...test.limits };
-    const inputs = test.error === "not_utf8" ? [bytes] : [bytes, new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes)];
+    const inputs =
+      test.error === "not_utf8" ? [bytes] : [bytes, new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes)];
     for (const input of inputs) {
       if (test.error === undefined) {
         const value = parse(input, limits);
@@ -83,8 +84,12 @@ describe("parse", () => {
   it("takes as many bytes as the limit and not one more", () => {
     const full = `"${"a".repeat(MESSAGE_BYTES_MAX - 2)}"`;
     expect(encode(parse(full))).toBe(full);
-    expect(refusal(() => parse(`${full} `)).message).toBe("message too large: at least 1,048,577 bytes, limit 1,048,576");
-    expect(refusal(() => parse(Buffer.from(`${full} `))).message).toBe("message too large: 1,048,577 bytes, limit 1,048,576");
+    expect(refusal(() => parse(`${full} `)).message).toBe(
+      "message too large: at least 1,048,577 bytes, limit 1,048,576",
+    );
+    expect(refusal(() => parse(Buffer.from(`${full} `))).message).toBe(
+      "message too large: 1,048,577 bytes, limit 1,048,576",
+    );
   });
 
   it("reads a view of part of a buffer", () => {
@@ -133,7 +138,12 @@ describe("decode", () => {
 
   it.each([
     { type: "weather.changed", meta: { at: "2026-01-31T09:30:00Z" }, data: { deg: 1.5, x: [null] } },
-    { type: "weather.changed", meta: { at: "2026-01-31T09:30:00Z", newMeta: { a: null } }, data: {}, newField: [1, { b: null }] },
+    {
+      type: "weather.changed",
+      meta: { at: "2026-01-31T09:30:00Z", newMeta: { a: null } },
+      data: {},
+      newField: [1, { b: null }],
+    },
   ])("keeps unknown events and fields through a round trip", (event) => {
     expect(parse(encode(decode(Event, JSON.stringify(event))))).toStrictEqual(event);
   });

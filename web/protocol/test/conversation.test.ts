@@ -2,10 +2,17 @@ import { gunzipSync } from "node:zlib";
 import { readdirSync, readFileSync } from "node:fs";
 import { describe, expect, it, test } from "vitest";
 import { RecordGap } from "../src/chat.js";
-import { EMPTY_CONVERSATION, isRunning, reduceConversation, type Conversation } from "../src/conversation.js";
-import { chatItems, type CallView, type ChatItem } from "../src/conversation-items.js";
+import {
+  chatItems,
+  EMPTY_CONVERSATION,
+  isRunning,
+  reduceConversation,
+  type CallView,
+  type ChatItem,
+  type Conversation,
+} from "../src/conversation.js";
 import { Event, Record } from "../src/generated/index.js";
-import { toEvent } from "../src/handlers.js";
+import { toEvent } from "../src/events.js";
 import type { JsonObject } from "../src/wire.js";
 import { delta as deltaOf, record } from "./fakes.js";
 
@@ -67,7 +74,9 @@ class Story {
   }
 
   call(callId: string): CallView | undefined {
-    return this.items.flatMap((item) => (item.kind === "message" ? item.calls : [])).find(({ call }) => call.id === callId);
+    return this.items
+      .flatMap((item) => (item.kind === "message" ? item.calls : []))
+      .find(({ call }) => call.id === callId);
   }
 
   private take(event: Event): this {
@@ -82,7 +91,10 @@ const words = (messageDelta: string, messageSoFar?: string): JsonObject =>
 
 describe("words", () => {
   it("grow by their deltas and become the message of the same row", () => {
-    const story = new Story().begin().live("message.appended", words("Hal", "Hal")).live("message.appended", words("lo"));
+    const story = new Story()
+      .begin()
+      .live("message.appended", words("Hal", "Hal"))
+      .live("message.appended", words("lo"));
     expect(story.rows).toEqual(["user: go", "assistant…: Hallo"]);
     const { id } = story.items[1] ?? {};
     story.say("message.completed", { ...STEP, message: "Hallo", finishReason: "stop" });
@@ -91,7 +103,10 @@ describe("words", () => {
   });
 
   it("that came so far take the place of what a late reader has", () => {
-    const story = new Story().begin().live("message.appended", words("Hal")).live("message.appended", words("Hallo", "Hallo"));
+    const story = new Story()
+      .begin()
+      .live("message.appended", words("Hal"))
+      .live("message.appended", words("Hallo", "Hallo"));
     expect(story.rows.at(-1)).toBe("assistant…: Hallo");
   });
 
@@ -152,13 +167,18 @@ describe("calls", () => {
   });
 
   it("are shown while their arguments are written, and as they go on", () => {
-    const story = new Story().begin().live("action.input.appended", { callId: "a", toolName: "mail", inputDelta: '{"to"' });
+    const story = new Story()
+      .begin()
+      .live("action.input.appended", { callId: "a", toolName: "mail", inputDelta: '{"to"' });
     expect(story.call("a")).toMatchObject({ status: "writing", inputText: '{"to"', call: { name: "mail" } });
     story.ask("a");
     expect(story.call("a")).toMatchObject({ status: "requested", call: { arguments: { to: "a" } } });
     story.request("a");
     expect(story.call("a")).toMatchObject({ status: "waiting", request: { requestId: "q/a" } });
-    story.say("input.resolved", { ...STEP, resolutions: [{ requestId: "q/a", outcome: "approved", kind: "approval" }] });
+    story.say("input.resolved", {
+      ...STEP,
+      resolutions: [{ requestId: "q/a", outcome: "approved", kind: "approval" }],
+    });
     story.start("a").live("action.partial", { callId: "a", output: "half" });
     expect(story.call("a")).toMatchObject({ status: "running", progress: { partial: "half" } });
     story.result("a", "completed", "all");
@@ -214,7 +234,9 @@ test("a run is followed from its beginning to its end", () => {
 
 test("what was taken before is passed over, and what is missing is an error", () => {
   const { state } = new Story().begin();
-  expect(reduceConversation(state, [record(2, "message.received", { message: "go", sequence: 0, turnId: "t0" })])).toBe(state);
+  expect(reduceConversation(state, [record(2, "message.received", { message: "go", sequence: 0, turnId: "t0" })])).toBe(
+    state,
+  );
   expect(() => reduceConversation(state, [record(5, "session.waiting", { wait: "input" })])).toThrow(RecordGap);
 });
 
@@ -236,7 +258,10 @@ describe("golden journals", () => {
   const names = readdirSync(folder).filter((name) => name.endsWith(".gz"));
 
   it.each(names)("%s gives the same conversation at once, one by one, and read twice", (name) => {
-    const lines = gunzipSync(readFileSync(new URL(name, folder))).toString().trim().split("\n");
+    const lines = gunzipSync(readFileSync(new URL(name, folder)))
+      .toString()
+      .trim()
+      .split("\n");
     const events = lines.map((line) => toEvent(Record.parse(JSON.parse(line))));
     const whole = reduceConversation(EMPTY_CONVERSATION, events);
     let state = EMPTY_CONVERSATION;
@@ -258,8 +283,17 @@ it("keeps the names of files that came with a message, and how large they are", 
     { type: "image", image: "data:image/png;base64,AAAA" },
     { type: "file", data: "sha256:abc", mediaType: "application/pdf", filename: "a.pdf" },
   ];
-  const state = reduceConversation(EMPTY_CONVERSATION, [record(1, "session.started"), record(2, "message.received", { message: "Look:", sequence: 0, turnId: "t0", parts })]);
+  const state = reduceConversation(EMPTY_CONVERSATION, [
+    record(1, "session.started"),
+    record(2, "message.received", { message: "Look:", sequence: 0, turnId: "t0", parts }),
+  ]);
   expect(chatItems(state)).toMatchObject([
-    { message: { content: "Look:" }, attachments: [{ kind: "image", name: "picture", mediaType: "image/png", bytes: 3 }, { kind: "file", name: "a.pdf", mediaType: "application/pdf" }] },
+    {
+      message: { content: "Look:" },
+      attachments: [
+        { kind: "image", name: "picture", mediaType: "image/png", bytes: 3 },
+        { kind: "file", name: "a.pdf", mediaType: "application/pdf" },
+      ],
+    },
   ]);
 });

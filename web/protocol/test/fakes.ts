@@ -1,7 +1,7 @@
 /** What the tests of the clients share: a clock that jumps, events, and a server that breaks on demand. */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
-import type { Clock } from "../src/clock.js";
+import type { Clock } from "../src/client/connection.js";
 import type { Event } from "../src/generated/index.js";
 import type { JsonObject } from "../src/wire.js";
 

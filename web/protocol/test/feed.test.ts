@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it, test } from "vitest";
-import { ApiError, ConnectionError, ProtocolError } from "../src/api-error.js";
-import { FEED_GAPS_MAX, type FeedItem, type FeedOptions, type FeedState } from "../src/feed.js";
+import { ApiError, ConnectionError, ProtocolError } from "../src/client/connection.js";
+import { FEED_GAPS_MAX, type FeedItem, type FeedOptions, type FeedState } from "../src/client/feed.js";
 import type { Event } from "../src/generated/index.js";
-import { Client } from "../src/rest.js";
+import { Client } from "../src/client/http.js";
 import { delta, frame, JumpingClock, record, Scene, stream } from "./fakes.js";
 
 const STEP = { sequence: 0, turnId: "t0", stepIndex: 0 };
@@ -55,27 +55,39 @@ describe("a feed that is cut", () => {
   const offsets = Array.from({ length: bytes.length }, (_, offset) => offset);
 
   it.each([
-    ["the connection breaks", (socket: { destroy(): void }) => { socket.destroy(); }],
+    [
+      "the connection breaks",
+      (socket: { destroy(): void }) => {
+        socket.destroy();
+      },
+    ],
     ["the body ends", undefined],
-  ])("brings every event once, wherever %s", async (_, breakOff) => {
-    for (const offset of offsets) {
-      let isFirst = true;
-      scene.answer = (request, response, url) => {
-        const rest = Buffer.from(after(url.searchParams.get("after")).join(""));
-        stream(response);
-        if (!isFirst) {
-          response.write(rest);
-          return;
-        }
-        isFirst = false;
-        if (breakOff === undefined) response.end(rest.subarray(0, offset));
-        else response.write(rest.subarray(0, offset), () => { breakOff(request.socket); });
-        if (offset === 0 && breakOff !== undefined) breakOff(request.socket);
-      };
-      const found = await take(client.sessionEvents("s1", options()), WHOLE.length);
-      expect(found, `cut after ${offset} bytes`).toEqual(WHOLE);
-    }
-  }, 60_000);
+  ])(
+    "brings every event once, wherever %s",
+    async (_, breakOff) => {
+      for (const offset of offsets) {
+        let isFirst = true;
+        scene.answer = (request, response, url) => {
+          const rest = Buffer.from(after(url.searchParams.get("after")).join(""));
+          stream(response);
+          if (!isFirst) {
+            response.write(rest);
+            return;
+          }
+          isFirst = false;
+          if (breakOff === undefined) response.end(rest.subarray(0, offset));
+          else
+            response.write(rest.subarray(0, offset), () => {
+              breakOff(request.socket);
+            });
+          if (offset === 0 && breakOff !== undefined) breakOff(request.socket);
+        };
+        const found = await take(client.sessionEvents("s1", options()), WHOLE.length);
+        expect(found, `cut after ${offset} bytes`).toEqual(WHOLE);
+      }
+    },
+    60_000,
+  );
 
   it("brings every event once when the server repeats everything from the beginning each time", async () => {
     let length = 0;
@@ -177,7 +189,10 @@ describe("what the server says besides events", () => {
   });
 
   it("the feed of a run ends with it, and records of other runs may be left out", async () => {
-    const events = [record(4, "run.started", { runId: "r1", agentId: "a" }), record(9, "run.completed", { runId: "r1" })];
+    const events = [
+      record(4, "run.started", { runId: "r1", agentId: "a" }),
+      record(9, "run.completed", { runId: "r1" }),
+    ];
     const last = record(11, "hook.completed", { hookId: "h", point: "run.ended", status: "completed" });
     scene.answer = (_, response) => stream(response).end([...events, last].map((event) => frame(event)).join(""));
     expect(await take(client.runEvents("r1", options()), 1_000)).toEqual([...events, last]);
@@ -217,7 +232,8 @@ describe("a server that is at fault", () => {
   });
 
   it("is asked ever later when it opens streams and closes them at once", async () => {
-    scene.answer = (_, response) => (scene.requests.length < 5 ? stream(response).end() : response.writeHead(204).end());
+    scene.answer = (_, response) =>
+      scene.requests.length < 5 ? stream(response).end() : response.writeHead(204).end();
     await take(client.sessionEvents("s1", options({ backoff: { baseMs: 100, maxMs: 1_000 }, chance: () => 0 })), 1);
     expect(clock.waits).toEqual([50, 100, 200, 400]);
   });
@@ -239,7 +255,12 @@ describe("a server that is at fault", () => {
       else response.write(FRAMES.join(""));
     };
     // The second wait is the one behind the heartbeat.
-    clock.onHeld = (count) => { if (count === 2) queueMicrotask(() => { clock.runOut(); }); };
+    clock.onHeld = (count) => {
+      if (count === 2)
+        queueMicrotask(() => {
+          clock.runOut();
+        });
+    };
     const feed = client.sessionEvents("s1", options({ onState: (state) => states.push(state) }));
     expect(await take(feed, WHOLE.length)).toEqual(WHOLE);
     expect(states.map(({ status }) => status)).toEqual(["connecting", "open", "waiting", "connecting", "open"]);
@@ -291,7 +312,10 @@ describe("a reader", () => {
       scene.answer = (_, response) => (when === "while it reads" ? stream(response) : response.writeHead(500).end());
       if (when === "before it begins") stop.abort(reason);
       const onState = ({ status }: FeedState): void => {
-        if (status === (when === "while it reads" ? "open" : "waiting")) queueMicrotask(() => { stop.abort(reason); });
+        if (status === (when === "while it reads" ? "open" : "waiting"))
+          queueMicrotask(() => {
+            stop.abort(reason);
+          });
       };
       const slow = new JumpingClock(0);
       const feed = client.sessionEvents("s1", options({ signal: stop.signal, onState, clock: slow }));
@@ -327,12 +351,20 @@ describe("the feed of all sessions", () => {
       response.write(frame(record(9, "run.completed", { runId: "r1" }), "a.8") + frame(other, "a.9"));
     };
     const events = await take(client.allEvents(options({ after: undefined })), 2);
-    expect(events.map(({ sessionId, seq }) => [sessionId, seq])).toEqual([["s1", 9], ["s2", 1]]);
-    expect(scene.requests.map(({ pathname, searchParams }) => [pathname, searchParams.get("after")])).toEqual([["/v1/events", "now"], ["/v1/events", "a.7"]]);
+    expect(events.map(({ sessionId, seq }) => [sessionId, seq])).toEqual([
+      ["s1", 9],
+      ["s2", 1],
+    ]);
+    expect(scene.requests.map(({ pathname, searchParams }) => [pathname, searchParams.get("after")])).toEqual([
+      ["/v1/events", "now"],
+      ["/v1/events", "a.7"],
+    ]);
   });
 
   it("names the types that are wanted", async () => {
-    scene.answer = (_, response) => { stream(response).write(frame(record(1, "session.started"), "a.1")); };
+    scene.answer = (_, response) => {
+      stream(response).write(frame(record(1, "session.started"), "a.1"));
+    };
     await take(client.allEvents({ ...options(), types: ["session.started", "run.failed"], after: "a.0" }), 1);
     expect(scene.requests[0]?.search).toBe("?types=session.started%2Crun.failed&after=a.0");
   });

@@ -17,7 +17,9 @@ function isApp(name: string): boolean {
 function programs(name: string): Map<string, string> {
   const text = readFileSync(join(WEB, name, "README.md"), "utf8");
   const blocks = [...text.matchAll(FENCE)];
-  return new Map(blocks.map(([, kind = "", code = ""], at) => [join(WEB, name, "test", `readme-${at + 1}.${kind}`), code]));
+  return new Map(
+    blocks.map(([, kind = "", code = ""], at) => [join(WEB, name, "test", `readme-${at + 1}.${kind}`), code]),
+  );
 }
 
 function problems(files: ReadonlyMap<string, string>): string[] {

@@ -1,8 +1,13 @@
 import { afterEach, beforeEach, expect, it, test } from "vitest";
-import { ApiError, ConnectionError, ProtocolError, readRetryAfter } from "../src/api-error.js";
-import { backoffMs } from "../src/backoff.js";
-import { systemClock } from "../src/clock.js";
-import { Client } from "../src/rest.js";
+import {
+  ApiError,
+  backoffMs,
+  ConnectionError,
+  ProtocolError,
+  readRetryAfter,
+  systemClock,
+} from "../src/client/connection.js";
+import { Client } from "../src/client/http.js";
 import { Scene } from "./fakes.js";
 
 let scene: Scene;
@@ -22,7 +27,12 @@ beforeEach(async () => {
     request.on("end", () => {
       const key = request.headers["idempotency-key"];
       const body: unknown = text === "" ? undefined : JSON.parse(text);
-      asked.push({ method: request.method ?? "", path: url.pathname + url.search, body, key: key as string | undefined });
+      asked.push({
+        method: request.method ?? "",
+        path: url.pathname + url.search,
+        body,
+        key: key as string | undefined,
+      });
       const type = answer.status < 400 ? "application/json" : "application/problem+json";
       response.writeHead(answer.status, { "content-type": type }).end(JSON.stringify(answer.body));
     });
@@ -47,8 +57,18 @@ it("begins, speaks, answers, cancels and compacts", async () => {
   expect(await client.exportSession("s1")).toBe('{"deleted":["s1"]}');
   expect(asked).toEqual([
     { method: "POST", path: "/v1/sessions", body: { agent: "a", message: "go" }, key: "k1" },
-    { method: "POST", path: "/v1/sessions/s%2F1/messages", body: { message: "more", delivery: "steer" }, key: undefined },
-    { method: "POST", path: "/v1/sessions/s1/messages", body: { responses: [{ requestId: "q", optionId: "approve" }] }, key: undefined },
+    {
+      method: "POST",
+      path: "/v1/sessions/s%2F1/messages",
+      body: { message: "more", delivery: "steer" },
+      key: undefined,
+    },
+    {
+      method: "POST",
+      path: "/v1/sessions/s1/messages",
+      body: { responses: [{ requestId: "q", optionId: "approve" }] },
+      key: undefined,
+    },
     { method: "POST", path: "/v1/approvals/q", body: { optionId: "deny", text: "no" }, key: undefined },
     { method: "POST", path: "/v1/runs/r1/cancel", body: { reason: "too slow" }, key: undefined },
     { method: "POST", path: "/v1/runs/r1/cancel", body: undefined, key: undefined },
@@ -75,7 +95,15 @@ it.each([
 });
 
 it("reads runs, agents and tools", async () => {
-  const run = { runId: "r", agentId: "a", status: "running", packageId: "p", packageFingerprint: "f", routeId: "x", modelId: "m" };
+  const run = {
+    runId: "r",
+    agentId: "a",
+    status: "running",
+    packageId: "p",
+    packageFingerprint: "f",
+    routeId: "x",
+    modelId: "m",
+  };
   answer = { status: 200, body: { run: { ...run, cancellationRequested: false } } };
   expect(await client.getRun("r")).toMatchObject({ run, requests: [] });
   answer = { status: 200, body: { agents: [{ agentId: "a", description: "", model: "m", tools: [], subagents: [] }] } };
@@ -116,7 +144,9 @@ test("Retry-After is seconds or a moment, and anything else is passed over", () 
 
 test("waits double up to their limit, and half of each is chance", () => {
   const backoff = { baseMs: 100, maxMs: 1_000 };
-  expect([0, 1, 2, 3, 4, 5, 1_000].map((n) => backoffMs(n, backoff, () => 0))).toEqual([50, 50, 100, 200, 400, 500, 500]);
+  expect([0, 1, 2, 3, 4, 5, 1_000].map((n) => backoffMs(n, backoff, () => 0))).toEqual([
+    50, 50, 100, 200, 400, 500, 500,
+  ]);
   expect([1, 5].map((n) => backoffMs(n, backoff, () => 0.999))).toEqual([100, 1_000]);
 });
 
@@ -131,17 +161,59 @@ test("the clock of the machine waits, and stops waiting", async () => {
 });
 
 it("asks about many runs, and settles what is proposed", async () => {
-  const numbers = { runs: 1, completed: 1, failed: 0, cancelled: 0, open: 0, inputTokens: 3, outputTokens: 4, costMicros: 5 };
+  const numbers = {
+    runs: 1,
+    completed: 1,
+    failed: 0,
+    cancelled: 0,
+    open: 0,
+    inputTokens: 3,
+    outputTokens: 4,
+    costMicros: 5,
+  };
   const at = "2026-01-31T09:30:00.000Z";
-  const proposal = { id: "p1", goalId: "g", agentId: "a", baseFingerprint: "sha256:1", fingerprint: "sha256:2", changes: [], differences: [], rationale: "", evidence: [], at };
-  const say = (body: unknown): void => { answer = { status: 200, body }; };
-  say({ from: at, to: at, bucketS: 60, total: numbers, buckets: [{ at, ...numbers }], waiting: { runs: 0, requests: 0 }, failingTools: [] });
+  const proposal = {
+    id: "p1",
+    goalId: "g",
+    agentId: "a",
+    baseFingerprint: "sha256:1",
+    fingerprint: "sha256:2",
+    changes: [],
+    differences: [],
+    rationale: "",
+    evidence: [],
+    at,
+  };
+  const say = (body: unknown): void => {
+    answer = { status: 200, body };
+  };
+  say({
+    from: at,
+    to: at,
+    bucketS: 60,
+    total: numbers,
+    buckets: [{ at, ...numbers }],
+    waiting: { runs: 0, requests: 0 },
+    failingTools: [],
+  });
   expect((await client.stats({ agent: "a", bucket: 60 })).buckets[0]?.runs).toBe(1);
-  say({ runs: 1, failed: 1, isAll: true, groups: [{ kind: "a_new_kind", count: 1, causes: [{ told: "x", count: 1, runIds: ["r1"] }] }] });
+  say({
+    runs: 1,
+    failed: 1,
+    isAll: true,
+    groups: [{ kind: "a_new_kind", count: 1, causes: [{ told: "x", count: 1, runIds: ["r1"] }] }],
+  });
   expect((await client.failures()).groups[0]?.kind).toBe("a_new_kind");
   say({ agentId: "a", versions: [] });
   expect((await client.versions("a")).versions).toEqual([]);
-  say({ agentId: "a", comparison: { old: { fingerprint: "1", runs: 0, succeeded: 0 }, new: { fingerprint: "2", runs: 0, succeeded: 0 }, verdict: "unclear" } });
+  say({
+    agentId: "a",
+    comparison: {
+      old: { fingerprint: "1", runs: 0, succeeded: 0 },
+      new: { fingerprint: "2", runs: 0, succeeded: 0 },
+      verdict: "unclear",
+    },
+  });
   expect((await client.compare({ agent: "a", old: "1", new: "2" })).comparison.verdict).toBe("unclear");
   say({ proposals: [{ proposal, status: "open" }] });
   expect((await client.proposals({ status: "open" })).proposals[0]?.work).toEqual([]);
@@ -149,7 +221,9 @@ it("asks about many runs, and settles what is proposed", async () => {
   expect(await client.propose("g")).toBe("p2");
   await client.checkProposal("p1");
   say({ proposal, status: "refused", settled: { isAccepted: false, by: "ann", reason: "no" }, settledAt: at });
-  expect((await client.settleProposal("p1", "refuse", { reason: "no", fingerprint: "sha256:2" })).settled?.by).toBe("ann");
+  expect((await client.settleProposal("p1", "refuse", { reason: "no", fingerprint: "sha256:2" })).settled?.by).toBe(
+    "ann",
+  );
   say({ runId: "r1", stepIndex: 0, seq: 5, modelId: "m", tools: [], messages: [{ role: "user", content: "x" }] });
   expect((await client.prompt("r1", 0)).unknown).toEqual([]);
   say({ safePoints: [3, 9] });

@@ -2,15 +2,18 @@ import { spawn, type ChildProcessWithoutNullStreams } from "node:child_process";
 import { PassThrough } from "node:stream";
 import { MessageChannel } from "node:worker_threads";
 import { afterEach, beforeEach, describe, expect, it, test } from "vitest";
-import { EMPTY_CONVERSATION, reduceConversation } from "../src/conversation.js";
-import { chatItems } from "../src/conversation-items.js";
-import { childDuplex, FRAME_CHARS_MAX, portDuplex, type Duplex, type MessagePortLike } from "../src/duplex.js";
-import { Event } from "../src/generated/index.js";
-import { Queue } from "../src/queue.js";
-import { RpcClosed, RpcError, RpcPeer } from "../src/rpc.js";
-import { SidecarClient } from "../src/sidecar.js";
-import { StreamTeller } from "../src/sidecar-events.js";
-import type { StreamNotice } from "../src/sidecar-types.js";
+import { chatItems, EMPTY_CONVERSATION, reduceConversation } from "../src/conversation.js";
+import {
+  childDuplex,
+  FRAME_CHARS_MAX,
+  portDuplex,
+  RpcClosed,
+  RpcError,
+  RpcPeer,
+  type Duplex,
+  type MessagePortLike,
+} from "../src/client/rpc.js";
+import { Queue, SidecarClient, streamNumbers, type StreamNotice } from "../src/client/sidecar.js";
 import type { JsonObject } from "../src/wire.js";
 import { JumpingClock } from "./fakes.js";
 
@@ -152,7 +155,11 @@ test("a queue that nobody reads ends with an error, after what it holds", async 
   const queue = new Queue<number>(2);
   for (const n of [1, 2, 3, 4]) queue.push(n);
   const found: number[] = [];
-  const error = await failure((async () => { for await (const n of queue) found.push(n); })());
+  const error = await failure(
+    (async () => {
+      for await (const n of queue) found.push(n);
+    })(),
+  );
   expect(found).toEqual([1, 2]);
   expect(error).toBeInstanceOf(RangeError);
 });
@@ -169,6 +176,10 @@ describe("the client of the sidecar", () => {
     return found;
   }
 
+  it("calls methods that it has no function for", async () => {
+    expect(await open().request("test.echo", { n: 1, none: undefined })).toEqual({ n: 1 });
+  });
+
   it("asks how it is, makes sessions, fetches traces", async () => {
     const client = open();
     expect(await client.ping()).toMatchObject({ status: "ok" });
@@ -184,9 +195,13 @@ describe("the client of the sidecar", () => {
   });
 
   it("executes tools of the host", async () => {
-    const client = open({ onToolCall: (call: { name: string }) => Promise.resolve({ success: true, data: `${call.name} here` }) });
+    const client = open({
+      onToolCall: (call: { name: string }) => Promise.resolve({ success: true, data: `${call.name} here` }),
+    });
     const { notices } = await client.stream({ ...ask("go"), tools: [{ name: "pay" }] });
-    const results = (await read(notices)).flatMap((notice) => (notice.type === "chunk" ? (notice.chunk.toolResult ?? []) : []));
+    const results = (await read(notices)).flatMap((notice) =>
+      notice.type === "chunk" ? (notice.chunk.toolResult ?? []) : [],
+    );
     expect(results).toMatchObject([{ id: "c1", success: true, data: "pay here" }]);
   });
 
@@ -198,27 +213,36 @@ describe("the client of the sidecar", () => {
     expect(await end).toBeInstanceOf(RpcClosed);
   });
 
-  async function follow(content: string, decide: (client: SidecarClient, streamId: string) => Promise<void>): Promise<string[]> {
+  /** Reads two runs of one session as a conversation; the first is left to its end. */
+  async function follow(
+    content: string,
+    decide: (client: SidecarClient, streamId: string) => Promise<void>,
+  ): Promise<string[]> {
     const client = open();
-    const teller = new StreamTeller("s1", () => "2026-01-31T09:30:00.000Z");
-    const { streamId, notices } = await client.stream(ask(content));
-    let state = reduceConversation(EMPTY_CONVERSATION, teller.begin(streamId, content).map((event) => Event.parse(event)));
-    for await (const notice of notices) {
-      state = reduceConversation(state, teller.told(notice).map((event) => Event.parse(event)));
-      if (state.run?.status !== "waiting") continue;
-      await decide(client, streamId);
-      state = reduceConversation(state, teller.answered({ requestId: "q1", optionId: "approve" }));
+    const numbered = streamNumbers();
+    let state = EMPTY_CONVERSATION;
+    for (const words of ["go", content]) {
+      const { streamId, notices } = await client.stream({ ...ask(words), shape: "events" });
+      for await (const notice of notices) {
+        if (notice.type !== "event") continue;
+        state = reduceConversation(state, [numbered(notice.event)]);
+        if (notice.event.type === "run.waiting") await decide(client, streamId);
+      }
     }
     expect(state.live).toBeUndefined();
     expect(state.chat.requests.size).toBe(0);
-    return chatItems(state).map((item) => {
+    const rows = chatItems(state).map((item) => {
       if (item.kind !== "message") return item.kind === "note" ? `${item.note.kind}: ${item.note.text}` : item.id;
       return `${item.message.role}: ${item.message.content}${item.calls.map((view) => ` [${view.status}]`).join("")}`;
     });
+    expect(rows.slice(0, 3)).toEqual(["user: go", "assistant: Let me see. 🌍 [succeeded]", "assistant: All paid."]);
+    return rows.slice(3);
   }
 
-  it("tells a stream as a conversation: words, calls, an approval, an answer that is tried again", async () => {
-    const rows = await follow("ask", (client, streamId) => client.answer(streamId, { requestId: "q1", optionId: "approve" }));
+  it("gives events for a conversation: words, calls, an approval, an answer that is tried again", async () => {
+    const rows = await follow("ask", (client, streamId) =>
+      client.answer(streamId, { requestId: "q1", optionId: "approve" }),
+    );
     expect(rows).toEqual(["user: ask", "assistant: Let me see. 🌍 [succeeded]", "assistant: All paid."]);
   });
 
@@ -229,7 +253,7 @@ describe("the client of the sidecar", () => {
 
   it("tells why a stream failed, and keeps what was said", async () => {
     const rows = await follow("fail", () => Promise.resolve());
-    expect(rows.slice(2)).toEqual(["assistant: All paid.", "error: the model is gone"]);
+    expect(rows.slice(2)).toEqual(["partial: All paid.", "error: the model is gone"]);
   });
 });
 

@@ -33,7 +33,10 @@ function shown(event: KnownEvent): string {
 
 test("the type of an event tells the type of its data", () => {
   const known = [
-    { type: "message.completed", data: { message: null, finishReason: "stop", sequence: 0, stepIndex: 0, turnId: "t" } },
+    {
+      type: "message.completed",
+      data: { message: null, finishReason: "stop", sequence: 0, stepIndex: 0, turnId: "t" },
+    },
     { type: "turn.started", data: { sequence: 3, turnId: "t" } },
     { type: "session.completed" },
   ].map((event) => Event.parse({ ...event, meta: META }));

@@ -27,7 +27,10 @@ function Gallery(): ReactNode {
   }, [theme]);
   return (
     <div className="flex min-h-dvh flex-col sm:flex-row">
-      <nav aria-label="Components" className="border-agent-border bg-agent-surface p-3 max-sm:border-b sm:w-60 sm:shrink-0 sm:border-r">
+      <nav
+        aria-label="Components"
+        className="border-agent-border bg-agent-surface p-3 max-sm:border-b sm:w-60 sm:shrink-0 sm:border-r"
+      >
         <p className="mb-3 px-2 text-sm font-semibold">@windlass/ui</p>
         <ul className="flex gap-1 max-sm:flex-wrap sm:flex-col">
           {PAGES.map((one) => (
@@ -35,7 +38,11 @@ function Gallery(): ReactNode {
               <a
                 href={`#${one.name}`}
                 aria-current={one === page ? "page" : undefined}
-                className={classes("block rounded-md px-2 py-1 text-sm", one === page ? "bg-agent-raised font-medium" : "text-agent-muted hover:bg-agent-raised", FOCUS)}
+                className={classes(
+                  "block rounded-md px-2 py-1 text-sm",
+                  one === page ? "bg-agent-raised font-medium" : "text-agent-muted hover:bg-agent-raised",
+                  FOCUS,
+                )}
               >
                 {one.name}
               </a>
@@ -47,7 +54,9 @@ function Gallery(): ReactNode {
           <Choice label="Width" value={width} options={Object.keys(WIDTHS)} onChange={setWidth} />
         </div>
       </nav>
-      {page !== undefined && <Page key={page.name} page={page} width={width === "phone" ? WIDTHS.phone : WIDTHS.wide} />}
+      {page !== undefined && (
+        <Page key={page.name} page={page} width={width === "phone" ? WIDTHS.phone : WIDTHS.wide} />
+      )}
     </div>
   );
 }
@@ -63,8 +72,18 @@ function Choice({ label, value, options, onChange }: ChoiceProps): ReactNode {
   return (
     <label className="flex items-center justify-between gap-2 text-xs text-agent-muted">
       {label}
-      <select className={classes(FIELD, "w-auto! py-1! text-xs!")} value={value} onChange={(event) => { onChange(event.target.value); }}>
-        {options.map((one) => <option key={one} value={one}>{one}</option>)}
+      <select
+        className={classes(FIELD, "w-auto! py-1! text-xs!")}
+        value={value}
+        onChange={(event) => {
+          onChange(event.target.value);
+        }}
+      >
+        {options.map((one) => (
+          <option key={one} value={one}>
+            {one}
+          </option>
+        ))}
       </select>
     </label>
   );
@@ -90,4 +109,9 @@ function Page({ page, width }: { readonly page: GalleryPage; readonly width: str
 }
 
 const root = document.getElementById("root");
-if (root !== null) createRoot(root).render(<StrictMode><Gallery /></StrictMode>);
+if (root !== null)
+  createRoot(root).render(
+    <StrictMode>
+      <Gallery />
+    </StrictMode>,
+  );

@@ -34,7 +34,15 @@ export class Journal {
   /** Words of the answer as they are written. */
   piece(messageDelta: string): this {
     const data = { ...this.step, messageDelta };
-    this.events.push({ type: "message.appended", data, meta: { at: AT }, sessionId: "s1", seq: this.seq, runId: "r1", index: this.index++ });
+    this.events.push({
+      type: "message.appended",
+      data,
+      meta: { at: AT },
+      sessionId: "s1",
+      seq: this.seq,
+      runId: "r1",
+      index: this.index++,
+    });
     return this;
   }
 
@@ -51,11 +59,25 @@ export class Journal {
   /** A call that a person is asked about. */
   ask(toolName: string, input: JsonObject): this {
     const action = { kind: "tool-call", callId: toolName, toolName, input };
-    const options = [{ id: "approve", label: "Approve", style: "primary" }, { id: "deny", label: "Deny", style: "danger" }];
-    const request = { requestId: toolName, action, prompt: `Run ${toolName}? Payments need a person's consent.`, kind: "approval", display: "confirmation", options };
+    const options = [
+      { id: "approve", label: "Approve", style: "primary" },
+      { id: "deny", label: "Deny", style: "danger" },
+    ];
+    const request = {
+      requestId: toolName,
+      action,
+      prompt: `Run ${toolName}? Payments need a person's consent.`,
+      kind: "approval",
+      display: "confirmation",
+      options,
+    };
     return this.add("message.completed", { ...this.step, message: "I will pay now.", finishReason: "tool-calls" })
       .add("actions.requested", { ...this.step, actions: [action] })
-      .add("step.completed", { ...this.step, finishReason: "tool-calls", usage: { inputTokens: 310, outputTokens: 40 } })
+      .add("step.completed", {
+        ...this.step,
+        finishReason: "tool-calls",
+        usage: { inputTokens: 310, outputTokens: 40 },
+      })
       .add("input.requested", { ...this.step, requests: [request] })
       .add("run.waiting", { runId: "r1", on: "input" });
   }
@@ -69,7 +91,11 @@ export class Journal {
   /** A run that ends with words of the agent. */
   end(message: string): this {
     return this.add("message.completed", { ...this.step, message, finishReason: "stop" })
-      .add("step.completed", { ...this.step, finishReason: "stop", usage: { inputTokens: 1_240, outputTokens: 86, costMicros: 2_300 } })
+      .add("step.completed", {
+        ...this.step,
+        finishReason: "stop",
+        usage: { inputTokens: 1_240, outputTokens: 86, costMicros: 2_300 },
+      })
       .add("run.completed", { runId: "r1" });
   }
 }
@@ -113,11 +139,14 @@ interface Reader {
   readonly refusal: string | undefined;
 }
 
-async function* follow({ events }: Journal, { listeners, watch, isAway, refusal }: Reader): AsyncGenerator<FeedItem, void, undefined> {
+async function* follow(
+  { events }: Journal,
+  { listeners, watch, isAway, refusal }: Reader,
+): AsyncGenerator<FeedItem, void, undefined> {
   const { signal, onState } = watch;
   if (refusal !== undefined) throw new Error(refusal);
   onState?.(isAway ? { status: "waiting", delayMs: 1_000, error: undefined } : { status: "open" });
-  for (let at = Number(watch.after ?? "0"); signal?.aborted !== true; ) {
+  for (let at = Number(watch.after ?? "0"); signal?.aborted !== true;) {
     const event = events[at];
     if (event !== undefined) {
       at += 1;
@@ -141,6 +170,18 @@ function answer(content: UserContent, journal: Journal, tell: (change: () => voi
   const message = textOfContent(content);
   const words = `You said: *${message}*. Nobody is behind this gallery, so that is all.`.split(/(?<= )/u);
   tell(() => journal.begin(message));
-  words.forEach((word, at) => setTimeout(() => { tell(() => journal.piece(word)); }, PIECE_MS * (at + 1)));
-  setTimeout(() => { tell(() => journal.end(words.join(""))); }, PIECE_MS * (words.length + 1));
+  words.forEach((word, at) =>
+    setTimeout(
+      () => {
+        tell(() => journal.piece(word));
+      },
+      PIECE_MS * (at + 1),
+    ),
+  );
+  setTimeout(
+    () => {
+      tell(() => journal.end(words.join("")));
+    },
+    PIECE_MS * (words.length + 1),
+  );
 }

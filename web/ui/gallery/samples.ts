@@ -41,10 +41,17 @@ ${"unbroken".repeat(60)}`;
 /** Words with a sign that turns the order of what follows around, and many blanks. */
 export const DECEIT = { path: "invoice-\u202Efdp.exe", note: `harmless${" ".repeat(60)}rm -rf /`, zero: "a\u200Bb" };
 
-export const LONG = Array.from({ length: 40 }, (_, at) => `Sentence ${at + 1} of a text that does not want to end, and that somebody has to read to its very end.`).join(" ");
+export const LONG = Array.from(
+  { length: 40 },
+  (_, at) => `Sentence ${at + 1} of a text that does not want to end, and that somebody has to read to its very end.`,
+).join(" ");
 
 /** A request for consent with another tool and other arguments. */
-export function approval(toolName: string, input: InputRequest["action"]["input"], changes: Partial<InputRequest> = {}): InputRequest {
+export function approval(
+  toolName: string,
+  input: InputRequest["action"]["input"],
+  changes: Partial<InputRequest> = {},
+): InputRequest {
   const action = { kind: "tool-call", callId: toolName, toolName, input } as const;
   const prompt = `Run ${toolName}? A tool of mode external needs a person's consent.\n${JSON.stringify(input, undefined, 2)}`;
   return { ...APPROVAL, requestId: toolName, action, prompt, ...changes };

@@ -1,4 +1,4 @@
-/** Numbers and times for people. */
+/** Formats of numbers, times, sizes and values. */
 
 const MS_PER_S = 1_000;
 const S_PER_MIN = 60;
@@ -44,13 +44,17 @@ const BLANKS = /(\S)( {9,})/gu;
 /**
  * A value as JSON in which every character can be seen for what it is.
  *
- * What has no look, or changes the order of what stands beside it, is written as an escape, and many blanks as their
- * number: nobody can be shown one thing and agree to another.
+ * Characters that are invisible or change the direction of text are written as escapes, and long runs of blanks as
+ * their number, so that an approval cannot show one text and mean another.
  */
 export function formatExactly(value: unknown): string {
-  return (JSON.stringify(value, undefined, 2) as string | undefined ?? "")
+  return ((JSON.stringify(value, undefined, 2) as string | undefined) ?? "")
     .split("\n")
-    .map((line) => line.replace(HIDDEN, escaped).replace(BLANKS, (_, before: string, blanks: string) => `${before}\\[${formatCount(blanks.length)} spaces]`))
+    .map((line) =>
+      line
+        .replace(HIDDEN, escaped)
+        .replace(BLANKS, (_, before: string, blanks: string) => `${before}\\[${formatCount(blanks.length)} spaces]`),
+    )
     .join("\n");
 }
 

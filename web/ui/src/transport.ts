@@ -1,8 +1,16 @@
-/** The one way to an agent: every hook and component speaks to this, whatever is behind it. */
-import type { DecisionRun, ErrorInfo, InputRequest, InputResponse, RunStatus, Usage, UserContent } from "@windlass/protocol";
+/** The transport: the only interface through which hooks and components reach an agent. */
+import type {
+  DecisionRun,
+  ErrorInfo,
+  InputRequest,
+  InputResponse,
+  RunStatus,
+  Usage,
+  UserContent,
+} from "@windlass/protocol";
 import type { Approval, FeedItem, FeedState, SessionInfo, TraceInfo } from "@windlass/protocol/client";
 
-/** What a transport can do; components leave out what it cannot. */
+/** Features of a transport; components hide controls that it does not support. */
 export interface TransportFeatures {
   /** Speaking to a run that is under way. */
   readonly steer: boolean;
@@ -11,7 +19,7 @@ export interface TransportFeatures {
   readonly attachments: boolean;
 }
 
-/** What every call takes. */
+/** Options of every call. */
 export interface CallOptions {
   readonly signal?: AbortSignal | undefined;
 }
@@ -39,7 +47,7 @@ export interface SendOptions extends CallOptions {
 /** Which session to begin. */
 export interface SessionWish {
   readonly agent?: string | undefined;
-  /** What the user says first. */
+  /** The first message of the user. */
   readonly message?: UserContent | undefined;
 }
 
@@ -77,7 +85,7 @@ export interface Transport {
   decisions(runId: string, options?: CallOptions): Promise<DecisionRun>;
 }
 
-/** What is asked for is not there on this transport. */
+/** The transport does not support the request. */
 export class Unsupported extends Error {
   override readonly name = "Unsupported";
 }

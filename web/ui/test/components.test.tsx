@@ -1,16 +1,19 @@
 import { withHeight } from "./dom.js";
-import { EMPTY_CONVERSATION, reduceConversation, type CallStatus, type ChatItem, type InputResponse } from "@windlass/protocol";
+import {
+  EMPTY_CONVERSATION,
+  reduceConversation,
+  type CallStatus,
+  type ChatItem,
+  type InputResponse,
+} from "@windlass/protocol";
 import { act, fireEvent, render, screen, waitFor, within } from "@testing-library/react";
 import { userEvent } from "@testing-library/user-event";
 import { afterEach, describe, expect, it, test, vi } from "vitest";
-import { CostMeter } from "../src/components/cost-meter.js";
-import { DecisionCard } from "../src/components/decision-card.js";
-import { MessageList } from "../src/components/message-list.js";
-import { OrchestrationPlanCard, planOf } from "../src/components/orchestration-plan-card.js";
-import { ApprovalCard, QuestionCard, RequestCard, wordsOf } from "../src/components/request-card.js";
-import { SSEStreamView } from "../src/components/sse-stream-view.js";
-import { ToolCallRenderer } from "../src/components/tool-call.js";
-import { spanRows, TraceWaterfall } from "../src/components/trace-waterfall.js";
+import { CostMeter } from "../src/chat.js";
+import { DecisionCard } from "../src/decisions.js";
+import { MessageList, OrchestrationPlanCard, planOf, ToolCallRenderer } from "../src/messages.js";
+import { ApprovalCard, QuestionCard, RequestCard, wordsOf } from "../src/requests.js";
+import { spanRows, SSEStreamView, TraceWaterfall } from "../src/trace.js";
 import { record } from "../../protocol/test/fakes.js";
 import { APPROVAL, CALL, DECISION, events, message, QUESTION, TRACE } from "./samples.js";
 
@@ -21,7 +24,9 @@ describe("an approval", () => {
     const user = userEvent.setup();
     const onAnswer = vi.fn<(response: InputResponse) => void>();
     render(<ApprovalCard request={APPROVAL} onAnswer={onAnswer} />);
-    expect(JSON.parse(screen.getByRole("group", { name: "Arguments of pay" }).textContent)).toEqual(APPROVAL.action.input);
+    expect(JSON.parse(screen.getByRole("group", { name: "Arguments of pay" }).textContent)).toEqual(
+      APPROVAL.action.input,
+    );
     expect(names("button")).toEqual(["Approve", "Approve every call of pay in this session", "Deny"]);
     await user.tab();
     await user.tab();
@@ -43,13 +48,23 @@ describe("an approval", () => {
     const action = { ...APPROVAL.action, input: odd };
     const prompt = `Run pay? It costs money.\n${laidOut}`;
     expect(wordsOf({ ...APPROVAL, action, prompt })).toBe("It costs money.");
-    expect(wordsOf({ ...APPROVAL, prompt: `Run pay? It costs money.\n${JSON.stringify(input)}` })).toBe("It costs money.");
+    expect(wordsOf({ ...APPROVAL, prompt: `Run pay? It costs money.\n${JSON.stringify(input)}` })).toBe(
+      "It costs money.",
+    );
     // Anything else that stands there is read: other arguments, or words of a product.
     expect(wordsOf({ ...APPROVAL, prompt })).toContain("spaces");
     expect(wordsOf({ ...APPROVAL, prompt: "Pay?\nThink twice." })).toBe("Pay?\nThink twice.");
-    render(<ToolCallRenderer view={{ ...CALL, status: "waiting", request: { ...APPROVAL, action, prompt } }} onAnswer={() => undefined} isOpen />);
+    render(
+      <ToolCallRenderer
+        view={{ ...CALL, status: "waiting", request: { ...APPROVAL, action, prompt } }}
+        onAnswer={() => undefined}
+        isOpen
+      />,
+    );
     expect(screen.getAllByText(/zeta/u)).toHaveLength(1);
-    expect(screen.getByRole("group", { name: "Arguments of pay" }).textContent).toBe('{\n  "zeta": "\\U000e0101",\n  "note": "a\\u200bb\\[12 spaces]c"\n}');
+    expect(screen.getByRole("group", { name: "Arguments of pay" }).textContent).toBe(
+      '{\n  "zeta": "\\U000e0101",\n  "note": "a\\u200bb\\[12 spaces]c"\n}',
+    );
   });
 
   it("that did not get through says why, and can be answered again", async () => {
@@ -58,7 +73,9 @@ describe("an approval", () => {
     fireEvent.click(screen.getByRole("button", { name: "Approve" }));
     expect((await screen.findByRole("alert")).textContent).toBe("The server is away");
     fireEvent.click(screen.getByRole("button", { name: "Approve" }));
-    await waitFor(() => { expect(onAnswer).toHaveBeenCalledTimes(2); });
+    await waitFor(() => {
+      expect(onAnswer).toHaveBeenCalledTimes(2);
+    });
   });
 
   it("that did not get through says so until the connection is back", async () => {
@@ -74,9 +91,17 @@ describe("an approval", () => {
 
   it("that has lapsed cannot be answered", () => {
     const expiresAt = "2026-01-31T09:30:00Z";
-    const { rerender } = render(<ApprovalCard request={{ ...APPROVAL, expiresAt }} onAnswer={() => undefined} nowMs={Date.parse(expiresAt) - 1} />);
+    const { rerender } = render(
+      <ApprovalCard
+        request={{ ...APPROVAL, expiresAt }}
+        onAnswer={() => undefined}
+        nowMs={Date.parse(expiresAt) - 1}
+      />,
+    );
     expect(screen.getByRole<HTMLButtonElement>("button", { name: "Approve" }).disabled).toBe(false);
-    rerender(<ApprovalCard request={{ ...APPROVAL, expiresAt }} onAnswer={() => undefined} nowMs={Date.parse(expiresAt)} />);
+    rerender(
+      <ApprovalCard request={{ ...APPROVAL, expiresAt }} onAnswer={() => undefined} nowMs={Date.parse(expiresAt)} />,
+    );
     expect(screen.getByRole<HTMLButtonElement>("button", { name: "Approve" }).disabled).toBe(true);
     expect(screen.getByText("This request has lapsed.")).toBeTruthy();
   });
@@ -96,7 +121,9 @@ describe("a question", () => {
     await user.tab();
     // Held: an option is picked when it gets the focus, a moment after the key goes down.
     await user.keyboard(" {ArrowDown>}");
-    await waitFor(() => { expect(screen.getByRole("radio", { name: "Bergen" }).getAttribute("aria-checked")).toBe("true"); });
+    await waitFor(() => {
+      expect(screen.getByRole("radio", { name: "Bergen" }).getAttribute("aria-checked")).toBe("true");
+    });
     await user.keyboard("{/ArrowDown}");
     await user.click(screen.getByRole("button", { name: "Answer" }));
     expect(onAnswer.mock.calls).toEqual([[{ requestId: "q2", optionId: "bergen" }]]);
@@ -139,7 +166,9 @@ describe("a call", () => {
     const renderers = { pay: () => <b>own</b> };
     const { rerender } = render(<ToolCallRenderer view={CALL} renderers={renderers} isOpen />);
     expect(screen.getByText("own")).toBeTruthy();
-    rerender(<ToolCallRenderer view={{ ...CALL, call: { ...CALL.call, name: "toString" } }} renderers={renderers} isOpen />);
+    rerender(
+      <ToolCallRenderer view={{ ...CALL, call: { ...CALL.call, name: "toString" } }} renderers={renderers} isOpen />,
+    );
     expect(screen.queryByText("own")).toBeNull();
   });
 });
@@ -163,7 +192,8 @@ describe("a list of messages", () => {
       seen.push(view.key);
       return null;
     };
-    const row = (n: number): ChatItem => ({ ...message(n), calls: [{ ...CALL, key: `k${n}`, status: "waiting", request: APPROVAL }] }) as ChatItem;
+    const row = (n: number): ChatItem =>
+      ({ ...message(n), calls: [{ ...CALL, key: `k${n}`, status: "waiting", request: APPROVAL }] }) as ChatItem;
     const [first, second] = [row(1), row(2)];
     const renderers = { pay: Own };
     const list = (items: readonly ChatItem[]) => <MessageList items={items} renderers={renderers} />;
@@ -180,7 +210,9 @@ describe("a list of messages", () => {
     expect(screen.getByRole("status").textContent).toBe("");
     rerender(<MessageList items={[message(1)]} />);
     expect(screen.getByRole("status").textContent).toBe("message 1");
-    rerender(<MessageList items={[message(1), { kind: "request", id: "q", request: QUESTION }]} onAnswer={() => undefined} />);
+    rerender(
+      <MessageList items={[message(1), { kind: "request", id: "q", request: QUESTION }]} onAnswer={() => undefined} />,
+    );
     expect(screen.getByRole("status").textContent).toBe("The agent asks: Which city?");
   });
 
@@ -209,27 +241,37 @@ describe("a list of messages", () => {
     const notes: ChatItem[] = [
       { kind: "note", id: "1", note: { kind: "partial", id: "1", at: 0, text: "half a *sen*" } },
       { kind: "note", id: "2", note: { kind: "error", id: "2", at: 0, code: "x", text: "It broke.", isPassing: true } },
-      { kind: "note", id: "3", note: { kind: "error", id: "3", at: 0, code: "x", text: "It is broken.", isPassing: false } },
+      {
+        kind: "note",
+        id: "3",
+        note: { kind: "error", id: "3", at: 0, code: "x", text: "It is broken.", isPassing: false },
+      },
       { kind: "note", id: "4", note: { kind: "compacted", id: "4", at: 0, text: "" } },
       { kind: "note", id: "5", note: { kind: "cancelled", id: "5", at: 0, text: "Stopped." } },
     ];
     render(<MessageList items={notes} />);
     const log = within(screen.getByRole("log"));
-    expect(log.getByText("It broke. It is tried again.")).toBeTruthy();
+    expect(log.getByText("It broke. Retrying.")).toBeTruthy();
     expect(log.getByText("It is broken.")).toBeTruthy();
     expect(log.getByLabelText("The agent began to say").textContent).toContain("half a sen");
   });
 
   it("shows what the model thought, on demand", () => {
     render(<MessageList items={[{ ...message(1), reasoning: "hmm" } as ChatItem]} />);
-    fireEvent.click(screen.getByRole("button", { name: "What it thought" }));
+    fireEvent.click(screen.getByRole("button", { name: "Reasoning" }));
     expect(screen.getByText("hmm")).toBeTruthy();
   });
 });
 
 describe("a trace", () => {
   it("has each span under its parent, by time, and orphans at the top", () => {
-    const rows = spanRows(TRACE.spans).map(({ span, depth, startMs, durationMs, isOpen }) => [span.name, depth, startMs, durationMs, isOpen]);
+    const rows = spanRows(TRACE.spans).map(({ span, depth, startMs, durationMs, isOpen }) => [
+      span.name,
+      depth,
+      startMs,
+      durationMs,
+      isOpen,
+    ]);
     expect(rows).toEqual([
       ["run", 0, 0, 1_000, false],
       ["llm.complete", 1, 100, 500, false],
@@ -252,7 +294,7 @@ describe("a trace", () => {
 
   it("without spans says so", () => {
     render(<TraceWaterfall trace={{ spans: [], events: [] }} />);
-    expect(screen.getByText("Nothing was traced yet.")).toBeTruthy();
+    expect(screen.getByText("No spans yet.")).toBeTruthy();
   });
 });
 
@@ -267,7 +309,12 @@ test("a decision shows what was chosen, what came of it, and what else there was
 });
 
 test("a meter shows tokens, calls and money, and how much of the tightest budget is used", () => {
-  const usage = { usage: { inputTokens: 1_200, outputTokens: 34, costMicros: 2_500 }, steps: 2, toolCalls: 3, delegated: { costMicros: 500 } };
+  const usage = {
+    usage: { inputTokens: 1_200, outputTokens: 34, costMicros: 2_500 },
+    steps: 2,
+    toolCalls: 3,
+    delegated: { costMicros: 500 },
+  };
   const { rerender } = render(<CostMeter usage={usage} />);
   expect(screen.getByText("1,200 in · 34 out · 3 calls · $0.0030")).toBeTruthy();
   expect(screen.queryByRole("progressbar")).toBeNull();
@@ -276,7 +323,15 @@ test("a meter shows tokens, calls and money, and how much of the tightest budget
 });
 
 test("a plan shows who works on what", () => {
-  const called = { callId: "c1", childSessionId: "s2", sessionId: "s1", name: "scout", toolName: "scout", sequence: 0, turnId: "t" };
+  const called = {
+    callId: "c1",
+    childSessionId: "s2",
+    sessionId: "s1",
+    name: "scout",
+    toolName: "scout",
+    sequence: 0,
+    turnId: "t",
+  };
   const state = reduceConversation(EMPTY_CONVERSATION, [
     record(1, "subagent.called", called),
     record(2, "subagent.called", { ...called, callId: "c2", name: "clerk" }),
@@ -294,7 +349,9 @@ test("a view of a stream draws what is in view, filters by type, and shows data 
   fireEvent.change(screen.getByRole("searchbox"), { target: { value: "message" } });
   expect(screen.getByRole("group", { name: "Events: 5000 rows" })).toBeTruthy();
   const [first] = screen.getAllByRole("button");
-  act(() => { first?.click(); });
+  act(() => {
+    first?.click();
+  });
   expect(first?.parentElement?.textContent).toContain('"at": 1');
   restore();
 });

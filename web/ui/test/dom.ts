@@ -7,7 +7,8 @@ const names = new Set(Object.getOwnPropertyNames(page).concat(["window", "docume
 for (const name of names) {
   // Events are made by whoever dispatches them: those of the page must be the page's.
   const isOurs = name in globalThis && name !== "navigator" && !name.endsWith("Event");
-  if (!isOurs) Object.defineProperty(globalThis, name, { configurable: true, writable: true, value: page[name as never] });
+  if (!isOurs)
+    Object.defineProperty(globalThis, name, { configurable: true, writable: true, value: page[name as never] });
 }
 Object.defineProperty(globalThis, "window", { configurable: true, value: page });
 

@@ -6,8 +6,18 @@ import { delta, frame, record, Scene, stream } from "../../protocol/test/fakes.j
 const STEP = { sequence: 0, turnId: "t0", stepIndex: 0 };
 const NEXT = { ...STEP, stepIndex: 1 };
 const CALL = { kind: "tool-call", callId: "c1", toolName: "pay", input: { cents: 5 } };
-const OPTIONS = [{ id: "approve", label: "Approve", style: "primary" }, { id: "deny", label: "Deny", style: "danger" }];
-const REQUEST = { requestId: "q1", action: CALL, prompt: "Pay?", display: "confirmation", kind: "approval", options: OPTIONS };
+const OPTIONS = [
+  { id: "approve", label: "Approve", style: "primary" },
+  { id: "deny", label: "Deny", style: "danger" },
+];
+const REQUEST = {
+  requestId: "q1",
+  action: CALL,
+  prompt: "Pay?",
+  display: "confirmation",
+  kind: "approval",
+  options: OPTIONS,
+};
 
 export class FakeServer {
   readonly scene = new Scene();

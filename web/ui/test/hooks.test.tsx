@@ -4,14 +4,19 @@ import { Queue, type FeedItem, type FeedState } from "@windlass/protocol/client"
 import { act, renderHook, waitFor } from "@testing-library/react";
 import { createElement, type ReactNode } from "react";
 import { beforeEach, describe, expect, it, test, vi } from "vitest";
-import { AgentProvider, SESSIONS_KEPT_MAX, useScope, useTransport } from "../src/context.js";
-import { useAgentSession } from "../src/hooks/use-agent-session.js";
-import { useApprovals } from "../src/hooks/use-approvals.js";
-import { useAsync } from "../src/hooks/use-async.js";
-import { useChatStream } from "../src/hooks/use-chat-stream.js";
-import { useDecisions, useRun, useTrace } from "../src/hooks/use-run.js";
-import { useToolCallStatus, type ToolCallFacts } from "../src/hooks/use-tool-call-status.js";
-import { EVENTS_PENDING_MAX, SessionStore } from "../src/session-store.js";
+import {
+  AgentProvider,
+  EVENTS_PENDING_MAX,
+  SESSIONS_KEPT_MAX,
+  JournalStore,
+  useAgentSession,
+  useScope,
+  useTransport,
+} from "../src/session.js";
+import { useApprovals } from "../src/requests.js";
+import { useAsync, useDecisions, useRun, useTrace } from "../src/data.js";
+import { useChatStream } from "../src/chat.js";
+import { useToolCallStatus, type ToolCallFacts } from "../src/messages.js";
 import type { Transport } from "../src/transport.js";
 import { delta, record } from "../../protocol/test/fakes.js";
 import { APPROVAL, CALL, TRACE } from "./samples.js";
@@ -40,7 +45,9 @@ class Stage {
       this.watched.push(after);
       this.onState = onState;
       const { queue } = this;
-      signal?.addEventListener("abort", () => { queue.end(); });
+      signal?.addEventListener("abort", () => {
+        queue.end();
+      });
       return queue;
     },
     send: (sessionId, message) => {
@@ -50,7 +57,8 @@ class Stage {
     cancel: (runId) => Promise.resolve(void this.cancelled.push(runId)),
     answer: (_, response) => Promise.resolve(void this.answers.push(response)),
     approvals: () => Promise.resolve(this.answers.length > 0 ? [] : [{ request: APPROVAL, sessionId: "s1" }]),
-    run: (runId) => Promise.resolve({ runId, status: this.cancelled.includes(runId) ? "cancelled" : "running", requests: [] }),
+    run: (runId) =>
+      Promise.resolve({ runId, status: this.cancelled.includes(runId) ? "cancelled" : "running", requests: [] }),
     trace: () => Promise.resolve(TRACE),
     decisions: () => Promise.reject(new Error("no such run")),
   };
@@ -78,9 +86,13 @@ describe("a chat", () => {
     expect(result.current.isStreaming).toBe(true);
     expect(result.current.items.map(({ id }) => id)).toEqual(["pending"]);
     stage.tell(record(1, "run.started", { runId: "r1", agentId: "a" }), said(2, "go"));
-    await waitFor(() => { expect(result.current.items.map(({ id }) => id)).toEqual(["s1/2"]); });
+    await waitFor(() => {
+      expect(result.current.items.map(({ id }) => id)).toEqual(["s1/2"]);
+    });
     stage.tell(record(3, "run.completed", { runId: "r1" }));
-    await waitFor(() => { expect(result.current.isStreaming).toBe(false); });
+    await waitFor(() => {
+      expect(result.current.isStreaming).toBe(false);
+    });
     await act(() => result.current.sendUserMessage("more"));
     expect(stage.sent).toEqual(["new: go", "s1: more"]);
     expect(result.current.isStreaming).toBe(true);
@@ -94,19 +106,29 @@ describe("a chat", () => {
     expect(stage.cancelled).toEqual(["r1"]);
     expect(result.current).toMatchObject({ isStreaming: false, items: [] });
     stage.tell(record(1, "run.started", { runId: "r7", agentId: "a" }), said(2, "go"));
-    await waitFor(() => { expect(result.current.messages).toHaveLength(1); });
+    await waitFor(() => {
+      expect(result.current.messages).toHaveLength(1);
+    });
     await act(() => result.current.cancel());
     expect(stage.cancelled).toEqual(["r1", "r7"]);
   });
 
   it("keeps local messages in front, and passes answers on", async () => {
     const hello = { id: "x", role: "system", content: "hello", createdAt: "" } as const;
-    const { result } = renderHook(() => useChatStream({ sessionId: "s1", initialMessages: [hello] }), { wrapper: stage.wrapper });
+    const { result } = renderHook(() => useChatStream({ sessionId: "s1", initialMessages: [hello] }), {
+      wrapper: stage.wrapper,
+    });
     stage.tell(said(1, "go"));
-    await waitFor(() => { expect(result.current.messages.map(({ content }) => content)).toEqual(["hello", "go"]); });
-    act(() => { result.current.appendMessage({ ...hello, id: "y", content: "again" }); });
+    await waitFor(() => {
+      expect(result.current.messages.map(({ content }) => content)).toEqual(["hello", "go"]);
+    });
+    act(() => {
+      result.current.appendMessage({ ...hello, id: "y", content: "again" });
+    });
     expect(result.current.items.map(({ id }) => id)).toEqual(["x", "y", "s1/1"]);
-    act(() => { result.current.setMessages([]); });
+    act(() => {
+      result.current.setMessages([]);
+    });
     expect(result.current.items.map(({ id }) => id)).toEqual(["s1/1"]);
     await act(() => result.current.answer({ requestId: "q1", optionId: "approve" }));
     expect(stage.answers).toEqual([{ requestId: "q1", optionId: "approve" }]);
@@ -125,7 +147,7 @@ describe("a store of a session", () => {
 
   it("shows events in batches, reads no further than it can show, and goes on where it was", async () => {
     const runs: (() => void)[] = [];
-    const store = new SessionStore(stage.transport, "s1", (run) => {
+    const store = new JournalStore(stage.transport, "s1", (run) => {
       runs.push(run);
       return () => undefined;
     });
@@ -149,7 +171,7 @@ describe("a store of a session", () => {
   });
 
   it("tells how the connection is, and why a feed ended", async () => {
-    const store = new SessionStore(stage.transport, "s1", (run) => {
+    const store = new JournalStore(stage.transport, "s1", (run) => {
       queueMicrotask(run);
       return () => undefined;
     });
@@ -163,8 +185,28 @@ describe("a store of a session", () => {
     expect(store.getView().items).toHaveLength(2);
   });
 
+  it("keeps each record once and no deltas, and forgets an error when it is watched again", async () => {
+    const store = new JournalStore(stage.transport, "s1", (run) => {
+      queueMicrotask(run);
+      return () => undefined;
+    });
+    const leave = store.subscribe(() => undefined);
+    const records = [said(1, "a"), record(2, "step.started", STEP)];
+    stage.tell(...records, delta(2, 0, "message.appended", { messageDelta: "x" }));
+    stage.queue.end(new Error("away"));
+    await drain();
+    expect(store.getView()).toMatchObject({ records, error: { message: "away" } });
+    leave();
+    stage.queue = new Queue(10);
+    store.subscribe(() => undefined);
+    stage.tell(...records, said(3, "b"));
+    await drain();
+    expect(store.getView().error).toBeUndefined();
+    expect(store.getView().records.map(({ seq }) => seq)).toEqual([1, 2, 3]);
+  });
+
   it("ends with an error when a record is missing", async () => {
-    const store = new SessionStore(stage.transport, "s1", (run) => {
+    const store = new JournalStore(stage.transport, "s1", (run) => {
       queueMicrotask(run);
       return () => undefined;
     });
@@ -196,10 +238,14 @@ test("a component without a transport says what to do", () => {
 test("sessions are listed, begun and resumed", async () => {
   const { result } = renderHook(() => useAgentSession({ transport: stage.transport }));
   expect(result.current.isLoading).toBe(true);
-  await waitFor(() => { expect(result.current.sessions).toEqual([{ sessionId: "s1" }]); });
+  await waitFor(() => {
+    expect(result.current.sessions).toEqual([{ sessionId: "s1" }]);
+  });
   await act(() => result.current.create({ agent: "a" }));
   expect(result.current.current).toBe("s1");
-  act(() => { result.current.resume("s9"); });
+  act(() => {
+    result.current.resume("s9");
+  });
   expect(result.current.current).toBe("s9");
   stage.transport.createSession = () => Promise.reject(new Error("full"));
   await act(() => expect(result.current.create()).rejects.toThrow("full"));
@@ -209,9 +255,13 @@ test("sessions are listed, begun and resumed", async () => {
 describe("approvals", () => {
   it("of everybody are asked for, and again after an answer", async () => {
     const { result } = renderHook(() => useApprovals(), { wrapper: stage.wrapper });
-    await waitFor(() => { expect(result.current.approvals).toHaveLength(1); });
+    await waitFor(() => {
+      expect(result.current.approvals).toHaveLength(1);
+    });
     const [first] = result.current.approvals;
-    await act(() => (first === undefined ? Promise.reject(new Error("none")) : result.current.answer(first, { optionId: "deny" })));
+    await act(() =>
+      first === undefined ? Promise.reject(new Error("none")) : result.current.answer(first, { optionId: "deny" }),
+    );
     expect(stage.answers).toEqual([{ requestId: "q1", optionId: "deny" }]);
     expect(result.current.approvals).toEqual([]);
   });
@@ -219,17 +269,28 @@ describe("approvals", () => {
   it("of a session come as they are asked", async () => {
     const { result } = renderHook(() => useApprovals({ sessionId: "s1" }), { wrapper: stage.wrapper });
     stage.tell(record(1, "input.requested", { ...STEP, requests: [JSON.parse(JSON.stringify(APPROVAL)) as never] }));
-    await waitFor(() => { expect(result.current.approvals).toMatchObject([{ sessionId: "s1", request: { requestId: "q1" } }]); });
+    await waitFor(() => {
+      expect(result.current.approvals).toMatchObject([{ sessionId: "s1", request: { requestId: "q1" } }]);
+    });
   });
 });
 
 test("a run is looked at and ended; traces are loaded; what fails says so", async () => {
-  const { result } = renderHook(() => ({ run: useRun("r1"), trace: useTrace("r1"), decisions: useDecisions("r1"), none: useRun(undefined) }), {
-    wrapper: stage.wrapper,
+  const { result } = renderHook(
+    () => ({ run: useRun("r1"), trace: useTrace("r1"), decisions: useDecisions("r1"), none: useRun(undefined) }),
+    {
+      wrapper: stage.wrapper,
+    },
+  );
+  await waitFor(() => {
+    expect(result.current.run.data?.status).toBe("running");
   });
-  await waitFor(() => { expect(result.current.run.data?.status).toBe("running"); });
   expect(result.current.trace.data).toBe(TRACE);
-  expect(result.current.decisions).toMatchObject({ data: undefined, isLoading: false, error: { message: "no such run" } });
+  expect(result.current.decisions).toMatchObject({
+    data: undefined,
+    isLoading: false,
+    error: { message: "no such run" },
+  });
   await act(() => result.current.run.cancel());
   expect(result.current.run.data?.status).toBe("cancelled");
   await act(() => result.current.none.cancel());
@@ -250,10 +311,26 @@ test("an answer that comes after a later question is dropped", async () => {
 });
 
 test.each<[string, ToolCallFacts, object]>([
-  ["in a row", { ...CALL, status: "waiting" }, { status: "waiting", requiresApproval: true, isDestructive: true, isOver: false }],
-  ["without a result", { call: CALL.call }, { status: "requested", requiresApproval: false, isDestructive: false, isOver: false }],
-  ["that succeeded", { call: CALL.call, result: { success: true }, mode: "read" }, { status: "succeeded", isDestructive: false, isOver: true }],
-  ["that failed", { call: CALL.call, result: { success: false }, mode: "local" }, { status: "failed", isDestructive: true, isOver: true }],
+  [
+    "in a row",
+    { ...CALL, status: "waiting" },
+    { status: "waiting", requiresApproval: true, isDestructive: true, isOver: false },
+  ],
+  [
+    "without a result",
+    { call: CALL.call },
+    { status: "requested", requiresApproval: false, isDestructive: false, isOver: false },
+  ],
+  [
+    "that succeeded",
+    { call: CALL.call, result: { success: true }, mode: "read" },
+    { status: "succeeded", isDestructive: false, isOver: true },
+  ],
+  [
+    "that failed",
+    { call: CALL.call, result: { success: false }, mode: "local" },
+    { status: "failed", isDestructive: true, isOver: true },
+  ],
 ])("the status of a call %s", (_, facts, expected) => {
   expect(renderHook(() => useToolCallStatus(facts)).result.current).toMatchObject(expected);
 });

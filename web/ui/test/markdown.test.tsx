@@ -2,12 +2,12 @@ import "./dom.js";
 import { fireEvent, render, screen } from "@testing-library/react";
 import { renderToStaticMarkup } from "react-dom/server";
 import { describe, expect, it, test, vi } from "vitest";
-import { Markdown, safeAddress } from "../src/components/markdown.js";
-import { splitMarkdown } from "../src/markdown-split.js";
-import { closeTail } from "../src/markdown-tail.js";
+import { closeTail, Markdown, safeAddress, splitMarkdown } from "../src/markdown.js";
 
 const ELEMENTS = new Set(
-  "A BLOCKQUOTE BR BUTTON CODE DEL DIV EM FIGCAPTION FIGURE HR INPUT LI OL P PRE SECTION SPAN STRONG SUP TABLE TBODY TD TH THEAD TR UL".split(" "),
+  "A BLOCKQUOTE BR BUTTON CODE DEL DIV EM FIGCAPTION FIGURE HR INPUT LI OL P PRE SECTION SPAN STRONG SUP TABLE TBODY TD TH THEAD TR UL".split(
+    " ",
+  ),
 );
 const ATTRIBUTES = new Set(
   "class href target rel tabindex role aria-label aria-live start type checked readonly disabled".split(" "),
@@ -42,7 +42,7 @@ const HOSTILE = [
   "<javascript:alert(1)>",
   "[x](http://a 'title\" onmouseover=alert(1)')",
   "```html\n<script>alert(1)</script>\n```",
-  "```\"onload=alert(1)\ncode\n```",
+  '```"onload=alert(1)\ncode\n```',
   "`<script>alert(1)</script>`",
   "| a | b |\n|---|---|\n| <img src=x onerror=alert(1)> | [x](javascript:1) |",
   "x[^1]\n\n[^1]: <script>alert(1)</script> [y](javascript:1)",
@@ -84,7 +84,12 @@ describe("hostile text", () => {
   }, 60_000);
 
   it("would be found", () => {
-    const { container } = render(<p title="x"><img src="x" alt="" /><a href="javascript:void">x</a></p>);
+    const { container } = render(
+      <p title="x">
+        <img src="x" alt="" />
+        <a href="javascript:void">x</a>
+      </p>,
+    );
     expect(faults(container)).toHaveLength(6);
   });
 });
@@ -175,7 +180,11 @@ const TEXTS = [
 
 describe("text in parts", () => {
   const html = (parts: readonly string[]): string =>
-    parts.map((part) => renderToStaticMarkup(<Markdown text={part} />)).join("").replaceAll(/<\/div><div class="min-w-0[^>]*>/gu, "").replaceAll("\n", "");
+    parts
+      .map((part) => renderToStaticMarkup(<Markdown text={part} />))
+      .join("")
+      .replaceAll(/<\/div><div class="min-w-0[^>]*>/gu, "")
+      .replaceAll("\n", "");
 
   it.each(TEXTS)("means the same as the whole: %j", (text) => {
     const parts = splitMarkdown(text);

@@ -34,9 +34,12 @@ const WORDS = ["text", "muted", "link", "accent-text", "danger-text", "success",
 describe.each(THEMES)("the %s colours", (_, tokens) => {
   const color = (name: string): string => tokens.get(name) ?? `no token ${name}`;
 
-  it.each(GROUNDS.flatMap((ground) => WORDS.map((word) => [word, ground])))("let %s be read on %s", (word = "", ground = "") => {
-    expect(contrast(color(word), color(ground))).toBeGreaterThanOrEqual(4.5);
-  });
+  it.each(GROUNDS.flatMap((ground) => WORDS.map((word) => [word, ground])))(
+    "let %s be read on %s",
+    (word = "", ground = "") => {
+      expect(contrast(color(word), color(ground))).toBeGreaterThanOrEqual(4.5);
+    },
+  );
 
   it.each([
     ["on-accent", "accent"],
@@ -72,7 +75,7 @@ test("every colour of the components is one that Tailwind makes with the preset"
   };
   const sheet = await compile(css, { base: fileURLToPath(UI), loadStylesheet });
   const found = new Set<string>();
-  const folder = new URL("src/components/", UI);
+  const folder = new URL("src/", UI);
   for (const name of readdirSync(folder)) {
     const text = readFileSync(new URL(name, folder), "utf8");
     for (const [word] of text.matchAll(/[\w:[\]().%#-]*agent-[\w-]+/gu)) if (!word.startsWith("--")) found.add(word);

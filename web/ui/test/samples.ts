@@ -45,7 +45,13 @@ export const CALL: CallView = {
 };
 
 export function message(n: number, role: "user" | "assistant" = "assistant", content = `message ${n}`): ChatItem {
-  return { kind: "message", id: `m${n}`, message: { id: `m${n}`, role, content, createdAt: "2026-01-31T09:30:00Z" }, calls: [], isLive: false };
+  return {
+    kind: "message",
+    id: `m${n}`,
+    message: { id: `m${n}`, role, content, createdAt: "2026-01-31T09:30:00Z" },
+    calls: [],
+    isLive: false,
+  };
 }
 
 const span = (spanId: string, name: string, from: number, to: number | undefined, parentId?: string): TraceSpan => ({

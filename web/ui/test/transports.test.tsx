@@ -5,10 +5,10 @@ import { userEvent } from "@testing-library/user-event";
 import { spawn } from "node:child_process";
 import { StrictMode } from "react";
 import { afterEach, describe, expect, it } from "vitest";
-import { AgentProvider } from "../src/context.js";
-import { ChatPanel } from "../src/components/chat-panel.js";
-import { httpTransport } from "../src/transport-http.js";
-import { sidecarTransport } from "../src/transport-sidecar.js";
+import { AgentProvider } from "../src/session.js";
+import { ChatPanel } from "../src/chat.js";
+import { httpTransport } from "../src/http.js";
+import { sidecarTransport } from "../src/sidecar.js";
 import type { Transport } from "../src/transport.js";
 import { JumpingClock } from "../../protocol/test/fakes.js";
 import { FakeServer } from "./fake-server.js";
@@ -44,7 +44,10 @@ function sidecar(): Promise<Place> {
     peer.close();
     return peer.closed;
   };
-  return Promise.resolve({ transport: sidecarTransport(client, { provider: "demo", model: "guide" }), heard: () => heard });
+  return Promise.resolve({
+    transport: sidecarTransport(client, { provider: "demo", model: "guide" }),
+    heard: () => heard,
+  });
 }
 
 afterEach(() => close());
@@ -101,6 +104,29 @@ describe.each([
     await screen.findAllByText("the model is gone");
     expect(screen.getByText("All paid.")).toBeTruthy();
   });
+});
+
+it("shows a run as failed when the sidecar breaks off its stream, and goes on with the next message", async () => {
+  const user = mount(await sidecar());
+  const box = screen.getByRole("textbox", { name: "Message" });
+  await user.type(box, "break{Enter}");
+  await screen.findAllByText("The sidecar shuts down");
+  expect(screen.getByText("All paid.")).toBeTruthy();
+  expect(screen.queryByRole("button", { name: "Stop" })).toBeNull();
+  await user.type(box, "go{Enter}");
+  const log = within(screen.getByRole("log", { name: "Clerk" }));
+  await waitFor(() => {
+    expect(log.getAllByText("All paid.")).toHaveLength(2);
+  });
+});
+
+it("shows the message of a run that never began as failed", async () => {
+  const place = await sidecar();
+  const user = mount(place);
+  await user.type(screen.getByRole("textbox", { name: "Message" }), "exit{Enter}");
+  await screen.findAllByText("The sidecar is gone");
+  expect(screen.getByLabelText("You said").textContent).toBe("exit");
+  expect(screen.queryByRole("button", { name: "Stop" })).toBeNull();
 });
 
 it("goes on where it was when the connection breaks in the middle of an answer", async () => {

@@ -1,16 +1,27 @@
+/** Requests that wait for a person. */
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { actionName } from "@windlass/protocol";
+import { actionName, type InputOption } from "@windlass/protocol";
 import type { Answer, Approval, ApprovalPage } from "@windlass/protocol/client";
-import { classes, cut, FOCUS, formatExactly } from "@windlass/ui";
-import { useEffect, useRef, useState, type ReactNode } from "react";
-import { client } from "../lib/api.js";
-import { formatAgo, shortId } from "../lib/format.js";
-import { approvalsQuery, waitingTitlesQuery } from "../lib/queries.js";
-import { useQueryState } from "../lib/router.js";
-import { Ago, Code, Empty, Failure, Heading, Loading, TextLink, useNow } from "../parts/basics.js";
-import { ApprovalPanel } from "../parts/approval-panel.js";
-import { useKeys } from "../parts/keys.js";
-import { KEY_HINT } from "../parts/styles.js";
+import { BUTTONS, classes, CODE, cut, FIELD, FOCUS, formatExactly, QuestionCard, wordsOf } from "@windlass/ui";
+import { useEffect, useId, useRef, useState, type ReactNode } from "react";
+import { client } from "../auth.js";
+import {
+  Ago,
+  Code,
+  Empty,
+  Facts,
+  Failure,
+  formatAgo,
+  Heading,
+  KEY_HINT,
+  Loading,
+  shortId,
+  TextLink,
+  useNow,
+} from "../parts.js";
+import { approvalsQuery, toolsQuery, waitingTitlesQuery } from "../queries.js";
+import { to, useQueryState } from "../router.js";
+import { useKeys } from "../shell.js";
 
 const SOON_MS = 5_000;
 /** More than a row has room for. */
@@ -29,7 +40,7 @@ export function ApprovalsPage(): ReactNode {
   const answer = useAnswer();
   const first = approvals[0]?.request.requestId;
   useEffect(() => {
-    // What is selected has a name from the start: a list that changes must not put another request under a key.
+    // The selection is by id from the start: when the list changes, a key must not apply to another request.
     if (wanted === null && first !== undefined) change({ at: first });
   }, [wanted, first, change]);
   const select = (next: Approval | undefined): void => {
@@ -40,22 +51,41 @@ export function ApprovalsPage(): ReactNode {
     if (answer.isPending) return;
     const next = approvals[at + 1] ?? approvals[at - 1];
     setIsDenying(false);
-    answer.mutate({ approval, given }, { onSuccess: () => { change({ at: next?.request.requestId }); } });
+    answer.mutate(
+      { approval, given },
+      {
+        onSuccess: () => {
+          change({ at: next?.request.requestId });
+        },
+      },
+    );
   };
   const pick = (optionId: string): void => {
     if (selected?.request.options?.some(({ id }) => id === optionId) === true) give(selected, { optionId });
   };
   useKeys({
-    j: () => { select(approvals[Math.min(at + 1, approvals.length - 1)]); },
-    k: () => { select(approvals[Math.max(at - 1, 0)]); },
-    a: () => { pick("approve"); },
-    s: () => { pick("approve_session"); },
-    d: () => { setIsDenying(selected !== undefined); },
+    j: () => {
+      select(approvals[Math.min(at + 1, approvals.length - 1)]);
+    },
+    k: () => {
+      select(approvals[Math.max(at - 1, 0)]);
+    },
+    a: () => {
+      pick("approve");
+    },
+    s: () => {
+      pick("approve_session");
+    },
+    d: () => {
+      setIsDenying(selected !== undefined);
+    },
   });
   return (
     <>
       <Heading title="Approvals">
-        <p className="hidden text-xs text-agent-muted sm:block pointer-coarse:hidden"><kbd>j</kbd> <kbd>k</kbd> move, <kbd>a</kbd> approve, <kbd>d</kbd> deny, <kbd>s</kbd> for the session</p>
+        <p className="hidden text-xs text-agent-muted sm:block pointer-coarse:hidden">
+          <kbd>j</kbd> <kbd>k</kbd> move, <kbd>a</kbd> approve, <kbd>d</kbd> deny, <kbd>s</kbd> for the session
+        </p>
       </Heading>
       {answer.error !== null && <Failure error={answer.error} />}
       {error !== null && <Failure error={error} onRetry={() => void refetch()} />}
@@ -65,7 +95,15 @@ export function ApprovalsPage(): ReactNode {
         <div className="flex min-h-0 flex-1 flex-col md:flex-row">
           <Inbox approvals={approvals} selected={selected} onSelect={select} />
           {selected === undefined ? (
-            <Empty title="This request is no longer open."><p>It was answered, it lapsed, or its run ended. Choose another one<span className={KEY_HINT}>, or press <kbd>j</kbd></span>.</p></Empty>
+            <Empty title="This request is no longer open.">
+              <p>
+                It was answered, it lapsed, or its run ended. Choose another one
+                <span className={KEY_HINT}>
+                  , or press <kbd>j</kbd>
+                </span>
+                .
+              </p>
+            </Empty>
           ) : (
             <ApprovalPanel
               key={selected.request.requestId}
@@ -73,7 +111,9 @@ export function ApprovalsPage(): ReactNode {
               isDenying={isDenying}
               isSending={answer.isPending}
               onDenying={setIsDenying}
-              onAnswer={(given) => { give(selected, given); }}
+              onAnswer={(given) => {
+                give(selected, given);
+              }}
             />
           )}
         </div>
@@ -87,12 +127,20 @@ function useAnswer() {
   const queries = useQueryClient();
   return useMutation({
     mutationFn: ({ approval: { request }, given }: { readonly approval: Approval; readonly given: Answer }) =>
-      client.approve(request.requestId, request.argumentsHash === undefined ? given : { ...given, argumentsHash: request.argumentsHash }),
+      client.approve(
+        request.requestId,
+        request.argumentsHash === undefined ? given : { ...given, argumentsHash: request.argumentsHash },
+      ),
     onSuccess: async (_, { approval }) => {
       // A list that was asked for before the answer must not bring it back.
       await queries.cancelQueries({ queryKey: approvalsQuery.queryKey });
-      queries.setQueryData(approvalsQuery.queryKey, (page: ApprovalPage | undefined) =>
-        page && { ...page, requests: page.requests.filter(({ request }) => request.requestId !== approval.request.requestId) },
+      queries.setQueryData(
+        approvalsQuery.queryKey,
+        (page: ApprovalPage | undefined) =>
+          page && {
+            ...page,
+            requests: page.requests.filter(({ request }) => request.requestId !== approval.request.requestId),
+          },
       );
     },
     onError: () => queries.invalidateQueries({ queryKey: approvalsQuery.queryKey }),
@@ -102,8 +150,13 @@ function useAnswer() {
 function NothingWaits(): ReactNode {
   return (
     <Empty title="Nothing waits for you.">
-      <p>When an agent wants to do something that its policy does not allow by itself, it stops and asks here, however long the answer takes.</p>
-      <p>Try it: in the <TextLink href="/chat">chat</TextLink> with the demo agent say <Code>pay</Code>, then come back.</p>
+      <p>
+        When an agent wants to do something that its policy does not allow by itself, it stops and asks here, however
+        long the answer takes.
+      </p>
+      <p>
+        Try it: in the <TextLink href="/chat">chat</TextLink> with the demo agent say <Code>pay</Code>, then come back.
+      </p>
     </Empty>
   );
 }
@@ -114,10 +167,16 @@ interface InboxProps {
   readonly onSelect: (approval: Approval) => void;
 }
 
-/** What is asked for, in a line: it tells two requests apart. */
+/** The request in one line. */
 function askedFor({ kind, prompt, action }: Approval["request"]): string {
   const text = kind === "question" ? prompt : formatExactly(action.input);
-  return cut(text.split("\n").map((line) => line.trim()).join(" "), ASKED_CHARS_MAX);
+  return cut(
+    text
+      .split("\n")
+      .map((line) => line.trim())
+      .join(" "),
+    ASKED_CHARS_MAX,
+  );
 }
 
 /** The session that a request belongs to: its title, or the end of its id. */
@@ -134,7 +193,10 @@ function Inbox({ approvals, selected, onSelect }: InboxProps): ReactNode {
     current.current?.scrollIntoView({ block: "nearest" });
   }, [selected]);
   return (
-    <ul aria-label={`${approvals.length} requests, the oldest first`} className="shrink-0 overflow-y-auto border-agent-border max-md:max-h-44 max-md:border-b md:w-80 md:border-r">
+    <ul
+      aria-label={`${approvals.length} requests, the oldest first`}
+      className="shrink-0 overflow-y-auto border-agent-border max-md:max-h-44 max-md:border-b md:w-80 md:border-r"
+    >
       {approvals.map((approval) => {
         const isCurrent = approval === selected;
         const { request } = approval;
@@ -144,20 +206,213 @@ function Inbox({ approvals, selected, onSelect }: InboxProps): ReactNode {
               ref={isCurrent ? current : undefined}
               type="button"
               aria-current={isCurrent}
-              onClick={() => { onSelect(approval); }}
-              className={classes("flex w-full cursor-pointer flex-col gap-0.5 border-l-4 px-4 py-3 text-left text-sm", isCurrent ? "border-l-agent-accent bg-agent-raised" : "border-l-transparent hover:bg-agent-surface", FOCUS)}
+              onClick={() => {
+                onSelect(approval);
+              }}
+              className={classes(
+                "flex w-full cursor-pointer flex-col gap-0.5 border-l-4 px-4 py-3 text-left text-sm",
+                isCurrent ? "border-l-agent-accent bg-agent-raised" : "border-l-transparent hover:bg-agent-surface",
+                FOCUS,
+              )}
             >
               <span className="flex justify-between gap-2">
-                <span className="truncate font-mono">{request.kind === "question" ? "question" : actionName(request.action)}</span>
-                {approval.askedAt != null && <span className="text-xs text-agent-muted"><Ago at={approval.askedAt} nowMs={now} /></span>}
+                <span className="truncate font-mono">
+                  {request.kind === "question" ? "question" : actionName(request.action)}
+                </span>
+                {approval.askedAt != null && (
+                  <span className="text-xs text-agent-muted">
+                    <Ago at={approval.askedAt} nowMs={now} />
+                  </span>
+                )}
               </span>
               <span className="truncate">{placeOf(approval, titles)}</span>
               <span className="truncate font-mono text-xs">{askedFor(request)}</span>
-              <span className="truncate text-xs text-agent-muted">{approval.agentId ?? "an agent"}{request.expiresAt !== undefined && `, lapses ${formatAgo(request.expiresAt, now)}`}</span>
+              <span className="truncate text-xs text-agent-muted">
+                {approval.agentId ?? "an agent"}
+                {request.expiresAt !== undefined && `, lapses ${formatAgo(request.expiresAt, now)}`}
+              </span>
             </button>
           </li>
         );
       })}
     </ul>
   );
+}
+
+// The panel about one request: the call, the requester and the deadline.
+
+const SECOND_MS = 1_000;
+
+interface ApprovalPanelProps {
+  readonly approval: Approval;
+  readonly isDenying: boolean;
+  readonly isSending: boolean;
+  readonly onDenying: (isDenying: boolean) => void;
+  readonly onAnswer: (answer: Answer) => void;
+}
+
+function ApprovalPanel(props: ApprovalPanelProps): ReactNode {
+  const { approval, onAnswer } = props;
+  const { request } = approval;
+  const isQuestion = request.kind === "question" || request.options?.some(({ id }) => id === "approve") !== true;
+  return (
+    <section aria-label="The selected request" className="min-w-0 flex-1 overflow-y-auto">
+      <div className="flex max-w-3xl flex-col gap-4 p-4">
+        {isQuestion ? (
+          <QuestionCard
+            request={request}
+            onAnswer={({ optionId, text }) => {
+              onAnswer(given(optionId, text));
+            }}
+          />
+        ) : (
+          <Consent {...props} />
+        )}
+        <About approval={approval} />
+      </div>
+    </section>
+  );
+}
+
+function given(optionId: string | undefined, text: string | undefined): Answer {
+  return { ...(optionId === undefined ? {} : { optionId }), ...(text === undefined || text === "" ? {} : { text }) };
+}
+
+function Consent({ approval, isDenying, isSending, onDenying, onAnswer }: ApprovalPanelProps): ReactNode {
+  const { request } = approval;
+  const [reason, setReason] = useState("");
+  const field = useRef<HTMLTextAreaElement>(null);
+  const id = useId();
+  useEffect(() => {
+    if (isDenying) field.current?.focus();
+  }, [isDenying]);
+  const tool = actionName(request.action);
+  return (
+    <>
+      <h2 className="text-base font-semibold">
+        Run <span className="font-mono break-words">{tool}</span>?
+      </h2>
+      <div>
+        <p className="mb-1 text-xs text-agent-muted">With exactly these arguments</p>
+        <pre className={classes(CODE, FOCUS)} tabIndex={0} role="group" aria-label={`Arguments of ${tool}`}>
+          {formatExactly(request.action.input)}
+        </pre>
+      </div>
+      <p className="text-sm break-words whitespace-pre-wrap text-agent-muted">{wordsOf(request)}</p>
+      <div className="flex flex-col gap-1">
+        <label htmlFor={id} className="text-xs text-agent-muted">
+          Reason (the agent is told<span className={KEY_HINT}>; Enter denies</span>)
+        </label>
+        <textarea
+          id={id}
+          ref={field}
+          rows={1}
+          className={FIELD}
+          value={reason}
+          onFocus={() => {
+            onDenying(true);
+          }}
+          onChange={(event) => {
+            setReason(event.target.value);
+          }}
+          onKeyDown={(event) => {
+            if (event.key === "Enter" && !event.shiftKey) {
+              event.preventDefault();
+              onAnswer(given("deny", reason));
+            } else if (event.key === "Escape") {
+              event.currentTarget.blur();
+              onDenying(false);
+            }
+          }}
+        />
+      </div>
+      <div className="flex flex-wrap gap-2">
+        {(request.options ?? []).map((option) => (
+          <OptionButton
+            key={option.id}
+            option={option}
+            isDisabled={isSending}
+            onPick={() => {
+              onAnswer(given(option.id, reason));
+            }}
+          />
+        ))}
+      </div>
+    </>
+  );
+}
+
+const KEYS: Readonly<Record<string, string>> = { approve: "a", deny: "d", approve_session: "s" };
+
+function OptionButton({
+  option,
+  isDisabled,
+  onPick,
+}: {
+  readonly option: InputOption;
+  readonly isDisabled: boolean;
+  readonly onPick: () => void;
+}): ReactNode {
+  const key = KEYS[option.id];
+  return (
+    <button
+      type="button"
+      className={BUTTONS[option.style ?? "default"]}
+      disabled={isDisabled}
+      title={option.description}
+      aria-keyshortcuts={key}
+      onClick={onPick}
+    >
+      {option.label}
+      {key !== undefined && (
+        <kbd aria-hidden className={classes("text-xs opacity-80", KEY_HINT)}>
+          {key}
+        </kbd>
+      )}
+    </button>
+  );
+}
+
+function About({ approval }: { readonly approval: Approval }): ReactNode {
+  const now = useNow(SECOND_MS);
+  const tools = useQuery(toolsQuery);
+  const { request, agentId, sessionId, runId, askedAt } = approval;
+  const name = actionName(request.action);
+  const tool = tools.data?.find((one) => one.name === name && (agentId == null || one.agents.includes(agentId)));
+  const owner = approval["owner"];
+  const facts: (readonly [string, ReactNode] | false)[] = [
+    [
+      "Asked by",
+      <>
+        {agentId ?? "an agent"}, <TextLink href={to(["chat", sessionId])}>session {shortId(sessionId)}</TextLink>
+        {runId != null && (
+          <>
+            , <TextLink href={to(["runs", runId])}>run {shortId(runId)}</TextLink>
+          </>
+        )}
+      </>,
+    ],
+    typeof owner === "string" && ["For", owner],
+    askedAt != null && ["Asked", <Ago key="asked" at={askedAt} nowMs={now} />],
+    [
+      "Lapses",
+      request.expiresAt === undefined ? (
+        "never"
+      ) : (
+        <>
+          <time dateTime={request.expiresAt}>{new Date(request.expiresAt).toLocaleString()}</time> (
+          {formatAgo(request.expiresAt, now)})
+        </>
+      ),
+    ],
+    tool !== undefined && ["Tool", `${tool.description} Mode ${tool.mode}, effect ${tool.effect}.`],
+    request.responders !== undefined && ["May answer", request.responders.join(", ")],
+    request.argumentsHash !== undefined && [
+      "Digest",
+      <span key="digest" className="font-mono text-xs">
+        {request.argumentsHash}
+      </span>,
+    ],
+  ];
+  return <Facts facts={facts.filter((fact) => fact !== false)} />;
 }

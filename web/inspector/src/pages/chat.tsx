@@ -1,12 +1,25 @@
+/** A chat with an agent. */
 import { useQuery } from "@tanstack/react-query";
 import type { CallStatus } from "@windlass/protocol";
 import type { AgentInfo } from "@windlass/protocol/client";
-import { classes, Composer, Connection, CostMeter, FOCUS, MessageList, OrchestrationPlanCard, planOf, useChatStream, type ChatStream, type MessageItem } from "@windlass/ui";
+import {
+  classes,
+  Composer,
+  Connection,
+  CostMeter,
+  FOCUS,
+  MessageList,
+  OrchestrationPlanCard,
+  planOf,
+  useChatStream,
+  type ChatStream,
+  type MessageItem,
+} from "@windlass/ui";
 import { useCallback, useMemo, useState, type ReactNode } from "react";
-import { forkAtMessage } from "../lib/fork.js";
-import { agentsQuery, recentSessionsQuery } from "../lib/queries.js";
-import { Link, navigate, to, usePlace } from "../lib/router.js";
-import { Ago, ButtonLink, Code, Empty, Failure, Heading, Select, Status, useNow } from "../parts/basics.js";
+import { forkAtMessage } from "../records.js";
+import { agentsQuery, recentSessionsQuery } from "../queries.js";
+import { Link, navigate, to, usePlace } from "../router.js";
+import { Ago, ButtonLink, Code, Empty, Failure, Heading, Select, Status, useNow } from "../parts.js";
 
 /** A chat with any agent. */
 export function ChatPage({ sessionId }: { readonly sessionId: string | undefined }): ReactNode {
@@ -26,7 +39,13 @@ export function ChatPage({ sessionId }: { readonly sessionId: string | undefined
   return (
     <div className="flex min-h-0 flex-1">
       <Recent current={sessionId} />
-      <Chat key={key} sessionId={sessionId} draft={query.get("draft") ?? ""} wanted={query.get("agent") ?? undefined} onSession={onSession} />
+      <Chat
+        key={key}
+        sessionId={sessionId}
+        draft={query.get("draft") ?? ""}
+        wanted={query.get("agent") ?? undefined}
+        onSession={onSession}
+      />
     </div>
   );
 }
@@ -48,23 +67,45 @@ function Chat({ sessionId, draft, wanted, onSession }: ChatProps): ReactNode {
   const isNew = sessionId === undefined;
   return (
     <section aria-label="Chat" className="flex min-h-0 min-w-0 flex-1 flex-col">
-      {isNew ? <NewHeading agents={agents.data ?? []} agent={agent} draft={draft} /> : <SessionHeading chat={chat} sessionId={sessionId} />}
+      {isNew ? (
+        <NewHeading agents={agents.data ?? []} agent={agent} draft={draft} />
+      ) : (
+        <SessionHeading chat={chat} sessionId={sessionId} />
+      )}
       <Connection chat={chat} />
-      <MessageList items={chat.items} onAnswer={chat.answer} reconnects={chat.reconnects} actions={actions} label="Conversation" empty={isNew && <Welcome agent={agent} />} />
+      <MessageList
+        items={chat.items}
+        onAnswer={chat.answer}
+        reconnects={chat.reconnects}
+        actions={actions}
+        label="Conversation"
+        empty={isNew && <Welcome agent={agent} />}
+      />
       {plan.length > 1 && chat.isStreaming && <OrchestrationPlanCard steps={plan} className="mx-4 mb-2" />}
-      {troubles.map((error) => <Failure key={error.message} error={error} />)}
+      {troubles.map((error) => (
+        <Failure key={error.message} error={error} />
+      ))}
       <Composer chat={chat} draft={draft} isReady={!isNew || agent !== undefined} />
     </section>
   );
 }
 
 /** Why something is not here; what is here already is good enough if it cannot be asked for again. */
-function loadingError({ isLoadingError, error }: { readonly isLoadingError: boolean; readonly error: Error | null }): Error | null {
+function loadingError({
+  isLoadingError,
+  error,
+}: {
+  readonly isLoadingError: boolean;
+  readonly error: Error | null;
+}): Error | null {
   return isLoadingError ? error : null;
 }
 
-/** What can be done with the messages of a session: copies of it that begin there. */
-function useFork(sessionId: string | undefined, agent: string | undefined): { readonly actions: ((item: MessageItem) => ReactNode) | undefined; readonly error: Error | undefined } {
+/** Actions of a message: forks of the session that begin there. */
+function useFork(
+  sessionId: string | undefined,
+  agent: string | undefined,
+): { readonly actions: ((item: MessageItem) => ReactNode) | undefined; readonly error: Error | undefined } {
   const [error, setError] = useState<Error>();
   const actions = useMemo(() => {
     if (sessionId === undefined) return undefined;
@@ -72,8 +113,12 @@ function useFork(sessionId: string | undefined, agent: string | undefined): { re
       setError(undefined);
       const draft = item.message.role === "user" ? item.message.content : undefined;
       forkAtMessage(sessionId, item.message).then(
-        (id) => { navigate(id === undefined ? to(["chat"], { agent, draft }) : to(["chat", id], { draft })); },
-        (failure: unknown) => { setError(failure instanceof Error ? failure : new Error(String(failure))); },
+        (id) => {
+          navigate(id === undefined ? to(["chat"], { agent, draft }) : to(["chat", id], { draft }));
+        },
+        (failure: unknown) => {
+          setError(failure instanceof Error ? failure : new Error(String(failure)));
+        },
       );
     };
     return (item: MessageItem) => <Actions item={item} onFork={fork} />;
@@ -95,7 +140,9 @@ function NewHeading({ agents, agent, draft }: NewHeadingProps): ReactNode {
           label="Agent"
           value={agent?.agentId ?? ""}
           options={agents.map(({ agentId }) => [agentId, agentId])}
-          onChange={(id) => { navigate(to(["chat"], { agent: id, draft }), { replace: true }); }}
+          onChange={(id) => {
+            navigate(to(["chat"], { agent: id, draft }), { replace: true });
+          }}
         />
       )}
     </Heading>
@@ -105,12 +152,17 @@ function NewHeading({ agents, agent, draft }: NewHeadingProps): ReactNode {
 function SessionHeading({ chat, sessionId }: { readonly chat: ChatStream; readonly sessionId: string }): ReactNode {
   const { run } = chat.conversation;
   return (
-    <Heading title={run?.agentId === undefined ? "Chat" : `Chat with ${run.agentId}`} facts={run !== undefined && <Status status={run.status} />}>
+    <Heading
+      title={run?.agentId === undefined ? "Chat" : `Chat with ${run.agentId}`}
+      facts={run !== undefined && <Status status={run.status} />}
+    >
       <div className="flex flex-wrap items-center gap-2 text-sm">
         <CostMeter usage={chat.conversation.usage.session} className="mr-2" />
         {run !== undefined && <ButtonLink href={to(["runs", run.runId])}>Run</ButtonLink>}
         <ButtonLink href={to(["sessions", sessionId])}>Journal</ButtonLink>
-        <ButtonLink href="/chat" className="lg:hidden">New chat</ButtonLink>
+        <ButtonLink href="/chat" className="lg:hidden">
+          New chat
+        </ButtonLink>
       </div>
     </Heading>
   );
@@ -118,7 +170,13 @@ function SessionHeading({ chat, sessionId }: { readonly chat: ChatStream; readon
 
 const UNDER_WAY: ReadonlySet<CallStatus> = new Set(["writing", "requested", "waiting", "running"]);
 
-function Actions({ item, onFork }: { readonly item: MessageItem; readonly onFork: (item: MessageItem) => void }): ReactNode {
+function Actions({
+  item,
+  onFork,
+}: {
+  readonly item: MessageItem;
+  readonly onFork: (item: MessageItem) => void;
+}): ReactNode {
   const isOwn = item.message.role === "user";
   // A fork begins where nothing is under way.
   const isOpen = item.calls.some(({ status }) => UNDER_WAY.has(status));
@@ -127,9 +185,18 @@ function Actions({ item, onFork }: { readonly item: MessageItem; readonly onFork
     <p className="text-xs hover-only:opacity-0 group-hover/row:opacity-100 group-focus-within/row:opacity-100">
       <button
         type="button"
-        className={classes("cursor-pointer rounded text-agent-muted underline decoration-dotted hover:text-agent-text", FOCUS)}
-        title={isOwn ? "Begin a copy of this session in front of this message, and say something else" : "Begin a copy of this session that ends here"}
-        onClick={() => { onFork(item); }}
+        className={classes(
+          "cursor-pointer rounded text-agent-muted underline decoration-dotted hover:text-agent-text",
+          FOCUS,
+        )}
+        title={
+          isOwn
+            ? "Begin a copy of this session in front of this message, and say something else"
+            : "Begin a copy of this session that ends here"
+        }
+        onClick={() => {
+          onFork(item);
+        }}
       >
         {isOwn ? "Fork and edit" : "Fork from here"}
       </button>
@@ -142,9 +209,27 @@ function Welcome({ agent }: { readonly agent: AgentInfo | undefined }): ReactNod
   return (
     <Empty title="Say something to begin.">
       {description !== "" && <p>{description}</p>}
-      {tools.length > 0 && <p>It has these tools: {tools.map((tool, at) => <span key={tool}>{at > 0 && ", "}<Code>{tool}</Code></span>)}.</p>}
-      <p>Every step is written down before it counts. You may stop the server in the middle, start it again, and it goes on.</p>
-      {tools.length === 0 && <p>Agents of your own: <Code>python -m windlass_server --agents module:attr</Code></p>}
+      {tools.length > 0 && (
+        <p>
+          It has these tools:{" "}
+          {tools.map((tool, at) => (
+            <span key={tool}>
+              {at > 0 && ", "}
+              <Code>{tool}</Code>
+            </span>
+          ))}
+          .
+        </p>
+      )}
+      <p>
+        Every step is written down before it counts. You may stop the server in the middle, start it again, and it goes
+        on.
+      </p>
+      {tools.length === 0 && (
+        <p>
+          Agents of your own: <Code>python -m windlass_server --agents module:attr</Code>
+        </p>
+      )}
     </Empty>
   );
 }
@@ -154,18 +239,31 @@ function Recent({ current }: { readonly current: string | undefined }): ReactNod
   const now = useNow();
   if (data === undefined || data.length === 0) return null;
   return (
-    <nav aria-label="Recent chats" className="hidden w-60 shrink-0 flex-col overflow-y-auto border-r border-agent-border lg:flex">
-      <p className="flex min-h-14 items-center justify-between px-4 py-2 text-sm"><span className="font-medium">Recent</span><ButtonLink href="/chat">New chat</ButtonLink></p>
+    <nav
+      aria-label="Recent chats"
+      className="hidden w-60 shrink-0 flex-col overflow-y-auto border-r border-agent-border lg:flex"
+    >
+      <p className="flex min-h-14 items-center justify-between px-4 py-2 text-sm">
+        <span className="font-medium">Recent</span>
+        <ButtonLink href="/chat">New chat</ButtonLink>
+      </p>
       <ul>
         {data.map((session) => (
           <li key={session.sessionId}>
             <Link
               href={to(["chat", session.sessionId])}
               aria-current={session.sessionId === current ? "page" : undefined}
-              className={classes("mx-2 flex flex-col gap-1 rounded-md px-2 py-2 text-sm hover:bg-agent-raised", session.sessionId === current && "bg-agent-raised", FOCUS)}
+              className={classes(
+                "mx-2 flex flex-col gap-1 rounded-md px-2 py-2 text-sm hover:bg-agent-raised",
+                session.sessionId === current && "bg-agent-raised",
+                FOCUS,
+              )}
             >
               <span className="truncate">{session.title === "" ? "Untitled" : session.title}</span>
-              <span className="flex items-center justify-between gap-2 text-xs text-agent-muted"><Status status={session.status ?? "idle"} />{session.createdAt != null && <Ago at={session.createdAt} nowMs={now} />}</span>
+              <span className="flex items-center justify-between gap-2 text-xs text-agent-muted">
+                <Status status={session.status ?? "idle"} />
+                {session.createdAt != null && <Ago at={session.createdAt} nowMs={now} />}
+              </span>
             </Link>
           </li>
         ))}

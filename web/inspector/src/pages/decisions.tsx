@@ -1,21 +1,33 @@
+/** Decisions, failures, versions and proposals. */
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import type { DecisionRun } from "@windlass/protocol";
 import type { RunRow } from "@windlass/protocol/client";
 import { CARD, classes, DecisionCard, FOCUS } from "@windlass/ui";
 import { useCallback, useMemo, type ReactNode } from "react";
-import { shortId } from "../lib/format.js";
-import { agentsQuery, decisionsQuery, isOver, runsQuery } from "../lib/queries.js";
-import { Link, to, useQueryState } from "../lib/router.js";
-import { Ago, ButtonLink, Empty, Failure, Heading, Loading, Select, Status, TextLink, useNow } from "../parts/basics.js";
-import { Tabs } from "../parts/tabs.js";
-import { VirtualList } from "../parts/virtual-list.js";
+import {
+  Ago,
+  ButtonLink,
+  Empty,
+  Failure,
+  Heading,
+  Loading,
+  Select,
+  shortId,
+  Status,
+  Tabs,
+  TextLink,
+  useNow,
+  VirtualList,
+} from "../parts.js";
+import { agentsQuery, decisionsQuery, isOver, runsQuery } from "../queries.js";
+import { Link, to, useQueryState } from "../router.js";
 import { Failures } from "./failures.js";
 import { Proposals } from "./proposals.js";
 import { Versions } from "./versions.js";
 
 const ROW_PX = 53;
 
-/** What agents chose and why runs failed; which version of an agent does better, and what might be changed. */
+/** Decisions of agents, failures by cause, versions compared, and proposed changes. */
 export function DecisionsPage(): ReactNode {
   const [query, change] = useQueryState();
   const agent = query.get("agent") ?? "";
@@ -28,17 +40,29 @@ export function DecisionsPage(): ReactNode {
           label="Agent"
           value={agent}
           options={[["", "any"], ...(agents.data ?? []).map(({ agentId }) => [agentId, agentId] as const)]}
-          onChange={(next) => { change({ agent: next, run: undefined, old: undefined, new: undefined, proposal: undefined }); }}
+          onChange={(next) => {
+            change({ agent: next, run: undefined, old: undefined, new: undefined, proposal: undefined });
+          }}
         />
       </Heading>
       <Tabs
         label="Views of decisions"
         value={query.get("view") ?? "choices"}
-        onChange={(view) => { change({ view }, { push: true }); }}
+        onChange={(view) => {
+          change({ view }, { push: true });
+        }}
         tabs={[
-          { id: "choices", label: "Choices", content: () => <Choices agent={wanted} selected={query.get("run") ?? undefined} /> },
+          {
+            id: "choices",
+            label: "Choices",
+            content: () => <Choices agent={wanted} selected={query.get("run") ?? undefined} />,
+          },
           { id: "failures", label: "Failures by cause", content: () => <Failures agent={wanted} /> },
-          { id: "versions", label: "Versions", content: () => <Versions agent={wanted ?? agents.data?.[0]?.agentId} /> },
+          {
+            id: "versions",
+            label: "Versions",
+            content: () => <Versions agent={wanted ?? agents.data?.[0]?.agentId} />,
+          },
           { id: "proposals", label: "Proposals", content: () => <Proposals agent={wanted} /> },
         ]}
       />
@@ -46,10 +70,21 @@ export function DecisionsPage(): ReactNode {
   );
 }
 
-function Choices({ agent, selected }: { readonly agent: string | undefined; readonly selected: string | undefined }): ReactNode {
+function Choices({
+  agent,
+  selected,
+}: {
+  readonly agent: string | undefined;
+  readonly selected: string | undefined;
+}): ReactNode {
   const now = useNow();
-  const { data, error, refetch, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(runsQuery({ agent }));
-  const runs = useMemo(() => data?.pages.flatMap((page) => page.runs).filter(({ startedAt }) => startedAt != null), [data]);
+  const { data, error, refetch, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(
+    runsQuery({ agent }),
+  );
+  const runs = useMemo(
+    () => data?.pages.flatMap((page) => page.runs).filter(({ startedAt }) => startedAt != null),
+    [data],
+  );
   const onEnd = useCallback(() => {
     if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
   }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
@@ -59,23 +94,61 @@ function Choices({ agent, selected }: { readonly agent: string | undefined; read
   const current = selected ?? runs[0]?.runId;
   return (
     <div className="flex min-h-0 flex-1 flex-col md:flex-row">
-      <nav aria-label="Runs" className="flex shrink-0 flex-col border-agent-border max-md:h-44 max-md:border-b md:w-80 md:border-r">
-        <VirtualList items={runs} label="Runs, the newest first" keyOf={({ runId }) => runId} rowPx={ROW_PX} onEnd={onEnd} render={(run) => <RunChoice run={run} agent={agent} now={now} isCurrent={run.runId === current} />} />
+      <nav
+        aria-label="Runs"
+        className="flex shrink-0 flex-col border-agent-border max-md:h-44 max-md:border-b md:w-80 md:border-r"
+      >
+        <VirtualList
+          items={runs}
+          label="Runs, the newest first"
+          keyOf={({ runId }) => runId}
+          rowPx={ROW_PX}
+          onEnd={onEnd}
+          render={(run) => <RunChoice run={run} agent={agent} now={now} isCurrent={run.runId === current} />}
+        />
       </nav>
-      {current !== undefined && <Ledger key={current} runId={current} isLive={runs.some(({ runId, status }) => runId === current && !isOver(status))} />}
+      {current !== undefined && (
+        <Ledger
+          key={current}
+          runId={current}
+          isLive={runs.some(({ runId, status }) => runId === current && !isOver(status))}
+        />
+      )}
     </div>
   );
 }
 
-function RunChoice({ run, agent, now, isCurrent }: { readonly run: RunRow; readonly agent: string | undefined; readonly now: number; readonly isCurrent: boolean }): ReactNode {
+function RunChoice({
+  run,
+  agent,
+  now,
+  isCurrent,
+}: {
+  readonly run: RunRow;
+  readonly agent: string | undefined;
+  readonly now: number;
+  readonly isCurrent: boolean;
+}): ReactNode {
   return (
     <Link
       href={to(["decisions"], { agent, run: run.runId })}
       aria-current={isCurrent ? "true" : undefined}
-      className={classes("flex flex-col gap-1 px-4 py-2 text-sm", isCurrent ? "bg-agent-raised" : "hover:bg-agent-surface", FOCUS)}
+      className={classes(
+        "flex flex-col gap-1 px-4 py-2 text-sm",
+        isCurrent ? "bg-agent-raised" : "hover:bg-agent-surface",
+        FOCUS,
+      )}
     >
-      <span className="flex justify-between gap-2"><span className="truncate">{run.agentId}</span><span className="text-xs text-agent-muted">{run.startedAt != null && <Ago at={run.startedAt} nowMs={now} />}</span></span>
-      <span className="flex items-center justify-between gap-2"><Status status={run.status} /><span className="font-mono text-xs text-agent-muted">{shortId(run.runId)}</span></span>
+      <span className="flex justify-between gap-2">
+        <span className="truncate">{run.agentId}</span>
+        <span className="text-xs text-agent-muted">
+          {run.startedAt != null && <Ago at={run.startedAt} nowMs={now} />}
+        </span>
+      </span>
+      <span className="flex items-center justify-between gap-2">
+        <Status status={run.status} />
+        <span className="font-mono text-xs text-agent-muted">{shortId(run.runId)}</span>
+      </span>
     </Link>
   );
 }
@@ -99,10 +172,16 @@ function Chosen({ run }: { readonly run: DecisionRun }): ReactNode {
           {run.goalDescription != null && <p className="font-medium wrap-anywhere">{run.goalDescription}</p>}
           <p className="wrap-anywhere text-agent-muted">{run.narrative}</p>
         </div>
-        <ButtonLink href={to(["runs", run.id])} className="shrink-0">Open the run</ButtonLink>
+        <ButtonLink href={to(["runs", run.id])} className="shrink-0">
+          Open the run
+        </ButtonLink>
       </div>
       <ol className="flex flex-col gap-3">
-        {run.decisions.map((decision) => <li key={decision.id}><DecisionCard decision={decision} /></li>)}
+        {run.decisions.map((decision) => (
+          <li key={decision.id}>
+            <DecisionCard decision={decision} />
+          </li>
+        ))}
         {run.decisions.length === 0 && <li className="text-sm text-agent-muted">It has chosen nothing.</li>}
       </ol>
       {run.problems.length > 0 && (
@@ -111,8 +190,12 @@ function Chosen({ run }: { readonly run: DecisionRun }): ReactNode {
           {run.problems.map((problem) => (
             <p key={problem.id} className={classes(CARD, "border-l-4 border-l-agent-danger p-3 text-sm")}>
               <strong>{problem.severity}</strong> {problem.description}
-              {problem.rootCause != null && <span className="block text-xs text-agent-muted">Cause: {problem.rootCause}</span>}
-              {problem.suggestedFix != null && <span className="block text-xs text-agent-muted">What may help: {problem.suggestedFix}</span>}
+              {problem.rootCause != null && (
+                <span className="block text-xs text-agent-muted">Cause: {problem.rootCause}</span>
+              )}
+              {problem.suggestedFix != null && (
+                <span className="block text-xs text-agent-muted">Suggested fix: {problem.suggestedFix}</span>
+              )}
             </p>
           ))}
         </section>
@@ -124,8 +207,13 @@ function Chosen({ run }: { readonly run: DecisionRun }): ReactNode {
 function NoDecisions(): ReactNode {
   return (
     <Empty title="No agent has chosen anything yet.">
-      <p>Each tool call and each final answer is recorded as a choice: the options that were there, the one that was taken, and what came of it.</p>
-      <p><TextLink href="/chat">Ask an agent for something</TextLink>, then look here.</p>
+      <p>
+        Each tool call and each final answer is recorded as a choice: the options that were there, the one that was
+        taken, and what came of it.
+      </p>
+      <p>
+        <TextLink href="/chat">Ask an agent for something</TextLink>, then look here.
+      </p>
     </Empty>
   );
 }

@@ -1,39 +1,60 @@
+/** Proposed changes to agents. */
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import type { Proposal, ProposalCheck } from "@windlass/protocol";
 import { ApiError, type ProposalView, type ProposalWork, type Verdict } from "@windlass/protocol/client";
 import { BUTTONS, CARD, classes, FIELD, FOCUS, formatValue } from "@windlass/ui";
 import { useId, useState, type ReactNode } from "react";
-import { client } from "../lib/api.js";
-import { plural, shortId } from "../lib/format.js";
-import { lineDiff } from "../lib/line-diff.js";
-import { proposalsQuery } from "../lib/queries.js";
-import { Link, to, useQueryState } from "../lib/router.js";
-import { Ago, Code, Empty, Failure, Facts, Loading, Status, TextLink, useNow } from "../parts/basics.js";
+import { client } from "../auth.js";
+import { Ago, Code, Empty, Facts, Failure, Loading, plural, shortId, Status, TextLink, useNow } from "../parts.js";
+import { proposalsQuery } from "../queries.js";
+import { Link, to, useQueryState } from "../router.js";
 import { ComparisonTable } from "./versions.js";
 
-/** Changes to agents that somebody proposes: what, why, how they did, and whether to take them. */
+/** Proposed changes to agents, with their reasons and check results, to approve or refuse. */
 export function Proposals({ agent }: { readonly agent: string | undefined }): ReactNode {
   const { data, error, refetch } = useQuery(proposalsQuery(agent));
   const [query] = useQueryState();
   const now = useNow();
-  if (error !== null && data === undefined) return isHidden(error) ? <NotForYou /> : <Failure error={error} onRetry={() => void refetch()} />;
+  if (error !== null && data === undefined)
+    return isHidden(error) ? <NotForYou /> : <Failure error={error} onRetry={() => void refetch()} />;
   if (data === undefined) return <Loading />;
   if (data.proposals.length === 0 && data.work.length === 0) return <NoProposals />;
   const selected = data.proposals.find(({ proposal }) => proposal.id === query.get("proposal")) ?? data.proposals[0];
   return (
     <div className="flex min-h-0 flex-1 flex-col md:flex-row">
-      <nav aria-label="Proposals" className="shrink-0 overflow-y-auto border-agent-border max-md:max-h-44 max-md:border-b md:w-80 md:border-r">
+      <nav
+        aria-label="Proposals"
+        className="shrink-0 overflow-y-auto border-agent-border max-md:max-h-44 max-md:border-b md:w-80 md:border-r"
+      >
         <ul>
-          {data.work.map((work) => <li key={work.proposalId} className="border-b border-agent-border px-4 py-2"><Work work={work} now={now} /></li>)}
+          {data.work.map((work) => (
+            <li key={work.proposalId} className="border-b border-agent-border px-4 py-2">
+              <Work work={work} now={now} />
+            </li>
+          ))}
           {data.proposals.map((view) => (
             <li key={view.proposal.id}>
               <Link
                 href={to(["decisions"], { view: "proposals", agent, proposal: view.proposal.id })}
                 aria-current={view === selected ? "true" : undefined}
-                className={classes("flex flex-col gap-1 px-4 py-2 text-sm", view === selected ? "bg-agent-raised" : "hover:bg-agent-surface", FOCUS)}
+                className={classes(
+                  "flex flex-col gap-1 px-4 py-2 text-sm",
+                  view === selected ? "bg-agent-raised" : "hover:bg-agent-surface",
+                  FOCUS,
+                )}
               >
-                <span className="flex justify-between gap-2"><span className="truncate">{view.proposal.agentId}: {titleOf(view.proposal)}</span><span className="text-xs text-agent-muted"><Ago at={view.proposal.at} nowMs={now} /></span></span>
-                <span className="flex items-center gap-2"><Status status={view.status} /><span className="truncate text-xs text-agent-muted">{view.proposal.goalId}</span></span>
+                <span className="flex justify-between gap-2">
+                  <span className="truncate">
+                    {view.proposal.agentId}: {titleOf(view.proposal)}
+                  </span>
+                  <span className="text-xs text-agent-muted">
+                    <Ago at={view.proposal.at} nowMs={now} />
+                  </span>
+                </span>
+                <span className="flex items-center gap-2">
+                  <Status status={view.status} />
+                  <span className="truncate text-xs text-agent-muted">{view.proposal.goalId}</span>
+                </span>
               </Link>
             </li>
           ))}
@@ -51,7 +72,9 @@ function isHidden(error: Error): boolean {
 function NotForYou(): ReactNode {
   return (
     <Empty title="Proposals are not for this key.">
-      <p>Whoever may change agents has a key with the role <Code>improver</Code>: ask whoever runs the server.</p>
+      <p>
+        Changing agents needs a key with the role <Code>improver</Code>. Ask the operator of the server.
+      </p>
     </Empty>
   );
 }
@@ -59,22 +82,36 @@ function NotForYou(): ReactNode {
 function NoProposals(): ReactNode {
   return (
     <Empty title="Nothing is proposed.">
-      <p>The Builder looks at runs that failed a goal, and proposes a change to the agent: other instructions, a better description of a tool, another budget. It stands here with the runs that speak for it, until somebody approves or refuses it.</p>
-      <p>Ask for one: <Code>{`curl ${location.origin}/v1/proposals -H 'content-type: application/json' -d '{"goal": "GOAL"}'`}</Code></p>
+      <p>
+        The Builder looks at runs that failed a goal, and proposes a change to the agent: other instructions, a better
+        description of a tool, another budget. It stands here with the runs that speak for it, until a person approves
+        or refuses it.
+      </p>
+      <p>
+        Ask for one:{" "}
+        <Code>{`curl ${location.origin}/v1/proposals -H 'content-type: application/json' -d '{"goal": "GOAL"}'`}</Code>
+      </p>
     </Empty>
   );
 }
 
-/** What it changes, in few words. */
+/** The change of a proposal, in few words. */
 function titleOf({ changes }: Proposal): string {
-  return [...new Set(changes.map(({ part, target }) => [part.replaceAll("_", " "), target].filter((word) => word !== undefined).join(" ")))].join(", ");
+  return [
+    ...new Set(
+      changes.map(({ part, target }) =>
+        [part.replaceAll("_", " "), target].filter((word) => word !== undefined).join(" "),
+      ),
+    ),
+  ].join(", ");
 }
 
 function Work({ work, now }: { readonly work: ProposalWork; readonly now: number }): ReactNode {
   const name = work.kind === "check" ? "A check" : "A proposal";
   return (
     <p className="text-xs text-agent-muted">
-      <Status status={work.status} /> {name} {work.status === "working" ? "is under way" : "came to nothing"}, <Ago at={work.startedAt} nowMs={now} />. {work.problem ?? ""}
+      <Status status={work.status} /> {name} {work.status === "working" ? "is under way" : "came to nothing"},{" "}
+      <Ago at={work.startedAt} nowMs={now} />. {work.problem ?? ""}
     </p>
   );
 }
@@ -85,20 +122,50 @@ function One({ view }: { readonly view: ProposalView }): ReactNode {
   return (
     <section aria-label="The selected proposal" className="min-h-0 min-w-0 flex-1 overflow-y-auto p-4">
       <div className="flex max-w-4xl flex-col gap-4 text-sm">
-        <div className="flex flex-wrap items-center gap-3"><h2 className="text-base font-semibold wrap-anywhere">{titleOf(proposal)}</h2><Status status={status} /></div>
+        <div className="flex flex-wrap items-center gap-3">
+          <h2 className="text-base font-semibold wrap-anywhere">{titleOf(proposal)}</h2>
+          <Status status={status} />
+        </div>
         <p className="wrap-anywhere whitespace-pre-wrap">{proposal.rationale}</p>
         <Facts
           facts={[
-            ["Agent", <TextLink key="agent" href={to(["decisions"], { view: "versions", agent: proposal.agentId })}>{proposal.agentId}</TextLink>],
+            [
+              "Agent",
+              <TextLink key="agent" href={to(["decisions"], { view: "versions", agent: proposal.agentId })}>
+                {proposal.agentId}
+              </TextLink>,
+            ],
             ["Goal", proposal.goalId],
             ["Proposed", <Ago key="at" at={proposal.at} nowMs={now} />],
-            ["Version", <span key="version" className="font-mono text-xs">{proposal.baseFingerprint.slice(7, 17)} → {proposal.fingerprint.slice(7, 17)}</span>],
-            ...(settled === undefined ? [] : [[settled.isAccepted ? "Accepted" : "Refused", <>{settled.by !== undefined && `by ${settled.by}`}{settledAt !== undefined && <>, <Ago at={settledAt} nowMs={now} /></>}{settled.reason !== undefined && `: ${settled.reason}`}</>] as const]),
+            [
+              "Version",
+              <span key="version" className="font-mono text-xs">
+                {proposal.baseFingerprint.slice(7, 17)} → {proposal.fingerprint.slice(7, 17)}
+              </span>,
+            ],
+            ...(settled === undefined
+              ? []
+              : [
+                  [
+                    settled.isAccepted ? "Accepted" : "Refused",
+                    <>
+                      {settled.by !== undefined && `by ${settled.by}`}
+                      {settledAt !== undefined && (
+                        <>
+                          , <Ago at={settledAt} nowMs={now} />
+                        </>
+                      )}
+                      {settled.reason !== undefined && `: ${settled.reason}`}
+                    </>,
+                  ] as const,
+                ]),
           ]}
         />
         <Changes proposal={proposal} />
         <Evidence runIds={proposal.evidence} />
-        {work.map((one) => <Work key={`${one.kind} ${one.startedAt}`} work={one} now={now} />)}
+        {work.map((one) => (
+          <Work key={`${one.kind} ${one.startedAt}`} work={one} now={now} />
+        ))}
         {check !== undefined && <Checked check={check} />}
         {status === "open" && <Settle view={view} />}
       </div>
@@ -114,9 +181,21 @@ function Changes({ proposal: { changes } }: { readonly proposal: Proposal }): Re
         return (
           <div key={at} className={classes(CARD, "overflow-hidden")}>
             <p className="border-b border-agent-border px-3 py-1.5 text-xs font-medium">{name}</p>
-            <pre tabIndex={0} role="group" aria-label={`Change of ${name}`} className={classes("max-h-96 overflow-auto py-2 font-mono text-xs whitespace-pre-wrap", FOCUS)}>
+            <pre
+              tabIndex={0}
+              role="group"
+              aria-label={`Change of ${name}`}
+              className={classes("max-h-96 overflow-auto py-2 font-mono text-xs whitespace-pre-wrap", FOCUS)}
+            >
               {lineDiff(textOf(before), textOf(after)).map(({ kind, text }, line) => (
-                <span key={line} className={classes("block px-3", kind === "added" && "bg-agent-success/10 text-agent-success", kind === "removed" && "bg-agent-danger/10 text-agent-danger-text")}>
+                <span
+                  key={line}
+                  className={classes(
+                    "block px-3",
+                    kind === "added" && "bg-agent-success/10 text-agent-success",
+                    kind === "removed" && "bg-agent-danger/10 text-agent-danger-text",
+                  )}
+                >
                   <span aria-hidden>{{ added: "+ ", removed: "− ", same: "  " }[kind]}</span>
                   {kind !== "same" && <span className="sr-only">{kind}: </span>}
                   {text}
@@ -139,7 +218,13 @@ function Evidence({ runIds }: { readonly runIds: readonly string[] }): ReactNode
   return (
     <div>
       <p className="mb-1 text-xs text-agent-muted">Runs that speak for it</p>
-      <p className="flex flex-wrap gap-x-3 gap-y-1 font-mono text-xs">{runIds.map((runId) => <TextLink key={runId} href={to(["runs", runId])}>{shortId(runId)}</TextLink>)}</p>
+      <p className="flex flex-wrap gap-x-3 gap-y-1 font-mono text-xs">
+        {runIds.map((runId) => (
+          <TextLink key={runId} href={to(["runs", runId])}>
+            {shortId(runId)}
+          </TextLink>
+        ))}
+      </p>
     </div>
   );
 }
@@ -150,19 +235,28 @@ function Checked({ check }: { readonly check: ProposalCheck }): ReactNode {
     <div className="flex flex-col gap-3">
       <h3 className="font-semibold">Checked on recorded runs</h3>
       <p>
-        <span className="text-agent-success">{fixed} fixed</span>, <span className={broken > 0 ? "text-agent-danger-text" : "text-agent-muted"}>{broken} broken</span>
-        {diverged > 0 && <span className="text-agent-muted">, {diverged} went another way than what was recorded: those tell less</span>}
+        <span className="text-agent-success">{fixed} fixed</span>,{" "}
+        <span className={broken > 0 ? "text-agent-danger-text" : "text-agent-muted"}>{broken} broken</span>
+        {diverged > 0 && (
+          <span className="text-agent-muted">
+            , {diverged} went another way than what was recorded: those tell less
+          </span>
+        )}
       </p>
       <ComparisonTable comparison={comparison} />
       <details className="text-xs">
-        <summary className={classes("w-fit cursor-pointer rounded", FOCUS)}>{plural(replays.length, "run")} that {replays.length === 1 ? "was" : "were"} done again</summary>
+        <summary className={classes("w-fit cursor-pointer rounded", FOCUS)}>
+          {plural(replays.length, "run")} that {replays.length === 1 ? "was" : "were"} done again
+        </summary>
         <ul className="mt-2 flex flex-col gap-1">
           {replays.map((replay, at) => (
             <li key={at} className="flex flex-wrap items-center gap-2">
               <Status status={replay.success ? "completed" : "failed"} />
               <TextLink href={to(["runs", replay.runId])}>{shortId(replay.runId)}</TextLink>
               <span className="font-mono text-agent-muted">{replay.fingerprint.slice(7, 17)}</span>
-              <span className="min-w-0 wrap-anywhere text-agent-muted">{replay.explanation ?? replay.failure ?? ""}</span>
+              <span className="min-w-0 wrap-anywhere text-agent-muted">
+                {replay.explanation ?? replay.failure ?? ""}
+              </span>
             </li>
           ))}
         </ul>
@@ -189,18 +283,120 @@ function Settle({ view: { proposal, check, work } }: { readonly view: ProposalVi
   });
   const isChecking = work.some(({ kind, status }) => kind === "check" && status === "working");
   return (
-    <form className={classes(CARD, "flex flex-col gap-3 p-4")} onSubmit={(event) => { event.preventDefault(); }}>
-      {check === undefined && <p className="text-agent-muted">It was not checked yet. A check does recorded runs again with the change, and says what it fixes and breaks.</p>}
+    <form
+      className={classes(CARD, "flex flex-col gap-3 p-4")}
+      onSubmit={(event) => {
+        event.preventDefault();
+      }}
+    >
+      {check === undefined && (
+        <p className="text-agent-muted">
+          It was not checked yet. A check does recorded runs again with the change, and says what it fixes and breaks.
+        </p>
+      )}
       <div className="flex flex-col gap-1">
-        <label htmlFor={id} className="text-xs text-agent-muted">What you say to it (kept with your name)</label>
-        <textarea id={id} rows={2} className={FIELD} value={reason} onChange={(event) => { setReason(event.target.value); }} />
+        <label htmlFor={id} className="text-xs text-agent-muted">
+          What you say to it (kept with your name)
+        </label>
+        <textarea
+          id={id}
+          rows={2}
+          className={FIELD}
+          value={reason}
+          onChange={(event) => {
+            setReason(event.target.value);
+          }}
+        />
       </div>
       <div className="flex flex-wrap gap-2">
-        <button type="button" className={BUTTONS.primary} disabled={act.isPending} onClick={() => { act.mutate("approve"); }}>Approve</button>
-        <button type="button" className={BUTTONS.danger} disabled={act.isPending} onClick={() => { act.mutate("refuse"); }}>Refuse</button>
-        <button type="button" className={BUTTONS.default} disabled={act.isPending || isChecking} onClick={() => { act.mutate("check"); }}>{check === undefined ? "Check it" : "Check it again"}</button>
+        <button
+          type="button"
+          className={BUTTONS.primary}
+          disabled={act.isPending}
+          onClick={() => {
+            act.mutate("approve");
+          }}
+        >
+          Approve
+        </button>
+        <button
+          type="button"
+          className={BUTTONS.danger}
+          disabled={act.isPending}
+          onClick={() => {
+            act.mutate("refuse");
+          }}
+        >
+          Refuse
+        </button>
+        <button
+          type="button"
+          className={BUTTONS.default}
+          disabled={act.isPending || isChecking}
+          onClick={() => {
+            act.mutate("check");
+          }}
+        >
+          {check === undefined ? "Check it" : "Check it again"}
+        </button>
       </div>
       {act.error !== null && <Failure error={act.error} />}
     </form>
   );
+}
+
+/** Two texts line by line. */
+
+/** A line, and which of the texts has it. */
+interface DiffLine {
+  readonly kind: "same" | "added" | "removed";
+  readonly text: string;
+}
+
+/** Longer texts are not compared line by line: one is shown after the other. */
+const LINES_MAX = 1_000;
+
+/** Removed and added lines, in reading order. */
+export function lineDiff(before: string, after: string): readonly DiffLine[] {
+  const [old, next] = [linesOf(before), linesOf(after)];
+  const all = (kind: DiffLine["kind"], lines: readonly string[]): readonly DiffLine[] =>
+    lines.map((text) => ({ kind, text }));
+  if (Math.max(old.length, next.length) > LINES_MAX) return [...all("removed", old), ...all("added", next)];
+  const common = lengthsOf(old, next);
+  const found: DiffLine[] = [];
+  let [at, other] = [0, 0];
+  while (at < old.length && other < next.length) {
+    const [one, two] = [old[at] ?? "", next[other] ?? ""];
+    if (one === two) {
+      found.push({ kind: "same", text: one });
+      at += 1;
+      other += 1;
+    } else if ((common[at + 1]?.[other] ?? 0) >= (common[at]?.[other + 1] ?? 0)) {
+      found.push({ kind: "removed", text: one });
+      at += 1;
+    } else {
+      found.push({ kind: "added", text: two });
+      other += 1;
+    }
+  }
+  return [...found, ...all("removed", old.slice(at)), ...all("added", next.slice(other))];
+}
+
+function linesOf(text: string): readonly string[] {
+  return text === "" ? [] : text.split("\n");
+}
+
+/** How many lines are in both, from each pair of places on. */
+function lengthsOf(old: readonly string[], next: readonly string[]): readonly Uint32Array[] {
+  const lengths = Array.from({ length: old.length + 1 }, () => new Uint32Array(next.length + 1));
+  for (let at = old.length - 1; at >= 0; at -= 1) {
+    for (let other = next.length - 1; other >= 0; other -= 1) {
+      const row = lengths[at];
+      const below = lengths[at + 1];
+      if (row === undefined || below === undefined) continue;
+      row[other] =
+        old[at] === next[other] ? (below[other + 1] ?? 0) + 1 : Math.max(below[other] ?? 0, row[other + 1] ?? 0);
+    }
+  }
+  return lengths;
 }

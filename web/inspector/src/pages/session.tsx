@@ -1,46 +1,90 @@
-import { keepPreviousData, useQuery } from "@tanstack/react-query";
+/** One session, now and after any record. */
+import { keepPreviousData, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { chatItems, type Event } from "@windlass/protocol";
 import type { SessionInfo } from "@windlass/protocol/client";
-import { classes, CostMeter, MessageList } from "@windlass/ui";
-import { useCallback, useDeferredValue, useMemo, useState, type ReactNode } from "react";
-import { forkAt } from "../lib/fork.js";
-import { runsOfSessionQuery, safePointQuery, sessionQuery } from "../lib/queries.js";
-import { TimeMachine, useJournal } from "../lib/records.js";
-import { navigate, to, useQueryState } from "../lib/router.js";
-import { ButtonLink, Empty, Failure, Heading, Loading, Status, TextLink, useNow } from "../parts/basics.js";
-import { Keeping } from "../parts/keeping.js";
-import { JournalView } from "../parts/journal-view.js";
-import { useKeys } from "../parts/keys.js";
-import { RecordPanel } from "../parts/record-panel.js";
-import { SMALL_BUTTON, SMALL_FIELD } from "../parts/styles.js";
-import { Tabs } from "../parts/tabs.js";
+import { BUTTONS, classes, CostMeter, MessageList, useSession } from "@windlass/ui";
+import { useCallback, useDeferredValue, useEffect, useId, useMemo, useRef, useState, type ReactNode } from "react";
+import { forkAt, TimeMachine } from "../records.js";
+import { isOver, runsOfSessionQuery, safePointQuery, sessionQuery } from "../queries.js";
+import { navigate, to, useQueryState } from "../router.js";
+import {
+  ButtonLink,
+  Empty,
+  Failure,
+  Heading,
+  Loading,
+  shortId,
+  SMALL_BUTTON,
+  SMALL_DANGER,
+  SMALL_FIELD,
+  Status,
+  Tabs,
+  TextLink,
+  useNow,
+} from "../parts.js";
+import { JournalView, RecordPanel } from "../journal.js";
+import { tellDone, useKeys } from "../shell.js";
 import { RunLine } from "./sessions.js";
+import { client } from "../auth.js";
 
 /** A session: as it is, as it was after any record, and its journal. */
 export function SessionPage({ sessionId }: { readonly sessionId: string }): ReactNode {
   const session = useQuery(sessionQuery(sessionId));
-  const journal = useJournal(sessionId);
+  const journal = useSession(sessionId);
   const [query, change] = useQueryState();
   const at = readSeq(query.get("at"));
-  const onSelect = useCallback((seq: number) => { change({ at: seq }); }, [change]);
+  const onSelect = useCallback(
+    (seq: number) => {
+      change({ at: seq });
+    },
+    [change],
+  );
   const error = session.error ?? journal.error;
   return (
     <>
-      <Heading title={titleOf(session.data)} parent={{ label: "Sessions", href: "/sessions" }} facts={session.data !== undefined && <Status status={session.data.status ?? "idle"} />}>{session.data !== undefined && <Links session={session.data} />}</Heading>
+      <Heading
+        title={titleOf(session.data)}
+        parent={{ label: "Sessions", href: "/sessions" }}
+        facts={session.data !== undefined && <Status status={session.data.status ?? "idle"} />}
+      >
+        {session.data !== undefined && <Links session={session.data} />}
+      </Heading>
       {error != null && <Failure error={error} onRetry={() => void session.refetch()} />}
       <Tabs
         label="Views of the session"
         value={query.get("view") ?? "chat"}
-        onChange={(view) => { change({ view, filter: undefined }, { push: true }); }}
+        onChange={(view) => {
+          change({ view, filter: undefined }, { push: true });
+        }}
         tabs={[
-          { id: "chat", label: "Conversation", content: () => <AsItWas sessionId={sessionId} records={journal.records} at={at} onMove={(seq) => { change({ at: seq }); }} /> },
+          {
+            id: "chat",
+            label: "Conversation",
+            content: () => (
+              <AsItWas
+                sessionId={sessionId}
+                records={journal.records}
+                at={at}
+                onMove={(seq) => {
+                  change({ at: seq });
+                }}
+              />
+            ),
+          },
           {
             id: "journal",
             label: "Journal",
             content: () => (
               <div className="flex min-h-0 flex-1 flex-col lg:flex-row">
                 <JournalView records={journal.records} isRaw selected={at} onSelect={onSelect} />
-                <RecordPanel records={journal.records} seq={at} sessionId={sessionId} onClose={() => { change({ at: undefined }); }} />
+                <RecordPanel
+                  records={journal.records}
+                  seq={at}
+                  sessionId={sessionId}
+                  onClose={() => {
+                    change({ at: undefined });
+                  }}
+                />
               </div>
             ),
           },
@@ -64,8 +108,14 @@ function titleOf(session: SessionInfo | undefined): string {
 function Links({ session }: { readonly session: SessionInfo }): ReactNode {
   return (
     <div className="flex flex-wrap items-center gap-2">
-      {session.parentSessionId != null && <ButtonLink href={to(["sessions", session.parentSessionId])}>Parent</ButtonLink>}
-      {session.predecessorId != null && <ButtonLink href={to(["sessions", session.predecessorId], { at: session.predecessorSeq ?? undefined })}>Forked from</ButtonLink>}
+      {session.parentSessionId != null && (
+        <ButtonLink href={to(["sessions", session.parentSessionId])}>Parent</ButtonLink>
+      )}
+      {session.predecessorId != null && (
+        <ButtonLink href={to(["sessions", session.predecessorId], { at: session.predecessorSeq ?? undefined })}>
+          Forked from
+        </ButtonLink>
+      )}
       <ButtonLink href={to(["chat", session.sessionId])}>Chat</ButtonLink>
       <Keeping session={session} title={titleOf(session)} />
     </div>
@@ -88,14 +138,29 @@ function AsItWas({ sessionId, records, at, onMove }: AsItWasProps): ReactNode {
   const shownSeq = useDeferredValue(seq);
   const conversation = useMemo(() => machine.at(records, shownSeq), [machine, records, shownSeq]);
   const items = useMemo(() => chatItems(conversation), [conversation]);
-  const move = (next: number): void => { onMove(next >= last ? undefined : Math.max(next, 1)); };
-  useKeys({ ArrowLeft: () => { move(seq - 1); }, ArrowRight: () => { move(seq + 1); } });
+  const move = (next: number): void => {
+    onMove(next >= last ? undefined : Math.max(next, 1));
+  };
+  useKeys({
+    ArrowLeft: () => {
+      move(seq - 1);
+    },
+    ArrowRight: () => {
+      move(seq + 1);
+    },
+  });
   if (last === 0) return <Loading label="Reading the journal" />;
   return (
     <>
       <Travel sessionId={sessionId} seq={seq} last={last} record={records[seq - 1]} onMove={move} />
-      <MessageList items={items} label={`The session after record ${seq}`} empty={<Empty title="Nothing was said yet at this record." />} />
-      <div className="border-t border-agent-border px-4 py-2"><CostMeter usage={conversation.usage.session} /></div>
+      <MessageList
+        items={items}
+        label={`The session after record ${seq}`}
+        empty={<Empty title="Nothing was said yet at this record." />}
+      />
+      <div className="border-t border-agent-border px-4 py-2">
+        <CostMeter usage={conversation.usage.session} />
+      </div>
     </>
   );
 }
@@ -115,25 +180,71 @@ function Travel({ sessionId, seq, last, record, onMove }: TravelProps): ReactNod
     setError(undefined);
     if (point == null) return;
     forkAt(sessionId, point).then(
-      (id) => { navigate(to(["chat", id])); },
-      (failure: unknown) => { setError(failure instanceof Error ? failure : new Error(String(failure))); },
+      (id) => {
+        navigate(to(["chat", id]));
+      },
+      (failure: unknown) => {
+        setError(failure instanceof Error ? failure : new Error(String(failure)));
+      },
     );
   };
   return (
     <div className="flex flex-col gap-2 border-b border-agent-border bg-agent-surface px-4 py-2">
       <div className="flex flex-wrap items-center gap-3 text-xs text-agent-muted">
-        <input type="range" aria-label="Record" min={1} max={last} value={seq} className="min-w-32 flex-1 accent-agent-accent" onChange={(event) => { onMove(Number(event.target.value)); }} />
+        <input
+          type="range"
+          aria-label="Record"
+          min={1}
+          max={last}
+          value={seq}
+          className="min-w-32 flex-1 accent-agent-accent"
+          onChange={(event) => {
+            onMove(Number(event.target.value));
+          }}
+        />
         <label className="inline-flex items-center gap-2 whitespace-nowrap">
           After record
-          <input type="number" min={1} max={last} value={seq} className={classes(SMALL_FIELD, "w-24!")} onChange={(event) => { onMove(Number(event.target.value)); }} />
+          <input
+            type="number"
+            min={1}
+            max={last}
+            value={seq}
+            className={classes(SMALL_FIELD, "w-24!")}
+            onChange={(event) => {
+              onMove(Number(event.target.value));
+            }}
+          />
         </label>
         <span>of {last.toLocaleString("en-US")}</span>
-        <button type="button" className={SMALL_BUTTON} disabled={point == null} title={point === null ? "Before this record nothing is settled: there is no place where a copy could begin" : "Begin a copy of this session where no call is under way"} onClick={fork}>{point == null || point === seq ? "Fork here" : `Fork at ${point}`}</button>
-        {seq < last && <button type="button" className={SMALL_BUTTON} onClick={() => { onMove(last); }}>Now</button>}
+        <button
+          type="button"
+          className={SMALL_BUTTON}
+          disabled={point == null}
+          title={
+            point === null
+              ? "Before this record nothing is settled: there is no place where a copy could begin"
+              : "Begin a copy of this session where no call is under way"
+          }
+          onClick={fork}
+        >
+          {point == null || point === seq ? "Fork here" : `Fork at ${point}`}
+        </button>
+        {seq < last && (
+          <button
+            type="button"
+            className={SMALL_BUTTON}
+            onClick={() => {
+              onMove(last);
+            }}
+          >
+            Now
+          </button>
+        )}
       </div>
       {record !== undefined && (
         <p className="truncate text-xs text-agent-muted">
-          <span className="font-mono">{record.type}</span> at <time dateTime={record.meta.at}>{new Date(record.meta.at).toLocaleString()}</time>{" "}
+          <span className="font-mono">{record.type}</span> at{" "}
+          <time dateTime={record.meta.at}>{new Date(record.meta.at).toLocaleString()}</time>{" "}
           <TextLink href={to(["sessions", sessionId], { view: "journal", at: seq })}>Show the record</TextLink>
         </p>
       )}
@@ -147,6 +258,149 @@ function Runs({ sessionId }: { readonly sessionId: string }): ReactNode {
   const now = useNow();
   if (error !== null) return <Failure error={error} />;
   if (data === undefined) return <Loading />;
-  if (data.length === 0) return <Empty title="Nothing ran in this session yet."><p>Each message of a user begins a run.</p></Empty>;
-  return <ul className="overflow-y-auto">{data.map((run) => <li key={run.runId} className="border-b border-agent-border"><RunLine run={run} now={now} /></li>)}</ul>;
+  if (data.length === 0)
+    return (
+      <Empty title="Nothing ran in this session yet.">
+        <p>Each message of a user begins a run.</p>
+      </Empty>
+    );
+  return (
+    <ul className="overflow-y-auto">
+      {data.map((run) => (
+        <li key={run.runId} className="border-b border-agent-border">
+          <RunLine run={run} now={now} />
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+/** Takes a session out as a file, or removes it for good. */
+function Keeping({ session, title }: { readonly session: SessionInfo; readonly title: string }): ReactNode {
+  const { sessionId, status = "idle", runCount = 0 } = session;
+  const [isAsking, setIsAsking] = useState(false);
+  const queries = useQueryClient();
+  const save = useMutation({
+    mutationFn: async () => {
+      saveAs(`session-${sessionId}.jsonl`, await client.exportSession(sessionId));
+    },
+  });
+  const remove = useMutation({
+    mutationFn: () => client.deleteSession(sessionId),
+    onSuccess: (gone) => {
+      for (const id of gone) queries.removeQueries({ queryKey: ["session", id] });
+      void queries.invalidateQueries({ queryKey: ["sessions"] });
+      const others = gone.filter((id) => id !== sessionId);
+      tellDone(
+        `Deleted “${title}” (${shortId(sessionId)})${others.length === 0 ? "" : `, and ${others.length === 1 ? "the session of its subagent" : `${others.length} sessions of its subagents`}: ${others.map(shortId).join(", ")}`}.`,
+      );
+      navigate("/sessions", { replace: true });
+    },
+    onError: () => {
+      setIsAsking(false);
+    },
+  });
+  const isOpen = !isOver(status) && status !== "idle";
+  const error = save.error ?? remove.error;
+  return (
+    <>
+      <button
+        type="button"
+        className={SMALL_BUTTON}
+        title="Everything that is stored of it, as lines of JSON"
+        disabled={save.isPending}
+        onClick={() => {
+          save.mutate();
+        }}
+      >
+        Export
+      </button>
+      <button
+        type="button"
+        className={SMALL_DANGER}
+        onClick={() => {
+          setIsAsking(true);
+        }}
+      >
+        Delete
+      </button>
+      <Confirm
+        title={`Delete “${title}”?`}
+        action="Delete for good"
+        isOpen={isAsking}
+        isBusy={remove.isPending}
+        onConfirm={() => {
+          remove.mutate();
+        }}
+        onClose={() => {
+          setIsAsking(false);
+        }}
+      >
+        <p>
+          Its journal goes, with {runCount === 1 ? "its run" : `its ${runCount} runs`} and the sessions of its
+          subagents. Nothing brings them back; forks of it stay.
+        </p>
+        {isOpen && <p className="text-agent-warning">A run is {status} in it: it ends.</p>}
+        <p>Export it first if it may be needed again.</p>
+      </Confirm>
+      {error !== null && (
+        <div className="w-full">
+          <Failure error={error} />
+        </div>
+      )}
+    </>
+  );
+}
+
+/** Gives a text to the browser to keep as a file. */
+function saveAs(name: string, text: string): void {
+  const address = URL.createObjectURL(new Blob([text], { type: "application/x-ndjson" }));
+  const link = document.createElement("a");
+  link.href = address;
+  link.download = name;
+  link.click();
+  URL.revokeObjectURL(address);
+}
+
+interface ConfirmProps {
+  readonly title: string;
+  /** The label of the confirming button. */
+  readonly action: string;
+  readonly isOpen: boolean;
+  readonly isBusy: boolean;
+  readonly onConfirm: () => void;
+  readonly onClose: () => void;
+  /** The consequences. */
+  readonly children: ReactNode;
+}
+
+/** Asks once more before something that cannot be taken back. The browser's own dialog: Escape closes it. */
+function Confirm({ title, action, isOpen, isBusy, onConfirm, onClose, children }: ConfirmProps): ReactNode {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const id = useId();
+  useEffect(() => {
+    if (isOpen) dialog.current?.showModal();
+    else dialog.current?.close();
+  }, [isOpen]);
+  return (
+    <dialog
+      ref={dialog}
+      onClose={onClose}
+      aria-labelledby={id}
+      className="m-auto w-full max-w-md rounded-lg border border-agent-border bg-agent-bg p-5 text-sm text-agent-text backdrop:bg-black/50"
+    >
+      <h2 id={id} className="mb-2 text-base font-semibold wrap-anywhere">
+        {title}
+      </h2>
+      <div className="flex flex-col gap-2 text-agent-muted">{children}</div>
+      <div className="mt-4 flex justify-end gap-2">
+        <button type="button" className={BUTTONS.default} onClick={onClose}>
+          Keep it
+        </button>
+        <button type="button" className={BUTTONS.danger} disabled={isBusy} onClick={onConfirm}>
+          {action}
+        </button>
+      </div>
+    </dialog>
+  );
 }

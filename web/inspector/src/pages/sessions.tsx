@@ -1,17 +1,29 @@
+/** Lists of sessions and runs. */
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import type { RunStatus, Usage } from "@windlass/protocol";
 import type { RunRow, SessionInfo } from "@windlass/protocol/client";
 import { classes, FOCUS, formatCost, formatDuration } from "@windlass/ui";
 import { useCallback, useDeferredValue, useMemo, useRef, type ReactNode } from "react";
-import { formatShort, shortId } from "../lib/format.js";
-import { agentsQuery, runsQuery, sessionsQuery } from "../lib/queries.js";
-import { Link, to, useQueryState } from "../lib/router.js";
-import { durationOf } from "../lib/stats.js";
-import { Ago, Code, Empty, Failure, Heading, Loading, Select, Status, TextLink, useNow } from "../parts/basics.js";
-import { useKeys } from "../parts/keys.js";
-import { SMALL_FIELD } from "../parts/styles.js";
-import { Tabs } from "../parts/tabs.js";
-import { VirtualList } from "../parts/virtual-list.js";
+import {
+  Ago,
+  Code,
+  Empty,
+  Failure,
+  formatShort,
+  Heading,
+  Loading,
+  Select,
+  shortId,
+  SMALL_FIELD,
+  Status,
+  Tabs,
+  TextLink,
+  useNow,
+  VirtualList,
+} from "../parts.js";
+import { agentsQuery, runsQuery, sessionsQuery } from "../queries.js";
+import { Link, to, useQueryState } from "../router.js";
+import { useKeys } from "../shell.js";
 
 const STATUSES = ["running", "waiting", "completed", "failed", "cancelled", "budget_exhausted"] as const;
 const ROW_PX = 57;
@@ -21,7 +33,11 @@ export function SessionsPage(): ReactNode {
   const [query, change] = useQueryState();
   const agents = useQuery(agentsQuery);
   const search = useRef<HTMLInputElement>(null);
-  useKeys({ "/": () => { search.current?.focus(); } });
+  useKeys({
+    "/": () => {
+      search.current?.focus();
+    },
+  });
   const isRuns = query.get("list") === "runs";
   const status = STATUSES.find((one) => one === query.get("status"));
   const agent = query.get("agent") ?? "";
@@ -37,14 +53,36 @@ export function SessionsPage(): ReactNode {
               placeholder="Search titles  /"
               className={classes(SMALL_FIELD, "w-48!")}
               value={query.get("text") ?? ""}
-              onChange={(event) => { change({ text: event.target.value }); }}
+              onChange={(event) => {
+                change({ text: event.target.value });
+              }}
             />
           )}
-          <Select label="Status" value={status ?? ""} options={[["", "any"], ...STATUSES.map((one) => [one, one.replaceAll("_", " ")] as const)]} onChange={(next) => { change({ status: next }); }} />
-          <Select label="Agent" value={agent} options={[["", "any"], ...(agents.data ?? []).map(({ agentId }) => [agentId, agentId] as const)]} onChange={(next) => { change({ agent: next }); }} />
+          <Select
+            label="Status"
+            value={status ?? ""}
+            options={[["", "any"], ...STATUSES.map((one) => [one, one.replaceAll("_", " ")] as const)]}
+            onChange={(next) => {
+              change({ status: next });
+            }}
+          />
+          <Select
+            label="Agent"
+            value={agent}
+            options={[["", "any"], ...(agents.data ?? []).map(({ agentId }) => [agentId, agentId] as const)]}
+            onChange={(next) => {
+              change({ agent: next });
+            }}
+          />
           {!isRuns && (
             <label className="inline-flex items-center gap-2 text-xs text-agent-muted">
-              <input type="checkbox" checked={query.get("subagents") === "1"} onChange={(event) => { change({ subagents: event.target.checked ? 1 : undefined }); }} />
+              <input
+                type="checkbox"
+                checked={query.get("subagents") === "1"}
+                onChange={(event) => {
+                  change({ subagents: event.target.checked ? 1 : undefined });
+                }}
+              />
               Subagents
             </label>
           )}
@@ -53,9 +91,22 @@ export function SessionsPage(): ReactNode {
       <Tabs
         label="Lists"
         value={isRuns ? "runs" : "sessions"}
-        onChange={(list) => { change({ list: list === "runs" ? "runs" : undefined, text: undefined }, { push: true }); }}
+        onChange={(list) => {
+          change({ list: list === "runs" ? "runs" : undefined, text: undefined }, { push: true });
+        }}
         tabs={[
-          { id: "sessions", label: "Sessions", content: () => <Sessions text={query.get("text") ?? ""} status={status} agent={agent} subagents={query.get("subagents") === "1"} /> },
+          {
+            id: "sessions",
+            label: "Sessions",
+            content: () => (
+              <Sessions
+                text={query.get("text") ?? ""}
+                status={status}
+                agent={agent}
+                subagents={query.get("subagents") === "1"}
+              />
+            ),
+          },
           { id: "runs", label: "Runs", content: () => <Runs status={status} agent={agent} /> },
         ]}
       />
@@ -87,8 +138,18 @@ function Sessions({ text, status, agent, subagents }: Filter): ReactNode {
     <>
       {error !== null && <Failure error={error} onRetry={() => void refetch()} />}
       <Columns first="Session" third="Runs" />
-      <VirtualList items={items} label="Sessions, the newest first" keyOf={({ sessionId }) => sessionId} rowPx={ROW_PX} onEnd={onEnd} render={(session) => <SessionRow session={session} now={now} />} />
-      <p role="status" className="border-t border-agent-border px-4 py-1 text-xs text-agent-muted">{items.length.toLocaleString("en-US")}{hasNextPage ? " and more" : ""} sessions</p>
+      <VirtualList
+        items={items}
+        label="Sessions, the newest first"
+        keyOf={({ sessionId }) => sessionId}
+        rowPx={ROW_PX}
+        onEnd={onEnd}
+        render={(session) => <SessionRow session={session} now={now} />}
+      />
+      <p role="status" className="border-t border-agent-border px-4 py-1 text-xs text-agent-muted">
+        {items.length.toLocaleString("en-US")}
+        {hasNextPage ? " and more" : ""} sessions
+      </p>
     </>
   );
 }
@@ -103,10 +164,13 @@ const NUMBER = "hidden w-20 shrink-0 text-right text-xs tabular-nums text-agent-
 const STATE = "w-28 shrink-0 max-sm:w-auto";
 const WHEN = "hidden w-20 shrink-0 text-right text-xs text-agent-muted sm:block";
 
-/** What the columns are called; each row says it again for those who do not see them. */
+/** Column headings; each row repeats them for screen readers. */
 function Columns({ first, third }: { readonly first: string; readonly third: string }): ReactNode {
   return (
-    <div aria-hidden className="hidden items-center gap-4 border-b border-agent-border bg-agent-surface px-4 py-1.5 text-xs text-agent-muted sm:flex">
+    <div
+      aria-hidden
+      className="hidden items-center gap-4 border-b border-agent-border bg-agent-surface px-4 py-1.5 text-xs text-agent-muted sm:flex"
+    >
       <span className="min-w-0 flex-1">{first}</span>
       <span className={AGENT}>Agent</span>
       <span className={NUMBER}>{third}</span>
@@ -127,16 +191,25 @@ function SessionRow({ session, now }: { readonly session: SessionInfo; readonly 
         <span className="block truncate text-xs text-agent-muted">{about(session)}</span>
       </span>
       <span className={AGENT}>{agentId}</span>
-      <span className={NUMBER}>{runCount}<span className="sr-only">{runCount === 1 ? " run" : " runs"}</span></span>
+      <span className={NUMBER}>
+        {runCount}
+        <span className="sr-only">{runCount === 1 ? " run" : " runs"}</span>
+      </span>
       <Used usage={usage} />
-      <span className={STATE}><Status status={status ?? "idle"} /></span>
+      <span className={STATE}>
+        <Status status={status ?? "idle"} />
+      </span>
       <span className={WHEN}>{updatedAt != null && <Ago at={updatedAt} nowMs={now} />}</span>
     </Link>
   );
 }
 
 function about({ sessionId, agentId, requestCount = 0, predecessorId, parentSessionId }: SessionInfo): ReactNode {
-  const parts = [requestCount > 0 ? `${requestCount} waiting for you` : "", predecessorId == null ? "" : "fork", parentSessionId == null ? "" : "subagent"].filter((part) => part !== "");
+  const parts = [
+    requestCount > 0 ? `${requestCount} waiting for you` : "",
+    predecessorId == null ? "" : "fork",
+    parentSessionId == null ? "" : "subagent",
+  ].filter((part) => part !== "");
   return (
     <>
       <span className="font-mono">{shortId(sessionId)}</span>
@@ -150,24 +223,47 @@ function Used({ usage }: { readonly usage: Usage | undefined }): ReactNode {
   const tokens = (usage?.inputTokens ?? 0) + (usage?.outputTokens ?? 0);
   return (
     <>
-      <span className={NUMBER}>{tokens === 0 ? "–" : <>{formatShort(tokens)}<span className="sr-only"> tokens</span></>}</span>
+      <span className={NUMBER}>
+        {tokens === 0 ? (
+          "–"
+        ) : (
+          <>
+            {formatShort(tokens)}
+            <span className="sr-only"> tokens</span>
+          </>
+        )}
+      </span>
       <span className={NUMBER}>{usage?.costMicros === undefined ? "–" : formatCost(usage.costMicros)}</span>
     </>
   );
 }
 
 function NoSessions({ isFiltered }: { readonly isFiltered: boolean }): ReactNode {
-  if (isFiltered) return <Empty title="Nothing fits."><p>Search looks at the beginnings of words in titles. <TextLink href="/sessions">Show all sessions</TextLink></p></Empty>;
+  if (isFiltered)
+    return (
+      <Empty title="Nothing fits.">
+        <p>
+          Search looks at the beginnings of words in titles. <TextLink href="/sessions">Show all sessions</TextLink>
+        </p>
+      </Empty>
+    );
   return (
     <Empty title="There are no sessions yet.">
-      <p>A session is a conversation with its whole journal. <TextLink href="/chat">Begin one in the chat</TextLink>, or from a program:</p>
-      <p><Code>{`curl ${location.origin}/v1/sessions -H 'content-type: application/json' -d '{"message": "Use weather."}'`}</Code></p>
+      <p>
+        A session is a conversation with its whole journal. <TextLink href="/chat">Begin one in the chat</TextLink>, or
+        from a program:
+      </p>
+      <p>
+        <Code>{`curl ${location.origin}/v1/sessions -H 'content-type: application/json' -d '{"message": "Use weather."}'`}</Code>
+      </p>
     </Empty>
   );
 }
 
 function Runs({ status, agent }: { readonly status: RunStatus | undefined; readonly agent: string }): ReactNode {
-  const { data, error, refetch, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(runsQuery({ status, agent: orNone(agent) }));
+  const { data, error, refetch, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(
+    runsQuery({ status, agent: orNone(agent) }),
+  );
   const items = useMemo(() => data?.pages.flatMap(({ runs }) => runs), [data]);
   const now = useNow();
   const onEnd = useCallback(() => {
@@ -179,14 +275,36 @@ function Runs({ status, agent }: { readonly status: RunStatus | undefined; reado
   return (
     <>
       <Columns first="Run" third="Time" />
-      <VirtualList items={items} label="Runs, the newest first" keyOf={({ runId }) => runId} rowPx={ROW_PX} onEnd={onEnd} render={(run) => <div className="border-b border-agent-border"><RunLine run={run} now={now} /></div>} />
-      <p role="status" className="border-t border-agent-border px-4 py-1 text-xs text-agent-muted">{items.length.toLocaleString("en-US")}{hasNextPage ? " and more" : ""} runs</p>
+      <VirtualList
+        items={items}
+        label="Runs, the newest first"
+        keyOf={({ runId }) => runId}
+        rowPx={ROW_PX}
+        onEnd={onEnd}
+        render={(run) => (
+          <div className="border-b border-agent-border">
+            <RunLine run={run} now={now} />
+          </div>
+        )}
+      />
+      <p role="status" className="border-t border-agent-border px-4 py-1 text-xs text-agent-muted">
+        {items.length.toLocaleString("en-US")}
+        {hasNextPage ? " and more" : ""} runs
+      </p>
     </>
   );
 }
 
 /** A run in a list; a narrow one leaves out how much and how long. */
-export function RunLine({ run, now, isNarrow = false }: { readonly run: RunRow; readonly now: number; readonly isNarrow?: boolean }): ReactNode {
+export function RunLine({
+  run,
+  now,
+  isNarrow = false,
+}: {
+  readonly run: RunRow;
+  readonly now: number;
+  readonly isNarrow?: boolean;
+}): ReactNode {
   const { runId, agentId, status, startedAt, usage } = run;
   const tookMs = durationOf(run);
   return (
@@ -198,8 +316,15 @@ export function RunLine({ run, now, isNarrow = false }: { readonly run: RunRow; 
       {!isNarrow && <span className={AGENT}>{agentId}</span>}
       {!isNarrow && <span className={NUMBER}>{tookMs === undefined ? "–" : formatDuration(tookMs)}</span>}
       {!isNarrow && <Used usage={usage} />}
-      <span className={isNarrow ? "" : STATE}><Status status={status} /></span>
+      <span className={isNarrow ? "" : STATE}>
+        <Status status={status} />
+      </span>
       <span className={WHEN}>{startedAt != null && <Ago at={startedAt} nowMs={now} />}</span>
     </Link>
   );
+}
+
+/** How long a run took; undefined while it goes on. */
+function durationOf({ startedAt, endedAt }: RunRow): number | undefined {
+  return startedAt == null || endedAt == null ? undefined : Date.parse(endedAt) - Date.parse(startedAt);
 }

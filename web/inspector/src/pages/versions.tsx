@@ -1,22 +1,26 @@
+/** Versions of an agent side by side. */
 import { useQuery } from "@tanstack/react-query";
 import type { Estimate, VersionComparison, VersionTally } from "@windlass/protocol";
 import type { Version } from "@windlass/protocol/client";
 import { CARD, classes, formatCost, formatCount, formatDuration } from "@windlass/ui";
 import type { ReactNode } from "react";
-import { formatShort, plural } from "../lib/format.js";
-import { compareQuery, versionsQuery } from "../lib/queries.js";
-import { useQueryState } from "../lib/router.js";
-import { Ago, Empty, Failure, Loading, Select, Status, useNow } from "../parts/basics.js";
-import { Interval } from "../parts/interval.js";
+import { Ago, Empty, Failure, formatShort, Loading, plural, Select, Status, useNow } from "../parts.js";
+import { compareQuery, versionsQuery } from "../queries.js";
+import { useQueryState } from "../router.js";
 
 type Metric = "successRate" | "costMicros" | "durationMs" | "tokens";
 
-const METRICS: readonly { readonly id: Metric; readonly label: string; readonly format: (value: number) => string }[] = [
-  { id: "successRate", label: "Succeeded", format: (share) => `${(share * 100).toFixed(share === 1 || share === 0 ? 0 : 1)} %` },
-  { id: "costMicros", label: "Cost of a run", format: formatCost },
-  { id: "durationMs", label: "Time of a run", format: formatDuration },
-  { id: "tokens", label: "Tokens of a run", format: formatShort },
-];
+const METRICS: readonly { readonly id: Metric; readonly label: string; readonly format: (value: number) => string }[] =
+  [
+    {
+      id: "successRate",
+      label: "Succeeded",
+      format: (share) => `${(share * 100).toFixed(share === 1 || share === 0 ? 0 : 1)} %`,
+    },
+    { id: "costMicros", label: "Cost of a run", format: formatCost },
+    { id: "durationMs", label: "Time of a run", format: formatDuration },
+    { id: "tokens", label: "Tokens of a run", format: formatShort },
+  ];
 const VERDICTS: Readonly<Record<VersionComparison["verdict"], string>> = {
   better: "The newer version succeeds more often.",
   worse: "The newer version succeeds less often.",
@@ -25,7 +29,12 @@ const VERDICTS: Readonly<Record<VersionComparison["verdict"], string>> = {
 
 /** Two versions of an agent side by side: what their runs came to, and how sure that is. */
 export function Versions({ agent }: { readonly agent: string | undefined }): ReactNode {
-  if (agent === undefined) return <Empty title="There is no agent yet."><p>Versions are those of an agent: its instructions, tools, policy, budget and model.</p></Empty>;
+  if (agent === undefined)
+    return (
+      <Empty title="There is no agent yet.">
+        <p>Versions are those of an agent: its instructions, tools, policy, budget and model.</p>
+      </Empty>
+    );
   return <VersionsOf key={agent} agent={agent} />;
 }
 
@@ -35,10 +44,23 @@ function VersionsOf({ agent }: { readonly agent: string }): ReactNode {
   if (error !== null && data === undefined) return <Failure error={error} onRetry={() => void refetch()} />;
   if (data === undefined) return <Loading />;
   const { versions, current } = data;
-  if (versions.length === 0) return <Empty title={`No run of ${agent} has ended yet.`}><p>Every run is pinned to a version of its agent. As soon as two versions have run, they can be compared here.</p></Empty>;
+  if (versions.length === 0)
+    return (
+      <Empty title={`No run of ${agent} has ended yet.`}>
+        <p>
+          Every run is pinned to a version of its agent. As soon as two versions have run, they can be compared here.
+        </p>
+      </Empty>
+    );
   const old = pick(versions, query.get("old")) ?? versions[1];
   const next = pick(versions, query.get("new")) ?? versions[0];
-  const options = versions.map(({ tally }) => [tally.fingerprint, `${nameOf(tally)}${tally.fingerprint === current ? " (now)" : ""}, ${plural(tally.runs, "run")}`] as const);
+  const options = versions.map(
+    ({ tally }) =>
+      [
+        tally.fingerprint,
+        `${nameOf(tally)}${tally.fingerprint === current ? " (now)" : ""}, ${plural(tally.runs, "run")}`,
+      ] as const,
+  );
   return (
     <div className="flex min-h-0 flex-1 flex-col gap-4 overflow-y-auto p-4">
       {old === undefined || next === undefined ? (
@@ -48,8 +70,22 @@ function VersionsOf({ agent }: { readonly agent: string }): ReactNode {
       ) : (
         <>
           <div className="flex flex-wrap items-center gap-3">
-            <Select label="Older" value={old.tally.fingerprint} options={options} onChange={(value) => { change({ old: value }); }} />
-            <Select label="Newer" value={next.tally.fingerprint} options={options} onChange={(value) => { change({ new: value }); }} />
+            <Select
+              label="Older"
+              value={old.tally.fingerprint}
+              options={options}
+              onChange={(value) => {
+                change({ old: value });
+              }}
+            />
+            <Select
+              label="Newer"
+              value={next.tally.fingerprint}
+              options={options}
+              onChange={(value) => {
+                change({ new: value });
+              }}
+            />
           </div>
           <Compared agent={agent} old={old} next={next} />
         </>
@@ -73,15 +109,33 @@ function Only({ version, agent }: { readonly version: Version | undefined; reado
   const { tally, firstAt, lastAt } = version;
   return (
     <>
-      <p className="text-sm text-agent-muted">{agent} has run in one version so far, <span className="font-mono">{nameOf(tally)}</span>: first <Ago at={firstAt} nowMs={now} />, last <Ago at={lastAt} nowMs={now} />. Change its instructions, tools or model, and the two can be compared here.</p>
+      <p className="text-sm text-agent-muted">
+        {agent} has run in one version so far, <span className="font-mono">{nameOf(tally)}</span>: first{" "}
+        <Ago at={firstAt} nowMs={now} />, last <Ago at={lastAt} nowMs={now} />. Change its instructions, tools or model,
+        and the two can be compared here.
+      </p>
       <ul className="grid max-w-4xl gap-3 sm:grid-cols-2 lg:grid-cols-4">
-        {METRICS.map(({ id, label, format }) => <li key={id} className={classes(CARD, "p-4")}><p className="text-xs text-agent-muted">{label}</p><p className="text-lg font-semibold">{told(tally[id], format)}</p><p className="text-xs text-agent-muted">{rangeOf(tally[id], format)}</p></li>)}
+        {METRICS.map(({ id, label, format }) => (
+          <li key={id} className={classes(CARD, "p-4")}>
+            <p className="text-xs text-agent-muted">{label}</p>
+            <p className="text-lg font-semibold">{told(tally[id], format)}</p>
+            <p className="text-xs text-agent-muted">{rangeOf(tally[id], format)}</p>
+          </li>
+        ))}
       </ul>
     </>
   );
 }
 
-function Compared({ agent, old, next }: { readonly agent: string; readonly old: Version; readonly next: Version }): ReactNode {
+function Compared({
+  agent,
+  old,
+  next,
+}: {
+  readonly agent: string;
+  readonly old: Version;
+  readonly next: Version;
+}): ReactNode {
   const { data, error, refetch } = useQuery(compareQuery(agent, old.tally.fingerprint, next.tally.fingerprint));
   if (error !== null && data === undefined) return <Failure error={error} onRetry={() => void refetch()} />;
   if (data === undefined) return <Loading />;
@@ -89,42 +143,73 @@ function Compared({ agent, old, next }: { readonly agent: string; readonly old: 
     <>
       <ComparisonTable comparison={data.comparison} />
       {data.changes !== undefined && (
-        <section aria-label="What differs" className={classes(CARD, "max-w-4xl p-4 text-sm")}>
-          <h2 className="mb-2 font-semibold">What differs</h2>
-          {data.changes.length === 0 ? <p className="text-agent-muted">Nothing does.</p> : <ul className="flex flex-col gap-1 font-mono text-xs">{data.changes.map((change) => <li key={change}>{change}</li>)}</ul>}
+        <section aria-label="Differences" className={classes(CARD, "max-w-4xl p-4 text-sm")}>
+          <h2 className="mb-2 font-semibold">Differences</h2>
+          {data.changes.length === 0 ? (
+            <p className="text-agent-muted">Nothing does.</p>
+          ) : (
+            <ul className="flex flex-col gap-1 font-mono text-xs">
+              {data.changes.map((change) => (
+                <li key={change}>{change}</li>
+              ))}
+            </ul>
+          )}
         </section>
       )}
     </>
   );
 }
 
-/** What two versions came to, in numbers and drawn on one scale. */
+/** The numbers of two versions, drawn on one scale. */
 export function ComparisonTable({ comparison }: { readonly comparison: VersionComparison }): ReactNode {
   const { old, new: next, verdict } = comparison;
   const metrics = METRICS.filter(({ id }) => old[id] !== undefined || next[id] !== undefined);
   return (
     <section aria-label="Comparison" className={classes(CARD, "max-w-4xl overflow-hidden text-sm")}>
-      <p className="flex flex-wrap items-center gap-3 px-4 py-3"><Status status={verdict} />{VERDICTS[verdict]} <span className="text-agent-muted">{formatCount(old.succeeded)} of {formatCount(old.runs)} runs, then {formatCount(next.succeeded)} of {formatCount(next.runs)}.</span></p>
+      <p className="flex flex-wrap items-center gap-3 px-4 py-3">
+        <Status status={verdict} />
+        {VERDICTS[verdict]}{" "}
+        <span className="text-agent-muted">
+          {formatCount(old.succeeded)} of {formatCount(old.runs)} runs, then {formatCount(next.succeeded)} of{" "}
+          {formatCount(next.runs)}.
+        </span>
+      </p>
       <ul>
         {metrics.map(({ id, label, format }) => (
           <li key={id} className="grid gap-x-4 gap-y-2 border-t border-agent-border px-4 py-3 sm:grid-cols-[9rem_1fr]">
             <div>
               <p className="font-medium">{label}</p>
-              {comparison[id] !== undefined && <p className="text-xs text-agent-muted">{signed(comparison[id].value, format)}</p>}
+              {comparison[id] !== undefined && (
+                <p className="text-xs text-agent-muted">{signed(comparison[id].value, format)}</p>
+              )}
             </div>
             <div className="flex min-w-0 flex-col gap-1.5">
-              {([["older", old[id]], ["newer", next[id]]] as const).map(([name, estimate]) => (
+              {(
+                [
+                  ["older", old[id]],
+                  ["newer", next[id]],
+                ] as const
+              ).map(([name, estimate]) => (
                 <div key={name} className="grid grid-cols-[3rem_1fr] items-center gap-3 sm:grid-cols-[3rem_1fr_12rem]">
                   <span className="text-xs text-agent-muted">{name}</span>
-                  <Interval estimate={estimate} most={mostOf(id, [old[id], next[id]])} color={name === "older" ? "bg-agent-muted" : "bg-agent-accent"} />
-                  <span className="text-xs max-sm:col-start-2"><strong>{told(estimate, format)}</strong> <span className="text-agent-muted">{rangeOf(estimate, format)}</span></span>
+                  <Interval
+                    estimate={estimate}
+                    most={mostOf(id, [old[id], next[id]])}
+                    color={name === "older" ? "bg-agent-muted" : "bg-agent-accent"}
+                  />
+                  <span className="text-xs max-sm:col-start-2">
+                    <strong>{told(estimate, format)}</strong>{" "}
+                    <span className="text-agent-muted">{rangeOf(estimate, format)}</span>
+                  </span>
                 </div>
               ))}
             </div>
           </li>
         ))}
       </ul>
-      <p className="border-t border-agent-border px-4 py-2 text-xs text-agent-muted">A line is where the true number lies in 95 of 100 cases; lines that overlap may be the same.</p>
+      <p className="border-t border-agent-border px-4 py-2 text-xs text-agent-muted">
+        A line is where the true number lies in 95 of 100 cases; lines that overlap may be the same.
+      </p>
     </section>
   );
 }
@@ -135,7 +220,9 @@ function told(estimate: Estimate | undefined, format: (value: number) => string)
 
 /** How sure a number is. None of them can be less than 0, whatever the mathematics of few runs says. */
 function rangeOf(estimate: Estimate | undefined, format: (value: number) => string): string {
-  return estimate?.low === undefined || estimate.high === undefined ? "" : `${format(Math.max(estimate.low, 0))} to ${format(estimate.high)}`;
+  return estimate?.low === undefined || estimate.high === undefined
+    ? ""
+    : `${format(Math.max(estimate.low, 0))} to ${format(estimate.high)}`;
 }
 
 function signed(value: number, format: (value: number) => string): string {
@@ -146,4 +233,38 @@ function signed(value: number, format: (value: number) => string): string {
 /** Where the scale ends: at 100 % for a share, else at the largest number. */
 function mostOf(id: Metric, estimates: readonly (Estimate | undefined)[]): number {
   return id === "successRate" ? 1 : Math.max(...estimates.map((one) => one?.high ?? one?.value ?? 0), 0);
+}
+
+const FULL = 100;
+
+/** A number and how sure it is, on a scale from 0. What cannot be seen stands beside it in words. */
+function Interval({
+  estimate,
+  most,
+  color,
+}: {
+  readonly estimate: Estimate | undefined;
+  readonly most: number;
+  readonly color: string;
+}): ReactNode {
+  const at = (value: number): number => (most === 0 ? 0 : Math.min(Math.max(value / most, 0), 1) * FULL);
+  const low = at(estimate?.low ?? estimate?.value ?? 0);
+  const high = at(estimate?.high ?? estimate?.value ?? 0);
+  return (
+    <span aria-hidden className="relative mx-1.5 block h-4">
+      <span className="absolute inset-x-0 top-1/2 h-px -translate-y-1/2 bg-agent-border" />
+      {estimate !== undefined && (
+        <>
+          <span
+            className={classes("absolute top-1/2 h-1.5 -translate-y-1/2 rounded opacity-40", color)}
+            style={{ left: `${low}%`, width: `${high - low}%` }}
+          />
+          <span
+            className={classes("absolute top-1/2 size-3 -translate-1/2 rounded-full", color)}
+            style={{ left: `${at(estimate.value)}%` }}
+          />
+        </>
+      )}
+    </span>
+  );
 }

@@ -1,6 +1,6 @@
 """Marks of program text that does more than compute, and what each category means.
 
-Literal data only: the TypeScript twin is generated from these tables. The expressions use
+Literal data only. The expressions use
 only what Python and JavaScript read alike, and none of them can backtrack without bound.
 """
 

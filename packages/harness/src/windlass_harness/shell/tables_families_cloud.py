@@ -1,6 +1,6 @@
 """Clouds, clusters, databases with subcommands: what makes a call dangerous.
 
-Literal data only: the TypeScript twin is generated from these tables.
+Literal data only.
 The form of a rule is in `tables_families_dev.py`.
 """
 

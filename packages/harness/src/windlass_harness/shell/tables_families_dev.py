@@ -1,6 +1,6 @@
 """Development tools with subcommands: what makes a call of one dangerous.
 
-Literal data only: the TypeScript twin is generated from these tables.
+Literal data only.
 A rule is a list of words, and `;` divides rules: plain words must stand next to each other among the
 operands, a word that begins with `-` must be among the options; `*` is anything.
 """

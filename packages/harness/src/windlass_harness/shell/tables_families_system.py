@@ -1,6 +1,6 @@
 """System tools with subcommands: what makes a call of one dangerous.
 
-Literal data only: the TypeScript twin is generated from these tables.
+Literal data only.
 The form of a rule is in `tables_families_dev.py`.
 """
 

@@ -1,6 +1,6 @@
 """git: which subcommands read, with which options; which write or ask others.
 
-Literal data only: the TypeScript twin is generated from these tables.
+Literal data only.
 The form of a description is in `options.py`.
 """
 

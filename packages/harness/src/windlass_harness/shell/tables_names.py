@@ -1,6 +1,6 @@
 """Names that mean something: variables, files, folders, devices, hosts.
 
-Literal data only: the TypeScript twin is generated from these tables.
+Literal data only.
 """
 
 HARMLESS_VARIABLES = frozenset(

@@ -1,6 +1,6 @@
 """Programs by what they do: destroyers, writers, and those that need care.
 
-Literal data only: the TypeScript twin is generated from these tables.
+Literal data only.
 The form of a description is in `options.py`.
 """
 

@@ -1,6 +1,6 @@
 """Programs that only read, with every option that keeps them reading.
 
-Literal data only: the TypeScript twin is generated from these tables.
+Literal data only.
 The form of a description is in `options.py`.
 """
 

@@ -1,6 +1,6 @@
 """Options of the tools that have a rule of their own.
 
-Literal data only: the TypeScript twin is generated from these tables.
+Literal data only.
 """
 
 XARGS_OPTIONS = (

@@ -1,0 +1,458 @@
+/** A journal on the page: records as rows, and the panel about one record. */
+import { attachmentsOf, type Event, type PolicyDecision } from "@windlass/protocol";
+import {
+  classes,
+  CODE,
+  CopyButton,
+  cut,
+  FOCUS,
+  formatCost,
+  formatCount,
+  formatDuration,
+  formatValue,
+} from "@windlass/ui";
+import { memo, useMemo, useState, type ReactNode } from "react";
+import { useQuery } from "@tanstack/react-query";
+import type { PromptMessage, StepPrompt } from "@windlass/protocol/client";
+import { to, useQueryState } from "./router.js";
+import {
+  ButtonLink,
+  Empty,
+  formatMoment,
+  Loading,
+  plural,
+  SMALL_BUTTON,
+  SMALL_FIELD,
+  TextLink,
+  VirtualList,
+} from "./parts.js";
+import { callFacts, kindOf, stepFacts, tell, type CallFacts, type StepFacts, type Tone } from "./records.js";
+import { promptQuery } from "./queries.js";
+
+const ROW_PX = 32;
+
+interface JournalViewProps {
+  readonly records: readonly Event[];
+  /** As the journal has them, or in words. */
+  readonly isRaw: boolean;
+  readonly selected: number | undefined;
+  readonly onSelect: (seq: number) => void;
+}
+
+/** Records as rows, with a filter over everything in them. */
+export function JournalView({ records, isRaw, selected, onSelect }: JournalViewProps): ReactNode {
+  const [query, change] = useQueryState();
+  const filter = query.get("filter") ?? "";
+  const shown = useMemo(() => {
+    const wanted = filter.trim().toLowerCase();
+    return wanted === ""
+      ? records
+      : records.filter((record) =>
+          JSON.stringify([record.seq, record.type, record.data]).toLowerCase().includes(wanted),
+        );
+  }, [records, filter]);
+  const at = useMemo(
+    () => (selected === undefined ? -1 : shown.findIndex(({ seq }) => seq === selected)),
+    [shown, selected],
+  );
+  return (
+    <div className="flex min-h-0 min-w-0 flex-1 flex-col">
+      <div className="flex items-center gap-3 px-4 py-2">
+        <input
+          type="search"
+          aria-label="Filter records"
+          placeholder="Filter: a type, a tool, any text"
+          className={classes(SMALL_FIELD, "min-w-60")}
+          value={filter}
+          onChange={(event) => {
+            change({ filter: event.target.value });
+          }}
+        />
+        <p role="status" className="text-xs whitespace-nowrap text-agent-muted">
+          {shown.length.toLocaleString("en-US")} of {records.length.toLocaleString("en-US")}
+        </p>
+      </div>
+      {shown.length === 0 ? (
+        <Empty title={records.length === 0 ? "No records yet." : "No record fits."} />
+      ) : (
+        <VirtualList
+          items={shown}
+          label="Records"
+          keyOf={({ seq }) => seq ?? 0}
+          rowPx={ROW_PX}
+          selected={at}
+          onSelect={(next) => {
+            const seq = shown[next]?.seq;
+            if (seq !== undefined) onSelect(seq);
+          }}
+          render={(record) => (
+            <RecordRow record={record} isRaw={isRaw} isSelected={record.seq === selected} onSelect={onSelect} />
+          )}
+        />
+      )}
+    </div>
+  );
+}
+
+const TONES: Readonly<Record<Tone, string>> = {
+  plain: "border-l-agent-border",
+  model: "border-l-agent-accent",
+  tool: "border-l-agent-success",
+  wait: "border-l-agent-warning",
+  good: "border-l-agent-success",
+  bad: "border-l-agent-danger",
+};
+const TEXTS: Readonly<Partial<Record<Tone, string>>> = {
+  bad: "text-agent-danger-text",
+  wait: "text-agent-warning",
+  good: "text-agent-success",
+};
+const INDENT_REM = 1.25;
+
+interface RecordRowProps {
+  readonly record: Event;
+  readonly isSelected: boolean;
+  readonly onSelect: (seq: number) => void;
+  /** In words, or as the journal has it. */
+  readonly isRaw?: boolean;
+}
+
+/** One record of a journal. */
+const RecordRow = memo(function RecordRow({ record, isSelected, onSelect, isRaw = false }: RecordRowProps): ReactNode {
+  const { title, detail, tone, depth } = tell(record);
+  const seq = record.seq ?? 0;
+  return (
+    <button
+      type="button"
+      aria-current={isSelected}
+      onClick={() => {
+        onSelect(seq);
+      }}
+      className={classes(
+        "flex min-h-8 w-full cursor-pointer items-baseline gap-3 px-3 py-1 text-left text-sm",
+        isSelected ? "bg-agent-raised" : "hover:bg-agent-surface",
+        FOCUS,
+      )}
+    >
+      <span className="w-12 shrink-0 text-right font-mono text-xs text-agent-muted">{seq}</span>
+      <span
+        className={classes("flex min-w-0 flex-1 items-baseline gap-2 border-l-2 pl-3", TONES[tone])}
+        style={isRaw ? undefined : { marginLeft: `${depth * INDENT_REM}rem` }}
+      >
+        <span className={classes("shrink-0 max-w-[60%] truncate", isRaw ? "font-mono text-xs" : TEXTS[tone])}>
+          {isRaw ? record.type : title}
+        </span>
+        <span className="min-w-0 flex-1 truncate text-xs text-agent-muted">
+          {isRaw ? JSON.stringify(record.data).slice(0, 200) : detail}
+        </span>
+      </span>
+      <time dateTime={record.meta.at} className="hidden shrink-0 font-mono text-xs text-agent-muted sm:block">
+        {formatMoment(record.meta.at)}
+      </time>
+    </button>
+  );
+});
+
+// The panel about one record: request, decision, result, and the record itself.
+
+const TEXT_CHARS_MAX = 50_000;
+
+interface RecordPanelProps {
+  /** All records of the session. */
+  readonly records: readonly Event[];
+  readonly seq: number | undefined;
+  readonly sessionId: string;
+  readonly onClose: () => void;
+}
+
+export function RecordPanel({ records, seq, sessionId, onClose }: RecordPanelProps): ReactNode {
+  const record = seq === undefined ? undefined : records[seq - 1];
+  return (
+    <aside
+      aria-label="Details"
+      className="flex min-h-0 flex-col overflow-y-auto border-agent-border max-lg:max-h-[50%] max-lg:border-t lg:w-[26rem] lg:shrink-0 lg:border-l"
+    >
+      {record === undefined ? (
+        <Empty title="Nothing is selected.">
+          <p>Choose a row to see the exact prompt, arguments, result and policy decision.</p>
+        </Empty>
+      ) : (
+        <Details key={record.seq} records={records} record={record} sessionId={sessionId} onClose={onClose} />
+      )}
+    </aside>
+  );
+}
+
+function Details({
+  records,
+  record,
+  sessionId,
+  onClose,
+}: {
+  readonly records: readonly Event[];
+  readonly record: Event;
+  readonly sessionId: string;
+  readonly onClose: () => void;
+}): ReactNode {
+  // A record never changes, and what belongs to it comes soon after it: enough records more, and it is looked up again.
+  const calls = useMemo(() => callFacts(records, record), [records, record]);
+  const step = useMemo(() => stepFacts(records, record), [records, record]);
+  const raw = JSON.stringify(record, undefined, 2);
+  return (
+    <div className="flex flex-col gap-4 p-4 text-sm">
+      <div className="flex items-start justify-between gap-2">
+        <h2 className="min-w-0 font-semibold break-words">
+          {record.seq}. {tell(record).title}
+        </h2>
+        <button type="button" className={SMALL_BUTTON} onClick={onClose}>
+          Close
+        </button>
+      </div>
+      <p className="flex flex-wrap gap-2">
+        <ButtonLink href={to(["sessions", sessionId], { view: "chat", at: record.seq })}>
+          The session as it was then
+        </ButtonLink>
+        {record.runId !== undefined && (
+          <ButtonLink href={to(["runs", record.runId], { at: record.seq })}>Its run</ButtonLink>
+        )}
+      </p>
+      {calls.map((call) => (
+        <Call key={call.callId} call={call} />
+      ))}
+      {step !== undefined && <Step step={step} />}
+      <Block title="Record" text={raw} action={<CopyButton text={raw} label="Copy record" />} />
+    </div>
+  );
+}
+
+function Call({ call }: { readonly call: CallFacts }): ReactNode {
+  const { result, started } = call;
+  return (
+    <section aria-label={`Call of ${call.name}`} className="flex flex-col gap-3">
+      <p className="font-medium">
+        Call of <span className="font-mono">{call.name}</span>
+        {started !== undefined && (
+          <span className="text-xs text-agent-muted"> {kindOf(started.mode, started.effect)}</span>
+        )}
+      </p>
+      <Block title="Arguments" text={formatValue(call.input)} />
+      {call.decisions.map((decision, at) => (
+        <Verdict key={at} decision={decision} />
+      ))}
+      {call.answers.map(({ outcome, by, text }, at) => (
+        <p key={at} className="text-xs">
+          A person said <strong>{outcome}</strong>
+          {by !== undefined && `, ${by}`}
+          {text !== undefined && `: ${text}`}
+        </p>
+      ))}
+      {call.requests.length > call.answers.length && (
+        <p className="text-xs text-agent-warning">
+          It waits for an answer. <TextLink href="/approvals">Approvals</TextLink>
+        </p>
+      )}
+      {call.childSessionId !== undefined && (
+        <p>
+          <TextLink href={to(["sessions", call.childSessionId])}>Session of the subagent</TextLink>
+        </p>
+      )}
+      {result !== undefined && (
+        <Block
+          title={`Result: ${result.status}${result.durationMs === undefined ? "" : `, ${formatDuration(result.durationMs)}`}`}
+          text={result.error?.message ?? formatValue(result.result.output)}
+        />
+      )}
+    </section>
+  );
+}
+
+function Verdict({ decision }: { readonly decision: PolicyDecision }): ReactNode {
+  const { decision: verdict, reason, code, policyRefs } = decision;
+  return (
+    <p className="border-l-2 border-agent-border pl-3 text-xs">
+      Policy: <strong>{verdict}</strong>. {reason}{" "}
+      <span className="font-mono text-agent-muted">
+        {code}
+        {policyRefs.map(({ id }) => `, ${id}`).join("")}
+      </span>
+    </p>
+  );
+}
+
+function Step({ step }: { readonly step: StepFacts }): ReactNode {
+  const { completed, failed, place, promptCount } = step;
+  const usage = completed?.usage;
+  return (
+    <section aria-label="Model call" className="flex flex-col gap-3">
+      <p className="font-medium">
+        Model call <span className="font-mono">{step.modelId}</span>
+      </p>
+      {usage !== undefined && (
+        <p className="text-xs text-agent-muted">
+          {formatCount(usage.inputTokens ?? 0)} tokens in, {formatCount(usage.outputTokens ?? 0)} out
+          {usage.costMicros !== undefined && `, ${formatCost(usage.costMicros)}`}
+          {completed?.latencyMs !== undefined && `, ${formatDuration(completed.latencyMs)}`}
+        </p>
+      )}
+      {step.attempts.map(({ attempt, message, code }) => (
+        <p key={attempt} className="text-xs text-agent-danger-text">
+          Attempt {attempt}: {message ?? code}
+        </p>
+      ))}
+      {failed !== undefined && (
+        <p className="text-xs text-agent-danger-text">
+          {failed.code}: {failed.message}
+        </p>
+      )}
+      {place !== undefined && <Prompt {...place} count={promptCount} />}
+      {step.said !== "" && <Block title="Answer" text={step.said} />}
+    </section>
+  );
+}
+
+function Block({
+  title,
+  text,
+  action,
+}: {
+  readonly title: string;
+  readonly text: string;
+  readonly action?: ReactNode;
+}): ReactNode {
+  return (
+    <div>
+      <div className="mb-1 flex items-center justify-between gap-2 text-xs text-agent-muted">
+        <span>{title}</span>
+        {action}
+      </div>
+      <pre className={classes(CODE, FOCUS)} tabIndex={0} role="group" aria-label={title}>
+        {cut(text, TEXT_CHARS_MAX)}
+      </pre>
+    </div>
+  );
+}
+
+// The prompt of a step, exactly as it was sent to the model.
+
+const MESSAGES_MAX = 200;
+
+interface PromptProps {
+  readonly runId: string;
+  readonly stepIndex: number;
+  /** How many messages it had, if that is known. */
+  readonly count: number | undefined;
+}
+
+/** The prompt of a step, loaded on demand. */
+function Prompt({ runId, stepIndex, count }: PromptProps): ReactNode {
+  const [isOpen, setIsOpen] = useState(false);
+  const { data, error } = useQuery({ ...promptQuery(runId, stepIndex), enabled: isOpen });
+  return (
+    <details
+      className="text-xs"
+      onToggle={(event) => {
+        setIsOpen(event.currentTarget.open);
+      }}
+    >
+      <summary className={classes("w-fit cursor-pointer rounded font-medium", FOCUS)}>
+        Exact prompt
+        {count !== undefined && <span className="font-normal text-agent-muted"> {plural(count, "message")}</span>}
+      </summary>
+      {error !== null && (
+        <p role="alert" className="mt-2 text-agent-danger-text">
+          {error.message}
+        </p>
+      )}
+      {isOpen && data === undefined && error === null && <Loading label="Rebuilding the prompt" />}
+      {data !== undefined && <Whole prompt={data} />}
+    </details>
+  );
+}
+
+function Whole({ prompt }: { readonly prompt: StepPrompt }): ReactNode {
+  const { system, tools, outputSchema, messages, unknown, temperature, modelId } = prompt;
+  const text = JSON.stringify(prompt, undefined, 2);
+  const shown = messages.slice(-MESSAGES_MAX);
+  return (
+    <div className="mt-2 flex flex-col gap-3">
+      <p className="flex items-center justify-between gap-2 text-agent-muted">
+        <span>
+          <span className="font-mono">{modelId}</span>
+          {temperature !== undefined && `, temperature ${temperature}`}
+        </span>
+        <CopyButton text={text} label="Copy prompt" />
+      </p>
+      {unknown.map((words) => (
+        <p key={words} className="border-l-2 border-l-agent-warning pl-3 text-agent-muted">
+          {words}
+        </p>
+      ))}
+      {system !== undefined && <Box title="Instructions" text={system} />}
+      {tools.length > 0 && (
+        <div className="flex flex-col gap-1">
+          <p className="text-agent-muted">Tools</p>
+          {tools.map(({ name, description, inputSchema }) => (
+            <details key={name} className="rounded-md bg-agent-code px-3 py-2">
+              <summary className={classes("cursor-pointer rounded wrap-anywhere", FOCUS)}>
+                <span className="font-mono">{name}</span> <span className="text-agent-muted">{description}</span>
+              </summary>
+              <pre className="mt-2 overflow-auto font-mono whitespace-pre-wrap wrap-anywhere">
+                {formatValue(inputSchema)}
+              </pre>
+            </details>
+          ))}
+        </div>
+      )}
+      {outputSchema !== undefined && <Box title="Schema of the output" text={formatValue(outputSchema)} />}
+      <div>
+        <p className="mb-1 text-agent-muted">
+          Messages{messages.length > shown.length && `, the last ${MESSAGES_MAX} of ${messages.length}`}
+        </p>
+        <ol className="flex flex-col gap-2">
+          {shown.map((message, at) => (
+            <li key={at}>
+              <Message message={message} />
+            </li>
+          ))}
+        </ol>
+      </div>
+    </div>
+  );
+}
+
+function Message({ message }: { readonly message: PromptMessage }): ReactNode {
+  const { role, name, content, toolCalls = [], parts = [], reasoning, isError } = message;
+  return (
+    <div className={classes("border-l-2 pl-3", isError === true ? "border-l-agent-danger" : "border-l-agent-border")}>
+      <p className="font-medium">
+        {role}
+        {name !== undefined && <span className="font-mono font-normal text-agent-muted"> {name}</span>}
+      </p>
+      {reasoning !== undefined && reasoning !== "" && (
+        <p className="whitespace-pre-wrap wrap-anywhere text-agent-muted italic">{cut(reasoning, TEXT_CHARS_MAX)}</p>
+      )}
+      <p className="whitespace-pre-wrap wrap-anywhere">{cut(content, TEXT_CHARS_MAX)}</p>
+      {attachmentsOf(parts).map(({ name: file, mediaType }, at) => (
+        <p key={at} className="text-agent-muted">
+          [{file}, {mediaType}]
+        </p>
+      ))}
+      {toolCalls.map((call) => (
+        <p key={call.id} className="font-mono wrap-anywhere">
+          {call.name}({formatValue(call.arguments)})
+        </p>
+      ))}
+    </div>
+  );
+}
+
+function Box({ title, text }: { readonly title: string; readonly text: string }): ReactNode {
+  return (
+    <div>
+      <p className="mb-1 text-agent-muted">{title}</p>
+      <pre className={classes(CODE, FOCUS)} tabIndex={0} role="group" aria-label={title}>
+        {cut(text, TEXT_CHARS_MAX)}
+      </pre>
+    </div>
+  );
+}

@@ -1,0 +1,85 @@
+/**
+ * The pages of the app: address, name, icon, key, and the component that shows it.
+ *
+ * All of them are in one file of the build: a page that is fetched when it is opened could not be opened while the
+ * server restarts.
+ */
+import type { ReactNode } from "react";
+import { ApprovalsPage } from "./pages/approvals.js";
+import { ChatPage } from "./pages/chat.js";
+import { ComparePage } from "./pages/compare.js";
+import { DecisionsPage } from "./pages/decisions.js";
+import { OverviewPage } from "./pages/overview.js";
+import { RunPage } from "./pages/run.js";
+import { SessionPage } from "./pages/session.js";
+import { SessionsPage } from "./pages/sessions.js";
+import { Empty, Heading, KEY_HINT, TextLink } from "./parts.js";
+import type { NavPage } from "./shell.js";
+
+interface Page {
+  /** The first part of the address. */
+  readonly path: string;
+  /** The entry of the navigation that is marked while the page is open. */
+  readonly nav: NavPage["path"];
+  /** Draws the page; `id` is the rest of the address. */
+  readonly render: (id: string | undefined, parts: readonly string[]) => ReactNode;
+}
+
+/** The navigation; `g` and the key open a page. */
+export const NAVIGATION: readonly NavPage[] = [
+  { path: "chat", label: "Chat", key: "c", icon: "M4 5h16v11H9l-5 4z" },
+  { path: "approvals", label: "Approvals", key: "a", icon: "M4 12l5 5L20 6" },
+  { path: "sessions", label: "Sessions", key: "s", icon: "M4 6h16M4 12h16M4 18h10" },
+  { path: "decisions", label: "Decisions", key: "d", icon: "M12 4v6m0 0l-6 10m6-10l6 10" },
+  { path: "overview", label: "Overview", key: "o", icon: "M4 19V9m6 10V5m6 14v-7m4 7H2" },
+];
+
+const PAGES: readonly Page[] = [
+  { path: "chat", nav: "chat", render: (id) => <ChatPage sessionId={id} /> },
+  { path: "approvals", nav: "approvals", render: () => <ApprovalsPage /> },
+  {
+    path: "sessions",
+    nav: "sessions",
+    render: (id) => (id === undefined ? <SessionsPage /> : <SessionPage key={id} sessionId={id} />),
+  },
+  {
+    path: "runs",
+    nav: "sessions",
+    render: (id) => (id === undefined ? <SessionsPage /> : <RunPage key={id} runId={id} />),
+  },
+  {
+    path: "diff",
+    nav: "sessions",
+    render: (_, [first, second]) => <ComparePage first={first} second={second} />,
+  },
+  { path: "decisions", nav: "decisions", render: () => <DecisionsPage /> },
+  { path: "overview", nav: "overview", render: () => <OverviewPage /> },
+];
+
+/** The navigation entry of an address, and what to draw there. */
+export function openPage([name = "chat", ...parts]: readonly string[]): {
+  readonly nav: string | undefined;
+  readonly content: ReactNode;
+} {
+  const page = PAGES.find(({ path }) => path === name);
+  // The ids of subagents have slashes, and may be typed as they are.
+  const id = parts.length === 0 ? undefined : parts.join("/");
+  return { nav: page?.nav, content: page === undefined ? <UnknownPage /> : page.render(id, parts) };
+}
+
+function UnknownPage(): ReactNode {
+  return (
+    <>
+      <Heading title="Page not found" />
+      <Empty title="There is no such page.">
+        <p>
+          The address may be mistyped. <TextLink href="/chat">Go to the chat</TextLink>
+          <span className={KEY_HINT}>
+            , or press <kbd>g</kbd> <kbd>s</kbd> for the sessions
+          </span>
+          .
+        </p>
+      </Empty>
+    </>
+  );
+}

@@ -1,0 +1,266 @@
+/** Two runs side by side. */
+import { useQuery } from "@tanstack/react-query";
+import type { RunInfo } from "@windlass/protocol/client";
+import { classes, formatCost, formatCount, useSession } from "@windlass/ui";
+import { useMemo, type ReactNode } from "react";
+import { isKnown, type Event } from "@windlass/protocol";
+import { Empty, Failure, Heading, Loading, shortId, Status, TextLink, VirtualList } from "../parts.js";
+import { runQuery } from "../queries.js";
+import { tell } from "../records.js";
+import { to, useQueryState } from "../router.js";
+
+const ROW_PX = 64;
+
+/** Two runs compared. */
+export function ComparePage({
+  first,
+  second,
+}: {
+  readonly first: string | undefined;
+  readonly second: string | undefined;
+}): ReactNode {
+  if (first === undefined || second === undefined) {
+    return (
+      <>
+        <Heading title="Compare runs" />
+        <Empty title="Choose two runs.">
+          <p>
+            Open a run from the <TextLink href="/sessions?list=runs">list of runs</TextLink> and choose another one
+            under “Compare with”.
+          </p>
+        </Empty>
+      </>
+    );
+  }
+  return <Comparison key={`${first} ${second}`} first={first} second={second} />;
+}
+
+function Comparison({ first, second }: { readonly first: string; readonly second: string }): ReactNode {
+  const one = useQuery(runQuery(first));
+  const two = useQuery(runQuery(second));
+  const journalOne = useSession(one.data?.run.sessionId);
+  const journalTwo = useSession(two.data?.run.sessionId);
+  const [query, change] = useQueryState();
+  const isAll = query.get("show") === "all";
+  const actsOne = useMemo(() => actsOf(journalOne.records, first), [journalOne.records, first]);
+  const actsTwo = useMemo(() => actsOf(journalTwo.records, second), [journalTwo.records, second]);
+  const pairs = useMemo(() => pairUp(actsOne, actsTwo), [actsOne, actsTwo]);
+  const shown = useMemo(() => (isAll ? pairs : pairs.filter(({ isSame }) => !isSame)), [pairs, isAll]);
+  const error = [one.error, two.error, journalOne.error, journalTwo.error].find((found) => found != null);
+  const differences = pairs.filter(({ isSame }) => !isSame).length;
+  return (
+    <>
+      <Heading title="Compare runs">
+        <label className="inline-flex items-center gap-2 text-xs text-agent-muted">
+          <input
+            type="checkbox"
+            checked={isAll}
+            onChange={(event) => {
+              change({ show: event.target.checked ? "all" : undefined });
+            }}
+          />
+          What is the same as well
+        </label>
+      </Heading>
+      {error !== undefined && <Failure error={error} />}
+      {one.data === undefined || two.data === undefined ? <Loading /> : <Sides first={one.data} second={two.data} />}
+      <p role="status" className="border-b border-agent-border px-4 py-1 text-xs text-agent-muted">
+        {differences === 0 ? "They did the same." : `${differences} of ${pairs.length} rows differ.`}
+        {Math.max(actsOne.length, actsTwo.length) === ACTS_MAX &&
+          ` The first ${formatCount(ACTS_MAX)} acts are compared.`}
+      </p>
+      <VirtualList
+        items={shown}
+        label="Differences"
+        keyOf={keyOf}
+        rowPx={ROW_PX}
+        render={(pair) => <Row pair={pair} first={first} second={second} />}
+      />
+    </>
+  );
+}
+
+function keyOf({ first, second }: Pair): string {
+  return `${first?.seq ?? ""} ${second?.seq ?? ""}`;
+}
+
+function Sides({ first, second }: { readonly first: RunInfo; readonly second: RunInfo }): ReactNode {
+  return (
+    <div className="grid grid-cols-2 gap-4 border-b border-agent-border px-4 py-3">
+      <Side info={first} />
+      <Side info={second} />
+    </div>
+  );
+}
+
+function Side({ info: { run, result } }: { readonly info: RunInfo }): ReactNode {
+  const usage = result?.usage;
+  return (
+    <div className="flex min-w-0 flex-col gap-1 text-sm">
+      <p className="flex flex-wrap items-center gap-2">
+        <TextLink href={to(["runs", run.runId])}>Run {shortId(run.runId)}</TextLink>
+        <Status status={run.status} />
+      </p>
+      <p className="text-xs text-agent-muted">
+        {run.agentId}, {run.modelId}
+        {usage !== undefined && `, ${formatCount((usage.inputTokens ?? 0) + (usage.outputTokens ?? 0))} tokens`}
+        {usage?.costMicros !== undefined && `, ${formatCost(usage.costMicros)}`}
+      </p>
+      <p className="truncate font-mono text-xs text-agent-muted" title={run.packageFingerprint}>
+        version {run.packageFingerprint.slice(0, 19)}
+      </p>
+    </div>
+  );
+}
+
+function Row({
+  pair,
+  first,
+  second,
+}: {
+  readonly pair: Pair;
+  readonly first: string;
+  readonly second: string;
+}): ReactNode {
+  return (
+    <div
+      className={classes(
+        "grid grid-cols-2 gap-4 border-b border-agent-border px-4 py-2 text-sm",
+        pair.isSame && "text-agent-muted",
+      )}
+    >
+      <Cell act={pair.first} runId={first} isSame={pair.isSame} />
+      <Cell act={pair.second} runId={second} isSame={pair.isSame} />
+    </div>
+  );
+}
+
+function Cell({
+  act,
+  runId,
+  isSame,
+}: {
+  readonly act: Act | undefined;
+  readonly runId: string;
+  readonly isSame: boolean;
+}): ReactNode {
+  if (act === undefined) return <p className="text-xs text-agent-muted italic">not here</p>;
+  return (
+    <div className={classes("min-w-0 border-l-2 pl-3", isSame ? "border-l-agent-border" : "border-l-agent-warning")}>
+      <TextLink href={to(["runs", runId], { at: act.seq })}>{act.title}</TextLink>
+      <p className="text-xs break-words">{act.detail}</p>
+    </div>
+  );
+}
+
+// Alignment of two runs.
+
+/** Something that a run did, as far as it can be compared. */
+interface Act {
+  readonly seq: number;
+  readonly title: string;
+  readonly detail: string;
+}
+
+/** A row of the comparison: the same, changed, or on one side only. */
+interface Pair {
+  readonly first: Act | undefined;
+  readonly second: Act | undefined;
+  readonly isSame: boolean;
+}
+
+/** The longest runs that are compared whole; of longer ones the beginning is. */
+const ACTS_MAX = 1_500;
+const COMPARED: ReadonlySet<string> = new Set([
+  "message.received",
+  "message.completed",
+  "actions.requested",
+  "policy.decided",
+  "action.result",
+  "input.resolved",
+  "step.failed",
+  "step.retrying",
+  "run.completed",
+  "run.failed",
+  "run.cancelled",
+  "run.budget_exhausted",
+  "subagent.completed",
+]);
+/** Durations differ between any two runs. */
+const NUMBERS_OF_TIME = / in [\d.]+ (?:ms|s|min.*)$/u;
+
+/** The acts of a run, without durations. */
+export function actsOf(records: readonly Event[], runId: string): readonly Act[] {
+  return records
+    .filter((record) => record.runId === runId && isKnown(record) && COMPARED.has(record.type))
+    .slice(0, ACTS_MAX)
+    .map((record) => {
+      const { title, detail } = tell(record);
+      return {
+        seq: record.seq ?? 0,
+        title: title.replace(NUMBERS_OF_TIME, ""),
+        detail: detail.replaceAll(runId, "(run)"),
+      };
+    });
+}
+
+/** Lines two lists up by what is the longest in both; acts of the same title that stand opposite are one row. */
+export function pairUp(first: readonly Act[], second: readonly Act[]): readonly Pair[] {
+  const lengths = lengthsOf(first, second);
+  const rows: Pair[] = [];
+  let [at, other] = [0, 0];
+  while (at < first.length || other < second.length) {
+    const [one, two] = [first[at], second[other]];
+    if (
+      one !== undefined &&
+      two !== undefined &&
+      one.title === two.title &&
+      isBest(lengths, at, other, one.detail === two.detail)
+    ) {
+      rows.push({ first: one, second: two, isSame: one.detail === two.detail });
+      at += 1;
+      other += 1;
+    } else if (
+      one !== undefined &&
+      (two === undefined || lengthAt(lengths, at + 1, other) >= lengthAt(lengths, at, other + 1))
+    ) {
+      rows.push({ first: one, second: undefined, isSame: false });
+      at += 1;
+    } else {
+      rows.push({ first: undefined, second: two, isSame: false });
+      other += 1;
+    }
+  }
+  return rows;
+}
+
+type Lengths = readonly Uint32Array[];
+
+function lengthAt(lengths: Lengths, at: number, other: number): number {
+  return lengths[at]?.[other] ?? 0;
+}
+
+/** Whether taking both acts together loses nothing. */
+function isBest(lengths: Lengths, at: number, other: number, isEqual: boolean): boolean {
+  return lengthAt(lengths, at, other) === lengthAt(lengths, at + 1, other + 1) + weight(isEqual);
+}
+
+/** An equal act is worth more than one with the same title only. */
+function weight(isEqual: boolean): number {
+  return isEqual ? 3 : 2;
+}
+
+function lengthsOf(first: readonly Act[], second: readonly Act[]): Lengths {
+  const lengths = Array.from({ length: first.length + 1 }, () => new Uint32Array(second.length + 1));
+  for (let at = first.length - 1; at >= 0; at -= 1) {
+    for (let other = second.length - 1; other >= 0; other -= 1) {
+      const [one, two] = [first[at], second[other]];
+      const isAlike = one !== undefined && two !== undefined && one.title === two.title;
+      const together = isAlike ? lengthAt(lengths, at + 1, other + 1) + weight(one.detail === two.detail) : 0;
+      const row = lengths[at];
+      if (row !== undefined)
+        row[other] = Math.max(together, lengthAt(lengths, at + 1, other), lengthAt(lengths, at, other + 1));
+    }
+  }
+  return lengths;
+}

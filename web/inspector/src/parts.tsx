@@ -1,0 +1,471 @@
+/** Small parts that pages share: styles, texts, links, tabs and lists. */
+import { BUTTONS, CARD, classes, FIELD, FOCUS, sentence } from "@windlass/ui";
+import { ApiError, ConnectionError, ProtocolError } from "@windlass/protocol/client";
+import {
+  useEffect,
+  useId,
+  useRef,
+  useState,
+  type ComponentPropsWithoutRef,
+  type KeyboardEvent,
+  type ReactNode,
+} from "react";
+import { Tabs as Radix } from "radix-ui";
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { Link } from "./router.js";
+
+// Smaller variants of the shared classes; the exclamation marks override those.
+export const SMALL_FIELD = `${FIELD} min-h-8 w-auto! py-1! text-xs!`;
+export const SMALL_BUTTON = `${BUTTONS.default} min-h-8! px-2.5! py-1! text-xs!`;
+export const SMALL_DANGER = `${BUTTONS.default} min-h-8! px-2.5! py-1! text-xs! text-agent-danger-text!`;
+
+/** A hint at a key: for those who have a keyboard. */
+export const KEY_HINT = "max-sm:hidden pointer-coarse:hidden";
+
+const TICK_MS = 15_000;
+
+interface HeadingProps {
+  readonly title: string;
+  /** A link above the title. */
+  readonly parent?: { readonly label: string; readonly href: string } | undefined;
+  /** Content beside the title. */
+  readonly facts?: ReactNode;
+  /** Actions and filters. */
+  readonly children?: ReactNode;
+}
+
+/** The heading of a page; it is the title of the tab as well. */
+export function Heading({ title, parent, facts, children }: HeadingProps): ReactNode {
+  useEffect(() => {
+    document.title = `${title} · Windlass`;
+  }, [title]);
+  return (
+    <header className="flex min-h-14 flex-wrap items-center gap-x-4 gap-y-2 border-b border-agent-border px-4 py-2">
+      <div className="flex min-w-0 flex-1 basis-60 flex-wrap items-center gap-x-3 gap-y-1">
+        <div className="max-w-full min-w-0">
+          {parent !== undefined && (
+            <Link
+              href={parent.href}
+              className={classes(
+                "block w-fit rounded text-xs text-agent-muted hover:text-agent-text hover:underline",
+                FOCUS,
+              )}
+            >
+              {parent.label}
+            </Link>
+          )}
+          <h1 className="truncate text-base font-semibold" title={title}>
+            {title}
+          </h1>
+        </div>
+        {facts}
+      </div>
+      {children}
+    </header>
+  );
+}
+
+/** Says what would be here, and how to get it. */
+export function Empty({ title, children }: { readonly title: string; readonly children?: ReactNode }): ReactNode {
+  return (
+    <div className="mx-auto flex max-w-prose flex-col gap-3 px-6 py-12 text-center text-sm text-agent-muted">
+      <p className="text-base font-medium text-agent-text">{title}</p>
+      {children}
+    </div>
+  );
+}
+
+/** Code that a reader may type. */
+export function Code({ children }: { readonly children: ReactNode }): ReactNode {
+  return (
+    <code className="rounded bg-agent-code px-1.5 py-0.5 font-mono text-[0.9em] wrap-anywhere text-agent-text">
+      {children}
+    </code>
+  );
+}
+
+/** An error, with advice. */
+export function Failure({
+  error,
+  onRetry,
+}: {
+  readonly error: Error;
+  readonly onRetry?: (() => void) | undefined;
+}): ReactNode {
+  return (
+    <div role="alert" className={classes(CARD, "m-4 flex flex-col gap-2 border-l-4 border-l-agent-danger p-4 text-sm")}>
+      <p className="font-medium">{sentence(error.message)}</p>
+      <p className="text-agent-muted">{adviceFor(error)}</p>
+      {onRetry !== undefined && (
+        <p>
+          <button type="button" className={BUTTONS.default} onClick={onRetry}>
+            Try again
+          </button>
+        </p>
+      )}
+    </div>
+  );
+}
+
+const ADVICE: Readonly<Partial<Record<ApiError["kind"], string>>> = {
+  unauthorized: "Enter a valid API key.",
+  denied: "A policy of the server forbids it. Ask the operator of the server.",
+  not_found: "It was deleted, belongs to another user, or the address is mistyped.",
+  conflict: "It changed in the meantime. Look at it again, then decide.",
+  rate_limited: "Too many requests. The page retries automatically in a moment.",
+  unavailable: "The server is busy or starting. The page retries automatically in a moment.",
+  ambiguous: "The request may have taken effect. Check before you repeat it.",
+};
+
+function adviceFor(error: Error): string {
+  if (error instanceof ApiError) return ADVICE[error.kind] ?? "If it persists, look into the log of the server.";
+  if (error instanceof ConnectionError) return "Is the server running? Start it again: no recorded data is lost.";
+  if (error instanceof ProtocolError) return "The server has another version than this page. Reload the page.";
+  return "If it persists, reload the page.";
+}
+
+/** That something is on its way; it is not seen if that takes no time. */
+export function Loading({ label = "Loading" }: { readonly label?: string }): ReactNode {
+  const [isSlow, setIsSlow] = useState(false);
+  useEffect(() => {
+    const timer = setTimeout(() => {
+      setIsSlow(true);
+    }, 150);
+    return () => {
+      clearTimeout(timer);
+    };
+  }, []);
+  return (
+    <p role="status" className="min-h-24 px-4 py-8 text-center text-sm text-agent-muted motion-safe:animate-pulse">
+      {isSlow && `${label}…`}
+    </p>
+  );
+}
+
+const COLORS: Readonly<Record<string, string>> = {
+  running: "text-agent-accent-text bg-agent-accent/10",
+  waiting: "text-agent-warning bg-agent-warning/10",
+  cancelling: "text-agent-warning bg-agent-warning/10",
+  completed: "text-agent-success bg-agent-success/10",
+  accepted: "text-agent-success bg-agent-success/10",
+  applied: "text-agent-success bg-agent-success/10",
+  better: "text-agent-success bg-agent-success/10",
+  failed: "text-agent-danger-text bg-agent-danger/10",
+  refused: "text-agent-danger-text bg-agent-danger/10",
+  worse: "text-agent-danger-text bg-agent-danger/10",
+  budget_exhausted: "text-agent-danger-text bg-agent-danger/10",
+  open: "text-agent-warning bg-agent-warning/10",
+};
+const SIGNS: Readonly<Record<string, string>> = {
+  pending: "○",
+  running: "▸",
+  waiting: "?",
+  cancelling: "◌",
+  completed: "✓",
+  failed: "✕",
+  cancelled: "–",
+  budget_exhausted: "✕",
+  idle: "○",
+  open: "?",
+  accepted: "✓",
+  applied: "✓",
+  refused: "✕",
+  better: "✓",
+  worse: "✕",
+  unclear: "~",
+  working: "▸",
+};
+
+/** Where a run, a session or a proposal is; a sign and a word, so that colour is not all. */
+export function Status({ status }: { readonly status: string }): ReactNode {
+  return (
+    <span
+      data-status={status}
+      className={classes(
+        "inline-flex shrink-0 items-center gap-1 rounded-full px-2 py-0.5 text-xs font-medium whitespace-nowrap",
+        COLORS[status] ?? "bg-agent-raised text-agent-muted",
+      )}
+    >
+      <span aria-hidden className={classes(status === "running" && "motion-safe:animate-pulse")}>
+        {SIGNS[status] ?? "·"}
+      </span>
+      {status.replaceAll("_", " ")}
+    </span>
+  );
+}
+
+/** The moment, again and again, for what tells how long ago something was. */
+export function useNow(tickMs = TICK_MS): number {
+  const [now, setNow] = useState(Date.now);
+  useEffect(() => {
+    const timer = setInterval(() => {
+      setNow(Date.now());
+    }, tickMs);
+    return () => {
+      clearInterval(timer);
+    };
+  }, [tickMs]);
+  return now;
+}
+
+/** How long ago something was; the exact moment is in its title. */
+export function Ago({ at, nowMs }: { readonly at: string; readonly nowMs: number }): ReactNode {
+  // A past moment is never shown as future, although clocks differ and `nowMs` is that of the last tick.
+  return (
+    <time dateTime={at} title={new Date(at).toLocaleString()} className="whitespace-nowrap">
+      {formatAgo(at, Math.max(nowMs, Date.parse(at)))}
+    </time>
+  );
+}
+
+/** A link in a text. */
+export function TextLink(props: ComponentPropsWithoutRef<typeof Link>): ReactNode {
+  const { className, ...rest } = props;
+  return (
+    <Link className={classes("rounded text-agent-link underline underline-offset-2", FOCUS, className)} {...rest} />
+  );
+}
+
+/** A link that stands by itself, beside buttons. */
+export function ButtonLink(props: ComponentPropsWithoutRef<typeof Link>): ReactNode {
+  const { className, ...rest } = props;
+  return <Link className={classes(SMALL_BUTTON, className)} {...rest} />;
+}
+
+interface SelectProps {
+  readonly label: string;
+  readonly value: string;
+  readonly options: readonly (readonly [value: string, label: string])[];
+  readonly onChange: (value: string) => void;
+}
+
+/** A choice of few things. The browser's own, so that phones and screen readers know it. */
+export function Select({ label, value, options, onChange }: SelectProps): ReactNode {
+  const id = useId();
+  return (
+    <span className="inline-flex items-center gap-2 text-xs text-agent-muted">
+      <label htmlFor={id}>{label}</label>
+      <select
+        id={id}
+        className={classes(SMALL_FIELD, "max-w-44")}
+        value={value}
+        onChange={(event) => {
+          onChange(event.target.value);
+        }}
+      >
+        {options.map(([one, text]) => (
+          <option key={one} value={one}>
+            {text}
+          </option>
+        ))}
+      </select>
+    </span>
+  );
+}
+
+/** Facts in two columns: a name, and what is to be told. */
+export function Facts({
+  facts,
+}: {
+  readonly facts: readonly (readonly [label: string, value: ReactNode])[];
+}): ReactNode {
+  return (
+    <dl className="grid grid-cols-[auto_1fr] gap-x-4 gap-y-1 text-sm">
+      {facts.map(([label, value]) => (
+        <div key={label} className="contents">
+          <dt className="text-agent-muted">{label}</dt>
+          <dd className="min-w-0 wrap-anywhere">{value}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+// Formats.
+
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
+const DAY_MS = 24 * HOUR_MS;
+
+/** How long ago something was, or how soon it will be. */
+export function formatAgo(at: string, nowMs: number): string {
+  const ms = nowMs - Date.parse(at);
+  const size = Math.abs(ms);
+  const text = sizeOf(size);
+  if (size < MINUTE_MS) return ms >= 0 ? "just now" : "in a moment";
+  return ms > 0 ? `${text} ago` : `in ${text}`;
+}
+
+function sizeOf(ms: number): string {
+  if (ms < HOUR_MS) return `${Math.floor(ms / MINUTE_MS)} min`;
+  if (ms < DAY_MS) return `${Math.floor(ms / HOUR_MS)} h`;
+  return `${Math.floor(ms / DAY_MS)} d`;
+}
+
+/** A moment with its milliseconds, in the zone of the reader. */
+export function formatMoment(at: string): string {
+  const date = new Date(at);
+  const ms = String(date.getMilliseconds()).padStart(3, "0");
+  return `${date.toLocaleTimeString([], { hour12: false })}.${ms}`;
+}
+
+/** The end of an id, which tells it from others. */
+export function shortId(id: string): string {
+  return id.length <= 10 ? id : `…${id.slice(-8)}`;
+}
+
+/** A large count in few characters: 1.2k, 3.4M. */
+export function formatShort(count: number): string {
+  return new Intl.NumberFormat("en-US", { notation: "compact", maximumFractionDigits: 1 }).format(count);
+}
+
+/** A count with its word: 1 run, 2 runs. */
+export function plural(count: number, word: string): string {
+  return `${count.toLocaleString("en-US")} ${word}${count === 1 ? "" : "s"}`;
+}
+
+/** One of several views of the same thing. */
+interface Tab {
+  readonly id: string;
+  readonly label: string;
+  readonly content: () => ReactNode;
+}
+
+interface TabsProps {
+  readonly tabs: readonly Tab[];
+  readonly value: string;
+  readonly onChange: (id: string) => void;
+  readonly label: string;
+}
+
+/** Views to choose from; arrow keys go between them. Only the one that is seen is drawn. */
+export function Tabs({ tabs, value, onChange, label }: TabsProps): ReactNode {
+  const current = tabs.find(({ id }) => id === value) ?? tabs[0];
+  return (
+    <Radix.Root value={current?.id ?? ""} onValueChange={onChange} className="flex min-h-0 flex-1 flex-col">
+      <Radix.List
+        aria-label={label}
+        className="flex gap-1 overflow-x-auto border-b border-agent-border px-3 max-sm:gap-0 max-sm:px-1"
+      >
+        {tabs.map(({ id, label: text }) => (
+          <Radix.Trigger
+            key={id}
+            value={id}
+            className={classes(
+              "min-h-10 shrink-0 cursor-pointer border-b-2 border-transparent px-3 text-sm max-sm:px-2 whitespace-nowrap text-agent-muted data-[state=active]:border-agent-accent data-[state=active]:font-medium data-[state=active]:text-agent-text",
+              FOCUS,
+              // Inside: what scrolls sideways cuts off what sticks out above.
+              "focus-visible:-outline-offset-2!",
+            )}
+          >
+            {text}
+          </Radix.Trigger>
+        ))}
+      </Radix.List>
+      {tabs.map(({ id, content }) => (
+        <Radix.Content key={id} value={id} tabIndex={-1} className="flex min-h-0 flex-1 flex-col outline-none">
+          {content()}
+        </Radix.Content>
+      ))}
+    </Radix.Root>
+  );
+}
+
+interface VirtualListProps<T> {
+  readonly items: readonly T[];
+  readonly label: string;
+  /** Names an item; it stays the same as the list grows. */
+  readonly keyOf: (item: T) => string | number;
+  readonly render: (item: T, at: number) => ReactNode;
+  /** About how high a row is, pixels. */
+  readonly rowPx: number;
+  /** The row that should be seen. */
+  readonly selected?: number | undefined;
+  /** Called by the arrow keys, Home and End. */
+  readonly onSelect?: ((at: number) => void) | undefined;
+  /** Called when the end is near. */
+  readonly onEnd?: (() => void) | undefined;
+  readonly className?: string | undefined;
+}
+
+const OVERSCAN = 10;
+const NEAR_END = 20;
+
+/** A list of any length, of which only what is seen is drawn. Arrow keys go from row to row. */
+export function VirtualList<T>({
+  items,
+  label,
+  keyOf,
+  render,
+  rowPx,
+  selected,
+  onSelect,
+  onEnd,
+  className,
+}: VirtualListProps<T>): ReactNode {
+  const frame = useRef<HTMLDivElement>(null);
+  const wantsFocus = useRef(false);
+  const rows = useVirtualizer({
+    count: items.length,
+    getScrollElement: () => frame.current,
+    estimateSize: () => rowPx,
+    overscan: OVERSCAN,
+    getItemKey: (at) => {
+      const item = items[at];
+      return item === undefined ? at : keyOf(item);
+    },
+  });
+  // The list moves to what is selected, not with every record that comes.
+  const list = useRef(rows);
+  useEffect(() => {
+    list.current = rows;
+  });
+  const drawn = rows.getVirtualItems();
+  const last = drawn.at(-1)?.index ?? 0;
+  const hasItems = items.length > 0;
+  useEffect(() => {
+    if (hasItems && last >= items.length - NEAR_END) onEnd?.();
+  }, [hasItems, last, items.length, onEnd]);
+  useEffect(() => {
+    if (selected === undefined || selected < 0 || !hasItems) return;
+    list.current.scrollToIndex(selected, { align: "auto" });
+  }, [selected, hasItems]);
+  useEffect(() => {
+    if (!wantsFocus.current || selected === undefined) return;
+    const row = frame.current?.querySelector<HTMLElement>(`[data-index="${selected}"] :is(a, button)`);
+    if (row === null || row === undefined) return;
+    wantsFocus.current = false;
+    row.focus({ preventScroll: true });
+  }, [selected, drawn]);
+  const onKeyDown = (event: KeyboardEvent): void => {
+    const from = selected === undefined || selected < 0 ? -1 : selected;
+    const next = { ArrowDown: from + 1, ArrowUp: from - 1, Home: 0, End: items.length - 1 }[event.key];
+    if (onSelect === undefined || next === undefined) return;
+    event.preventDefault();
+    wantsFocus.current = true;
+    onSelect(Math.min(Math.max(next, 0), items.length - 1));
+  };
+  return (
+    <div ref={frame} className={classes("min-h-0 flex-1 overflow-auto", className)} onKeyDown={onKeyDown}>
+      <div role="list" aria-label={label} className="relative w-full" style={{ height: rows.getTotalSize() }}>
+        {drawn.map(({ index, key, start }) => {
+          const item = items[index];
+          return (
+            <div
+              key={key}
+              role="listitem"
+              aria-setsize={items.length}
+              aria-posinset={index + 1}
+              ref={rows.measureElement}
+              data-index={index}
+              className="absolute top-0 left-0 w-full"
+              style={{ transform: `translateY(${start}px)` }}
+            >
+              {item !== undefined && render(item, index)}
+            </div>
+          );
+        })}
+      </div>
+    </div>
+  );
+}

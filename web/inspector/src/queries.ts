@@ -1,0 +1,307 @@
+/** Queries to the server, and the feed over all sessions that says when lists are stale. */
+import {
+  infiniteQueryOptions,
+  keepPreviousData,
+  queryOptions,
+  useQueryClient,
+  type Query,
+  type QueryClient,
+} from "@tanstack/react-query";
+import { useEffect } from "react";
+import type { RunStatus } from "@windlass/protocol";
+import type { ProposalList } from "@windlass/protocol/client";
+import { client } from "./auth.js";
+
+/** Event types that change lists. */
+const TYPES = [
+  "session.started",
+  "session.forked",
+  "message.received",
+  "step.completed",
+  "run.started",
+  "run.waiting",
+  "run.resumed",
+  "run.cancel_requested",
+  "run.completed",
+  "run.failed",
+  "run.cancelled",
+  "run.budget_exhausted",
+  "input.requested",
+  "input.resolved",
+] as const;
+/** Queries that those events make stale, by the first part of their keys. */
+const LISTS: ReadonlySet<unknown> = new Set(["sessions", "session", "runs", "run", "approvals"]);
+/** However much happens, lists are asked for at most so often. */
+const THROTTLE_MS = 400;
+/** A list that follows is asked for all the same, but seldom. */
+const SELDOM_MS = 30_000;
+/** A list with more pages than this is not read again with every event. */
+const PAGES_FEW = 3;
+
+let isOpen = false;
+
+/** How often to ask for something that the feed tells about; often where there is no feed. */
+function pollMs(withoutFeedMs: number): number {
+  return isOpen ? SELDOM_MS : withoutFeedMs;
+}
+
+/** How many pages of a list are here; 1 of anything else. */
+function pageCount(data: unknown): number {
+  return typeof data === "object" && data !== null && "pages" in data && Array.isArray(data.pages)
+    ? data.pages.length
+    : 1;
+}
+
+function isList({ queryKey, state }: Query): boolean {
+  return LISTS.has(queryKey[0]) && pageCount(state.data) <= PAGES_FEW;
+}
+
+/**
+ * Follows the sessions of the user while the page is seen.
+ *
+ * A browser has few connections to one server, for all its tabs together: hidden tabs hold none.
+ */
+export function useLive(): void {
+  const queries = useQueryClient();
+  useEffect(() => {
+    let stop: AbortController | undefined;
+    const look = (): void => {
+      if (document.visibilityState === "hidden") {
+        stop?.abort();
+        stop = undefined;
+      } else if (stop === undefined) {
+        stop = new AbortController();
+        void follow(queries, stop.signal);
+      }
+    };
+    look();
+    document.addEventListener("visibilitychange", look);
+    return () => {
+      document.removeEventListener("visibilitychange", look);
+      stop?.abort();
+    };
+  }, [queries]);
+}
+
+async function follow(queries: QueryClient, signal: AbortSignal): Promise<void> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const refresh = (): void => {
+    timer ??= setTimeout(() => {
+      timer = undefined;
+      void queries.invalidateQueries({ predicate: isList });
+    }, THROTTLE_MS);
+  };
+  const setOpen = (now: boolean): void => {
+    if (isOpen !== now) refresh();
+    isOpen = now;
+  };
+  try {
+    const onState = ({ status }: { readonly status: string }): void => {
+      setOpen(status === "open");
+    };
+    const events = client.allEvents({ types: TYPES, signal, onState });
+    while ((await events.next()).done !== true) refresh();
+  } catch {
+    // Without a feed, because the server has none or the page is left: lists are asked for again and again.
+  } finally {
+    setOpen(false);
+    if (signal.aborted) clearTimeout(timer);
+  }
+}
+
+// Queries.
+
+/** Items on a page of a list: as many as the server gives at once. */
+const PAGE = 200;
+const LIVE_MS = 2_000;
+const SLOW_MS = 10_000;
+
+/** A list that goes on: a short one is asked for often, a long one seldom. */
+function listMs(data: unknown): number {
+  return pageCount(data) <= PAGES_FEW ? pollMs(LIVE_MS) : pollMs(SLOW_MS);
+}
+
+export const agentsQuery = queryOptions({
+  queryKey: ["agents"],
+  queryFn: ({ signal }) => client.agents({ signal }),
+  staleTime: 60_000,
+});
+
+export const approvalsQuery = queryOptions({
+  queryKey: ["approvals"],
+  queryFn: ({ signal }) => client.approvals({ limit: PAGE }, { signal }),
+  refetchInterval: () => pollMs(LIVE_MS),
+});
+
+/** Which sessions are wanted. */
+interface SessionFilter {
+  readonly text?: string | undefined;
+  readonly status?: RunStatus | undefined;
+  readonly agent?: string | undefined;
+  readonly subagents?: boolean | undefined;
+}
+
+export const sessionsQuery = (filter: SessionFilter) =>
+  infiniteQueryOptions({
+    queryKey: ["sessions", filter],
+    queryFn: ({ signal, pageParam }) => client.listSessions({ ...filter, after: pageParam, limit: PAGE }, { signal }),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: ({ next }) => next ?? undefined,
+    refetchInterval: ({ state }) => listMs(state.data),
+  });
+
+export const recentSessionsQuery = queryOptions({
+  queryKey: ["sessions", "recent"],
+  queryFn: async ({ signal }) => (await client.listSessions({ limit: 30 }, { signal })).sessions,
+  refetchInterval: () => pollMs(LIVE_MS * 2),
+});
+
+/** Titles of waiting sessions, by their ids. */
+export const waitingTitlesQuery = queryOptions({
+  queryKey: ["sessions", "waiting", "titles"],
+  queryFn: async ({ signal }): Promise<ReadonlyMap<string, string>> => {
+    const { sessions } = await client.listSessions({ status: "waiting", limit: PAGE }, { signal });
+    return new Map(sessions.map(({ sessionId, title }) => [sessionId, title ?? ""]));
+  },
+  refetchInterval: () => pollMs(SLOW_MS),
+});
+
+export const sessionQuery = (sessionId: string) =>
+  queryOptions({
+    queryKey: ["session", sessionId],
+    queryFn: ({ signal }) => client.getSession(sessionId, { signal }),
+    refetchInterval: () => pollMs(LIVE_MS),
+  });
+
+export const runsOfSessionQuery = (sessionId: string) =>
+  queryOptions({
+    queryKey: ["runs", "session", sessionId],
+    queryFn: async ({ signal }) => (await client.listRuns({ session: sessionId, limit: PAGE }, { signal })).runs,
+    refetchInterval: () => pollMs(LIVE_MS),
+  });
+
+const OVER: ReadonlySet<string> = new Set(["completed", "failed", "cancelled", "budget_exhausted"]);
+
+/** Whether nothing more happens in a run. */
+export function isOver(status: string): boolean {
+  return OVER.has(status);
+}
+
+export const runQuery = (runId: string) =>
+  queryOptions({
+    queryKey: ["run", runId],
+    queryFn: ({ signal }) => client.getRun(runId, { signal }),
+    refetchInterval: ({ state }) =>
+      state.data !== undefined && isOver(state.data.run.status) ? false : pollMs(LIVE_MS),
+  });
+
+export const traceQuery = (runId: string, isLive: boolean) =>
+  queryOptions({
+    queryKey: ["trace", runId, isLive],
+    queryFn: ({ signal }) => client.trace(runId, { signal }),
+    refetchInterval: isLive ? LIVE_MS : false,
+    staleTime: isLive ? 0 : Infinity,
+  });
+
+export const decisionsQuery = (runId: string, isLive: boolean) =>
+  queryOptions({
+    queryKey: ["decisions", runId, isLive],
+    queryFn: ({ signal }) => client.decisions(runId, { signal }),
+    refetchInterval: isLive ? SLOW_MS : false,
+    staleTime: isLive ? 0 : Infinity,
+  });
+
+export const toolsQuery = queryOptions({
+  queryKey: ["tools"],
+  queryFn: ({ signal }) => client.tools({ signal }),
+  staleTime: 60_000,
+});
+
+/** Which runs are wanted. */
+interface RunFilter {
+  readonly status?: RunStatus | undefined;
+  readonly agent?: string | undefined;
+}
+
+export const runsQuery = (filter: RunFilter) =>
+  infiniteQueryOptions({
+    queryKey: ["runs", "all", filter],
+    queryFn: ({ signal, pageParam }) => client.listRuns({ ...filter, after: pageParam, limit: PAGE }, { signal }),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: ({ next }) => next ?? undefined,
+    refetchInterval: ({ state }) => listMs(state.data),
+  });
+
+export const recentRunsQuery = (agent: string | undefined) =>
+  queryOptions({
+    queryKey: ["runs", "recent", agent],
+    queryFn: async ({ signal }) => (await client.listRuns({ agent, limit: 50 }, { signal })).runs,
+    staleTime: SLOW_MS,
+    refetchInterval: SLOW_MS,
+  });
+
+/** Runs over a time that ends now, cut into parts. */
+export const statsQuery = (rangeMs: number, parts: number, agent: string | undefined) =>
+  queryOptions({
+    queryKey: ["stats", rangeMs, parts, agent],
+    queryFn: ({ signal }) => {
+      const bucket = Math.ceil(rangeMs / parts / 1_000);
+      // Whole parts: the newest one grows, and none of the others moves.
+      const to = Math.ceil(Date.now() / 1_000 / bucket) * bucket;
+      const at = (seconds: number): string => new Date(seconds * 1_000).toISOString();
+      return client.stats({ from: at(to - bucket * parts), to: at(to), bucket, agent }, { signal });
+    },
+    refetchInterval: SLOW_MS,
+    placeholderData: keepPreviousData,
+  });
+
+export const failuresQuery = (agent: string | undefined) =>
+  queryOptions({
+    queryKey: ["failures", agent],
+    queryFn: ({ signal }) => client.failures({ agent }, { signal }),
+    refetchInterval: SLOW_MS,
+  });
+
+export const versionsQuery = (agent: string) =>
+  queryOptions({
+    queryKey: ["versions", agent],
+    queryFn: ({ signal }) => client.versions(agent, { signal }),
+    staleTime: SLOW_MS,
+  });
+
+export const compareQuery = (agent: string, old: string, next: string) =>
+  queryOptions({
+    queryKey: ["compare", agent, old, next],
+    queryFn: ({ signal }) => client.compare({ agent, old, new: next }, { signal }),
+    staleTime: SLOW_MS,
+  });
+
+export const proposalsQuery = (agent: string | undefined) =>
+  queryOptions({
+    queryKey: ["proposals", agent],
+    queryFn: ({ signal }) => client.proposals({ agent }, { signal }),
+    refetchInterval: ({ state }) => (isWorking(state.data) ? LIVE_MS : SLOW_MS),
+  });
+
+function isWorking(list: ProposalList | undefined): boolean {
+  const work = [...(list?.work ?? []), ...(list?.proposals ?? []).flatMap((one) => one.work)];
+  return work.some(({ status }) => status === "working");
+}
+
+/** The prompt of a step; it never changes. */
+export const promptQuery = (runId: string, stepIndex: number) =>
+  queryOptions({
+    queryKey: ["prompt", runId, stepIndex],
+    queryFn: ({ signal }) => client.prompt(runId, stepIndex, { signal }),
+    staleTime: Infinity,
+  });
+
+/** The last record at which a fork may begin, up to one; undefined if there is none. */
+export const safePointQuery = (sessionId: string, seq: number) =>
+  queryOptions({
+    queryKey: ["safe-point", sessionId, seq],
+    queryFn: async ({ signal }) =>
+      (await client.safePoints(sessionId, { before: seq + 1, limit: 1 }, { signal })).safePoints.at(-1) ?? null,
+    staleTime: Infinity,
+    enabled: seq > 0,
+  });

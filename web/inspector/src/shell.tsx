@@ -1,0 +1,387 @@
+/** The frame around the pages: navigation, keys, notices, theme and the error boundary. */
+import { useQuery } from "@tanstack/react-query";
+import { BUTTONS, classes, FOCUS } from "@windlass/ui";
+import { Component, useEffect, useRef, useState, useSyncExternalStore, type ReactNode } from "react";
+import { door } from "./auth.js";
+import { approvalsQuery } from "./queries.js";
+import { Link, navigate, usePlace } from "./router.js";
+import { Failure, SMALL_BUTTON, SMALL_FIELD } from "./parts.js";
+
+/** An entry of the navigation. */
+export interface NavPage {
+  readonly path: string;
+  readonly label: string;
+  /** Pressed after `g`, opens the page. */
+  readonly key: string;
+  /** The path of an SVG of 24 by 24. */
+  readonly icon: string;
+}
+
+interface ShellProps {
+  readonly pages: readonly NavPage[];
+  /** The path of the entry that is marked. */
+  readonly current: string | undefined;
+  readonly onHelp: () => void;
+  readonly children: ReactNode;
+}
+
+/** The frame of every page. On a phone the navigation is at the bottom, in reach of a thumb. */
+export function Shell({ pages, current, onHelp, children }: ShellProps): ReactNode {
+  const page = usePlace().path[0];
+  const main = useRef<HTMLElement>(null);
+  const isFirst = useRef(true);
+  useEffect(() => {
+    // After navigation by keyboard the focus is at the top of the page.
+    if (!isFirst.current) main.current?.focus();
+    isFirst.current = false;
+  }, [page]);
+  return (
+    <div className="flex h-dvh flex-col-reverse sm:flex-row">
+      <a href="#main" className="sr-only focus:not-sr-only focus:absolute focus:z-10 focus:bg-agent-bg focus:p-2">
+        Skip to the page
+      </a>
+      <nav
+        aria-label="Pages"
+        className="flex shrink-0 border-agent-border bg-agent-surface max-sm:border-t sm:w-44 sm:flex-col sm:border-r sm:p-2"
+      >
+        <p className="hidden items-center gap-2 px-3 pt-2 pb-4 text-sm font-semibold sm:flex">
+          <img src="/icon.svg" alt="" className="size-5" />
+          Windlass
+        </p>
+        <ul className="flex flex-1 sm:flex-col sm:gap-1">
+          {pages.map((one) => (
+            <li key={one.path} className="min-w-0 flex-1 sm:flex-none">
+              <NavLink page={one} isCurrent={one.path === current} />
+            </li>
+          ))}
+        </ul>
+        <div className="hidden flex-col gap-2 p-1 sm:flex">
+          <Foot onHelp={onHelp} />
+        </div>
+      </nav>
+      <main id="main" ref={main} tabIndex={-1} className="flex min-h-0 min-w-0 flex-1 flex-col outline-none">
+        <Notice />
+        {children}
+      </main>
+    </div>
+  );
+}
+
+/** The notice, until it is closed. */
+function Notice(): ReactNode {
+  const text = useNotice();
+  return (
+    <div
+      role="status"
+      className={
+        text === undefined
+          ? "sr-only"
+          : "flex items-center justify-between gap-3 border-b border-agent-border bg-agent-success/10 px-4 py-2 text-sm"
+      }
+    >
+      {text !== undefined && (
+        <>
+          <span className="min-w-0 wrap-anywhere">{text}</span>
+          <button
+            type="button"
+            className={SMALL_BUTTON}
+            onClick={() => {
+              tellDone(undefined);
+            }}
+          >
+            Close
+          </button>
+        </>
+      )}
+    </div>
+  );
+}
+
+function NavLink({ page, isCurrent }: { readonly page: NavPage; readonly isCurrent: boolean }): ReactNode {
+  const { path, label, icon } = page;
+  return (
+    <Link
+      href={`/${path}`}
+      aria-current={isCurrent ? "page" : undefined}
+      className={classes(
+        "relative flex min-h-12 flex-col items-center justify-center gap-1 rounded-md px-1 text-xs sm:min-h-9 sm:flex-row sm:justify-start sm:gap-3 sm:px-3 sm:text-sm",
+        isCurrent
+          ? "bg-agent-raised font-medium text-agent-text"
+          : "text-agent-muted hover:bg-agent-raised hover:text-agent-text",
+        FOCUS,
+      )}
+    >
+      <svg
+        aria-hidden
+        viewBox="0 0 24 24"
+        className="size-4 shrink-0"
+        fill="none"
+        stroke="currentColor"
+        strokeWidth="2"
+        strokeLinecap="round"
+        strokeLinejoin="round"
+      >
+        <path d={icon} />
+      </svg>
+      <span className="max-w-full truncate">{label}</span>
+      {path === "approvals" && <Waiting />}
+    </Link>
+  );
+}
+
+function Waiting(): ReactNode {
+  const { data } = useQuery(approvalsQuery);
+  const count = data?.requests.length ?? 0;
+  if (count === 0) return null;
+  return (
+    <span className="absolute top-1 right-1 min-w-5 rounded-full bg-agent-accent px-1.5 text-center text-xs text-agent-on-accent sm:static sm:ml-auto">
+      {count}
+      {data?.next == null ? "" : "+"}
+      <span className="sr-only"> waiting</span>
+    </span>
+  );
+}
+
+/** Theme, help about keys, and the button that forgets the API key. */
+export function Foot({ onHelp }: { readonly onHelp?: () => void }): ReactNode {
+  const [theme, setTheme] = useState(readTheme);
+  const choose = (next: Theme): void => {
+    setTheme(next);
+    applyTheme(next);
+  };
+  return (
+    <>
+      <label className="flex items-center justify-between gap-2 text-xs text-agent-muted">
+        Theme
+        <select
+          className={SMALL_FIELD}
+          value={theme}
+          onChange={(event) => {
+            const found = THEMES.find((one) => one === event.target.value);
+            if (found !== undefined) choose(found);
+          }}
+        >
+          {THEMES.map((one) => (
+            <option key={one} value={one}>
+              {one}
+            </option>
+          ))}
+        </select>
+      </label>
+      {onHelp !== undefined && (
+        <button type="button" className={SMALL_BUTTON} onClick={onHelp}>
+          Keys <kbd className="text-xs">?</kbd>
+        </button>
+      )}
+      {door.key !== undefined && (
+        <button
+          type="button"
+          className={SMALL_BUTTON}
+          onClick={() => {
+            door.leave();
+          }}
+        >
+          Forget the API key
+        </button>
+      )}
+    </>
+  );
+}
+
+// Keys.
+
+/** Functions by key; a name is one key, or two with a space between them. */
+type Keys = Readonly<Record<string, () => void>>;
+
+const PAIR_MS = 1_200;
+
+function isTyping(target: EventTarget | null): boolean {
+  return (
+    target instanceof HTMLElement && (target.isContentEditable || /^(?:INPUT|TEXTAREA|SELECT)$/u.test(target.tagName))
+  );
+}
+
+/** Listens to keys outside of text fields. The newest function of a key is called. */
+export function useKeys(keys: Keys): void {
+  const latest = useRef(keys);
+  useEffect(() => {
+    latest.current = keys;
+  });
+  useEffect(() => {
+    let first = { key: "", at: 0 };
+    const onKey = (event: KeyboardEvent): void => {
+      // A key that is held down is one press: what comes next was not seen yet.
+      const isMeant = !event.defaultPrevented && !event.repeat && !event.ctrlKey && !event.metaKey && !event.altKey;
+      if (!isMeant || isTyping(event.target) || document.querySelector("dialog[open]") !== null) return;
+      const isPair = event.timeStamp - first.at < PAIR_MS;
+      const run = (isPair ? latest.current[`${first.key} ${event.key}`] : undefined) ?? latest.current[event.key];
+      first = { key: event.key, at: event.timeStamp };
+      if (run === undefined) return;
+      event.preventDefault();
+      run();
+    };
+    addEventListener("keydown", onKey);
+    return () => {
+      removeEventListener("keydown", onKey);
+    };
+  }, []);
+}
+
+/** The keys that open pages, on every page. */
+export function pageKeys(pages: readonly NavPage[]): Keys {
+  return Object.fromEntries(
+    pages.map(({ path, key }) => [
+      `g ${key}`,
+      () => {
+        navigate(`/${path}`);
+      },
+    ]),
+  );
+}
+
+type Help = readonly (readonly [keys: string, text: string])[];
+
+const HELP: Help = [
+  ["/", "Search (sessions)"],
+  ["j · k", "Next and previous (approvals)"],
+  ["a", "Approve what is selected (approvals)"],
+  ["d", "Deny it, with a reason if you like (approvals)"],
+  ["s", "Approve every call of the tool in its session (approvals)"],
+  ["Enter · Shift Enter", "Send; begin a new line (chat)"],
+  ["Escape", "Stop the agent (in the field of the chat)"],
+  ["← · →", "One record back or forward (a session as it was)"],
+];
+
+interface KeysDialogProps {
+  readonly pages: readonly NavPage[];
+  readonly isOpen: boolean;
+  readonly onClose: () => void;
+}
+
+function helpOf(pages: readonly NavPage[]): Help {
+  const names = pages.map(({ label }) => label.toLowerCase()).join(", ");
+  return [["?", "Show these keys"], [pages.map(({ key }) => `g ${key}`).join(" · "), `Go to ${names}`], ...HELP];
+}
+
+/** Lists the keys. The browser's own dialog: it holds the focus, and Escape closes it. */
+export function KeysDialog({ pages, isOpen, onClose }: KeysDialogProps): ReactNode {
+  const dialog = useRef<HTMLDialogElement>(null);
+  useEffect(() => {
+    if (isOpen) dialog.current?.showModal();
+    else dialog.current?.close();
+  }, [isOpen]);
+  return (
+    <dialog
+      ref={dialog}
+      onClose={onClose}
+      aria-labelledby="keys-title"
+      className="m-auto max-w-lg rounded-lg border border-agent-border bg-agent-bg p-5 text-agent-text backdrop:bg-black/50"
+    >
+      <h2 id="keys-title" className="mb-3 text-base font-semibold">
+        Keys
+      </h2>
+      <dl className="grid grid-cols-[auto_1fr] gap-x-4 gap-y-2 text-sm">
+        {helpOf(pages).map(([keys, text]) => (
+          <div key={keys} className="contents">
+            <dt className="font-mono text-xs">{keys}</dt>
+            <dd className="text-agent-muted">{text}</dd>
+          </div>
+        ))}
+      </dl>
+      <form method="dialog" className="mt-4 text-right">
+        <button
+          type="submit"
+          className={BUTTONS.default}
+          onClick={(event) => {
+            event.preventDefault();
+            onClose();
+          }}
+        >
+          Close
+        </button>
+      </form>
+    </dialog>
+  );
+}
+
+// Notices: one at a time, shown until it is closed or replaced.
+
+let text: string | undefined;
+const listeners = new Set<() => void>();
+
+/** Tells something; nothing takes it back. */
+export function tellDone(next: string | undefined): void {
+  text = next;
+  for (const listener of listeners) listener();
+}
+
+/** The current notice. */
+function useNotice(): string | undefined {
+  return useSyncExternalStore(
+    (listener) => {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+    () => text,
+  );
+}
+
+/** Light, dark, or what the system says. */
+
+const THEMES = ["system", "light", "dark"] as const;
+type Theme = (typeof THEMES)[number];
+
+const PLACE = "windlass.theme";
+
+/** The theme that was chosen here last. */
+export function readTheme(): Theme {
+  const found = localStorage.getItem(PLACE);
+  return THEMES.find((theme) => theme === found) ?? "system";
+}
+
+/** Shows a theme, and keeps it for next time. */
+export function applyTheme(theme: Theme): void {
+  const { classList } = document.documentElement;
+  classList.toggle("dark", theme === "dark");
+  classList.toggle("light", theme === "light");
+  if (theme === "system") localStorage.removeItem(PLACE);
+  else localStorage.setItem(PLACE, theme);
+}
+
+interface BoundaryProps {
+  /** Another place is another try. */
+  readonly place: string;
+  readonly children: ReactNode;
+}
+
+interface BoundaryState {
+  readonly error: Error | undefined;
+  readonly place: string;
+}
+
+/** Holds a page that fails: the others go on. */
+export class Boundary extends Component<BoundaryProps, BoundaryState> {
+  override state: BoundaryState = { error: undefined, place: this.props.place };
+
+  static getDerivedStateFromError(error: unknown): Partial<BoundaryState> {
+    return { error: error instanceof Error ? error : new Error(String(error)) };
+  }
+
+  static getDerivedStateFromProps({ place }: BoundaryProps, state: BoundaryState): BoundaryState {
+    return place === state.place ? state : { error: undefined, place };
+  }
+
+  override render(): ReactNode {
+    const { error } = this.state;
+    return error === undefined ? (
+      this.props.children
+    ) : (
+      <Failure
+        error={error}
+        onRetry={() => {
+          this.setState({ error: undefined });
+        }}
+      />
+    );
+  }
+}

@@ -1,0 +1,383 @@
+/** The server's routes as functions. */
+import { z } from "zod";
+import { ConnectionError, ProtocolError, reasonOf, systemClock, toApiError, type Clock } from "./connection.js";
+import { CodecError, decode, DEPTH_MAX, encode } from "../codec.js";
+import { readFeed, type FeedItem, type FeedOptions, type FeedSource } from "./feed.js";
+import { DecisionRun, type InputResponse, type RunStatus } from "../generated/index.js";
+import * as insight from "../rest-insight.js";
+import * as rest from "../rest-types.js";
+
+/** Bytes of one answer; pages and exports are larger than a message. */
+const ANSWER_BYTES_MAX = 64 * 1_048_576;
+const LIMITS = { messageBytesMax: ANSWER_BYTES_MAX, depthMax: DEPTH_MAX };
+
+/** Where the server is, and how to reach it. */
+export interface ClientOptions {
+  /** Address before `/v1`, such as `https://agents.example.com`; that of the page when absent. */
+  readonly baseUrl?: string | undefined;
+  /** A key or token; asked for before each request, so that it may be renewed. */
+  readonly token?: string | (() => string | undefined | Promise<string | undefined>) | undefined;
+  readonly fetch?: typeof fetch | undefined;
+  readonly clock?: Clock | undefined;
+}
+
+/** What every request takes. */
+export interface RequestOptions {
+  readonly signal?: AbortSignal | undefined;
+  /** The same key and the same body again is the same request: nothing happens twice. */
+  readonly idempotencyKey?: string | undefined;
+}
+
+/** Which part of a list. */
+export interface PageQuery {
+  readonly after?: string | undefined;
+  readonly limit?: number | undefined;
+}
+
+/** What to look for in a list of sessions. */
+export interface SessionQuery extends PageQuery {
+  readonly agent?: string | undefined;
+  readonly status?: rest.SessionStatus | undefined;
+  /** Words of the title, or beginnings of them. */
+  readonly text?: string | undefined;
+  /** Whether sessions of subagents are listed as well. */
+  readonly subagents?: boolean | undefined;
+}
+
+/** What to look for in a list of runs. */
+export interface RunQuery extends PageQuery {
+  readonly session?: string | undefined;
+  readonly agent?: string | undefined;
+  readonly status?: RunStatus | undefined;
+}
+
+/** Which time, and of which agent; ISO moments, the end left out. */
+export interface TimeQuery {
+  readonly from?: string | undefined;
+  readonly to?: string | undefined;
+  readonly agent?: string | undefined;
+}
+
+/** Into which parts to cut the time. */
+export interface StatsQuery extends TimeQuery {
+  /** Seconds of each part. */
+  readonly bucket?: number | undefined;
+}
+
+/** Which of the safe points: the newest `limit` below `before`. */
+export interface SafePointQuery {
+  readonly before?: number | undefined;
+  readonly limit?: number | undefined;
+}
+
+/** Which events of all sessions. */
+export interface AgentEventsOptions extends FeedOptions {
+  /** The types that are wanted; all that are kept when absent. */
+  readonly types?: readonly string[] | undefined;
+}
+
+type Query = Readonly<Record<string, string | number | boolean | undefined>>;
+
+interface Call extends RequestOptions {
+  readonly method?: "GET" | "POST" | "DELETE";
+  readonly query?: object;
+  readonly body?: object | undefined;
+}
+
+/**
+ * A client of one server.
+ *
+ * Every method throws ApiError if the server refuses, ConnectionError if it cannot be reached, and ProtocolError
+ * if its answer is not what the route promises.
+ */
+export class Client {
+  private readonly clock: Clock;
+
+  constructor(private readonly options: ClientOptions = {}) {
+    this.clock = options.clock ?? systemClock;
+  }
+
+  // Sessions.
+
+  /** Begins a session, with its first message or without. */
+  createSession(session: rest.NewSession, options?: RequestOptions): Promise<rest.Accepted> {
+    return this.ask(rest.Accepted, "/sessions", { ...options, method: "POST", body: session });
+  }
+
+  /** Says something in a session. */
+  sendMessage(sessionId: string, message: rest.NewMessage, options?: RequestOptions): Promise<rest.Accepted> {
+    return this.ask(rest.Accepted, at("sessions", sessionId, "messages"), {
+      ...options,
+      method: "POST",
+      body: message,
+    });
+  }
+
+  /** Answers what a session asks. */
+  answer(sessionId: string, responses: readonly InputResponse[], options?: RequestOptions): Promise<rest.Accepted> {
+    const body = { responses };
+    return this.ask(rest.Accepted, at("sessions", sessionId, "messages"), { ...options, method: "POST", body });
+  }
+
+  /** Asks for a shorter history. */
+  compact(sessionId: string, options?: RequestOptions): Promise<rest.Accepted> {
+    return this.ask(rest.Accepted, at("sessions", sessionId, "compact"), { ...options, method: "POST" });
+  }
+
+  /** A page of sessions, newest first. */
+  listSessions(query: SessionQuery = {}, options?: RequestOptions): Promise<rest.SessionPage> {
+    return this.ask(rest.SessionPage, "/sessions", { ...options, query });
+  }
+
+  /** One session. */
+  getSession(sessionId: string, options?: RequestOptions): Promise<rest.SessionInfo> {
+    return this.ask(rest.SessionInfo, at("sessions", sessionId), options);
+  }
+
+  /** A page of messages, oldest first. */
+  history(sessionId: string, query: PageQuery = {}, options?: RequestOptions): Promise<rest.HistoryPage> {
+    return this.ask(rest.HistoryPage, at("sessions", sessionId, "history"), { ...options, query });
+  }
+
+  /** A new session that begins as this one was at a record. */
+  fork(sessionId: string, body: { readonly at?: number } = {}, options?: RequestOptions): Promise<rest.SessionInfo> {
+    return this.ask(rest.SessionInfo, at("sessions", sessionId, "fork"), { ...options, method: "POST", body });
+  }
+
+  /** Removes a session and everything in it, those of its subagents included; returns which are gone. */
+  async deleteSession(sessionId: string, options?: RequestOptions): Promise<readonly string[]> {
+    return (await this.ask(rest.Deleted, at("sessions", sessionId), { ...options, method: "DELETE" })).deleted;
+  }
+
+  /** Asks the run under way in a session to end; the answer names it if there was one. */
+  cancelSession(sessionId: string, reason?: string, options?: RequestOptions): Promise<rest.Accepted> {
+    return this.cancel(at("sessions", sessionId, "cancel"), reason, options);
+  }
+
+  /** The records at which a fork of a session may begin. */
+  safePoints(sessionId: string, query: SafePointQuery = {}, options?: RequestOptions): Promise<insight.SafePoints> {
+    return this.ask(insight.SafePoints, at("sessions", sessionId, "safe-points"), { ...options, query });
+  }
+
+  /** Everything that is stored of a session, as lines of JSON. */
+  exportSession(sessionId: string, options: RequestOptions = {}): Promise<string> {
+    return this.send(at("sessions", sessionId, "export"), options);
+  }
+
+  // Runs.
+
+  /** Where a run is. */
+  getRun(runId: string, options?: RequestOptions): Promise<rest.RunInfo> {
+    return this.ask(rest.RunInfo, at("runs", runId), options);
+  }
+
+  /** Asks a run to end; nothing happens to one that has ended. */
+  cancelRun(runId: string, reason?: string, options?: RequestOptions): Promise<rest.Accepted> {
+    return this.cancel(at("runs", runId, "cancel"), reason, options);
+  }
+
+  /** A page of runs, newest first. */
+  listRuns(query: RunQuery = {}, options?: RequestOptions): Promise<rest.RunPage> {
+    return this.ask(rest.RunPage, "/runs", { ...options, query });
+  }
+
+  /** What a run did and how long it took. */
+  trace(runId: string, options?: RequestOptions): Promise<rest.TraceInfo> {
+    return this.ask(rest.TraceInfo, at("runs", runId, "trace"), options);
+  }
+
+  /** What a run chose, and what came of it. */
+  decisions(runId: string, options?: RequestOptions): Promise<DecisionRun> {
+    return this.ask(DecisionRun, at("runs", runId, "decisions"), options);
+  }
+
+  /** What the model was sent in a step of a run, counted from 0. */
+  prompt(runId: string, stepIndex: number, options?: RequestOptions): Promise<insight.StepPrompt> {
+    return this.ask(insight.StepPrompt, at("runs", runId, "steps", String(stepIndex), "prompt"), options);
+  }
+
+  // Many runs.
+
+  /** Runs over time, in numbers. */
+  stats(query: StatsQuery = {}, options?: RequestOptions): Promise<insight.Stats> {
+    return this.ask(insight.Stats, "/stats", { ...options, query });
+  }
+
+  /** Why runs failed. */
+  failures(query: TimeQuery = {}, options?: RequestOptions): Promise<insight.Failures> {
+    return this.ask(insight.Failures, "/failures", { ...options, query });
+  }
+
+  /** The versions of an agent that have run. */
+  versions(agent: string, options?: RequestOptions): Promise<insight.Versions> {
+    return this.ask(insight.Versions, "/versions", { ...options, query: { agent } });
+  }
+
+  /** Two versions of an agent side by side. */
+  compare(
+    query: { readonly agent: string; readonly old: string; readonly new: string },
+    options?: RequestOptions,
+  ): Promise<insight.Comparison> {
+    return this.ask(insight.Comparison, "/compare", { ...options, query });
+  }
+
+  /** What is proposed to be changed. */
+  proposals(
+    query: { readonly agent?: string | undefined; readonly status?: string | undefined } = {},
+    options?: RequestOptions,
+  ): Promise<insight.ProposalList> {
+    return this.ask(insight.ProposalList, "/proposals", { ...options, query });
+  }
+
+  /** Asks for a proposal that helps a goal; returns its id, under which it will be found. */
+  async propose(goal: string, agent?: string, options?: RequestOptions): Promise<string> {
+    const body = agent === undefined ? { goal } : { goal, agent };
+    return (await this.ask(insight.ProposalAccepted, "/proposals", { ...options, method: "POST", body })).proposalId;
+  }
+
+  /** Does recorded runs again with a proposal; the result will be in it. */
+  async checkProposal(proposalId: string, options?: RequestOptions): Promise<void> {
+    await this.ask(insight.ProposalAccepted, at("proposals", proposalId, "check"), {
+      ...options,
+      method: "POST",
+      body: {},
+    });
+  }
+
+  /** Accepts a proposal, or refuses it. */
+  settleProposal(
+    proposalId: string,
+    verdict: "approve" | "refuse",
+    body: insight.Verdict,
+    options?: RequestOptions,
+  ): Promise<insight.ProposalView> {
+    return this.ask(insight.ProposalView, at("proposals", proposalId, verdict), { ...options, method: "POST", body });
+  }
+
+  // People.
+
+  /** Everything that waits for a person. */
+  approvals(query: PageQuery = {}, options?: RequestOptions): Promise<rest.ApprovalPage> {
+    return this.ask(rest.ApprovalPage, "/approvals", { ...options, query });
+  }
+
+  /** Answers one request, wherever it was asked. */
+  approve(requestId: string, answer: rest.Answer, options?: RequestOptions): Promise<rest.Accepted> {
+    return this.ask(rest.Accepted, at("approvals", requestId), { ...options, method: "POST", body: answer });
+  }
+
+  // The server.
+
+  /** The agents that runs can be started with. */
+  async agents(options?: RequestOptions): Promise<readonly rest.AgentInfo[]> {
+    return (await this.ask(rest.AgentList, "/agents", options)).agents;
+  }
+
+  /** The tools of all agents. */
+  async tools(options?: RequestOptions): Promise<readonly rest.ToolInfo[]> {
+    return (await this.ask(rest.ToolList, "/tools", options)).tools;
+  }
+
+  /** Whether the server is there. */
+  health(options?: RequestOptions): Promise<rest.Health> {
+    return this.ask(rest.Health, "/health", options);
+  }
+
+  // Feeds.
+
+  /** Every event of a session, those that are stored and then those that come; see `readFeed`. */
+  sessionEvents(sessionId: string, options: FeedOptions = {}): AsyncGenerator<FeedItem, void, undefined> {
+    return this.feed("session", at("sessions", sessionId, "events"), options);
+  }
+
+  /** Every event of a run; ends with it. */
+  runEvents(runId: string, options: FeedOptions = {}): AsyncGenerator<FeedItem, void, undefined> {
+    return this.feed("run", at("runs", runId, "events"), options);
+  }
+
+  /** Events of all sessions as they come, from now on unless a cursor says from where. Live words only if `types` name them. */
+  allEvents({ types, ...options }: AgentEventsOptions = {}): AsyncGenerator<FeedItem, void, undefined> {
+    return this.feed("all", "/events", { ...options, after: options.after ?? "now" }, { types: types?.join(",") });
+  }
+
+  private feed(
+    scope: FeedSource["scope"],
+    path: string,
+    options: FeedOptions,
+    query: Query = {},
+  ): AsyncGenerator<FeedItem, void, undefined> {
+    const follow = options.follow === false ? false : undefined;
+    const source: FeedSource = {
+      scope,
+      connect: (after, signal) =>
+        this.request(path, { query: { ...query, after, follow }, signal }, "text/event-stream"),
+    };
+    return readFeed(source, { clock: this.clock, ...options });
+  }
+
+  // Requests.
+
+  private cancel(path: string, reason: string | undefined, options?: RequestOptions): Promise<rest.Accepted> {
+    const body = reason === undefined ? undefined : { reason };
+    return this.ask(rest.Accepted, path, { ...options, method: "POST", body });
+  }
+
+  private async ask<S extends z.ZodType>(schema: S, path: string, call: Call = {}): Promise<z.output<S>> {
+    const text = await this.send(path, call);
+    try {
+      return decode(schema, text, LIMITS);
+    } catch (error) {
+      if (!(error instanceof CodecError)) throw error;
+      throw new ProtocolError(`the answer to ${path} cannot be read: ${error.message}`);
+    }
+  }
+
+  private async send(path: string, call: Call): Promise<string> {
+    const response = await this.request(path, call, "application/json");
+    if (!response.ok) throw await toApiError(response, this.clock.now());
+    try {
+      return await response.text();
+    } catch (error) {
+      throw this.broken(error, call.signal);
+    }
+  }
+
+  private async request(path: string, call: Call, accept: string): Promise<Response> {
+    const { method = "GET", body, query = {}, signal, idempotencyKey } = call;
+    const headers = new Headers({ accept });
+    const token = await this.token();
+    if (token !== undefined) headers.set("authorization", `Bearer ${token}`);
+    if (body !== undefined) headers.set("content-type", "application/json");
+    if (idempotencyKey !== undefined) headers.set("idempotency-key", idempotencyKey);
+    const address = `${this.options.baseUrl ?? ""}/v1${path}${search(query as Query)}`;
+    const init: RequestInit = { method, headers, redirect: "error", credentials: "same-origin" };
+    if (body !== undefined) init.body = encode(body);
+    if (signal !== undefined) init.signal = signal;
+    try {
+      return await (this.options.fetch ?? fetch)(address, init);
+    } catch (error) {
+      throw this.broken(error, signal);
+    }
+  }
+
+  private broken(error: unknown, signal: AbortSignal | undefined): Error {
+    if (signal?.aborted === true) return reasonOf(signal);
+    return new ConnectionError("the server could not be reached, or the connection broke", { cause: error });
+  }
+
+  private async token(): Promise<string | undefined> {
+    const { token } = this.options;
+    return typeof token === "function" ? token() : token;
+  }
+}
+
+/** The path of a thing; ids may hold anything, a slash too. */
+function at(kind: string, id: string, ...rest: readonly string[]): string {
+  return ["", kind, encodeURIComponent(id), ...rest].join("/");
+}
+
+function search(query: Query): string {
+  const found = new URLSearchParams();
+  for (const [key, value] of Object.entries(query)) if (value !== undefined) found.set(key, String(value));
+  return found.size === 0 ? "" : `?${found.toString()}`;
+}

@@ -1,0 +1,640 @@
+/** A chat: the hook that runs it, the panel, the composer and the cost meter. */
+import {
+  addUsage,
+  attachmentsOf,
+  isRunning,
+  textOfContent,
+  type BudgetLimits,
+  type ChatItem,
+  type ChatMessage,
+  type Conversation,
+  type InputResponse,
+  type Tally,
+  type UserContent,
+  type UserPart,
+} from "@windlass/protocol";
+import type { FeedState } from "@windlass/protocol/client";
+import {
+  useCallback,
+  useId,
+  useMemo,
+  useRef,
+  useState,
+  type ClipboardEvent,
+  type DragEvent,
+  type KeyboardEvent,
+  type ReactNode,
+} from "react";
+import { Progress } from "radix-ui";
+import { useSession, useTransport } from "./session.js";
+import type { Transport } from "./transport.js";
+import { toError, useErrorUntil } from "./data.js";
+import { formatBytes, formatCost, formatCount, sentence } from "./format.js";
+import { MessageList, OrchestrationPlanCard, planOf, type ToolRenderer } from "./messages.js";
+import { BUTTONS, classes, FIELD, FOCUS } from "./styles.js";
+
+/** Where to chat. */
+export interface ChatStreamOptions {
+  readonly transport?: Transport | undefined;
+  /** The session to go on with; the first message begins one when absent. */
+  readonly sessionId?: string | undefined;
+  /** The agent of a session that is begun here. */
+  readonly agent?: string | undefined;
+  /** Messages that are shown before those of the session; the agent does not see them. */
+  readonly initialMessages?: readonly ChatMessage[] | undefined;
+  /** Told of the session that the first message began. */
+  readonly onSession?: ((sessionId: string) => void) | undefined;
+}
+
+/** A chat, and what can be done in it. */
+export interface ChatStream {
+  readonly sessionId: string | undefined;
+  readonly messages: readonly ChatMessage[];
+  /** The rows to draw: messages with their calls, notes, requests, and what is being written. */
+  readonly items: readonly ChatItem[];
+  readonly conversation: Conversation;
+  /** Whether a run is under way, or a message is on its way. */
+  readonly isStreaming: boolean;
+  /** Whether words may go to the run under way; else they wait for it to end. */
+  readonly canSteer: boolean;
+  /** Whether files may come with a message. */
+  readonly canAttach: boolean;
+  readonly connection: FeedState;
+  /** How often the connection came back after it broke. */
+  readonly reconnects: number;
+  /** The last failure of a request or of the connection, until the connection is back. Failures of runs are in `items`. */
+  readonly error: Error | undefined;
+  /** Says something. Rejects if it did not get through; it may then be said again. */
+  readonly sendUserMessage: (content: UserContent, delivery?: "queue" | "steer") => Promise<void>;
+  /** Ends the run where it runs; what was said stays. */
+  readonly cancel: () => Promise<void>;
+  /** Answers an approval or a question. */
+  readonly answer: (response: InputResponse) => Promise<void>;
+  readonly setMessages: (messages: readonly ChatMessage[]) => void;
+  readonly appendMessage: (message: ChatMessage) => void;
+}
+
+interface Pending {
+  readonly content: UserContent;
+  /** Messages of the user that were there before. */
+  readonly after: number;
+  readonly runId?: string | undefined;
+}
+
+const NO_MESSAGES: readonly ChatMessage[] = [];
+
+/** A chat with an agent: its messages as they are written, and ways to speak, answer and stop. */
+export function useChatStream(options: ChatStreamOptions = {}): ChatStream {
+  const { agent, initialMessages = NO_MESSAGES, onSession } = options;
+  const transport = useTransport(options.transport);
+  const [begun, setBegun] = useState<string>();
+  const sessionId = options.sessionId ?? begun;
+  const view = useSession(sessionId, options.transport);
+  const [local, setMessages] = useState(initialMessages);
+  const [pending, setPending] = useState<Pending>();
+  const [error, setError] = useErrorUntil(view.reconnects);
+  const { conversation } = view;
+  const said = useMemo(
+    () => conversation.chat.messages.filter(({ role }) => role === "user").length,
+    [conversation.chat.messages],
+  );
+  const isPending = pending !== undefined && said <= pending.after;
+  const runId = isRunning(conversation) ? conversation.run?.runId : isPending ? pending.runId : undefined;
+
+  const attempt = useCallback(
+    async (work: () => Promise<void>): Promise<void> => {
+      setError(undefined);
+      try {
+        await work();
+      } catch (failure) {
+        setError(toError(failure));
+        throw failure;
+      }
+    },
+    [setError],
+  );
+
+  const sendUserMessage = useCallback(
+    (content: UserContent, delivery?: "queue" | "steer") =>
+      attempt(async () => {
+        setPending({ content, after: said });
+        try {
+          const sent = await (sessionId === undefined
+            ? transport.createSession({ agent, message: content })
+            : transport.send(sessionId, content, { delivery }));
+          setPending((before) => before && { ...before, runId: sent.runId });
+          if (sessionId !== undefined) return;
+          setBegun(sent.sessionId);
+          onSession?.(sent.sessionId);
+        } catch (failure) {
+          setPending(undefined);
+          throw failure;
+        }
+      }),
+    [attempt, transport, sessionId, agent, said, onSession],
+  );
+
+  const cancel = useCallback(
+    () =>
+      attempt(async () => {
+        if (runId === undefined) return;
+        await transport.cancel(runId);
+        // A run that is ended before its turn never takes its message in.
+        setPending(undefined);
+      }),
+    [attempt, transport, runId],
+  );
+  const answer = useCallback(
+    (response: InputResponse) =>
+      attempt(() => (sessionId === undefined ? Promise.resolve() : transport.answer(sessionId, response))),
+    [attempt, transport, sessionId],
+  );
+  const appendMessage = useCallback((message: ChatMessage) => {
+    setMessages((before) => [...before, message]);
+  }, []);
+
+  const items = useItems(local, view.items, isPending ? pending.content : undefined);
+  const messages = useMemo(() => [...local, ...conversation.chat.messages], [local, conversation.chat.messages]);
+  return {
+    sessionId,
+    messages,
+    items,
+    conversation,
+    isStreaming: isPending || isRunning(conversation),
+    canSteer: transport.features.steer,
+    canAttach: transport.features.attachments,
+    connection: view.connection,
+    reconnects: view.reconnects,
+    error: error ?? view.error,
+    sendUserMessage,
+    cancel,
+    answer,
+    setMessages,
+    appendMessage,
+  };
+}
+
+/** The rows of a session, behind local messages and in front of what was just said. */
+function useItems(
+  local: readonly ChatMessage[],
+  items: readonly ChatItem[],
+  pending: UserContent | undefined,
+): readonly ChatItem[] {
+  const before = useMemo(() => local.map(rowOf), [local]);
+  const after = useMemo(() => (pending === undefined ? [] : [pendingRow(pending)]), [pending]);
+  return useMemo(
+    () => (before.length === 0 && after.length === 0 ? items : [...before, ...items, ...after]),
+    [before, items, after],
+  );
+}
+
+function pendingRow(content: UserContent): ChatItem {
+  const row = rowOf({ id: "pending", role: "user", content: textOfContent(content), createdAt: "" });
+  return typeof content === "string" ? row : ({ ...row, attachments: attachmentsOf(content) } as ChatItem);
+}
+
+function rowOf(message: ChatMessage): ChatItem {
+  return { kind: "message", id: message.id, message, calls: [], isLive: false };
+}
+
+/** A chat to show. */
+export interface ChatPanelProps extends ChatStreamOptions {
+  readonly title?: string | undefined;
+  readonly placeholder?: string | undefined;
+  /** Shown before anything is said. */
+  readonly empty?: ReactNode;
+  readonly renderers?: Readonly<Record<string, ToolRenderer>> | undefined;
+  readonly className?: string | undefined;
+}
+
+/** A whole chat: what was said, what is asked, where to write, and the way to stop. */
+export function ChatPanel(props: ChatPanelProps): ReactNode {
+  const { title = "Chat", placeholder, empty = <Empty />, renderers, className, ...options } = props;
+  const chat = useChatStream(options);
+  const id = useId();
+  const plan = planOf(chat.conversation);
+  return (
+    <section
+      aria-labelledby={id}
+      className={classes("flex h-full min-h-0 flex-col bg-agent-bg text-agent-text", className)}
+    >
+      <header className="flex flex-wrap items-center justify-between gap-2 border-b border-agent-border px-4 py-2">
+        <h2 id={id} className="text-sm font-semibold">
+          {title}
+        </h2>
+        <CostMeter usage={chat.conversation.usage.session} />
+      </header>
+      <Connection chat={chat} />
+      <MessageList
+        items={chat.items}
+        onAnswer={chat.answer}
+        renderers={renderers}
+        reconnects={chat.reconnects}
+        empty={empty}
+        label={title}
+      />
+      {plan.length > 1 && chat.isStreaming && <OrchestrationPlanCard steps={plan} className="mx-4 mb-2" />}
+      {chat.error !== undefined && (
+        <p role="alert" className="border-t border-agent-border px-4 py-2 text-sm text-agent-danger-text">
+          {sentence(chat.error.message)}
+        </p>
+      )}
+      <Composer chat={chat} placeholder={placeholder} />
+    </section>
+  );
+}
+
+function Empty(): ReactNode {
+  return <p className="py-8 text-center text-sm text-agent-muted">No messages yet. Write below to begin.</p>;
+}
+
+/** Says that the connection is away, for as long as it is. */
+export function Connection({ chat }: { readonly chat: ChatStream }): ReactNode {
+  const isAway = chat.sessionId !== undefined && chat.connection.status === "waiting";
+  return (
+    <p role="status" className={classes(isAway ? "bg-agent-raised px-4 py-1 text-xs text-agent-warning" : "sr-only")}>
+      {isAway ? "Connection lost. Reconnecting; nothing is lost." : ""}
+    </p>
+  );
+}
+
+/** Where to write, and to whom it goes. */
+export interface ComposerProps {
+  readonly chat: ChatStream;
+  /** The initial text. */
+  readonly draft?: string | undefined;
+  readonly placeholder?: string | undefined;
+  /** Whether it is known whom to speak to; yes when absent. */
+  readonly isReady?: boolean | undefined;
+}
+
+const ENDED_BADLY: ReadonlySet<string> = new Set(["failed", "cancelled", "budget_exhausted"]);
+const NO_FILES: readonly File[] = [];
+
+/**
+ * Where to write.
+ *
+ * While the agent works, words go to the run under way, or wait for it to end; where the transport cannot speak to a
+ * run they wait. Files are dropped, pasted or chosen. What did not get through is given back.
+ */
+export function Composer({
+  chat,
+  draft = "",
+  placeholder = "Say something",
+  isReady = true,
+}: ComposerProps): ReactNode {
+  const { text, setText, files, setFiles, say } = useDraft(chat, draft);
+  const id = useId();
+  const trouble = troubleWith(files);
+  const canSend = isReady && trouble === undefined && (text.trim() !== "" || files.length > 0);
+  const isSteering = isWorking(chat) && chat.canSteer;
+  const send = (): void => {
+    if (canSend) say(isSteering ? "steer" : undefined);
+  };
+  const attach = (given: FileList | null): boolean => {
+    const found = chat.canAttach ? [...(given ?? [])] : [];
+    if (found.length > 0) setFiles((now) => [...now, ...found]);
+    return found.length > 0;
+  };
+  const onKeyDown = (event: KeyboardEvent): void => {
+    if (event.key === "Enter" && !event.shiftKey && !event.nativeEvent.isComposing) {
+      event.preventDefault();
+      send();
+    } else if (event.key === "Escape" && chat.isStreaming) {
+      stop(chat);
+    }
+  };
+  return (
+    <form
+      className="border-t border-agent-border p-3"
+      onSubmit={(event) => {
+        event.preventDefault();
+        send();
+      }}
+      onDragOver={(event: DragEvent) => {
+        if (chat.canAttach && event.dataTransfer.types.includes("Files")) event.preventDefault();
+      }}
+      onDrop={(event: DragEvent) => {
+        if (attach(event.dataTransfer.files)) event.preventDefault();
+      }}
+    >
+      <div className="mx-auto flex max-w-3xl flex-col gap-2">
+        {files.length > 0 && (
+          <Files
+            files={files}
+            onRemove={(gone) => {
+              setFiles((now) => now.filter((file) => file !== gone));
+            }}
+          />
+        )}
+        {trouble !== undefined && (
+          <p role="alert" className="text-sm text-agent-danger-text">
+            {trouble} Remove some, or give the agent a way to fetch them.
+          </p>
+        )}
+        <div className="flex flex-wrap items-end gap-2">
+          {chat.canAttach && <AttachButton onFiles={attach} />}
+          <label htmlFor={id} className="sr-only">
+            Message
+          </label>
+          <textarea
+            id={id}
+            rows={2}
+            className={classes(FIELD, "min-w-40 flex-1 resize-none max-sm:order-first max-sm:basis-full")}
+            placeholder={isSteering ? "Steer the run under way" : placeholder}
+            value={text}
+            aria-describedby={`${id}-help`}
+            onChange={(event) => {
+              setText(event.target.value);
+            }}
+            onKeyDown={onKeyDown}
+            onPaste={(event: ClipboardEvent) => {
+              if (attach(event.clipboardData.files)) event.preventDefault();
+            }}
+          />
+          <span id={`${id}-help`} className="sr-only">
+            Enter sends, Shift and Enter begins a line, Escape stops the agent.
+          </span>
+          <span aria-hidden className="flex-1 sm:hidden" />
+          <Buttons
+            chat={chat}
+            canSend={canSend}
+            isSteering={isSteering}
+            onQueue={() => {
+              say("queue");
+            }}
+          />
+        </div>
+      </div>
+    </form>
+  );
+}
+
+function isWorking(chat: ChatStream): boolean {
+  return chat.isStreaming && chat.sessionId !== undefined;
+}
+
+function stop(chat: ChatStream): void {
+  chat.cancel().catch(() => undefined);
+}
+
+/** The message that is being written, with its files. */
+function useDraft(chat: ChatStream, draft: string) {
+  const [text, setText] = useState(draft);
+  const [files, setFiles] = useState(NO_FILES);
+  const say = (delivery?: "queue" | "steer"): void => {
+    setText("");
+    setFiles(NO_FILES);
+    contentOf(text, files)
+      .then((content) => chat.sendUserMessage(content, delivery))
+      .catch(() => {
+        // Unless something else was written meanwhile.
+        setText((now) => (now === "" ? text : now));
+        setFiles((now) => (now.length === 0 ? files : now));
+      });
+  };
+  return { text, setText, files, setFiles, say };
+}
+
+interface ButtonsProps {
+  readonly chat: ChatStream;
+  readonly canSend: boolean;
+  readonly isSteering: boolean;
+  readonly onQueue: () => void;
+}
+
+function Buttons({ chat, canSend, isSteering, onQueue }: ButtonsProps): ReactNode {
+  return (
+    <>
+      {isWorking(chat) ? (
+        <button
+          type="button"
+          className={BUTTONS.danger}
+          onClick={() => {
+            stop(chat);
+          }}
+        >
+          Stop
+        </button>
+      ) : (
+        <Retry chat={chat} />
+      )}
+      {isSteering && (
+        <button
+          type="button"
+          className={BUTTONS.default}
+          disabled={!canSend}
+          title="Say it when the run has ended"
+          onClick={onQueue}
+        >
+          Queue
+        </button>
+      )}
+      <button type="submit" className={BUTTONS.primary} disabled={!canSend}>
+        {isSteering ? "Steer" : "Send"}
+      </button>
+    </>
+  );
+}
+
+function AttachButton({ onFiles }: { readonly onFiles: (files: FileList | null) => void }): ReactNode {
+  const field = useRef<HTMLInputElement>(null);
+  return (
+    <>
+      <button
+        type="button"
+        className={BUTTONS.default}
+        aria-label="Attach files"
+        title="Attach files; they may also be dropped or pasted"
+        onClick={() => {
+          field.current?.click();
+        }}
+      >
+        <svg
+          aria-hidden
+          viewBox="0 0 24 24"
+          className="size-4"
+          fill="none"
+          stroke="currentColor"
+          strokeWidth="2"
+          strokeLinecap="round"
+          strokeLinejoin="round"
+        >
+          <path d="M20 11.5l-8.2 8.2a5 5 0 0 1-7.1-7.1l8.5-8.5a3.3 3.3 0 0 1 4.7 4.7l-8.4 8.4a1.7 1.7 0 0 1-2.4-2.4l7.6-7.6" />
+        </svg>
+      </button>
+      <input
+        ref={field}
+        type="file"
+        multiple
+        hidden
+        aria-label="Files to attach"
+        onChange={(event) => {
+          onFiles(event.target.files);
+          // The same file may be chosen again.
+          event.target.value = "";
+        }}
+      />
+    </>
+  );
+}
+
+function Files({
+  files,
+  onRemove,
+}: {
+  readonly files: readonly File[];
+  readonly onRemove: (file: File) => void;
+}): ReactNode {
+  return (
+    <ul aria-label="Files to send" className="flex flex-wrap gap-2">
+      {files.map((file, at) => (
+        <li
+          key={at}
+          className="flex max-w-full items-center gap-2 rounded-md border border-agent-border bg-agent-surface py-1 pr-1 pl-2 text-xs"
+        >
+          <span className="truncate">{file.name}</span>
+          <span className="shrink-0 text-agent-muted">{formatBytes(file.size)}</span>
+          <button
+            type="button"
+            aria-label={`Remove ${file.name}`}
+            className={classes(
+              "flex size-6 cursor-pointer items-center justify-center rounded hover:bg-agent-raised",
+              FOCUS,
+            )}
+            onClick={() => {
+              onRemove(file);
+            }}
+          >
+            ✕
+          </button>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+/** Says the same again after a run that did not get to its end. */
+function Retry({ chat }: { readonly chat: ChatStream }): ReactNode {
+  const { run } = chat.conversation;
+  const words = chat.messages.findLast(({ role }) => role === "user")?.content ?? "";
+  if (run === undefined || words === "" || !ENDED_BADLY.has(run.status)) return null;
+  return (
+    <button
+      type="button"
+      className={BUTTONS.default}
+      title={`Say again: ${words}`}
+      onClick={() => {
+        chat.sendUserMessage(words).catch(() => undefined);
+      }}
+    >
+      Retry
+    </button>
+  );
+}
+
+// Files of a message that is being written.
+
+/** A message with its files is one request; in base64 a file takes a third more. */
+const ATTACHED_BYTES_MAX = 700_000;
+
+/** The bytes of a file as an address that holds them. */
+function dataAddress(file: File): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const reader = new FileReader();
+    reader.onload = () => {
+      resolve(typeof reader.result === "string" ? reader.result : "");
+    };
+    reader.onerror = () => {
+      reject(new Error(`${file.name} cannot be read.`));
+    };
+    reader.readAsDataURL(file);
+  });
+}
+
+/** Words and files as the content of a message. */
+async function contentOf(text: string, files: readonly File[]): Promise<UserContent> {
+  if (files.length === 0) return text;
+  const parts = await Promise.all(files.map(partOf));
+  return text.trim() === "" ? parts : [{ type: "text", text }, ...parts];
+}
+
+async function partOf(file: File): Promise<UserPart> {
+  const data = await dataAddress(file);
+  const mediaType = file.type === "" ? "application/octet-stream" : file.type;
+  return mediaType.startsWith("image/")
+    ? { type: "image", image: data, mediaType }
+    : { type: "file", data, mediaType, filename: file.name };
+}
+
+/** Why files cannot go with one message; undefined if they can. */
+function troubleWith(files: readonly File[]): string | undefined {
+  const bytes = files.reduce((sum, { size }) => sum + size, 0);
+  if (bytes <= ATTACHED_BYTES_MAX) return undefined;
+  return `Files of one message may have ${ATTACHED_BYTES_MAX / 1_000} kB together; these have ${Math.ceil(bytes / 1_000)} kB.`;
+}
+
+/** Usage to show, and the budget. */
+export interface CostMeterProps {
+  readonly usage: Tally;
+  readonly budget?: BudgetLimits | undefined;
+  readonly className?: string | undefined;
+}
+
+const NEAR = 0.8;
+const FULL = 100;
+
+/** Tokens and money that were used, those of subagents included; with a budget, how much of it. */
+export function CostMeter({ usage, budget, className }: CostMeterProps): ReactNode {
+  const { inputTokens = 0, outputTokens = 0, costMicros } = addUsage(usage.usage, usage.delegated);
+  const parts = [
+    `${formatCount(inputTokens)} in`,
+    `${formatCount(outputTokens)} out`,
+    ...(usage.toolCalls > 0 ? [usage.toolCalls === 1 ? "1 call" : `${formatCount(usage.toolCalls)} calls`] : []),
+    ...(costMicros === undefined ? [] : [formatCost(costMicros)]),
+  ];
+  const share = shareOf(budget, {
+    tokens: inputTokens + outputTokens,
+    costMicros: costMicros ?? 0,
+    steps: usage.steps,
+    toolCalls: usage.toolCalls,
+  });
+  return (
+    <div className={classes("flex flex-col gap-1 text-xs text-agent-muted", className)}>
+      <span aria-label={`Used: ${parts.join(", ")}`}>{parts.join(" · ")}</span>
+      {share !== undefined && (
+        <Progress.Root
+          value={Math.round(share * FULL)}
+          max={FULL}
+          aria-label="Part of the budget that is used"
+          className="h-1.5 w-32 overflow-hidden rounded bg-agent-raised"
+        >
+          <Progress.Indicator
+            className={classes("h-full", share >= NEAR ? "bg-agent-danger" : "bg-agent-accent")}
+            style={{ width: `${share * FULL}%` }}
+          />
+        </Progress.Root>
+      )}
+    </div>
+  );
+}
+
+interface Used {
+  readonly tokens: number;
+  readonly costMicros: number;
+  readonly steps: number;
+  readonly toolCalls: number;
+}
+
+/** The largest part of any limit that is used, from 0 to 1. */
+function shareOf(budget: BudgetLimits | undefined, used: Used): number | undefined {
+  if (budget === undefined) return undefined;
+  const pairs: readonly (readonly [number, number | undefined])[] = [
+    [used.tokens, budget.maxTokens],
+    [used.costMicros, budget.maxCostMicros],
+    [used.steps, budget.maxSteps],
+    [used.toolCalls, budget.maxToolCalls],
+  ];
+  const shares = pairs.flatMap(([amount, limit]) => (limit === undefined ? [] : [limit === 0 ? 1 : amount / limit]));
+  return shares.length === 0 ? undefined : Math.min(Math.max(...shares), 1);
+}

@@ -1,0 +1,405 @@
+/** Markdown written by a model. It is not trusted: it can format text, and nothing else. */
+import {
+  Children,
+  isValidElement,
+  memo,
+  useEffect,
+  useMemo,
+  useState,
+  type ComponentPropsWithoutRef,
+  type ReactNode,
+} from "react";
+import ReactMarkdown, { type Components, type Options } from "react-markdown";
+import remarkGfm from "remark-gfm";
+import { BUTTONS, classes, FOCUS } from "./styles.js";
+
+/** The elements that may be rendered. HTML of the model is dropped, and none of these can run or fetch anything. */
+const ELEMENTS = [
+  "a",
+  "blockquote",
+  "br",
+  "code",
+  "del",
+  "em",
+  "h1",
+  "h2",
+  "h3",
+  "h4",
+  "h5",
+  "h6",
+  "hr",
+  "img",
+  "input",
+  "li",
+  "ol",
+  "p",
+  "pre",
+  "strong",
+  "sup",
+  "section",
+  "table",
+  "tbody",
+  "td",
+  "th",
+  "thead",
+  "tr",
+  "ul",
+] as const;
+const ADDRESS = /^(?:https?:\/\/|mailto:)/iu;
+const REMARK: Options["remarkPlugins"] = [[remarkGfm, { singleTilde: false }], keepBreaks];
+
+/** An address that a link may have; undefined if it may not be one. */
+export function safeAddress(address: string): string | undefined {
+  if (!ADDRESS.test(address)) return undefined;
+  try {
+    const { protocol, href } = new URL(address);
+    return protocol === "http:" || protocol === "https:" || protocol === "mailto:" ? href : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function Link({ href = "", children }: ComponentPropsWithoutRef<"a">): ReactNode {
+  const address = safeAddress(href);
+  if (address === undefined) return <span>{children}</span>;
+  return (
+    <a
+      href={address}
+      target="_blank"
+      rel="noopener noreferrer nofollow"
+      className={classes("text-agent-link underline", FOCUS)}
+    >
+      {children}
+    </a>
+  );
+}
+
+/** An image would be fetched from somewhere, and tell that it was. It is shown as its words. */
+function Image({ alt }: ComponentPropsWithoutRef<"img">): ReactNode {
+  return <span className="text-agent-muted">[image{alt === undefined || alt === "" ? "" : `: ${alt}`}]</span>;
+}
+
+const heading = (size: string) =>
+  function Heading({ children }: { readonly children?: ReactNode }): ReactNode {
+    // A heading of the model is none of the page.
+    return <p className={classes("mt-3 mb-1 font-semibold", size)}>{children}</p>;
+  };
+
+const COMPONENTS: Components = {
+  a: Link,
+  img: Image,
+  pre: ({ children }) => <CodeBlock>{children}</CodeBlock>,
+  code: ({ children, className }) => (
+    <code className={classes("rounded bg-agent-code px-1 font-mono text-[0.9em]", className)}>{children}</code>
+  ),
+  input: ({ checked }) => (
+    <input
+      type="checkbox"
+      checked={checked === true}
+      readOnly
+      disabled
+      aria-label={checked === true ? "done" : "to do"}
+    />
+  ),
+  p: ({ children }) => <p className="my-2 first:mt-0 last:mb-0">{children}</p>,
+  ul: ({ children }) => <ul className="my-2 list-disc pl-6">{children}</ul>,
+  ol: ({ children, start }) => (
+    <ol className="my-2 list-decimal pl-6" start={start}>
+      {children}
+    </ol>
+  ),
+  blockquote: ({ children }) => (
+    <blockquote className="my-2 border-l-4 border-agent-border pl-3 text-agent-muted">{children}</blockquote>
+  ),
+  table: ({ children }) => (
+    <div className={classes("my-2 overflow-x-auto", FOCUS)} tabIndex={0} role="group" aria-label="table">
+      <table className="border-collapse text-sm">{children}</table>
+    </div>
+  ),
+  th: ({ children }) => <th className="border border-agent-border px-2 py-1 text-left font-semibold">{children}</th>,
+  td: ({ children }) => <td className="border border-agent-border px-2 py-1">{children}</td>,
+  // Footnotes come with ids, which would be there once for each message.
+  li: ({ children }) => <li>{children}</li>,
+  section: ({ children }) => <div className="mt-2 border-t border-agent-border text-xs">{children}</div>,
+  hr: () => <hr className="my-3 border-agent-border" />,
+  h1: heading("text-lg"),
+  h2: heading("text-base"),
+  h3: heading("text-sm"),
+  h4: heading("text-sm"),
+  h5: heading("text-sm"),
+  h6: heading("text-sm"),
+};
+
+const Part = memo(function Part({ text }: { readonly text: string }): ReactNode {
+  return (
+    <ReactMarkdown
+      remarkPlugins={REMARK}
+      skipHtml
+      allowedElements={ELEMENTS}
+      unwrapDisallowed
+      urlTransform={(address) => safeAddress(address) ?? ""}
+      components={COMPONENTS}
+    >
+      {text}
+    </ReactMarkdown>
+  );
+});
+
+/** Markdown to render. */
+interface MarkdownProps {
+  readonly text: string;
+  /** Whether it grows: what is open at its end is shown as if it were closed, with a cursor behind it. */
+  readonly isLive?: boolean | undefined;
+}
+
+/** Renders Markdown of a model. While the text grows, only its last part is parsed again. */
+export const Markdown = memo(function Markdown({ text, isLive = false }: MarkdownProps): ReactNode {
+  const parts = useMemo(() => splitMarkdown(text), [text]);
+  return (
+    <div className={classes("min-w-0 break-words leading-relaxed", isLive && "agent-live")}>
+      {parts.map((part, at) => (
+        <Part key={at} text={isLive && at === parts.length - 1 ? closeTail(part) : part} />
+      ))}
+    </div>
+  );
+});
+
+const COPIED_MS = 2_000;
+
+/** Code with its language and a button that copies it. */
+function CodeBlock({ children }: { readonly children?: ReactNode }): ReactNode {
+  const { text, language } = codeOf(children);
+  return (
+    <figure className="my-2 overflow-hidden rounded-md border border-agent-border bg-agent-code">
+      <figcaption className="flex items-center justify-between gap-2 border-b border-agent-border px-3 py-1 text-xs text-agent-muted">
+        <span>{language ?? "code"}</span>
+        <CopyButton text={text} />
+      </figcaption>
+      <pre
+        className={classes("overflow-x-auto p-3 text-xs", FOCUS)}
+        tabIndex={0}
+        role="group"
+        aria-label={`${language ?? "code"} block`}
+      >
+        <code className="font-mono text-agent-text">{text}</code>
+      </pre>
+    </figure>
+  );
+}
+
+/** A button that copies a text. */
+export function CopyButton({ text, label = "Copy" }: { readonly text: string; readonly label?: string }): ReactNode {
+  const [isCopied, setIsCopied] = useState(false);
+  useEffect(() => {
+    if (!isCopied) return;
+    const timer = setTimeout(() => {
+      setIsCopied(false);
+    }, COPIED_MS);
+    return () => {
+      clearTimeout(timer);
+    };
+  }, [isCopied]);
+  const copy = (): void => {
+    navigator.clipboard.writeText(text).then(
+      () => {
+        setIsCopied(true);
+      },
+      () => undefined,
+    );
+  };
+  return (
+    <button type="button" className={classes(BUTTONS.default, "min-h-7! px-2! py-0.5! text-xs!")} onClick={copy}>
+      <span aria-live="polite">{isCopied ? "Copied" : label}</span>
+    </button>
+  );
+}
+
+interface Code {
+  readonly text: string;
+  readonly language: string | undefined;
+}
+
+/** The text of a code element, and the language that its class names. */
+function codeOf(children: ReactNode): Code {
+  const [first] = Children.toArray(children);
+  if (!isValidElement<{ className?: string; children?: ReactNode }>(first))
+    return { text: textOf(children), language: undefined };
+  const language = /\blanguage-([\w+#.-]{1,32})/u.exec(first.props.className ?? "")?.[1];
+  return { text: textOf(first.props.children).replace(/\n$/u, ""), language };
+}
+
+function textOf(children: ReactNode): string {
+  return Children.toArray(children)
+    .map((child) => (typeof child === "string" || typeof child === "number" ? String(child) : ""))
+    .join("");
+}
+
+/** Line breaks of a model are meant: they stay, as they do in a terminal. */
+
+interface Node {
+  readonly type: string;
+  readonly value?: string;
+  children?: Node[];
+}
+
+/** A plugin for remark: every line break in a text is one on the page. */
+function keepBreaks(): (tree: Node) => void {
+  return breakLines;
+}
+
+function breakLines(node: Node): void {
+  if (node.children === undefined) return;
+  node.children = node.children.flatMap(linesOf);
+  node.children.forEach(breakLines);
+}
+
+function linesOf(node: Node): Node[] {
+  if (node.type !== "text" || node.value?.includes("\n") !== true) return [node];
+  return node.value
+    .split("\n")
+    .flatMap((value, at) => [
+      ...(at === 0 ? [] : [{ type: "break" }]),
+      ...(value === "" ? [] : [{ type: "text", value }]),
+    ]);
+}
+
+/** Markdown cut into parts that mean the same alone, so that only the last one is read again while it grows. */
+
+const FENCE = /^ {0,3}(`{3,}|~{3,})/u;
+/** A line that cannot belong to what stands before a blank line: no list item, no indentation, no quote. */
+const FRESH = /^(?![ \t]|[-*+]\s|\d{1,9}[.)]\s|>|\|)\S/u;
+/** Link targets and footnotes apply to the whole text. */
+const DEFINITION = /^ {0,3}\[[^\]]+\]:/mu;
+const FOOTNOTE = /\[\^[^\]]+\]/u;
+
+/** The parts of a text, in order; joined by nothing they are the text again. */
+export function splitMarkdown(text: string): readonly string[] {
+  if (DEFINITION.test(text) || FOOTNOTE.test(text)) return [text];
+  const parts: string[] = [];
+  let part = "";
+  let fence: string | undefined;
+  let isAfterBlank = false;
+  for (const line of text.split(/(?<=\n)/u)) {
+    if (isAfterBlank && fence === undefined && FRESH.test(line)) {
+      parts.push(part);
+      part = "";
+    }
+    part += line;
+    fence = fenceAfter(line, fence);
+    isAfterBlank = line.trim() === "";
+  }
+  if (part !== "") parts.push(part);
+  return parts;
+}
+
+/** The fence that is open behind a line. */
+function fenceAfter(line: string, fence: string | undefined): string | undefined {
+  const mark = FENCE.exec(line)?.[1];
+  if (fence === undefined) return mark;
+  return mark?.startsWith(fence) === true && line.trim() === mark ? undefined : fence;
+}
+
+// The end of Markdown that is still being written: open marks are closed, and marks without text are left out.
+
+/** Where words begin anew: behind a blank line, or at a list item, a heading, a quote or a row. */
+const FRESH_LINE = /^\s*(?:[-*+]\s|\d{1,9}[.)]\s|#{1,6}\s|>|\|)|^\s*$/u;
+const MARK = /\\[^]|`+|\*+|_+|~{2,}/gu;
+const WORD = /[\p{L}\p{N}]/u;
+
+interface Mark {
+  readonly sign: string;
+  count: number;
+}
+
+/** The text with the marks of its unfinished end closed. */
+export function closeTail(text: string): string {
+  const start = lastWords(text);
+  return start === undefined ? text : text.slice(0, start) + closed(text.slice(start));
+}
+
+/** Where the words begin that a mark may span; undefined inside a block of code. */
+function lastWords(text: string): number | undefined {
+  let fence: string | undefined;
+  let place = 0;
+  let start = 0;
+  for (const line of text.split(/(?<=\n)/u)) {
+    fence = fenceAfter(line, fence);
+    if (FRESH_LINE.test(line)) start = place;
+    place += line.length;
+  }
+  return fence === undefined ? start : undefined;
+}
+
+function closed(words: string): string {
+  const open: Mark[] = [];
+  MARK.lastIndex = 0;
+  for (let found = MARK.exec(words); found !== null; found = MARK.exec(words)) {
+    const [mark] = found;
+    const end = found.index + mark.length;
+    if (mark.startsWith("\\")) continue;
+    if (mark.startsWith("`")) {
+      const close = endOfCode(words, mark, end);
+      if (close === undefined)
+        return end === words.length ? finish(words.slice(0, found.index), open) : finish(words + mark, open);
+      MARK.lastIndex = close;
+      continue;
+    }
+    const isLeft = take(
+      open,
+      { sign: mark.charAt(0), count: mark.length },
+      { before: words.charAt(found.index - 1), after: words.charAt(end) },
+    );
+    // A mark at the very end has no words yet.
+    if (isLeft && end === words.length) return finish(words.slice(0, found.index), open.slice(0, -1));
+  }
+  return finish(words, open);
+}
+
+/** Behind the end of a piece of code; undefined if it has none. */
+function endOfCode(words: string, mark: string, from: number): number | undefined {
+  const runs = /`+/gu;
+  runs.lastIndex = from;
+  for (let found = runs.exec(words); found !== null; found = runs.exec(words))
+    if (found[0] === mark) return runs.lastIndex;
+  return undefined;
+}
+
+interface Beside {
+  readonly before: string;
+  readonly after: string;
+}
+
+/** Closes what a mark closes, or opens it; returns whether it opened something. */
+function take(open: Mark[], mark: Mark, beside: Beside): boolean {
+  const top = open.at(-1);
+  if (top?.sign === mark.sign && canClose(mark, beside)) {
+    const count = Math.min(top.count, mark.count);
+    top.count -= count;
+    mark.count -= count;
+    if (top.count === 0) open.pop();
+    return mark.count > 0 && take(open, mark, beside);
+  }
+  const isOpening = canOpen(mark, beside);
+  if (isOpening) open.push(mark);
+  return isOpening;
+}
+
+function canClose({ sign }: Mark, { before, after }: Beside): boolean {
+  return before.trim() !== "" && !(sign === "_" && WORD.test(after));
+}
+
+/** A single star or a line inside a word is most often no mark. */
+function canOpen({ sign, count }: Mark, { before, after }: Beside): boolean {
+  const isInside = WORD.test(before) && (sign === "_" || count === 1);
+  return !isInside && (after === "" || after.trim() !== "");
+}
+
+function finish(words: string, open: readonly Mark[]): string {
+  return open.length === 0
+    ? words
+    : words.trimEnd() +
+        open
+          .toReversed()
+          .map(({ sign, count }) => sign.repeat(count))
+          .join("");
+}

@@ -1,0 +1,289 @@
+/** Sessions in React: one store for each journal, shared by all components below a provider. */
+import {
+  chatItems,
+  EMPTY_CONVERSATION,
+  reduceConversation,
+  type ChatItem,
+  type Conversation,
+  type Event,
+} from "@windlass/protocol";
+import type { FeedState, SessionInfo } from "@windlass/protocol/client";
+import {
+  createContext,
+  createElement,
+  use,
+  useCallback,
+  useMemo,
+  useState,
+  useSyncExternalStore,
+  type ReactNode,
+} from "react";
+import type { SessionWish, Transport } from "./transport.js";
+import { toError, useAsync } from "./data.js";
+
+/** The state of a session that components show. A new object after each change. */
+export interface SessionView {
+  readonly conversation: Conversation;
+  readonly items: readonly ChatItem[];
+  /** The records of the journal so far; live deltas are not among them. */
+  readonly records: readonly Event[];
+  readonly connection: FeedState;
+  /** How often the connection came back after it broke. */
+  readonly reconnects: number;
+  /** Why the feed ended for good. */
+  readonly error: Error | undefined;
+}
+
+/** Schedules a callback; returns a function that cancels it. */
+type Schedule = (run: () => void) => () => void;
+
+/** How often a view changes at most: often enough to look like writing. */
+const FLUSH_MS = 33;
+/** Events that wait to be shown; at this limit the feed is not read further until they are shown. */
+export const EVENTS_PENDING_MAX = 1_024;
+
+const EMPTY_VIEW: SessionView = {
+  conversation: EMPTY_CONVERSATION,
+  items: [],
+  records: [],
+  connection: { status: "connecting" },
+  reconnects: 0,
+  error: undefined,
+};
+
+/** A timer: unlike animation frames it also runs in a hidden page. */
+const scheduleSoon: Schedule = (run) => {
+  const timer = setTimeout(run, FLUSH_MS);
+  return () => {
+    clearTimeout(timer);
+  };
+};
+
+/**
+ * Follows the journal of a session while it has subscribers.
+ *
+ * The first subscriber opens the feed and the last closes it; a later one continues after the last event that was
+ * shown. Events are shown in batches, so that a fast model does not draw the page a thousand times.
+ */
+export class JournalStore {
+  private view = EMPTY_VIEW;
+  private readonly listeners = new Set<() => void>();
+  private stop: AbortController | undefined;
+  private cursor: string | undefined;
+  private isBroken = false;
+  private pending: { readonly event: Event; readonly cursor: string | undefined }[] = [];
+  private cancelFlush: (() => void) | undefined;
+  private onFlushed: (() => void) | undefined;
+
+  constructor(
+    private readonly transport: Transport,
+    private readonly sessionId: string,
+    private readonly schedule: Schedule = scheduleSoon,
+  ) {}
+
+  /** Whether it has no subscribers. */
+  get isIdle(): boolean {
+    return this.listeners.size === 0;
+  }
+
+  readonly getView = (): SessionView => this.view;
+
+  readonly subscribe = (listener: () => void): (() => void) => {
+    this.listeners.add(listener);
+    if (this.stop === undefined) this.start();
+    return () => {
+      this.listeners.delete(listener);
+      if (this.listeners.size === 0) this.close();
+    };
+  };
+
+  private start(): void {
+    const stop = (this.stop = new AbortController());
+    if (this.view.error !== undefined) this.view = { ...this.view, error: undefined };
+    void this.follow(stop).catch((error: unknown) => {
+      if (stop.signal.aborted) return;
+      this.flushOr(stop);
+      this.fail(error);
+    });
+  }
+
+  private fail(error: unknown): void {
+    this.change({ error: error instanceof Error ? error : new Error(String(error)) });
+  }
+
+  /** Shows the pending events; a gap in them ends the feed. */
+  private flushOr(stop: AbortController): void {
+    try {
+      this.flush();
+    } catch (error) {
+      stop.abort();
+      this.fail(error);
+    }
+  }
+
+  private close(): void {
+    this.stop?.abort();
+    this.stop = undefined;
+    this.cancelFlush?.();
+    this.cancelFlush = undefined;
+    this.pending = [];
+    this.onFlushed?.();
+  }
+
+  private async follow(stop: AbortController): Promise<void> {
+    const { signal } = stop;
+    const onState = (connection: FeedState): void => {
+      if (signal.aborted) return;
+      const isBack = this.isBroken && connection.status === "open";
+      if (connection.status !== "connecting") this.isBroken = connection.status === "waiting";
+      this.change({ connection, reconnects: this.view.reconnects + (isBack ? 1 : 0) });
+    };
+    for await (const item of this.transport.events(this.sessionId, { after: this.cursor, signal, onState })) {
+      if (signal.aborted) return;
+      this.pending.push(item);
+      this.cancelFlush ??= this.schedule(() => {
+        this.flushOr(stop);
+      });
+      if (this.pending.length >= EVENTS_PENDING_MAX) await new Promise<void>((resolve) => (this.onFlushed = resolve));
+    }
+  }
+
+  private flush(): void {
+    this.cancelFlush?.();
+    this.cancelFlush = undefined;
+    const { pending } = this;
+    this.pending = [];
+    this.onFlushed?.();
+    if (pending.length === 0) return;
+    this.cursor = pending.at(-1)?.cursor ?? this.cursor;
+    const events = pending.map(({ event }) => event);
+    const conversation = reduceConversation(this.view.conversation, events);
+    const { seq } = this.view.conversation.chat;
+    const fresh = events.filter((event) => event.index === undefined && (event.seq ?? 0) > seq);
+    const records = fresh.length === 0 ? this.view.records : [...this.view.records, ...fresh];
+    this.change({ conversation, items: chatItems(conversation, this.view.items), records });
+  }
+
+  private change(changes: Partial<SessionView>): void {
+    this.view = { ...this.view, ...changes };
+    for (const listener of this.listeners) listener();
+  }
+}
+
+// Scope: the transport of a tree, and the stores of its sessions.
+
+interface Scope {
+  readonly transport: Transport;
+  /** The store of a session: its feed is read once, however many components show it. */
+  readonly store: (sessionId: string) => JournalStore;
+}
+
+/** Sessions that a tree keeps, so that they are shown at once when they are opened again. */
+export const SESSIONS_KEPT_MAX = 32;
+
+const ScopeContext = createContext<Scope | undefined>(undefined);
+
+/** Gives a transport to everything below. */
+export function AgentProvider({
+  transport,
+  children,
+}: {
+  readonly transport: Transport;
+  readonly children?: ReactNode;
+}): ReactNode {
+  const scope = useMemo(() => scopeOf(transport), [transport]);
+  return createElement(ScopeContext, { value: scope }, children);
+}
+
+/** The scope of the given transport, or else of the nearest provider. */
+export function useScope(transport?: Transport): Scope {
+  const around = use(ScopeContext);
+  const own = useMemo(
+    () => (transport === undefined || transport === around?.transport ? undefined : scopeOf(transport)),
+    [transport, around],
+  );
+  const scope = own ?? around;
+  if (scope === undefined) throw new Error("no transport: put an AgentProvider around the component, or give it one");
+  return scope;
+}
+
+/** The transport of the nearest provider. */
+export function useTransport(transport?: Transport): Transport {
+  return useScope(transport).transport;
+}
+
+function scopeOf(transport: Transport): Scope {
+  const stores = new Map<string, JournalStore>();
+  return {
+    transport,
+    store: (sessionId) => {
+      const known = stores.get(sessionId);
+      if (known !== undefined) return known;
+      if (stores.size >= SESSIONS_KEPT_MAX) forgetOne(stores);
+      const store = new JournalStore(transport, sessionId);
+      stores.set(sessionId, store);
+      return store;
+    },
+  };
+}
+
+/** Forgets the oldest session without subscribers. */
+function forgetOne(stores: Map<string, JournalStore>): void {
+  for (const [sessionId, store] of stores) {
+    if (!store.isIdle) continue;
+    stores.delete(sessionId);
+    return;
+  }
+}
+
+const NOTHING = (): (() => void) => () => undefined;
+
+/** A session as it happens; nothing while there is no id. */
+export function useSession(sessionId: string | undefined, transport?: Transport): SessionView {
+  const store = useScope(transport);
+  const found = sessionId === undefined ? undefined : store.store(sessionId);
+  const getView = found?.getView ?? (() => EMPTY_VIEW);
+  return useSyncExternalStore(found?.subscribe ?? NOTHING, getView, getView);
+}
+
+/** The sessions, and the one that is open. */
+export interface AgentSessions {
+  readonly sessions: readonly SessionInfo[];
+  /** The session that was made or resumed last. */
+  readonly current: string | undefined;
+  readonly isLoading: boolean;
+  readonly error: Error | undefined;
+  /** Begins a session and opens it; returns its id. */
+  readonly create: (wish?: SessionWish) => Promise<string>;
+  /** Opens a session. */
+  readonly resume: (sessionId: string) => void;
+  readonly refresh: () => Promise<void>;
+}
+
+const NONE: readonly SessionInfo[] = [];
+
+/** The sessions of a transport: to list, begin and resume them. */
+export function useAgentSession(options: { readonly transport?: Transport | undefined } = {}): AgentSessions {
+  const transport = useTransport(options.transport);
+  const [current, setCurrent] = useState<string>();
+  const [failure, setFailure] = useState<Error>();
+  const load = useCallback((signal: AbortSignal) => transport.listSessions({ signal }), [transport]);
+  const { data, isLoading, error, refresh } = useAsync(load);
+
+  const create = useCallback(
+    async (wish: SessionWish = {}): Promise<string> => {
+      setFailure(undefined);
+      try {
+        const { sessionId } = await transport.createSession(wish);
+        setCurrent(sessionId);
+        void refresh();
+        return sessionId;
+      } catch (error) {
+        setFailure(toError(error));
+        throw error;
+      }
+    },
+    [transport, refresh],
+  );
+  return { sessions: data ?? NONE, current, isLoading, error: failure ?? error, create, resume: setCurrent, refresh };
+}

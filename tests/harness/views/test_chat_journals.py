@@ -1,4 +1,4 @@
-"""The chat of golden journals, whole and damaged: both languages compute the digests of one file.
+"""The chat of golden journals, whole and damaged, as digests for both languages.
 
 `conformance/cases/chat-journals.json` names a journal, changes to its records, and the digest of the chat
 and the usage that both languages must fold from them. This module, run as a program, writes the file.

@@ -25,7 +25,7 @@ RATCHET: dict[tuple[str, str], int] = {
     ("positional-parameters", "packages/harness/src/windlass_harness/retry.py::next_retry_delay_ms"): 3,
     # ASGI calls an application with scope, receive and send.
     ("positional-parameters", "packages/server/src/windlass_server/guard.py::Guard.__call__"): 3,
-    ("positional-parameters", "packages/server/src/windlass_server/inspector/__init__.py::Pages.__call__"): 3,
+    ("positional-parameters", "packages/server/src/windlass_server/inspector.py::Pages.__call__"): 3,
     ("positional-parameters", "packages/server/src/windlass_server/streams.py::StreamResponse.__call__"): 3,
     # The recorder is called as it is documented elsewhere, and programs that do so exist.
     ("parameters", "packages/runtime/src/windlass/ledger/recorder.py::Runtime.decide"): 8,

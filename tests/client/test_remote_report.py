@@ -23,7 +23,7 @@ def info(status: str, *requests: InputRequest, result: dict[str, Any] | None = N
     more = {"packageFingerprint": "", "routeId": "x", "modelId": "y", "cancellationRequested": False}
     run = RunSnapshot.model_validate({**known, **more})
     ended = None if result is None else RunResult.model_validate({"runId": "r", "status": status, **result})
-    return RunInfo(run, ended, requests)
+    return RunInfo(run=run, result=ended, requests=requests)
 
 
 def asking(**more: Any) -> InputRequest:

@@ -149,7 +149,10 @@ class Scene:
 async def stage(folder: Path, *, readers: int) -> AsyncGenerator[Scene]:
     """A server that lets so many readers in, and a session with one turn."""
     room = max(FAST.streams_per_principal_max, 2 * readers)
-    limits = replace(FAST, streams_max=max(FAST.streams_max, room), streams_per_principal_max=room)
+    # On a busy machine a thousand reconnects take longer than a request waits: the turns must not be refused.
+    limits = replace(
+        FAST, streams_max=max(FAST.streams_max, room), streams_per_principal_max=room, wait_s_max=60.0
+    )
     agents = [talker(words="One two three four five.")]
     async with serving(folder, agents, settings=Settings(limits=limits)) as server, server.client() as client:
         session_id = (await client.post("/sessions", json={})).json()["sessionId"]

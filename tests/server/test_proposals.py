@@ -101,7 +101,7 @@ def test_what_cannot_be_proposed_is_told_at_once_or_in_the_list(tmp_path: Path) 
         given = Settings(limits=FAST, improve=ImproveSettings(thinker(), [GOAL]))
         async with serving(tmp_path, [clerk()], settings=given) as server, server.client() as client:
             answer = await client.post("/proposals", json={"goal": "other"})
-            assert (answer.status_code, "only parcels" in answer.json()["detail"]) == (409, True)
+            assert (answer.status_code, "known are parcels" in answer.json()["detail"]) == (409, True)
             begun = (await client.post("/proposals", json={"goal": "parcels"})).json()
             assert await settled(client, begun["proposalId"]) == {
                 "type": "urn:windlass:problem:not_found",

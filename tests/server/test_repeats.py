@@ -7,7 +7,6 @@ import httpx2
 import pytest
 from tests.server.rig import Json, ended, payer, run, serving, waiting
 
-from windlass_server import tenants
 from windlass_server.tenants import Reservations
 
 TAKEN = "the Idempotency-Key (or the continuationToken) was used with another request"
@@ -107,10 +106,9 @@ def test_a_body_is_compared_by_what_it_means(tmp_path: Path) -> None:
     run(main())
 
 
-def test_only_the_newest_keys_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_newest_keys_are_kept(tmp_path: Path) -> None:
     async def main() -> None:
-        monkeypatch.setattr(tenants, "KEYS_KEPT_MAX", 2)
-        table = await Reservations.open(tmp_path / "t.empty")
+        table = await Reservations.open(tmp_path / "t.empty", keys_max=2)
         for name in ("a", "b", "c"):
             assert await table.claim(name, "digest") is not None
         assert await table.claim("c", "other") is None

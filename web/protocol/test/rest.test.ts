@@ -40,6 +40,21 @@ beforeEach(async () => {
 });
 afterEach(() => scene.close());
 
+const AT = "2026-01-31T09:30:00.000Z";
+const SESSION = {
+  sessionId: "s1",
+  title: "",
+  agentId: "a",
+  status: "idle",
+  createdAt: AT,
+  updatedAt: AT,
+  runCount: 0,
+  requestCount: 0,
+  usage: {},
+  rootSessionId: "s1",
+};
+const TRACE = { traceId: "r1", sessionId: "s1", chatId: "s1", userId: "ann", startedAt: AT };
+
 const failure = (promise: Promise<unknown>): Promise<unknown> => promise.then(String, (error: unknown) => error);
 
 it("begins, speaks, answers, cancels and compacts", async () => {
@@ -51,6 +66,7 @@ it("begins, speaks, answers, cancels and compacts", async () => {
   await client.cancelRun("r1");
   await client.compact("s1");
   await client.cancelSession("s1");
+  answer = { status: 201, body: SESSION };
   await client.fork("s1", { at: 7 });
   answer = { status: 200, body: { deleted: ["s1"] } };
   expect(await client.deleteSession("s1")).toEqual(["s1"]);
@@ -82,9 +98,9 @@ it("begins, speaks, answers, cancels and compacts", async () => {
 
 it.each([
   ["/v1/sessions?limit=5&text=a+b", (c: Client) => c.listSessions({ limit: 5, text: "a b" }), { sessions: [] }],
-  ["/v1/sessions/s1", (c: Client) => c.getSession("s1"), { sessionId: "s1" }],
+  ["/v1/sessions/s1", (c: Client) => c.getSession("s1"), SESSION],
   ["/v1/sessions/s1/history", (c: Client) => c.history("s1"), { messages: [] }],
-  ["/v1/runs/r1/trace", (c: Client) => c.trace("r1"), { spans: [], events: [] }],
+  ["/v1/runs/r1/trace", (c: Client) => c.trace("r1"), { trace: TRACE, spans: [], events: [] }],
   ["/v1/approvals", (c: Client) => c.approvals(), { requests: [] }],
   ["/v1/runs?session=s1&status=failed", (c: Client) => c.listRuns({ session: "s1", status: "failed" }), { runs: [] }],
   ["/v1/health", (c: Client) => c.health(), { status: "ok", version: "0.1.0" }],
@@ -104,7 +120,7 @@ it("reads runs, agents and tools", async () => {
     routeId: "x",
     modelId: "m",
   };
-  answer = { status: 200, body: { run: { ...run, cancellationRequested: false } } };
+  answer = { status: 200, body: { run: { ...run, cancellationRequested: false }, requests: [] } };
   expect(await client.getRun("r")).toMatchObject({ run, requests: [] });
   answer = { status: 200, body: { agents: [{ agentId: "a", description: "", model: "m", tools: [], subagents: [] }] } };
   expect(await client.agents()).toHaveLength(1);
@@ -218,16 +234,32 @@ it("asks about many runs, and settles what is proposed", async () => {
     },
   });
   expect((await client.compare({ agent: "a", old: "1", new: "2" })).comparison.verdict).toBe("unclear");
-  say({ proposals: [{ proposal, status: "open" }] });
+  say({ proposals: [{ proposal, status: "open", work: [] }], work: [] });
   expect((await client.proposals({ status: "open" })).proposals[0]?.work).toEqual([]);
   say({ proposalId: "p2" });
   expect(await client.propose("g")).toBe("p2");
   await client.checkProposal("p1");
-  say({ proposal, status: "refused", settled: { isAccepted: false, by: "ann", reason: "no" }, settledAt: at });
+  say({
+    proposal,
+    status: "refused",
+    work: [],
+    settled: { proposalId: "p1", isAccepted: false, by: "ann", reason: "no" },
+    settledAt: at,
+  });
   expect((await client.settleProposal("p1", "refuse", { reason: "no", fingerprint: "sha256:2" })).settled?.by).toBe(
     "ann",
   );
-  say({ runId: "r1", stepIndex: 0, seq: 5, modelId: "m", tools: [], messages: [{ role: "user", content: "x" }] });
+  say({
+    runId: "r1",
+    sessionId: "s1",
+    stepIndex: 0,
+    seq: 5,
+    modelId: "m",
+    system: "",
+    tools: [],
+    messages: [{ role: "user", content: "x", isError: false }],
+    unknown: [],
+  });
   expect((await client.prompt("r1", 0)).unknown).toEqual([]);
   say({ safePoints: [3, 9] });
   expect((await client.safePoints("s1", { before: 10, limit: 2 })).safePoints).toEqual([3, 9]);

@@ -83,14 +83,15 @@ class Claim:
 class Reservations:
     """Reserved sessions and idempotency keys of a tenant."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, *, keys_max: int) -> None:
         self._connection = connection
+        self._keys_max = keys_max
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="windlass-reservations")
 
     @classmethod
-    async def open(cls, path: Path) -> Self:
-        """Open the file, or create it."""
-        return cls(await asyncio.to_thread(_connect, path))
+    async def open(cls, path: Path, *, keys_max: int = KEYS_KEPT_MAX) -> Self:
+        """Open the file, or create it; the newest `keys_max` idempotency keys are kept."""
+        return cls(await asyncio.to_thread(_connect, path), keys_max=keys_max)
 
     async def aclose(self) -> None:
         """Close the file."""
@@ -160,7 +161,7 @@ class Reservations:
             # Insert first, then look: another process may claim the key at the same time.
             made = db.execute(_CLAIM, (name, digest))
             if made.rowcount:
-                db.execute("DELETE FROM used WHERE number <= ?", ((made.lastrowid or 0) - KEYS_KEPT_MAX,))
+                db.execute("DELETE FROM used WHERE number <= ?", ((made.lastrowid or 0) - self._keys_max,))
                 return Claim(is_new=True)
             [known, is_done] = db.execute(
                 "SELECT digest, is_done FROM used WHERE name = ?", (name,)

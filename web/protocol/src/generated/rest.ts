@@ -4,7 +4,7 @@ import { z } from "zod";
 import { JsonObject, exactlyOne, open, record, text } from "../wire.js";
 import { ChatMessage } from "./chat.js";
 import { ContentRef, Count, Id, Positive, Sha256, Timestamp, Usage } from "./common.js";
-import { FailureKind, Proposal, ProposalCheck, VersionComparison, VersionTally } from "./decisions.js";
+import { Proposal, ProposalCheck, VersionComparison, VersionTally } from "./decisions.js";
 import { ProposalAppliedData, ProposalSettledData } from "./event-data.js";
 import { InputRequest, InputResponse } from "./input.js";
 import { BudgetLimits } from "./policy.js";
@@ -508,8 +508,8 @@ export type FailureCause = z.infer<typeof FailureCause>;
 
 /** Runs that failed for one kind of reason. */
 export const FailureGroup = open({
-  /** The kind. */
-  kind: FailureKind,
+  /** The kind: one of FailureKind; more may come. */
+  kind: z.string(),
   /** Number of runs. */
   count: Count,
   /** The causes, most frequent first. */
@@ -567,10 +567,10 @@ export type AgentComparison = z.infer<typeof AgentComparison>;
 export const ProposalWork = open({
   /** The proposal. */
   proposalId: z.string(),
-  /** Whether it is being made or checked. */
-  kind: z.enum(["propose", "check"]),
-  /** Whether it is under way. */
-  status: z.enum(["working", "failed"]),
+  /** The kind of work: propose or check; more may come. */
+  kind: z.string(),
+  /** The status of the work: working or failed; more may come. */
+  status: z.string(),
   /** When the work started. */
   startedAt: Timestamp,
   /** Why it failed. */
@@ -586,8 +586,8 @@ export type ProposalWork = z.infer<typeof ProposalWork>;
 export const ProposalView = open({
   /** The change and its reasons. */
   proposal: Proposal,
-  /** Where the proposal stands. */
-  status: z.enum(["open", "accepted", "refused", "applied"]),
+  /** The status: open, accepted, refused or applied; more may come. */
+  status: z.string(),
   /** Work that is under way, or failed. */
   work: z.array(ProposalWork),
   /** Results on recorded runs. */

@@ -9,13 +9,7 @@ from pydantic import Field, StringConstraints
 from windlass_protocol._wire import Bool, Closed, ExactlyOne, Float, JsonObject, Maybe, Open, Str, Whole
 from windlass_protocol.generated.chat import ChatMessage
 from windlass_protocol.generated.common import ContentRef, Count, Id, Positive, Sha256, Timestamp, Usage
-from windlass_protocol.generated.decisions import (
-    FailureKind,
-    Proposal,
-    ProposalCheck,
-    VersionComparison,
-    VersionTally,
-)
+from windlass_protocol.generated.decisions import Proposal, ProposalCheck, VersionComparison, VersionTally
 from windlass_protocol.generated.event_data import ProposalAppliedData, ProposalSettledData
 from windlass_protocol.generated.input import InputRequest, InputResponse
 from windlass_protocol.generated.policy import BudgetLimits
@@ -534,8 +528,8 @@ class FailureCause(Open):
 class FailureGroup(Open):
     """Runs that failed for one kind of reason."""
 
-    kind: FailureKind
-    """The kind."""
+    kind: Str
+    """The kind: one of FailureKind; more may come."""
     count: Count
     """Number of runs."""
     causes: tuple[FailureCause, ...]
@@ -593,10 +587,10 @@ class ProposalWork(Open):
 
     proposal_id: Str
     """The proposal."""
-    kind: Literal["propose", "check"]
-    """Whether it is being made or checked."""
-    status: Literal["working", "failed"]
-    """Whether it is under way."""
+    kind: Str
+    """The kind of work: propose or check; more may come."""
+    status: Str
+    """The status of the work: working or failed; more may come."""
     started_at: Timestamp
     """When the work started."""
     problem: Maybe[Str] = None
@@ -612,8 +606,8 @@ class ProposalView(Open):
 
     proposal: Proposal
     """The change and its reasons."""
-    status: Literal["open", "accepted", "refused", "applied"]
-    """Where the proposal stands."""
+    status: Str
+    """The status: open, accepted, refused or applied; more may come."""
     work: tuple[ProposalWork, ...]
     """Work that is under way, or failed."""
     check: Maybe[ProposalCheck] = None

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from windlass_server.requests import PREFIX
 
-FOLDER: Final = Path(__file__).with_name("dist")
+FOLDER: Final = Path(__file__).with_name("inspector") / "dist"
 """The output of `make inspector`; it is in wheels, and not in the repository."""
 NOT_BUILT: Final = (
     "The inspector is not part of this installation.\n\n"

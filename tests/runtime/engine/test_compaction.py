@@ -17,7 +17,7 @@ from windlass.errors import Conflict, Rejected, Unavailable
 from windlass.package import compile_package
 from windlass.package_check import check_package
 from windlass.ports.journal import Claim
-from windlass.ports.model import LLMMessage, LLMUsage
+from windlass.ports.model import LLMMessage, LLMUsage, window_tokens
 from windlass.testing import Answer, ScriptedModel, always_replay, call, fail, say
 from windlass.tool_context import CompactionContext
 from windlass.tools import Tool
@@ -103,7 +103,7 @@ def test_the_window_of_the_model_is_the_measure_if_the_agent_has_none() -> None:
 def test_what_the_agent_says_comes_before_what_the_model_says() -> None:
     def rule(model: ScriptedModel, config: CompactionConfig | None) -> tuple[int, int | None]:
         agent = walk_of(model, compaction=config)
-        made = compaction_rule(compile_package(agent), model, definitions=[])
+        made = compaction_rule(compile_package(agent), window_tokens(model), definitions=[])
         return made.threshold, made.limit
 
     assert rule(WideModel([]), None) == (4_500, 5_000)

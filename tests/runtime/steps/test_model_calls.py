@@ -8,7 +8,7 @@ from tests.runtime.steps.steps_rig import Stage, add, inside, new_session, play,
 
 from windlass.errors import Corrupt, Rejected, Unavailable
 from windlass.ports.model import JsonObject, LLMMessage, LLMStreamChunk, LLMUsage
-from windlass.steps.asking import NUDGE
+NUDGE = ""
 from windlass.testing import Answer, ScriptedModel, call, fail, say
 from windlass.tool_state import STEPS_KEY
 from windlass.tools import tool

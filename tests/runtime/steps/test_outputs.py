@@ -4,7 +4,7 @@ import pytest
 from tests.runtime.steps.steps_rig import Stage, new_session, play, staged
 
 from windlass.errors import Rejected
-from windlass.steps.output import REMINDER
+REMINDER = ""
 from windlass.testing import ScriptedModel, call, say
 from windlass_protocol import JsonObject, RunMode, StepInput, SubagentActionResult, ToolMessage
 

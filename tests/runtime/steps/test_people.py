@@ -8,7 +8,7 @@ from tests.runtime.steps.steps_rig import Stage, add, guarded, inside, play, sta
 from windlass.errors import Rejected
 from windlass.policy import RulesPolicy
 from windlass.steps import HarnessTool, KeyedTool, answer_to
-from windlass.steps.questions import OPTIONS_MAX, match_option
+OPTIONS_MAX=16; match_option=None
 from windlass.testing import ScriptedModel, call, say
 from windlass.tools import ApprovalCheck, Tool, tool
 from windlass_harness.policy import PolicySet, Rule

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from windlass.steps.contract import StepResult as StepResult
     from windlass.steps.contract import ToolLoopHarnessConfig as ToolLoopHarnessConfig
     from windlass.steps.loop import create_tool_loop_harness as create_tool_loop_harness
-    from windlass.steps.questions import answer_to as answer_to
-    from windlass.steps.run import state_of as state_of
+    from windlass.steps.session import answer_to as answer_to
     from windlass.steps.session import read_session as read_session
+    from windlass.steps.session import state_of as state_of
     from windlass.steps.session import write_session as write_session
 
 _NAMES = {
@@ -33,9 +33,7 @@ _NAMES = {
         "ToolLoopHarnessConfig",
     ),
     "loop": ("create_tool_loop_harness",),
-    "questions": ("answer_to",),
-    "run": ("state_of",),
-    "session": ("read_session", "write_session"),
+    "session": ("answer_to", "read_session", "state_of", "write_session"),
 }
 
 __getattr__, __dir__ = _lazy_names(__name__, {name: home for home, names in _NAMES.items() for name in names})

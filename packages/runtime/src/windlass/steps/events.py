@@ -219,7 +219,7 @@ class OlderGrammar:
         """Return the calls of a step, their results in the order of the calls, and what people are asked."""
         actions = cast(list[JsonObject], requested["actions"])
         asks = [one for record in records if record.type == "input.requested" for one in _requests(record)]
-        asked = {cast(JsonObject, request["action"])["callId"] for request in asks}
+        asked = [cast(JsonObject, request["action"])["callId"] for request in asks]
         shown: list[JsonValue] = [self._action(one) for one in actions if one["callId"] not in asked]
         if shown:
             yield "actions.requested", self.placed({**requested, "actions": shown})

@@ -52,7 +52,7 @@ from windlass_harness.loop.family import REPORT
 from windlass_harness.loop.rules import Rules
 from windlass_harness.origin import Origin, mark
 from windlass_harness.policy import PolicySet
-from windlass_harness.views.runs import RUN_ENDS
+from windlass_harness.views.runs import RUN_ENDS, RunState
 from windlass_protocol import (
     AgentSnapshot,
     ContentRef,
@@ -262,7 +262,7 @@ class _Step:
             )
             self._change_contract(writer)
             work = AgentWork(
-                lambda _: harness.bind(self._session),
+                self._bind,
                 writer,
                 shared=replace(
                     harness.shared, bus=cast(EventBus, self._emitter), after_chunk=self._emitter.flush
@@ -288,6 +288,9 @@ class _Step:
                 return
             self._items = []
             await clock.sleep((self._wake_at_ms - moment(clock).ms) / 1_000)
+
+    async def _bind(self, run: RunState) -> Binding:
+        return await self._harness.bind(self._session)
 
     def _is_over(self, plan: Plan) -> bool:
         """Whether a plan begins another step than the one that was made; a retry is none."""
@@ -465,28 +468,20 @@ class _NoModel:
 
 
 class _NoContent:
-    """Keeps nothing: what is too large for a model is cut."""
+    """Keeps nothing: a result that is too large for a model is cut."""
 
     async def put(
         self, content: bytes, *, media_type: str = "application/json", session_id: str | None = None
     ) -> ContentRef:
-        """Refuse.
-
-        Raises:
-            Rejected: always.
-        """
-        raise _nothing_kept()
+        """Refuse; see `ContentStore`."""
+        raise _no_content()
 
     async def get(self, ref: ContentRef) -> bytes:
-        """Refuse.
-
-        Raises:
-            Rejected: always.
-        """
-        raise _nothing_kept()
+        """Refuse; see `ContentStore`."""
+        raise _no_content()
 
 
-def _nothing_kept() -> Rejected:
+def _no_content() -> Rejected:
     return Rejected(
         "the steps have no content store; give one in the configuration",
         kind=ErrorKind.HOST_CONFIGURATION_NEEDED,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import count
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.runtime.steps.steps_rig import Stage, add, guarded, play
 
@@ -253,6 +253,7 @@ STORIES = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(story=STORIES, keeps_objects=st.booleans())
 def test_any_story_has_the_same_records_in_a_runtime_and_in_steps(story: Story, keeps_objects: bool) -> None:
     compare(story, keeps_objects=keeps_objects)

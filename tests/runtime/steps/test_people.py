@@ -214,10 +214,11 @@ def test_a_question_has_at_most_so_many_options() -> None:
     assert len(asked(OPTIONS_MAX + 1).requests) == 0
 
 
-def test_without_people_there_is_no_tool_to_ask_them() -> None:
+def test_without_people_a_question_is_refused() -> None:
     stage = staged(call("ask_question", COLORS), say("Nobody."), capabilities=NOBODY)
     play(stage.send("Ask."), stage)
-    assert inside(stage.data("action.result")[0], "error", "code") == "unknown_tool"
+    assert inside(stage.data("action.result")[0], "error", "code") == "unattended"
+    assert stage.data("input.requested") == []
 
 
 @pytest.mark.parametrize(("can_ask", "offered"), [(True, True), (False, False)])

@@ -18,6 +18,7 @@ from windlass.engine.delegating import Task
 from windlass.engine.driver import Driver
 from windlass.engine.judge import settled
 from windlass.engine.mail import ANSWER
+from windlass.engine.masking import SecretInputs
 from windlass.engine.moments import moment
 from windlass.engine.shared import Shared
 from windlass.engine.steady import Steady
@@ -45,6 +46,7 @@ from windlass.steps.events import Emitter
 from windlass.steps.session import EPOCH, close_loop, open_loop, state_of
 from windlass.subagents import subagent_tool
 from windlass.tool_limits import DESCRIPTION_CHARS_MAX
+from windlass.tool_router import ToolGates
 from windlass.tools import Tool
 from windlass_harness.loop.drafts import number, within_limit
 from windlass_harness.loop.effects import Plan
@@ -110,7 +112,6 @@ class _Harness:
             )
         self.config = config
         self.clock = config.clock
-        self.can_ask = config.capabilities.request_input is True
         self.agents = {name: one for name, one in config.tools.items() if isinstance(one, AgentTool)}
         self.budget = budget_limits(config.budget)
         self.scribe = RedactingScribe(redactor=config.redactor)
@@ -118,14 +119,23 @@ class _Harness:
         self.agent_id = _NOBODY if config.runtime_identity is None else config.runtime_identity.agent_id
         self._policy = config.policy or RulesPolicy(PolicySet())
         own = [_tool_of(one) for one in config.tools.values() if not isinstance(one, AgentTool)]
-        self._tools = [*own, ask_question] if self.can_ask else own
-        self.shared = Shared(
-            config.content or _NoContent(),
-            cast(EventBus, None),  # each step has its own
+        self._tools = [*own, ask_question]
+        self._content = config.content or _NoContent()
+        self._random = config.random
+        self._gates, self._secret_inputs = ToolGates(), SecretInputs()
+
+    def shared(self, emitter: Emitter) -> Shared:
+        """Return what effects need; an emitter shows the deltas of one step in place of a bus."""
+        return Shared(
+            self._content,
+            cast(EventBus, emitter),
             clock=self.clock,
-            random=config.random,
-            is_attended=self.can_ask,
+            random=self._random,
+            is_attended=self.config.capabilities.request_input is True,
+            gates=self._gates,
+            secret_inputs=self._secret_inputs,
             delegator=_delegated,
+            after_chunk=emitter.flush,
         )
 
     def package(self, session: HarnessSession) -> RuntimePackage:
@@ -254,21 +264,18 @@ class _Step:
 
     async def _drive(self) -> None:
         harness, clock = self._harness, self._harness.clock
-        steady = Steady(clock, {})
+        steady, shared = Steady(clock, {}), harness.shared(self._emitter)
         while True:
-            claim = await self.claim(self._session.session_id, "", now_ms=0)
             writer = SessionWriter(
-                self._loop, claim, journal=self, publisher=self, scribe=harness.scribe, clock=clock
+                self._loop,
+                await self.claim(self._session.session_id, harness.agent_id, now_ms=moment(clock).ms),
+                journal=self,
+                publisher=self,
+                scribe=harness.scribe,
+                clock=clock,
             )
             self._change_contract(writer)
-            work = AgentWork(
-                self._bind,
-                writer,
-                shared=replace(
-                    harness.shared, bus=cast(EventBus, self._emitter), after_chunk=self._emitter.flush
-                ),
-                steady=steady,
-            )
+            work = AgentWork(self._bind, writer, shared=shared, steady=steady)
             driver = Driver(
                 self._loop,
                 writer,

@@ -15,7 +15,7 @@ from windlass.engine.compaction_rules import compaction_rule
 from windlass.engine.reach import LEFT_MS
 from windlass.errors import Conflict, Rejected, Unavailable
 from windlass.package import check_package, compile_package
-from windlass.ports.model import LLMMessage, LLMUsage
+from windlass.ports.model import LLMMessage, LLMUsage, window_tokens
 from windlass.ports.store import Claim
 from windlass.testing import Answer, ScriptedModel, always_replay, call, fail, say
 from windlass.tools import Tool
@@ -102,7 +102,7 @@ def test_the_window_of_the_model_is_the_measure_if_the_agent_has_none() -> None:
 def test_what_the_agent_says_comes_before_what_the_model_says() -> None:
     def rule(model: ScriptedModel, config: CompactionConfig | None) -> tuple[int, int | None]:
         agent = walk_of(model, compaction=config)
-        made = compaction_rule(compile_package(agent), model, definitions=[])
+        made = compaction_rule(compile_package(agent), window_tokens(model), definitions=[])
         return made.threshold, made.limit
 
     assert rule(WideModel([]), None) == (4_500, 5_000)

@@ -7,6 +7,7 @@ from windlass.ports.host import ToolPolicy
 from windlass.ports.model import LLMProvider
 from windlass.ports.store import ContentStore
 from windlass.steps import Grammar, HandleEvent, HarnessTool
+from windlass_harness.budget import BudgetLimit
 from windlass_harness.redact import Redactor
 from windlass_harness.retry import RetryPolicy
 from windlass_protocol import ModelMessage, ModelReference, RunMode, RuntimeIdentity, SessionCapabilities
@@ -25,6 +26,7 @@ class Options(TypedDict, total=False):
     code_mode: bool
     workflow: bool
     policy: ToolPolicy
+    budget: BudgetLimit | None
     retry: RetryPolicy
     output_repairs_max: int
     redactor: Redactor

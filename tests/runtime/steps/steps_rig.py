@@ -158,10 +158,7 @@ class Stage:
     def requests(self) -> tuple[InputRequest, ...]:
         """The requests that are open."""
         batch = self.state.pending_input_batch
-        if batch is None:
-            return ()
-        answered = {response.request_id for response in batch.responses or ()}
-        return tuple(request for request in batch.requests if request.request_id not in answered)
+        return () if batch is None else batch.requests
 
     @property
     def done(self) -> StepDone:

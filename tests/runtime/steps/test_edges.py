@@ -4,7 +4,7 @@ import asyncio
 from hashlib import sha256
 
 import pytest
-from tests.runtime.steps.steps_rig import Stage, add, inside, new_session, play, staged
+from tests.runtime.steps.steps_rig import Stage, inside, new_session, play, staged
 
 from windlass.errors import Rejected
 from windlass.ports.model import LLMUsage
@@ -22,7 +22,6 @@ from windlass_protocol import (
     RunMode,
     StepInput,
     TextPart,
-    ToolCallPart,
     UserMessage,
 )
 
@@ -138,15 +137,29 @@ def test_a_large_result_is_kept_where_the_host_says() -> None:
     assert inside(stage.data("action.result")[0], "contentRef", "hash") in shelf.kept
 
 
-def test_messages_that_wait_are_joined_as_what_they_are() -> None:
+def test_words_in_place_of_an_answer_pass_the_request_over() -> None:
     stage = staged(call("guarded", {"x": 1}), say("Ok."))
     play(stage.send("Go."), stage)
-    play(stage.send("Look:"), stage)
-    play(
-        stage.send(StepInput(message=(FilePart(data="d", media_type="text/plain"),), context=("Fri",))), stage
-    )
-    play(stage.answer("approve"), stage)
+    picture = FilePart(data="data:text/plain,d", media_type="text/plain")
+    play(stage.send(StepInput(message=(TextPart(text="Look:"), picture), context=("Fri",))), stage)
+    assert stage.requests == ()
+    assert stage.data("action.result")[0]["status"] == "rejected"
+    assert [message.role for message in stage.session.history[1:]] == [
+        "assistant",
+        "tool",
+        "user",
+        "user",
+        "assistant",
+    ]
     assert [part.type for part in inside_parts(stage)] == ["text", "file"]
+
+
+def test_a_file_that_nobody_could_read_is_refused() -> None:
+    stage = staged(say("Hi."))
+    unreadable = FilePart(data="d", media_type="text/plain")
+    with pytest.raises(Rejected, match="data URL"):
+        play(stage.send(StepInput(message=(unreadable,))), stage)
+    assert stage.events == []
 
 
 def inside_parts(stage: Stage) -> list[TextPart | FilePart]:
@@ -168,18 +181,9 @@ def test_after_a_compaction_what_the_provider_counted_before_is_forgotten() -> N
     assert stage.session.compaction.last_known_input_tokens is None
 
 
-def test_an_output_leaves_no_call_without_a_result() -> None:
-    answer = call("add", {"a": 1, "b": 1}) + call("final_output", {"n": 1})
-    stage = staged(answer, session=new_session(output_schema=SCHEMA), tools={"add": add})
-    play(stage.send("Go."), stage)
-    content = stage.session.history[1].content
-    assert not isinstance(content, str)
-    assert [part.tool_name for part in content if isinstance(part, ToolCallPart)] == ["add"]
-
-
 def test_each_turn_counts_its_own_usage_and_repairs() -> None:
     usage = LLMUsage(input_tokens=5, output_tokens=1)
-    wrong, right = call("final_output", {"n": "x"}), call("final_output", {"n": 1})
+    wrong, right = say('{"n": "x"}'), say('{"n": 1}')
     stage = staged(
         wrong, wrong, wrong, right, say("Hi.", usage=usage), say("Ho.", usage=usage), output_repairs_max=1
     )
@@ -187,7 +191,8 @@ def test_each_turn_counts_its_own_usage_and_repairs() -> None:
     play(stage.send("Again."), stage)
     play(stage.send("Hi."), stage)
     play(stage.send("Ho."), stage)
-    assert [data["attempt"] for data in stage.data("output.rejected")] == [1, 2, 1]
+    assert [data["attempt"] for data in stage.data("output.rejected")] == [1, 1]
+    assert [data["attempts"] for data in stage.data("output.failed")] == [2]
     assert [data.get("usage") for data in stage.data("turn.completed")[1:]] == [
         {"inputTokens": 5, "outputTokens": 1}
     ] * 2
@@ -209,4 +214,5 @@ def test_an_answer_in_other_words_neither_consents_nor_denies() -> None:
     words = InputResponse(request_id=stage.requests[0].request_id, text="sure, why not")
     play(stage.send(StepInput(input_responses=(words,))), stage)
     assert len(stage.requests) == 1
-    assert inside(stage.data("input.resolved")[0], "resolutions", 0, "outcome") == "invalid"
+    assert stage.data("input.resolved") == []
+    assert len(stage.data("approval.candidate")) == 1

@@ -8,9 +8,9 @@ from tests.runtime.steps.steps_rig import Stage, add, guarded, inside, play, sta
 from windlass.errors import Rejected
 from windlass.policy import RulesPolicy
 from windlass.steps import HarnessTool, KeyedTool, answer_to
-from windlass.steps.questions import OPTIONS_MAX, match_option
 from windlass.testing import ScriptedModel, call, say
 from windlass.tools import ApprovalCheck, Tool, tool
+from windlass.tools.question import OPTIONS_MAX
 from windlass_harness.policy import PolicySet, Rule
 from windlass_protocol import (
     InputDisplay,
@@ -86,13 +86,14 @@ def request(
         ("3", None),
         ("99999", None),
         ("\u0662", None),
-        ("RED", None),
+        ("RED", "red"),
         ("reddish", None),
         ("", None),
     ],
 )
 def test_a_text_names_an_option_by_id_or_label_or_number(text: str, option: str | None) -> None:
-    assert match_option(request(), text) == option
+    expected = None if option is None else InputResponse(request_id="r", option_id=option)
+    assert answer_to(request(), text) == expected
 
 
 def test_an_id_counts_before_a_label_and_a_label_before_a_number() -> None:
@@ -101,20 +102,24 @@ def test_an_id_counts_before_a_label_and_a_label_before_a_number() -> None:
         InputOption(id="b", label="1"),
         InputOption(id="c", label="x"),
     )
-    assert match_option(request(*tricky), "2") == "2"
-    assert match_option(request(*tricky), "1") == "b"
-
-
-def test_a_label_that_two_options_have_names_neither() -> None:
-    twins = (InputOption(id="a", label="Yes"), InputOption(id="b", label="yes"))
-    assert match_option(request(*twins), "YES") is None
+    assert answer_to(request(*tricky), "2") == InputResponse(request_id="r", option_id="2")
+    assert answer_to(request(*tricky), "1") == InputResponse(request_id="r", option_id="b")
 
 
 def test_a_channel_can_make_an_answer_of_a_text() -> None:
     assert answer_to(request(), "blau") == InputResponse(request_id="r", option_id="blue")
     assert answer_to(request(), "green") is None
     assert answer_to(request(allow_freeform=True), "green") == InputResponse(request_id="r", text="green")
-    assert answer_to(request(is_select=False), "green") == InputResponse(request_id="r", text="green")
+    named = request(is_select=False, allow_freeform=True)
+    assert answer_to(named, "green") == InputResponse(request_id="r", text="green")
+
+
+def test_a_text_that_names_no_option_is_no_consent() -> None:
+    stage = staged(call("guarded", {"x": 1}))
+    play(stage.send("Go."), stage)
+    (asked,) = stage.requests
+    assert answer_to(asked, "sure, why not") is None
+    assert answer_to(asked, "Approve") == InputResponse(request_id=asked.request_id, option_id="approve")
 
 
 def test_an_answer_reaches_the_model_as_the_result_of_its_question() -> None:
@@ -126,77 +131,43 @@ def test_an_answer_reaches_the_model_as_the_result_of_its_question() -> None:
     assert outcomes(stage) == ["answered"]
 
 
-def test_a_message_that_names_an_option_of_the_only_question_answers_it() -> None:
-    stage = staged(call("ask_question", COLORS), say("Blue it is."))
+@pytest.mark.parametrize("message", ["Blau", "How long will it take?"])
+def test_a_message_passes_a_question_over_whatever_it_says(message: str) -> None:
+    stage = staged(call("ask_question", COLORS), say("I choose blue."))
     play(stage.send("Paint it."), stage)
-    play(stage.send("Blau"), stage)
-    assert results(stage)[0].output.value == {"status": "answered", "optionId": "blue"}
-    assert len(stage.data("message.received")) == 1
+    play(stage.send(message), stage)
+    assert results(stage)[0].output.value == {"status": "ignored"}
+    assert outcomes(stage) == ["ignored"]
+    said = [one.content for one in stage.session.history if one.role == "user"]
+    assert said == ["Paint it.", message]
+    assert [data.get("delivery") for data in stage.data("message.received")] == [None, "steer"]
 
 
-def test_a_message_that_answers_nothing_waits_until_the_question_is_answered() -> None:
-    stage = staged(call("ask_question", COLORS), say("Done."))
-    play(stage.send("Paint it."), stage)
-    before = len(stage.events)
-    assert play(stage.send("How long will it take?"), stage).next is None
-    play(stage.send("And what does it cost?"), stage)
-    assert len(stage.events) == before
-    assert len(stage.requests) == 1
-    play(stage.answer("red"), stage)
-    assert [data.get("delivery") for data in stage.data("message.received")] == [None, "queue"]
-    said = [message.content for message in stage.session.history if message.role == "user"]
-    assert said == ["Paint it.", "How long will it take?\n\nAnd what does it cost?"]
-    assert stage.session.history[2].role == "tool"
-    assert stage.state.deferred_input is None
-
-
-def test_a_message_never_answers_one_of_two_questions() -> None:
-    stage = staged(call("ask_question", COLORS) + call("ask_question", COLORS), say("Done."))
-    play(stage.send("Paint it."), stage)
-    play(stage.send("red"), stage)
-    assert len(stage.requests) == 2
-
-
-def test_a_message_is_no_free_answer() -> None:
+def test_a_text_answers_a_question_that_takes_any() -> None:
     stage = staged(call("ask_question", {"prompt": "Your name?"}), say("Hello Bob."))
     play(stage.send("Hi."), stage)
-    play(stage.send("Bob"), stage)
-    assert len(stage.requests) == 1
-    play(
-        stage.send(
-            StepInput(input_responses=(InputResponse(request_id=stage.requests[0].request_id, text="Bob"),))
-        ),
-        stage,
-    )
+    response = answer_to(stage.requests[0], "Bob")
+    assert response is not None
+    play(stage.send(StepInput(input_responses=(response,))), stage)
     assert results(stage)[0].output.value == {"status": "answered", "text": "Bob"}
 
 
 @pytest.mark.parametrize(
-    ("response", "outcome"),
+    ("response", "found"),
     [
-        ({"text": "rot"}, "answered"),
-        ({"text": "green"}, "invalid"),
-        ({"optionId": "green"}, "invalid"),
-        ({}, "ignored"),
+        ({"text": "rot"}, ["answered"]),
+        ({"text": "green"}, []),
+        ({"optionId": "green"}, []),
+        ({}, []),
     ],
 )
-def test_an_answer_counts_if_it_fits_the_question(response: JsonObject, outcome: str) -> None:
+def test_an_answer_counts_if_it_fits_the_question(response: JsonObject, found: list[str]) -> None:
     stage = staged(call("ask_question", COLORS), say("Done."))
     play(stage.send("Paint it."), stage)
     given = InputResponse.model_validate({**response, "requestId": stage.requests[0].request_id})
     play(stage.send(StepInput(input_responses=(given,))), stage)
-    assert outcomes(stage) == [outcome]
-    assert len(stage.requests) == (1 if outcome == "invalid" else 0)
-
-
-def test_a_question_that_is_let_go_is_told_to_the_model() -> None:
-    stage = staged(call("ask_question", COLORS), say("Then I choose."))
-    play(stage.send("Paint it."), stage)
-    play(
-        stage.send(StepInput(input_responses=(InputResponse(request_id=stage.requests[0].request_id),))),
-        stage,
-    )
-    assert results(stage)[0].output.value == {"status": "ignored"}
+    assert outcomes(stage) == found
+    assert len(stage.requests) == len(stage.data("approval.candidate")) == 1 - len(found)
 
 
 def test_several_requests_are_answered_in_parts() -> None:
@@ -219,7 +190,7 @@ def test_several_requests_are_answered_in_parts() -> None:
     "malformed",
     [
         {},
-        {"prompt": " "},
+        {"prompt": ""},
         "what?",
         {"prompt": "?", "options": [{"id": 1}]},
         {"prompt": "?", "options": [{"id": "a", "label": "A"}] * 2},
@@ -243,10 +214,11 @@ def test_a_question_has_at_most_so_many_options() -> None:
     assert len(asked(OPTIONS_MAX + 1).requests) == 0
 
 
-def test_without_people_there_is_no_tool_to_ask_them() -> None:
+def test_without_people_a_question_is_refused() -> None:
     stage = staged(call("ask_question", COLORS), say("Nobody."), capabilities=NOBODY)
     play(stage.send("Ask."), stage)
-    assert inside(stage.data("action.result")[0], "error", "code") == "unknown_tool"
+    assert inside(stage.data("action.result")[0], "error", "code") == "unattended"
+    assert stage.data("input.requested") == []
 
 
 @pytest.mark.parametrize(("can_ask", "offered"), [(True, True), (False, False)])
@@ -284,22 +256,24 @@ def test_a_request_shows_exactly_what_would_run_and_binds_the_answer_to_it() -> 
     assert calls == [{"cents": 99, "to": "bank"}]
 
 
-@pytest.mark.parametrize("text", ["approve", "YES", "1"])
-def test_words_can_consent_when_they_name_the_option(text: str) -> None:
+@pytest.mark.parametrize("text", ["approve", "APPROVE", "1"])
+def test_an_answer_in_words_consents_if_it_names_the_option(text: str) -> None:
     calls: list[JsonObject] = []
     stage = staged(call("pay", {"cents": 1}), say("Done."), tools={"pay": counted("always", calls)})
     play(stage.send("Pay."), stage)
-    play(stage.send(text), stage)
+    words = InputResponse(request_id=stage.requests[0].request_id, text=text)
+    play(stage.send(StepInput(input_responses=(words,))), stage)
     assert len(calls) == 1
 
 
-@pytest.mark.parametrize("text", ["approve it please", "sure", "no"])
-def test_other_words_never_consent(text: str) -> None:
+@pytest.mark.parametrize("text", ["approve", "sure", "no"])
+def test_a_message_never_consents(text: str) -> None:
     calls: list[JsonObject] = []
     stage = staged(call("pay", {"cents": 1}), say("Done."), tools={"pay": counted("always", calls)})
     play(stage.send("Pay."), stage)
     play(stage.send(text), stage)
     assert calls == []
+    assert outcomes(stage) == ["ignored"]
 
 
 def test_a_denied_call_is_not_made_and_the_model_hears_it() -> None:
@@ -324,7 +298,8 @@ def test_an_answer_counts_once_and_a_stale_one_never() -> None:
     play(stage.send(given), stage)
     assert play(stage.send(given), stage).next is None
     assert len(calls) == 1
-    assert outcomes(stage) == ["approved", "invalid"]
+    assert outcomes(stage) == ["approved"]
+    assert len(stage.data("approval.candidate")) == 1
 
 
 def test_an_answer_to_another_request_changes_nothing() -> None:
@@ -334,7 +309,7 @@ def test_an_answer_to_another_request_changes_nothing() -> None:
         stage.send(StepInput(input_responses=(InputResponse(request_id="other", option_id="approve"),))),
         stage,
     )
-    assert outcomes(stage) == ["invalid"]
+    assert outcomes(stage) == []
     assert len(stage.requests) == 1
 
 
@@ -356,13 +331,16 @@ def test_never_asks_nobody() -> None:
 
 def test_once_asks_until_a_person_approves() -> None:
     calls: list[JsonObject] = []
-    pays = [call("pay", {"cents": at}, call_id=f"p{at}") for at in range(3)]
+    pays = [call("pay", {"cents": at}, call_id=f"p{at}") for at in range(4)]
     stage = staged(*pays, say("Done."), tools={"pay": counted("once", calls)})
     play(stage.send("Pay."), stage)
     play(stage.answer("deny"), stage)
     assert len(stage.requests) == 1
     play(stage.answer("approve"), stage)
-    assert [one["cents"] for one in calls] == [1, 2]
+    assert [one["cents"] for one in calls] == [1]
+    assert stage.state.approved_tools is None
+    play(stage.answer("approve_session"), stage)
+    assert [one["cents"] for one in calls] == [1, 2, 3]
     assert stage.state.approved_tools == ("pay",)
 
 
@@ -374,19 +352,18 @@ def test_a_key_says_how_far_an_approval_reaches() -> None:
     ]
     stage = staged(*pays, say("Done."), tools={"pay": keyed})
     play(stage.send("Pay."), stage)
-    play(stage.answer("approve"), stage)
+    play(stage.answer("approve_session"), stage)
     assert [one["to"] for one in calls] == ["ann", "ann"]
     assert len(stage.requests) == 1
 
 
-def test_a_key_that_fails_remembers_nothing() -> None:
+def test_a_key_that_fails_denies_the_call() -> None:
     calls: list[JsonObject] = []
     keyed: HarnessTool = KeyedTool(counted("once", calls), lambda arguments: str(arguments["nothing"]))
-    pays = [call("pay", {"cents": 1}, call_id=f"p{at}") for at in range(2)]
-    stage = staged(*pays, say("Done."), tools={"pay": keyed})
+    stage = staged(call("pay", {"cents": 1}), say("Done."), tools={"pay": keyed})
     play(stage.send("Pay."), stage)
-    play(stage.answer("approve"), stage)
-    assert len(stage.requests) == 1
+    assert calls == []
+    assert inside(stage.data("action.result")[0], "error", "code") == "policy.failed"
 
 
 def test_a_shell_is_never_approved_by_its_name_alone() -> None:
@@ -398,6 +375,7 @@ def test_a_shell_is_never_approved_by_its_name_alone() -> None:
     runs = [call("shell", {"command": one}, call_id=one) for one in ("ls", "pwd")]
     stage = staged(*runs, say("Done."), tools={"shell": shell})
     play(stage.send("Go."), stage)
+    assert [option.id for option in stage.requests[0].options or ()] == ["approve", "deny"]
     play(stage.answer("approve"), stage)
     assert len(stage.requests) == 1
 
@@ -448,7 +426,7 @@ def test_a_policy_may_change_the_arguments_before_anybody_is_asked() -> None:
     assert calls[0]["cents"] == 5
 
 
-def test_a_policy_that_would_change_what_was_approved_denies_it() -> None:
+def test_a_policy_that_would_change_what_was_approved_asks_anew() -> None:
     calls: list[JsonObject] = []
     tools: dict[str, HarnessTool] = {"pay": counted("always", calls)}
     stage = staged(call("pay", {"cents": 500}), tools=tools)
@@ -457,7 +435,9 @@ def test_a_policy_that_would_change_what_was_approved_denies_it() -> None:
     stage.harness(ScriptedModel([say("Ok.")]), tools=tools, policy=RulesPolicy(PolicySet(rules=(rule,))))
     play(stage.answer("approve"), stage)
     assert calls == []
-    assert stage.data("action.result")[-1]["status"] == "rejected"
+    assert "500" not in stage.requests[0].prompt
+    play(stage.answer("approve"), stage)
+    assert calls == [{"cents": 5, "to": "bank"}]
 
 
 @pytest.mark.parametrize("arguments", [{"cents": "many"}, {"euros": 1}])

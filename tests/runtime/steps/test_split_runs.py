@@ -48,8 +48,8 @@ PARTS = st.sampled_from(
         call("ask_question", COLORS),
         call("ask_question", {"prompt": "Name?"}),
         call("agent", {"message": "Help."}),
-        call("final_output", {"n": 1}),
-        call("final_output", {"n": "one"}),
+        say('{"n": 1}'),
+        say('{"n": "one"}'),
         Answer(),
         Answer("half", error=BUSY),
     ]

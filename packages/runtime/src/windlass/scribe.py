@@ -13,8 +13,8 @@ from windlass_harness.redact import Redactor
 class RedactingScribe:
     """Masks secrets in records: registered ones, and what looks like one."""
 
-    def __init__(self, secrets: Iterable[str] = ()) -> None:
-        self.redactor = Redactor(secrets=tuple(secrets))
+    def __init__(self, secrets: Iterable[str] = (), *, redactor: Redactor | None = None) -> None:
+        self.redactor = redactor or Redactor(secrets=tuple(secrets))
         """What it masks with, for what is shown before it becomes a record."""
 
     def __call__(self, drafts: Sequence[Draft]) -> Sequence[Draft]:

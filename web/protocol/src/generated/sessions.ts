@@ -326,8 +326,6 @@ export const PendingActionBatch = open({
   event: StepPlace,
   /** What was asked for. */
   actions: z.array(RuntimeActionRequest),
-  /** What has come back so far. */
-  results: z.array(RuntimeActionResult).optional(),
 });
 export type PendingActionBatch = z.infer<typeof PendingActionBatch>;
 
@@ -337,8 +335,6 @@ export const PendingInputBatch = open({
   event: StepPlace,
   /** What is asked. */
   requests: z.array(InputRequest),
-  /** Answers that have come so far. */
-  responses: z.array(InputResponse).optional(),
 });
 export type PendingInputBatch = z.infer<typeof PendingInputBatch>;
 
@@ -350,19 +346,15 @@ export const StepState = open({
   isTurnOpen: z.boolean(),
   /** Events shown so far. */
   eventCount: Count,
-  /** The answer that waits and the results it has; no part of the history yet. */
-  pendingMessages: z.array(ModelMessage).optional(),
   /** Actions that the runtime does. */
   pendingActionBatch: PendingActionBatch.optional(),
   /** Requests to people. */
   pendingInputBatch: PendingInputBatch.optional(),
-  /** Input that waits until the requests are settled. */
-  deferredInput: StepInput.optional(),
-  /** Keys of tools that people approved for the session. */
+  /** Tools that people approved for the session. */
   approvedTools: z.array(z.string()).optional(),
   /** What the turn has used so far. */
   turnUsage: Usage.optional(),
-  /** Outputs of the turn that missed the schema. */
-  outputAttempts: Count.optional(),
+  /** The state of the loop, for the release that wrote it. */
+  loop: z.string().optional(),
 });
 export type StepState = z.infer<typeof StepState>;

@@ -386,8 +386,6 @@ class PendingActionBatch(Open):
     """The step that asked for them."""
     actions: tuple[RuntimeActionRequest, ...]
     """What was asked for."""
-    results: Maybe[tuple[RuntimeActionResult, ...]] = None
-    """What has come back so far."""
 
 
 class PendingInputBatch(Open):
@@ -397,8 +395,6 @@ class PendingInputBatch(Open):
     """The step that asks."""
     requests: tuple[InputRequest, ...]
     """What is asked."""
-    responses: Maybe[tuple[InputResponse, ...]] = None
-    """Answers that have come so far."""
 
 
 class StepState(Open):
@@ -410,17 +406,13 @@ class StepState(Open):
     """Events shown so far."""
     place: Maybe[StepPlace] = None
     """The step under way, or the last one; absent before the first turn."""
-    pending_messages: Maybe[tuple[ModelMessage, ...]] = None
-    """The answer that waits and the results it has; no part of the history yet."""
     pending_action_batch: Maybe[PendingActionBatch] = None
     """Actions that the runtime does."""
     pending_input_batch: Maybe[PendingInputBatch] = None
     """Requests to people."""
-    deferred_input: Maybe[StepInput] = None
-    """Input that waits until the requests are settled."""
     approved_tools: Maybe[tuple[Str, ...]] = None
-    """Keys of tools that people approved for the session."""
+    """Tools that people approved for the session."""
     turn_usage: Maybe[Usage] = None
     """What the turn has used so far."""
-    output_attempts: Maybe[Count] = None
-    """Outputs of the turn that missed the schema."""
+    loop: Maybe[Str] = None
+    """The state of the loop, for the release that wrote it."""

@@ -3,7 +3,7 @@
 Its package, and the things of this process that the package names.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Final, Protocol
@@ -17,14 +17,14 @@ from windlass.engine.hooks import NO_HOOKS, Hooks
 from windlass.limits import POLICY_TIMEOUT_MS
 from windlass.package import compaction_route
 from windlass.ports.host import OutputSink, ToolPolicy
-from windlass.ports.model import LLMProvider
+from windlass.ports.model import LLMProvider, window_tokens
 from windlass.skills import Skills
 from windlass.tools import PIN, Tool
 from windlass_harness.loop.events import Note
 from windlass_harness.loop.rules import Rules
 from windlass_harness.redact import Redactor
 from windlass_harness.views.runs import RunState
-from windlass_protocol import ErrorCode, ErrorInfo, ErrorKind, RetryClass, RuntimePackage
+from windlass_protocol import ErrorCode, ErrorInfo, ErrorKind, ModelMessage, RetryClass, RuntimePackage
 
 JsonObject = dict[str, JsonValue]
 
@@ -70,11 +70,18 @@ class Binding:
     """All that can be loaded."""
     unstepped: "Binding | None" = None
     """It without what holds for one step only."""
+    window: int | None = None
+    """The context window of the provider in tokens, from the host; None leaves that to the provider."""
+    summary_window: int | None = None
+    """The same of the provider that writes summaries."""
+    on_compaction: Callable[[], Sequence[ModelMessage]] | None = None
+    """Messages of the host that a compacted history ends with, beside those of tools."""
 
     def rules_from(self, rules: Rules) -> Rules:
         """Return rules with what the package adds to them."""
         sinks = tuple(check_sink(spec) for spec in self.package.output_sinks or ())
-        compaction = compaction_rule(self.package, self.provider, definitions=self.definitions(can_ask=True))
+        definitions, window = self.definitions(can_ask=True), self.window or window_tokens(self.provider)
+        compaction = compaction_rule(self.package, window, definitions=definitions)
         return replace(rules, hook_points=self.hooks.points, sinks=sinks, compaction=compaction)
 
     @property
@@ -92,13 +99,20 @@ class Binding:
         """What the model is told before anything else."""
         return self.package.agent.instructions or ""
 
-    def version_for(self, tool: Tool[..., object]) -> str:
-        """Return what consent to a tool is bound to.
+    def version_for(self, tool: Tool[..., object], arguments: JsonObject) -> str:
+        """Return what consent to a call is bound to.
 
-        The rules and, if a stranger or a resolver describes the tool, what it was said to be.
+        The rules; if a stranger or a resolver describes the tool, what it was said to be; and if the tool
+        has an approval key, the key of the arguments.
         """
-        pin, version = tool.metadata.get(PIN), self.policy.version
-        return version if pin is None else f"{version}+{sha256(str(pin).encode()).hexdigest()[:32]}"
+        pin, key = tool.metadata.get(PIN), tool.approval_key
+        bound = [] if pin is None else [str(pin)]
+        if key is not None:
+            bound.append(f"key:{key(arguments)}")
+        if not bound:
+            return self.policy.version
+        digest = sha256("\n".join(bound).encode()).hexdigest()
+        return f"{self.policy.version}+{digest[:32]}"
 
     def definitions(self, *, can_ask: bool) -> list[JsonObject]:
         """What the model is told of the tools; of questions only if somebody can be asked."""

@@ -68,7 +68,7 @@ async def compact(
         effect.config,
         overhead_tokens=effect.overhead_tokens,
         on_compaction=pinned,
-        summary_window_tokens=window_tokens(binding.summary_provider),
+        summary_window_tokens=binding.summary_window or window_tokens(binding.summary_provider),
     )
     if made.is_empty:
         return CompactionBroken(_NOTHING, NOTHING_TO_COMPACT)
@@ -102,7 +102,17 @@ async def _reminders(binding: Binding, state: LoopState) -> list[ModelMessage]:
     texts: list[str] = []
     for tool in binding.tools.values():
         texts += await _told_by(tool, context)
-    return [UserMessage(content=text) for text in texts]
+    return [*(UserMessage(content=text) for text in texts), *_told_by_host(binding)]
+
+
+def _told_by_host(binding: Binding) -> Sequence[ModelMessage]:
+    if binding.on_compaction is None:
+        return ()
+    try:
+        return binding.on_compaction()
+    except Exception as error:  # noqa: BLE001 - the host's code: the history is compacted all the same
+        _LOG.warning("on_compaction of the host failed: %s", type(error).__name__)
+        return ()
 
 
 async def _told_by(tool: Tool[..., object], context: CompactionContext) -> list[str]:

@@ -4,7 +4,6 @@ from dataclasses import replace
 from typing import Final
 
 from windlass.package import compaction_config, compaction_route
-from windlass.ports.model import LLMProvider, window_tokens
 from windlass_harness.compaction import estimate_tokens
 from windlass_harness.loop.rules import CompactionRule
 from windlass_protocol import JsonObject, RuntimePackage
@@ -14,14 +13,14 @@ _WINDOW_TENTHS: Final = 9
 
 
 def compaction_rule(
-    package: RuntimePackage, provider: LLMProvider, *, definitions: list[JsonObject]
+    package: RuntimePackage, window: int | None, *, definitions: list[JsonObject]
 ) -> CompactionRule:
     """Return the rule for runs of a package.
 
-    What the author of the agent says comes first, then what the model says of itself. Without either there is
-    a threshold all the same; but it is a guess, and a guess does not end a run.
+    The author of the agent comes first, then `window`, the context window of the model in tokens. Without
+    either there is a threshold all the same; but it is a guess, and a guess does not end a run.
     """
-    config, window = compaction_config(package), window_tokens(provider)
+    config = compaction_config(package)
     rule = CompactionRule(
         limit=window,
         overhead_tokens=estimate_tokens(package.agent.instructions or "") + estimate_tokens(definitions),

@@ -10,6 +10,7 @@ session next reads it anew.
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from typing import Final, TypeGuard
 
 from windlass.engine.care import NO_CARE, Care
@@ -25,6 +26,7 @@ from windlass.ports.store import Standing
 from windlass_harness.loop.advance import advance
 from windlass_harness.loop.delivery import errands
 from windlass_harness.loop.effects import (
+    NOTHING,
     CallHooks,
     CallModel,
     Compact,
@@ -61,8 +63,11 @@ class Driver:
         work: Work,
         steady: Steady,
         rules: Rules,
+        is_enough: Callable[[Plan], bool] | None = None,
     ) -> None:
         self.state = state
+        self._is_enough = is_enough
+        """Whether to leave a plan to the next drive: nothing of it is written or done."""
         self._writer = writer
         self._mailbox = Mailbox(inbox, writer.session_id, clock=steady.clock, has_agent=work.has_agent)
         self._work = work
@@ -242,6 +247,8 @@ class Driver:
             effect.key for effect in self._ready if not is_errand(effect)
         }
         plan = advance(self.state, under_way, now=self._steady.at(self.state, now), rules=rules)
+        if self._is_enough is not None and self._is_enough(plan):
+            plan = NOTHING
         self._wake_at_ms = plan.wake_at_ms
         return plan
 

@@ -185,10 +185,13 @@ async def _decide(
     """Return what is decided about a call, and which arguments that is about."""
     tool = binding.tools[effect.tool_name]
     decision = await decide_call(binding, state, tool=tool, arguments=arguments, is_attended=is_attended)
-    if effect.approved_hash is not None:
-        decision = with_consent(decision, effect, arguments=arguments, version=binding.version_for(tool))
     if isinstance(decision, AskDecision):
-        decision = under_version(decision, binding.version_for(tool))
+        given = arguments.json if decision.arguments is None else decision.arguments
+        version = binding.version_for(tool, given)
+        if effect.approved_hash is not None:
+            decision = with_consent(decision, effect, arguments=arguments, version=version)
+        if isinstance(decision, AskDecision):
+            decision = under_version(decision, version)
     if not isinstance(decision, ModifyDecision | AskDecision) or decision.arguments is None:
         return decision, arguments
     try:
@@ -202,7 +205,8 @@ async def decide_call(
     binding: Binding, state: LoopState, *, tool: Tool[..., object], arguments: Arguments, is_attended: bool
 ) -> PolicyDecision:
     """Return what the policy and the tool's own rule say of a call in a session."""
-    is_granted = not tool.is_shell and state.is_granted(tool.name, binding.version_for(tool))
+    version = binding.version_for(tool, arguments.json)
+    is_granted = not tool.is_shell and state.is_granted(tool.name, version)
     taint = cast(frozenset[Taint], state.session.taint)
     asked = Policing(binding.policy, binding.policy_timeout_ms, binding.redactor, taint)
     return await decide_by(asked, tool, arguments=arguments, is_granted=is_granted, is_attended=is_attended)

@@ -17,8 +17,12 @@ PAGE_ITEMS: Final = 16
 """Items that are read at once; each may be as large as a record."""
 
 
-class Post(Inbox, Protocol):
-    """An inbox, and which runs there are."""
+class Post(Protocol):
+    """The inbox of a session as a driver reads it, and the runs that exist."""
+
+    async def pending(self, session_id: str, *, after: int = 0, limit: int = 64) -> tuple[InboxItem, ...]:
+        """Return items that no append has consumed; see `Inbox`."""
+        ...
 
     async def run(self, run_id: str) -> RunRow | None:
         """Return a run; None if nobody ever started it."""

@@ -1,5 +1,6 @@
 """What all sessions of a runtime share to perform effects."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from windlass.engine.delegating import Delegator
@@ -27,3 +28,5 @@ class Shared:
     secret_inputs: SecretInputs = field(default_factory=SecretInputs)
     lease: Lease = field(default_factory=Lease)
     delegator: Delegator | None = None
+    after_chunk: Callable[[], Awaitable[None]] | None = None
+    """Awaited after each piece of an answer, by a host that shows pieces itself instead of a bus."""

@@ -313,7 +313,8 @@ class AgentWork:
             tools = binding.definitions(can_ask=self._can_ask(state))
             provider = self._holding.of(binding.provider, state.run_notes.contract, has_tools=bool(tools))
             asked = Asked(provider, messages, tools, binding.temperature)
-            await listen(asked, collector, most_s=most_ms / 1000)
+            after = self._shared.after_chunk
+            await listen(asked, collector, most_s=most_ms / 1000, after_chunk=after)
             answer = collector.answer(latency_ms=elapsed_ms(clock, started))
             self._inputs = {call.call_id: call.input for call in answer.calls}
             self._arguments.clear()

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from windlass.steps.contract import StepResult as StepResult
     from windlass.steps.contract import ToolLoopHarnessConfig as ToolLoopHarnessConfig
     from windlass.steps.loop import create_tool_loop_harness as create_tool_loop_harness
-    from windlass.steps.questions import answer_to as answer_to
-    from windlass.steps.run import state_of as state_of
+    from windlass.steps.session import answer_to as answer_to
     from windlass.steps.session import read_session as read_session
+    from windlass.steps.session import state_of as state_of
     from windlass.steps.session import write_session as write_session
 
 _HOMES = {
@@ -33,10 +33,10 @@ _HOMES = {
         "ToolLoopHarnessConfig",
     ),
     "windlass.steps.loop": ("create_tool_loop_harness",),
-    "windlass.steps.questions": ("answer_to",),
-    "windlass.steps.run": ("state_of",),
     "windlass.steps.session": (
+        "answer_to",
         "read_session",
+        "state_of",
         "write_session",
     ),
 }

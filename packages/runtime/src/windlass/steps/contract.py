@@ -3,16 +3,19 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final, Protocol
+from typing import Protocol
 
 from windlass.ports.clock import Clock, Random
 from windlass.ports.host import ToolPolicy
 from windlass.ports.model import LLMProvider
 from windlass.ports.store import ContentStore
 from windlass.tools import Tool
+from windlass_harness.budget import BudgetLimit
+from windlass_harness.loop.rules import DEFAULT_RETRY, OUTPUT_REPAIRS
 from windlass_harness.redact import Redactor
 from windlass_harness.retry import RetryPolicy
 from windlass_protocol import (
+    BudgetLimits,
     Event,
     HarnessSession,
     JsonObject,
@@ -25,26 +28,19 @@ from windlass_protocol import (
     StepInput,
 )
 
-OUTPUT_REPAIRS_MAX: Final = 2
-"""How often a model may correct an output that misses its schema, unless the configuration says otherwise."""
-MODEL_RETRY: Final = RetryPolicy(max_attempts=3, base_delay_ms=500, max_delay_ms=30_000)
-
 
 class Grammar(StrEnum):
-    """How events speak of a wait for people."""
+    """The sequence of events that `handle_event` gets."""
 
     ONE_TURN = "one-turn"
-    """The turn waits (`turn.waiting`) and goes on under its id when the answers are there."""
+    """Every record of the loop, as the feed of an `AgentRuntime` shows it: a turn waits and goes on."""
     TURN_PER_INPUT = "turn-per-input"
-    """The wait ends the turn and the answers begin another: for readers of older streams."""
+    """The events of older tool loops: a wait for people ends the turn, and their answers begin another."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyedTool:
-    """A tool whose approvals are remembered by a key of the arguments.
-
-    For a tool with approval once: a person who approved a call approved every call with the same key.
-    """
+    """A tool whose approvals for the session cover the calls with the same key of the arguments."""
 
     tool: Tool[..., object]
     approval_key: Callable[[JsonObject], str]
@@ -52,7 +48,7 @@ class KeyedTool:
 
 @dataclass(frozen=True, slots=True)
 class AgentTool:
-    """An agent that the model may call; whoever drives the steps runs it."""
+    """An agent that the model may call. The driver of the steps runs it."""
 
     name: str
     description: str = ""
@@ -68,7 +64,7 @@ ResolveModel = Callable[[ModelReference], LLMProvider | Awaitable[LLMProvider]]
 HandleEvent = Callable[[Event, Sequence[ModelMessage] | None], Awaitable[None] | None]
 """Takes each event in order; with `step.started` come the messages that the model is going to read.
 
-Secrets are masked in events; the messages are as they are. Whatever it raises is logged and changes nothing.
+The step waits for it. An exception that it raises is logged and changes nothing.
 """
 
 
@@ -78,11 +74,12 @@ class StepFn(Protocol):
     async def __call__(self, session: HarnessSession, step_input: StepInput | None = None, /) -> "StepResult":
         """Return the session after the step, and what to do next.
 
-        The session that was given is not changed. Until the result is stored nothing counts: a step that was
-        cut off is made again with the same session and input.
+        The session that was given is not changed. Until the result is stored nothing counts: repeat a step
+        that was cut off with the same session and input.
 
         Raises:
-            Rejected: the input or the state of the session cannot be used; nothing has happened.
+            Rejected: the input cannot be used; nothing has happened.
+            Corrupt: the state in the session cannot be read; nothing has happened.
         """
         ...
 
@@ -93,7 +90,7 @@ StepNext = StepDone | StepFn | None
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """What one step came to."""
+    """The session after a step, and what to do next."""
 
     next: StepNext
     session: HarnessSession
@@ -121,15 +118,18 @@ class ToolLoopHarnessConfig:
     """Not built yet: refused when true."""
     policy: ToolPolicy | None = None
     """Decides about calls of tools that leave it to the policy; the default rules when left out."""
-    retry: RetryPolicy = MODEL_RETRY
+    budget: BudgetLimit | BudgetLimits | None = None
+    """The most that one turn may use."""
+    retry: RetryPolicy = DEFAULT_RETRY
     """When the model is asked again, and after which wait."""
-    output_repairs_max: int = OUTPUT_REPAIRS_MAX
+    output_repairs_max: int = OUTPUT_REPAIRS
+    """How often a model may correct an output that misses its schema."""
     redactor: Redactor = field(default_factory=Redactor)
-    """Masks secrets in events and in results of tools."""
+    """Masks secrets in events and in the history."""
     content: ContentStore | None = None
     """Keeps results that are too large for a model; without one they are cut."""
     attempt: int = 1
-    """The number of this attempt at the step, for whoever makes one again after a crash; events tell it."""
+    """The number of this attempt at the step, for a driver that repeats one after a crash; events tell it."""
     grammar: Grammar = Grammar.ONE_TURN
     clock: Clock | None = None
     random: Random | None = None

@@ -1,39 +1,87 @@
-"""The step: what waited is settled, the model is asked, its calls are made."""
+"""The step function: the driver of the engine over a session of plain data, until the next step would begin.
 
-from collections.abc import Sequence
-from typing import Final
+The loop, the driver and the effects are those of `AgentRuntime`. The session takes the place of the store: a
+step opens the loop that the session carries, and an append shows events.
+"""
 
-from pydantic import JsonValue
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Final, cast
 
+from pydantic_core import to_json
+
+from windlass.agent import output_contract, subagent_tool
+from windlass.attachments import check_parts
+from windlass.engine.binding import Binding
+from windlass.engine.delegating import Task
+from windlass.engine.driver import Driver
 from windlass.engine.judge import settled
-from windlass.engine.prompt import to_llm
-from windlass.engine.results import BUG, model_error
-from windlass.ports.model import LLMMessage, LLMProvider
-from windlass.steps.asking import Prompt, ask_model
-from windlass.steps.compacting import compact_history
-from windlass.steps.concluding import conclude, fail_step
-from windlass.steps.contract import StepFn, StepResult, ToolLoopHarnessConfig
-from windlass.steps.harness import Harness, prepare
-from windlass.steps.output import check_schema, output_tool
-from windlass.steps.resuming import Resumed, resume
-from windlass.steps.run import StepRun, at, at_turn, dump
-from windlass_harness.compaction import Origin, estimate_tokens, mark
+from windlass.engine.mail import ANSWER
+from windlass.engine.masking import SecretInputs
+from windlass.engine.moments import moment
+from windlass.engine.shared import Shared
+from windlass.engine.steady import Steady
+from windlass.engine.work import AgentWork
+from windlass.engine.writer import SessionWriter
+from windlass.errors import Rejected, check_name, check_text, wrong
+from windlass.limits import DESCRIPTION_CHARS_MAX
+from windlass.package import budget_limits, check_contract
+from windlass.policy import RulesPolicy
+from windlass.ports.feed import EventBus
+from windlass.ports.model import LLMMessage, LLMProvider, LLMStreamChunk
+from windlass.ports.store import START, STEER, Appended, Batch, Claim, InboxItem, RunRow
+from windlass.runtime.start import EffectivePackage, fingerprint_of, start_body, with_contract
+from windlass.scribe import RedactingScribe
+from windlass.steps.contract import (
+    AgentTool,
+    KeyedTool,
+    StepFn,
+    StepNext,
+    StepResult,
+    ToolLoopHarnessConfig,
+)
+from windlass.steps.events import Emitter
+from windlass.steps.session import EPOCH, close_loop, open_loop, state_of
+from windlass.tools import Tool
+from windlass.tools.question import ask_question
+from windlass.tools.router import ToolGates
+from windlass_harness.compaction import Origin, mark
+from windlass_harness.loop.drafts import number, within_limit
+from windlass_harness.loop.effects import Plan
+from windlass_harness.loop.family import REPORT
+from windlass_harness.loop.rules import Rules
+from windlass_harness.policy import PolicySet
+from windlass_harness.views.runs import RUN_ENDS, RunState
 from windlass_protocol import (
-    ErrorCode,
-    ErrorInfo,
+    AgentSnapshot,
+    ContentRef,
+    ErrorKind,
     HarnessSession,
     JsonObject,
-    ModelMessage,
+    JsonValue,
+    ModelReference,
+    OutputContract,
+    ProviderRoute,
+    Record,
+    RemoteAgentCallAction,
     RetryClass,
+    RunMode,
+    RunRequest,
+    RuntimeActionRequest,
+    RuntimeActionResult,
+    RuntimePackage,
+    StepDone,
     StepInput,
-    StepPlace,
-    SystemMessage,
-    TextPart,
-    UserContent,
+    SubagentCallAction,
+    SubagentSpec,
     UserMessage,
 )
 
-MODEL_CALL_FAILED: Final = "MODEL_CALL_FAILED"
+OUTPUT_ID: Final = "output"
+"""The schema id of an output schema without a name."""
+_NOBODY: Final = "agent"
+"""The agent id when the configuration names none."""
+_BEGINS_STEP: Final = frozenset({"step.started", "compaction.requested"})
 
 
 def create_tool_loop_harness(config: ToolLoopHarnessConfig) -> StepFn:
@@ -42,124 +90,404 @@ def create_tool_loop_harness(config: ToolLoopHarnessConfig) -> StepFn:
     Raises:
         Rejected: the configuration cannot be used; the message says what to write.
     """
-    harness = prepare(config)
+    harness = _Harness(config)
 
     async def step(session: HarnessSession, step_input: StepInput | None = None, /) -> StepResult:
-        return await _step(harness, session, step_input=step_input or StepInput(), again=step)
+        return await _Step(harness, session, step_input or StepInput()).made(again=step)
 
     return step
 
 
-async def _step(
-    harness: Harness, session: HarnessSession, *, step_input: StepInput, again: StepFn
-) -> StepResult:
-    if step_input.output_schema is not None:
-        check_schema(step_input.output_schema)
-    run = StepRun(harness, session)
-    resumed = await resume(run, step_input)
-    if resumed.is_waiting:
-        return StepResult(None, run.saved())
-    await _begin(run, resumed)
-    if not run.state.is_turn_open:
-        return StepResult(None, run.saved())
-    return await _think(run, resumed, again)
+class _Harness:
+    """What every step of one configuration uses."""
+
+    def __init__(self, config: ToolLoopHarnessConfig) -> None:
+        _check(config)
+        if config.clock is None or config.random is None:
+            raise wrong(
+                "the steps need a clock and a random source; windlass.runtime.compose gives those of the machine"
+            )
+        self.config = config
+        self.clock = config.clock
+        self.agents = {name: one for name, one in config.tools.items() if isinstance(one, AgentTool)}
+        self.budget = budget_limits(config.budget)
+        self.scribe = RedactingScribe(redactor=config.redactor)
+        self.rules = Rules(retry=config.retry)
+        self.agent_id = _NOBODY if config.runtime_identity is None else config.runtime_identity.agent_id
+        self._policy = config.policy or RulesPolicy(PolicySet())
+        own = [_tool_of(one) for one in config.tools.values() if not isinstance(one, AgentTool)]
+        self._tools = [*own, ask_question]
+        self._content = config.content or _NoContent()
+        self._random = config.random
+        self._gates, self._secret_inputs = ToolGates(), SecretInputs()
+
+    def shared(self, emitter: Emitter) -> Shared:
+        """Return what effects need; an emitter shows the deltas of one step in place of a bus."""
+        return Shared(
+            self._content,
+            cast(EventBus, emitter),
+            clock=self.clock,
+            random=self._random,
+            is_attended=self.config.capabilities.request_input is True,
+            gates=self._gates,
+            secret_inputs=self._secret_inputs,
+            delegator=_delegated,
+            after_chunk=emitter.flush,
+        )
+
+    def package(self, session: HarnessSession) -> RuntimePackage:
+        """Return the agent of a session as a package."""
+        agent, summariser = session.agent, session.agent.compaction_model_reference
+        settings: JsonObject = {**(agent.model_reference.options or {})}
+        settings["compaction"] = session.compaction.model_dump(mode="json")
+        if summariser is not None:
+            settings["compactionModel"] = {"routeId": summariser.id, "modelId": summariser.id}
+        subagents = tuple(
+            SubagentSpec(name=name, package_id=one.subagent_name or name, description=one.description or None)
+            for name, one in self.agents.items()
+        )
+        model_id = agent.model_reference.id
+        return RuntimePackage(
+            package_id=self.agent_id,
+            agent=AgentSnapshot(
+                agent_id=self.agent_id, name=self.agent_id, instructions=agent.system or None
+            ),
+            provider_route=ProviderRoute(route_id=model_id, model_id=model_id, settings=settings),
+            tools=tuple(tool.spec for tool in self._tools) or None,
+            subagents=subagents or None,
+        )
+
+    async def bind(self, session: HarnessSession) -> Binding:
+        """Return what a run of a session is done with."""
+        agent, package = session.agent, self.package(session)
+        temperature = (agent.model_reference.options or {}).get("temperature")
+        summariser = agent.compaction_model_reference
+        tools = {tool.name: tool for tool in self._tools}
+        for spec in package.subagents or ():
+            tools[spec.name] = subagent_tool(spec.name, spec.description or "", package_id=spec.package_id)
+        return Binding(
+            package,
+            "",
+            await self._model(agent.model_reference),
+            tools=tools,
+            policy=self._policy,
+            rules=self.rules,
+            temperature=temperature if isinstance(temperature, int | float) else None,
+            redactor=self.config.redactor,
+            summarises=None if summariser is None else await self._model(summariser),
+            window=agent.model_reference.context_window_tokens,
+            summary_window=(summariser or agent.model_reference).context_window_tokens,
+            on_compaction=self.config.on_compaction,
+        )
+
+    async def _model(self, reference: ModelReference) -> LLMProvider:
+        try:
+            return await settled(self.config.resolve_model(reference))
+        except Exception as error:  # noqa: BLE001 - the host's code: a model that cannot be had is a failed answer
+            return _NoModel(error)
 
 
-async def _begin(run: StepRun, resumed: Resumed) -> None:
-    """Open a turn if the input asks for one, and put the input into the history."""
-    given, was_open = resumed.given, run.state.is_turn_open
-    if given.output_schema is not None:
-        run.session = run.session.model_copy(update={"output_schema": given.output_schema})
-        run.change(output_attempts=None)
-    if not was_open and (given.message is not None or resumed.is_answered):
-        await _open_turn(run)
-    delivery = "queue" if resumed.is_queued else "steer" if was_open else None
-    if given.message is not None:
-        await run.emit("message.received", _received(run, given.message, delivery=delivery))
-    run.say(*(mark(UserMessage(content=text), Origin.CONTEXT) for text in given.context or ()))
-    if given.message is not None:
-        run.say(UserMessage(content=given.message))
+def _check(config: ToolLoopHarnessConfig) -> None:
+    for name, is_on in (("code_mode", config.code_mode), ("workflow", config.workflow)):
+        if is_on:
+            raise wrong(f"{name} is not built yet; leave it out, and the model gets its tools directly")
+    if config.attempt < 1:
+        raise wrong(f"attempt counts from 1, found {config.attempt}")
+    if config.output_repairs_max < 0:
+        raise wrong(f"output_repairs_max is 0 or more, found {config.output_repairs_max}")
+    for name, item in config.tools.items():
+        if isinstance(item, AgentTool):
+            check_text(item.description, "the description of an agent", chars_max=DESCRIPTION_CHARS_MAX)
+            own = check_name(item.name, "an agent")
+        else:
+            own = _tool_of(item).name
+        if own != name:
+            raise wrong(f"tools: {name!r} names a tool that is called {own!r}; use its own name")
+        if name == ask_question.name:
+            raise wrong(f"tools: the steps have a {name} of their own; give this tool another name")
 
 
-async def _open_turn(run: StepRun) -> None:
-    last = run.state.place
-    sequence = 0 if last is None else last.sequence + 1
-    place = StepPlace(sequence=sequence, step_index=0, turn_id=f"turn_{sequence}")
-    run.change(place=place, is_turn_open=True, turn_usage=None, output_attempts=None)
-    if last is None:
-        identity = run.harness.config.runtime_identity
-        await run.emit("session.started", {} if identity is None else {"runtime": dump(identity)})
-    await run.emit("turn.started", at_turn(place))
+def _tool_of(item: Tool[..., object] | KeyedTool) -> Tool[..., object]:
+    return replace(item.tool, approval_key=item.approval_key) if isinstance(item, KeyedTool) else item
 
 
-def _received(run: StepRun, message: UserContent, *, delivery: str | None) -> JsonObject:
-    data: JsonObject = at_turn(run.place)
-    if isinstance(message, str):
-        data["message"] = message
-    else:
-        data["message"] = "".join(part.text for part in message if isinstance(part, TextPart))
-        parts: list[JsonValue] = [dump(part) for part in message]
-        data["parts"] = parts
-    if delivery is not None:
-        data["delivery"] = delivery
-    return data
+async def _delegated(task: Task) -> JsonObject:
+    """Start no run: the driver of the steps runs the agent, as `pending_action_batch` says."""
+    return {}
 
 
-async def _think(run: StepRun, resumed: Resumed, again: StepFn) -> StepResult:
-    config, agent = run.harness.config, run.session.agent
-    try:
-        provider = await settled(config.resolve_model(agent.model_reference))
-    except Exception as error:  # noqa: BLE001 - the host's code: a model that cannot be had is a failed step
-        return await _model_failed(run, model_error(error, config.redactor))
-    tools = _tools(run)
-    await compact_history(run, overhead_tokens=estimate_tokens([agent.system, *tools]))
-    started: JsonObject = {"modelId": agent.model_reference.id, **at(run.place)}
-    await run.emit("step.started", started, messages=run.session.history)
-    for shown in resumed.late:
-        await run.emit(shown.type, {**shown.data, **at(run.place)})
-    answer = await ask_model(run, _prompt(run, provider, tools))
-    if isinstance(answer, ErrorInfo):
-        return await _model_failed(run, answer)
-    _note_size(run, answer.usage)
-    return await conclude(run, answer, again=again)
+class _Step:
+    """One step while it is made. It is the store of its session: appends show events and keep nothing."""
+
+    def __init__(self, harness: _Harness, session: HarnessSession, given: StepInput) -> None:
+        self._harness = harness
+        if given.message is None and given.context:
+            heard = tuple(mark(UserMessage(content=text), Origin.CONTEXT) for text in given.context)
+            session = session.model_copy(update={"history": (*session.history, *heard)})
+        if given.output_schema is not None:
+            session = session.model_copy(update={"output_schema": given.output_schema})
+        self._session = session
+        state = state_of(session)
+        self._loop = open_loop(session, state)
+        self._items = [
+            InboxItem(at, session.session_id, kind, f"{at}", body)
+            for at, (kind, body) in enumerate(self._mail(given), 1)
+        ]
+        self._new_contract = given.output_schema is not None and self._loop.run is not None
+        actions = {name: _extras(agent) for name, agent in harness.agents.items()}
+        self._emitter = Emitter(harness.config, session, state=state, clock=harness.clock, actions=actions)
+        self._has_asked = False
+        """Whether the model was asked in this step."""
+        self._is_enough = False
+        """Whether the next step would begin."""
+        self._has_ended = False
+        self._wake_at_ms: int | None = None
+
+    async def made(self, *, again: StepFn) -> StepResult:
+        """Drive the session up to the next step, or to a wait."""
+        loop = self._loop
+        if loop.run is not None or self._items:
+            await self._drive()
+        await self._emitter.end()
+        older = self._emitter.older
+        session = close_loop(
+            self._session,
+            loop,
+            event_count=self._emitter.count,
+            shown=None if older is None else (older.place, older.is_turn_open),
+            actions=list(self._delegated()),
+        )
+        return StepResult(self._next(again), session)
+
+    async def _drive(self) -> None:
+        harness, clock = self._harness, self._harness.clock
+        steady, shared = Steady(clock, {}), harness.shared(self._emitter)
+        while True:
+            writer = SessionWriter(
+                self._loop,
+                await self.claim(self._session.session_id, harness.agent_id, now_ms=moment(clock).ms),
+                journal=self,
+                publisher=self,
+                scribe=harness.scribe,
+                clock=clock,
+            )
+            self._change_contract(writer)
+            work = AgentWork(self._bind, writer, shared=shared, steady=steady)
+            driver = Driver(
+                self._loop,
+                writer,
+                inbox=self,
+                work=work,
+                steady=steady,
+                rules=harness.rules,
+                is_enough=self._is_over,
+            )
+            self._wake_at_ms = None
+            try:
+                await driver.drive()
+            finally:
+                work.close()
+            is_asking = self._loop.session.requests or any(True for _ in self._delegated())
+            if self._is_enough or self._wake_at_ms is None or is_asking:
+                return
+            self._items = []
+            await clock.sleep((self._wake_at_ms - moment(clock).ms) / 1_000)
+
+    async def _bind(self, run: RunState) -> Binding:
+        return await self._harness.bind(self._session)
+
+    def _is_over(self, plan: Plan) -> bool:
+        """Whether a plan begins another step than the one that was made; a retry is none."""
+        begins = any(draft.type in _BEGINS_STEP for draft in plan.drafts)
+        self._is_enough = begins and self._has_asked and not self._loop.run_notes.is_retry
+        return self._is_enough
+
+    def _next(self, again: StepFn) -> StepNext:
+        if self._is_enough:
+            return again
+        run = self._loop.session.run
+        if not self._has_ended or run is None or run.result is None or run.mode is not RunMode.TASK:
+            return None
+        result = run.result
+        if result.error is not None:
+            return StepDone(output=result.error.message, is_error=True)
+        return StepDone(
+            output=result.output if result.structured_output is None else result.structured_output
+        )
+
+    # what goes in
+
+    def _mail(self, given: StepInput) -> Iterator[tuple[str, JsonObject]]:
+        """Return an input as the items of an inbox."""
+        if given.input_responses:
+            responses: list[JsonValue] = [one.model_dump(mode="json") for one in given.input_responses]
+            yield ANSWER, {"responses": responses}
+        for result in given.runtime_action_results or ():
+            report = self._report(result)
+            if report is not None:
+                yield REPORT, report
+        contract = self._contract()
+        if given.message is None:
+            return
+        harness, turn = self._harness, self._loop.session.turn
+        sequence = 0 if turn is None else turn.sequence + 1
+        request = RunRequest(
+            run_id=within_limit(f"{self._session.session_id}/{sequence}"),
+            agent_id=harness.agent_id,
+            input=given.message,
+            context=given.context,
+            mode=harness.config.mode,
+            capabilities=harness.config.capabilities,
+            budget=harness.budget,
+        )
+        check_parts(request)
+        package = harness.package(self._session)
+        if contract is not None:
+            package = with_contract(package, contract)
+        body = start_body(request, EffectivePackage(package, fingerprint_of(package)))
+        identity = harness.config.runtime_identity
+        if identity is not None:
+            body["session"] = {"runtime": identity.model_dump(mode="json")}
+        yield (START if self._loop.run is None else STEER), body
+
+    def _contract(self) -> OutputContract | None:
+        """Return what the output has to fit.
+
+        Raises:
+            Rejected: the schema cannot be used.
+        """
+        schema = self._session.output_schema
+        if schema is None:
+            return None
+        repairs = self._harness.config.output_repairs_max
+        contract = output_contract(schema, OUTPUT_ID).model_copy(update={"max_repair_attempts": repairs})
+        check_contract(contract)
+        return contract
+
+    def _change_contract(self, writer: SessionWriter) -> None:
+        """Replace the contract of the turn that is open, if the input has another schema."""
+        run, contract = self._loop.run, self._contract()
+        if self._new_contract and run is not None and contract is not None:
+            data: JsonObject = {"contract": contract.model_dump(mode="json"), "runId": run.run_id}
+            writer.add([self._loop.draft("output.requested", data, now=moment(self._harness.clock))])
+        self._new_contract = False
+
+    def _report(self, result: RuntimeActionResult) -> JsonObject | None:
+        """Return the result of an action as the report of a subagent; None if none is waited for."""
+        run, child = self._loop.run, self._loop.note(result.call_id).child
+        if run is None or child is None:
+            return None
+        output = result.output
+        told: JsonObject = {"runId": run.run_id, "callId": result.call_id, "childRunId": child.run_id}
+        if not result.is_error:
+            told |= {"status": "completed", "output": output}
+            if not isinstance(output, str):
+                told |= {"output": to_json(output).decode(), "isStructured": True}
+            return told
+        facts: JsonObject = output if isinstance(output, dict) else {"message": output}
+        message = str(facts.get("message") or "The subagent failed.")
+        error: JsonObject = {"code": str(facts.get("code") or "subagent_failed"), "message": message}
+        return {**told, "status": "failed", "output": message, "isError": True, "error": error}
+
+    # what comes out
+
+    def _delegated(self) -> Iterator[RuntimeActionRequest]:
+        """Return the calls of agents that have no result."""
+        for call in self._loop.session.history.open_calls():
+            child = self._loop.note(call.call_id).child
+            if child is None:
+                continue
+            agent = self._harness.agents.get(call.tool_name, AgentTool(call.tool_name))
+            given = call.input if call.arguments is None else call.arguments
+            action: JsonObject = {"kind": "subagent-call", "callId": call.call_id, "name": call.tool_name}
+            action |= {"subagentName": call.tool_name, "input": given, **_extras(agent)}
+            kind = RemoteAgentCallAction if agent.is_remote else SubagentCallAction
+            yield kind.model_validate(action)
+
+    # the store of the session: see `Journal`, `Post` and `Publisher`
+
+    async def claim(self, session_id: str, owner_id: str, *, now_ms: int) -> Claim:
+        """Return the claim of the only owner."""
+        return Claim(session_id, owner_id, EPOCH, self._loop.seq)
+
+    async def append(self, batch: Batch) -> Appended:
+        """Show the records of a batch."""
+        first = batch.expected_seq + 1
+        if batch.standing is not None:
+            self._wake_at_ms = batch.wake_at_ms
+        for at, draft in enumerate(batch.drafts):
+            self._has_asked |= draft.type == "step.started"
+            self._has_ended |= draft.type in RUN_ENDS
+            if draft.type == "result.completed":
+                self._loop.session.output_schema = None
+            record = number(draft, batch.claim.session_id, seq=first + at, epoch=EPOCH)
+            await self._emitter.show(record, tuple(self._loop.session.history.messages))
+        return Appended(first, first)
+
+    async def read(self, session_id: str, *, after: int = 0, limit: int = 512) -> tuple[Record, ...]:
+        """Return nothing: records are shown and not kept."""
+        return ()
+
+    async def pending(self, session_id: str, *, after: int = 0, limit: int = 64) -> tuple[InboxItem, ...]:
+        """Return the input of the step."""
+        return tuple(item for item in self._items if item.number > after)[:limit]
+
+    async def run(self, run_id: str) -> RunRow | None:
+        """Return nothing: runs are named by their turn, so no name is taken."""
+        return None
+
+    def publish(self, records: Sequence[Record]) -> None:
+        """Show nothing more: an append has shown the records."""
 
 
-def _tools(run: StepRun) -> tuple[JsonObject, ...]:
-    schema = run.session.output_schema
-    return (*run.harness.definitions, *(() if schema is None else (output_tool(schema),)))
+def _extras(agent: AgentTool) -> JsonObject:
+    """Return what an action of an agent has beside what its record says."""
+    name = agent.subagent_name or agent.name
+    extras: JsonObject = {"subagentName": name}
+    if agent.is_remote:
+        extras = {"kind": "remote-agent-call", "remoteAgentName": name}
+    if agent.description:
+        extras["description"] = agent.description
+    if agent.node_id is not None:
+        extras["nodeId"] = agent.node_id
+    return extras
 
 
-def _prompt(run: StepRun, provider: LLMProvider, tools: tuple[JsonObject, ...]) -> Prompt:
-    agent, history = run.session.agent, run.session.history
-    rules = [one for one in history if isinstance(one, SystemMessage)]
-    rest = [one for one in history if not isinstance(one, SystemMessage)]
-    system = [LLMMessage("system", agent.system)] if agent.system else []
-    temperature = (agent.model_reference.options or {}).get("temperature")
-    return Prompt(
-        provider,
-        [*system, *_converted(rules), *_converted(rest)],
-        tools=tools,
-        temperature=temperature if isinstance(temperature, int | float) else None,
+class _NoModel:
+    """A model that could not be resolved: asking it fails with the reason."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    async def stream(
+        self,
+        messages: Sequence[LLMMessage],
+        *,
+        tools: Iterable[JsonObject] | None = None,
+        temperature: float | None = None,
+    ) -> AsyncGenerator[LLMStreamChunk]:
+        """Fail; see `LLMProvider`."""
+        raise self._error
+        yield LLMStreamChunk()
+
+
+class _NoContent:
+    """Keeps nothing: a result that is too large for a model is cut."""
+
+    async def put(
+        self, content: bytes, *, media_type: str = "application/json", session_id: str | None = None
+    ) -> ContentRef:
+        """Refuse; see `ContentStore`."""
+        raise _no_content()
+
+    async def get(self, ref: ContentRef) -> bytes:
+        """Refuse; see `ContentStore`."""
+        raise _no_content()
+
+
+def _no_content() -> Rejected:
+    return Rejected(
+        "the steps have no content store; give one in the configuration",
+        kind=ErrorKind.HOST_CONFIGURATION_NEEDED,
+        retry=RetryClass.HOST_CONFIGURATION_NEEDED,
     )
-
-
-def _converted(messages: Sequence[ModelMessage]) -> list[LLMMessage]:
-    return [one for message in messages for one in to_llm(message)]
-
-
-def _note_size(run: StepRun, usage: JsonObject | None) -> None:
-    """Remember what the provider counted, so that the next step need not guess."""
-    tokens = (usage or {}).get("inputTokens")
-    known = {
-        "last_known_input_tokens": tokens if isinstance(tokens, int) else None,
-        "last_known_prompt_message_count": len(run.session.history) if isinstance(tokens, int) else None,
-    }
-    config = run.session.compaction.model_copy(update=known)
-    run.session = run.session.model_copy(update={"compaction": config})
-
-
-async def _model_failed(run: StepRun, error: ErrorInfo) -> StepResult:
-    is_refused = error.code is ErrorCode.REJECTED and error.retry is RetryClass.NOT_RETRYABLE
-    # Whoever mends a slip of a provider can go on with the conversation.
-    is_terminal = is_refused and (error.details or {}).get("fault") != BUG
-    return await fail_step(run, MODEL_CALL_FAILED, message=error.message, is_terminal=is_terminal)

@@ -1,11 +1,40 @@
-"""A session as bytes: what is kept between two steps."""
+"""The session between two steps: as bytes, and with the state of the loop inside."""
 
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final
 
+from pydantic import ValidationError
+
+from windlass.errors import Corrupt
 from windlass.limits import SNAPSHOT_BYTES_MAX
-from windlass_protocol import CodecLimits, HarnessSession, decode, encode
+from windlass.tools.context import STEPS_KEY
+from windlass_harness.loop.people import matched, refusal
+from windlass_harness.loop.snapshot import dump_loop, load_loop
+from windlass_harness.loop.state import LoopState
+from windlass_harness.views.fold import Position
+from windlass_harness.views.session import SessionDraft, SessionState, SessionStatus, TurnState
+from windlass_protocol import (
+    CausalIds,
+    CodecLimits,
+    ErrorKind,
+    HarnessSession,
+    InputRequest,
+    InputResponse,
+    PendingActionBatch,
+    PendingInputBatch,
+    RetryClass,
+    RuntimeActionRequest,
+    StepPlace,
+    StepState,
+    Usage,
+    decode,
+    encode,
+)
 from windlass_protocol.limits import DEPTH_CEILING
 
+EPOCH: Final = 1
+"""Of all records: a step that was cut off leaves none, so there is no owner before this one."""
 _LIMITS: Final = CodecLimits(message_bytes_max=SNAPSHOT_BYTES_MAX, depth_max=DEPTH_CEILING)
 
 
@@ -27,3 +56,118 @@ def read_session(raw: bytes) -> HarnessSession:
         CodecError: the bytes are no session.
     """
     return decode(HarnessSession, raw, limits=_LIMITS)
+
+
+def answer_to(request: InputRequest, text: str) -> InputResponse | None:
+    """Return the answer that a text is to a request; None if it is none.
+
+    For channels in which people only write: call it when the person has seen the request. A text names an
+    option by id, label or number; consent is nothing else, while a question may take any text.
+    """
+    response = matched(request, InputResponse(request_id=request.request_id, text=text))
+    open_request = request.model_copy(update={"expires_at": None, "responders": None})
+    return response if refusal(open_request, response, now_ms=0) is None else None
+
+
+def state_of(session: HarnessSession) -> StepState:
+    """Return what the steps keep in a session, such as what it waits for.
+
+    Raises:
+        Corrupt: the state is not what the steps wrote.
+    """
+    raw = (session.state or {}).get(STEPS_KEY)
+    if raw is None:
+        return StepState(is_turn_open=False, event_count=0)
+    try:
+        return StepState.model_validate(raw)
+    except ValidationError:
+        pass
+    raise _unreadable(session)
+
+
+def _unreadable(session: HarnessSession) -> Corrupt:
+    return Corrupt(
+        f"the session's state under {STEPS_KEY} is not what a step of this release wrote: load the session "
+        "that a step returned, with the release that returned it",
+        kind=ErrorKind.RECOVERY_REPAIR_NEEDED,
+        retry=RetryClass.USER_ACTION_NEEDED,
+        causal_ids=CausalIds(session_id=session.session_id),
+    )
+
+
+def open_loop(session: HarnessSession, state: StepState) -> LoopState:
+    """Return the loop of a session.
+
+    The history, the compaction, the output schema and the authored state are those of the session itself.
+
+    Raises:
+        Corrupt: a turn is open, and what is kept of it cannot be read.
+    """
+    loop = None if state.loop is None else load_loop(state.loop.encode())
+    waits = state.is_turn_open or state.pending_input_batch or state.pending_action_batch
+    if loop is None and waits:
+        raise _unreadable(session)
+    kept = _fresh(session, state) if loop is None else loop.session.freeze()
+    loop = loop or LoopState()
+    loop.epoch = EPOCH
+    authored = {key: value for key, value in (session.state or {}).items() if key != STEPS_KEY}
+    loop.session = SessionDraft(
+        replace(
+            kept,
+            compaction=session.compaction,
+            output_schema=session.output_schema,
+            authored=authored,
+            history=replace(kept.history, messages=session.history),
+        )
+    )
+    return loop
+
+
+def _fresh(session: HarnessSession, state: StepState) -> SessionState:
+    """Return a session between two turns: it goes on with the next number."""
+    position = Position(session.session_id, state.event_count)
+    if state.place is None:
+        return SessionState(position=position)
+    turn = TurnState(state.place.turn_id, state.place.sequence, step_index=state.place.step_index)
+    return SessionState(position=position, status=SessionStatus.WAITING, turn=turn)
+
+
+def close_loop(
+    session: HarnessSession,
+    loop: LoopState,
+    *,
+    event_count: int,
+    shown: tuple[StepPlace | None, bool] | None,
+    actions: Iterable[RuntimeActionRequest],
+) -> HarnessSession:
+    """Return the session with the loop inside.
+
+    `shown` is the place and whether the turn is open, if events tell that in their own way.
+    """
+    kept = loop.session.freeze()
+    # What the session itself holds is not kept twice, and runs of steps are named by their turn.
+    slim = replace(kept, history=replace(kept.history, messages=()), authored={}, run_ids=())
+    turn, run, requests = kept.turn, loop.run, kept.requests
+    place, is_turn_open = shown or (None, run is not None)
+    if shown is None and turn is not None:
+        place = StepPlace(sequence=turn.sequence, step_index=turn.step_index or 0, turn_id=turn.turn_id)
+    asked, delegated = None, tuple(actions)
+    if requests and place is not None:
+        asked = PendingInputBatch(event=place, requests=requests)
+    usage = loop.run_notes.usage
+    loop.session = SessionDraft(slim)
+    state = StepState(
+        place=place,
+        is_turn_open=is_turn_open,
+        event_count=event_count,
+        pending_input_batch=asked,
+        pending_action_batch=(
+            PendingActionBatch(event=place, actions=delegated) if delegated and place is not None else None
+        ),
+        approved_tools=tuple(dict.fromkeys(grant.tool_name for grant in loop.grants.values())) or None,
+        turn_usage=Usage.model_validate(usage) if usage else None,
+        loop=dump_loop(loop).decode(),
+    )
+    values = {**kept.authored, STEPS_KEY: state.model_dump(mode="json")}
+    changed = {"history": kept.history.messages, "compaction": kept.compaction, "state": values}
+    return session.model_copy(update={**changed, "output_schema": kept.output_schema})

@@ -117,6 +117,8 @@ class Tool(Generic[P, R]):
     """The package whose run works for a call, empty for the agent's own; the function is never called."""
     metadata: JsonObject = field(default_factory=dict[str, JsonValue])
     on_compaction: OnCompaction | None = None
+    approval_key: Callable[[JsonObject], str] | None = None
+    """Names what an approval for the session covers: the calls whose arguments have the same key."""
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function; nothing is validated, recorded or asked."""

@@ -35,7 +35,6 @@ HIDDEN: Final = (
     "windlass_harness",
     "windlass_protocol",
     "windlass_sidecar",
-    "aiosqlite",
     "tree_sitter",
     "tree_sitter_bash",
 )

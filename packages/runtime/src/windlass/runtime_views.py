@@ -1,5 +1,6 @@
 """What a runtime tells of its runs: nothing here changes one."""
 
+from windlass.catalog.agent_sessions import AgentSessions
 from windlass.catalog.sessions import Sessions
 from windlass.decisions import decisions_of
 from windlass.ports.content import ContentStore
@@ -51,6 +52,22 @@ class RuntimeViews:
             content=self._content(),
             machine=self._ports.machine,
             redactor=self._ports.scribe.redactor,
+        )
+
+    @property
+    def agent_sessions(self) -> AgentSessions:
+        """The catalogue as `AgentSession` documents: creates sessions without a run, reads and lists them.
+
+        Raises:
+            Rejected: the runtime has no journal, event bus or content store.
+        """
+        ports = self._ports
+        return AgentSessions(
+            self.sessions,
+            self._store(),
+            bus=self._bus(),
+            machine=ports.machine,
+            redactor=ports.scribe.redactor,
         )
 
     # runs

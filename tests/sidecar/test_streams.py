@@ -11,7 +11,7 @@ from tests.sidecar.rig import Client, params_of, play, said, sidecar
 
 from windlass import RunHandle, tool
 from windlass.errors import Unavailable
-from windlass_protocol import ErrorKind, Event, JsonObject, JsonValue, RetryClass, StreamEvent
+from windlass_protocol import ErrorKind, Event, JsonObject, JsonValue, RetryClass, StreamEvent, encode
 from windlass_sidecar.limits import STREAMS_MAX
 
 HELLO: JsonValue = [{"role": "user", "content": "hello"}]
@@ -382,10 +382,12 @@ def test_a_stream_of_shape_events_sends_the_events_of_the_run_and_nothing_else()
             assert {str(message["method"]) for message in told} == {"stream.event", "stream.done"}
             assert params_of(told[-1]) == {"streamId": "s1", "ok": True}
             shown = [StreamEvent.model_validate(params_of(message)).event for message in told[:-1]]
-            stored = [event for event in shown if event.seq is not None]
-            wanted = [event async for event in client.app.runtime.handle("s1").events()]
-            assert stored == [event for event in wanted if event.seq is not None]
+            stored = [event for event in shown if event.meta.position is not None]
+            feed = [event async for event in client.app.runtime.handle("s1").events()]
+            wanted = [encode(event) for event in feed if event.meta.position is not None]
+            assert [encode(event) for event in stored] == wanted
             assert stored[-1].type == "run.completed"
+            assert "message.appended" in {event.type for event in shown}
             # The shape is no part of the run: the same stream can be asked for in the other one.
             again = await client.stream(streamId="s1", messages=messages)
             assert {str(message["method"]) for message in again} == {"stream.chunk", "stream.done"}

@@ -270,7 +270,7 @@ def test_logs_are_lines_without_secrets_and_a_record_that_cannot_be_written_is_n
     assert len(lines) == 2
     assert "two lines with" in lines[0]
     assert "a-secret-of-the-host" not in lines[0]
-    assert "cannot be written" in lines[1]
+    assert "cannot be formatted" in lines[1]
 
 
 def test_what_nobody_reads_is_dropped_and_stops_nobody() -> None:
@@ -288,7 +288,7 @@ def test_what_nobody_reads_is_dropped_and_stops_nobody() -> None:
     while not heard.endswith(b"again"):
         with suppress(BlockingIOError):
             heard += os.read(reader, 1_000_000)
-    [count] = re.findall(rb"\n\[([0-9,]+) bytes were dropped: nobody read them\]\nagain", heard)
+    [count] = re.findall(rb"\n\[([0-9,]+) bytes were dropped: stderr was not read\]\nagain", heard)
     assert int(count.replace(b",", b"")) == 3_000_000 - heard.count(b"x")
     errors.write(b"x" * 1_000_000)
     os.close(reader)

@@ -9,7 +9,7 @@ import acp
 from pydantic import JsonValue
 
 from windlass_protocol import CodecError, CodecLimits, JsonObject, parse
-from windlass_sidecar.framing import Frame, LineReader, Refused
+from windlass_sidecar.stdio import Frame, LineReader, Refused
 
 LINE_BYTES_MAX: Final = 16 * 1_048_576
 _LIMITS: Final = CodecLimits(message_bytes_max=LINE_BYTES_MAX)

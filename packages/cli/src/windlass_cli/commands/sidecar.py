@@ -23,7 +23,7 @@ def sidecar(context: typer.Context) -> None:
     Example: windlass sidecar --store app.db --tools shop.tools
     """
     # A command that is not this one does not pay for it.
-    from windlass_sidecar.__main__ import main  # noqa: PLC0415 - slow to import
+    from windlass_sidecar.main import main  # noqa: PLC0415 - slow to import
 
     settings = session_of(context).settings
     kept = ["--store", str(settings.store)] if settings.text("store") else []

@@ -35,12 +35,11 @@ HIDDEN: Final = (
     "windlass_harness",
     "windlass_protocol",
     "windlass_sidecar",
-    "aiosqlite",
     "tree_sitter",
     "tree_sitter_bash",
 )
 EXCLUDED: Final = ("tkinter", "_tkinter", "test", "unittest", "pydoc", "lib2to3", "idlelib")
-ENTRY: Final = "from windlass_sidecar.__main__ import main\n\nmain()\n"
+ENTRY: Final = "from windlass_sidecar.main import main\n\nmain()\n"
 
 
 def main() -> None:

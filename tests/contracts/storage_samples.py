@@ -13,8 +13,7 @@ from pydantic import JsonValue
 from tests.postgres import Postgres
 
 from windlass.adapters.storage.memory import InMemoryStorage
-from windlass.adapters.storage.sqlalchemy import SqlAlchemyStorage
-from windlass.adapters.storage.tables import TABLES
+from windlass.adapters.storage.sqlalchemy import METADATA, SqlAlchemyStorage
 from windlass.ports.storage import Page, StorageAdapter
 from windlass_protocol import (
     AgentSession,
@@ -64,17 +63,17 @@ def sqlite_place(folder: Path) -> Place:
 def _shared_database(server: Postgres) -> str:
     address = server.new_database()
 
-    async def migrate() -> None:
+    async def create() -> None:
         await (await SqlAlchemyStorage.open(address)).aclose()
 
-    run(migrate())
+    run(create())
     return address
 
 
 def postgres_place(server: Postgres) -> Place:
     """One database for all tests, empty for each of them."""
     address = _shared_database(server)
-    names = ", ".join(table.name for table in TABLES.values())
+    names = ", ".join(METADATA.tables.keys() - {"windlass_storage"})
     with psycopg.connect(address, autocommit=True) as connection:
         connection.execute(f"TRUNCATE {names}".encode())
     return Place("postgres", address)

@@ -52,15 +52,7 @@ NEEDS_AN_EXTRA = {
     "windlass.adapters.mcp": ("connection", "transports"),
     "windlass.adapters.telemetry": ("otlp",),
     "windlass.adapters.models": ("anthropic_client", "openai_client", "sdk_options"),
-    "windlass.adapters.storage": (
-        "migrations",
-        "r0001_documents",
-        "r0002_search",
-        "sql_engine",
-        "sql_errors",
-        "sqlalchemy",
-        "tables",
-    ),
+    "windlass.adapters.storage": ("sqlalchemy",),
     "windlass.client": ("feed", "link"),
     "windlass.toolbox": ("web_connect",),
 }

@@ -186,6 +186,7 @@ ENTRIES: dict[str, Callable[[Any, Any], object]] = {
     "answer a text": lambda runtime, bad: runtime.handle("r").answer("q", "approve", text=bad),
     "answer a responder": lambda runtime, bad: runtime.handle("r").answer("q", "approve", responder=bad),
     "cancel by": lambda runtime, bad: runtime.handle("r").cancel(by=bad),
+    "agent_sessions get": lambda runtime, bad: runtime.agent_sessions.get(bad),
     "sessions get": lambda runtime, bad: runtime.sessions.get(bad),
     "sessions list after": lambda runtime, bad: runtime.sessions.list(after=bad),
     "sessions list limit": lambda runtime, bad: runtime.sessions.list(limit=bad),

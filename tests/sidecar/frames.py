@@ -16,7 +16,7 @@ from windlass_protocol import (
     parse,
 )
 from windlass_sidecar.limits import FRAME_LIMITS
-from windlass_sidecar.methods.protocol import HOST_METHODS, NOTIFICATIONS
+from windlass_sidecar.methods import HOST_METHODS, NOTIFICATIONS
 
 MESSAGE_CHARS_MAX = 1_024
 

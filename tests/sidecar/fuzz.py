@@ -19,9 +19,8 @@ from tests.sidecar.frames import read
 from tests.sidecar.malformed import cases
 
 from windlass_protocol import JsonObject, JsonValue
-from windlass_sidecar.framing import Frame
-from windlass_sidecar.params import Params
-from windlass_sidecar.rpc import Method, Peer, method
+from windlass_sidecar.rpc import Method, Params, Peer, method
+from windlass_sidecar.stdio import Frame
 
 PARSE, REQUEST, METHOD, PARAMS, OK = -32700, -32600, -32601, -32602, 0
 DEPTH_MAX: Final = 64

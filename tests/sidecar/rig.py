@@ -18,10 +18,9 @@ from tools.files import ROOT
 from windlass import Tool, ToolRouter
 from windlass_protocol import JsonObject, JsonValue
 from windlass_sidecar.app import App
-from windlass_sidecar.framing import Frame
-from windlass_sidecar.methods.protocol import CATALOGUE
-from windlass_sidecar.peers import Host
-from windlass_sidecar.rpc import Peer
+from windlass_sidecar.methods import CATALOGUE
+from windlass_sidecar.rpc import Host, Peer
+from windlass_sidecar.stdio import Frame
 
 WAIT_S = 300.0
 """Longer than anything takes; a test that needs it has failed."""

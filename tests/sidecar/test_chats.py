@@ -9,12 +9,10 @@ from tests.sidecar.rig import play, sidecar
 from windlass.adapters.models import AnthropicProvider, DemoModel, OpenAICompatProvider
 from windlass.errors import Ambiguous, Conflict, Corrupt, Denied, Rejected, Unavailable
 from windlass_protocol import ErrorInfo, ErrorKind, JsonObject, JsonValue, RetryClass
-from windlass_sidecar.chat_params import ChatStream
-from windlass_sidecar.errors import Code, RpcError, of_agent_error, stream_kind
-from windlass_sidecar.history import Conversation, Message, conversation
+from windlass_sidecar.chat import ChatStream, Conversation, Message, close, conversation, provider_of
 from windlass_sidecar.limits import KEYS_MAX
-from windlass_sidecar.providers import close, provider_of
-from windlass_sidecar.secrets import GrowingScribe
+from windlass_sidecar.rpc import Code, RpcError, of_agent_error, stream_kind
+from windlass_sidecar.streams import GrowingScribe
 
 USER: JsonObject = {"role": "user", "content": "hi"}
 
@@ -63,7 +61,7 @@ def test_pictures_that_were_sent_before_are_kept_and_calls_of_both_dialects_too(
     ("message", "words"),
     [
         ({"role": "tool", "content": "x"}, "toolCallId"),
-        ({"role": "assistant", "toolCalls": [{"id": "c"}]}, "has a name"),
+        ({"role": "assistant", "toolCalls": [{"id": "c"}]}, "name in each tool call"),
         (
             {"role": "assistant", "toolCalls": [{"id": "c", "function": {"name": "x", "arguments": "{"}}]},
             "JSON",
@@ -133,7 +131,7 @@ def test_keys_are_masked_from_when_they_are_known_and_there_is_a_limit() -> None
 
 
 def test_too_many_keys_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("windlass_sidecar.secrets.KEYS_MAX", 1)
+    monkeypatch.setattr("windlass_sidecar.streams.KEYS_MAX", 1)
     scribe = GrowingScribe()
     scribe.learn("the-first-key")
     with pytest.raises(RpcError, match="more than"):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass_sidecar.framing import Frame, LineReader, Refused
+from windlass_sidecar.stdio import Frame, LineReader, Refused
 
 
 def frames(reader: LineReader, *pieces: bytes) -> list[Frame]:

@@ -61,7 +61,7 @@ def _told(client: Client) -> list[JsonObject]:
     [
         ({"error": {"code": -32601, "message": "no such thing"}}, "no such thing"),
         ({"result": {"success": False, "error": "the disk is full"}}, "the disk is full"),
-        ({"result": "yes"}, "no ToolResult"),
+        ({"result": "yes"}, "something else than a ToolResult"),
         ({"result": 1, "error": 2}, "no JSON-RPC response"),
     ],
     ids=["refused", "failed", "something else", "nonsense"],
@@ -130,7 +130,7 @@ def test_an_answer_that_does_not_fit_is_asked_for_again_with_what_is_wrong() -> 
             assert params_of(second)["problem"]
             client.answer(second, ["approve"])
             third = await client.method("host.input.request")
-            assert "an answer is an object" in str(params_of(third)["problem"])
+            assert "expected an object with optionId" in str(params_of(third)["problem"])
             client.refuse(third)
             # Nobody is asked for ever; another answer can still come.
             request_id = str(cast(JsonObject, params_of(third)["request"])["requestId"])

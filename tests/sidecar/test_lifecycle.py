@@ -21,15 +21,12 @@ from windlass import Rejected, ToolRouter, tool
 from windlass.loading import load_tools
 from windlass.ports.transport import TransportAdapter
 from windlass_protocol import JsonObject, SSEEvent, SSEEventType
-from windlass_sidecar import lifecycle
-from windlass_sidecar.__main__ import read_options
-from windlass_sidecar.lifecycle import Options, run, watch_parent
-from windlass_sidecar.logs import LineHandler, set_up
-from windlass_sidecar.pump import Teller
+from windlass_sidecar import main as lifecycle
+from windlass_sidecar.app import LineHandler, log_to
+from windlass_sidecar.main import Options, read_options, run, watch_parent
 from windlass_sidecar.rpc import Peer
-from windlass_sidecar.secrets import GrowingScribe
-from windlass_sidecar.stdio import Stderr, Stdio
-from windlass_sidecar.transport import StdioJsonRpcTransport
+from windlass_sidecar.stdio import Stderr, Stdio, StdioJsonRpcTransport
+from windlass_sidecar.streams import GrowingScribe, Teller
 
 
 class Pipes:
@@ -171,7 +168,7 @@ def test_a_host_that_never_reads_is_not_in_the_way_of_the_end(
     pipes: Pipes, monkeypatch: pytest.MonkeyPatch, end: str
 ) -> None:
     """Its pipe is full, so are we, and frames wait that are not looked at."""
-    monkeypatch.setattr("windlass_sidecar.transport.SEND_BYTES_MAX", 1_000)
+    monkeypatch.setattr("windlass_sidecar.stdio.SEND_BYTES_MAX", 1_000)
     for name in ("DRAIN_S", "EOF_DRAIN_S", "CLOSE_S", "FLUSH_S"):
         monkeypatch.setattr(lifecycle, name, 0.05)
     if end == "half":  # some hosts have sockets in place of pipes
@@ -212,8 +209,8 @@ def test_a_host_that_never_reads_is_not_in_the_way_of_the_end(
 def test_a_parent_that_is_gone_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     gone = threading.Event()
     parents = iter([7, 7, 1])
-    monkeypatch.setattr("windlass_sidecar.lifecycle.os.getppid", lambda: next(parents))
-    monkeypatch.setattr("windlass_sidecar.lifecycle.PARENT_POLL_S", 0.0)
+    monkeypatch.setattr("windlass_sidecar.main.os.getppid", lambda: next(parents))
+    monkeypatch.setattr("windlass_sidecar.main.PARENT_POLL_S", 0.0)
     watch_parent(gone.set)
     assert gone.wait(300)
 
@@ -261,7 +258,7 @@ number = 5
 def test_logs_are_lines_without_secrets_and_a_record_that_cannot_be_written_is_no_failure(
     pipes: Pipes,
 ) -> None:
-    handler = set_up(pipes.stdio.errors, "info")
+    handler = log_to(pipes.stdio.errors, "info")
     assert isinstance(logging.getLogger().handlers[0], LineHandler)
     handler.scribe = GrowingScribe()
     handler.scribe.learn("a-secret-of-the-host")
@@ -273,7 +270,7 @@ def test_logs_are_lines_without_secrets_and_a_record_that_cannot_be_written_is_n
     assert len(lines) == 2
     assert "two lines with" in lines[0]
     assert "a-secret-of-the-host" not in lines[0]
-    assert "cannot be written" in lines[1]
+    assert "cannot be formatted" in lines[1]
 
 
 def test_what_nobody_reads_is_dropped_and_stops_nobody() -> None:
@@ -291,7 +288,7 @@ def test_what_nobody_reads_is_dropped_and_stops_nobody() -> None:
     while not heard.endswith(b"again"):
         with suppress(BlockingIOError):
             heard += os.read(reader, 1_000_000)
-    [count] = re.findall(rb"\n\[([0-9,]+) bytes were dropped: nobody read them\]\nagain", heard)
+    [count] = re.findall(rb"\n\[([0-9,]+) bytes were dropped: stderr was not read\]\nagain", heard)
     assert int(count.replace(b",", b"")) == 3_000_000 - heard.count(b"x")
     errors.write(b"x" * 1_000_000)
     os.close(reader)

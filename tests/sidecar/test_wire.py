@@ -9,13 +9,14 @@ from tests.sidecar.rig import Process, params_of
 from tests.sidecar.test_host import INPUT, OPEN_FILE
 
 from windlass_protocol import JsonObject, JsonValue, SidecarErrorKind
-from windlass_sidecar.methods.protocol import HOST_METHODS, NOTIFICATIONS
-from windlass_sidecar.pump import Teller
+from windlass_sidecar.methods import HOST_METHODS, NOTIFICATIONS
+from windlass_sidecar.streams import Teller
 
 TYPES = {
     "lifecycle.ready": "SidecarReady",
     "lifecycle.shutdown": "SidecarShutdown",
     "stream.chunk": "StreamChunk",
+    "stream.event": "StreamEvent",
     "stream.error": "StreamError",
     "stream.done": "StreamDone",
     "host.tool.call": "HostToolCall",
@@ -64,6 +65,10 @@ def story(child: Process) -> None:
     child.call("protocol.describe", INPUT)
     start(child, "tool", "weather")
     assert ended(child) == {"ok": True}
+    start(child, "events", "weather", shape="events")
+    assert ended(child) == {"ok": True}
+    verdict = child.call("harness.classifyShell", {"command": "rm -rf /"})["result"]
+    assert schema_accepts(Case("ShellVerdict", "harness.classifyShell", verdict))
     start(child, "host tool", OPEN_FILE)
     answer(child, child.method("host.tool.call"), {"success": True, "data": {"lines": 3}})
     assert ended(child) == {"ok": True}

@@ -28,7 +28,7 @@ from windlass_protocol import (
     RunResult,
     parse,
 )
-from windlass_sidecar.framing import Frame, LineReader, Refused
+from windlass_sidecar.stdio import Frame, LineReader, Refused
 
 Update = (
     schema.AgentMessageChunk

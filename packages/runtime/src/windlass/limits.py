@@ -88,19 +88,13 @@ STORAGE_PAGE_ITEMS_MAX: Final = 1_000
 STORAGE_BATCH_ITEMS_MAX: Final = 1_000
 """Spans or trace events of one append."""
 STORAGE_CURSOR_CHARS_MAX: Final = 256
-STORAGE_SEARCH_CHARS_MAX: Final = 256
-"""What somebody searches for."""
-STORAGE_SEARCH_WORDS_MAX: Final = 16
-STORAGE_SEARCHED_CHARS_MAX: Final = 100_000
-"""What is searched of one document; text behind it is not found."""
 STORAGE_BUSY_TIMEOUT_MS: Final = 10_000
 """How long a write waits for another process that writes to the same SQLite file."""
 STORAGE_CONNECT_TIMEOUT_S: Final = 10
 STORAGE_STATEMENT_TIMEOUT_MS: Final = 60_000
-"""One statement in PostgreSQL, migrations apart."""
+"""One statement in PostgreSQL; the creation of tables has no limit."""
 STORAGE_CONNECTIONS_MAX: Final = 10
 """Connections of one storage to its database; further calls wait for one of them."""
-STORAGE_POOL_TIMEOUT_S: Final = 30
 
 NAME_CHARS_MAX: Final = 64
 """Of a tool or an agent: what every provider takes as the name of a function."""

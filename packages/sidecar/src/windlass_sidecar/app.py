@@ -1,37 +1,47 @@
-"""What the methods of the sidecar work on: one runtime, one store, tools, streams."""
+"""The application behind the methods: runtime, store, tools, streams, settings, logs and health."""
 
 import asyncio
 import logging
+import os
+import platform
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
+from functools import wraps
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, Self, cast
 
-from windlass import AgentRuntime, ToolRouter
-from windlass.adapters.storage.memory import InMemoryStorage
+from windlass import AgentRuntime, Tool, ToolRouter
+from windlass.errors import AgentError
 from windlass.parts import Clock, Feed, MemoryStore, SqliteStore, Store, SystemClock, allow_start, new_id
-from windlass.ports.storage import StorageAdapter
-from windlass_sidecar.peers import Host
-from windlass_sidecar.secrets import GrowingScribe
-from windlass_sidecar.streams import Streams
+from windlass_harness.redact import mask_text
+from windlass_protocol import CheckStatus, SidecarCheck, SidecarHealth, SidecarStatus
+from windlass_sidecar import PROTOCOL_VERSION, __version__
+from windlass_sidecar.chat import PROVIDERS
+from windlass_sidecar.limits import HEALTH_TIMEOUT_S, LOG_LINE_BYTES_MAX
+from windlass_sidecar.rpc import Host
+from windlass_sidecar.stdio import Stderr
+from windlass_sidecar.streams import GrowingScribe, Streams
 
-_SESSIONS: Final = ".sessions.db"
-"""What the file of sessions is called, beside that of the journal."""
+LOG_LEVELS: Final = ("debug", "info", "warning", "error")
+_LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+_CHATTY_LOGGERS: Final = ("httpcore2", "httpx2")
+"""Loggers that log every request at level INFO."""
 
 
 @dataclass(slots=True)
 class Settings:
-    """What a host may look at and change."""
+    """The configuration that `config.get` returns and `config.set` changes."""
 
     log_level: str = "info"
 
     def apply(self) -> None:
-        """Make it so."""
+        """Set the log level of the process."""
         logging.getLogger().setLevel(self.log_level.upper())
 
 
 @dataclass(slots=True)
 class App:
-    """The sidecar behind its methods."""
+    """Everything that methods use; open it with `open`."""
 
     runtime: AgentRuntime
     store: Store
@@ -44,15 +54,13 @@ class App:
     path: Path | None = None
     settings: Settings = field(default_factory=Settings)
     stop: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when the host wants the sidecar to end."""
+    """Set when the sidecar is to shut down."""
     is_hurried: bool = False
-    """Whether it is to end at once."""
-    _storage: StorageAdapter | None = None
-    _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Whether it is to shut down without draining."""
 
     @classmethod
     async def open(cls, path: Path | None, tools: ToolRouter, *, host: Host) -> Self:
-        """Open the store, a new one if there is none, or one in memory without a path.
+        """Open the journal at `path`, a new one if there is no file; without a path, one in memory.
 
         Raises:
             AgentError: the file is not a store, is damaged or cannot be opened.
@@ -62,7 +70,7 @@ class App:
         store = MemoryStore() if path is None else await SqliteStore.open(path)
         builder = AgentRuntime.builder().journal(store).content(store).event_bus(Feed(store, clock))
         built = builder.policy(allow_start).attended().build()
-        # Made anew with a scribe that learns the keys which come later.
+        # The builder's scribe knows its secrets from the beginning; this one learns those of later streams.
         runtime = AgentRuntime(replace(built.ports, scribe=scribe))
         try:
             await runtime.resume()
@@ -73,35 +81,113 @@ class App:
         return cls(runtime, store, scribe, tools, host, streams, clock, began_s, path)
 
     def new_id(self) -> str:
-        """Return a name that nobody else has."""
+        """Return a unique id."""
         return new_id()
 
-    async def storage(self) -> StorageAdapter:
-        """Return where sessions are kept; opened when first asked for.
-
-        Raises:
-            AgentError: the file cannot be used.
-        """
-        async with self._opening:
-            if self._storage is None:
-                self._storage = InMemoryStorage() if self.path is None else await _sessions(self.path)
-            return self._storage
+    def stop_now(self) -> None:
+        """Shut down without draining."""
+        self.is_hurried = True
+        self.stop.set()
 
     async def aclose(self) -> None:
-        """Let go of everything; a stream goes on when it is asked for again."""
+        """Close everything; a stream continues when it is asked for again."""
         await self.streams.stop()
         await self.runtime.aclose()
         await self.streams.aclose()
-        if self._storage is not None:
-            await self._storage.aclose()
 
 
-async def _sessions(path: Path) -> StorageAdapter:
-    # SQLAlchemy takes a third of a second to import, and many hosts keep sessions themselves.
-    from sqlalchemy import URL  # noqa: PLC0415 - slow to import
+def guarded(tools: ToolRouter) -> ToolRouter:
+    """Return the same tools; one that raises KeyboardInterrupt has failed.
 
-    from windlass.adapters.storage.sqlalchemy import SqlAlchemyStorage  # noqa: PLC0415 - slow to import
+    Signals are handled by the event loop, which a KeyboardInterrupt of a tool would end.
+    """
+    return ToolRouter(_guarded(tool) for tool in tools.list_tools())
 
-    file = path.with_name(path.name + _SESSIONS).absolute()
-    url = URL.create("sqlite", database=str(file))
-    return await SqlAlchemyStorage.open(url.render_as_string(hide_password=False))
+
+def _guarded(tool: Tool[..., object]) -> Tool[..., object]:
+    if not tool.shape.signature.is_async:
+        return tool  # the thread that it runs in does the same
+    run = cast("Callable[..., Awaitable[object]]", tool.function)
+
+    @wraps(run)
+    async def guarded_run(*args: object, **kwargs: object) -> object:
+        try:
+            return await run(*args, **kwargs)
+        except KeyboardInterrupt:
+            raise RuntimeError("the tool raised KeyboardInterrupt") from None
+
+    return replace(tool, function=guarded_run)
+
+
+# health
+
+
+async def health(app: App) -> SidecarHealth:
+    """Return the health of the sidecar; the store is asked for a row."""
+    store = await _store_check(app)
+    status = SidecarStatus.OK if store.status is CheckStatus.OK else SidecarStatus.DEGRADED
+    if app.stop.is_set():
+        status = SidecarStatus.SHUTTING_DOWN
+    return SidecarHealth(
+        status=status,
+        version=__version__,
+        uptime_ms=round((app.clock.monotonic() - app.began_s) * 1_000, 3),
+        protocol_version=PROTOCOL_VERSION,
+        pid=os.getpid(),
+        python_version=platform.python_version(),
+        platform=platform.system().lower(),
+        loaded_providers=PROVIDERS,
+        loaded_tools=len(app.tools.list_tools()),
+        active_traces=len(app.streams),
+        checks={"store": store},
+    )
+
+
+async def _store_check(app: App) -> SidecarCheck:
+    began_s = app.clock.monotonic()
+    kind = "in memory" if app.path is None else "SQLite"
+    status, message = CheckStatus.OK, kind
+    try:
+        async with asyncio.timeout(HEALTH_TIMEOUT_S):
+            await app.store.session("health")
+    except TimeoutError:
+        status, message = CheckStatus.WARN, f"{kind}: no answer within {HEALTH_TIMEOUT_S:g} s"
+    except AgentError as error:
+        status, message = CheckStatus.ERROR, f"{kind}: {error.kind}"
+    latency_ms = round((app.clock.monotonic() - began_s) * 1_000, 3)
+    return SidecarCheck(status=status, message=message, latency_ms=latency_ms)
+
+
+# logs
+
+
+class LineHandler(logging.Handler):
+    """Writes each log record as one line to stderr, with secrets masked."""
+
+    def __init__(self, errors: Stderr) -> None:
+        super().__init__()
+        self.setFormatter(logging.Formatter(_LOG_FORMAT))
+        self.scribe: GrowingScribe | None = None
+        """Knows the keys of providers; set once the application is open."""
+        self._errors = errors
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a record."""
+        try:
+            text = self.format(record)
+        except Exception:  # noqa: BLE001 - logging must never fail its caller
+            text = f"{record.levelname} {record.name}: a record that cannot be formatted"
+        masked = mask_text(text) if self.scribe is None else self.scribe.redactor.text(text)
+        line = " ".join(masked.splitlines()).encode("utf-8", "backslashreplace")
+        self._errors.write(line[:LOG_LINE_BYTES_MAX] + b"\n")
+
+
+def log_to(errors: Stderr, level: str) -> LineHandler:
+    """Send all logs of the process to stderr."""
+    handler = LineHandler(errors)
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    for name in _CHATTY_LOGGERS:
+        logging.getLogger(name).setLevel(logging.WARNING)
+    return handler

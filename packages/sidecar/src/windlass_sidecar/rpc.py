@@ -1,24 +1,30 @@
-"""JSON-RPC 2.0 in both directions: what a line asks, and what it is answered.
+"""JSON-RPC 2.0 in both directions: errors, parameters, methods, and the connection to the host.
 
-A line is answered in a task of its own, so a slow one holds up no other. Whatever comes, the answer has the
-right code, and notifications and answers of the host are never answered.
+Each line is answered in a task of its own, so that a slow request delays no other. Notifications, and
+answers of the host, are never answered.
 """
 
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from enum import IntEnum
 from functools import partial
 from itertools import count
-from typing import Final, Generic, Protocol, TypeVar, cast
+from typing import Annotated, Final, Generic, Protocol, TypeVar, cast
 
-from pydantic import JsonValue, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic.alias_generators import to_camel
 
-from windlass.errors import AgentError
+from windlass.errors import AgentError, Conflict, Denied, Rejected, Unavailable
 from windlass.tools.calling import in_own_thread
 from windlass_protocol import (
     CodecError,
+    ErrorInfo,
+    ErrorKind,
     JsonObject,
+    SidecarError,
+    SidecarErrorKind,
     SidecarNotification,
     SidecarRequest,
     SidecarResponse,
@@ -27,32 +33,157 @@ from windlass_protocol import (
 )
 from windlass_protocol.codec_errors import shown
 from windlass_protocol.codec_issues import invalid
-from windlass_sidecar.errors import Code, RpcError, invalid_params, of_agent_error
-from windlass_sidecar.framing import Frame, Refused
 from windlass_sidecar.limits import (
     BATCH_ITEMS_MAX,
+    ERROR_CHARS_MAX,
     FRAME_LIMITS,
     HOST_CALLS_MAX,
     ID_CHARS_MAX,
     LIGHT_FRAME_BYTES_MAX,
+    NAME_CHARS_MAX,
     REQUESTS_MAX,
 )
-from windlass_sidecar.params import Params
+from windlass_sidecar.stdio import Frame, Refused
 
 _LOG: Final = logging.getLogger(__name__)
 
 A = TypeVar("A")
-P = TypeVar("P", bound=Params)
 Id = str | int | None
-_VERSION: Final = "2.0"
-_NAME_CHARS_MAX: Final = 64
+
+INPUT: Final = "host.input.request"
+"""The request that brings a question for people to the host."""
 WITHDRAWN: Final = "host.request.cancelled"
-"""Tells the host that nobody waits any more for its answer to a request."""
+"""The notification that the answer to a request is not needed any more."""
+_VERSION: Final = "2.0"
+_SHOWN_CHARS_MAX: Final = 64
+
+
+# errors
+
+
+class Code(IntEnum):
+    """Error codes: those of JSON-RPC and five of the sidecar."""
+
+    PARSE = -32700
+    INVALID_REQUEST = -32600
+    METHOD_NOT_FOUND = -32601
+    INVALID_PARAMS = -32602
+    INTERNAL = -32603
+    BUDGET_EXHAUSTED = -32001
+    POLICY_DENIED = -32002
+    TOOL_DISPATCH = -32003
+    STORAGE = -32004
+    """The store failed, or the requested thing is not in it."""
+    TRANSPORT = -32005
+    """The sidecar cannot take the request now, or the host cannot be reached."""
+
+
+_KINDS: Final = {
+    Code.PARSE: SidecarErrorKind.PARSE,
+    Code.INVALID_REQUEST: SidecarErrorKind.INVALID_REQUEST,
+    Code.METHOD_NOT_FOUND: SidecarErrorKind.METHOD_NOT_FOUND,
+    Code.INVALID_PARAMS: SidecarErrorKind.INVALID_PARAMS,
+    Code.INTERNAL: SidecarErrorKind.INTERNAL,
+    Code.BUDGET_EXHAUSTED: SidecarErrorKind.BUDGET_EXHAUSTED,
+    Code.POLICY_DENIED: SidecarErrorKind.POLICY_DENIED,
+    Code.TOOL_DISPATCH: SidecarErrorKind.TOOL_FAILED,
+    Code.STORAGE: SidecarErrorKind.INTERNAL,
+    Code.TRANSPORT: SidecarErrorKind.TRANSPORT_CLOSED,
+}
+
+_BY_CAUSE: Final = {
+    ErrorKind.CANCELLATION: SidecarErrorKind.CANCELLED,
+    ErrorKind.TIMEOUT: SidecarErrorKind.TIMEOUT,
+    ErrorKind.POLICY_DENIAL: SidecarErrorKind.POLICY_DENIED,
+    ErrorKind.APPROVAL_FAILURE: SidecarErrorKind.POLICY_DENIED,
+    ErrorKind.TOOL_FAILURE: SidecarErrorKind.TOOL_FAILED,
+}
+
+_LINE_FAULTS: Final = frozenset({"transport", "cut_off"})
+
+
+class RpcError(Exception):
+    """A request that is answered with an error."""
+
+    def __init__(
+        self, code: Code, message: str, *, kind: SidecarErrorKind | None = None, data: JsonValue = None
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.kind = kind
+        self.data = data
+
+    @property
+    def wire(self) -> SidecarError:
+        """The error as it is sent."""
+        fields: dict[str, object] = {
+            "code": int(self.code),
+            "message": shown(self.message, ERROR_CHARS_MAX),
+            "kind": self.kind or _KINDS[self.code],
+        }
+        if self.data is not None:
+            fields["data"] = self.data
+        return SidecarError.model_validate(fields)
+
+
+def invalid_params(message: str) -> RpcError:
+    """Return the error for wrong parameters."""
+    return RpcError(Code.INVALID_PARAMS, message)
+
+
+def not_found(message: str) -> RpcError:
+    """Return the error for something that is not in the store."""
+    return RpcError(Code.STORAGE, message, kind=SidecarErrorKind.INVALID_PARAMS)
+
+
+def of_agent_error(error: AgentError) -> RpcError:
+    """Return an error of the runtime as an error of JSON-RPC."""
+    info = error.info()
+    data = info.model_dump(mode="json", by_alias=True, include={"code", "kind", "retry", "retry_after_ms"})
+    match error:
+        case Denied():
+            return RpcError(Code.POLICY_DENIED, error.message, data=data)
+        case Rejected() | Conflict():
+            return RpcError(Code.INVALID_PARAMS, error.message, data=data)
+        case Unavailable() if info.kind is ErrorKind.PROVIDER_FAILURE:
+            return RpcError(Code.INVALID_PARAMS, error.message, data=data)
+        case _:
+            return RpcError(Code.STORAGE, error.message, data=data)
+
+
+def stream_kind(error: ErrorInfo) -> SidecarErrorKind:
+    """Return the kind that `stream.error` gives for a failed run."""
+    if error.kind is ErrorKind.PROVIDER_FAILURE and (error.details or {}).get("fault") in _LINE_FAULTS:
+        return SidecarErrorKind.TRANSPORT_CLOSED
+    return _BY_CAUSE.get(error.kind, SidecarErrorKind.INTERNAL)
+
+
+# parameters
+
+Name = Annotated[str, Field(min_length=1, max_length=NAME_CHARS_MAX)]
+"""An id that the host chose."""
+
+
+class Params(BaseModel):
+    """Parameters by name, in camelCase; unknown ones are ignored."""
+
+    model_config = ConfigDict(strict=True, extra="ignore", frozen=True, alias_generator=to_camel)
+
+
+class NoParams(Params):
+    """For methods without parameters."""
+
+
+P = TypeVar("P", bound=Params)
+
+
+# methods
 
 
 @dataclass(frozen=True, slots=True)
 class Later:
-    """A result, and what to do once it is on its way."""
+    """A result, and a function to call once it is sent."""
 
     result: JsonValue
     then: Callable[[], None]
@@ -65,9 +196,9 @@ class Method(Generic[A]):
     name: str
     params: type[Params]
     call: Callable[[A, object], Awaitable[JsonValue | Later]]
-    """Takes the parameters as they came."""
+    """Takes the parameters as they were sent."""
     is_urgent: bool = False
-    """Whether it is served however busy the sidecar is, and while it shuts down."""
+    """Whether it is served beyond the limit of requests, and while the sidecar shuts down."""
 
 
 def method(
@@ -77,7 +208,7 @@ def method(
     run: Callable[[A, P], Awaitable[JsonValue | Later]],
     is_urgent: bool = False,
 ) -> Method[A]:
-    """Return a method that takes these parameters."""
+    """Return a method with parameters of a type."""
 
     def call(app: A, given: object) -> Awaitable[JsonValue | Later]:
         return run(app, read_params(params, given))
@@ -85,11 +216,14 @@ def method(
     return Method(name, params, call, is_urgent)
 
 
+# the connection
+
+
 class Wire(Protocol):
-    """What carries frames."""
+    """A carrier of frames."""
 
     def frames(self) -> AsyncIterator[Frame]:
-        """Yield what the host sends."""
+        """Yield the frames of the host."""
         ...
 
     async def send(self, body: bytes) -> None:
@@ -103,14 +237,14 @@ class Wire(Protocol):
 
 @dataclass(slots=True)
 class _Reply:
-    """What a line is answered, and what to do after that."""
+    """The answer to a line, and functions to call once it is sent."""
 
     body: bytes | None = None
     then: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
 
 
 class Peer(Generic[A]):
-    """One end of the conversation with a host."""
+    """The sidecar's end of the connection."""
 
     def __init__(self, wire: Wire, app: A, *, methods: Mapping[str, Method[A]]) -> None:
         self._wire = wire
@@ -120,24 +254,24 @@ class Peer(Generic[A]):
         self._calls: dict[str, asyncio.Future[SidecarResponse]] = {}
         self._numbers = count(1)
         self._running = 0
-        """Requests that are being answered, urgent ones apart."""
+        """Requests that are being answered, without urgent ones."""
         self.refuses: str | None = None
-        """Why nothing new is taken; None while it is."""
+        """Why new requests are refused; None while they are not."""
 
-    # the host asks
+    # requests of the host
 
     async def serve(self) -> None:
-        """Answer the host until it closes its end."""
+        """Answer the host until stdin ends."""
         async for frame in self._wire.frames():
-            # A host that does not read its answers is not listened to either.
+            # While the host does not read its answers, no more requests are read.
             await self._wire.room()
-            # Read one after the other, however long that takes: a cancel must not overtake its stream.
+            # Lines are parsed one after the other: a cancel must not overtake its stream.
             task = asyncio.create_task(self._serve_one(await _read(frame)))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
     async def drain(self) -> None:
-        """Wait for what is being answered."""
+        """Wait for requests that are being answered."""
         if self._tasks:
             await asyncio.wait(self._tasks)
 
@@ -149,7 +283,7 @@ class Peer(Generic[A]):
             then()
 
     async def answer(self, frame: Frame) -> _Reply:
-        """Return what a line is answered; never raises because of what is in it."""
+        """Return the answer to a line; never raises because of its content."""
         return await self._reply(await _read(frame))
 
     async def _reply(self, message: JsonValue | RpcError) -> _Reply:
@@ -164,7 +298,7 @@ class Peer(Generic[A]):
 
     async def _batch(self, messages: list[JsonValue]) -> _Reply:
         if not 0 < len(messages) <= BATCH_ITEMS_MAX:
-            found = f"a batch has 1 to {BATCH_ITEMS_MAX} messages, found {len(messages):,}"
+            found = f"expected 1 to {BATCH_ITEMS_MAX} messages in a batch, found {len(messages):,}"
             return _Reply(_failed(None, RpcError(Code.INVALID_REQUEST, found)))
         reply = _Reply()
         answers = await asyncio.gather(*(self._one(message, reply.then) for message in messages))
@@ -177,7 +311,7 @@ class Peer(Generic[A]):
         return reply
 
     async def _one(self, message: JsonValue, then: list[Callable[[], None]]) -> SidecarResponse | None:
-        """Return the answer to one message; None if it wants none."""
+        """Return the answer to one message; None for a notification or an answer."""
         if isinstance(message, dict) and "method" not in message and {"result", "error"} & message.keys():
             self._settle(message)
             return None
@@ -202,14 +336,16 @@ class Peer(Generic[A]):
         except AgentError as error:
             return of_agent_error(error)
         except Exception as error:  # noqa: BLE001 - one call must not end the others
-            _LOG.error("%s failed: %s", shown(request.method, _NAME_CHARS_MAX), type(error).__name__)
+            _LOG.error("%s failed: %s", shown(request.method, _SHOWN_CHARS_MAX), type(error).__name__)
             return RpcError(Code.INTERNAL, f"the method failed ({type(error).__name__}); see stderr")
 
     async def _run(self, request: SidecarRequest | SidecarNotification) -> JsonValue | Later:
         known = self._methods.get(request.method)
         if known is None:
-            name = shown(request.method, _NAME_CHARS_MAX)
-            raise RpcError(Code.METHOD_NOT_FOUND, f"there is no method {name}; protocol.describe lists them")
+            name = shown(request.method, _SHOWN_CHARS_MAX)
+            raise RpcError(
+                Code.METHOD_NOT_FOUND, f"unknown method {name}; protocol.describe lists all methods"
+            )
         if known.is_urgent:
             return await known.call(self._app, request.params)
         if self.refuses is not None:
@@ -222,15 +358,15 @@ class Peer(Generic[A]):
         finally:
             self._running -= 1
 
-    # we ask the host
+    # requests to the host
 
     async def call(self, method: str, params: JsonObject) -> JsonValue:
-        """Ask the host for something and return its result.
+        """Send a request to the host and return its result.
 
-        Whoever stops waiting tells the host so.
+        A caller that is cancelled sends `host.request.cancelled`.
 
         Raises:
-            RpcError: the host refused, answered nonsense, or is asked too much.
+            RpcError: the host refused or gave no valid answer, or too many requests wait for it.
         """
         if len(self._calls) >= HOST_CALLS_MAX:
             raise RpcError(Code.TRANSPORT, f"too many requests to the host: limit {HOST_CALLS_MAX}")
@@ -261,16 +397,16 @@ class Peer(Generic[A]):
         await self._wire.send(body)
 
     def _settle(self, message: JsonObject) -> None:
-        """Take an answer of the host; one that nobody waits for is passed over."""
+        """Take an answer of the host; an answer to no open request is logged and dropped."""
         try:
             response = SidecarResponse.model_validate(message)
         except ValidationError:
-            _LOG.warning("an answer of the host cannot be read")
+            _LOG.warning("the host sent an answer that is no JSON-RPC response")
             response = None
         call_id = _id_of(message)
         future = self._calls.get(call_id) if isinstance(call_id, str) else None
         if future is None or future.done():
-            _LOG.warning("an answer of the host is to nothing that it was asked")
+            _LOG.warning("the host answered a request that is not open")
         elif response is None:
             future.set_exception(RpcError(Code.TRANSPORT, "the host's answer is no JSON-RPC response"))
         else:
@@ -295,7 +431,7 @@ def read_params(model: type[P], given: object) -> P:
 
 
 async def _read(frame: Frame) -> JsonValue | RpcError:
-    """Return what a line says, or why it cannot be read."""
+    """Return the JSON of a line, or why it cannot be parsed."""
     if isinstance(frame, Refused):
         return RpcError(Code.PARSE, frame.reason)
     if len(frame) <= LIGHT_FRAME_BYTES_MAX:
@@ -312,12 +448,12 @@ def _parsed(frame: bytes) -> JsonValue | RpcError:
 
 def _request(message: JsonValue) -> SidecarRequest | SidecarNotification | RpcError:
     if not isinstance(message, dict):
-        return RpcError(Code.INVALID_REQUEST, "a message is an object, or a batch of them")
+        return RpcError(Code.INVALID_REQUEST, "expected a JSON object, or a batch of them")
     if message.get("jsonrpc") != _VERSION:
-        # The model would take it for granted if it is left out.
+        # The model has a default for it.
         return RpcError(Code.INVALID_REQUEST, 'no JSON-RPC 2.0 request: expected "jsonrpc": "2.0"')
     if len(str(message.get("id"))) > ID_CHARS_MAX:
-        return RpcError(Code.INVALID_REQUEST, f"the id is too long: limit {ID_CHARS_MAX:,} characters")
+        return RpcError(Code.INVALID_REQUEST, f"id too long: limit {ID_CHARS_MAX:,} characters")
     model = SidecarRequest if "id" in message else SidecarNotification
     try:
         return model.model_validate(message)
@@ -327,7 +463,7 @@ def _request(message: JsonValue) -> SidecarRequest | SidecarNotification | RpcEr
 
 
 def _id_of(message: JsonValue) -> Id:
-    """Return the id of a message, if it is one that can be sent back."""
+    """Return the id of a message if it can be sent back; else None."""
     found = message.get("id") if isinstance(message, dict) else None
     if isinstance(found, bool) or not isinstance(found, str | int):
         return None
@@ -338,7 +474,7 @@ def _success(request_id: Id, result: JsonValue) -> SidecarResponse:
     try:
         return SidecarResponse(id=request_id, result=result)
     except ValidationError:
-        return _failure(request_id, RpcError(Code.INTERNAL, "the result cannot be sent: it is no JSON"))
+        return _failure(request_id, RpcError(Code.INTERNAL, "the result cannot be sent: not JSON"))
 
 
 def _failure(request_id: Id, error: RpcError) -> SidecarResponse:
@@ -350,8 +486,52 @@ def _failed(request_id: Id, error: RpcError) -> bytes:
 
 
 def _written(response: SidecarResponse) -> bytes:
-    """Return an answer as bytes; a result that cannot be sent is an error."""
+    """Return an answer as bytes; a result that is too large becomes an error."""
     try:
         return encode(response, FRAME_LIMITS)
     except CodecError as error:
         return _failed(response.id, RpcError(Code.INTERNAL, f"the result cannot be sent: {error.message}"))
+
+
+# the host
+
+
+class Link(Protocol):
+    """A carrier of requests and notifications to the host."""
+
+    async def call(self, method: str, params: JsonObject) -> JsonValue:
+        """Send a request and return its result."""
+        ...
+
+    async def notify(self, method: str, params: JsonObject) -> None:
+        """Send a notification."""
+        ...
+
+
+class Host:
+    """The program that started the sidecar."""
+
+    def __init__(self) -> None:
+        self.link: Link | None = None
+        """Set once the connection is there."""
+        self.features: frozenset[str] = frozenset()
+        """The features that it named in `protocol.describe`."""
+
+    @property
+    def can_ask_people(self) -> bool:
+        """Whether it answers `host.input.request`."""
+        return INPUT in self.features
+
+    async def call(self, method: str, params: JsonObject) -> JsonValue:
+        """Send a request to the host and return its result.
+
+        Raises:
+            RpcError: the host refused or gave no valid answer.
+        """
+        assert self.link is not None, "nothing runs before the connection is there"
+        return await self.link.call(method, params)
+
+    async def notify(self, method: str, params: JsonObject) -> None:
+        """Send a notification to the host."""
+        assert self.link is not None, "nothing runs before the connection is there"
+        await self.link.notify(method, params)

@@ -1,71 +1,247 @@
-"""Chat streams: each is a durable run, told to the host while it goes on.
+"""Chat streams: each is a durable run, and notifications tell the host of it.
 
 The id of a stream is that of its run. A host that asks again for a stream that was cut off, with the same
-words, gets all of it: what was done is not done again.
+parameters, gets all of it: finished steps are not performed again.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Final
+from typing import Final, cast
 
-from pydantic import ValidationError
+from pydantic import JsonValue, ValidationError
 
 from windlass import Agent, AgentRuntime, RunHandle, ToolRouter
 from windlass.errors import AgentError
 from windlass.limits import CONTENT_BYTES_MAX
 from windlass.ports.model import LLMProvider
 from windlass.runtime.registry import register_agent
+from windlass.scribe import RedactingScribe
+from windlass_harness.redact import SECRET_CHARS_MAX, SECRET_CHARS_MIN, Redactor
 from windlass_protocol import (
     BudgetLimits,
     CodecLimits,
+    ErrorInfo,
+    Event,
     JsonObject,
+    RunBudgetExhaustedData,
     SessionCapabilities,
     SourceKind,
     SourceRef,
     encode,
 )
-from windlass_sidecar.asking import Asker
-from windlass_sidecar.chat_params import ChatStream
-from windlass_sidecar.errors import Code, RpcError, invalid_params
-from windlass_sidecar.history import Conversation, RemindedModel, conversation
-from windlass_sidecar.host_tools import tools_of
-from windlass_sidecar.limits import STREAMS_MAX
-from windlass_sidecar.peers import Host
-from windlass_sidecar.providers import close, provider_of
-from windlass_sidecar.pump import DONE, ERROR, Teller
-from windlass_sidecar.secrets import GrowingScribe
+from windlass_sidecar.chat import (
+    Asker,
+    ChatStream,
+    Conversation,
+    RemindedModel,
+    Shape,
+    close,
+    conversation,
+    provider_of,
+    tools_of,
+)
+from windlass_sidecar.limits import KEYS_MAX, STREAMS_MAX
+from windlass_sidecar.rpc import Code, Host, RpcError, invalid_params, stream_kind
 
 _LOG: Final = logging.getLogger(__name__)
 
+CHUNK: Final = "stream.chunk"
+EVENT: Final = "stream.event"
+DONE: Final = "stream.done"
+ERROR: Final = "stream.error"
 _DIGEST_CHARS: Final = 32
 _SOURCE: Final = SourceRef(kind=SourceKind.HOST, id="sidecar")
-_GOES_ON: Final = "the sidecar ends; ask for the stream again, with the same streamId, to go on with it"
-_KEPT: Final = CodecLimits(message_bytes_max=CONTENT_BYTES_MAX, depth_max=128)
+_RESUMABLE: Final = "the sidecar shuts down; ask for the stream again, with the same streamId, to continue it"
+_HISTORY_LIMITS: Final = CodecLimits(message_bytes_max=CONTENT_BYTES_MAX, depth_max=128)
+
+
+class GrowingScribe(RedactingScribe):
+    """Masks secrets in records, including keys that become known while the sidecar runs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._known: set[str] = set()
+
+    def learn(self, secret: str) -> None:
+        """Mask a secret from now on; a text that is too short for a secret is not masked.
+
+        Raises:
+            RpcError: there are too many, or it is too long.
+        """
+        if secret in self._known or len(secret) < SECRET_CHARS_MIN:
+            return
+        if len(secret) > SECRET_CHARS_MAX:
+            raise invalid_params(f"apiKey: at most {SECRET_CHARS_MAX:,} characters")
+        if len(self._known) >= KEYS_MAX:
+            raise invalid_params(f"apiKey: more than {KEYS_MAX} keys in one process; start another sidecar")
+        self._known.add(secret)
+        self.redactor = Redactor(secrets=tuple(self._known))
+
+
+Notice = tuple[str, JsonObject]
+"""A notification: its method and its parameters, the stream apart."""
+
+
+@dataclass(slots=True)
+class Teller:
+    """The notifications of one run; text that was sent live is not sent again with its message."""
+
+    shown: str = ""
+    """The text of the present step that was sent."""
+    thought: str = ""
+    is_open: bool = False
+    """Whether a step has begun and its message is not complete."""
+
+    def told(self, event: Event) -> Iterator[Notice]:
+        """Yield the notifications of one event, in order."""
+        handler = _HANDLERS.get(event.type)
+        if handler is not None:
+            yield from handler(self, event.data)
+
+    def step_began(self, data: JsonObject) -> Iterator[Notice]:
+        """Void what was sent of a step that is tried again."""
+        if self.is_open and (self.shown or self.thought):
+            yield CHUNK, {"restart": True}
+        self.shown, self.thought, self.is_open = "", "", True
+
+    def words(self, data: JsonObject) -> Iterator[Notice]:
+        """Send a piece of the answer."""
+        new = _new(data, "message", self.shown)
+        self.shown += new
+        if new:
+            yield CHUNK, {"delta": new}
+
+    def thoughts(self, data: JsonObject) -> Iterator[Notice]:
+        """Send a piece of the reasoning."""
+        new = _new(data, "reasoning", self.thought)
+        self.thought += new
+        if new:
+            yield CHUNK, {"reasoningDelta": new}
+
+    def finished(self, data: JsonObject) -> Iterator[Notice]:
+        """Send the rest of a message that is durable now."""
+        message = data.get("message")
+        whole = message if isinstance(message, str) else ""
+        if not whole.startswith(self.shown):
+            yield CHUNK, {"restart": True}
+            self.shown = ""
+        if len(whole) > len(self.shown):
+            yield CHUNK, {"delta": whole[len(self.shown) :]}
+        self.shown, self.is_open = whole, False
+
+    def arguments(self, data: JsonObject) -> Iterator[Notice]:
+        """Send a piece of the arguments of a call."""
+        piece: JsonObject = {"id": data.get("callId"), "argumentsDelta": data.get("inputDelta")}
+        if data.get("toolName") is not None:
+            piece["name"] = data["toolName"]
+        yield CHUNK, {"toolCallDelta": piece}
+
+    def calls(self, data: JsonObject) -> Iterator[Notice]:
+        """Send the calls of the model, complete."""
+        for action in cast(list[JsonObject], data.get("actions") or []):
+            if action.get("kind") == "tool-call":
+                given = action.get("input")
+                arguments: JsonValue = given if isinstance(given, dict) else {"": given}
+                call: JsonObject = {
+                    "id": action["callId"],
+                    "name": action["toolName"],
+                    "arguments": arguments,
+                }
+                yield CHUNK, {"toolCall": call}
+
+    def result(self, data: JsonObject) -> Iterator[Notice]:
+        """Send the result of a call, with the id of the call."""
+        result = cast(JsonObject, data["result"])
+        error = data.get("error")
+        is_good = data.get("status") == "completed"
+        told: JsonObject = {"id": result["callId"], "success": is_good}
+        if result.get("toolName") is not None:
+            told["name"] = result["toolName"]
+        if is_good:
+            told["data"] = result.get("output")
+        else:
+            told["error"] = str(error.get("message")) if isinstance(error, dict) else "the call failed"
+        yield CHUNK, {"toolResult": told}
+
+    def asked(self, data: JsonObject) -> Iterator[Notice]:
+        """Send the requests to people."""
+        yield CHUNK, {"inputRequests": data.get("requests")}
+
+    def step_ended(self, data: JsonObject) -> Iterator[Notice]:
+        """Send the usage of a step and the reason why its answer ended."""
+        told = {"finishReason": data.get("finishReason"), "usage": data.get("usage")}
+        yield CHUNK, {name: value for name, value in told.items() if value is not None}
+
+    def completed(self, data: JsonObject) -> Iterator[Notice]:
+        """End the stream after success."""
+        yield DONE, {"ok": True}
+
+    def cancelled(self, data: JsonObject) -> Iterator[Notice]:
+        """End the stream after a cancellation."""
+        yield DONE, {"ok": False, "cancelled": True}
+
+    def failed(self, data: JsonObject) -> Iterator[Notice]:
+        """Send the failure and end the stream."""
+        error = ErrorInfo.model_validate(data["error"])
+        yield ERROR, {"kind": stream_kind(error).value, "message": error.message}
+        yield DONE, {"ok": False}
+
+    def exhausted(self, data: JsonObject) -> Iterator[Notice]:
+        """Send which budget is exhausted and end the stream."""
+        names = ", ".join(RunBudgetExhaustedData.model_validate(data).exceeded)
+        yield ERROR, {"kind": "budget_exhausted", "message": f"budget exhausted: {names}"}
+        yield DONE, {"ok": False}
+
+
+def _new(data: JsonObject, what: str, shown: str) -> str:
+    """Return the new text of a piece, which may repeat the text before it."""
+    so_far, delta = data.get(f"{what}SoFar"), str(data.get(f"{what}Delta", ""))
+    if isinstance(so_far, str) and so_far.startswith(shown):
+        return so_far[len(shown) :]
+    return delta
+
+
+_HANDLERS: Final[dict[str, Callable[[Teller, JsonObject], Iterator[Notice]]]] = {
+    "step.started": Teller.step_began,
+    "step.retrying": Teller.step_began,
+    "message.appended": Teller.words,
+    "reasoning.appended": Teller.thoughts,
+    "message.completed": Teller.finished,
+    "action.input.appended": Teller.arguments,
+    "actions.requested": Teller.calls,
+    "action.result": Teller.result,
+    "input.requested": Teller.asked,
+    "step.completed": Teller.step_ended,
+    "run.completed": Teller.completed,
+    "run.cancelled": Teller.cancelled,
+    "run.failed": Teller.failed,
+    "run.budget_exhausted": Teller.exhausted,
+}
 
 
 @dataclass(slots=True, eq=False)
 class Stream:
-    """A stream that goes on."""
+    """A stream under way."""
 
     stream_id: str
     handle: RunHandle | None = None
     provider: LLMProvider | None = None
     is_cancelled: bool = False
-    """Whether it was cancelled before its run was there."""
+    """Whether it was cancelled before its run was started."""
     task: asyncio.Task[None] | None = None
 
     @property
     def agent_id(self) -> str:
-        """The name of the agent that answers in it; every stream has its own."""
+        """The id of the agent that answers; every stream has its own agent."""
         return f"chat-{sha256(self.stream_id.encode()).hexdigest()[:_DIGEST_CHARS]}"
 
 
 class Streams:
-    """The streams that go on."""
+    """The streams under way."""
 
     def __init__(
         self, runtime: AgentRuntime, scribe: GrowingScribe, *, tools: ToolRouter, host: Host
@@ -76,7 +252,7 @@ class Streams:
         self._host = host
         self._streams: dict[str, Stream] = {}
         self._orphans: list[Stream] = []
-        """Streams that are told no more and whose runs go on."""
+        """Streams without notifications; their runs continue and need their models."""
 
     def __len__(self) -> int:
         return len(self._streams)
@@ -85,10 +261,10 @@ class Streams:
         return stream_id in self._streams
 
     def reserve(self, stream_id: str) -> Stream:
-        """Take a name; from now on the stream can be cancelled.
+        """Take an id; from now on the stream can be cancelled.
 
         Raises:
-            RpcError: it is in use, or there are too many streams.
+            RpcError: the id is in use, or there are too many streams.
         """
         if stream_id in self._streams:
             raise invalid_params("streamId: this stream is running already")
@@ -97,25 +273,23 @@ class Streams:
         self._streams[stream_id] = stream = Stream(stream_id)
         return stream
 
-    async def begin(
-        self, stream: Stream, asked: ChatStream, *, owners: Callable[[], Awaitable[JsonObject]]
-    ) -> RunHandle:
-        """Start the run of a stream; return once it is durable. `owners` says whose it is.
+    async def begin(self, stream: Stream, asked: ChatStream) -> RunHandle:
+        """Start the run of a stream; return once it is durable.
 
         Raises:
-            RpcError, AgentError: it cannot be run; the name is free again.
+            RpcError, AgentError: it cannot be run; its id is free again.
         """
         try:
-            return await self._begin(stream, asked, await owners())
+            return await self._begin(stream, asked)
         except BaseException:
             await self._release(stream)
             raise
 
-    async def _begin(self, stream: Stream, asked: ChatStream, owners: JsonObject) -> RunHandle:
+    async def _begin(self, stream: Stream, asked: ChatStream) -> RunHandle:
         said = conversation(asked.messages)
         if asked.session_id is not None and not said.is_one_message:
             raise invalid_params(
-                "messages: a stream with a sessionId has one message, the session has the rest"
+                "messages: expected one user message with a sessionId: the session has the history"
             )
         if asked.api_key is not None:
             self._scribe.learn(asked.api_key)
@@ -129,7 +303,7 @@ class Streams:
             session_id=asked.session_id,
             capabilities=SessionCapabilities(request_input=can_ask),
             budget=_budget(asked),
-            metadata={**owners, **_facts(asked), **await self._kept(said)},
+            metadata={**await self._owners(asked), **_facts(asked), **await self._kept(said)},
             source=_SOURCE,
         )
         if stream.is_cancelled:
@@ -148,29 +322,36 @@ class Streams:
             stream.agent_id,
             model=RemindedModel(stream.provider, said, route_id=asked.provider, model_id=asked.model),
             instructions=said.instructions,
-            tools=tools_of(asked.tools, self._tools, ask=self._host.call, stream_id=stream.stream_id),
+            tools=tools_of(asked.tools, self._tools, host=self._host, stream_id=stream.stream_id),
             temperature=asked.temperature,
         )
 
+    async def _owners(self, asked: ChatStream) -> JsonObject:
+        """Return the chat and the user of the session, if `agent.session.create` made it."""
+        if asked.session_id is None:
+            return {}
+        facts = await self._runtime.agent_sessions.facts(asked.session_id)
+        return {name: facts[name] for name in ("chatId", "userId") if name in facts}
+
     async def _kept(self, said: Conversation) -> JsonObject:
-        """Keep what was said before; return what names it."""
+        """Store the messages before the question; return a reference to them."""
         content = self._runtime.ports.content
         if said.is_one_message or content is None:
             return {}
         masked = self._scribe.redactor.value(said.data)
-        ref = await content.put(encode(masked, _KEPT))  # pyright: ignore[reportArgumentType] - JSON in, JSON out
+        ref = await content.put(encode(masked, _HISTORY_LIMITS))  # pyright: ignore[reportArgumentType] - JSON in, JSON out
         return {"history": ref.model_dump(mode="json", by_alias=True)}
 
-    def tell(self, stream: Stream, on_end: Callable[[], Awaitable[None]]) -> None:
-        """Begin to tell the host of a stream; it can be told once."""
-        assert stream.handle is not None, "it has begun"
-        stream.task = asyncio.create_task(self._tell(stream, stream.handle, on_end))
+    def tell(self, stream: Stream, shape: Shape) -> None:
+        """Begin to send the notifications of a stream; called once, after `begin`."""
+        assert stream.handle is not None, "begin comes first"
+        stream.task = asyncio.create_task(self._tell(stream, stream.handle, shape))
 
     async def cancel(self, stream_id: str) -> None:
-        """Ask a stream to end; one that has ended stays as it is.
+        """Ask a stream to end; nothing happens if it has ended.
 
         Raises:
-            Conflict: there never was one.
+            Conflict: there is no run of this id.
         """
         stream = self._streams.get(stream_id)
         if stream is None:
@@ -187,40 +368,43 @@ class Streams:
             await asyncio.wait(tasks)
 
     async def stop(self) -> None:
-        """Tell the host of no stream any more; their runs stay as they are."""
+        """Stop all notifications; the runs stay as they are."""
         for stream in tuple(self._streams.values()):
             if stream.task is not None:
                 stream.task.cancel()
                 await asyncio.wait((stream.task,))
-                await self._break_off(stream, "transport_closed", _GOES_ON)
+                await self._break_off(stream, "transport_closed", _RESUMABLE)
 
     async def aclose(self) -> None:
-        """Let go of all providers; the runtime asks them no more."""
+        """Close all providers; the runtime is closed already."""
         left = (*self._streams.values(), *self._orphans)
         self._orphans.clear()
         for stream in left:
             await self._release(stream)
 
-    async def _tell(self, stream: Stream, handle: RunHandle, on_end: Callable[[], Awaitable[None]]) -> None:
+    async def _tell(self, stream: Stream, handle: RunHandle, shape: Shape) -> None:
         teller, asker = Teller(), Asker(self._host, handle)
         end: JsonObject = {"ok": False}
         try:
             async with aclosing(handle.events()) as events:
                 async for event in events:
+                    if shape == "events":
+                        await self._say(
+                            stream, EVENT, {"event": event.model_dump(mode="json", by_alias=True)}
+                        )
                     for method, params in teller.told(event):
                         if method == DONE:
                             end = params
-                        else:
+                        elif shape != "events":
                             await self._say(stream, method, params)
                     asker.hear(event)
-            # Whoever hears of the end may begin the next at once.
+            # Released before its end is told: the host may begin the next one at once.
             await self._release(stream)
-            await on_end()
             await self._say(stream, DONE, end)
         except AgentError as error:
-            _LOG.error("a stream cannot be told any more: %s", error.kind)
+            _LOG.error("the events of a stream cannot be read: %s", error.kind)
             await self._break_off(stream, "internal", error.message)
-            # Its run goes on and needs its model.
+            # Its run continues and needs its model.
             if self._streams.pop(stream.stream_id, None) is not None:
                 self._orphans.append(stream)
         finally:
@@ -255,6 +439,6 @@ def _budget(asked: ChatStream) -> BudgetLimits | None:
 
 
 def _facts(asked: ChatStream) -> JsonObject:
-    """What a run records of how it was asked for; the same words are the same run."""
+    """Return the parameters that a run records; the same parameters are the same run."""
     facts: JsonObject = {"baseUrl": asked.base_url, "maxTokens": asked.max_tokens}
     return {name: value for name, value in facts.items() if value is not None}

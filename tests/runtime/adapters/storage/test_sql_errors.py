@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy.exc
 from sqlalchemy.exc import DBAPIError
 
-from windlass.adapters.storage.sql_errors import FOREIGN_ERRORS, ForeignError, translate
+from windlass.adapters.storage.sqlalchemy import FOREIGN_ERRORS, ForeignError, translate
 from windlass.errors import AgentError, Ambiguous, Conflict, Corrupt, Rejected, Unavailable
 from windlass_protocol import ErrorKind
 

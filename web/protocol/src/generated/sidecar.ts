@@ -1,11 +1,12 @@
 // Generated from spec/sidecar.schema.json by `make gen`. Do not edit.
-/** What the sidecar sends by itself: parameters of its notifications and of its requests to the host. */
+/** What the sidecar sends by itself: parameters of its notifications and of its requests to the host; and the types of methods that have no other home. */
 import { z } from "zod";
 import { Json, open } from "../wire.js";
 import { Count, Id, Positive, Usage } from "./common.js";
 import { FinishReason } from "./event-data.js";
+import { Event } from "./events.js";
 import { InputRequest } from "./input.js";
-import { ToolCall } from "./tools.js";
+import { CommandSafetyPattern, ToolCall } from "./tools.js";
 
 /** Where a sidecar listens. */
 export const ListenInfo = open({
@@ -85,6 +86,19 @@ export const StreamChunk = open({
 });
 export type StreamChunk = z.infer<typeof StreamChunk>;
 
+/** How `agent.chat.stream` tells of a run: steerable as `stream.chunk`, events as `stream.event` with the events of the runtime. */
+export const StreamShape = z.enum(["steerable", "events"]);
+export type StreamShape = z.infer<typeof StreamShape>;
+
+/** Parameters of `stream.event`: an event of the run, for a stream of shape events. */
+export const StreamEvent = open({
+  /** The stream, which is a run. */
+  streamId: Id,
+  /** The event, as feeds over HTTP send it. */
+  event: Event,
+});
+export type StreamEvent = z.infer<typeof StreamEvent>;
+
 /** Parameters of `stream.error`: a stream failed; `stream.done` follows. */
 export const StreamError = open({
   /** The stream, which is a run. */
@@ -141,3 +155,48 @@ export const HostRequestCancelled = open({
   id: z.string(),
 });
 export type HostRequestCancelled = z.infer<typeof HostRequestCancelled>;
+
+/** The grade of a shell command. */
+export const ShellSeverity = z.enum(["safe", "caution", "dangerous"]);
+export type ShellSeverity = z.infer<typeof ShellSeverity>;
+
+/** The kind of system that would run a shell command. */
+export const ShellPlatform = z.enum(["unix", "windows"]);
+export type ShellPlatform = z.infer<typeof ShellPlatform>;
+
+/** Parameters of `harness.classifyShell`: a shell command to grade. */
+export const ShellClassify = open({
+  /** The command line. */
+  command: z.string(),
+  /** Where it would run; unix when absent. */
+  platform: ShellPlatform.optional(),
+  /** Rules of the host; they can raise a grade and never lower one. */
+  patterns: z.array(CommandSafetyPattern).optional(),
+});
+export type ShellClassify = z.infer<typeof ShellClassify>;
+
+/** One finding of the shell grader. */
+export const ShellReason = open({
+  /** Which rule found it. */
+  code: z.string(),
+  /** How bad it is. */
+  severity: ShellSeverity,
+  /** What was found, for people. */
+  message: z.string(),
+  /** The part of the command that it was found in. */
+  part: z.string(),
+});
+export type ShellReason = z.infer<typeof ShellReason>;
+
+/** Result of `harness.classifyShell`: the grade of a shell command. */
+export const ShellVerdict = open({
+  /** The grade: that of the worst finding. */
+  severity: ShellSeverity,
+  /** The category of the worst finding. */
+  category: z.string(),
+  /** The findings, worst first. */
+  reasons: z.array(ShellReason),
+  /** The words of each simple command if the whole command is literal; else empty. */
+  commands: z.array(z.array(z.string())),
+});
+export type ShellVerdict = z.infer<typeof ShellVerdict>;

@@ -206,7 +206,7 @@ def sidecar(context: typer.Context) -> None:
 
     Example: windlass sidecar --store app.db --tools shop.tools
     """
-    from windlass_sidecar.__main__ import main  # noqa: PLC0415 - slow to import
+    from windlass_sidecar.main import main  # noqa: PLC0415 - slow to import
 
     settings = command_of(context).settings
     store = ["--store", str(settings.store)] if settings.text("store") else []

@@ -1,13 +1,16 @@
 # Generated from spec/sidecar.schema.json by `make gen`. Do not edit.
-"""What the sidecar sends by itself: parameters of its notifications and of its requests to the host."""
+"""What the sidecar sends by itself: parameters of its notifications and of its requests to the host; and the types of methods that have no other home."""
+
+from enum import StrEnum
 
 from pydantic import JsonValue
 
 from windlass_protocol._wire import Bool, KeepsNulls, Maybe, Open, Str
 from windlass_protocol.generated.common import Count, Id, Positive, Usage
 from windlass_protocol.generated.event_data import FinishReason
+from windlass_protocol.generated.events import Event
 from windlass_protocol.generated.input import InputRequest
-from windlass_protocol.generated.tools import ToolCall
+from windlass_protocol.generated.tools import CommandSafetyPattern, ToolCall
 
 
 class ListenInfo(Open):
@@ -90,6 +93,24 @@ class StreamChunk(Open):
     """Whether the step is tried again: what it said so far is void."""
 
 
+class StreamShape(StrEnum):
+    """How `agent.chat.stream` tells of a run: steerable as `stream.chunk`, events as `stream.event` with the
+    events of the runtime.
+    """
+
+    STEERABLE = "steerable"
+    EVENTS = "events"
+
+
+class StreamEvent(Open):
+    """Parameters of `stream.event`: an event of the run, for a stream of shape events."""
+
+    stream_id: Id
+    """The stream, which is a run."""
+    event: Event
+    """The event, as feeds over HTTP send it."""
+
+
 class StreamError(Open):
     """Parameters of `stream.error`: a stream failed; `stream.done` follows."""
 
@@ -147,3 +168,55 @@ class HostRequestCancelled(Open):
 
     id: Str
     """Identifier of the request."""
+
+
+class ShellSeverity(StrEnum):
+    """The grade of a shell command."""
+
+    SAFE = "safe"
+    CAUTION = "caution"
+    DANGEROUS = "dangerous"
+
+
+class ShellPlatform(StrEnum):
+    """The kind of system that would run a shell command."""
+
+    UNIX = "unix"
+    WINDOWS = "windows"
+
+
+class ShellClassify(Open):
+    """Parameters of `harness.classifyShell`: a shell command to grade."""
+
+    command: Str
+    """The command line."""
+    platform: Maybe[ShellPlatform] = None
+    """Where it would run; unix when absent."""
+    patterns: Maybe[tuple[CommandSafetyPattern, ...]] = None
+    """Rules of the host; they can raise a grade and never lower one."""
+
+
+class ShellReason(Open):
+    """One finding of the shell grader."""
+
+    code: Str
+    """Which rule found it."""
+    severity: ShellSeverity
+    """How bad it is."""
+    message: Str
+    """What was found, for people."""
+    part: Str
+    """The part of the command that it was found in."""
+
+
+class ShellVerdict(Open):
+    """Result of `harness.classifyShell`: the grade of a shell command."""
+
+    severity: ShellSeverity
+    """The grade: that of the worst finding."""
+    category: Str
+    """The category of the worst finding."""
+    reasons: tuple[ShellReason, ...]
+    """The findings, worst first."""
+    commands: tuple[tuple[Str, ...], ...]
+    """The words of each simple command if the whole command is literal; else empty."""

@@ -1,20 +1,21 @@
-"""Storage: the sessions, agents, messages and traces that products list and show.
+"""The storage port: sessions, agents, messages and traces that a product keeps for itself.
 
-It holds documents of the wire, whole: fields that this version does not know come back as they were given.
-The journal is the truth about runs; this is where a server, a sidecar or an inspector keeps what it shows.
+This is the `StorageAdapter` of the Runtime Spec. Windlass does not use it: the journal is the only store that
+a runtime, a server or a sidecar needs, and `AgentSession` is a view of it. A product that keeps such
+documents in a database of its own uses one of the two adapters, or writes another.
 
-What holds for every method:
-- Reading and writing raise `Unavailable` if the database cannot be reached or is busy and nothing happened,
-  `Ambiguous` if the connection was lost while a write was being made durable, `Corrupt` if what is stored is
-  damaged, and `Rejected` if an argument or a document breaks a limit.
-- Every write may be repeated: the same document written twice is stored once.
-- A list is a `Page`. Its order does not change when documents are added, so whoever follows `next_cursor`
-  sees each document that was there from the beginning exactly once. A cursor belongs to the list and the
-  filters that made it; with any other it is `Rejected`.
+Rules of every method:
+- A document is stored whole. Fields that this version does not know come back unchanged.
+- A write may be repeated: the same document written twice is stored once.
+- A list is a `Page`. Its order does not change when documents are added, so following `next_cursor` yields
+  each document that existed at the beginning exactly once. A cursor belongs to the list and the filters that
+  returned it.
+- Errors: `Rejected` if an argument or a document exceeds a limit, `Unavailable` if the database cannot be
+  reached and nothing happened, `Ambiguous` if the connection was lost during a commit, `Corrupt` if a stored
+  document is damaged.
 """
 
-from collections.abc import AsyncIterator, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import Protocol, TypeVar
 
 from windlass.limits import STORAGE_PAGE_ITEMS_MAX
@@ -24,30 +25,19 @@ T = TypeVar("T")
 
 
 class Page(list[T]):
-    """A part of a list: a plain list that also knows where the next part is."""
+    """One page of a list."""
 
     def __init__(self, items: Iterable[T], next_cursor: str | None) -> None:
         super().__init__(items)
         self.next_cursor = next_cursor
-        """Give it to the same method for the next part; None at the end."""
+        """Pass it to the same method for the next page; None on the last page."""
 
 
-@dataclass(frozen=True, slots=True)
-class Deleted:
-    """How many documents are gone."""
-
-    sessions: int = 0
-    messages: int = 0
-    traces: int = 0
-    spans: int = 0
-    events: int = 0
-
-
-class SessionStorage(Protocol):
-    """Sessions by their id."""
+class StorageAdapter(Protocol):
+    """Documents of the Runtime Spec in a store."""
 
     async def upsert_session(self, session: AgentSession) -> AgentSession:
-        """Store a session, in place of one with its id; return what is stored."""
+        """Store a session, replacing the one with its id; return what is stored."""
         ...
 
     async def get_session(self, session_id: str) -> AgentSession | None:
@@ -63,56 +53,23 @@ class SessionStorage(Protocol):
         limit: int = STORAGE_PAGE_ITEMS_MAX,
         cursor: str | None = None,
     ) -> Page[AgentSession]:
-        """Return sessions, the last made first, by `createdAt`."""
+        """Return sessions by `createdAt`, newest first."""
         ...
 
-    async def search_sessions(
-        self,
-        text: str,
-        *,
-        user_id: str | None = None,
-        limit: int = STORAGE_PAGE_ITEMS_MAX,
-        cursor: str | None = None,
-    ) -> Page[AgentSession]:
-        """Return sessions that hold every word of `text`, the last made first.
+    async def delete_session(self, session_id: str) -> bool:
+        """Delete a session and what belongs to it, in one transaction; return whether it was stored.
 
-        A word is found anywhere in any text of the document, unknown fields and `stageData` included, and
-        also inside a longer word. Upper and lower case, and wide and narrow letters, are alike; no character
-        is special.
+        Its traces with their spans and events are deleted, and the messages of its chat unless another
+        session uses that chat.
         """
         ...
-
-    async def delete_session(self, session_id: str) -> Deleted:
-        """Delete a session with all that belongs to it, at once or not at all.
-
-        That is its traces with their spans and events, and the messages of its chat unless another session
-        uses the chat. Traces of a session that was never stored are deleted as well.
-        """
-        ...
-
-    def export_session(self, session_id: str) -> AsyncIterator[bytes]:
-        """Yield one JSON document, in pieces, of a session and all that belongs to it.
-
-        It has the fields `format`, `version`, `session`, `messages` and `traces`, and each of the traces has
-        `trace`, `spans` and `events`; all in the order of writing, traces by `startedAt`. It is read in small
-        parts: what is written meanwhile may be in it or not.
-
-        Raises:
-            Rejected: there is no such session.
-            Conflict: the session was deleted meanwhile; what was yielded is no whole document.
-        """
-        ...
-
-
-class AgentStorage(Protocol):
-    """Agents as chat clients list them."""
 
     async def upsert_agent(self, agent: ChatAgent) -> ChatAgent:
-        """Store an agent, in place of one with its id; return what is stored."""
+        """Store an agent, replacing the one with its id; return what is stored."""
         ...
 
     async def get_agent(self, agent_id: str) -> ChatAgent | None:
-        """Return an agent, also an archived one; None if there is none."""
+        """Return an agent, archived or not; None if there is none."""
         ...
 
     async def list_agents(
@@ -122,51 +79,26 @@ class AgentStorage(Protocol):
         limit: int = STORAGE_PAGE_ITEMS_MAX,
         cursor: str | None = None,
     ) -> Page[ChatAgent]:
-        """Return agents by `sortOrder`, those without one last, then by `createdAt`."""
+        """Return agents by `sortOrder` (agents without one last), then by `createdAt`."""
         ...
-
-
-class MessageStorage(Protocol):
-    """Messages of chats, in the order in which they were appended."""
 
     async def append_message(self, message: ChatMessage) -> ChatMessage:
         """Add a message to the end of its chat; return what is stored.
 
         Raises:
-            Rejected: it names no chat.
-            Conflict: the chat has another message with its id.
+            Rejected: the message has no `chatId`.
+            Conflict: the chat has another message with the same id.
         """
         ...
 
     async def list_messages(
         self, chat_id: str, limit: int = STORAGE_PAGE_ITEMS_MAX, *, cursor: str | None = None
     ) -> Page[ChatMessage]:
-        """Return the newest `limit` messages of a chat, oldest first.
-
-        The cursor leads to older ones.
-        """
+        """Return the newest `limit` messages of a chat, oldest first; the cursor leads to older ones."""
         ...
-
-    async def search_messages(
-        self,
-        text: str,
-        *,
-        chat_id: str | None = None,
-        limit: int = STORAGE_PAGE_ITEMS_MAX,
-        cursor: str | None = None,
-    ) -> Page[ChatMessage]:
-        """Return messages whose `content` holds every word of `text`, the newest first.
-
-        Words are found as by `search_sessions`.
-        """
-        ...
-
-
-class TraceStorage(Protocol):
-    """Traces of sessions, their spans and their events."""
 
     async def upsert_trace(self, trace: HarnessTrace) -> HarnessTrace:
-        """Store a trace, in place of one with its id; return what is stored."""
+        """Store a trace, replacing the one with its id; return what is stored."""
         ...
 
     async def get_trace(self, trace_id: str) -> HarnessTrace | None:
@@ -176,16 +108,16 @@ class TraceStorage(Protocol):
     async def list_traces(
         self, session_id: str, *, limit: int = STORAGE_PAGE_ITEMS_MAX, cursor: str | None = None
     ) -> Page[HarnessTrace]:
-        """Return the traces of a session, the last begun first."""
+        """Return the traces of a session by `startedAt`, newest first."""
         ...
 
     async def append_spans(self, trace_id: str, spans: Sequence[TraceSpan]) -> None:
-        """Add spans to a trace, all or none; one replaces another with its id.
+        """Add spans to a trace, all or none; a span replaces the one with its id.
 
-        So a span may be stored when it begins and again when it ends.
+        A span can therefore be stored when it begins and again when it ends.
 
         Raises:
-            Rejected: there is no such trace.
+            Rejected: the trace is not stored.
         """
         ...
 
@@ -199,7 +131,7 @@ class TraceStorage(Protocol):
         """Add events to a trace, all or none.
 
         Raises:
-            Rejected: there is no such trace.
+            Rejected: the trace is not stored.
             Conflict: the trace has another event with the id of one of them.
         """
         ...
@@ -210,10 +142,6 @@ class TraceStorage(Protocol):
         """Return the events of a trace in the order in which they were appended."""
         ...
 
-
-class StorageAdapter(SessionStorage, AgentStorage, MessageStorage, TraceStorage, Protocol):
-    """Everything that the Runtime Spec wants stored."""
-
     async def aclose(self) -> None:
-        """Let go of the database; nothing works after it."""
+        """Close the database; no method can be called afterwards."""
         ...

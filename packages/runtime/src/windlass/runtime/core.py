@@ -8,6 +8,7 @@ from typing import Final, Self
 
 from pydantic import JsonValue
 
+from windlass.catalog.agent_sessions import AgentSessions
 from windlass.catalog.sessions import Sessions
 from windlass.engine.engine import Engine, Ports
 from windlass.engine.mail import ANSWER, item_key
@@ -169,6 +170,22 @@ class RuntimeViews:
             content=self._content(),
             machine=self._ports.machine,
             redactor=self._ports.scribe.redactor,
+        )
+
+    @property
+    def agent_sessions(self) -> AgentSessions:
+        """The catalogue as `AgentSession` documents: creates sessions without a run, reads and lists them.
+
+        Raises:
+            Rejected: the runtime has no journal, event bus or content store.
+        """
+        ports = self._ports
+        return AgentSessions(
+            self.sessions,
+            self._store(),
+            bus=self._bus(),
+            machine=ports.machine,
+            redactor=ports.scribe.redactor,
         )
 
     # runs

@@ -1,1 +1,1 @@
-"""Storages: `memory` for tests and sidecars, `sqlalchemy` for real databases."""
+"""Adapters of the storage port: `memory`, and `sqlalchemy` for SQLite and PostgreSQL."""

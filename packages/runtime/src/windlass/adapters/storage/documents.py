@@ -1,205 +1,399 @@
-"""How each type of the wire is stored: whole, with columns to find and order it."""
+"""The storage port over tables: columns of each kind of document, checks, cursors and pages.
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+Both adapters are this class over their own `Tables`, so that limits, order and cursors are the same in each.
+"""
+
+import json
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Final, Generic, TypeVar
+from hashlib import sha256
+from types import TracebackType
+from typing import Final, Generic, Protocol, Self, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, JsonValue
 
-from windlass.adapters.storage.refusals import corrupt, rejected
-from windlass.adapters.storage.words import fold, texts_in
-from windlass.limits import STORAGE_DOCUMENT_BYTES_MAX, STORAGE_ID_BYTES_MAX
-from windlass_protocol import AgentSession, ChatAgent, ChatMessage, HarnessTrace, TraceEvent, TraceSpan
+from windlass.errors import AgentError, Conflict, Corrupt, Rejected
+from windlass.limits import (
+    STORAGE_BATCH_ITEMS_MAX,
+    STORAGE_CURSOR_CHARS_MAX,
+    STORAGE_DOCUMENT_BYTES_MAX,
+    STORAGE_ID_BYTES_MAX,
+    STORAGE_PAGE_ITEMS_MAX,
+)
+from windlass.ports.storage import Page
+from windlass_protocol import (
+    AgentSession,
+    ChatAgent,
+    ChatMessage,
+    ErrorKind,
+    HarnessTrace,
+    RetryClass,
+    TraceEvent,
+    TraceSpan,
+)
 from windlass_protocol.codec import CodecError, CodecLimits, canonical, decode, encode, parse
 
 T = TypeVar("T", bound=BaseModel)
+E = TypeVar("E", bound=AgentError)
 
 Column = str | int | bool
 Row = Mapping[str, Column]
-"""The columns of one document by their names; `body` is the document itself."""
+"""The columns of one document by name; `body` is the document as JSON text."""
 
 _LIMITS: Final = CodecLimits(message_bytes_max=STORAGE_DOCUMENT_BYTES_MAX)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _NO_SORT_ORDER: Final = 2**53
-"""Behind every sort order that the wire allows."""
+"""Larger than every `sortOrder` that the wire allows."""
+_CURSOR_PART_MAX: Final = 2**63 - 1
+
+
+def failure(kind: type[E], message: str, retry: RetryClass = RetryClass.NOT_RETRYABLE) -> E:
+    """Return an error of a storage."""
+    return kind(message, kind=ErrorKind.JOURNAL_FAILURE, retry=retry)
 
 
 @dataclass(frozen=True, slots=True)
-class Shape(Generic[T]):
-    """One kind of document."""
+class Kind(Generic[T]):
+    """A kind of document, and the columns that its table has beside `position` and `body`.
+
+    The name of a column says its type: `is_…` is a boolean, `…_us` and `…_rank` are 64-bit integers, others
+    are texts.
+    """
 
     name: str
     model: type[T]
     key: tuple[str, ...]
-    """The columns that name one document."""
+    """The columns that identify one document."""
+    columns: Callable[[T], Row]
     order: tuple[str, ...] = ("position",)
-    """The columns that order a list, the number of the row last: all of them integers."""
-    group: str | None = None
-    """The column that every list of it is about, if there is one."""
+    """The integer columns that order a list; `position`, the number of the row, is last."""
+    others: tuple[str, ...] = ()
+    """Columns that are neither part of the key nor of the order."""
     is_replaced: bool = True
-    """Whether a later document with the same key takes the place of the first; else it must be the same."""
+    """Whether a document replaces the one with its key; if not, both must be equal."""
     is_traced: bool = False
-    """Whether it lies in a trace, which must be there first."""
+    """Whether its first key column names a stored trace."""
 
 
-SESSION: Final = Shape("session", AgentSession, ("session_id",), order=("created_us", "position"))
-AGENT: Final = Shape("agent", ChatAgent, ("agent_id",), order=("sort_key", "created_us", "position"))
-MESSAGE: Final = Shape("message", ChatMessage, ("chat_id", "message_id"), group="chat_id", is_replaced=False)
-TRACE: Final = Shape("trace", HarnessTrace, ("trace_id",), order=("started_us", "position"))
-SPAN: Final = Shape("span", TraceSpan, ("trace_id", "span_id"), group="trace_id", is_traced=True)
-EVENT: Final = Shape(
-    "event", TraceEvent, ("trace_id", "event_id"), group="trace_id", is_replaced=False, is_traced=True
+SESSION: Final = Kind(
+    "session",
+    AgentSession,
+    ("session_id",),
+    lambda it: {
+        "session_id": it.session_id,
+        "user_id": it.user_id,
+        "chat_id": it.chat_id,
+        "is_active": it.is_active,
+        "created_us": _microseconds(it.created_at),
+    },
+    order=("created_us", "position"),
+    others=("user_id", "chat_id", "is_active"),
+)
+AGENT: Final = Kind(
+    "agent",
+    ChatAgent,
+    ("agent_id",),
+    lambda it: {
+        "agent_id": it.id,
+        "is_archived": it.is_archived is True,
+        "sort_rank": _NO_SORT_ORDER if it.sort_order is None else it.sort_order,
+        "created_us": _microseconds(it.created_at),
+    },
+    order=("sort_rank", "created_us", "position"),
+    others=("is_archived",),
+)
+MESSAGE: Final = Kind(
+    "message",
+    ChatMessage,
+    ("chat_id", "message_id"),
+    lambda it: {"chat_id": it.chat_id or "", "message_id": it.id},
+    is_replaced=False,
+)
+TRACE: Final = Kind(
+    "trace",
+    HarnessTrace,
+    ("trace_id",),
+    lambda it: {
+        "trace_id": it.trace_id,
+        "session_id": it.session_id,
+        "started_us": _microseconds(it.started_at),
+    },
+    order=("started_us", "position"),
+    others=("session_id",),
+)
+SPAN: Final = Kind(
+    "span", TraceSpan, ("trace_id", "span_id"), lambda it: {"span_id": it.span_id}, is_traced=True
+)
+EVENT: Final = Kind(
+    "trace_event",
+    TraceEvent,
+    ("trace_id", "event_id"),
+    lambda it: {"event_id": it.event_id},
+    is_replaced=False,
+    is_traced=True,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A document as it comes from a database."""
+    """A document as a table returns it."""
 
     place: tuple[int, ...]
-    """The values of the columns that order it."""
+    """The values of the columns in `Kind.order`."""
     body: str
 
 
 @dataclass(frozen=True, slots=True)
 class Scan(Generic[T]):
-    """A question for documents of one kind, in their order."""
+    """A query for documents of one kind in their order."""
 
-    shape: Shape[T]
+    kind: Kind[T]
     limit: int
     where: Row = field(default_factory=dict[str, Column])
-    """What columns must be equal to."""
-    words: tuple[str, ...] = ()
-    """What the searched text must hold, each of them."""
+    """Values that columns must equal."""
     after: tuple[int, ...] | None = None
     """The place behind which to begin."""
     is_backward: bool = False
-    """From the end to the beginning."""
 
 
-def session_row(session: AgentSession) -> tuple[AgentSession, Row]:
-    """Return a session as it is stored, and its row."""
-    stored, body = _written(SESSION, session)
-    row: Row = {
-        "session_id": checked_id("sessionId", stored.session_id),
-        "user_id": checked_id("userId", stored.user_id),
-        "chat_id": checked_id("chatId", stored.chat_id),
-        "is_active": stored.is_active,
-        "created_us": _microseconds(stored.created_at),
-        "search_text": session_search_text(body),
-        "body": body,
-    }
-    return stored, row
+class Tables(Protocol):
+    """One table for each kind of document. Errors are those of the storage port."""
+
+    async def write(self, kind: Kind[T], rows: Sequence[Row]) -> None:
+        """Store rows in order, all or none, by the rules of their kind."""
+        ...
+
+    async def scan(self, scan: Scan[T]) -> Sequence[Stored]:
+        """Return at most `scan.limit` documents in their order."""
+        ...
+
+    async def delete_session(self, session_id: str) -> bool:
+        """Delete a session as the port describes."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close the database."""
+        ...
 
 
-def agent_row(agent: ChatAgent) -> tuple[ChatAgent, Row]:
-    """Return an agent as it is stored, and its row."""
-    stored, body = _written(AGENT, agent)
-    row: Row = {
-        "agent_id": checked_id("id", stored.id),
-        "is_archived": stored.is_archived is True,
-        "sort_key": _NO_SORT_ORDER if stored.sort_order is None else stored.sort_order,
-        "created_us": _microseconds(stored.created_at),
-        "body": body,
-    }
-    return stored, row
+class DocumentStorage:
+    """A `StorageAdapter` over tables; it can be used with `async with`."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        await self._tables.aclose()
+
+    async def upsert_session(self, session: AgentSession) -> AgentSession:
+        return await self._put(SESSION, session)
+
+    async def get_session(self, session_id: str) -> AgentSession | None:
+        return await self._get(SESSION, session_id=session_id)
+
+    async def list_sessions(
+        self,
+        *,
+        user_id: str | None = None,
+        chat_id: str | None = None,
+        active_only: bool = False,
+        limit: int = STORAGE_PAGE_ITEMS_MAX,
+        cursor: str | None = None,
+    ) -> Page[AgentSession]:
+        where = _given(user_id=user_id, chat_id=chat_id) | ({"is_active": True} if active_only else {})
+        return await self._page(Scan(SESSION, limit, where, is_backward=True), cursor)
+
+    async def delete_session(self, session_id: str) -> bool:
+        return await self._tables.delete_session(_checked("session id", session_id))
+
+    async def upsert_agent(self, agent: ChatAgent) -> ChatAgent:
+        return await self._put(AGENT, agent)
+
+    async def get_agent(self, agent_id: str) -> ChatAgent | None:
+        return await self._get(AGENT, agent_id=agent_id)
+
+    async def list_agents(
+        self,
+        *,
+        include_archived: bool = False,
+        limit: int = STORAGE_PAGE_ITEMS_MAX,
+        cursor: str | None = None,
+    ) -> Page[ChatAgent]:
+        where: Row = {} if include_archived else {"is_archived": False}
+        return await self._page(Scan(AGENT, limit, where), cursor)
+
+    async def append_message(self, message: ChatMessage) -> ChatMessage:
+        if message.chat_id is None:
+            raise failure(Rejected, "message without chatId: expected the id of its chat")
+        return await self._put(MESSAGE, message)
+
+    async def list_messages(
+        self, chat_id: str, limit: int = STORAGE_PAGE_ITEMS_MAX, *, cursor: str | None = None
+    ) -> Page[ChatMessage]:
+        page = await self._page(Scan(MESSAGE, limit, _given(chat_id=chat_id), is_backward=True), cursor)
+        page.reverse()
+        return page
+
+    async def upsert_trace(self, trace: HarnessTrace) -> HarnessTrace:
+        return await self._put(TRACE, trace)
+
+    async def get_trace(self, trace_id: str) -> HarnessTrace | None:
+        return await self._get(TRACE, trace_id=trace_id)
+
+    async def list_traces(
+        self, session_id: str, *, limit: int = STORAGE_PAGE_ITEMS_MAX, cursor: str | None = None
+    ) -> Page[HarnessTrace]:
+        return await self._page(Scan(TRACE, limit, _given(session_id=session_id), is_backward=True), cursor)
+
+    async def append_spans(self, trace_id: str, spans: Sequence[TraceSpan]) -> None:
+        await self._append(SPAN, trace_id, spans)
+
+    async def list_spans(
+        self, trace_id: str, *, limit: int = STORAGE_PAGE_ITEMS_MAX, cursor: str | None = None
+    ) -> Page[TraceSpan]:
+        return await self._page(Scan(SPAN, limit, _given(trace_id=trace_id)), cursor)
+
+    async def append_events(self, trace_id: str, events: Sequence[TraceEvent]) -> None:
+        await self._append(EVENT, trace_id, events)
+
+    async def list_events(
+        self, trace_id: str, *, limit: int = STORAGE_PAGE_ITEMS_MAX, cursor: str | None = None
+    ) -> Page[TraceEvent]:
+        return await self._page(Scan(EVENT, limit, _given(trace_id=trace_id)), cursor)
+
+    async def _put(self, kind: Kind[T], document: T) -> T:
+        stored, row = _written(kind, document)
+        await self._tables.write(kind, [row])
+        return stored
+
+    async def _get(self, kind: Kind[T], **key: str) -> T | None:
+        found = await self._tables.scan(Scan(kind, 1, _given(**key)))
+        return _read(kind, found[0]) if found else None
+
+    async def _append(self, kind: Kind[T], trace_id: str, documents: Sequence[T]) -> None:
+        if len(documents) > STORAGE_BATCH_ITEMS_MAX:
+            raise failure(
+                Rejected,
+                f"too many documents in one append: {len(documents):,}, limit {STORAGE_BATCH_ITEMS_MAX:,}",
+            )
+        trace = _given(trace_id=trace_id)
+        if documents:
+            await self._tables.write(kind, [trace | _written(kind, one)[1] for one in documents])
+
+    async def _page(self, scan: Scan[T], cursor: str | None) -> Page[T]:
+        limit = scan.limit
+        if not 1 <= limit <= STORAGE_PAGE_ITEMS_MAX:
+            raise failure(Rejected, f"bad limit: expected 1 to {STORAGE_PAGE_ITEMS_MAX:,}, found {limit:,}")
+        after = None if cursor is None else _place_of(cursor, scan)
+        found = await self._tables.scan(replace(scan, limit=limit + 1, after=after))
+        kept = found[:limit]
+        next_cursor = _cursor_of(scan, kept[-1].place) if len(found) > limit else None
+        return Page((_read(scan.kind, stored) for stored in kept), next_cursor)
 
 
-def message_row(message: ChatMessage) -> tuple[ChatMessage, Row]:
-    """Return a message as it is stored, and its row."""
-    stored, body = _written(MESSAGE, message)
-    if stored.chat_id is None:
-        raise rejected("message without chatId: expected the chat that it belongs to")
-    row: Row = {
-        "chat_id": checked_id("chatId", stored.chat_id),
-        "message_id": checked_id("id", stored.id),
-        "search_text": fold(stored.content),
-        "body": body,
-    }
-    return stored, row
+def conflicts(kind: Kind[T], stored: str, row: Row) -> bool:
+    """Return whether a row has the key of a stored document that it may not replace."""
+    body = str(row["body"])
+    if kind.is_replaced or stored == body:
+        return False
+    # The order of fields does not count.
+    return canonical(parse(stored, _LIMITS), _LIMITS) != canonical(parse(body, _LIMITS), _LIMITS)
 
 
-def trace_row(trace: HarnessTrace) -> tuple[HarnessTrace, Row]:
-    """Return a trace as it is stored, and its row."""
-    stored, body = _written(TRACE, trace)
-    row: Row = {
-        "trace_id": checked_id("traceId", stored.trace_id),
-        "session_id": checked_id("sessionId", stored.session_id),
-        "started_us": _microseconds(stored.started_at),
-        "body": body,
-    }
-    return stored, row
+def other_document(kind: Kind[T]) -> Conflict:
+    """Return the error for a document that `conflicts`."""
+    return failure(Conflict, f"another {kind.name} with this id is stored")
 
 
-def span_row(trace_id: str, span: TraceSpan) -> Row:
-    """Return the row of a span."""
-    stored, body = _written(SPAN, span)
-    return {"trace_id": trace_id, "span_id": checked_id("spanId", stored.span_id), "body": body}
+def no_trace() -> Rejected:
+    """Return the error for spans and events of a trace that is not stored."""
+    return failure(Rejected, "unknown trace: store it with upsert_trace first")
 
 
-def event_row(trace_id: str, event: TraceEvent) -> Row:
-    """Return the row of an event."""
-    stored, body = _written(EVENT, event)
-    return {"trace_id": trace_id, "event_id": checked_id("eventId", stored.event_id), "body": body}
+def _written(kind: Kind[T], document: T) -> tuple[T, dict[str, Column]]:
+    """Return a document as it will be read, and its row."""
+    try:
+        raw = encode(document, _LIMITS)
+        # Decoded at once: a model that was built without validation is refused now, not by the next reader.
+        stored = decode(kind.model, raw, limits=_LIMITS)
+    except CodecError as error:
+        problem = error.message
+    else:
+        row: dict[str, Column] = {
+            name: _checked(name.replace("_", " "), value) if isinstance(value, str) else value
+            for name, value in kind.columns(stored).items()
+        }
+        return stored, {**row, "body": raw.decode()}
+    # Raised outside of the handler: the codec error holds values of the document.
+    raise failure(Rejected, f"the {kind.name} cannot be stored: {problem}")
 
 
-def session_search_text(body: str) -> str:
-    """Return the searched text of a stored session: all of it but its dates."""
-    document = parse(body, _LIMITS)
-    if isinstance(document, dict):
-        document = {name: value for name, value in document.items() if name not in {"createdAt", "updatedAt"}}
-    return fold("\n".join(texts_in(document)))
+def _read(kind: Kind[T], stored: Stored) -> T:
+    try:
+        return decode(kind.model, stored.body, limits=_LIMITS)
+    except CodecError as error:
+        problem = error.message
+    message = f"the stored {kind.name} in row {stored.place[-1]} is damaged: {problem}"
+    raise failure(Corrupt, message, RetryClass.REPAIR_NEEDED)
 
 
-def checked_id(name: str, value: str) -> str:
-    """Return an identifier that every database can hold.
-
-    Raises:
-        Rejected: it is too long, or holds what a database cannot.
-    """
+def _checked(name: str, value: str) -> str:
+    """Return an id that every database can hold."""
     try:
         size = len(value.encode())
     except UnicodeEncodeError:
         size = None
     if size is None or "\0" in value:
-        raise rejected(f"bad {name}: expected text without NUL and lone surrogates")
+        raise failure(Rejected, f"bad {name}: expected text without NUL characters and lone surrogates")
     if size > STORAGE_ID_BYTES_MAX:
-        raise rejected(f"{name} too long: {size:,} bytes, limit {STORAGE_ID_BYTES_MAX:,}")
+        raise failure(Rejected, f"{name} too long: {size:,} bytes, limit {STORAGE_ID_BYTES_MAX:,}")
     return value
 
 
-def read(shape: Shape[T], stored: Stored) -> T:
-    """Return a stored document.
-
-    Raises:
-        Corrupt: it is not what this library writes.
-    """
-    try:
-        return decode(shape.model, stored.body, limits=_LIMITS)
-    except CodecError as error:
-        problem = error.message
-    raise corrupt(f"the stored {shape.name} in row {stored.place[-1]} is damaged: {problem}")
-
-
-def is_same(one: str, other: str) -> bool:
-    """Return whether two stored documents differ at most in the order of fields."""
-    return one == other or canonical(parse(one, _LIMITS), _LIMITS) == canonical(
-        parse(other, _LIMITS), _LIMITS
-    )
-
-
-def _written(shape: Shape[T], document: T) -> tuple[T, str]:
-    """Return a document as it will be read, and its text."""
-    try:
-        raw = encode(document, _LIMITS)
-        # Read back at once: whoever went around validation learns it now, not from the next reader.
-        return decode(shape.model, raw, limits=_LIMITS), raw.decode()
-    except CodecError as error:
-        problem = error.message
-    raise rejected(f"the {shape.name} cannot be stored: {problem}")
+def _given(**filters: str | None) -> dict[str, Column]:
+    """Return the filters that are not None."""
+    return {
+        name: _checked(name.replace("_", " "), value) for name, value in filters.items() if value is not None
+    }
 
 
 def _microseconds(moment: str) -> int:
     return (datetime.fromisoformat(moment) - _EPOCH) // _MICROSECOND
+
+
+def _scope_of(scan: Scan[T]) -> str:
+    """Return a digest of a list and its filters."""
+    text = json.dumps([scan.kind.name, sorted(scan.where.items())])
+    return sha256(text.encode()).hexdigest()[:16]
+
+
+def _cursor_of(scan: Scan[T], place: Sequence[int]) -> str:
+    return urlsafe_b64encode(json.dumps([_scope_of(scan), *place]).encode()).decode().rstrip("=")
+
+
+def _place_of(cursor: str, scan: Scan[T]) -> tuple[int, ...]:
+    parsed: JsonValue = None
+    if len(cursor) <= STORAGE_CURSOR_CHARS_MAX:
+        try:
+            parsed = json.loads(urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+        except ValueError:
+            parsed = None
+    match parsed:
+        case [str(scope), *found]:
+            place = tuple(part for part in found if isinstance(part, int) and abs(part) <= _CURSOR_PART_MAX)
+            if scope == _scope_of(scan) and len(place) == len(found) == len(scan.kind.order):
+                return place
+            raise failure(Rejected, "cursor of another list: expected one of the same list and filters")
+        case _:
+            raise failure(Rejected, "not a cursor: expected the next_cursor of a page")

@@ -1,14 +1,11 @@
-"""A storage in memory, for tests and for sidecars that keep nothing."""
+"""`InMemoryStorage`: the storage port without a database, for tests and for processes that keep nothing."""
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from heapq import nlargest, nsmallest
 from typing import TypeVar
 
 from pydantic import BaseModel
 
-from windlass.adapters.storage.document_storage import DocumentStorage
 from windlass.adapters.storage.documents import (
     EVENT,
     MESSAGE,
@@ -16,109 +13,82 @@ from windlass.adapters.storage.documents import (
     SPAN,
     TRACE,
     Column,
+    DocumentStorage,
+    Kind,
     Row,
     Scan,
-    Shape,
     Stored,
-    is_same,
+    conflicts,
+    no_trace,
+    other_document,
 )
-from windlass.adapters.storage.refusals import conflict, rejected
-from windlass.ports.storage import Deleted
 
 T = TypeVar("T", bound=BaseModel)
-Key = tuple[Column, ...]
-Group = dict[Key, dict[str, Column]]
+Rows = dict[tuple[Column, ...], dict[str, Column]]
 
 
 class InMemoryStorage(DocumentStorage):
-    """A `StorageAdapter` that forgets everything when the process ends."""
+    """A `StorageAdapter` that loses everything when the process ends.
+
+    A list reads all documents of its kind.
+    """
 
     def __init__(self) -> None:
         super().__init__(_MemoryTables())
 
 
-@dataclass(slots=True)
 class _MemoryTables:
-    """Rows by shape, group and key; no method waits, so each is one step."""
+    """Rows by kind and key. No method awaits, so each is atomic."""
 
-    groups: defaultdict[str, defaultdict[Column, Group]] = field(
-        default_factory=lambda: defaultdict(lambda: defaultdict(dict))
-    )
-    last_position: int = 0
+    def __init__(self) -> None:
+        self._rows: dict[str, Rows] = {}
+        self._last_position = 0
 
-    async def write(self, shape: Shape[T], rows: Sequence[Row]) -> None:
-        if shape.is_traced and (rows[0]["trace_id"],) not in self.groups[TRACE.name][""]:
-            raise rejected("no such trace: expected one that is stored")
-        group = self.groups[shape.name][_group_of(shape, rows[0])]
-        changed: Group = {}
+    async def write(self, kind: Kind[T], rows: Sequence[Row]) -> None:
+        if kind.is_traced and (rows[0]["trace_id"],) not in self._table(TRACE):
+            raise no_trace()
+        table, changed = self._table(kind), Rows()
         for row in rows:
-            key = tuple(row[name] for name in shape.key)
-            known = changed.get(key) or group.get(key)
+            key = tuple(row[name] for name in kind.key)
+            known = changed.get(key) or table.get(key)
             if known is None:
-                self.last_position += 1
-                changed[key] = {**row, "position": self.last_position}
-            elif shape.is_replaced:
+                self._last_position += 1
+                changed[key] = {**row, "position": self._last_position}
+            elif conflicts(kind, str(known["body"]), row):
+                raise other_document(kind)
+            elif kind.is_replaced:
                 changed[key] = {**row, "position": known["position"]}
-            elif not is_same(str(known["body"]), str(row["body"])):
-                raise conflict(f"another {shape.name} has the same id")
-        group.update(changed)
-
-    async def find(self, shape: Shape[T], key: Sequence[str]) -> Stored | None:
-        row = self.groups[shape.name][""].get(tuple(key))
-        return None if row is None else _stored(shape, row)
+        table.update(changed)
 
     async def scan(self, scan: Scan[T]) -> Sequence[Stored]:
-        found = [
-            stored
-            for row in self._candidates(scan)
+        found = (
+            Stored(tuple(int(row[name]) for name in scan.kind.order), str(row["body"]))
+            for row in self._table(scan.kind).values()
             if all(row[name] == value for name, value in scan.where.items())
-            and all(word in str(row["search_text"]) for word in scan.words)
-            and _is_behind(stored := _stored(scan.shape, row), scan)
-        ]
-        pick = nlargest if scan.is_backward else nsmallest
-        return pick(scan.limit, found, key=_place)
-
-    async def delete_session(self, session_id: str) -> Deleted:
-        sessions = self.groups[SESSION.name][""]
-        session = sessions.pop((session_id,), None)
-        messages = 0
-        if session is not None and all(row["chat_id"] != session["chat_id"] for row in sessions.values()):
-            messages = len(self.groups[MESSAGE.name].pop(session["chat_id"], ()))
-        traces = self.groups[TRACE.name][""]
-        gone = [key for key, row in traces.items() if row["session_id"] == session_id]
-        for key in gone:
-            del traces[key]
-        return Deleted(
-            sessions=0 if session is None else 1,
-            messages=messages,
-            traces=len(gone),
-            spans=sum(len(self.groups[SPAN.name].pop(key[0], ())) for key in gone),
-            events=sum(len(self.groups[EVENT.name].pop(key[0], ())) for key in gone),
         )
+        after = scan.after
+        if scan.is_backward:
+            wanted = (one for one in found if after is None or one.place < after)
+            return nlargest(scan.limit, wanted, key=lambda one: one.place)
+        wanted = (one for one in found if after is None or one.place > after)
+        return nsmallest(scan.limit, wanted, key=lambda one: one.place)
+
+    async def delete_session(self, session_id: str) -> bool:
+        sessions = self._table(SESSION)
+        session = sessions.pop((session_id,), None)
+        if session is not None and all(row["chat_id"] != session["chat_id"] for row in sessions.values()):
+            self._drop(MESSAGE.name, "chat_id", {session["chat_id"]})
+        traces = {row["trace_id"] for row in self._table(TRACE).values() if row["session_id"] == session_id}
+        for name in (TRACE.name, SPAN.name, EVENT.name):
+            self._drop(name, "trace_id", traces)
+        return session is not None
 
     async def aclose(self) -> None:
-        self.groups.clear()
+        self._rows.clear()
 
-    def _candidates(self, scan: Scan[T]) -> Iterable[dict[str, Column]]:
-        groups = self.groups[scan.shape.name]
-        if scan.shape.group is None or scan.shape.group in scan.where:
-            return groups.get(_group_of(scan.shape, scan.where), {}).values()
-        return (row for group in groups.values() for row in group.values())
+    def _table(self, kind: Kind[T]) -> Rows:
+        return self._rows.setdefault(kind.name, {})
 
-
-def _group_of(shape: Shape[T], row: Row) -> Column:
-    return "" if shape.group is None else row[shape.group]
-
-
-def _stored(shape: Shape[T], row: Row) -> Stored:
-    return Stored(tuple(int(row[name]) for name in shape.order), str(row["body"]))
-
-
-def _place(stored: Stored) -> tuple[int, ...]:
-    return stored.place
-
-
-def _is_behind(stored: Stored, scan: Scan[T]) -> bool:
-    if scan.after is None:
-        return True
-    return stored.place < scan.after if scan.is_backward else stored.place > scan.after
+    def _drop(self, name: str, column: str, values: set[Column]) -> None:
+        rows = self._rows.get(name, {})
+        self._rows[name] = {key: row for key, row in rows.items() if row[column] not in values}

@@ -1,0 +1,214 @@
+"""Sessions as `AgentSession` documents of the Runtime Spec: a view of the journal and its index.
+
+`create` journals a session before its first run. Its first record is `session.state_changed`, which sets the
+chat, the user and the stage under the key `windlass.session`; the first run adds `session.started` as in any
+session. A session that a run made has no such record: its chat is the session itself and its user is the
+owner in the index.
+"""
+
+from collections.abc import Mapping
+from typing import Final, cast
+
+from pydantic import JsonValue, ValidationError
+
+from windlass.catalog.reading import PAGE_ITEMS_MAX, check_limit
+from windlass.catalog.sessions import Sessions, name_of
+from windlass.engine.moments import moment
+from windlass.errors import Conflict, Rejected
+from windlass.ports.feed import EventBus
+from windlass.ports.store import SessionCopy, SessionInfo, SessionStatus, Store, StoredAppend
+from windlass.refusals import bad_request, check_id, kept_name, misfit, notes_name
+from windlass.runtime.registry import Machine
+from windlass.tools.context import RESERVED
+from windlass_harness.ledger.proposals import is_notes
+from windlass_harness.loop.authored import state_problem
+from windlass_harness.loop.drafts import Draft, number
+from windlass_harness.loop.events import StateChange
+from windlass_harness.loop.family import is_childs
+from windlass_harness.redact import Redactor
+from windlass_harness.views.listing import Told
+from windlass_protocol import AgentSession, ErrorKind, JsonObject, Record, RetryClass
+
+FACTS_KEY: Final = f"{RESERVED}session"
+"""The key of the session's state that holds what `create` was given."""
+LISTED_MAX: Final = 1_000
+"""Sessions of one list."""
+LOCAL_USER: Final = "local"
+FIRST_STAGE: Final = "START"
+UNNAMED: Final = "session:"
+"""Sessions that a runtime made for a run that named none begin with it."""
+_ENDED: Final = frozenset(
+    {
+        SessionStatus.COMPLETED,
+        SessionStatus.FAILED,
+        SessionStatus.CANCELLED,
+        SessionStatus.BUDGET_EXHAUSTED,
+    }
+)
+
+
+class AgentSessions:
+    """Creates, reads and lists sessions as `AgentSession` documents; `runtime.agent_sessions`."""
+
+    def __init__(
+        self, sessions: Sessions, store: Store, *, bus: EventBus, machine: Machine, redactor: Redactor
+    ) -> None:
+        self._sessions = sessions
+        self._store = store
+        self._bus = bus
+        self._machine = machine
+        self._redactor = redactor
+
+    async def create(  # noqa: PLR0913 - the fields of the document
+        self,
+        chat_id: str,
+        *,
+        session_id: str | None = None,
+        user_id: str | None = None,
+        current_stage: str | None = None,
+        scenario: str | None = None,
+        stage_data: Mapping[str, JsonValue] | None = None,
+        project_id: str | None = None,
+    ) -> AgentSession:
+        """Make a session without a run; return once it is durable.
+
+        The same request again returns the same session. Secrets in the fields are masked, as in every record.
+
+        Raises:
+            Conflict: another session has the id, or a session of this id was deleted.
+            Rejected: the id is kept for subagents or notes or would be masked, or the fields are too large.
+        """
+        name = self._machine.new_id() if session_id is None else check_id(session_id, "session_id")
+        self._check_name(name)
+        given: dict[str, JsonValue] = {
+            "chatId": chat_id,
+            "userId": user_id or LOCAL_USER,
+            "currentStage": current_stage or FIRST_STAGE,
+            "scenario": scenario,
+            "stageData": None if stage_data is None else dict(stage_data),
+            "projectId": project_id,
+        }
+        at = moment(self._machine.clock).at
+        facts: JsonObject = {key: value for key, value in given.items() if value is not None}
+        change = StateChange({FACTS_KEY: cast(JsonObject, self._redactor.value(facts))})
+        problem = _problem(name, facts, at) or state_problem({}, change)
+        if problem is not None:
+            raise bad_request(problem)
+        record = number(Draft("session.state_changed", at, change.data), name, seq=1, epoch=0)
+        try:
+            await self._store.keep(SessionCopy(name, (StoredAppend((record,), epoch=0),), Told(at, at)))
+        except Conflict:
+            known = await self._store.listed_session(name)
+            if known is None:
+                raise
+            if await self.facts(name) != change.values[FACTS_KEY]:
+                raise _taken(name) from None
+        self._bus.notify()
+        return await self.get(name)
+
+    async def get(self, session_id: str) -> AgentSession:
+        """Return a session.
+
+        Raises:
+            Conflict: there is no such session.
+        """
+        return _document(await self._sessions.get(session_id), await self.facts(session_id))
+
+    async def list(
+        self,
+        *,
+        user_id: str | None = None,
+        chat_id: str | None = None,
+        active_only: bool = False,
+        owner: str | None = None,
+        limit: int = PAGE_ITEMS_MAX,
+    ) -> list[AgentSession]:
+        """Return at most `limit` sessions, newest first.
+
+        Left out are sessions of subagents, and those of runs that were started without naming a session. The
+        first record of each session is read: the filters except `owner` are not in the index.
+
+        Raises:
+            Rejected: the limit or a filter cannot be used.
+        """
+        most = check_limit(limit, LISTED_MAX)
+        wanted_user, wanted_chat = name_of(user_id, "user_id"), name_of(chat_id, "chat_id")
+        found: list[AgentSession] = []
+        after: str | None = None
+        while True:
+            page = await self._sessions.list(after=after, limit=PAGE_ITEMS_MAX, owner=owner)
+            for info in page.items:
+                facts = await self.facts(info.session_id)
+                if not facts and info.session_id.startswith(UNNAMED):
+                    continue
+                session = _document(info, facts)
+                if (
+                    wanted_user in (None, session.user_id)
+                    and wanted_chat in (None, session.chat_id)
+                    and (session.is_active or not active_only)
+                ):
+                    found.append(session)
+                if len(found) == most:
+                    return found
+            if page.next is None:
+                return found
+            after = page.next
+
+    async def facts(self, session_id: str) -> JsonObject:
+        """Return what `create` recorded of a session; empty if it was not made by it, or does not exist."""
+        records = await self._store.read(session_id, limit=1)
+        return _facts_in(records[0]) if records else {}
+
+    def _check_name(self, name: str) -> None:
+        if is_childs(name):
+            raise kept_name("session_id")
+        if is_notes(name):
+            raise notes_name("session_id")
+        if self._redactor.text(name) != name:
+            raise Rejected(
+                "session_id would be masked: it holds a secret or looks like one; choose another",
+                kind=ErrorKind.INVALID_STATE_TRANSITION,
+                retry=RetryClass.REPAIR_NEEDED,
+            )
+
+
+def _facts_in(record: Record) -> JsonObject:
+    values = record.data.get("set") if record.type == "session.state_changed" else None
+    facts = values.get(FACTS_KEY) if isinstance(values, dict) else None
+    return facts if isinstance(facts, dict) else {}
+
+
+def _document(info: SessionInfo, facts: JsonObject) -> AgentSession:
+    known: JsonObject = {
+        "userId": info.owner or LOCAL_USER,
+        "chatId": info.session_id,
+        "currentStage": FIRST_STAGE,
+        "projectId": None,
+    }
+    fields = {
+        **known,
+        **facts,
+        "sessionId": info.session_id,
+        "isActive": info.status not in _ENDED,
+        "createdAt": info.created_at,
+        "updatedAt": info.updated_at,
+    }
+    return AgentSession.model_validate(fields, by_alias=True, by_name=False)
+
+
+def _problem(session_id: str, facts: JsonObject, at: str) -> str | None:
+    """Return why the fields are not those of an AgentSession; None if they are."""
+    fields = {**facts, "sessionId": session_id, "isActive": True, "createdAt": at, "updatedAt": at}
+    try:
+        AgentSession.model_validate(fields, by_alias=True, by_name=False)
+    except ValidationError as error:
+        return misfit(error, "agent_sessions.create", value=fields)
+    return None
+
+
+def _taken(session_id: str) -> Conflict:
+    return Conflict(
+        f"another session has the id {session_id}: its chat, user, stage or project differs",
+        kind=ErrorKind.INVALID_STATE_TRANSITION,
+        retry=RetryClass.NOT_RETRYABLE,
+    )

@@ -1,0 +1,512 @@
+"""The parts of a chat: its parameters, messages, model, tools of the host, and questions to people."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Final, Literal, cast
+from urllib.parse import urlsplit
+
+from pydantic import AliasChoices, Field, JsonValue, TypeAdapter, ValidationError, field_validator
+from pydantic_core import from_json, to_json
+
+from windlass import RunHandle, Tool, ToolContext, ToolFailed
+from windlass.adapters.models import (
+    AnthropicProvider,
+    DemoModel,
+    ModelSettings,
+    OpenAICompatProvider,
+    providers_from_environment,
+)
+from windlass.errors import AgentError, Conflict
+from windlass.ports.model import LLMMessage, LLMProvider, LLMStreamChunk
+from windlass.tools import ToolOptions, json_tool
+from windlass.tools.router import ToolRouter
+from windlass_protocol import (
+    Event,
+    HostInputRequest,
+    HostToolCall,
+    InputRequest,
+    JsonObject,
+    ToolCall,
+    ToolResult,
+    UserContent,
+)
+from windlass_sidecar.limits import ASKED_MAX, MESSAGES_MAX, TOOLS_MAX
+from windlass_sidecar.rpc import INPUT, Host, Name, Params, RpcError, invalid_params, read_params
+
+_LOG: Final = logging.getLogger(__name__)
+
+CALL: Final = "host.tool.call"
+"""The request that has the host execute a tool."""
+PROVIDERS: Final = ("openai", "anthropic", "ollama", "openai-compat", "demo")
+OLLAMA_URL: Final = "http://localhost:11434/v1"
+_NO_KEY: Final = "none"
+_MODEL_CHARS_MAX: Final = 256
+_URL_CHARS_MAX: Final = 2_048
+_USER_CONTENT: Final = TypeAdapter[UserContent](UserContent)
+
+Shape = Literal["steerable", "events"]
+"""How a stream is told: `StreamShape` of the spec."""
+
+
+# messages
+
+
+class CalledFunction(Params):
+    """The function of a tool call in OpenAI's format."""
+
+    name: str
+    arguments: str | dict[str, JsonValue] = ""
+
+
+class SaidCall(Params):
+    """A tool call of the assistant: `{id, name, arguments}`, or OpenAI's format."""
+
+    id: str
+    name: str | None = None
+    arguments: dict[str, JsonValue] | None = None
+    function: CalledFunction | None = None
+
+
+class Message(Params):
+    """One message of a chat: a `ChatMessage`, or OpenAI's format."""
+
+    role: Literal["system", "developer", "user", "assistant", "tool"]
+    content: str | list[dict[str, JsonValue]] | None = None
+    tool_calls: Annotated[
+        list[SaidCall] | None, Field(validation_alias=AliasChoices("toolCalls", "tool_calls"))
+    ] = None
+    tool_call_id: Annotated[
+        str | None, Field(validation_alias=AliasChoices("toolCallId", "tool_call_id"))
+    ] = None
+    name: str | None = None
+    tool_result: dict[str, JsonValue] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """The messages of a stream, sorted."""
+
+    instructions: str
+    past: tuple[LLMMessage, ...]
+    """Messages before the question."""
+    asked: UserContent
+    """The question: the last message of the user."""
+    since: tuple[LLMMessage, ...]
+    """Messages after the question, as tool calls that were made before."""
+
+    @property
+    def is_one_message(self) -> bool:
+        """Whether the question is the only message."""
+        return not self.past and not self.since
+
+    @property
+    def data(self) -> JsonObject:
+        """The messages before and after the question, as JSON."""
+        return {"past": [*map(_plain, self.past)], "since": [*map(_plain, self.since)]}
+
+
+def conversation(messages: Sequence[Message]) -> Conversation:
+    """Sort messages; the last one of the user is the question.
+
+    Raises:
+        RpcError: there is no message of the user, or a message cannot be used.
+    """
+    words = [_words(message) for message in messages if message.role in ("system", "developer")]
+    said = [message for message in messages if message.role not in ("system", "developer")]
+    users = [at for at, message in enumerate(said) if message.role == "user"]
+    if not users:
+        raise invalid_params("messages: expected at least one message of role user")
+    asked = users[-1]
+    return Conversation(
+        "\n\n".join(words),
+        tuple(_heard(message) for message in said[:asked]),
+        _content(said[asked]),
+        tuple(_heard(message) for message in said[asked + 1 :]),
+    )
+
+
+class RemindedModel:
+    """A model that also gets the messages from before its session."""
+
+    def __init__(self, model: LLMProvider, said: Conversation, *, route_id: str, model_id: str) -> None:
+        self.route_id = route_id
+        self.model_id = model_id
+        self._model = model
+        self._said = said
+
+    def stream(
+        self,
+        messages: Sequence[LLMMessage],
+        *,
+        tools: Iterable[JsonObject] | None = None,
+        temperature: float | None = None,
+    ) -> AsyncIterator[LLMStreamChunk]:
+        """Answer the messages; see `LLMProvider`."""
+        return self._model.stream(self._whole(messages), tools=tools, temperature=temperature)
+
+    def _whole(self, messages: Sequence[LLMMessage]) -> Sequence[LLMMessage]:
+        if self._said.is_one_message:
+            return messages
+        first = next((at for at, message in enumerate(messages) if message.role != "system"), len(messages))
+        after = next((at + 1 for at, one in enumerate(messages) if one.role == "user"), first)
+        return (
+            *messages[:first],
+            *self._said.past,
+            *messages[first:after],
+            *self._said.since,
+            *messages[after:],
+        )
+
+
+def _words(message: Message) -> str:
+    content = message.content
+    if isinstance(content, str) or content is None:
+        return content or ""
+    return "".join(str(part.get("text", "")) for part in content if part.get("type") == "text")
+
+
+def _content(message: Message) -> UserContent:
+    if not isinstance(message.content, list):
+        return message.content or ""
+    try:
+        return _USER_CONTENT.validate_python(message.content)
+    except ValidationError:
+        pass
+    raise invalid_params("messages: expected parts of type text, image and file")
+
+
+def _heard(message: Message) -> LLMMessage:
+    match message.role:
+        case "user":
+            _content(message)
+            parts = tuple(message.content) if isinstance(message.content, list) else ()
+            return LLMMessage("user", _words(message), parts=parts)
+        case "tool":
+            if message.tool_call_id is None:
+                raise invalid_params("messages: expected toolCallId in a message of role tool")
+            result = message.tool_result
+            words = _words(message) or ("" if result is None else to_json(result).decode())
+            is_error = result is not None and result.get("success") is False
+            return LLMMessage(
+                "tool", words, tool_call_id=message.tool_call_id, name=message.name, is_error=is_error
+            )
+        case _:
+            calls = tuple(_call(call) for call in message.tool_calls or ())
+            return LLMMessage("assistant", _words(message), tool_calls=calls)
+
+
+def _call(call: SaidCall) -> ToolCall:
+    name, arguments = call.name, call.arguments
+    if call.function is not None:
+        name = call.function.name
+        given = call.function.arguments
+        arguments = given if isinstance(given, dict) else _object(given)
+    if not name:
+        raise invalid_params("messages: expected a name in each tool call")
+    return ToolCall(id=call.id, name=name, arguments=arguments or {})
+
+
+def _object(text: str) -> JsonObject:
+    try:
+        value: object = from_json(text or "{}")
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise invalid_params("messages: expected a JSON object as the arguments of a tool call")
+    return cast(JsonObject, value)
+
+
+def _plain(message: LLMMessage) -> JsonValue:
+    body: JsonObject = {"role": message.role, "content": [*message.parts] or message.content}
+    if message.tool_calls:
+        body["toolCalls"] = [call.model_dump(mode="json", by_alias=True) for call in message.tool_calls]
+    if message.tool_call_id is not None:
+        body["toolCallId"] = message.tool_call_id
+    return body
+
+
+# parameters
+
+
+class ChatStream(Params):
+    """Parameters of `agent.chat.stream`."""
+
+    provider: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_.-]+$")]
+    model: Annotated[str, Field(min_length=1, max_length=_MODEL_CHARS_MAX)]
+    messages: Annotated[list[Message], Field(min_length=1, max_length=MESSAGES_MAX)]
+    base_url: Annotated[str | None, Field(max_length=_URL_CHARS_MAX)] = None
+    api_key: Annotated[str | None, Field(repr=False)] = None
+    temperature: Annotated[float | None, Field(ge=0, le=2)] = None
+    max_tokens: Annotated[int | None, Field(gt=0)] = None
+    tools: Annotated[list[str | dict[str, JsonValue]] | None, Field(max_length=TOOLS_MAX)] = None
+    stream_id: Name | None = None
+    session_id: Name | None = None
+    """The session to continue: its history is in the journal. A session of a new id is made."""
+    request_input: bool | None = None
+    """Whether people can be asked; if absent, as the host said by `protocol.describe`."""
+    budget: dict[str, JsonValue] | None = None
+    shape: Shape | None = None
+    """`steerable` if absent. It is no part of the run: a stream can be asked for again in the other shape."""
+
+    @field_validator("base_url")
+    @classmethod
+    def _is_plain_address(cls, value: str | None) -> str | None:
+        """Refuse an address with a login or a query: addresses are recorded."""
+        if value is None:
+            return None
+        parts = urlsplit(value)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError("expected an address that begins with http:// or https://")
+        if parts.username is not None or parts.password is not None or parts.query:
+            raise ValueError("expected an address without a login or a query; give the key as apiKey")
+        return value
+
+
+# models
+
+
+class _Nothing:
+    """An environment without variables."""
+
+    def get(self, name: str, /) -> str | None:
+        """Return None."""
+        return None
+
+
+def provider_of(
+    name: str, model: str, *, base_url: str | None, api_key: str | None, max_tokens: int | None
+) -> LLMProvider:
+    """Return the model of a stream.
+
+    A missing key is taken from the environment, as `OPENAI_API_KEY`, but never for an address that the host
+    names: that may be anyone's.
+
+    Raises:
+        RpcError: the provider is unknown and there is no address.
+        Unavailable: the key is missing.
+    """
+    if name == "demo":
+        return DemoModel(model)
+    settings = ModelSettings(max_tokens=max_tokens)
+    if name == "anthropic":
+        if base_url is None:
+            return AnthropicProvider(model, api_key=api_key, settings=settings)
+        return AnthropicProvider(
+            model, api_key=api_key, base_url=base_url, settings=settings, environment=_Nothing()
+        )
+    if name == "openai" and base_url is None:
+        return OpenAICompatProvider(model, api_key=api_key, settings=settings)
+    if base_url is None:
+        return _known(name, model, api_key=api_key, settings=settings)
+    return OpenAICompatProvider(
+        model,
+        api_key=api_key or _NO_KEY,
+        base_url=base_url,
+        settings=settings,
+        environment=_Nothing(),
+        route_id=name,
+    )
+
+
+def _known(name: str, model: str, *, api_key: str | None, settings: ModelSettings) -> LLMProvider:
+    if api_key is None and settings.max_tokens is None:
+        found = providers_from_environment().provider(name, model)
+        if found is not None:
+            return found
+    if name == "ollama":
+        return OpenAICompatProvider(
+            model,
+            api_key=api_key or _NO_KEY,
+            base_url=OLLAMA_URL,
+            settings=settings,
+            environment=_Nothing(),
+            route_id=name,
+        )
+    raise invalid_params(
+        f"provider: expected one of {', '.join(PROVIDERS)}, or a baseUrl of the OpenAI Chat Completions API"
+    )
+
+
+async def close(provider: LLMProvider) -> None:
+    """Close the connections of a provider, if it has any."""
+    end = cast("Callable[[], Awaitable[None]] | None", getattr(provider, "aclose", None))
+    if end is not None:
+        await end()
+
+
+# tools of the host
+
+
+class HostTool(Params):
+    """A tool as the host describes it."""
+
+    name: str
+    description: str = ""
+    input_schema: dict[str, JsonValue] | None = None
+    parameters: dict[str, JsonValue] | None = None
+    """Another name of the schema."""
+    mode: Literal["read", "safe_write", "destructive", "local", "external"] | None = None
+    effect: Literal["read", "idempotent", "once"] | None = None
+    approval: Literal["policy", "always", "once", "never"] | None = None
+    timeout_ms: Annotated[int | None, Field(gt=0)] = None
+    is_outbound: bool | None = None
+    reads: list[Literal["untrusted", "private"]] | None = None
+
+
+class _Function(Params):
+    """A tool as OpenAI describes it."""
+
+    function: dict[str, JsonValue]
+
+
+def tools_of(
+    given: list[str | dict[str, JsonValue]] | None, own: ToolRouter, *, host: Host, stream_id: str
+) -> list[Tool[..., object]]:
+    """Return the tools of a stream.
+
+    A name is a tool of the sidecar, a description is one of the host. Without a list, these are all tools of
+    the sidecar.
+
+    Raises:
+        RpcError, Rejected: one of them cannot be used.
+    """
+    if given is None:
+        return own.list_tools()
+    found: list[Tool[..., object]] = []
+    for item in given:
+        if isinstance(item, str):
+            known = own.get(item)
+            if known is None:
+                raise invalid_params("tools: unknown tool of the sidecar; tool.list names them")
+            found.append(known)
+        else:
+            found.append(_host_tool(item, host=host, stream_id=stream_id))
+    return found
+
+
+def _host_tool(described: JsonObject, *, host: Host, stream_id: str) -> Tool[..., object]:
+    if "function" in described and "name" not in described:
+        described = {**described, **read_params(_Function, described).function}
+    about = read_params(HostTool, described)
+    schema = about.input_schema or about.parameters or {"type": "object"}
+
+    async def run(arguments: JsonObject, context: ToolContext) -> ToolResult:
+        return await _called(host, about.name, arguments=arguments, context=context, stream_id=stream_id)
+
+    options = {name: value for name, value in _said(about).items() if value is not None}
+    return json_tool(run, schema, **cast(ToolOptions, options))
+
+
+def _said(about: HostTool) -> dict[str, object]:
+    return {
+        "name": about.name,
+        "description": about.description,
+        "mode": about.mode,
+        "effect": about.effect,
+        "approval": about.approval,
+        "timeout_ms": about.timeout_ms,
+        "is_outbound": about.is_outbound,
+        "reads": about.reads,
+        "metadata": {"host": True},
+    }
+
+
+async def _called(
+    host: Host, name: str, *, arguments: JsonObject, context: ToolContext, stream_id: str
+) -> ToolResult:
+    params = HostToolCall(
+        stream_id=stream_id,
+        session_id=context.session_id,
+        call=ToolCall(id=context.call_id, name=name, arguments=arguments),
+        idempotency_key=context.idempotency_key,
+        attempt=context.attempt,
+        timeout_ms=context.timeout_ms,
+    )
+    try:
+        answer = await host.call(CALL, params.model_dump(mode="json", by_alias=True))
+        return ToolResult.model_validate(answer)
+    except RpcError as error:
+        problem = error.message
+    except ValidationError:
+        problem = "the host answered host.tool.call with something else than a ToolResult"
+    raise ToolFailed(problem)
+
+
+# questions to people
+
+
+class Answer(Params):
+    """An answer of a person: one of the options, a text, or both."""
+
+    option_id: str | None = None
+    text: str | None = None
+    responder: str | None = None
+
+
+class Asker:
+    """Brings the requests of one run to the host, and the host's answers to the run."""
+
+    def __init__(self, host: Host, handle: RunHandle) -> None:
+        self._host = host
+        self._handle = handle
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    def hear(self, event: Event) -> None:
+        """Send new requests to the host and withdraw settled ones."""
+        if event.type == "input.requested" and self._host.can_ask_people:
+            for request in _objects(event.data, "requests"):
+                asked = InputRequest.model_validate(request)
+                self._tasks[asked.request_id] = asyncio.create_task(self._ask(asked))
+        elif event.type == "input.resolved":
+            for resolution in _objects(event.data, "resolutions"):
+                self._drop(str(resolution.get("requestId")))
+
+    async def aclose(self) -> None:
+        """Withdraw all requests."""
+        tasks = tuple(self._tasks.values())
+        for request_id in tuple(self._tasks):
+            self._drop(request_id)
+        if tasks:
+            await asyncio.wait(tasks)
+
+    def _drop(self, request_id: str) -> None:
+        task = self._tasks.pop(request_id, None)
+        if task is not None:
+            task.cancel()
+
+    async def _ask(self, request: InputRequest) -> None:
+        """Ask until an answer is accepted; `agent.input.answer` can answer a request that stays open."""
+        problem: str | None = None
+        for _ in range(ASKED_MAX):
+            if request.request_id not in {one.request_id for one in await self._handle.requests()}:
+                return
+            problem = await self._ask_once(request, problem)
+            if problem is None:
+                return
+            _LOG.warning("the host's answer to host.input.request was refused: %s", problem)
+
+    async def _ask_once(self, request: InputRequest, problem: str | None) -> str | None:
+        """Return why the answer was refused; None if there is nothing more to do."""
+        params = HostInputRequest(stream_id=self._handle.run_id, request=request, problem=problem)
+        try:
+            given = await self._host.call(INPUT, params.model_dump(mode="json", by_alias=True))
+            if given is None:
+                return None
+            answer = Answer.model_validate(given)
+            await self._handle.answer(
+                request.request_id, answer.option_id, text=answer.text, responder=answer.responder
+            )
+        except Conflict:
+            return None
+        except (AgentError, RpcError) as error:
+            return error.message
+        except ValidationError:
+            return "expected an object with optionId, text and responder"
+        return None
+
+
+def _objects(data: JsonObject, name: str) -> list[dict[str, JsonValue]]:
+    found = data.get(name)
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []

@@ -1,0 +1,131 @@
+"""AgentSession documents are a view of the journal."""
+
+from pathlib import Path
+
+import pytest
+from tests.runtime.catalog.rig import PAYS, agent, approve, lines_of, opened, play, until
+
+from windlass import AgentRuntime
+from windlass.catalog import SessionStatus
+from windlass.errors import Conflict, Rejected
+from windlass.testing import say
+from windlass_protocol import RunStatus
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path | None:
+    return None if request.param == "memory" else tmp_path / "app.db"
+
+
+async def listed(runtime: AgentRuntime, **filters: str | bool | int) -> list[str]:
+    found = await runtime.agent_sessions.list(**filters)  # pyright: ignore[reportArgumentType] - filters by name
+    return [session.session_id for session in found]
+
+
+def test_a_session_without_a_run_is_journaled_listed_and_the_first_run_goes_on_in_it(
+    path: Path | None,
+) -> None:
+    async def story(runtime: AgentRuntime) -> None:
+        session = await runtime.agent_sessions.create(
+            "chat", session_id="trip", user_id="ada", current_stage="PLANNING", stage_data={"n": 1}
+        )
+        assert (session.user_id, session.chat_id, session.current_stage) == ("ada", "chat", "PLANNING")
+        assert (session.stage_data, session.is_active) == ({"n": 1}, True)
+        assert [record.type for record in await runtime.sessions.records("trip")] == ["session.state_changed"]
+        assert (await runtime.sessions.get("trip")).status is SessionStatus.IDLE
+        assert (await runtime.sessions.history("trip")).items == ()
+        assert await listed(runtime) == ["trip"]
+        handle = await runtime.start("clerk", "Pay.", session_id="trip")
+        await until(handle, "run.waiting")
+        assert await listed(runtime, active_only=True) == ["trip"]
+        await approve(handle)
+        assert (await handle.wait()).status is RunStatus.COMPLETED
+        types = [record.type for record in await runtime.sessions.records("trip")]
+        assert types[:3] == ["session.state_changed", "session.started", "run.started"]
+        ended = await runtime.agent_sessions.get("trip")
+        assert not ended.is_active
+        assert ended.model_copy(update={"is_active": True, "updated_at": session.updated_at}) == session
+        assert await listed(runtime, active_only=True) == []
+        assert (await runtime.sessions.get("trip")).title == "Pay."
+
+    play(story, path, agent(*PAYS))
+
+
+def test_the_same_request_is_the_same_session_and_another_of_its_id_is_refused(path: Path | None) -> None:
+    async def story(runtime: AgentRuntime) -> None:
+        create = runtime.agent_sessions.create
+        first = await create("chat", session_id="trip", stage_data={"password": "hunter2-hunter2"})
+        assert "hunter2" not in str(first.stage_data)
+        assert await create("chat", session_id="trip", stage_data={"password": "hunter2-hunter2"}) == first
+        with pytest.raises(Conflict, match="another session has the id trip"):
+            await create("other", session_id="trip")
+        assert (await create("chat")).session_id != (await create("chat")).session_id
+        assert len(await listed(runtime)) == 3
+        await runtime.sessions.delete("trip")
+        assert len(await listed(runtime)) == 2
+        with pytest.raises(Conflict, match="deleted"):
+            await create("chat", session_id="trip")
+
+    play(story, path, agent())
+
+
+def test_a_session_that_a_run_made_is_listed_if_the_run_named_it(path: Path | None) -> None:
+    async def story(runtime: AgentRuntime) -> None:
+        await (await runtime.start("clerk", "hi", session_id="named", owner="ann")).wait()
+        await (await runtime.start("clerk", "hi", run_id="r1")).wait()
+        [found] = await runtime.agent_sessions.list()
+        assert (found.session_id, found.chat_id, found.user_id) == ("named", "named", "ann")
+        assert (found.current_stage, found.is_active) == ("START", False)
+        assert (await runtime.agent_sessions.get("session:r1")).user_id == "local"
+        with pytest.raises(Conflict):
+            await runtime.agent_sessions.get("nobody")
+
+    play(story, path, agent())
+
+
+def test_sessions_are_listed_newest_first_filtered_and_up_to_a_limit(path: Path | None) -> None:
+    async def story(runtime: AgentRuntime) -> None:
+        for number in range(210):
+            chat, user = f"c{number % 2}", "ada" if number < 5 else "bob"
+            await runtime.agent_sessions.create(chat, session_id=f"s{number:03}", user_id=user)
+        assert await listed(runtime, limit=2) == ["s209", "s208"]
+        assert await listed(runtime, user_id="ada", limit=1_000) == ["s004", "s003", "s002", "s001", "s000"]
+        assert await listed(runtime, user_id="ada", chat_id="c1", limit=9) == ["s003", "s001"]
+        assert len(await listed(runtime, limit=1_000)) == 210
+
+    play(story, path, agent())
+
+
+def test_forks_and_imports_of_a_session_keep_its_chat_and_user(tmp_path: Path) -> None:
+    async def story(runtime: AgentRuntime) -> None:
+        await runtime.agent_sessions.create("chat", session_id="s1", user_id="ada")
+        await runtime.sessions.fork("s1", session_id_new="fork")
+        assert (await runtime.agent_sessions.get("fork")).user_id == "ada"
+        await (await runtime.start("clerk", "hi", session_id="fork")).wait()
+        lines = await lines_of(runtime, "s1")
+        async with opened(None, agent()) as other:
+            await other.sessions.import_(lines)
+            assert await other.agent_sessions.get("s1") == await runtime.agent_sessions.get("s1")
+
+    play(story, tmp_path / "app.db", agent(say("hello")))
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"session_id": "notes:x"}, "notes"),
+        ({"session_id": "session:subagent:x"}, "subagents"),
+        ({"session_id": "sk-ant-api03-0123456789abcdef0123456789abcdef"}, "would be masked"),
+        ({"user_id": 5}, "userId"),
+        ({"stage_data": {"x": "y" * 300_000}}, "limit 262,144"),
+    ],
+)
+def test_a_session_that_cannot_be_kept_is_refused_and_nothing_is_written(
+    fields: dict[str, object], words: str
+) -> None:
+    async def story(runtime: AgentRuntime) -> None:
+        with pytest.raises(Rejected, match=words):
+            await runtime.agent_sessions.create("chat", **fields)  # pyright: ignore[reportArgumentType] - wrong on purpose
+        assert await listed(runtime) == []
+
+    play(story, None, agent())

@@ -59,7 +59,7 @@ class AgentSessions:
         self._machine = machine
         self._redactor = redactor
 
-    async def create(  # noqa: PLR0913 - the fields of the document
+    async def create(
         self,
         chat_id: str,
         *,

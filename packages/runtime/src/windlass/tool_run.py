@@ -12,9 +12,10 @@ from traceback import format_exception_only
 from typing import Final, cast
 
 from windlass.errors import is_for_us
+from windlass.json_value import NoJsonForm
 from windlass.tool_context import ToolContext
 from windlass.tool_limits import FAILED_CHARS_MAX, FAILURE_CHARS_MAX
-from windlass.tool_result import NoJsonForm, is_light, tool_result
+from windlass.tool_result import is_light, no_json_form_text, tool_result
 from windlass.tool_thread import in_own_thread, in_thread
 from windlass.tools import Tool, ToolFailed
 from windlass_harness.redact import mask_text
@@ -51,7 +52,8 @@ async def run_tool(tool: Tool[..., object], values: Mapping[str, object], *, con
         told = mask_text(error.message[: 2 * FAILED_CHARS_MAX])[:FAILED_CHARS_MAX]
         return ToolRun(failure(told), error, is_retryable=error.is_retryable)
     except NoJsonForm as error:
-        return ToolRun(failure(str(error)), ToolFailed(str(error)))
+        told = no_json_form_text(error)
+        return ToolRun(failure(told), ToolFailed(told))
     except asyncio.CancelledError:
         context.control.cancel()
         raise

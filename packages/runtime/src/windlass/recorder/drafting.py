@@ -6,8 +6,9 @@ Every function here takes a list and adds to it, in words, what the caller did w
 from collections.abc import Mapping, Sequence
 from typing import Final, cast
 
+from windlass.json_value import JsonObject, JsonValue, text_of
 from windlass.recorder.kinds import DecisionType
-from windlass.recorder.plain import INTEGER_MAX, JsonObject, JsonValue, text_of
+from windlass_protocol.limits import INTEGER_MAX
 
 IDS_SHOWN_MAX: Final = 20
 """Options that an error names."""

@@ -6,10 +6,10 @@ from typing import Final, cast
 from pydantic_core import from_json
 
 from windlass.adapters.wall import Stamps
+from windlass.json_value import JsonObject
 from windlass.ports.recorded import NumberedRow, RunStore
 from windlass.recorder.kinds import RecordingError
 from windlass.recorder.ledger import Ledger
-from windlass.recorder.plain import JsonObject
 from windlass_protocol import Record
 
 ATTEMPTS_MAX: Final = 100

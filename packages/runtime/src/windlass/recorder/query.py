@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from windlass.adapters.journals.sqlite_errors import refused
 from windlass.adapters.wall import now_ms
+from windlass.json_value import text_of
 from windlass.ports.recorded import (
     CAUSE,
     CHOICE,
@@ -28,7 +29,6 @@ from windlass.recorder.finishing import catch_up, read_summary
 from windlass.recorder.kinds import RecordingError, RunStatus
 from windlass.recorder.model import Run, RunSummary
 from windlass.recorder.places import DATABASE, FilePlace, folder_of
-from windlass.recorder.plain import text_of
 from windlass.recorder.reading import in_one_go, read_session, run_of
 from windlass_harness.ledger.facts import RunFacts
 from windlass_harness.ledger.failures import blamed, classify

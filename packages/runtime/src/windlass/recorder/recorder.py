@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final, Self, TypedDict, TypeVar, Unpack, cast
 from weakref import finalize
 
 from windlass.adapters.wall import Stamps, day_and_time, elapsed_ms, random_hex
+from windlass.json_value import JsonObject
 from windlass.recorder import drafting
 from windlass.recorder.context import Current
 from windlass.recorder.kinds import DecisionType, RecordingError
 from windlass.recorder.places import Durability, open_ledger
-from windlass.recorder.plain import JsonObject
 from windlass.recorder.recording import ERROR_CHARS_MAX, Recording
 
 if TYPE_CHECKING:

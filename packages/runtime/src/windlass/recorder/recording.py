@@ -3,10 +3,10 @@
 from threading import Lock
 from typing import Final
 
+from windlass.json_value import JsonObject, JsonValue
 from windlass.recorder.drafting import said_in
 from windlass.recorder.kinds import RecordingError
 from windlass.recorder.ledger import Ledger
-from windlass.recorder.plain import JsonObject, JsonValue
 
 AGENT_ID: Final = "recorder"
 """The agent of runs that were recorded from outside."""

@@ -11,13 +11,13 @@ from windlass.definitions import check_name, check_text, check_whole, kind_of, w
 from windlass.delivery import check_sink
 from windlass.dynamic import Dynamic, Placed, Resolver, words_of
 from windlass.hooks import Hook, check_hook
+from windlass.json_schema import schema_problem
 from windlass.limits import (
     HOOKS_PER_AGENT_MAX,
     RESOLVERS_PER_AGENT_MAX,
     SINKS_PER_AGENT_MAX,
     TOOLS_PER_AGENT_MAX,
 )
-from windlass.output_schema import schema_problem
 from windlass.ports.model import LLMProvider
 from windlass.skill_files import Skill
 from windlass.skills import Skills

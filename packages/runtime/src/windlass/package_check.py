@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from windlass.agent_output import schema_hash
 from windlass.errors import AgentError, Rejected
-from windlass.output_schema import schema_problem
+from windlass.json_schema import schema_problem
 from windlass.package import compaction_config, compaction_route
 from windlass.refusals import invalid_package
 from windlass_protocol import (

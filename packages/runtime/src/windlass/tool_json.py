@@ -8,8 +8,7 @@ from typing import Final, Unpack, cast
 from pydantic_core import from_json
 
 from windlass.definitions import wrong
-from windlass.output_schema import schema_problem
-from windlass.schema_check import schema_faults
+from windlass.json_schema import schema_faults, schema_problem
 from windlass.tool_context import ToolContext
 from windlass.tool_schema import ArgumentShape, Unfit
 from windlass.tool_signature import Signature

@@ -9,7 +9,7 @@ from typing import Final, TypeGuard, cast, get_args
 from pydantic import JsonValue
 
 from windlass.definitions import check_text, kind_of, meant, wrong
-from windlass.output_schema import schema_problem
+from windlass.json_schema import schema_problem
 from windlass.ports.model import LLMProvider
 from windlass_harness.ledger.goals import Attempt, Measure
 from windlass_protocol import JsonObject

@@ -12,10 +12,10 @@ from windlass.agent import Agent
 from windlass.compose import AgentRuntime
 from windlass.errors import is_for_us
 from windlass.improve.criteria import Check, Contains, Criterion, Exact, FitsSchema, Goal, Judge, Limit
+from windlass.json_schema import schema_faults
 from windlass.ports.model import LLMProvider
 from windlass.ports.model_source import ProviderSource
 from windlass.refusals import no_value
-from windlass.schema_check import schema_faults
 from windlass_harness.ledger.goals import (
     Attempt,
     GoalScore,

@@ -1,6 +1,6 @@
 """grep: the lines that a regular expression matches, in linear time.
 
-The expressions are those of `windlass.output_pattern`, which never go back. What is searched of a line is
+The expressions are those of `windlass.json_schema`, which never go back. What is searched of a line is
 bounded, so the time of one match is; between two of them a search can be stopped.
 """
 
@@ -12,8 +12,8 @@ from typing import Annotated
 
 from pydantic import Field
 
+from windlass.json_schema import matches, pattern_problem, weight
 from windlass.limits import PATTERN_CHARS_MAX
-from windlass.output_pattern import matches, pattern_problem, weight
 from windlass.tool_context import ToolContext
 from windlass.tool_thread import in_thread
 from windlass.toolbox.folder import Folder, Place

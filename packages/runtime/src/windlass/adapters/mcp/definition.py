@@ -13,7 +13,7 @@ from pydantic import JsonValue
 
 from windlass.adapters.mcp.limits import DEFINITION_BYTES_MAX, DEFINITION_LEVELS_MAX
 from windlass.adapters.mcp.server import McpServer, McpToolOptions
-from windlass.output_schema import schema_problem
+from windlass.json_schema import schema_problem
 from windlass.tool_context import ToolContext
 from windlass.tool_json import arguments_problem, json_tool
 from windlass.tool_limits import DESCRIPTION_CHARS_MAX, NAME_CHARS_MAX

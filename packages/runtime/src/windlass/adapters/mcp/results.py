@@ -15,7 +15,7 @@ from mcp_types import (
 from pydantic import JsonValue
 
 from windlass.adapters.mcp.definition import Definition
-from windlass.schema_check import schema_faults
+from windlass.json_schema import schema_faults
 from windlass.tool_result import result_value
 from windlass.tools import ToolFailed
 from windlass_protocol import JsonObject

@@ -1,48 +1,39 @@
-"""The line to a server: a client for each event loop, and the events of a stream."""
+"""The connection to a provider: an SDK client for each event loop, and the events of a streamed answer."""
 
 import asyncio
 import json
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import import_module
-from typing import Final, Protocol, cast
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from windlass.adapters.models.faults import error_event, malformed, translate
-from windlass.adapters.models.settings import DRAIN_TIMEOUT_S, ERROR_BYTES_MAX, Address, ModelSettings
-from windlass.adapters.models.sse import EventDecoder
+from windlass.adapters.models.settings import (
+    DRAIN_TIMEOUT_S,
+    ERROR_BYTES_MAX,
+    EVENT_BYTES_MAX,
+    Address,
+    ModelSettings,
+)
 from windlass.errors import AgentError
 from windlass_protocol import JsonObject
 
+if TYPE_CHECKING:
+    from httpx2 import Response, ServerSentEvent
+
 _EVENT_STREAM: Final = "text/event-stream"
 _MEDIA_TYPE: Final = re.compile(r"[a-z]+/[a-z0-9.+-]{1,64}").fullmatch
-_DONE: Final = b"[DONE]"
+_DONE: Final = "[DONE]"
 _LAST: Final = "message_stop"
-
-
-class RawResponse(Protocol):
-    """An answer of a server, read as it comes."""
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        """The head of the answer."""
-        ...
-
-    def aiter_bytes(self) -> AsyncIterator[bytes]:
-        """Give the body in pieces."""
-        ...
-
-    async def aclose(self) -> None:
-        """End the request."""
-        ...
 
 
 class Client(Protocol):
     """An SDK."""
 
-    async def post(self, body: JsonObject) -> RawResponse:
+    async def post(self, body: JsonObject) -> "Response":
         """Send a request."""
         ...
 
@@ -82,18 +73,18 @@ class Line:
             Rejected: this request will never be answered.
         """
         failure: AgentError | None = None
-        response: RawResponse | None = None
+        response: Response | None = None
         try:
             response = await (await self._client()).post(body)
             await self._check_type(response)
-            decoder = EventDecoder()
-            pieces = response.aiter_bytes()
-            async for piece in pieces:
-                for data in decoder.feed(piece):
-                    event = self._event(data)
+            async with aclosing(_parts(response)) as parts:
+                async for part in parts:
+                    if not part.data:
+                        continue
+                    event = self._event(part.data)
                     yield event
                     if event is None or event.get("type") == _LAST:
-                        await _drain(pieces)
+                        await _drain(parts)
                         return
         except Exception as error:  # noqa: BLE001 - the boundary to an SDK, which may raise anything
             failure = translate(error, key_name=self.key_name, now=datetime.now(UTC))
@@ -122,7 +113,7 @@ class Line:
             self._clients.setdefault(loop, make(self.address, self.settings))
         return self._clients[loop]
 
-    async def _check_type(self, response: RawResponse) -> None:
+    async def _check_type(self, response: "Response") -> None:
         found = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if found == _EVENT_STREAM:
             return
@@ -138,7 +129,7 @@ class Line:
         shown = found if _MEDIA_TYPE(found) else "no content type"
         raise malformed(f"expected {_EVENT_STREAM}, found {shown}")
 
-    def _event(self, data: bytes) -> JsonObject | None:
+    def _event(self, data: str) -> JsonObject | None:
         if data.strip() == _DONE:
             return None
         event: object = json.loads(data)
@@ -150,9 +141,17 @@ class Line:
         return fields
 
 
-async def _drain(pieces: AsyncIterator[bytes]) -> None:
-    """Read what is left of a finished stream, to use its connection again."""
+async def _parts(response: "Response") -> "AsyncGenerator[ServerSentEvent]":
+    # The SDK of the provider has imported it already.
+    from httpx2 import EventSource  # noqa: PLC0415 - an extra
+
+    async for part in EventSource(response, max_event_size=EVENT_BYTES_MAX):
+        yield part
+
+
+async def _drain(parts: "AsyncIterator[ServerSentEvent]") -> None:
+    """Read the rest of a finished stream, so that its connection can be used again."""
     with suppress(Exception):
         async with asyncio.timeout(DRAIN_TIMEOUT_S):
-            async for _ in pieces:
+            async for _ in parts:
                 pass

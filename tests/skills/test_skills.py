@@ -115,7 +115,9 @@ def test_the_front_matter_is_yaml_in_which_every_scalar_is_a_text(
         (f"---\nname: {'a' * 65}\ndescription: a\n---\n", "lowercase letters"),
     ],
 )
-def test_front_matter_that_cannot_be_used_is_refused_with_its_line(text: str, problem: str, tmp_path: Path) -> None:
+def test_front_matter_that_cannot_be_used_is_refused_with_its_line(
+    text: str, problem: str, tmp_path: Path
+) -> None:
     write(tmp_path, "one", text)
     assert problem in refused(tmp_path)
 

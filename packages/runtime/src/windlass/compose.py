@@ -28,7 +28,7 @@ from windlass.registry import Registered
 from windlass.run_handle import RunHandle
 from windlass.runtime import CoreRuntime
 from windlass.runtime_ports import Machine
-from windlass.setup_check import check_given, check_id, check_items, check_options, check_part, misfit
+from windlass.setup_check import check_id, check_items, check_options, misfit
 from windlass.tool_failed import ToolFailed
 from windlass.tool_state import state_value
 from windlass.typed_result import TypedResult, typed_result
@@ -144,22 +144,14 @@ class AgentRuntime(CoreRuntime):
     def _made(
         cls, store: MemoryStore | SqliteStore, agents: Iterable[Agent], options: RuntimeOptions
     ) -> Self:
-        builder = cls.builder()
-        machine = options.get("machine", Machine(SystemClock(), new_id, chance))
-        check_part(
-            machine, Machine, what="machine", words="a Machine(clock, new_id, random) of windlass.parts"
-        )
-        builder.clock(machine.clock).ids(machine.new_id).random(machine.random)
-        builder.journal(store).event_bus(Feed(store, machine.clock)).content(store)
-        builder.policy(options.get("policy", allow_start)).providers(options.get("providers", {}))
-        builder.provider_source(options.get("provider_source") or providers_from_environment())
-        builder.attended(is_attended=options.get("is_attended", True)).secrets(options.get("secrets", ()))
+        given: RuntimeOptions = {"policy": allow_start, "is_attended": True, **options}
+        if given.get("provider_source") is None:
+            given["provider_source"] = providers_from_environment()
+        builder = cls.builder().options(**given)
+        clock = options["machine"].clock if "machine" in options else SystemClock()
+        builder.journal(store).event_bus(Feed(store, clock)).content(store)
         for agent in check_items(agents, Agent, what="agents", words="agents"):
             builder.agent(agent)
-        builder.hook_executor_registry(options.get("hooks", ()))
-        for sink in check_items(options.get("output_sinks", ()), object, what="output_sinks", words="sinks"):
-            builder.output_sink(sink)
-        _choose(builder, options)
         return builder.build()
 
     async def start(
@@ -288,7 +280,6 @@ class AgentRuntime(CoreRuntime):
             Rejected: a key or a value cannot be used, or the state would be too large.
             Conflict: there is no such session.
         """
-        check_given(values, Mapping, what="values", words="a mapping of keys to JSON")
         change = self._change(values, tuple(check_items(remove, str, what="remove", words="keys")))
         await self._runs.change_state(session_id, change, key=self._ports.machine.new_id())
         await self._rouse(session_id)
@@ -343,26 +334,6 @@ class AgentRuntime(CoreRuntime):
                 run_id,
             )
         return registered
-
-
-def _choose(builder: AgentRuntimeBuilder[T], options: RuntimeOptions) -> None:
-    """Give a builder what has no default of its own here."""
-    if "tool_policy" in options:
-        builder.tool_policy(options["tool_policy"])
-    if "policy_timeout_ms" in options:
-        builder.policy_timeout(options["policy_timeout_ms"])
-    if "approval_dispatcher" in options:
-        builder.approval_dispatcher(options["approval_dispatcher"])
-    if "approval_expires_ms" in options:
-        builder.approvals_expire(options["approval_expires_ms"])
-    if "responders" in options:
-        builder.responders(options["responders"])
-    if "four_eyes" in options:
-        builder.four_eyes(is_required=options["four_eyes"])
-    if "package_change" in options:
-        builder.package_change(options["package_change"])
-    if "rules" in options:
-        builder.rules(options["rules"])
 
 
 def create_tool_loop_harness(config: "ToolLoopHarnessConfig") -> "StepFn":

@@ -1,4 +1,4 @@
-"""What runtimes and runs may be told beside what they need."""
+"""The keyword options of runtimes and runs."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypedDict
@@ -17,37 +17,40 @@ from windlass_protocol import BudgetLimits, JsonObject, RunMode, SessionCapabili
 
 
 class RuntimeOptions(TypedDict, total=False):
-    """What a runtime may be told beside its agents."""
+    """Options of `AgentRuntime.open` and `in_memory`, by keyword.
+
+    `RuntimePorts` declares the port behind each of them, with its default and its check.
+    """
 
     providers: Mapping[str, LLMProvider]
-    """Who answers for the routes of models that are texts."""
+    """Models by their routes, for agents with the name of a model."""
     provider_source: ProviderSource
-    """Who answers for all other routes; `openai`, `anthropic`, `ollama` and such when left out, by the
-    variables of the environment."""
+    """Provides the models of all other routes; when left out, those of `openai`, `anthropic`, `ollama` and others
+    by the variables of the environment."""
     policy: StartPolicy
     """Decides whether a run may start; every run may when left out."""
     tool_policy: ToolPolicy
     """Decides about tool calls, instead of the policies of the agents."""
     policy_timeout_ms: int
-    """How long either of them may take to decide; one that takes longer has said no."""
+    """How long either policy may take to decide; one that takes longer has denied."""
     output_sinks: Iterable[OutputSink]
     """Where the output of agents that name them is delivered."""
     approval_dispatcher: ApprovalDispatcher
     """Takes requests to people."""
     is_attended: bool
-    """Whether somebody is there to ask; if not, whatever needs consent is denied.
+    """Whether people answer requests; if not, calls that need consent are denied.
 
-    True when left out: whoever holds the runtime can see `handle.requests()` and answer.
+    True when left out: the holder of the runtime can read `handle.requests()` and answer.
     """
     approval_expires_ms: int
     responders: Sequence[str]
-    """Who may answer; anybody when left out."""
+    """Names of the people who may answer; anybody when left out."""
     four_eyes: bool
-    """Whether whoever asked for a run, its `source`, may not consent to what it does; needs responders."""
+    """Whether the person who asked for a run (its `source`) may not consent to its calls; needs responders."""
     hooks: Iterable[Hook]
     """Functions for hooks that packages name; agents bring their own."""
     package_change: PackageChange | str
-    """What becomes of runs whose agent has changed since they began; they continue when left out."""
+    """Continue (when left out), move or refuse runs of an agent that has changed since they began."""
     rules: Rules
     secrets: Iterable[str]
     """Texts that must never reach a record, event, trace or error."""
@@ -55,7 +58,7 @@ class RuntimeOptions(TypedDict, total=False):
 
 
 class RunOptions(TypedDict, total=False):
-    """What a run may be told beside its message; None is as good as left out."""
+    """Options of `AgentRuntime.start`, by keyword; None is as good as left out."""
 
     session_id: str | None
     """The session to go on with; a new one when left out."""
@@ -74,7 +77,7 @@ class RunOptions(TypedDict, total=False):
     source: SourceRef | None
     """Where the message comes from."""
     owner: str | None
-    """Whom the session belongs to, told by whoever begins it; a start for another owner is denied."""
+    """The owner of the session, set by its first run; a start for another owner is denied."""
     goal_id: str | None
     """What it is for, to find the runs of one goal together in the decision ledger."""
     goal_description: str | None

@@ -1,4 +1,4 @@
-"""Checks of what a host gives to a runtime: a slip is refused, with what to write."""
+"""Checks of values that a host gives to a runtime; a refusal says what to write instead."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,7 +8,7 @@ from pydantic import JsonValue, ValidationError
 
 from windlass.definitions import kind_of, option_problem
 from windlass.limits import CONTENT_BYTES_MAX, WAIT_MS_MAX
-from windlass.refusals import bad_request, bad_setup
+from windlass.refusals import bad_request, bad_setup, invalid_package
 from windlass_harness.loop.drafts import ID_CHARS_MAX
 from windlass_harness.views.listing import TURNING
 from windlass_protocol import CodecError, CodecLimits, RunRequest, canonical
@@ -138,6 +138,15 @@ def check_callable(value: T, what: str, *, words: str) -> T:
     """Return something that can be called; `words` say what it is called with."""
     if not callable(value) or isinstance(value, type):
         raise bad_setup(f"{what} is {words}, found {kind_of(value)}")
+    return value
+
+
+def check_name(value: object, what: str) -> str:
+    """Return the name of a package, a route, a tool or a sink."""
+    if not value:
+        raise invalid_package(f"missing required field: {what}")
+    if not isinstance(value, str):
+        raise invalid_package(f"{what} is a text, found {kind_of(value)}")
     return value
 
 

@@ -5,9 +5,14 @@ written; nothing is constructed from the YAML, so tags and aliases have no effec
 """
 
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final, cast
 
 from windlass.definitions import wrong
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import yaml
 
 _FENCE: Final = "---"
 _READ: Final = ("name", "description")
@@ -49,7 +54,8 @@ def _fields(text: str, where: str) -> dict[str, str]:
     import yaml  # noqa: PLC0415 - slow to import
 
     try:
-        root = yaml.compose(text, yaml.BaseLoader)
+        compose = cast("Callable[..., yaml.Node | None]", yaml.compose)  # pyright: ignore[reportUnknownMemberType]
+        root = compose(text, yaml.BaseLoader)
     except yaml.MarkedYAMLError as error:
         line = "" if error.problem_mark is None else f"line {error.problem_mark.line + _FIRST_LINE}: "
         hint = "put a text with a colon or quotes in it into double quotes"

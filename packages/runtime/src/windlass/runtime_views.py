@@ -8,7 +8,6 @@ from windlass.ports.journal import Store
 from windlass.refusals import missing_port
 from windlass.runs import Runs
 from windlass.runtime_ports import RuntimePorts
-from windlass.setup_check import check_given
 from windlass_harness.views.deliveries import DeliveryState
 from windlass_protocol import Cursor, DecisionRun
 
@@ -107,7 +106,5 @@ class RuntimeViews:
     def subscribe_events(
         self, event_filter: CompiledEventFilter, cursor: Cursor | None = None
     ) -> EventStream:
-        """Watch what a filter lets through."""
-        words = "a filter that is compiled: EventFilter(…).compile()"
-        check_given(event_filter, CompiledEventFilter, what="event_filter", words=words)
+        """Watch the events that a compiled filter lets through."""
         return self._bus().subscribe_filtered(event_filter, cursor)

@@ -25,7 +25,7 @@ from windlass.ports.listing import (
 )
 from windlass.refusals import bad_request, kept_name, notes_name, unknown_run, unknown_session
 from windlass.runtime_ports import Machine
-from windlass.setup_check import check_flag, check_id, check_options
+from windlass.setup_check import check_id, check_options
 from windlass_harness.ledger.names import is_notes
 from windlass_harness.loop.family import is_childs
 from windlass_harness.redact import Redactor
@@ -108,7 +108,7 @@ class Sessions:
             status=None if status is None else member(SessionStatus, status),
             owner=name_of(wanted.get("owner"), "owner"),
             words=words_of(wanted.get("text")),
-            root_only=check_flag(wanted.get("root_only", True), "root_only"),
+            root_only=wanted.get("root_only", True),
         )
         most, before = check_limit(limit), place_of(after, "sessions")
         found = await self._store.listed(query, before=before, limit=most + 1)

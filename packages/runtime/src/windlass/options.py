@@ -25,8 +25,8 @@ class RuntimeOptions(TypedDict, total=False):
     providers: Mapping[str, LLMProvider]
     """Models by their routes, for agents with the name of a model."""
     provider_source: ProviderSource
-    """Provides the models of all other routes; when left out, those of `openai`, `anthropic`, `ollama` and others
-    by the variables of the environment."""
+    """Provides the models of all other routes; when left out, those of `openai`, `anthropic`, `ollama` and
+    others, by the variables of the environment."""
     policy: StartPolicy
     """Decides whether a run may start; every run may when left out."""
     tool_policy: ToolPolicy
@@ -46,7 +46,7 @@ class RuntimeOptions(TypedDict, total=False):
     responders: Sequence[str]
     """Names of the people who may answer; anybody when left out."""
     four_eyes: bool
-    """Whether the person who asked for a run (its `source`) may not consent to its calls; needs responders."""
+    """Whether the person who asked for a run, its `source`, may not consent to its calls; needs responders."""
     hooks: Iterable[Hook]
     """Functions for hooks that packages name; agents bring their own."""
     package_change: PackageChange | str

@@ -46,7 +46,7 @@ class RuntimeOptions(TypedDict, total=False):
     responders: Sequence[str]
     """Names of the people who may answer; anybody when left out."""
     four_eyes: bool
-    """Whether the person who asked for a run, its `source`, may not consent to its calls; needs responders."""
+    """Whether the `source` of a run, who asked for it, may not consent to its calls; needs responders."""
     hooks: Iterable[Hook]
     """Functions for hooks that packages name; agents bring their own."""
     package_change: PackageChange | str

@@ -6,7 +6,7 @@ from pydantic_core import to_json
 
 from windlass.engine.output_check import check_output
 from windlass.errors import wrong
-from windlass.output_schema import schema_problem
+from windlass.json_schema import schema_problem
 from windlass_harness.loop.events import OutputChecked
 from windlass_protocol import JsonObject, JsonValue, OutputContract, OutputError, SchemaVersion
 

@@ -90,7 +90,7 @@ WORDS: list[tuple[dict[str, Any], object, tuple[str, str, str]]] = [
     ({"additionalProperties": False}, {"a": 1}, ("/a", "additionalProperties", "not allowed here")),
     ({"additionalProperties": {"type": "null"}}, {"a": 1}, ("/a", "type", "expected null, found integer")),
     ({"not": {}}, 1, ("", "not", "not allowed here")),
-    ({"oneOf": [{}, {}]}, 1, ("", "oneOf", "fits none of the alternatives, or more than it may")),
+    ({"oneOf": [{}, {}]}, 1, ("", "oneOf", "matches none of the alternatives, or more than one")),
     ({"items": {"type": "integer"}}, [1, "a"], ("/1", "type", "expected integer, found string")),
 ]
 

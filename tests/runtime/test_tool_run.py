@@ -111,7 +111,7 @@ def test_a_result_that_fails_when_it_is_looked_at_is_a_failure():
     async def lie() -> dict[str, object]:
         return Liar({"a": object()})
 
-    assert run(tried(lie)).result.error == "RuntimeError: no"
+    assert "it holds a value of type Liar;" in (run(tried(lie)).result.error or "")
 
 
 def test_a_tool_that_takes_too_long_is_cancelled_and_its_effect_unknown():
@@ -225,7 +225,7 @@ def test_a_result_that_is_no_data_is_a_failure_that_says_the_tool_has_run():
     assert not ran.result.success
     assert ran.result.error is not None
     assert ran.result.error.startswith(
-        "the tool has run, and whatever it does is done, but its result cannot"
+        "the tool has run, and its effects have happened, but its result cannot"
     )
     assert "it holds a value of type lock;" in ran.result.error
     assert isinstance(ran.error, ToolFailed)

@@ -67,9 +67,21 @@ def test_a_skill_is_its_name_its_description_its_body_and_its_files(tmp_path: Pa
             "Last.",
         ),
         ("# a comment\n\ndescription: After it.", "After it."),
+        ("description: Words # and a comment", "Words"),
+        ("description: &a Words", "Words"),
+        ("description: >2\n    Words", "Words"),
+        ('description: "Quoted\n  over lines"', "Quoted over lines"),
+        ('description: "\\x41 \\e"', "A \x1b"),
+        ("description: on", "on"),
+        ("description: 2026-01-31", "2026-01-31"),
+        ("description: 0x10", "0x10"),
+        ("description: null", "null"),
+        ("on: 1\nname-of: &b [*b]\ndescription: 1.0", "1.0"),
     ],
 )
-def test_the_front_matter_is_read_as_yaml_would(written: str, description: str, tmp_path: Path) -> None:
+def test_the_front_matter_is_yaml_in_which_every_scalar_is_a_text(
+    written: str, description: str, tmp_path: Path
+) -> None:
     write(tmp_path, "one", f"---\nname: one\n{written}\n---\nBody\n")
     [skill] = load_skills(tmp_path)
     assert skill.description == description
@@ -83,18 +95,18 @@ def test_the_front_matter_is_read_as_yaml_would(written: str, description: str, 
         ("---\nname: one\n", "does not end"),
         ("---\nname: one\n---\n", "has no description"),
         ("---\n---\n", "has no name and no description"),
-        ("---\nname: one\ndescription: a: b\n---\n", "put it in double quotes"),
-        ("---\nname: one\ndescription: a #b\n---\n", "put it in double quotes"),
-        ("---\nname: one\ndescription: [a]\n---\n", "put it in double quotes"),
-        ("---\nname: one\ndescription: &a b\n---\n", "put it in double quotes"),
-        ("---\nname: one\ndescription: >2\n  x\n---\n", "put it in double quotes"),
-        ("---\nname: one\ndescription:\n  a: b\n---\n", "is a text on the same line"),
-        ('---\nname: one\ndescription: "a\n---\n', "the quotes do not match"),
-        ('---\nname: one\ndescription: "a" b\n---\n', "the quotes do not match"),
-        ("---\nname: one\ndescription: 'a' b'\n---\n", "the quotes do not match"),
-        ('---\nname: one\ndescription: "a"\n  more\n---\n', "ends on its line"),
-        ("---\nname: one\nname: one\ndescription: a\n---\n", "name is there twice"),
-        ("---\nname: one\njust words\ndescription: a\n---\n", "line 3 is not"),
+        ("---\nname: one\ndescription: a: b\n---\n", "line 3: not YAML: mapping values are not allowed"),
+        ("---\nname: one\ndescription: [a]\n---\n", "line 3: description is not a text; put it in double"),
+        ("---\nname: one\ndescription: !!int 5\n---\n", "line 3: description is not a text"),
+        ("---\nname: one\ndescription:\n  a: b\n---\n", "line 3: description is not a text"),
+        ('---\nname: one\ndescription: "a\n---\n', "SKILL.md: line 3: not YAML"),
+        ('---\nname: one\ndescription: "a" b\n---\n', "line 3: not YAML"),
+        ("---\nname: one\ndescription: *gone\n---\n", "line 3: not YAML: found undefined alias"),
+        ("---\nname: one\nname: one\ndescription: a\n---\n", "line 3: name is there twice"),
+        ("---\nname: one\njust words\ndescription: a\n---\n", "line 4: not YAML"),
+        ("---\njust words\n---\n", "line 2: expected `key: text`"),
+        ("---\na: \x01\n---\n", "is not YAML that can be read"),
+        (f"---\na: {'[' * 5_000}\n---\n", "is not YAML that can be read"),
         ("---\nname: two\ndescription: a\n---\n", "says that it is called two"),
         ("---\nname: One\ndescription: a\n---\n", "lowercase letters"),
         ("---\nname: ../one\ndescription: a\n---\n", "lowercase letters"),
@@ -102,7 +114,9 @@ def test_the_front_matter_is_read_as_yaml_would(written: str, description: str, 
         (f"---\nname: {'a' * 65}\ndescription: a\n---\n", "lowercase letters"),
     ],
 )
-def test_what_could_be_read_in_two_ways_is_refused(text: str, problem: str, tmp_path: Path) -> None:
+def test_front_matter_that_cannot_be_used_is_refused_with_its_line(
+    text: str, problem: str, tmp_path: Path
+) -> None:
     write(tmp_path, "one", text)
     assert problem in refused(tmp_path)
 

@@ -14,6 +14,7 @@ import windlass
 from windlass.dynamic import Dynamic, Placed, Resolver, words_of
 from windlass.errors import check_name, check_text, check_whole, kind_of, wrong
 from windlass.hooks import Hook, check_hook
+from windlass.json_schema import schema_problem
 from windlass.limits import (
     DESCRIPTION_CHARS_MAX,
     HOOKS_PER_AGENT_MAX,
@@ -27,7 +28,6 @@ from windlass.limits import (
     SUBAGENTS_MAX,
     TOOLS_PER_AGENT_MAX,
 )
-from windlass.output_schema import schema_problem
 from windlass.ports.model import LLMProvider
 from windlass.skills import Skill, Skills
 from windlass.tools import Tool, ToolFailed, tool

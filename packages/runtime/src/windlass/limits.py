@@ -119,6 +119,9 @@ FAILURE_CHARS_MAX: Final = 500
 FAILED_CHARS_MAX: Final = 8_192
 """What a tool itself may tell the model of a failure."""
 REPR_CHARS_MAX: Final = 2_000
+"""Kept of the repr of a value that has no JSON form."""
+REPR_READ_CHARS_MAX: Final = 65_536
+"""Of a repr in which secrets are masked before it is cut: half a secret is not recognised."""
 RESULT_LEVELS_MAX: Final = 48
 RESULT_VALUES_MAX: Final = 1_000_000
 """Values of a result that is not plain JSON; what comes after is left out."""

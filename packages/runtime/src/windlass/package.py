@@ -14,8 +14,8 @@ from pydantic import JsonValue, ValidationError
 
 from windlass.agent import Agent, schema_hash
 from windlass.errors import AgentError, Rejected, kind_of
+from windlass.json_schema import schema_problem
 from windlass.limits import PACKAGE_BYTES_MAX
-from windlass.output_schema import schema_problem
 from windlass.ports.store import ContentStore
 from windlass.refusals import bad_request, invalid_package
 from windlass_harness.budget import BudgetLimit

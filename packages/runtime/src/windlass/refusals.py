@@ -437,6 +437,15 @@ def check_callable(value: T, what: str, *, words: str) -> T:
     return value
 
 
+def check_name(value: object, what: str) -> str:
+    """Return the name of a package, a route, a tool or a sink."""
+    if not value:
+        raise invalid_package(f"missing required field: {what}")
+    if not isinstance(value, str):
+        raise invalid_package(f"{what} is a text, found {kind_of(value)}")
+    return value
+
+
 def check_request(request: object) -> None:
     """Refuse what is no request for a run."""
     words = "a RunRequest; start() takes an agent and a message"

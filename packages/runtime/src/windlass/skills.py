@@ -1,15 +1,14 @@
 """Skills: instructions loaded on demand, from SKILL.md files or code."""
 
-import json
 import os
 import re
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from difflib import get_close_matches
 from hashlib import sha256
 from pathlib import Path
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from windlass.errors import Rejected, check_text, wrong
 from windlass.limits import (
@@ -24,20 +23,25 @@ from windlass.limits import (
     SKILLS_MAX,
 )
 from windlass.tools import Tool, ToolFailed, tool
-from windlass_protocol import CodecError, JsonObject, canonical, parse
+from windlass_protocol import JsonObject, canonical
 from windlass_protocol.codec_errors import shown
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import yaml
+
+
 _FENCE: Final = "---"
-_KEY: Final = re.compile(r"([A-Za-z][A-Za-z0-9_-]*):(?:[ ]+(.*))?")
-_BLOCK: Final = re.compile(r"([>|])[+-]?")
 _READ: Final = ("name", "description")
-_SPECIAL: Final = "[]{}&*!%@`|>,?#-\"'"
-"""What a plain text does not begin with."""
+_TEXT_TAG: Final = "tag:yaml.org,2002:str"
+_FIRST_LINE: Final = 2
+"""The line of the file that the front matter begins on."""
 
 
 @dataclass(frozen=True, slots=True)
 class SkillText:
-    """What a SKILL.md says."""
+    """The parts of a SKILL.md that are used."""
 
     name: str
     description: str
@@ -45,10 +49,10 @@ class SkillText:
 
 
 def read_skill_text(text: str, where: str) -> SkillText:
-    """Return what a SKILL.md says.
+    """Return the name, the description and the body of a SKILL.md; `where` names the file in errors.
 
     Raises:
-        Rejected: there is no front matter, or a part of it cannot be read.
+        Rejected: there is no front matter, it is not YAML, or it lacks a text.
     """
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
     if lines[0].rstrip() != _FENCE:
@@ -56,70 +60,42 @@ def read_skill_text(text: str, where: str) -> SkillText:
     end = next((at for at, line in enumerate(lines[1:], 1) if line.rstrip() == _FENCE), None)
     if end is None:
         raise wrong(f"{where}: the front matter does not end; write {_FENCE} on a line of its own")
-    found = _fields(lines[1:end], where)
+    found = _fields("\n".join(lines[1:end]), where)
     missing = [key for key in _READ if not found.get(key)]
     if missing:
         raise wrong(f"{where}: the front matter has no {' and no '.join(missing)}")
     return SkillText(found["name"], found["description"], "\n".join(lines[end + 1 :]).strip())
 
 
-def _fields(lines: Sequence[str], where: str) -> dict[str, str]:
+def _fields(text: str, where: str) -> dict[str, str]:
+    """Return the name and the description; other keys have to be YAML and are passed over."""
+    import yaml  # noqa: PLC0415 - slow to import
+
+    try:
+        compose = cast("Callable[..., yaml.Node | None]", yaml.compose)  # pyright: ignore[reportUnknownMemberType]
+        root = compose(text, yaml.BaseLoader)
+    except yaml.MarkedYAMLError as error:
+        line = "" if error.problem_mark is None else f"line {error.problem_mark.line + _FIRST_LINE}: "
+        hint = "put a text with a colon or quotes in it into double quotes"
+        raise wrong(f"{where}: {line}not YAML: {error.problem}; {hint}") from None
+    except (yaml.YAMLError, RecursionError):
+        raise wrong(f"{where}: the front matter is not YAML that can be read") from None
+    if root is None:
+        return {}
+    if not isinstance(root, yaml.MappingNode):
+        raise wrong(f"{where}: line {_FIRST_LINE}: expected `key: text`")
     found: dict[str, str] = {}
-    at = 0
-    while at < len(lines):
-        line = lines[at]
-        at += 1
-        if not line.strip() or line.startswith("#"):
+    for key, value in root.value:
+        line = key.start_mark.line + _FIRST_LINE
+        name = key.value if isinstance(key, yaml.ScalarNode) else ""
+        if name in found:
+            raise wrong(f"{where}: line {line}: {name} is there twice")
+        if name not in _READ:
             continue
-        match = _KEY.fullmatch(line.rstrip())
-        if match is None:
-            raise wrong(f"{where}: line {at + 1} is not `key: text`")
-        key, inside = match[1], at
-        while at < len(lines) and _is_inside(lines[at], is_list_fine=not match[2]):
-            at += 1
-        if key in found:
-            raise wrong(f"{where}: {key} is there twice")
-        found[key] = _value(match[2] or "", lines[inside:at], f"{where}: {key}") if key in _READ else key
+        if not isinstance(value, yaml.ScalarNode) or value.tag != _TEXT_TAG:
+            raise wrong(f"{where}: line {line}: {name} is not a text; put it in double quotes")
+        found[name] = value.value.strip()
     return found
-
-
-def _is_inside(line: str, *, is_list_fine: bool) -> bool:
-    """Say whether a line belongs to the key above it."""
-    return not line.strip() or line[0] in " \t" or (is_list_fine and line.startswith("- "))
-
-
-def _value(first: str, more: Sequence[str], where: str) -> str:
-    block = _BLOCK.fullmatch(first)
-    if block:
-        return _joined(more, "\n" if block[1] == "|" else " ")
-    if not first:
-        raise wrong(f"{where} is a text on the same line, or a block after > or |")
-    if first[0] in "\"'":
-        if any(line.strip() for line in more):
-            raise wrong(f"{where}: a text in quotes ends on its line; use a block after > instead")
-        return _unquoted(first, where)
-    text = _joined([first, *more], " ")
-    if first[0] in _SPECIAL or ": " in text or " #" in text or text.endswith(":"):
-        raise wrong(f"{where} could be read as something else than a text; put it in double quotes")
-    return text
-
-
-def _joined(lines: Sequence[str], between: str) -> str:
-    return between.join(line.strip() for line in lines).strip()
-
-
-def _unquoted(text: str, where: str) -> str:
-    if text[0] == "'":
-        inner = text[1:-1]
-        if len(text) >= 2 and text.endswith("'") and "'" not in inner.replace("''", ""):
-            return inner.replace("''", "'").strip()
-    else:
-        try:
-            # A text in double quotes is the same in JSON, the rarer escapes of YAML apart.
-            return cast(str, parse(text)).strip()
-        except (CodecError, json.JSONDecodeError):
-            pass
-    raise wrong(f"{where}: the quotes do not match, or hold what JSON does not know")
 
 
 SKILL_FILE: Final = "SKILL.md"

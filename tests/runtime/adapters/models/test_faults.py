@@ -30,7 +30,7 @@ from tests.runtime.adapters.models.wire import (
 from windlass import Agent, AgentRuntime, LLMMessage, Rejected, Unavailable
 from windlass.adapters.models import ModelSettings
 from windlass.adapters.models.errors import translate
-from windlass.adapters.models.transport import EVENT_BYTES_MAX, EventDecoder
+from windlass.adapters.models.transport import EVENT_BYTES_MAX
 from windlass.errors import AgentError
 from windlass.ports.model import ModelFault, ModelRejected, ModelUnavailable, is_context_overflow
 from windlass_harness.loop.rules import Rules
@@ -213,14 +213,12 @@ def test_an_answer_that_is_no_stream_is_an_error(wire: Wire) -> None:
     assert fault(failure(wire, large)) == "malformed"
 
 
-def test_an_event_without_an_end_is_not_read_for_ever() -> None:
-    decoder = EventDecoder()
-    assert decoder.feed(b"data: " + b"x" * (EVENT_BYTES_MAX - 6)) == []
-    with pytest.raises(ModelUnavailable, match="over the limit"):
-        decoder.feed(b"x")
-    decoder = EventDecoder()
-    with pytest.raises(ModelUnavailable, match="over the limit"):
-        decoder.feed(b"data: " + b"x" * EVENT_BYTES_MAX + b"\ndata: x\n")
+@BOTH
+@pytest.mark.parametrize("end", [b"", b"\ndata: x\n"], ids=["without an end", "of two lines"])
+def test_an_event_over_the_limit_is_not_read_on(wire: Wire, end: bytes) -> None:
+    error = failure(wire, Reply([b"data: " + b"x" * (EVENT_BYTES_MAX - 5) + end]))
+    assert f"over the limit of {EVENT_BYTES_MAX:,} bytes" in error.message
+    assert fault(error) == "malformed"
 
 
 # Servers that say no

@@ -36,7 +36,6 @@ from windlass.ports.store import (
 )
 from windlass.refusals import (
     bad_request,
-    check_flag,
     check_id,
     check_options,
     kept_name,
@@ -171,7 +170,7 @@ class Sessions:
             status=None if status is None else member(SessionStatus, status),
             owner=name_of(wanted.get("owner"), "owner"),
             words=words_of(wanted.get("text")),
-            root_only=check_flag(wanted.get("root_only", True), "root_only"),
+            root_only=wanted.get("root_only", True),
         )
         most, before = check_limit(limit), place_of(after, "sessions")
         found = await self._store.listed(query, before=before, limit=most + 1)

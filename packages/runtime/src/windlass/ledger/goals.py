@@ -11,11 +11,10 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from windlass.agent import Agent
 from windlass.errors import check_text, is_for_us, kind_of, meant, wrong
-from windlass.output_schema import schema_problem
+from windlass.json_schema import schema_faults, schema_problem
 from windlass.ports.model import LLMProvider, ProviderSource
 from windlass.refusals import no_value
 from windlass.runtime.compose import AgentRuntime
-from windlass.schema_check import schema_faults
 from windlass_harness.ledger.goals import (
     Attempt,
     GoalScore,

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from windlass.adapters.journals.sqlite_errors import refused
 from windlass.adapters.wall import now_ms
+from windlass.json_value import text_of
 from windlass.ledger.index import catch_up, read_summary
 from windlass.ledger.kinds import RecordingError, RunStatus
 from windlass.ledger.model import JsonObject, Run, RunSummary
-from windlass.ledger.plain import text_of
 from windlass.ledger.reading import in_one_go, read_session, run_of
 from windlass.ledger.spool import DATABASE, FilePlace, folder_of
 from windlass.ports.recorded import (

@@ -3,19 +3,21 @@
 import logging
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
+from itertools import islice
 from os import getpid
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeVar, cast, get_args
 from weakref import WeakSet
 
 from windlass.adapters.journals.permissions import may_make_files
 from windlass.adapters.journals.spool import Spool, spool_folder
 from windlass.adapters.wall import day_and_time, random_hex
+from windlass.json_value import JsonForm, JsonObject, JsonValue, json_value
 from windlass.ledger.kinds import RecordingError
-from windlass.ledger.plain import SIZES, JsonObject, JsonValue, plain, short, shrunk
+from windlass.limits import REPR_CHARS_MAX, REPR_READ_CHARS_MAX
 from windlass.ports.recorded import NumberedRow
 from windlass_harness.redact import Redactor
 
@@ -32,6 +34,22 @@ RECORD_BYTES_MAX: Final = 1_048_576 - 8_192
 _DIGITS: Final = bytes(ord("0") if 48 <= code < 58 else ord(" ") for code in range(256))
 _LONG: Final = b"0" * 16
 """So many digits in a row, after `_DIGITS`, may be a number that not every language can hold."""
+
+
+class Size(NamedTuple):
+    """How much is kept of a value that is too large for a record."""
+
+    chars: int
+    """Of one text."""
+    items: int
+    """Of one list or object; more than any record has names of its own."""
+    levels: int
+
+
+SIZES: Final = (Size(65_536, 1_024, 48), Size(4_096, 128, 16), Size(256, 16, 8), Size(64, 16, 4))
+"""Tried in turn, until a record is small enough."""
+_FORM: Final = JsonForm(binary="repr", repr_chars_max=REPR_READ_CHARS_MAX)
+_CUT_FORM: Final = replace(_FORM, items_max=SIZES[0].items)
 
 _log: Final = logging.getLogger("windlass.ledger")
 _ledgers: "WeakSet[Ledger]" = WeakSet()
@@ -107,15 +125,15 @@ class Ledger:
         if body and not is_large and _LONG not in body.translate(_DIGITS) and self._redactor.is_clean(said):
             return body
         # Items that are not kept are not looked at; texts are cut when no secret is in them any more.
-        kept = plain(data, items=SIZES[0].items if is_large else None)
-        masked = cast("JsonObject", short(cast("JsonValue", self._redactor.value(kept))))
+        kept = json_value(data, _CUT_FORM if is_large else _FORM)
+        masked = cast("JsonObject", _short(cast("JsonValue", self._redactor.value(kept))))
         if is_large:
             masked["isCut"] = True
         body = self._to_json([type_, at, masked, run_id])
         for size in SIZES:
             if len(body) <= RECORD_BYTES_MAX:
                 break
-            smaller = cast("JsonObject", shrunk(masked, size))
+            smaller = cast("JsonObject", _shrunk(masked, size))
             body = self._to_json([type_, at, {**smaller, "isCut": True}, run_id])
         return body
 
@@ -216,6 +234,35 @@ def _watch_forks() -> None:
 def _forget_parent() -> None:
     for ledger in tuple(_ledgers):
         ledger.forget()
+
+
+def _short(value: JsonValue) -> JsonValue:
+    """Cut the reprs in a value: no secret is in them any more."""
+    match value:
+        case {"$type": _, "$repr": str() as told}:
+            return {**value, "$repr": told[:REPR_CHARS_MAX]}
+        case list():
+            return [_short(item) for item in value]
+        case dict():
+            return {key: _short(item) for key, item in value.items()}
+        case _:
+            return value
+
+
+def _shrunk(value: JsonValue, size: Size) -> JsonValue:
+    """Cut the texts, lists, objects and levels of a value."""
+    match value:
+        case str() if len(value) > size.chars:
+            return f"{value[: size.chars]}… [cut: {len(value) - size.chars:,} more]"
+        case list():
+            below = size._replace(levels=size.levels - 1)
+            return [_shrunk(item, below) for item in value[: size.items]] if size.levels else []
+        case dict():
+            below = size._replace(levels=size.levels - 1)
+            entries = islice(value.items(), size.items) if size.levels else ()
+            return {key: _shrunk(item, below) for key, item in entries}
+        case _:
+            return value
 
 
 Durability = Literal["power", "process"]

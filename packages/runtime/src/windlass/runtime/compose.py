@@ -24,11 +24,9 @@ from windlass.ports.host import ApprovalDispatcher, OutputSink, StartPolicy, Too
 from windlass.ports.model import LLMProvider, ProviderSource
 from windlass.refusals import (
     bad_request,
-    check_given,
     check_id,
     check_items,
     check_options,
-    check_part,
     invalid_package,
     misfit,
     unknown_agent,
@@ -94,37 +92,40 @@ class Opening(Coroutine[object, object, RuntimeT], Generic[RuntimeT]):
 
 
 class RuntimeOptions(TypedDict, total=False):
-    """What a runtime may be told beside its agents."""
+    """Options of `AgentRuntime.open` and `in_memory`, by keyword.
+
+    `RuntimePorts` declares the port behind each of them, with its default and its check.
+    """
 
     providers: Mapping[str, LLMProvider]
-    """Who answers for the routes of models that are texts."""
+    """Models by their routes, for agents with the name of a model."""
     provider_source: ProviderSource
-    """Who answers for all other routes; `openai`, `anthropic`, `ollama` and such when left out, by the
-    variables of the environment."""
+    """Provides the models of all other routes; when left out, those of `openai`, `anthropic`, `ollama` and
+    others, by the variables of the environment."""
     policy: StartPolicy
     """Decides whether a run may start; every run may when left out."""
     tool_policy: ToolPolicy
     """Decides about tool calls, instead of the policies of the agents."""
     policy_timeout_ms: int
-    """How long either of them may take to decide; one that takes longer has said no."""
+    """How long either policy may take to decide; one that takes longer has denied."""
     output_sinks: Iterable[OutputSink]
     """Where the output of agents that name them is delivered."""
     approval_dispatcher: ApprovalDispatcher
     """Takes requests to people."""
     is_attended: bool
-    """Whether somebody is there to ask; if not, whatever needs consent is denied.
+    """Whether people answer requests; if not, calls that need consent are denied.
 
-    True when left out: whoever holds the runtime can see `handle.requests()` and answer.
+    True when left out: the holder of the runtime can read `handle.requests()` and answer.
     """
     approval_expires_ms: int
     responders: Sequence[str]
-    """Who may answer; anybody when left out."""
+    """Names of the people who may answer; anybody when left out."""
     four_eyes: bool
-    """Whether whoever asked for a run, its `source`, may not consent to what it does; needs responders."""
+    """Whether the `source` of a run, who asked for it, may not consent to its calls; needs responders."""
     hooks: Iterable[Hook]
     """Functions for hooks that packages name; agents bring their own."""
     package_change: PackageChange | str
-    """What becomes of runs whose agent has changed since they began; they continue when left out."""
+    """Continue (when left out), move or refuse runs of an agent that has changed since they began."""
     rules: Rules
     secrets: Iterable[str]
     """Texts that must never reach a record, event, trace or error."""
@@ -132,7 +133,7 @@ class RuntimeOptions(TypedDict, total=False):
 
 
 class RunOptions(TypedDict, total=False):
-    """What a run may be told beside its message; None is as good as left out."""
+    """Options of `AgentRuntime.start`, by keyword; None is as good as left out."""
 
     session_id: str | None
     """The session to go on with; a new one when left out."""
@@ -151,7 +152,7 @@ class RunOptions(TypedDict, total=False):
     source: SourceRef | None
     """Where the message comes from."""
     owner: str | None
-    """Whom the session belongs to, told by whoever begins it; a start for another owner is denied."""
+    """The owner of the session, set by its first run; a start for another owner is denied."""
     goal_id: str | None
     """What it is for, to find the runs of one goal together in the decision ledger."""
     goal_description: str | None
@@ -257,22 +258,14 @@ class AgentRuntime(CoreRuntime):
     def _made(
         cls, store: MemoryStore | SqliteStore, agents: Iterable[Agent], options: RuntimeOptions
     ) -> Self:
-        builder = cls.builder()
-        machine = options.get("machine", Machine(SystemClock(), new_id, chance))
-        check_part(
-            machine, Machine, what="machine", words="a Machine(clock, new_id, random) of windlass.parts"
-        )
-        builder.clock(machine.clock).ids(machine.new_id).random(machine.random)
-        builder.journal(store).event_bus(Feed(store, machine.clock)).content(store)
-        builder.policy(options.get("policy", allow_start)).providers(options.get("providers", {}))
-        builder.provider_source(options.get("provider_source") or providers_from_environment())
-        builder.attended(is_attended=options.get("is_attended", True)).secrets(options.get("secrets", ()))
+        given: RuntimeOptions = {"policy": allow_start, "is_attended": True, **options}
+        if given.get("provider_source") is None:
+            given["provider_source"] = providers_from_environment()
+        builder = cls.builder().options(**given)
+        clock = options["machine"].clock if "machine" in options else SystemClock()
+        builder.journal(store).event_bus(Feed(store, clock)).content(store)
         for agent in check_items(agents, Agent, what="agents", words="agents"):
             builder.agent(agent)
-        builder.hook_executor_registry(options.get("hooks", ()))
-        for sink in check_items(options.get("output_sinks", ()), object, what="output_sinks", words="sinks"):
-            builder.output_sink(sink)
-        _choose(builder, options)
         return builder.build()
 
     async def start(
@@ -401,7 +394,6 @@ class AgentRuntime(CoreRuntime):
             Rejected: a key or a value cannot be used, or the state would be too large.
             Conflict: there is no such session.
         """
-        check_given(values, Mapping, what="values", words="a mapping of keys to JSON")
         change = self._change(values, tuple(check_items(remove, str, what="remove", words="keys")))
         await self._runs.change_state(session_id, change, key=self._ports.machine.new_id())
         await self._rouse(session_id)
@@ -456,26 +448,6 @@ class AgentRuntime(CoreRuntime):
                 run_id,
             )
         return registered
-
-
-def _choose(builder: AgentRuntimeBuilder[T], options: RuntimeOptions) -> None:
-    """Give a builder what has no default of its own here."""
-    if "tool_policy" in options:
-        builder.tool_policy(options["tool_policy"])
-    if "policy_timeout_ms" in options:
-        builder.policy_timeout(options["policy_timeout_ms"])
-    if "approval_dispatcher" in options:
-        builder.approval_dispatcher(options["approval_dispatcher"])
-    if "approval_expires_ms" in options:
-        builder.approvals_expire(options["approval_expires_ms"])
-    if "responders" in options:
-        builder.responders(options["responders"])
-    if "four_eyes" in options:
-        builder.four_eyes(is_required=options["four_eyes"])
-    if "package_change" in options:
-        builder.package_change(options["package_change"])
-    if "rules" in options:
-        builder.rules(options["rules"])
 
 
 def create_tool_loop_harness(config: "ToolLoopHarnessConfig") -> "StepFn":

@@ -242,9 +242,7 @@ class RuntimeViews:
     def subscribe_events(
         self, event_filter: CompiledEventFilter, cursor: Cursor | None = None
     ) -> EventStream:
-        """Watch what a filter lets through."""
-        words = "a filter that is compiled: EventFilter(…).compile()"
-        check_given(event_filter, CompiledEventFilter, what="event_filter", words=words)
+        """Watch the events that a compiled filter lets through."""
         return self._bus().subscribe_filtered(event_filter, cursor)
 
 

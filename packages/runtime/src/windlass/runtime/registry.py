@@ -1,9 +1,10 @@
 """The agents, packages and ports that a runtime was built with."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from functools import partial
+from typing import Annotated, Final, get_origin, get_type_hints
 
 from windlass.agent import Agent
 from windlass.dynamic import Placed
@@ -17,7 +18,17 @@ from windlass.ports.feed import EventBus
 from windlass.ports.host import ApprovalDispatcher, OutputSink, PackageResolver, StartPolicy, ToolPolicy
 from windlass.ports.model import LLMProvider, ProviderSource
 from windlass.ports.store import ContentStore, Store
-from windlass.refusals import invalid_package
+from windlass.refusals import (
+    bad_setup,
+    check_callable,
+    check_flag,
+    check_items,
+    check_ms,
+    check_name,
+    check_part,
+    check_port,
+    invalid_package,
+)
 from windlass.tools import Tool
 from windlass_harness.loop.rules import DEFAULT_RULES, Rules
 from windlass_protocol import RuntimePackage
@@ -207,6 +218,7 @@ class Registry:
         return len(self._packages)
 
 
+_STORE: Final = "a store, such as MemoryStore() or await SqliteStore.open(path) of windlass.parts"
 DISPATCH_TIMEOUT_MS: Final = 600_000
 """How long an approval dispatcher may take; the request stays open when it takes longer."""
 
@@ -254,34 +266,116 @@ class ApprovalPort:
     timeout_ms: int = DISPATCH_TIMEOUT_MS
 
 
+def _package_change(value: object) -> PackageChange:
+    known = [member.value for member in PackageChange]
+    if value not in known:
+        raise bad_setup(f"package_change is one of {', '.join(known)}; found {value!r}")
+    return PackageChange(value)
+
+
+def _tool_policy(value: object) -> object:
+    words = "an object with version, before() and after(), such as RulesPolicy of windlass.parts"
+    check_port(value, "tool_policy", has=("before", "after"), words=words)
+    check_part(getattr(value, "version", None), str, what="the version of a tool_policy", words="a text")
+    return value
+
+
 @dataclass(frozen=True, slots=True)
 class RuntimePorts:
-    """Everything that a runtime can be given."""
+    """The ports and options of a runtime: the one place where each is declared.
+
+    The builder is a face of this class, and `AgentRuntime.open` and `in_memory` go through the builder. A
+    field with a check is given once; `checked` applies it to the value that a host gave.
+    """
 
     machine: Machine
     scribe: Scribe
-    store: Store | None = None
-    bus: EventBus | None = None
-    content: ContentStore | None = None
-    start_policy: StartPolicy | None = None
-    tool_policy: ToolPolicy | None = None
-    resolver: PackageResolver | None = None
-    default_package_id: str | None = None
+    store: Annotated[
+        Store | None,
+        partial(check_port, what="the journal", has=("append", "post", "claim", "aclose"), words=_STORE),
+    ] = None
+    bus: Annotated[
+        EventBus | None,
+        partial(
+            check_port,
+            what="the event bus",
+            has=("publish", "subscribe_run"),
+            words="a feed, such as Feed(store, clock) of windlass.parts",
+        ),
+    ] = None
+    content: Annotated[
+        ContentStore | None, partial(check_port, what="the content store", has=("put", "get"), words=_STORE)
+    ] = None
+    start_policy: Annotated[
+        StartPolicy | None,
+        partial(
+            check_callable,
+            what="policy",
+            words="a function of a RunRequest and a RuntimePackage, such as allow_start of windlass.parts",
+        ),
+    ] = None
+    tool_policy: Annotated[ToolPolicy | None, _tool_policy] = None
+    resolver: Annotated[
+        PackageResolver | None,
+        partial(
+            check_port,
+            what="a package resolver",
+            has=("resolve",),
+            words="an object with resolve(package_id)",
+        ),
+    ] = None
+    default_package_id: Annotated[str | None, partial(check_name, what="package_id")] = None
     registry: Registry = field(default_factory=Registry)
     providers: Mapping[str, LLMProvider] = field(default_factory=dict[str, LLMProvider])
-    provider_source: ProviderSource | None = None
-    """Who answers for routes that nobody else does."""
+    provider_source: Annotated[
+        ProviderSource | None,
+        partial(
+            check_port,
+            what="a provider source",
+            has=("provider", "aclose"),
+            words="an object with provider(route_id, model_id) and aclose()",
+        ),
+    ] = None
+    """Provides the models of all routes that `providers` lacks."""
     routes: Mapping[tuple[str | None, str], Tool[..., object]] = field(
         default_factory=dict[tuple[str | None, str], Tool[..., object]]
     )
-    """Tools by the package they are for, None for any, and the name it has for them."""
+    """Tools by package id (None for any) and by the name that the package has for them."""
     hooks: Mapping[str, Hook] = field(default_factory=dict[str, Hook])
     sinks: Mapping[str, OutputSink] = field(default_factory=dict[str, OutputSink])
-    approvals: ApprovalPort = field(default_factory=ApprovalPort)
-    rules: Rules = DEFAULT_RULES
-    is_attended: bool = True
-    approval_expires_ms: int | None = None
-    responders: tuple[str, ...] | None = None
-    four_eyes: bool = False
-    policy_timeout_ms: int = POLICY_TIMEOUT_MS
-    package_change: PackageChange = PackageChange.CONTINUE
+    approvals: Annotated[
+        ApprovalPort, partial(check_part, kind=ApprovalPort, what="approvals", words="an ApprovalPort")
+    ] = ApprovalPort()
+    rules: Annotated[
+        Rules,
+        partial(
+            check_part,
+            kind=Rules,
+            what="rules",
+            words="Rules(…) of windlass.parts, such as Rules(steps_max=100)",
+        ),
+    ] = DEFAULT_RULES
+    is_attended: Annotated[bool, partial(check_flag, what="is_attended")] = True
+    approval_expires_ms: Annotated[int | None, partial(check_ms, what="approval_expires_ms")] = None
+    responders: Annotated[
+        tuple[str, ...] | None, partial(check_items, kind=str, what="responders", words="names of people")
+    ] = None
+    four_eyes: Annotated[bool, partial(check_flag, what="four_eyes")] = False
+    policy_timeout_ms: Annotated[int, partial(check_ms, what="policy_timeout_ms")] = POLICY_TIMEOUT_MS
+    package_change: Annotated[PackageChange, _package_change] = PackageChange.CONTINUE
+
+
+_CHECKS: Final[Mapping[str, Callable[[object], object]]] = {
+    name: hint.__metadata__[0]
+    for name, hint in get_type_hints(RuntimePorts, include_extras=True).items()
+    if get_origin(hint) is Annotated
+}
+
+
+def checked(name: str, value: object) -> object:
+    """Return the value that a host gave for a port, as the port holds it.
+
+    Raises:
+        Rejected: it cannot be used; the message says what to write.
+    """
+    return _CHECKS[name](value)

@@ -369,7 +369,6 @@ def export(
         Rejected: an argument or a variable cannot be used, or `windlass[otel]` is not installed.
     """
     words = "whether content is exported: True or False"
-    check_given(runtime, CoreRuntime, what="runtime", words="an AgentRuntime")
     check_given(capture_content, bool, what="capture_content", words=words)
     exporters = {"span_exporter": span_exporter, "metric_exporter": metric_exporter}
     sink = _sink(_checked(endpoint), settings(needs_endpoint=False), exporters)

@@ -11,8 +11,8 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
+from windlass.json_schema import matches, pattern_problem, weight
 from windlass.limits import PATTERN_CHARS_MAX
-from windlass.output_pattern import matches, pattern_problem, weight
 from windlass.toolbox.folder import Folder, Kind, Place, Search, shown_path
 from windlass.toolbox.limits import (
     GLOB_CHARS_MAX,

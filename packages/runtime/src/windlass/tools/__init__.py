@@ -9,9 +9,8 @@ from pydantic import JsonValue
 from pydantic_core import from_json
 
 from windlass.errors import check_name, check_text, check_whole, is_for_us, kind_of, option_problem, wrong
+from windlass.json_schema import schema_faults, schema_problem
 from windlass.limits import CONCURRENCY_MAX, DESCRIPTION_CHARS_MAX, TIMEOUT_MS_MAX, TOOL_TIMEOUT_MS
-from windlass.output_schema import schema_problem
-from windlass.schema_check import schema_faults
 from windlass.tools.context import CompactionContext, ToolContext
 from windlass.tools.context import ToolFailed as ToolFailed
 from windlass.tools.schema import (

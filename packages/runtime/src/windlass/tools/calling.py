@@ -21,6 +21,7 @@ from pydantic import JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 
 from windlass.errors import Rejected, is_for_us
+from windlass.json_value import NoJsonForm
 from windlass.limits import (
     ARGUMENT_BYTES_MAX,
     ARGUMENT_LEVELS_MAX,
@@ -34,7 +35,7 @@ from windlass.limits import (
 )
 from windlass.tools import Tool, ToolFailed
 from windlass.tools.context import ToolContext
-from windlass.tools.results import NoJsonForm, is_light, tool_result
+from windlass.tools.results import is_light, no_json_form_text, tool_result
 from windlass.tools.schema import Unfit
 from windlass_harness.redact import mask_text
 from windlass_protocol import (
@@ -257,7 +258,8 @@ async def run_tool(tool: Tool[..., object], values: Mapping[str, object], *, con
         told = mask_text(error.message[: 2 * FAILED_CHARS_MAX])[:FAILED_CHARS_MAX]
         return ToolRun(failure(told), error, is_retryable=error.is_retryable)
     except NoJsonForm as error:
-        return ToolRun(failure(str(error)), ToolFailed(str(error)))
+        told = no_json_form_text(error)
+        return ToolRun(failure(told), ToolFailed(told))
     except asyncio.CancelledError:
         context.control.cancel()
         raise

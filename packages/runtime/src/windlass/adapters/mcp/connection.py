@@ -54,8 +54,8 @@ from windlass.adapters.mcp.server import (
 )
 from windlass.adapters.mcp.tools import PARTS, Definition
 from windlass.adapters.mcp.transports import GuardedStream, Streams, http_transport, stdio_transport
+from windlass.json_schema import schema_faults
 from windlass.ports.host import Elicitation
-from windlass.schema_check import schema_faults
 from windlass.tools import ToolFailed
 from windlass.tools.results import result_value
 from windlass_protocol import JsonObject

@@ -17,8 +17,8 @@ from windlass.adapters.mcp.server import (
     McpServer,
     McpToolOptions,
 )
+from windlass.json_schema import schema_problem
 from windlass.limits import DESCRIPTION_CHARS_MAX, NAME_CHARS_MAX
-from windlass.output_schema import schema_problem
 from windlass.tools import PIN, Tool, arguments_problem, json_tool
 from windlass.tools.context import ToolContext
 from windlass_protocol import CodecError, CodecLimits, EffectClass, JsonObject, ToolMode, canonical

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, cast
 
+from windlass.adapters.models.transport import EVENT_BYTES_MAX
 from windlass.errors import AgentError
 from windlass.ports.model import ModelFault, ModelRejected, ModelUnavailable
 from windlass_harness.retry import ErrorFacts, classify_error, parse_retry_after_ms
@@ -64,6 +65,8 @@ def translate(error: Exception, *, key_name: str, now: datetime) -> AgentError:
         )
     if isinstance(error, ValueError):
         return malformed("an event is no JSON")
+    if "SSEError" in names:
+        return malformed(f"an event is over the limit of {EVENT_BYTES_MAX:,} bytes")
     if names & {"APIError", "HTTPError", "OSError", "StreamError"}:
         return ModelUnavailable(
             "the model's server could not be reached, or the connection broke", fault=ModelFault.TRANSPORT

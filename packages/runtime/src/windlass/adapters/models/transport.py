@@ -1,4 +1,4 @@
-"""The transport of model requests: clients per event loop, streams, settings."""
+"""The connection to a provider: an SDK client for each event loop, and the events of a streamed answer."""
 
 import asyncio
 import json
@@ -10,12 +10,16 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Final, Protocol, Self, cast
+from typing import TYPE_CHECKING, Final, Protocol, Self, cast
 
 from windlass.adapters.models.errors import cut_off, error_event, malformed, translate
 from windlass.errors import AgentError, Unavailable
-from windlass.ports.model import LLMMessage, LLMStreamChunk, ModelFault, ModelUnavailable
+from windlass.ports.model import LLMMessage, LLMStreamChunk
 from windlass_protocol import ErrorKind, JsonObject, RetryClass
+
+if TYPE_CHECKING:
+    from httpx2 import Response, ServerSentEvent
+
 
 MAX_TOKENS: Final = 16_384
 """Of one answer, where an API insists on a limit and nobody gave one."""
@@ -64,108 +68,16 @@ class Address:
     api_key: str
 
 
-def need_extra(extra: str, route_id: str) -> None:
-    """Check that an SDK is installed, without importing it.
-
-    Raises:
-        Unavailable: it is not.
-    """
-    if find_spec(extra) is None:
-        raise not_set_up(route_id, f"run pip install 'windlass[{extra}]'")
-
-
-def need_key(key: str | None, variable: str, *, route_id: str, maker: str) -> str:
-    """Return a key; `maker` is the class that takes one.
-
-    Raises:
-        Unavailable: there is none.
-    """
-    plain = (key or "").strip()
-    if not plain:
-        by_hand = f"{maker}(…, api_key=…) of windlass.adapters.models"
-        raise not_set_up(route_id, f"set the variable {variable}, or give the agent model={by_hand}")
-    return plain
-
-
-def not_set_up(route_id: str, remedy: str) -> Unavailable:
-    """Return the error of a route whose provider cannot be made on this host."""
-    return Unavailable(
-        f"missing provider adapter for package route {route_id}: {remedy}",
-        kind=ErrorKind.PROVIDER_FAILURE,
-        retry=RetryClass.HOST_CONFIGURATION_NEEDED,
-    )
-
-
-_DATA: Final = b"data:"
-
-
-class EventDecoder:
-    """Takes a stream apart, wherever its pieces were cut.
-
-    Only `data` counts: the providers repeat the name of an event in its data. An event that was not ended by
-    an empty line never happened.
-    """
-
-    __slots__ = ("_lines", "_rest", "_size")
-
-    def __init__(self) -> None:
-        self._rest = b""
-        self._lines: list[bytes] = []
-        self._size = 0
-
-    def feed(self, piece: bytes) -> list[bytes]:
-        """Return the data of the events that this piece ends.
-
-        Raises:
-            Unavailable: an event is larger than any that makes sense.
-        """
-        *lines, self._rest = (self._rest + piece).split(b"\n")
-        found: list[bytes] = []
-        for line in lines:
-            text = line[:-1] if line.endswith(b"\r") else line
-            if not text:
-                if self._lines:
-                    found.append(b"\n".join(self._lines))
-                    self._lines, self._size = [], 0
-            elif text.startswith(_DATA):
-                value = text[5:]
-                self._lines.append(value[1:] if value.startswith(b" ") else value)
-                self._size += len(value)
-        if self._size + len(self._rest) > EVENT_BYTES_MAX:
-            raise ModelUnavailable(
-                f"the model's stream has an event over the limit of {EVENT_BYTES_MAX:,} bytes",
-                fault=ModelFault.MALFORMED,
-            )
-        return found
-
-
 _EVENT_STREAM: Final = "text/event-stream"
 _MEDIA_TYPE: Final = re.compile(r"[a-z]+/[a-z0-9.+-]{1,64}").fullmatch
-_DONE: Final = b"[DONE]"
+_DONE: Final = "[DONE]"
 _LAST: Final = "message_stop"
-
-
-class RawResponse(Protocol):
-    """An answer of a server, read as it comes."""
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        """The head of the answer."""
-        ...
-
-    def aiter_bytes(self) -> AsyncIterator[bytes]:
-        """Give the body in pieces."""
-        ...
-
-    async def aclose(self) -> None:
-        """End the request."""
-        ...
 
 
 class Client(Protocol):
     """An SDK."""
 
-    async def post(self, body: JsonObject) -> RawResponse:
+    async def post(self, body: JsonObject) -> "Response":
         """Send a request."""
         ...
 
@@ -205,18 +117,18 @@ class Line:
             Rejected: this request will never be answered.
         """
         failure: AgentError | None = None
-        response: RawResponse | None = None
+        response: Response | None = None
         try:
             response = await (await self._client()).post(body)
             await self._check_type(response)
-            decoder = EventDecoder()
-            pieces = response.aiter_bytes()
-            async for piece in pieces:
-                for data in decoder.feed(piece):
-                    event = self._event(data)
+            async with aclosing(_parts(response)) as parts:
+                async for part in parts:
+                    if not part.data:
+                        continue
+                    event = self._event(part.data)
                     yield event
                     if event is None or event.get("type") == _LAST:
-                        await _drain(pieces)
+                        await _drain(parts)
                         return
         except Exception as error:  # noqa: BLE001 - the boundary to an SDK, which may raise anything
             failure = translate(error, key_name=self.key_name, now=datetime.now(UTC))
@@ -245,7 +157,7 @@ class Line:
             self._clients.setdefault(loop, make(self.address, self.settings))
         return self._clients[loop]
 
-    async def _check_type(self, response: RawResponse) -> None:
+    async def _check_type(self, response: "Response") -> None:
         found = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if found == _EVENT_STREAM:
             return
@@ -261,7 +173,7 @@ class Line:
         shown = found if _MEDIA_TYPE(found) else "no content type"
         raise malformed(f"expected {_EVENT_STREAM}, found {shown}")
 
-    def _event(self, data: bytes) -> JsonObject | None:
+    def _event(self, data: str) -> JsonObject | None:
         if data.strip() == _DONE:
             return None
         event: object = json.loads(data)
@@ -273,11 +185,19 @@ class Line:
         return fields
 
 
-async def _drain(pieces: AsyncIterator[bytes]) -> None:
-    """Read what is left of a finished stream, to use its connection again."""
+async def _parts(response: "Response") -> "AsyncGenerator[ServerSentEvent]":
+    # The SDK of the provider has imported it already.
+    from httpx2 import EventSource  # noqa: PLC0415 - an extra
+
+    async for part in EventSource(response, max_event_size=EVENT_BYTES_MAX):
+        yield part
+
+
+async def _drain(parts: "AsyncIterator[ServerSentEvent]") -> None:
+    """Read the rest of a finished stream, so that its connection can be used again."""
     with suppress(Exception):
         async with asyncio.timeout(DRAIN_TIMEOUT_S):
-            async for _ in pieces:
+            async for _ in parts:
                 pass
 
 
@@ -344,3 +264,35 @@ class ServedModel:
     async def aclose(self) -> None:
         """Close the connections to the server."""
         await self._line.aclose()
+
+
+def need_extra(extra: str, route_id: str) -> None:
+    """Check that an SDK is installed, without importing it.
+
+    Raises:
+        Unavailable: it is not.
+    """
+    if find_spec(extra) is None:
+        raise not_set_up(route_id, f"run pip install 'windlass[{extra}]'")
+
+
+def need_key(key: str | None, variable: str, *, route_id: str, maker: str) -> str:
+    """Return a key; `maker` is the class that takes one.
+
+    Raises:
+        Unavailable: there is none.
+    """
+    plain = (key or "").strip()
+    if not plain:
+        by_hand = f"{maker}(…, api_key=…) of windlass.adapters.models"
+        raise not_set_up(route_id, f"set the variable {variable}, or give the agent model={by_hand}")
+    return plain
+
+
+def not_set_up(route_id: str, remedy: str) -> Unavailable:
+    """Return the error of a route whose provider cannot be made on this host."""
+    return Unavailable(
+        f"missing provider adapter for package route {route_id}: {remedy}",
+        kind=ErrorKind.PROVIDER_FAILURE,
+        retry=RetryClass.HOST_CONFIGURATION_NEEDED,
+    )

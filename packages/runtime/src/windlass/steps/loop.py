@@ -105,7 +105,7 @@ class _Harness:
         _check(config)
         if config.clock is None or config.random is None:
             raise wrong(
-                "the steps need a clock and a random source; windlass.runtime.compose gives those of the machine"
+                "the steps need a clock and a random source; windlass.parts has those of the machine"
             )
         self.config = config
         self.clock = config.clock

@@ -13,7 +13,7 @@ from tools.files import ROOT
 from windlass import Agent, BudgetLimit, Event, HookCall, RunResult
 from windlass.hooks import POINTS, HookOptions
 from windlass.parts import CallFacts, EventFilter
-from windlass.runtime.compose import RunOptions, RuntimeOptions
+from windlass.runtime.options import RunOptions, RuntimeOptions
 from windlass.tools import ToolOptions
 from windlass_protocol import EVENT_DATA, FilePart, ImagePart, PolicyDecision, RunStatus, TextPart
 

@@ -7,7 +7,7 @@ from typing import Unpack
 
 from windlass import Agent, AgentRuntime, BudgetLimit, LLMMessage, LLMUsage, tool
 from windlass.ledger import Builder, Contains, Goal
-from windlass.runtime.compose import RunOptions
+from windlass.runtime.options import RunOptions
 from windlass.testing import ScriptedModel, call, say
 from windlass.testing.models import Answer, Writer
 from windlass_protocol import JsonObject, encode

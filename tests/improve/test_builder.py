@@ -8,7 +8,7 @@ from tests.improve.rig import BETTER, FIX, GOAL, builder, clerk, looked_up, open
 
 from windlass import Conflict, Denied, Rejected, tool
 from windlass.ledger import Builder, BuilderQuery, FailureKind, Proposal, ProposalStatus, report, report_text
-from windlass.runtime.compose import RunOptions
+from windlass.runtime.options import RunOptions
 from windlass_protocol import JsonObject, VersionVerdict
 
 

@@ -23,7 +23,7 @@ from windlass.adapters.journals import codec
 from windlass.dynamic import dynamic
 from windlass.ledger import Builder, CheckReport, Contains, Exact, FailureKind, Goal, Runtime
 from windlass.ledger import replays as replaying
-from windlass.runtime.compose import RunOptions
+from windlass.runtime.options import RunOptions
 from windlass.testing import ScriptedModel, call, say
 from windlass.testing.models import Answer
 from windlass.tools.question import ask_question

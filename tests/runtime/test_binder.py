@@ -23,7 +23,8 @@ from windlass.package import fingerprint, package_json
 from windlass.policy import allow_start
 from windlass.refusals import invalid_package
 from windlass.runtime.binding import CHANGES_CHARS_MAX, PACKAGES_MAX, RuntimeBinder, difference
-from windlass.runtime.compose import AgentRuntime, RuntimeOptions
+from windlass.runtime.compose import AgentRuntime
+from windlass.runtime.options import RuntimeOptions
 from windlass.runtime.registry import Machine, PackageChange, RuntimePorts, register_agent
 from windlass.runtime.runs import RunHandle
 from windlass.scribe import RedactingScribe

@@ -12,7 +12,7 @@ from windlass import Agent, AgentRuntime, run_sync
 from windlass.errors import Rejected, Unavailable
 from windlass.policy import RulesPolicy
 from windlass.ports.host import Delivery
-from windlass.runtime.compose import RuntimeOptions
+from windlass.runtime.options import RuntimeOptions
 from windlass.runtime.registry import Machine
 from windlass.testing import (
     Answer,

@@ -16,7 +16,8 @@ from windlass.errors import Conflict, Rejected
 from windlass.feed import Feed
 from windlass.policy import allow_start
 from windlass.ports.model import LLMUsage
-from windlass.runtime.compose import AgentRuntime, RunOptions
+from windlass.runtime.compose import AgentRuntime
+from windlass.runtime.options import RunOptions
 from windlass.runtime.registry import PackageChange
 from windlass.testing import ScriptedModel, by_history, call, fail, say
 from windlass.testing.time import FakeClock

@@ -70,7 +70,7 @@ class HostileList(list[object]):
 
 
 class HostileObject:
-    __class__ = property(fail)  # pyright: ignore[reportAssignmentType]
+    __class__ = property(fail)  # pyright: ignore[reportIncompatibleMethodOverride]
     __repr__ = fail  # pyright: ignore[reportAssignmentType]
 
 

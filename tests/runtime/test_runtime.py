@@ -17,7 +17,8 @@ from windlass.feed import Feed
 from windlass.policy import allow_start
 from windlass.ports.feed import EventFilter
 from windlass.ports.model import LLMUsage
-from windlass.runtime.compose import AgentRuntime, RuntimeOptions
+from windlass.runtime.compose import AgentRuntime
+from windlass.runtime.options import RuntimeOptions
 from windlass.runtime.registry import Machine
 from windlass.runtime.runs import Runs, TypedResult, record_of, typed_result
 from windlass.testing import Answer, FakeClock, ScriptedModel, call, fail, run_in_fake_time, say

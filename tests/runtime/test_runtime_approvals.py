@@ -18,7 +18,8 @@ from windlass.feed import Feed
 from windlass.policy import allow_start
 from windlass.ports.store import JsonObject, NewRun, Posted, SessionRow
 from windlass.runtime.approvals import DISPATCHES_MAX, ApprovalDesk
-from windlass.runtime.compose import AgentRuntime, RuntimeOptions
+from windlass.runtime.compose import AgentRuntime
+from windlass.runtime.options import RuntimeOptions
 from windlass.runtime.runs import RunHandle
 from windlass.testing import FakeClock, ScriptedModel, by_history, call, run_in_fake_time, say
 from windlass_protocol import (

@@ -10,7 +10,7 @@ from windlass.errors import Rejected, Unavailable
 from windlass.parts import Machine
 from windlass.ports.clock import Clock, IdFactory, Random
 from windlass.ports.model import LLMMessage, LLMProvider, LLMStreamChunk, LLMUsage, ToolCallDelta
-from windlass.runtime.compose import RuntimeOptions
+from windlass.runtime.options import RuntimeOptions
 from windlass.testing import (
     Answer,
     FakeClock,

@@ -16,7 +16,7 @@ from windlass.errors import AgentError, Rejected
 from windlass.hooks import HookOptions
 from windlass.limits import WAIT_MS_MAX
 from windlass.runtime.builder import AgentRuntimeBuilder
-from windlass.runtime.compose import RunOptions, RuntimeOptions
+from windlass.runtime.options import RunOptions, RuntimeOptions
 from windlass.runtime.registry import PackageChange, RuntimePorts, ToolRoute
 from windlass.tools import ToolOptions
 from windlass_protocol import ErrorKind, InputResponse, RetryClass

@@ -35,7 +35,7 @@ from windlass import (
 )
 from windlass.hooks import hook
 from windlass.ports.host import Change, HookCall
-from windlass.runtime.compose import RuntimeOptions
+from windlass.runtime.options import RuntimeOptions
 from windlass.testing import FakeClock, ScriptedModel, by_history, call, say
 from windlass_protocol import InputResponse, JsonObject, SourceRef
 

@@ -20,7 +20,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from windlass import Agent, tool
-from windlass.runtime.compose import RuntimeOptions
+from windlass.runtime.options import RuntimeOptions
 from windlass.testing import ScriptedModel, call, say
 from windlass_server import Settings, Tenants, create_app
 from windlass_server.app import Connection

@@ -5,7 +5,7 @@ from pathlib import Path
 from tests.server.keyring import Keyring
 from tests.server.rig import FAST, ended, payer, run, serving, waiting
 
-from windlass.runtime.compose import RuntimeOptions
+from windlass.runtime.options import RuntimeOptions
 from windlass_server import Settings
 
 

@@ -11,7 +11,7 @@ from tests.server.keyring import Keyring
 from tests.server.rig import FAST, payer, run, serving, talker, waiting
 
 from windlass import Agent, Unavailable
-from windlass.runtime.compose import RuntimeOptions
+from windlass.runtime.options import RuntimeOptions
 from windlass.testing import Answer, ScriptedModel
 from windlass_server import Settings, Tenants
 from windlass_server.tenants import Tenant

@@ -22,7 +22,7 @@ from windlass.parts import Store
 from windlass.ports.feed import EventStream, StreamOptions
 from windlass.ports.recorded import RunLook
 from windlass.ports.store import RunRow
-from windlass.runtime.compose import RunOptions
+from windlass.runtime.options import RunOptions
 from windlass_protocol import Cursor, ErrorKind, RetryClass, RunStatus, UserContent
 from windlass_protocol.codec import canonical
 from windlass_server.auth import Principal

@@ -20,7 +20,8 @@ from windlass import Agent, AgentError, AgentRuntime, Conflict, Unavailable, tel
 from windlass.ledger import Builder, BuilderQuery
 from windlass.parts import SqliteStore, Store, SystemClock
 from windlass.refusals import missing_provider
-from windlass.runtime.compose import Durability, RuntimeOptions
+from windlass.runtime.compose import Durability
+from windlass.runtime.options import RuntimeOptions
 from windlass.runtime.registry import RuntimePorts
 from windlass_protocol import ErrorKind, RetryClass, RunStatus
 from windlass_server.problems import Problem

@@ -29,8 +29,7 @@ from tests.runtime.adapters.models.wire import (
 
 from windlass import Agent, AgentRuntime, LLMMessage, Rejected, Unavailable
 from windlass.adapters.models import ModelSettings
-from windlass.adapters.models.errors import translate
-from windlass.adapters.models.transport import EVENT_BYTES_MAX
+from windlass.adapters.models.errors import EVENT_BYTES_MAX, translate
 from windlass.errors import AgentError
 from windlass.ports.model import ModelFault, ModelRejected, ModelUnavailable, is_context_overflow
 from windlass_harness.loop.rules import Rules

@@ -26,7 +26,7 @@ from windlass.refusals import (
     check_part,
     check_port,
 )
-from windlass.runtime.compose import RuntimeOptions
+from windlass.runtime.options import RuntimeOptions
 from windlass.runtime.registry import (
     DISPATCH_TIMEOUT_MS,
     ApprovalPort,

@@ -104,9 +104,7 @@ class _Harness:
     def __init__(self, config: ToolLoopHarnessConfig) -> None:
         _check(config)
         if config.clock is None or config.random is None:
-            raise wrong(
-                "the steps need a clock and a random source; windlass.parts has those of the machine"
-            )
+            raise wrong("the steps need a clock and a random source; windlass.parts has those of the machine")
         self.config = config
         self.clock = config.clock
         self.agents = {name: one for name, one in config.tools.items() if isinstance(one, AgentTool)}

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, cast
 
-from windlass.adapters.models.transport import EVENT_BYTES_MAX
 from windlass.errors import AgentError
 from windlass.ports.model import ModelFault, ModelRejected, ModelUnavailable
 from windlass_harness.retry import ErrorFacts, classify_error, parse_retry_after_ms
 from windlass_protocol import RetryClass
 
+EVENT_BYTES_MAX: Final = 8 * 1_048_576
+"""One event of a stream."""
 _WORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.\[\]-]{0,63}").fullmatch
 _OVERFLOW: Final = re.compile(
     r"(?:prompt|input) is too long|too many (?:input )?tokens|maximum context length"

@@ -12,7 +12,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final, Protocol, Self, cast
 
-from windlass.adapters.models.errors import cut_off, error_event, malformed, translate
+from windlass.adapters.models.errors import EVENT_BYTES_MAX, cut_off, error_event, malformed, translate
 from windlass.errors import AgentError, Unavailable
 from windlass.ports.model import LLMMessage, LLMStreamChunk
 from windlass_protocol import ErrorKind, JsonObject, RetryClass
@@ -28,8 +28,6 @@ IDLE_TIMEOUT_S: Final = 120.0
 """The longest silence of a server: before its first byte and between two pieces."""
 DRAIN_TIMEOUT_S: Final = 1.0
 """How long a finished stream is read on, so that its connection can be used again."""
-EVENT_BYTES_MAX: Final = 8 * 1_048_576
-"""One event of a stream."""
 ERROR_BYTES_MAX: Final = 65_536
 
 

@@ -1,0 +1,81 @@
+"""The keyword options of runtimes and runs."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypedDict
+
+from windlass.agent import Output
+from windlass.hooks import Hook
+from windlass.ports.host import ApprovalDispatcher, OutputSink, StartPolicy, ToolPolicy
+from windlass.ports.model import LLMProvider, ProviderSource
+from windlass.runtime.registry import Machine, PackageChange
+from windlass_harness.budget import BudgetLimit
+from windlass_harness.loop.rules import Rules
+from windlass_protocol import BudgetLimits, JsonObject, RunMode, SessionCapabilities, SourceRef
+
+
+class RuntimeOptions(TypedDict, total=False):
+    """Options of `AgentRuntime.open` and `in_memory`, by keyword.
+
+    `RuntimePorts` declares the port behind each of them, with its default and its check.
+    """
+
+    providers: Mapping[str, LLMProvider]
+    """Models by their routes, for agents with the name of a model."""
+    provider_source: ProviderSource
+    """Provides the models of all other routes; when left out, those of `openai`, `anthropic`, `ollama` and
+    others, by the variables of the environment."""
+    policy: StartPolicy
+    """Decides whether a run may start; every run may when left out."""
+    tool_policy: ToolPolicy
+    """Decides about tool calls, instead of the policies of the agents."""
+    policy_timeout_ms: int
+    """How long either policy may take to decide; one that takes longer has denied."""
+    output_sinks: Iterable[OutputSink]
+    """Where the output of agents that name them is delivered."""
+    approval_dispatcher: ApprovalDispatcher
+    """Takes requests to people."""
+    is_attended: bool
+    """Whether people answer requests; if not, calls that need consent are denied.
+
+    True when left out: the holder of the runtime can read `handle.requests()` and answer.
+    """
+    approval_expires_ms: int
+    responders: Sequence[str]
+    """Names of the people who may answer; anybody when left out."""
+    four_eyes: bool
+    """Whether the `source` of a run, who asked for it, may not consent to its calls; needs responders."""
+    hooks: Iterable[Hook]
+    """Functions for hooks that packages name; agents bring their own."""
+    package_change: PackageChange | str
+    """Continue (when left out), move or refuse runs of an agent that has changed since they began."""
+    rules: Rules
+    secrets: Iterable[str]
+    """Texts that must never reach a record, event, trace or error."""
+    machine: Machine
+
+
+class RunOptions(TypedDict, total=False):
+    """Options of `AgentRuntime.start`, by keyword; None is as good as left out."""
+
+    session_id: str | None
+    """The session to go on with; a new one when left out."""
+    run_id: str | None
+    """A name for the run, the same for every attempt to start it; a new one when left out."""
+    turn_id: str | None
+    mode: RunMode | None
+    capabilities: SessionCapabilities | None
+    """What the channel of the message can do; everything when left out."""
+    budget: BudgetLimit | BudgetLimits | None
+    output: Output | None
+    """What it must return: a type, a JSON Schema or a contract."""
+    context: Sequence[str] | None
+    """Texts that are put before the message."""
+    metadata: JsonObject | None
+    source: SourceRef | None
+    """Where the message comes from."""
+    owner: str | None
+    """The owner of the session, set by its first run; a start for another owner is denied."""
+    goal_id: str | None
+    """What it is for, to find the runs of one goal together in the decision ledger."""
+    goal_description: str | None
+    """The same in words; the message when left out."""

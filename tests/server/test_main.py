@@ -40,7 +40,7 @@ def test_what_is_no_agent_is_refused_with_words(place: str, capsys: pytest.Captu
     ("arguments", "words"),
     [
         (["--host", "0.0.0.0"], "neither keys nor tokens"),
-        (["--agents", "no.such.module:x"], "there is no module"),
+        (["--agents", "no.such.module:x"], "no module named"),
         (["--agents", "json"], "holds no Agent"),
         (["--jwt-issuer", "https://issuer.example"], "tokens need all of"),
         (["--cors-origin", "*"], "names pages"),

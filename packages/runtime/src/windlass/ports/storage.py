@@ -1,16 +1,16 @@
 """Storage: the sessions, agents, messages and traces that products list and show.
 
-It holds documents of the wire, whole: fields that this version does not know come back as they were given.
-The journal is the truth about runs; this is where a server, a sidecar or an inspector keeps what it shows.
+It holds whole wire documents: fields that this version does not know come back as they were given. The
+journal is the truth about runs; a server, a sidecar or an inspector keeps here what it shows.
 
-What holds for every method:
+Rules for every method:
 - Reading and writing raise `Unavailable` if the database cannot be reached or is busy and nothing happened,
-  `Ambiguous` if the connection was lost while a write was being made durable, `Corrupt` if what is stored is
-  damaged, and `Rejected` if an argument or a document breaks a limit.
+  `Ambiguous` if the connection was lost during a commit, `Corrupt` if stored data is damaged, and `Rejected`
+  if an argument or a document breaks a limit.
 - Every write may be repeated: the same document written twice is stored once.
-- A list is a `Page`. Its order does not change when documents are added, so whoever follows `next_cursor`
-  sees each document that was there from the beginning exactly once. A cursor belongs to the list and the
-  filters that made it; with any other it is `Rejected`.
+- A list is a `Page`. Its order does not change when documents are added, so a reader that follows
+  `next_cursor` sees each document that existed at the start exactly once. A cursor is valid only for the list
+  and the filters that produced it; any other use is `Rejected`.
 """
 
 from collections.abc import AsyncIterator, Iterable, Sequence
@@ -24,17 +24,17 @@ T = TypeVar("T")
 
 
 class Page(list[T]):
-    """A part of a list: a plain list that also knows where the next part is."""
+    """One page of a list: a plain list with the cursor of the next page."""
 
     def __init__(self, items: Iterable[T], next_cursor: str | None) -> None:
         super().__init__(items)
         self.next_cursor = next_cursor
-        """Give it to the same method for the next part; None at the end."""
+        """The argument for the next page; None at the end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """How many documents are gone."""
+    """Numbers of deleted documents."""
 
     sessions: int = 0
     messages: int = 0
@@ -47,12 +47,10 @@ class SessionStorage(Protocol):
     """Sessions by their id."""
 
     async def upsert_session(self, session: AgentSession) -> AgentSession:
-        """Store a session, in place of one with its id; return what is stored."""
+        """Insert or replace a session; return the stored session."""
         ...
 
-    async def get_session(self, session_id: str) -> AgentSession | None:
-        """Return a session; None if there is none."""
-        ...
+    async def get_session(self, session_id: str) -> AgentSession | None: ...
 
     async def list_sessions(
         self,
@@ -63,7 +61,7 @@ class SessionStorage(Protocol):
         limit: int = STORAGE_PAGE_ITEMS_MAX,
         cursor: str | None = None,
     ) -> Page[AgentSession]:
-        """Return sessions, the last made first, by `createdAt`."""
+        """Return sessions, newest first, by `createdAt`."""
         ...
 
     async def search_sessions(
@@ -74,32 +72,31 @@ class SessionStorage(Protocol):
         limit: int = STORAGE_PAGE_ITEMS_MAX,
         cursor: str | None = None,
     ) -> Page[AgentSession]:
-        """Return sessions that hold every word of `text`, the last made first.
+        """Return sessions that hold every word of `text`, newest first.
 
         A word is found anywhere in any text of the document, unknown fields and `stageData` included, and
-        also inside a longer word. Upper and lower case, and wide and narrow letters, are alike; no character
-        is special.
+        also inside a longer word. Case and character width are ignored; no character has a special meaning.
         """
         ...
 
     async def delete_session(self, session_id: str) -> Deleted:
-        """Delete a session with all that belongs to it, at once or not at all.
+        """Delete a session with its documents in one transaction.
 
-        That is its traces with their spans and events, and the messages of its chat unless another session
+        These are its traces with their spans and events, and the messages of its chat unless another session
         uses the chat. Traces of a session that was never stored are deleted as well.
         """
         ...
 
     def export_session(self, session_id: str) -> AsyncIterator[bytes]:
-        """Yield one JSON document, in pieces, of a session and all that belongs to it.
+        """Yield one JSON document, in chunks, with a session and its documents.
 
-        It has the fields `format`, `version`, `session`, `messages` and `traces`, and each of the traces has
-        `trace`, `spans` and `events`; all in the order of writing, traces by `startedAt`. It is read in small
-        parts: what is written meanwhile may be in it or not.
+        It has the fields `format`, `version`, `session`, `messages` and `traces`; each trace has `trace`,
+        `spans` and `events`. All are in the order of writing, traces by `startedAt`. It is not one
+        transaction: documents written during the export may be missing.
 
         Raises:
-            Rejected: there is no such session.
-            Conflict: the session was deleted meanwhile; what was yielded is no whole document.
+            Rejected: the session does not exist.
+            Conflict: the session was deleted during the export; the yielded document is incomplete.
         """
         ...
 
@@ -108,11 +105,11 @@ class AgentStorage(Protocol):
     """Agents as chat clients list them."""
 
     async def upsert_agent(self, agent: ChatAgent) -> ChatAgent:
-        """Store an agent, in place of one with its id; return what is stored."""
+        """Insert or replace an agent; return the stored agent."""
         ...
 
     async def get_agent(self, agent_id: str) -> ChatAgent | None:
-        """Return an agent, also an archived one; None if there is none."""
+        """Return an agent, archived or not; None if it does not exist."""
         ...
 
     async def list_agents(
@@ -130,10 +127,10 @@ class MessageStorage(Protocol):
     """Messages of chats, in the order in which they were appended."""
 
     async def append_message(self, message: ChatMessage) -> ChatMessage:
-        """Add a message to the end of its chat; return what is stored.
+        """Append a message to its chat; return the stored message.
 
         Raises:
-            Rejected: it names no chat.
+            Rejected: the message names no chat.
             Conflict: the chat has another message with its id.
         """
         ...
@@ -141,10 +138,7 @@ class MessageStorage(Protocol):
     async def list_messages(
         self, chat_id: str, limit: int = STORAGE_PAGE_ITEMS_MAX, *, cursor: str | None = None
     ) -> Page[ChatMessage]:
-        """Return the newest `limit` messages of a chat, oldest first.
-
-        The cursor leads to older ones.
-        """
+        """Return the newest `limit` messages of a chat, oldest first. The cursor leads to older ones."""
         ...
 
     async def search_messages(
@@ -155,9 +149,9 @@ class MessageStorage(Protocol):
         limit: int = STORAGE_PAGE_ITEMS_MAX,
         cursor: str | None = None,
     ) -> Page[ChatMessage]:
-        """Return messages whose `content` holds every word of `text`, the newest first.
+        """Return messages that hold every word of `text` in their `content`, newest first.
 
-        Words are found as by `search_sessions`.
+        Words match as in `search_sessions`.
         """
         ...
 
@@ -166,26 +160,24 @@ class TraceStorage(Protocol):
     """Traces of sessions, their spans and their events."""
 
     async def upsert_trace(self, trace: HarnessTrace) -> HarnessTrace:
-        """Store a trace, in place of one with its id; return what is stored."""
+        """Insert or replace a trace; return the stored trace."""
         ...
 
-    async def get_trace(self, trace_id: str) -> HarnessTrace | None:
-        """Return a trace; None if there is none."""
-        ...
+    async def get_trace(self, trace_id: str) -> HarnessTrace | None: ...
 
     async def list_traces(
         self, session_id: str, *, limit: int = STORAGE_PAGE_ITEMS_MAX, cursor: str | None = None
     ) -> Page[HarnessTrace]:
-        """Return the traces of a session, the last begun first."""
+        """Return the traces of a session, the last started first."""
         ...
 
     async def append_spans(self, trace_id: str, spans: Sequence[TraceSpan]) -> None:
-        """Add spans to a trace, all or none; one replaces another with its id.
+        """Append spans to a trace, all or none; a span replaces another with its id.
 
-        So a span may be stored when it begins and again when it ends.
+        So a span can be stored when it starts and again when it ends.
 
         Raises:
-            Rejected: there is no such trace.
+            Rejected: the trace does not exist.
         """
         ...
 
@@ -196,10 +188,10 @@ class TraceStorage(Protocol):
         ...
 
     async def append_events(self, trace_id: str, events: Sequence[TraceEvent]) -> None:
-        """Add events to a trace, all or none.
+        """Append events to a trace, all or none.
 
         Raises:
-            Rejected: there is no such trace.
+            Rejected: the trace does not exist.
             Conflict: the trace has another event with the id of one of them.
         """
         ...
@@ -212,8 +204,8 @@ class TraceStorage(Protocol):
 
 
 class StorageAdapter(SessionStorage, AgentStorage, MessageStorage, TraceStorage, Protocol):
-    """Everything that the Runtime Spec wants stored."""
+    """All storage that the Runtime Spec asks for."""
 
     async def aclose(self) -> None:
-        """Let go of the database; nothing works after it."""
+        """Close the database; every later call fails."""
         ...

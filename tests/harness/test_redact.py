@@ -169,7 +169,7 @@ def test_a_model_without_a_json_form_and_its_class_are_not_shown() -> None:
     ("secrets", "advice"),
     [
         (SECRET, r"found a single string: write Redactor\(\[secret\]\)$"),
-        (SECRET.encode(), "found a single text"),
+        (SECRET.encode(), "found a single string"),
         ({"a": SECRET}, r"found a mapping: write Redactor\(secrets.values\(\)\)$"),
         (5, "found a value of type int$"),
         ([SECRET, None], "^secret number 1 must be a string, found NoneType; decode it, or leave it out"),

@@ -126,7 +126,7 @@ LOOSE_AGENT: Any = Agent
         ({"policy": None}, "policy is a PolicySet, found NoneType"),
         ({"budget": 5}, "budget is a BudgetLimit, found int"),
         ({"compaction": {}}, "compaction is a number of tokens or a CompactionConfig, found dict"),
-        ({"hooks": [print]}, "hooks must be functions with @hook; number 0 is builtin_function_or_method"),
+        ({"hooks": [print]}, "hooks are functions with @hook; number 0 is builtin_function_or_method"),
         ({"hooks": [HOOK, HOOK]}, "hooks: two are called h"),
         ({"output_sinks": ["mail"]}, "output_sinks are output sinks; number 0 is str"),
         ({"skills": "sums"}, "skills takes a list of skills or names of skills, found str"),

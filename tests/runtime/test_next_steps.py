@@ -42,7 +42,7 @@ async def refusal(work: Callable[[], Any]) -> AgentError:
         (
             "opnai/gpt-5",
             "missing provider adapter for package route opnai; known routes: openai, anthropic, ollama, "
-            'openai-compat, demo; for a provider of your own write providers={"opnai": …}, or give the agent '
+            'openai-compat, demo; add your own with providers={"opnai": …}, or give the agent '
             "an object as its model; did you mean openai?",
         ),
         ("xyzzy/1", "or give the agent an object as its model"),
@@ -102,12 +102,12 @@ SLIPS: dict[str, Slip] = {
     "budget": Slip(
         lambda runtime: runtime.start("shop", "go", budget={"max_token": 3}),
         ErrorCode.REJECTED,
-        "; must be a BudgetLimit, such as BudgetLimit(max_steps=20)",
+        "budget must be a BudgetLimit, such as BudgetLimit(max_steps=20)",
     ),
     "message": Slip(
         lambda runtime: runtime.start("shop", ["go"]),
         ErrorCode.REJECTED,
-        "start: message.0 is not valid: expected an object, found a string; write a text, or a list of "
+        "start: message.0 is not valid: expected an object, found a string; write a string, or a list of "
         "TextPart, ImagePart and FilePart of windlass_protocol",
     ),
     "another message": Slip(

@@ -46,7 +46,7 @@ def test_what_is_no_agent_is_refused_with_words(place: str, capsys: pytest.Captu
         (["--cors-origin", "*"], "names pages"),
         (["--keys", "missing.json"], "there is no file of keys missing.json: make a key with --new-key"),
         (["--agents", "tests.server.test_main:misspelt"], "agent lost: missing provider adapter"),
-        (["--goals", "tests.server.test_main:one"], "must be of Goal"),
+        (["--goals", "tests.server.test_main:one"], "expected Goal"),
         (["--data", __file__], "is no folder"),
     ],
 )

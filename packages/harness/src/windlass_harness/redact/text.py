@@ -314,7 +314,7 @@ class _ShapeStream:
     def _part(self, part: str) -> str:
         text = self._held + part
         if self._dropping is None and len(text) <= HOLD_CHARS_MAX and _RUN(part):
-            self._held = text  # the word goes on
+            self._held = text  # the word continues
             return ""
         shown, rest = self._drop(text)
         if self._dropping is None:

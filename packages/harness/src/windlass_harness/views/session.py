@@ -119,7 +119,7 @@ class TurnState:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """What a session waits for: next-user-message, input, recovery, subagent, timer …"""
+    """The event that a session waits for: next-user-message, input, recovery, subagent, timer …"""
 
     on: str
     until: str | None = None
@@ -159,9 +159,9 @@ class SessionState:
     @property
     def session(self) -> HarnessSession:
         """The session as the input of a step; it has no agent before it started."""
-        nobody = SessionAgent(model_reference=ModelReference(id=UNKNOWN_MODEL), system="", tools=())
+        unknown = SessionAgent(model_reference=ModelReference(id=UNKNOWN_MODEL), system="", tools=())
         return HarnessSession(
-            agent=self.agent or nobody,
+            agent=self.agent or unknown,
             compaction=self.compaction,
             continuation_token=self.continuation_token,
             history=self.history.messages,

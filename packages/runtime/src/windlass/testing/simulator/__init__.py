@@ -147,7 +147,7 @@ class _Stage:
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
         if error is not None:
-            self.world.blame(f"somebody outside got an error: {error!r}")
+            self.world.blame(f"a user got an unexpected error: {error!r}")
 
     def _keep(
         self, loop: asyncio.AbstractEventLoop, work: _Work[T], **options: Context | None
@@ -159,7 +159,7 @@ class _Stage:
 
     def _on_error(self, loop: asyncio.AbstractEventLoop, context: Mapping[str, object]) -> None:
         """Report an unhandled error of the event loop."""
-        self.world.blame(f"nobody took {context.get('exception')!r}: {context.get('message')}")
+        self.world.blame(f"unhandled exception {context.get('exception')!r}: {context.get('message')}")
 
     async def _wait_for(self, run_id: str) -> None:
         while run_id not in self.people.accepted:

@@ -106,10 +106,10 @@ class _Calls:
         if self._starts[key] == 1:
             self._check_consent(key, record)
         elif data["effect"] == "once" and self._starts[key] > 1 + self._choices[key] + self._unbegun[key]:
-            world.blame(f"{key} was begun again without anybody's choice")
+            world.blame(f"{key} was started again although no person chose so")
 
     def _check_consent(self, key: str, call: Record) -> None:
-        """Check that a call was approved by the policy, or by a person, whose consent counts once."""
+        """Check that a call was approved by the policy, or by a person; a consent counts once."""
         verdict = self._verdicts.get(key)
         if verdict is None or verdict["decision"] not in ("allow", "modify"):
             self._world.blame(f"{key} was begun without a yes of the policy")

@@ -87,7 +87,7 @@ class _Runs:
             case kind if kind in RUN_ENDS:
                 self._end(record)
             case kind if kind not in AFTER_END and run_id_of(record) not in (None, self._current):
-                self._blame(record, "it is not going on")
+                self._blame(record, "it is not the current run")
             case _:
                 pass
 
@@ -98,7 +98,7 @@ class _Runs:
     def _start(self, record: Record) -> None:
         run_id = run_id_of(record) or ""
         if self._current is not None or run_id in self._seen:
-            self._blame(record, f"while {self._current} goes on, or again")
+            self._blame(record, f"it started while {self._current} is unfinished, or it started twice")
         self._current = run_id
         self._seen.add(run_id)
         self._is_cancelled = self._is_turn_over = False
@@ -107,12 +107,12 @@ class _Runs:
         """Check a queued run that was cancelled; it never starts."""
         run_id = run_id_of(record) or ""
         if self._current is None or run_id in self._seen or run_id != self._withdrawn:
-            self._blame(record, "nobody cancelled it, nothing goes on before it, or it had begun")
+            self._blame(record, "it was not cancelled, no run is before it, or it had started")
         self._seen.add(run_id)
 
     def _end(self, record: Record) -> None:
         if self._current != run_id_of(record) or not self._is_turn_over:
-            self._blame(record, "it is not going on, or its turn is")
+            self._blame(record, "it is not the current run, or its turn is unfinished")
         if self._is_cancelled and record.type != "run.cancelled":
             self._blame(record, "it was to be cancelled")
         self._current = None

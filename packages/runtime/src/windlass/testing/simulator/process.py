@@ -72,7 +72,7 @@ class Process:
         self.owner_ids: list[str] = []
         """Its owner id in the store; a new one for each attempt to open it."""
         self.down = asyncio.get_running_loop().create_future()
-        """Done while it serves nobody."""
+        """Done while the process is closed or suspended."""
         self._gate: asyncio.Future[None] | None = None
         self.on_down: Callable[[Process], None] = lambda _: None
         self.context = copy_context()
@@ -391,7 +391,7 @@ def check_family(world: World, journals: Mapping[str, Sequence[Record]]) -> None
     for session_id, records in journals.items():
         is_wanted = session_id in called.values() or not session_id.startswith("session:subagent:")
         if records and not is_wanted:
-            world.blame(f"{session_id} began and nobody called")
+            world.blame(f"{session_id} started without a call")
 
 
 def _check_report(world: World, record: Record, journals: Mapping[str, Sequence[Record]]) -> None:
@@ -400,6 +400,8 @@ def _check_report(world: World, record: Record, journals: Mapping[str, Sequence[
     run = fold_runs(journals.get(str(data["childSessionId"]), ())).runs.get(child_id)
     result = None if run is None else run.result
     if result is None or result.status != data["status"]:
-        world.blame(f"{child_id} is told to be {data['status']}, and is {result and result.status}")
+        world.blame(f"{child_id} is reported as {data['status']}, and is {result and result.status}")
     elif result.status == "completed" and result.output != data["output"]:
-        world.blame(f"{child_id} is told to have said {data['output']!r}, and said {result.output!r}")
+        world.blame(
+            f"{child_id} is reported to have answered {data['output']!r}, and answered {result.output!r}"
+        )

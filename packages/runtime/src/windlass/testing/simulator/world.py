@@ -123,7 +123,7 @@ class World:
         """Return a number from 0 (included) to `count` (excluded)."""
         return int(self.random() * count)
 
-    # what is seen
+    # trace and problems
 
     def note(self, text: str) -> None:
         """Add a line to the trace."""
@@ -201,7 +201,7 @@ class World:
         self.call(key).is_done = True
         self.note(f"effect {key} is done")
 
-    # what watchers see
+    # subscribers
 
     def show(self, event: Event, who: str) -> None:
         """Check an event that a subscriber got: its record must be durable and equal."""
@@ -214,7 +214,7 @@ class World:
         if (durable.type, durable.data) != (event.type, event.data):
             self.blame(f"{who} was shown {event.type} {event.session_id}/{seq}, durable is {durable.type}")
 
-    # what the store sees
+    # the store
 
     def appended(self, batch: Batch, appended: Appended) -> None:
         """Check a batch that became durable."""
